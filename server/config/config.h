@@ -47,7 +47,7 @@ struct config_peers {
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
     uint64_t queue_bytes_max;
-    uint32_t strangers_max; /* No key: see struct config_clients.client_files_max. */
+    uint32_t handshakes_max; /* No key: see struct config_clients.client_files_max. */
 };
 
 /* Replication. */

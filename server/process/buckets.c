@@ -53,13 +53,13 @@ static uint64_t owed_ns(const struct buckets *buckets, uint64_t full_ns)
     return full_ns > buckets->now_ns ? full_ns - buckets->now_ns : 0;
 }
 
-/* Other uses take the low bits of a name. */
+/* The low bits of a key have other uses. */
 static struct bucket_set *set_of(struct buckets *buckets, uint64_t key)
 {
     return &buckets->sets[(key >> 32) % BUCKETS_SETS];
 }
 
-/* The bucket of that name: its own, a free one, or the one that is shared. */
+/* The bucket of that name: its own, a free one, or the shared one of the set. */
 static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret_free)
 {
     struct bucket_set *set = set_of(buckets, key);
@@ -99,7 +99,7 @@ static uint64_t wait_ns(const struct buckets *buckets, uint64_t full_ns, uint64_
     return after_ns > buckets->depth_ns ? after_ns - buckets->depth_ns : 0;
 }
 
-/* Returns what is owed then. */
+/* Returns the debt after it. */
 static uint64_t charge(const struct buckets *buckets, uint64_t *full_ns, uint64_t tokens)
 {
     uint64_t owed = add(owed_ns(buckets, *full_ns), multiply(tokens, buckets->token_ns));
@@ -136,7 +136,7 @@ uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, 
 
 /* ---- Names' own buckets. ---- */
 
-/* NULL: it has none, or a full one, which says nothing. */
+/* NULL: it has none, or a full one, which is the same. */
 static struct bucket *find_own(struct buckets *buckets, uint64_t key)
 {
     struct bucket_set *set = set_of(buckets, key);
@@ -151,7 +151,7 @@ static struct bucket *find_own(struct buckets *buckets, uint64_t key)
     return NULL;
 }
 
-/* The one of the set that owes least. */
+/* The bucket of the set with the smallest debt. */
 static struct bucket *find_least(struct buckets *buckets, uint64_t key)
 {
     struct bucket_set *set = set_of(buckets, key);

@@ -1,12 +1,12 @@
 /*
  * buckets.h - token buckets by name in a table of fixed size.
  *
- * Each name has `depth` tokens; they come back one by one. A bucket is one number: the time at
- * which it will be full again. A full bucket holds no information, so its place is free, and only
- * such places are given away: a flood of new names evicts no bucket that is in use. A new name that
- * finds no free place shares one bucket with the others that hash as it does, so a full table
- * limits newcomers and frees nobody. Who must not be limited by strangers uses the calls for names'
- * own buckets instead: these never look at what is shared. Any thread.
+ * Each name has a number of tokens; they come back one by one. A bucket is one number: the time at
+ * which it will be full again. A full bucket holds no information, so its slot is free, and only
+ * such slots are reused: a flood of new names evicts no bucket that is in use. A new name that
+ * finds no free slot shares one bucket with the other names of its set, so a full table limits new
+ * names and exempts none. The calls for a name's own bucket (`buckets_own_`) never use the shared
+ * one, so that no name is limited by others. Any thread.
  */
 #ifndef SERVER_BUCKETS_H
 #define SERVER_BUCKETS_H
@@ -33,41 +33,40 @@ struct bucket_set {
 struct buckets {
     pthread_mutex_t mutex;
     uint64_t seed;
-    uint64_t now_ns;     /* The latest time that was told: time does not go back. */
+    uint64_t now_ns;     /* The latest time of a call: time does not go back. */
     uint64_t token_ns;   /* For one token to come back. */
     uint64_t depth_ns;   /* Of a full bucket. */
     uint64_t ceiling_ns; /* No bucket needs more time than this to be full. */
     struct bucket_set *sets;
 };
 
-/* `tokens` of each bucket, one of which comes back every `token_ns`; a charge beyond them is a debt
- * of at most `debt_ns`. All but `debt_ns` are at least 1. */
+/* Each bucket has `tokens`, one of which comes back every `token_ns`. A charge beyond them is a
+ * debt of at most `debt_ns`. All but `debt_ns` are at least 1. */
 void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns);
 void buckets_release(struct buckets *buckets);
 
-/* The name of `text` in the table; `kind` keeps names of different kinds apart. */
+/* The key of the name `text`; names of different kinds have different keys. */
 uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text);
 
-/* In ns: until the bucket has so many tokens, or is full when it never has as many. 0: now. */
+/* The ns until the bucket has so many tokens, or is full if it cannot have as many. 0: now. */
 uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 
-/* Takes tokens, also those that are not there, within the debt. Returns the ns until the bucket is
+/* Takes tokens; what is missing becomes debt, up to its limit. Returns the ns until the bucket is
  * full again. */
 uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 
-/* What a charge does for a name that has no bucket of its own. */
+/* What a charge does for a name without a bucket of its own. */
 enum buckets_place {
     BUCKETS_KEEP_OUT, /* Nothing. */
-    BUCKETS_IF_FREE,  /* Takes a free place, or nothing when there is none. */
-    BUCKETS_REPLACE   /* The same, but takes the place of whoever of its set owes least. */
+    BUCKETS_IF_FREE,  /* Takes a free slot; without one nothing. */
+    BUCKETS_REPLACE   /* Takes a free slot, or that of the smallest debt in the set. */
 };
 
-/* buckets_wait for the name's own bucket. False: it has none that is not full; *ret_wait_ns is 0.
- */
+/* buckets_wait for the name's own bucket. False: it has none, or a full one; *ret_wait_ns is 0. */
 bool buckets_own_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
                       uint64_t *ret_wait_ns);
 
-/* buckets_charge for the name's own bucket. 0: it has none, and got none. */
+/* buckets_charge for the name's own bucket. 0: it has none and found no slot. */
 uint64_t buckets_own_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
                             enum buckets_place place);
 

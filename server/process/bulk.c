@@ -1,7 +1,7 @@
 /*
- * The bulk thread: reads of the log and of snapshots for learners, loading and writing snapshots,
- * and the next segment of the log. A snapshot is written in slices, and checked block by block
- * before it is sent; between two of them the other work is done, so that nobody waits for it.
+ * The bulk thread does slow disk work in the background: it reads log and snapshots for learners,
+ * loads and writes snapshots, and preallocates the next segment of the log. A snapshot is written
+ * in slices, and checked block by block before it is sent; other jobs run in between.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -20,7 +20,7 @@ enum {
     FETCH_BYTES_MAX = 1 << 20,
     BLOCK_BYTES_MAX = 64 << 20,        /* One znode may be far larger than a slice. */
     SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
-    PREPARE_MS = 50,                   /* Between two looks at the next segment. */
+    PREPARE_MS = 50,                   /* Between two checks of the next segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
 };
 
@@ -40,14 +40,14 @@ static void answer(struct bulk *bulk, struct bulk_job *job)
     (void)mailbox_post_always(bulk->outbox, &job->node);
 }
 
-/* True when what needed a descriptor is to be tried again, after a while: it waits as for a slow
- * disk, since the protocol takes the failure of a read for damage. */
+/* True when an operation that needs a file descriptor must be retried, after a pause. It waits as
+ * for a slow disk, because to the protocol a failed read means damage. */
 static bool is_again(struct bulk *bulk, enum err err)
 {
     if (err != ERR_NO_FILES) {
         if (atomic_exchange(&bulk->lacks_files, false)) {
             log_info("storage",
-                     "a file descriptor is free again: snapshots and the log are read again");
+                     "a file descriptor is free again: log and snapshots are read again");
         }
         return false;
     }
@@ -79,7 +79,7 @@ static void send_piece(struct bulk *bulk, struct bulk_job *job)
     answer(bulk, job);
 }
 
-/* A file that has to be checked first is put aside for the caller. */
+/* A transfer whose file must be checked first is left for later. */
 static void snap_fetch(struct bulk *bulk, struct bulk_job *job, struct list *later)
 {
     uint32_t peer = job->piece.peer;
@@ -103,7 +103,7 @@ static void restore(struct bulk *bulk, struct bulk_job *job)
     answer(bulk, job);
 }
 
-/* Decision 8 holds for this thread too: what a failed sync left behind cannot be trusted. */
+/* As in the log thread (decision 8): after a failed sync the page cache cannot be trusted. */
 static void end_if_failed(enum err err)
 {
     if (err == ERR_IO) {
@@ -113,8 +113,8 @@ static void end_if_failed(enum err err)
     }
 }
 
-/* Tells the core when the log's base has moved without a snapshot. */
-static void tell_purged(struct bulk *bulk)
+/* Reports to the core that the log's base has moved without a snapshot. */
+static void report_purged(struct bulk *bulk)
 {
     struct store_figures figures;
 
@@ -129,7 +129,7 @@ static void tell_purged(struct bulk *bulk)
     }
 }
 
-/* The next segment of the log, made before it is needed. */
+/* Makes the next segment of the log before it is needed. */
 static void prepare(struct bulk *bulk)
 {
     uint64_t now_ms = os_now_ms();
@@ -142,14 +142,13 @@ static void prepare(struct bulk *bulk)
     enum err err = store_preallocate(bulk->store);
 
     end_if_failed(err);
-    tell_purged(bulk);
+    report_purged(bulk);
     atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
 }
 
 static void run_jobs(struct bulk *bulk, struct list *later);
 
-/* Does the other work until it is time for the next slice or block; `bytes` are done since
- * `start_ms`. */
+/* Runs other jobs until the next slice or block is due; `bytes` are done since `start_ms`. */
 static void pace(struct bulk *bulk, uint64_t start_ms, uint64_t bytes, struct list *later)
 {
     uint64_t due_ms = start_ms + bytes / SNAPSHOT_BYTES_PER_MS;
@@ -176,7 +175,7 @@ struct scan {
     uint64_t nodes;
 };
 
-/* One slice under the read lock, written without it: that is what makes the snapshot fuzzy. */
+/* Reads a slice under the read lock and writes it without: so the snapshot is fuzzy. */
 static enum err scan_slice(struct bulk *bulk, struct scan *scan)
 {
     const struct state *state = view_read(bulk->view);
@@ -240,15 +239,15 @@ static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later
         job->log_base = figures.log_base;
         if (figures.unremoved > 0) {
             log_warn("storage",
-                     "%u old files of snapshots and log cannot be removed; it is tried again after "
-                     "the next snapshot",
+                     "%u old files of snapshots and log cannot be removed; the next snapshot tries "
+                     "again",
                      figures.unremoved);
         }
     } else {
         metric_add(&bulk->snapshot_errors, 1);
         log_warn("storage",
-                 "a snapshot could not be written (%s); the log is kept and it is tried "
-                 "again later",
+                 "a snapshot could not be written (%s); the log is kept, and the snapshot "
+                 "is tried again later",
                  err_text(job->err));
     }
     answer(bulk, job);
@@ -271,13 +270,13 @@ static void check_and_send(struct bulk *bulk, struct bulk_job *job, struct list 
         }
     }
     if (bulk->send.condemned > condemned) {
-        log_warn("storage", "a snapshot does not verify any more and is not used: %s",
+        log_warn("storage", "a snapshot is damaged and not used any more: %s",
                  job->err == ERR_OK ? "an older one is sent" : "a new one is taken");
     }
     send_piece(bulk, job);
 }
 
-/* A state about to be loaded makes a snapshot of the old one pointless. */
+/* When another state is loaded, jobs about the old one end. */
 static void refuse(struct bulk *bulk, struct list *later)
 {
     list_for_each_safe (it, tmp, later) {
@@ -289,7 +288,7 @@ static void refuse(struct bulk *bulk, struct list *later)
     }
 }
 
-/* Short jobs at once; long ones are put aside for the caller. */
+/* Runs short jobs at once; long ones are left for later. */
 static void run_jobs(struct bulk *bulk, struct list *later)
 {
     struct list jobs;

@@ -51,7 +51,7 @@ bool confirmed_has(struct confirmed *confirmed, const struct confirmed_name *nam
     return find(set_of(confirmed, name), name->identity) != NULL;
 }
 
-/* Nothing is older than a time that has gone back. */
+/* False as well when the clock seems to have gone back. */
 static bool is_older(const struct confirmed_slot *slot, uint64_t now_ns, uint64_t ms)
 {
     uint64_t used_ns = load(&slot->used_ns);
@@ -69,7 +69,7 @@ static bool is_free(const struct confirmed_slot *slot)
     return load(&slot->identity) == 0;
 }
 
-/* Of those that lists have confirmed; the super user's own do not count. */
+/* Among the identities that lists have confirmed; the super user's do not count. */
 static void count_own(const struct confirmed_set *set, const struct confirmed_name *name,
                       uint32_t *ret_user, uint32_t *ret_address)
 {
@@ -85,7 +85,8 @@ static void count_own(const struct confirmed_set *set, const struct confirmed_na
     }
 }
 
-/* May this one go for the newcomer? Who has all the places it may have gives up one of its own. */
+/* True when the new identity may replace this one. A user, or address, that already has all its
+ * places replaces one of its own. */
 static bool may_replace(const struct confirmed_slot *slot, const struct confirmed_name *name,
                         uint32_t of_user, uint32_t of_address, uint64_t now_ns)
 {
@@ -101,7 +102,7 @@ static bool may_replace(const struct confirmed_slot *slot, const struct confirme
     return is_free(slot) || (!is_super(slot) && is_older(slot, now_ns, CONFIRMED_IDLE_MS));
 }
 
-/* The least recently used of those that may go: a free one was never used. NULL: there is none. */
+/* The least recently used slot that may be replaced; a free one was never used. NULL: none. */
 static struct confirmed_slot *place_for(struct confirmed_set *set,
                                         const struct confirmed_name *name, uint64_t now_ns)
 {
@@ -139,7 +140,7 @@ static void take_place(struct confirmed *confirmed, const struct confirmed_name 
     (void)pthread_mutex_unlock(&confirmed->mutex);
 }
 
-/* Mostly it is kept already, or there is no place: neither takes the lock. */
+/* In most calls the identity is kept already, or has no place: neither takes the lock. */
 void confirmed_keep(struct confirmed *confirmed, const struct confirmed_name *name, uint64_t now_ns)
 {
     struct confirmed_set *set = set_of(confirmed, name);

@@ -1,6 +1,6 @@
 /*
- * The core thread: one loop around the replica. Each turn takes what has come in, lets the replica
- * decide, and at its end hands one batch to the log thread and flushes the peers' connections.
+ * The core thread: one loop around the replica. Each turn takes what has arrived, steps the
+ * replica, and at its end posts one batch to the log thread and flushes the connections to peers.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -89,7 +89,7 @@ static void take_snapshot(struct server *server)
     bulk_post(&server->bulk, job);
 }
 
-/* What was said before must leave first: it may be that the others have to stop, too. */
+/* Earlier messages leave first: the other replicas may have to stop as well. */
 static void halt(struct core *core, const struct zab_notice *notice)
 {
     char text[ZAB_TEXT_MAX];
@@ -149,18 +149,18 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
     }
 }
 
-/* One line for the operator whenever the role, the leader or the standing has changed. */
-static void say_role(struct core *core)
+/* Logs a line whenever the role, the leader or the serving state has changed. */
+static void log_role(struct core *core)
 {
     struct replica_status now;
-    const struct zab_status *was = &core->said;
+    const struct zab_status *was = &core->logged;
 
     replica_status(core->replica, &now);
     if (now.zab.state == was->state && now.zab.leader == was->leader &&
         now.zab.serving == was->serving && now.zab.quarantined == was->quarantined) {
         return;
     }
-    core->said = now.zab;
+    core->logged = now.zab;
     if (now.zab.state == ZAB_LEADING && now.zab.serving) {
         log_info("zab", "leading epoch %u from zxid 0x%llx on", now.zab.epoch,
                  (unsigned long long)now.zab.committed);
@@ -170,9 +170,9 @@ static void say_role(struct core *core)
         log_info("zab", "looking for a leader: %s",
                  now.zab.reason[0] ? now.zab.reason : "just started");
     } else if (now.zab.state == ZAB_LEADING) {
-        log_info("zab", "elected: gathers a quorum for a new epoch");
+        log_info("zab", "elected: collecting a quorum for a new epoch");
     } else {
-        log_info("zab", "joins leader %u", now.zab.leader);
+        log_info("zab", "joining leader %u", now.zab.leader);
     }
 }
 
@@ -190,7 +190,7 @@ void core_run_effects(struct server *server)
     }
     if (core->effects.status_changed) {
         core->publish_now = true;
-        say_role(core);
+        log_role(core);
     }
     replica_effects_clear(&core->effects);
 }
@@ -200,7 +200,7 @@ void core_step(struct server *server, struct zab_event *event)
     struct core *core = &server->core;
 
     if (core->halting) {
-        return; /* A connection found dead while the last messages are written. */
+        return; /* A connection failed while the last messages were written. */
     }
     core->now_ms = os_now_ms();
     event->now_ms = core->now_ms;
@@ -292,7 +292,7 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         core_step(server, &event);
         break;
     case BULK_RESTORE:
-        /* Also with an error: the protocol knows whether it matters. */
+        /* Also after an error: the protocol decides whether it matters. */
         core_step(server, &job->restored);
         break;
     case BULK_SNAPSHOT:
@@ -323,8 +323,8 @@ static void on_bulk(struct loop_watch *watch, uint32_t ready)
 
 /* ---- The loop. ---- */
 
-/* A lack of descriptors is not among the reasons: it lasts for as long as other programs have too
- * many, so writes wait for its end. */
+/* A lack of file descriptors is not among the reasons: writes wait for its end, which another
+ * program decides. */
 static const char *why_aside(struct server *server)
 {
     return atomic_load(&server->log.stuck)
@@ -333,7 +333,7 @@ static const char *why_aside(struct server *server)
                : NULL;
 }
 
-static void tell_aside(struct server *server)
+static void check_aside(struct server *server)
 {
     struct core *core = &server->core;
     const char *why = why_aside(server);
@@ -347,7 +347,7 @@ static void tell_aside(struct server *server)
     core_run_effects(server);
 }
 
-static void tell_space(struct server *server)
+static void check_space(struct server *server)
 {
     struct core *core = &server->core;
     bool low = atomic_load(&server->bulk.low) || atomic_load(&server->log.stuck);
@@ -373,8 +373,8 @@ static void post_batch(struct server *server)
     }
 }
 
-/* What the others are to know of this process. */
-static void tell_host(struct server *server)
+/* Gives the replica the figures of this process for its status report to the leader. */
+static void report_host(struct server *server)
 {
     const struct sampler *sampler = &server->sampler;
     struct sign_host host = {
@@ -388,8 +388,8 @@ static void tell_host(struct server *server)
     replica_host(server->core.replica, &host);
 }
 
-/* One line when the wall clock becomes wrong, and one when it is right again. */
-static void say_clock(struct core *core, const struct replica_status *status)
+/* Logs a line when the wall clock becomes wrong, and one when it is right again. */
+static void log_clock(struct core *core, const struct replica_status *status)
 {
     int64_t ahead_ms = status->clock_ahead_ms;
     int64_t off_ms = ahead_ms < 0 ? -ahead_ms : ahead_ms;
@@ -401,8 +401,8 @@ static void say_clock(struct core *core, const struct replica_status *status)
         core->clock_wrong = true;
         log_warn(
             "clock",
-            "the wall clock of this replica is %.1f s %s what a majority of the voters' clocks "
-            "have reached; set it right and keep it so (chrony, systemd-timesyncd)",
+            "the wall clock of this replica is %.1f s %s the clocks of a majority of the voters; "
+            "correct it and keep it synchronized (chrony, systemd-timesyncd)",
             (double)off_ms / 1000.0, ahead_ms > 0 ? "ahead of" : "behind");
     } else if (core->clock_wrong && off_ms < CLOCK_RIGHT_MS) {
         core->clock_wrong = false;
@@ -414,9 +414,9 @@ static void publish(struct server *server)
 {
     struct replica_status status;
 
-    tell_host(server);
+    report_host(server);
     replica_status(server->core.replica, &status);
-    say_clock(&server->core, &status);
+    log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);
 }
 
@@ -428,7 +428,7 @@ static void end_turn(struct server *server)
     if (core->tcp) {
         tcp_flush(core->tcp);
         post_batch(
-            server); /* A connection found dead while flushing has made the replica decide. */
+            server); /* A connection that failed in the flush may have stepped the replica. */
     }
     if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {
         core->published_ms = core->now_ms;
@@ -483,8 +483,8 @@ static void turn(struct server *server)
     if (core->now_ms >= replica_wake_ms(core->replica)) {
         core_step(server, &tick);
     }
-    tell_space(server);
-    tell_aside(server);
+    check_space(server);
+    check_aside(server);
     drain(server);
     end_turn(server);
 }
@@ -511,7 +511,7 @@ void core_open(struct server *server)
     struct core *core = &server->core;
 
     loop_init(&core->loop);
-    /* On a single processor nobody else could do what is looked for. */
+    /* On a single processor polling would only keep other threads from working. */
     core->loop.busy_us = os_processors() > 1 ? server->config->process.busy_poll_us : 0;
     mailbox_init(&core->requests, server->config->clients.requests_max);
     mailbox_init(&core->dones, SIZE_MAX);
@@ -556,7 +556,7 @@ static void free_dones(struct core *core)
     }
 }
 
-/* The log and bulk threads have ended: nobody else touches what is freed here. */
+/* The log and bulk threads have ended: no other thread uses what is freed here. */
 void core_stop(struct server *server)
 {
     struct core *core = &server->core;

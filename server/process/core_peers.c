@@ -1,6 +1,6 @@
 /*
- * The core's peers: what the transport tells, and how it is opened. A peer that is refused is told
- * to the operator, once for each reason, and shown to whoever asks until it is connected.
+ * The core's peers: events of the transport, and how it is opened. The reason why a peer is refused
+ * is logged once, and shown by /ensemble/v1 until the peer is connected.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -11,12 +11,12 @@
 #include <stdio.h>
 
 enum {
-    REFUSAL_AGAIN_MS = 10000, /* Reasons that alternate must not fill the log. */
-    LISTEN_AGAIN_MS = 10000,  /* While it cannot listen: then twice as long each time, */
-    LISTEN_AGAIN_MAX_MS = 600000,
-    DUPLICATE_AGAIN_MS = 60000, /* While two processes claim an id the log says so so often. */
-    DUPLICATE_SHOWN_MS = 10000, /* Behind the last attempt of the one that is refused, */
-    DUPLICATE_SHOWN_TICKS = 3   /* whichever is longer. */
+    REFUSAL_AGAIN_MS = 10000, /* Between log lines: reasons that alternate must not fill the log. */
+    LISTEN_AGAIN_MS = 10000,  /* Likewise while it cannot listen; doubles each time, */
+    LISTEN_AGAIN_MAX_MS = 600000, /* up to this. */
+    DUPLICATE_AGAIN_MS = 60000,   /* Likewise while two processes claim an id. */
+    DUPLICATE_SHOWN_MS = 10000,   /* After the last attempt of the refused process, */
+    DUPLICATE_SHOWN_TICKS = 3     /* whichever is longer. */
 };
 
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
@@ -33,7 +33,7 @@ static struct core_peer *peer_of(struct server *server, uint32_t id)
 {
     for (uint32_t i = 0; i < server->config->peers.server_count; i++) {
         if (server->config->peers.servers[i].id == id) {
-            return &server->core.peers[i];
+            return &server->core.links[i];
         }
     }
     return NULL;
@@ -73,7 +73,7 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
     core_step(ctx, &event);
 }
 
-/* Somebody unknown (`peer` 0) leaves no trace but the line: the transport tells of him rarely. */
+/* An unknown caller (`peer` 0) is only logged; the transport reports those rarely. */
 static void on_refused(void *ctx, uint32_t peer, const char *why)
 {
     struct server *server = ctx;
@@ -86,13 +86,13 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
     }
     (void)snprintf(entry->refused, sizeof entry->refused, "%s", why);
     server->core.publish_now = true;
-    if (entry->refusal_said_ms == 0 || now_ms - entry->refusal_said_ms >= REFUSAL_AGAIN_MS) {
-        entry->refusal_said_ms = now_ms;
+    if (entry->refusal_logged_ms == 0 || now_ms - entry->refusal_logged_ms >= REFUSAL_AGAIN_MS) {
+        entry->refusal_logged_ms = now_ms;
         log_warn("zab", "peer %u is refused: %s", peer, why);
     }
 }
 
-/* A name that comes late is told at once, then at growing intervals. */
+/* Why it cannot listen is logged at once, then at growing intervals. */
 static void on_listen(void *ctx, const char *why)
 {
     struct server *server = ctx;
@@ -105,20 +105,20 @@ static void on_listen(void *ctx, const char *why)
             log_info("zab", "listens for other replicas on %s port %u", server->config->peers.host,
                      server->config->peers.port);
         }
-        *listen = (struct core_listen){.said_ms = 0};
+        *listen = (struct core_listen){.logged_ms = 0};
         return;
     }
     (void)snprintf(listen->why, sizeof listen->why, "%s", why);
-    if (listen->said_ms == 0 || now_ms >= listen->said_ms + listen->pause_ms) {
-        listen->pause_ms = listen->said_ms == 0 ? LISTEN_AGAIN_MS : listen->pause_ms * 2;
+    if (listen->logged_ms == 0 || now_ms >= listen->logged_ms + listen->pause_ms) {
+        listen->pause_ms = listen->logged_ms == 0 ? LISTEN_AGAIN_MS : listen->pause_ms * 2;
         listen->pause_ms =
             listen->pause_ms < LISTEN_AGAIN_MAX_MS ? listen->pause_ms : LISTEN_AGAIN_MAX_MS;
-        listen->said_ms = now_ms;
+        listen->logged_ms = now_ms;
         log_warn("zab", "other replicas cannot connect yet: %s; this replica waits for it", why);
     }
 }
 
-/* Of a peer's id, or of the own one. */
+/* Two processes claim a peer's id, or that of this replica. */
 static void on_duplicate(void *ctx, uint32_t id, const char *text)
 {
     struct server *server = ctx;
@@ -132,8 +132,8 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
     (void)snprintf(entry->duplicate, sizeof entry->duplicate, "%s", text);
     entry->duplicate_ms = now_ms;
     server->core.publish_now = true;
-    if (!lasts || now_ms - entry->duplicate_said_ms >= DUPLICATE_AGAIN_MS) {
-        entry->duplicate_said_ms = now_ms;
+    if (!lasts || now_ms - entry->duplicate_logged_ms >= DUPLICATE_AGAIN_MS) {
+        entry->duplicate_logged_ms = now_ms;
         log_error("zab", "%s: stop one of them; the one that was connected first keeps its place",
                   text);
     }
@@ -174,7 +174,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .peer_count = count,
         .secret = slice_make(config->peers.secret, config->peers.secret_len),
         .queue_bytes_max = config->peers.queue_bytes_max,
-        .shaking_max = config->peers.strangers_max,
+        .shaking_max = config->peers.handshakes_max,
         .connect_timeout_ms = config->zab.tick_ms,
         .probe_ms = config->zab.tick_ms,
         .retry_min_ms = 20,

@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 enum {
-    /* Core: its epoll, mailboxes (requests, completions, log, bulk, end), listeners, and what the
-     * look-up of a name opens. */
+    /* Core: its epoll, mailboxes (requests, completions, log, bulk, end), listeners, and those of a
+     * name look-up. */
     CORE_FILES = 12 + RESOLVE_ADDRESSES_MAX + 8,
-    /* Of a peer: connected, dialed, one that is replaced, and the snapshot that it is sent. */
+    /* Of a peer: its connection, one that is dialed, one that is replaced, a snapshot for it. */
     PEER_FILES = 4,
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
     /* Front ends: acceptor, watcher, WebSockets with the library's own, the memory of this process,
@@ -20,10 +20,9 @@ enum {
     PROBE_FILES = 4,
     /* Of a thread for HTTP: its epoll, its wake-up, a directory and a file of webDir. */
     THREAD_FILES = 5,
-    SHARE =
-        32, /* Strangers, refused clients and seats take one part of so many of the limit each. */
-    STRANGERS_MIN = 8,
-    STRANGERS_MAX = 256,
+    SHARE = 32, /* Handshakes, refused clients and seats have a 32nd of the limit each. */
+    HANDSHAKES_MIN = 8,
+    HANDSHAKES_MAX = 256,
     LINGERS_MIN = 4,
     LINGERS_MAX = 256,
     SEATS_MIN = 4,
@@ -42,10 +41,10 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                 struct files_plan *ret_plan)
 {
     uint32_t peers = config->peers.server_count > 0 ? config->peers.server_count - 1 : 0;
-    /* One thread more serves those that wait. */
+    /* One more thread serves waiting clients. */
     uint32_t threads = config->clients.http_threads + 1;
     struct files_plan plan = {.limit = limit,
-                              .strangers = share_of(limit, STRANGERS_MIN, STRANGERS_MAX),
+                              .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
     /* At the acceptor; on the way to the thread for probes, there, and at its own port. */
@@ -53,7 +52,7 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
     uint64_t left = 0;
 
     plan.reserve = open_now + CORE_FILES + STORAGE_FILES + FRONT_FILES + peers * PEER_FILES +
-                   threads * THREAD_FILES + PROBE_FILES + plan.strangers + plan.lingers + seats;
+                   threads * THREAD_FILES + PROBE_FILES + plan.handshakes + plan.lingers + seats;
     left = limit > plan.reserve ? limit - plan.reserve : 0;
     left = left < UINT32_MAX ? left : UINT32_MAX;
     plan.clients = left >= FILES_CLIENTS_MIN ? (uint32_t)left : 0;
@@ -66,7 +65,7 @@ void files_apply(const struct files_plan *plan, struct config *config)
 
     ASSERT(plan->clients >= FILES_CLIENTS_MIN && asked > 0);
     config->clients.client_files_max = plan->clients;
-    config->peers.strangers_max = plan->strangers;
+    config->peers.handshakes_max = plan->handshakes;
     config->clients.lingers_max = plan->lingers;
     config->clients.seats_max = plan->seats;
     if (asked > plan->clients) {

@@ -1,9 +1,9 @@
 /*
- * files.h - what the file descriptors of this process are for, and how many are left for clients.
+ * files.h - how the file descriptors of this process are shared out.
  *
- * Storage, the other replicas and this process itself have a fixed reserve. What remains is the
- * share of all clients together: connections, and the second descriptors of those that wait for
- * changes over HTTP. So no number of clients takes a file from the log or a socket from a peer.
+ * Storage, the other replicas and this process itself have a fixed reserve. The rest is for all
+ * clients together: connections, and the second descriptors of clients that wait for changes over
+ * HTTP. So clients never take a descriptor that the log or a peer needs.
  */
 #ifndef SERVER_FILES_H
 #define SERVER_FILES_H
@@ -16,29 +16,29 @@ enum {
 };
 
 struct files_plan {
-    uint64_t limit;     /* Descriptors that the process may have. */
-    uint32_t reserve;   /* Not for clients. */
-    uint32_t strangers; /* Of the reserve: callers at the peer port that have proven nothing. */
-    uint32_t seats;     /* Of the reserve: connections over a cap until they ask for a probe. */
-    uint32_t lingers;   /* Of the reserve: refused clients until they hang up. */
-    uint32_t clients;   /* Connections and second descriptors together; 0: the limit is too low. */
+    uint64_t limit;      /* Descriptors that the process may have. */
+    uint32_t reserve;    /* Not for clients. */
+    uint32_t handshakes; /* Of the reserve: connections to the peer port in their handshake. */
+    uint32_t seats;      /* Of the reserve: connections over a cap, which may be probes. */
+    uint32_t lingers;    /* Of the reserve: refused clients until they hang up. */
+    uint32_t clients;    /* Connections and second descriptors together; 0: the limit is too low. */
 };
 
-/* `open_now`: descriptors that are open before anything is started. */
+/* `open_now`: descriptors that are open at the start. */
 void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                 struct files_plan *ret_plan);
 
-/* Lowers the limits of clients to what fits, so that all of them tell what holds. */
+/* Lowers the limits of clients to what fits, so that they are reported as they hold. */
 void files_apply(const struct files_plan *plan, struct config *config);
 
-/* What a plan that does not fit takes from the configuration `config`, before files_apply: a
- * sentence for the log that ends with what to do. False: it fits. */
+/* Before files_apply: writes a warning for the log, with what to do, when the limits of `config` do
+ * not fit. False: they fit. */
 bool files_warn_connections(const struct files_plan *plan, const struct config *config,
                             char text[FILES_TEXT_MAX]);
 bool files_warn_streams(const struct files_plan *plan, const struct config *config,
                         char text[FILES_TEXT_MAX]);
 
-/* The sentence for a limit that is too low to start. */
+/* Writes the error for a limit that is too low to start. */
 void files_explain(const struct files_plan *plan, char text[FILES_TEXT_MAX]);
 
 #endif

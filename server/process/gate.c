@@ -52,7 +52,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     if (core->tcp) {
         tcp_figures(core->tcp, &to->tcp);
     }
-    memcpy(to->told, core->peers, sizeof to->told);
+    memcpy(to->links, core->links, sizeof to->links);
     memcpy(to->not_listening, core->listen.why, sizeof to->not_listening);
     to->sign_count = replica_signs(core->replica, to->signs);
     to->at_ms = core->now_ms;
@@ -93,7 +93,7 @@ const struct config_clients *gate_limits(struct gate *gate)
     return &gate->server->config->clients;
 }
 
-/* The end of a session is not remembered. */
+/* The result of closing a session is not remembered. */
 static bool needs_share(const struct op_request *request)
 {
     return request->key.len > 0 && op_args_kind(&request->args) == OP_KIND_WRITE &&
@@ -149,7 +149,7 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
     return ERR_OK;
 }
 
-/* Who has not heard from any leader has not done so since it was started. */
+/* A replica that has not heard from a leader counts from its start. */
 static uint64_t lag_ms(struct gate *gate)
 {
     uint64_t heard_ms = atomic_load(&gate->heard_ms);
@@ -164,8 +164,8 @@ static zxid_t later(zxid_t a, zxid_t b)
     return a > b ? a : b;
 }
 
-/* The tree itself says how far it is: nobody may be told less than what it has shown. What was
- * published before is raised to that: whatever is applied is committed, and durable here. */
+/* The applied zxid comes from the tree itself: no client may see less than the tree has shown. What
+ * was published before is raised to it: what is applied is committed, and durable here. */
 static void take_applied(struct gate *gate, struct gate_status *status)
 {
     const struct state *state = view_read(gate->server->view);

@@ -1,9 +1,9 @@
 /*
- * gate.h - the front door of a replica: the one way in for http/ and ws/.
+ * gate.h - the front door of a replica: all that http/ and ws/ use of it.
  *
- * Reads run on the front end's thread against the view, after gate_check_local said that this
- * replica may answer. Everything that needs the core - writes, quorum rounds, waiting for a zxid -
- * is submitted and comes back through op_request.on_reply.
+ * Reads run on the front end's thread against the view, after gate_check_local has allowed it.
+ * Everything that needs the core - writes, quorum rounds, waiting for a zxid - is submitted and
+ * comes back through op_request.on_reply.
  */
 #ifndef SERVER_GATE_H
 #define SERVER_GATE_H
@@ -19,36 +19,37 @@ struct gate;
 struct view;
 struct window;
 
-/* What waits to be sent to clients counts here, over HTTP and WebSocket together
+/* The budget of bytes that wait to be sent to clients, over HTTP and WebSocket together
  * (maxUnsentBytes). Any thread. */
 struct budget *gate_unsent(struct gate *gate);
 
 struct view *gate_view(struct gate *gate);
 struct window *gate_window(struct gate *gate); /* The recent changes, for subscribers. */
 
-/* Any thread, no lock of the core: the client of this session (public id) has been heard of. */
+/* A client has used this session (public id), which keeps it alive. Any thread; takes no lock of
+ * the core. */
 void gate_touch(struct gate *gate, uint64_t session);
 
 /* Any thread. Takes the request; `on_reply` will be called exactly once, on the core thread, by the
- * request's deadline at the latest; for a write with a key whose client has used up its share of
- * what is remembered it is called before this returns, with ERR_THROTTLED. For a write the result
- * is complete. For a read (linearizable or with a minimum zxid) ERR_OK means: now run its read
- * function; what that answers of a state below `wait_zxid` is ERR_REPLICA_BEHIND, for a snapshot
- * may have replaced the state in between. ERR_THROTTLED when the bounded queue is full: the request
- * stays the caller's. ERR_CLOSED while shutting down. ERR_NOT_READ_ONLY: a write, and this replica
- * takes none from its clients. */
+ * request's deadline at the latest. For a write with a key whose client has used up its share of
+ * the remembered results it is called before this returns, with ERR_THROTTLED. For a write the
+ * result is complete. For a read (linearizable or with a minimum zxid) ERR_OK means: now run its
+ * read function; if the state is then below `wait_zxid`, because a snapshot has replaced it in
+ * between, the answer is ERR_REPLICA_BEHIND. ERR_THROTTLED when the bounded queue is full: the
+ * request stays the caller's. ERR_CLOSED while shutting down. ERR_NOT_READ_ONLY: a write, and this
+ * replica accepts none from its clients. */
 enum err gate_submit(struct gate *gate, struct op_request *take_request);
 
-/* Any thread: may a local read be answered now? OK, or ERR_NOT_READY with the reason in `ret_why`.
- */
+/* OK when a local read may be answered now; else ERR_NOT_READY with the reason in `ret_why`. Any
+ * thread. */
 enum err gate_check_local(struct gate *gate, const char **ret_why);
 
-/* What is known without asking the core; any thread. */
+/* Read without asking the core; any thread. */
 struct gate_status {
     uint32_t id;
     const char *role; /* "leader", "follower", "observer", "looking", "quarantine". */
-    bool serving;     /* In step with an established leader, and takes writes. */
-    bool in_step;     /* The first half of that. */
+    bool serving;     /* In step with an established leader, and accepts writes. */
+    bool in_step;     /* With an established leader. */
     bool draining;
     uint32_t epoch;
     uint32_t leader; /* 0: none. */
@@ -59,22 +60,21 @@ struct gate_status {
     uint64_t digest; /* Of the state at `applied`. */
     uint64_t lag_ms; /* Since this replica last heard from a leader with a quorum, or its start. */
     uint64_t history;
-    uint64_t queue; /* Requests inside. */
+    uint64_t queue; /* Requests in flight. */
 };
 
 void gate_status(struct gate *gate, struct gate_status *ret_status);
 
-/* Its `history` alone, without a lock: every answer names it. Any thread. */
+/* The `history` alone, without a lock, because every answer has it. Any thread. */
 uint64_t gate_history(struct gate *gate);
 
-/* JSON bodies of the information operations; `verbose` and the principal where they matter. Any
- * thread. Each writes one JSON value. */
+/* JSON bodies of the status operations; each writes one JSON value. Any thread. */
 void gate_write_status(struct gate *gate, struct jsonw *json);
 void gate_write_ensemble(struct gate *gate, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
-/* One JSON array: the client addresses ("host:port") of the other replicas as far as they advertise
- * them (advertiseClient), for clients that have to go elsewhere. Any thread. */
+/* One JSON array: the client addresses ("host:port") of the other replicas, as far as they
+ * advertise them (advertiseClient), for clients that must reconnect elsewhere. Any thread. */
 void gate_write_servers(struct gate *gate, struct jsonw *json);
 
 /* Appends the client addresses of all replicas as far as they advertise them, this one included,
@@ -96,21 +96,21 @@ struct gate_check {
 size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 
-/* Prometheus text of everything except HTTP's own connections. Any thread. */
+/* Prometheus text of all but what a front end adds. Any thread. */
 void gate_write_metrics(struct gate *gate, struct buf *out);
 
-/* What a front end adds to that; `write` is called on any thread, but no more once this has
- * returned with another one (NULL: none). */
+/* Sets what the front end adds to that (NULL: nothing). `write` is called on any thread, but not
+ * after this function has replaced it. */
 void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out),
                             void *ctx);
 
-/* What the front ends have open, and have told, all together. */
+/* Figures of all front ends together. */
 struct gate_front_figures {
     uint64_t connections; /* HTTP. */
     uint64_t sockets;
     uint64_t streams; /* And long polls. */
     uint64_t watches; /* Of sockets, and one of each stream. */
-    uint64_t events;  /* Told since the start. */
+    uint64_t events;  /* Sent since the start. */
 };
 
 enum gate_front {
@@ -119,7 +119,7 @@ enum gate_front {
     GATE_FRONTS
 };
 
-/* A front end adds its own; `add` is called as `write` of gate_set_front_metrics. */
+/* A front end adds its own figures; `add` is called as `write` of gate_set_front_metrics. */
 void gate_set_front_figures(struct gate *gate, enum gate_front front,
                             void (*add)(void *ctx, struct gate_front_figures *figures), void *ctx);
 void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
@@ -138,29 +138,29 @@ void gate_write_trend(struct gate *gate, const struct op_args *args, struct json
 enum gate_failure {
     GATE_FAILED_PASSWORD,  /* A list that refused names the user with other passwords. */
     GATE_FAILED_SUPER,     /* The super user's name with another password. */
-    GATE_FAILED_MALFORMED, /* No credentials at all. */
-    GATE_FAILED_SESSION,   /* The secret of no session. */
+    GATE_FAILED_MALFORMED, /* Credentials that cannot be parsed. */
+    GATE_FAILED_SESSION,   /* A secret that belongs to no session. */
     GATE_FAILURES
 };
 
-extern const char gate_credentials_slowed[]; /* The sentence for whoever has to wait. */
+extern const char gate_credentials_slowed[]; /* The text of the refusal. */
 
-/* Before identities from index `first` on are used: 0, or the ms for which this user has to wait at
- * this address, because passwords have failed; then ERR_THROTTLED is the answer. */
+/* Before identities from index `first` on are used: 0, or the ms until this user may try again from
+ * this address, because passwords have failed; then the answer is ERR_THROTTLED. */
 uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first);
 
-/* After each answer: what access control lists have said of the identities counts. */
+/* After each answer: counts the identities that access control lists have refused. */
 void gate_credentials_seen(struct gate *gate, const struct op_principal *who);
 
-/* Ahead of that, for a write that has come back: the leader that refused it may be another replica,
- * so the lists are looked at here once more. */
+/* Before that, for a write that has come back: the leader that refused it may be another replica,
+ * so this replica compares with its own lists. */
 void gate_credentials_refused(struct gate *gate, const struct op_request *request);
 
-/* A failure that only the front end sees: GATE_FAILED_MALFORMED or GATE_FAILED_SESSION. */
+/* Counts a failure that only the front end sees: GATE_FAILED_MALFORMED or GATE_FAILED_SESSION. */
 void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
                              enum gate_failure kind);
 
-/* Front ends count here: one operation answered. `op` is a row's id or 0. Any thread. */
+/* Counts one answered operation. `op` is a row's id or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 
 /* What the front ends enforce; constant after start. */

@@ -1,4 +1,4 @@
-/* What the front ends have open: figures are read under the lock, watches through mailboxes. */
+/* What front ends have open: figures are read under the lock, watches come through mailboxes. */
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
 #include "server/process/watch_listing.h"

@@ -1,4 +1,4 @@
-/* Failed credentials, as the front ends tell of them. */
+/* Failed credentials, as the front ends report them. */
 #include "base/log.h"
 #include "base/os_clock.h"
 #include "server/process/gate.h"
@@ -6,7 +6,7 @@
 #include "server/read/view.h"
 
 const char gate_credentials_slowed[] =
-    "passwords have failed too often from this address; try again later";
+    "too many wrong passwords from this address; try again later";
 
 uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first)
 {
@@ -33,7 +33,7 @@ void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
     guard_failed(&gate->guard, who, kind);
 }
 
-/* Sampler's thread, each second. */
+/* The sampler's thread, each second. */
 void gate_guard_log(struct gate *gate, uint64_t now_ms)
 {
     char line[GUARD_LINE_MAX];

@@ -26,11 +26,11 @@ size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     bool turns = now_ms < turn_ms + LIVE_TURN_MS;
 
     check_add(checks, &count, "core", turns,
-              turns ? "the core thread turns" : "the core thread has not turned for seconds");
+              turns ? "the core thread works" : "the core thread has stood still for seconds");
     return count;
 }
 
-/* A replica that finds no leader is mostly one that its peers refuse, or that refuses them. */
+/* When a replica finds no leader, mostly its peers refuse it, or it refuses them. */
 static void explain_no_leader(struct gate *gate, char *text, size_t size)
 {
     const struct config *config = gate->server->config;
@@ -42,7 +42,7 @@ static void explain_no_leader(struct gate *gate, char *text, size_t size)
                         gate->published.not_listening);
     }
     for (uint32_t i = 0; i < config->peers.server_count && len > 0 && (size_t)len < size; i++) {
-        const char *why = gate->published.told[i].refused;
+        const char *why = gate->published.links[i].refused;
 
         if (why[0] != '\0') {
             len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
@@ -52,8 +52,8 @@ static void explain_no_leader(struct gate *gate, char *text, size_t size)
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 
-/* A full tree makes no replica unready: reads, deletes and the end of sessions go on, and another
- * replica would refuse the same writes. */
+/* A full tree does not make a replica unready: reads, deletes and the end of sessions still work,
+ * and another replica would refuse the same writes. */
 static void check_tree(struct gate *gate, struct gate_check *checks, size_t *count)
 {
     struct gate_figures figures;
@@ -70,7 +70,7 @@ static void check_tree(struct gate *gate, struct gate_check *checks, size_t *cou
                        "%" PRIu32 ")%s",
                        figures.memory_bytes, room.bytes_max, room.member,
                        figures.memory_bytes >= room.bytes_max
-                           ? ": it is full, only what frees memory passes"
+                           ? ": it is full; only requests that free memory are accepted"
                            : "");
     }
     check_add(checks, count, "tree", true, text);
@@ -83,7 +83,7 @@ static void check_disk(struct gate *gate, struct gate_check *checks, size_t *cou
     bool lacks_files = atomic_load(&gate->server->log.lacks_files);
 
     check_add(checks, count, "disk", !aside && !low && !lacks_files,
-              lacks_files ? "out of file descriptors: nothing is acknowledged"
+              lacks_files ? "out of file descriptors: no write is acknowledged"
               : aside     ? aside
                           : (low ? gate_disk_is_low : "there is disk space"));
 }
@@ -112,7 +112,7 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
               status.in_step ? "in step with the leader" : text);
     bool fresh = gate_check_local(gate, &why) == ERR_OK;
 
-    check_add(checks, &count, "fresh", fresh, fresh ? "heard from the leader lately" : why);
+    check_add(checks, &count, "fresh", fresh, fresh ? "recent contact with the leader" : why);
     check_disk(gate, checks, &count);
     check_tree(gate, checks, &count);
     check_add(checks, &count, "not_draining", !status.draining,

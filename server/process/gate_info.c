@@ -42,7 +42,7 @@ static bool is_exceeded(const struct state_quota *quota)
            (quota->bytes_limit >= 0 && quota->bytes > (uint64_t)quota->bytes_limit);
 }
 
-/* As many as one hold of the lock may look at. */
+/* Among as many as one hold of the lock may look at. */
 static uint64_t quotas_exceeded(const struct state *state)
 {
     const struct state_quota *quota = state_quota_after(state, slice_make(NULL, 0));
@@ -89,7 +89,7 @@ static void write_figures(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "tree_bytes", figures.memory_bytes);
 }
 
-/* What the tree may take, and which replica bounds it: as the leader last said. */
+/* The limit of the tree, and the replica that it comes from: as the leader last reported. */
 static void write_room(struct jsonw *json, const struct prep_room *room)
 {
     jsonw_key(json, "tree_bytes_max");
@@ -114,7 +114,7 @@ static void write_refills(struct jsonw *json, const struct publication *copy)
     jsonw_kv_u64(json, "refill_log_lost", copy->store.keeps_lost);
 }
 
-/* Why it does not vote, does not serve, or soon will not. */
+/* Why this replica does not vote, does not serve, or soon will not. */
 static const char *reason_of(struct gate *gate, const struct publication *copy)
 {
     const char *reason = copy->replica.zab.reason;
@@ -128,11 +128,11 @@ static const char *reason_of(struct gate *gate, const struct publication *copy)
     return atomic_load(&gate->server->bulk.low) ? gate_disk_is_low : "";
 }
 
-/* Two processes that claim its id. */
+/* Two processes claim the id. */
 static void write_duplicate(const struct config *config, struct jsonw *json,
-                            const struct core_peer *told)
+                            const struct core_peer *link)
 {
-    const char *text = core_peer_duplicate(config, told, os_now_ms());
+    const char *text = core_peer_duplicate(config, link, os_now_ms());
 
     if (text) {
         jsonw_kv_cstr(json, "duplicate", text);
@@ -172,7 +172,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_bool(json, "read_only", config->clients.read_only);
     jsonw_kv_cstr(json, "environment", config->process.environment);
     jsonw_kv_cstr(json, "reason", reason_of(gate, copy));
-    write_duplicate(config, json, &copy->told[config_self(config) - config->peers.servers]);
+    write_duplicate(config, json, &copy->links[config_self(config) - config->peers.servers]);
     jsonw_kv_cstr(json, "version", ZABRA_VERSION);
     jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
     jsonw_object_end(json);
@@ -190,10 +190,10 @@ static const struct peer_view *peer_of(const struct publication *copy, uint32_t 
 }
 
 enum {
-    SILENT_MIN_MS = 1000 /* Accounts are made and handed on at times of their own. */
+    SILENT_MIN_MS = 1000 /* Status reports are made and passed on at their own intervals. */
 };
 
-/* Nothing has come from it for so long, not even by way of the leader: it stands still. */
+/* A replica is silent when no report has come for so long, not even through the leader. */
 static uint64_t silent_ms(const struct config *config)
 {
     uint64_t ticks_ms = (uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2);
@@ -201,25 +201,25 @@ static uint64_t silent_ms(const struct config *config)
     return ticks_ms > SILENT_MIN_MS ? ticks_ms : SILENT_MIN_MS;
 }
 
-/* When it was last heard of, by itself or by way of the leader; 0: never. */
+/* Last contact with the peer, directly or through the leader; 0: never. */
 static uint64_t heard_at(const struct peer_view *peer, const struct sign *sign)
 {
-    uint64_t told_ms = sign ? sign->at_ms : 0;
+    uint64_t report_ms = sign ? sign->at_ms : 0;
 
-    return peer->status.heard_ms > told_ms ? peer->status.heard_ms : told_ms;
+    return peer->status.heard_ms > report_ms ? peer->status.heard_ms : report_ms;
 }
 
-/* As of when it was published: what this replica has missed itself is nobody's silence. */
+/* At the time of publication: a pause of this replica is not a silence of its peers. */
 static bool is_silent(const struct config *config, const struct publication *copy,
                       uint64_t heard_ms)
 {
     return heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
 }
 
-/* What it says itself, unless it has said something else since to this replica. Who has led before
- * the leader there is now, and has not been heard of since, is on its way. */
-static const char *told_state(const struct zab_status *self, const struct peer_view *peer,
-                              const struct sign *sign)
+/* The peer's own report, unless it has sent a newer message to this replica. A peer whose last
+ * report says that it leads, while another one leads now, is joining. */
+static const char *reported_state(const struct zab_status *self, const struct peer_view *peer,
+                                  const struct sign *sign)
 {
     bool looking = peer->status.state == ZAB_LOOKING;
 
@@ -250,7 +250,7 @@ static const char *state_name(const struct publication *copy, const struct peer_
     if (self->state == ZAB_LEADING && !peer->status.synced) {
         return "joining";
     }
-    return told_state(self, peer, sign);
+    return reported_state(self, peer, sign);
 }
 
 static void write_url(struct jsonw *json, const char *address)
@@ -280,7 +280,7 @@ static void write_ms(struct jsonw *json, const char *key, uint32_t us)
     jsonw_raw(json, slice_make(text, (size_t)len));
 }
 
-/* What a replica says of itself, as it was when it said so. */
+/* A replica's own status report; the values are those of the time of the report. */
 static void write_sign(struct jsonw *json, const struct sign *sign)
 {
     jsonw_kv_u64(json, "epoch", sign->epoch);
@@ -295,7 +295,7 @@ static void write_sign(struct jsonw *json, const struct sign *sign)
 }
 
 static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy,
-                       const struct core_peer *told)
+                       const struct core_peer *link)
 {
     const struct sign *sign = signs_find(copy->signs, copy->sign_count, gate->server->config->id);
     struct gate_status status;
@@ -310,11 +310,11 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
         jsonw_kv_u64(json, "state_ms", sign->role_ms);
         write_sign(json, sign);
     }
-    write_duplicate(gate->server->config, json, told);
+    write_duplicate(gate->server->config, json, link);
     write_url(json, gate->server->config->clients.advertise_client);
 }
 
-/* The newest zxid that is known of it; 0: none. */
+/* The newest zxid that the peer is known to have; 0: none. */
 static zxid_t zxid_of(const struct peer_view *peer, const struct sign *sign)
 {
     zxid_t zxid = sign ? sign->zxid : 0;
@@ -338,7 +338,7 @@ static void write_heard(struct jsonw *json, const struct sign *sign, const char 
 
 static void write_peer(const struct config *config, struct jsonw *json,
                        const struct publication *copy, const struct peer_view *peer,
-                       const struct core_peer *told)
+                       const struct core_peer *link)
 {
     const struct sign *sign = signs_find(copy->signs, copy->sign_count, peer->status.id);
     uint64_t heard_ms = heard_at(peer, sign);
@@ -354,11 +354,11 @@ static void write_peer(const struct config *config, struct jsonw *json,
     if (sign) {
         write_sign(json, sign);
     }
-    if (told->refused[0] != '\0') {
-        jsonw_kv_cstr(json, "refused", told->refused);
+    if (link->refused[0] != '\0') {
+        jsonw_kv_cstr(json, "refused", link->refused);
     }
-    write_duplicate(config, json, told);
-    write_url(json, told->advertise);
+    write_duplicate(config, json, link);
+    write_url(json, link->advertise);
 }
 
 void gate_write_ensemble(struct gate *gate, struct jsonw *json)
@@ -385,9 +385,9 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
         jsonw_kv_cstr(json, "role", server->voter ? "voter" : "observer");
         jsonw_kv_cstr(json, "peer", address);
         if (server->id == config->id) {
-            write_self(gate, json, copy, &copy->told[i]);
+            write_self(gate, json, copy, &copy->links[i]);
         } else if (peer) {
-            write_peer(config, json, copy, peer, &copy->told[i]);
+            write_peer(config, json, copy, peer, &copy->links[i]);
         }
         jsonw_object_end(json);
     }
@@ -411,7 +411,7 @@ void gate_write_servers(struct gate *gate, struct jsonw *json)
 
     jsonw_array(json);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        const char *address = copy->told[i].advertise;
+        const char *address = copy->links[i].advertise;
 
         if (config->peers.servers[i].id != config->id && address[0] != '\0') {
             jsonw_cstr(json, address);
@@ -437,7 +437,7 @@ void gate_append_clients(struct gate *gate, struct buf *out)
     (void)pthread_mutex_lock(&gate->mutex);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
         if (config->peers.servers[i].id != config->id) {
-            append_client(out, gate->published.told[i].advertise);
+            append_client(out, gate->published.links[i].advertise);
         }
     }
     (void)pthread_mutex_unlock(&gate->mutex);

@@ -157,7 +157,7 @@ static void write_duplicates(struct gate *gate, struct buf *out, const struct tc
 
     (void)pthread_mutex_lock(&gate->mutex);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        ids += core_peer_duplicate(config, &gate->published.told[i], now_ms) ? 1 : 0;
+        ids += core_peer_duplicate(config, &gate->published.links[i], now_ms) ? 1 : 0;
     }
     (void)pthread_mutex_unlock(&gate->mutex);
     gauge(out, "zabra_duplicate_ids", "Ids that two processes claim now, as far as this one knows.",

@@ -1,8 +1,8 @@
 /*
- * Shares of what is kept for retries. Half of maxRemembered is for whoever comes. Of the other half
- * each client, and each address, has a share, which its token bucket gives out over rememberFor. A
- * client may use all replicas, so each replica gives out its part of the share. Writes without a
- * key pay one comparison.
+ * Shares of the results that are kept for retries. Half of maxRemembered is free for all. In the
+ * other half each client, and each address, has a share, which its token bucket hands out over
+ * rememberFor. A client may use all replicas, so each replica hands out its part of the share.
+ * Writes without a key cost one comparison.
  */
 #include "base/check.h"
 #include "base/network.h"
@@ -17,10 +17,10 @@
 
 enum {
     NS_PER_MS = 1000000,
-    BURST_PART = 2,     /* Of a share: what may come at once. The rest comes over rememberFor. */
-    FREE_PART = 2,      /* Of the pool: what no client is refused. */
-    RESULT_BYTES = 160, /* Of an encoded result without its path, about. */
-    NAME_BYTES = 16,    /* A sequence number behind a path, and lengths. */
+    BURST_PART = 2,     /* Half of a share may be used at once, the rest over rememberFor. */
+    FREE_PART = 2,      /* Half of the pool is free for all. */
+    RESULT_BYTES = 160, /* About the size of an encoded result without its path. */
+    NAME_BYTES = 16,    /* A sequence number after a path, and lengths. */
     SESSION_SCOPE_MAX = 32
 };
 
@@ -56,7 +56,7 @@ void gate_shares_release(struct gate *gate)
 
 /* ---- What a request costs. ---- */
 
-/* Bytes that its answer will have when it is kept, about. */
+/* About how many bytes the kept answer will have. */
 static uint64_t kept_bytes(const struct op_request *request)
 {
     const struct op_args *args = &request->args;
@@ -76,7 +76,7 @@ static uint64_t cost_of(const struct config *config, const struct op_request *re
     return mean > 0 ? 1 + kept_bytes(request) / mean : kept_bytes(request);
 }
 
-/* ---- Whether there is need to ask for tokens. ---- */
+/* ---- Whether a request needs tokens. ---- */
 
 static bool is_scarce(const struct config *config, const struct state *state)
 {
@@ -91,7 +91,7 @@ static const struct state_session *session_of(const struct state *state,
                             : state_session_by_hash(state, session->hash);
 }
 
-/* A retry of what was done is answered from what is kept, and keeps nothing more. */
+/* A retry of a request with a kept result is answered from it, and needs no more room. */
 static bool is_known(const struct state *state, const struct op_request *request)
 {
     char text[SESSION_SCOPE_MAX];
@@ -135,7 +135,7 @@ static bool refuse(struct gate *gate, struct op_request *request, uint64_t wait_
     return false;
 }
 
-/* Who pays, and how much. */
+/* Which buckets pay, and how much. */
 static void fill_ticket(struct gate *gate, const struct op_request *request,
                         struct share_ticket *ticket)
 {

@@ -36,7 +36,7 @@ void guard_release(struct guard *guard)
 
 /* ---- The log, by address. ---- */
 
-/* What a client has written is not to be taken for a part of the line. */
+/* A name that a client has sent must not look like a part of the log line. */
 static void put_user(char out[GUARD_USER_MAX + 1], struct slice user)
 {
     size_t len = user.len < GUARD_USER_MAX ? user.len : GUARD_USER_MAX;
@@ -88,7 +88,7 @@ static struct guard_address *entry_of(struct guard *guard, struct slice network)
     return unused;
 }
 
-/* GATE_FAILURES: none, but one that had to wait. */
+/* `kind` GATE_FAILURES: no failure, but a request that was slowed. */
 static void note(struct guard *guard, struct slice network, struct slice user,
                  enum gate_failure kind)
 {
@@ -129,7 +129,7 @@ static void write_line(struct guard_address *address, uint64_t now_ms, char line
     address->logged_ms = now_ms;
 }
 
-/* True: a line was written. One that has been quiet since its last line gives up its place. */
+/* True: a line was written. An address without failures since its last line gives up its entry. */
 static bool look(struct guard_address *address, uint64_t now_ms, char line[GUARD_LINE_MAX])
 {
     if (!address->used || !is_due(address, now_ms)) {
@@ -190,7 +190,7 @@ static void raise_busy(struct guard *guard, uint64_t until_ns)
     }
 }
 
-/* In ns: until a user of that address that has not failed lately may be evaluated. */
+/* The ns until a user of that address that has not failed recently may be evaluated. */
 static uint64_t address_wait(struct guard *guard, uint64_t address, uint64_t now_ns)
 {
     uint64_t wait_ns = 0;
@@ -199,7 +199,7 @@ static uint64_t address_wait(struct guard *guard, uint64_t address, uint64_t now
     return wait_ns;
 }
 
-/* Each failure is charged to its address; only an address that can pay for it makes a new user. */
+/* Charges a failure to its address; only an address with a token gets an entry for a new user. */
 static void fail_password(struct guard *guard, struct slice network, struct slice id,
                           enum gate_failure kind, uint64_t now_ns)
 {
@@ -215,8 +215,8 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
     note(guard, network, auth_user(id), kind);
 }
 
-/* The super user's name with another password, unless a list has confirmed that one: then there are
- * two users of that name. */
+/* The super user's name with another password, unless a list has confirmed that identity: then two
+ * users have the same name. */
 static bool is_super_guess(struct guard *guard, struct slice network, const struct auth *auth,
                            struct slice id)
 {
@@ -230,8 +230,8 @@ static bool is_super_guess(struct guard *guard, struct slice network, const stru
     return !confirmed_has(&guard->confirmed, &names);
 }
 
-/* While no password has failed lately this is one comparison; an identity that was confirmed takes
- * no lock. */
+/* While no password has failed recently this is one comparison; a confirmed identity takes no lock.
+ */
 static uint64_t wait_ns_of(struct guard *guard, struct slice network, struct slice id,
                            uint64_t now_ns)
 {
@@ -274,7 +274,7 @@ uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_
     return 0;
 }
 
-/* Those that were wrong, and have not been counted. */
+/* Identities that were refused and are not counted yet. */
 static uint32_t take_wrong(struct auth *auth)
 {
     uint32_t wrong = atomic_load_explicit(&auth->wrong, memory_order_relaxed);

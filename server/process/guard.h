@@ -2,23 +2,23 @@
  * guard.h - failed credentials: counted, logged once a minute for each address, slowed.
  *
  * There is no list of users: a digest identity is a name and a hash, and every identity is valid.
- * So a credential has failed when it is evidence of a guess: it names the super user with another
+ * So a credential counts as failed when it looks like a guess: it names the super user with another
  * password; or an access control list that refuses the request names the user, and only with other
- * passwords; or it is malformed; or it is the secret of no session.
+ * passwords; or it is malformed; or it is a secret that belongs to no session.
  *
- * The first two are passwords. For a pair of address and user GUARD_FAILURES of them are free; then
- * one comes back every GUARD_AGAIN_MS, and until then that user is not evaluated from that address,
- * right or wrong, so that the answer tells nothing. An identity that a list, or superDigest, has
- * confirmed from that address lately passes.
+ * The first two are passwords. Each pair of address and user has GUARD_FAILURES tokens, one of
+ * which comes back every GUARD_AGAIN_MS. Without a token, the password of that user from that
+ * address is not evaluated, right or wrong, so that the answer reveals nothing. An identity that a
+ * list, or superDigest, has recently confirmed from that address passes.
  *
- * All failures of an address count together as well: GUARD_ADDRESS_FAILURES are free, then one
- * comes back every GUARD_ADDRESS_AGAIN_MS. Without one, users of that address that have not failed
- * lately wait for it, so that made-up names take few places in the table of users. A user without a
- * place there is judged by its address alone. No address is slowed by what others have done: when
- * more fail at once than the table of addresses has room for, those that owe least are forgotten.
+ * All failures of an address count together as well: it has GUARD_ADDRESS_FAILURES tokens, one of
+ * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, users of that address that have
+ * not failed recently wait for one, so that made-up names take few places in the table of users. A
+ * user without a place there is limited by its address alone. No address is slowed because of other
+ * addresses: when the table of addresses is full, those with the smallest debt are forgotten.
  *
- * Malformed credentials and secrets of 122 random bits tell nothing by their failure: they are
- * counted and logged only. Addresses of IPv6 count as their /64. Any thread.
+ * Malformed credentials and secrets of 122 random bits reveal nothing by their failure: they are
+ * only counted and logged. An IPv6 address counts as its /64. Any thread.
  */
 #ifndef SERVER_GUARD_H
 #define SERVER_GUARD_H
@@ -31,9 +31,9 @@
 #include "server/process/gate.h"
 
 enum {
-    GUARD_FAILURES = 10,         /* Of an address and user before it is slowed, */
-    GUARD_AGAIN_MS = 6000,       /* and one more after each such time, */
-    GUARD_DEBT_MAX_MS = 3600000, /* at the latest after that one, however many came at once. */
+    GUARD_FAILURES = 10,         /* Tokens of an address and user. */
+    GUARD_AGAIN_MS = 6000,       /* For one token to come back. */
+    GUARD_DEBT_MAX_MS = 3600000, /* The longest wait, however many failed at once. */
     GUARD_ADDRESS_FAILURES = 60, /* The same for all users of an address together. */
     GUARD_ADDRESS_AGAIN_MS = 1000,
     GUARD_ADDRESS_DEBT_MAX_MS = 600000,
@@ -49,7 +49,7 @@ struct guard_address {
     uint64_t failed[GATE_FAILURES];
     uint64_t slowed;
     uint64_t logged_ms;
-    bool logged; /* Since it is in the table. */
+    bool logged; /* Since it has this entry. */
     bool used;
 };
 
@@ -59,7 +59,7 @@ struct guard {
     const char *super_digest;       /* The configuration's. */
     struct buckets users;           /* By address and user, */
     struct buckets by_address;      /* and by address. */
-    _Atomic uint64_t busy_until_ns; /* Before, some bucket is not full. */
+    _Atomic uint64_t busy_until_ns; /* After this time all buckets are full. */
     struct confirmed confirmed;
     pthread_mutex_t mutex; /* Of the next two. */
     struct guard_address addresses[GUARD_ADDRESSES_MAX];
@@ -70,19 +70,20 @@ struct guard {
 void guard_init(struct guard *guard, const char *super_digest);
 void guard_release(struct guard *guard);
 
-/* Before identities from index `first` on are evaluated: 0, or ms until they may be shown again. A
- * wrong password of the super user is counted here. */
+/* Before identities from index `first` on are evaluated: 0, or ms until the client may try again.
+ * Counts a wrong password of the super user. */
 uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_t first,
                     uint64_t now_ns);
 
-/* After an answer: counts what lists have found wrong since, and keeps what they have confirmed. */
+/* After an answer: counts identities that lists have refused, and keeps those that they have
+ * confirmed. */
 void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t now_ns);
 
-/* A failure that is no password. */
+/* Counts a failure that is not about a password. */
 void guard_failed(struct guard *guard, const struct op_principal *who, enum gate_failure kind);
 
-/* The next address whose failures are to be logged; false: there is none. The line is the caller's
- * to log. Often enough: each second. */
+/* Writes the log line of the next address with failures; false: there is none. Called each second.
+ */
 bool guard_line(struct guard *guard, uint64_t now_ms, char line[GUARD_LINE_MAX]);
 
 #endif

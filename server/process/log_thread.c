@@ -1,6 +1,5 @@
 /*
- * The log thread: group commit in one place. While one sync runs, what the core posts is collected;
- * then it becomes the next batch.
+ * The log thread: group commit in one place. What the core posts during a sync is the next batch.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -30,7 +29,7 @@ static bool must_wait(struct log_thread *log)
     return atomic_load(&log->stuck) || atomic_load(&log->lacks_files);
 }
 
-/* Also without completions, when the log begins or ceases to wait: the core looks at once. */
+/* Posted also without completions when the log begins or ends to wait, so that the core notices. */
 static void report(struct log_thread *log, struct persist_dones *take_dones, bool waited)
 {
     if (take_dones->count == 0 && waited == must_wait(log)) {
@@ -47,9 +46,10 @@ static void tell_space(struct log_thread *log, enum err err)
 {
     if (err == ERR_NO_SPACE && !atomic_exchange(&log->stuck, true)) {
         metric_add(&log->no_space, 1);
-        log_warn("storage", "no disk space for the log: no acknowledgement until space is freed");
+        log_warn("storage",
+                 "no disk space for the log: no write is acknowledged until space is freed");
     } else if (err == ERR_OK && atomic_exchange(&log->stuck, false)) {
-        log_info("storage", "disk space is back: the log is written again");
+        log_info("storage", "the disk has space again: the log is written again");
     }
 }
 
@@ -57,8 +57,8 @@ static void tell_files(struct log_thread *log, enum err err)
 {
     if (err == ERR_NO_FILES && !atomic_exchange(&log->lacks_files, true)) {
         metric_add(&log->no_files, 1);
-        log_warn("storage", "out of file descriptors, of this process or of the machine: no "
-                            "acknowledgement until one is free; raise the limit of open files");
+        log_warn("storage", "out of file descriptors, of this process or of the machine: no write "
+                            "is acknowledged until one is free; raise the limit of open files");
     } else if (err != ERR_NO_FILES && atomic_exchange(&log->lacks_files, false)) {
         log_info("storage", "a file descriptor is free again: the log is written again");
     }
@@ -69,8 +69,8 @@ static int retry_ms(struct log_thread *log)
     return atomic_load(&log->lacks_files) ? FILES_RETRY_MS : SPACE_RETRY_MS;
 }
 
-/* Runs what is pending. What has to wait for space or for a descriptor stays; any other failure
- * ends the process at once: what a failed sync left in the page cache cannot be trusted again. */
+/* Runs what is pending. What must wait for space or for a descriptor stays. Any other failure ends
+ * the process at once: after a failed sync the page cache cannot be trusted. */
 static void run(struct log_thread *log)
 {
     struct persist_dones dones = {0};
@@ -109,7 +109,7 @@ static void body(void *arg)
             run(log);
         }
         if (!open && must_wait(log)) {
-            return; /* Never acknowledged: nothing is lost by leaving it. */
+            return; /* It was never acknowledged, so nothing is lost. */
         }
     }
 }

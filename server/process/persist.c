@@ -44,7 +44,7 @@ static void grow(struct persist_batch *batch, size_t count)
     batch->items = mem_realloc(batch->items, batch->cap * sizeof(*batch->items));
 }
 
-/* A founder or stranger becomes a member: from now on the disk names its cluster. */
+/* A new disk becomes a member: from now on its identity names the cluster. */
 static void join(struct persist_item *item, const struct zab_config *config,
                  struct store_identity *identity)
 {
@@ -159,7 +159,7 @@ static void push_done(struct persist_dones *dones, const struct persist_item *it
                                                          .snap_end = item->op.ret_snap_end};
 }
 
-/* Tells of the first `done` items and drops them. */
+/* Adds the completions of the first `done` items and drops these. */
 static void finish(struct persist_batch *batch, size_t done, struct persist_dones *dones)
 {
     ASSERT(done <= batch->count);
@@ -174,7 +174,7 @@ static void finish(struct persist_batch *batch, size_t done, struct persist_done
     memmove(batch->items, batch->items + done, batch->count * sizeof(*batch->items));
 }
 
-/* Points the operation at memory of its item, which may have moved since it was added. */
+/* Points the operation at the memory of its item, which may have moved since it was added. */
 static struct store_op *prepare(struct persist_item *item)
 {
     item->op.recs = item->rec ? &item->rec : NULL;

@@ -1,9 +1,9 @@
 /*
- * persist.h - the protocol's wishes for the disk, on their way to the store and back.
+ * persist.h - the protocol's disk operations on their way to the store and back.
  *
  * The core turns each PERSIST effect into an operation of the store and collects them in a batch;
- * the log thread runs the batch and gives back completions, which the core hands to the protocol as
- * PERSISTED events. A batch owns all it points to, so it moves between threads as it is. The server
+ * the log thread runs the batch and returns completions, which the core passes to the protocol as
+ * PERSISTED events. A batch owns all that it points to, so it can move between threads. The server
  * and the simulator share this code, because the order on disk is part of the protocol.
  */
 #ifndef SERVER_PERSIST_H
@@ -23,7 +23,7 @@ struct persist_item {
     uint8_t *bytes;                  /* SNAP_CHUNK: heap. */
 };
 
-/* A FIFO of operations; whoever has the batch owns it. */
+/* A FIFO of operations; the thread that has the batch owns it. */
 struct persist_batch {
     struct list node; /* In a mailbox. */
     struct persist_item *items;
@@ -31,11 +31,11 @@ struct persist_batch {
     size_t cap;
 };
 
-/* All operations up to `token` are durable. One for each operation that has a result, and one for
- * the last that is done. */
+/* All operations up to `token` are durable. There is one for each operation with a result, and one
+ * for the last operation that is done. */
 struct persist_done {
     uint64_t token;
-    enum err err;    /* ERR_CORRUPT: a received snapshot does not verify. ERR_NO_SPACE: nor fit. */
+    enum err err;    /* Of a received snapshot. ERR_CORRUPT: damaged. ERR_NO_SPACE: no room. */
     zxid_t last;     /* After a truncation, reset or install: the log's last zxid, ... */
     uint64_t chain;  /* ... and its chain value. */
     zxid_t snap_end; /* Install. */
@@ -50,22 +50,23 @@ struct persist_dones {
 void persist_batch_init(struct persist_batch *batch);
 void persist_batch_release(struct persist_batch *batch);
 
-/* Adds the operation for a change of the disk; takes over the record's reference. `identity` is
- * what the store has or will have once all earlier operations are done; JOIN changes it. */
+/* Adds the operation for a change of the disk; takes the record's reference. `identity` is that of
+ * the store after all earlier operations; JOIN changes it. */
 void persist_add(struct persist_batch *batch, const struct zab_persist *change,
                  struct store_identity *identity);
 
-/* Moves all of `from` behind what `into` holds. */
+/* Moves all of `from` to the end of `into`. */
 void persist_merge(struct persist_batch *into, struct persist_batch *from);
 
-/* Runs the batch; what is durable leaves it and is told in `dones` (appended). ERR_NO_SPACE: the
- * rest stays in the batch, run it again later. Any other error: end the process at once. */
+/* Runs the batch; durable operations leave it, and their completions are appended to `dones`.
+ * ERR_NO_SPACE: the rest stays in the batch; run it again later. Any other error: end the process
+ * at once. */
 enum err persist_run(struct persist_batch *batch, struct store *store, struct persist_dones *dones);
 
 void persist_dones_clear(struct persist_dones *dones);
 void persist_dones_release(struct persist_dones *dones);
 
-/* The event that tells the protocol. */
+/* Fills the event for the protocol. */
 void persist_event(const struct persist_done *done, uint64_t now_ms, struct zab_event *ret_event);
 
 #endif

@@ -13,7 +13,7 @@ enum {
     READ_BYTES_MAX = 4 << 20
 };
 
-/* What is being rebuilt. */
+/* The replica as it is rebuilt. */
 struct rebuild {
     struct store *store;
     struct store_report *report;
@@ -21,7 +21,7 @@ struct rebuild {
     struct zab_config config;
     struct zab_config pending; /* In the log beyond what is committed; count 0: none. */
     zxid_t at;                 /* Applied so far. */
-    uint64_t chain;            /* Chain value there. */
+    uint64_t chain;            /* Chain value at that zxid. */
     zxid_t snap_end;
     uint64_t snap_digest;
     uint64_t records; /* Seen beyond the snapshot's start. */
@@ -45,7 +45,7 @@ static bool is_seed_voter(const struct zab_init *init)
     return false;
 }
 
-/* Makes the directory ours, under the fresh incarnation of the caller. */
+/* Formats the directory, under the fresh incarnation of the caller. */
 static enum err format(struct store *store, bool founding, struct replica_options *options,
                        struct store_identity *identity)
 {
@@ -127,8 +127,8 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     } else {
         err = load(store, &info, &config, &state);
     }
-    /* Since it was asked for, another snapshot may have taken the place of that of `start`, newer
-     * or older, or none: the event says what was found, and the protocol what that means. */
+    /* Since the request, another snapshot may have replaced that of `start`, newer or older, or
+     * none may be left: the event reports what was found, and the protocol decides. */
     *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
                                     .restored = {.err = err,
                                                  .start = info.start,
@@ -141,7 +141,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     }
 }
 
-/* No snapshot: the log must reach back to the very beginning. */
+/* Without a snapshot the log must reach back to the beginning. */
 static enum err begin_empty(struct rebuild *rebuild)
 {
     if (rebuild->report->log_base != 0) {
@@ -165,7 +165,7 @@ static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info 
     rebuild->snap_digest = info->digest;
 }
 
-/* Where the replay starts: the newest snapshot that can be read, else nothing. */
+/* The start of the replay: the newest snapshot that can be read, else an empty state. */
 static enum err begin(struct rebuild *rebuild)
 {
     enum err err = ERR_OK;
@@ -222,7 +222,7 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
     enum err err = ERR_OK;
 
     if (!rebuild->state) {
-        return ERR_CORRUPT; /* A log without a configuration. */
+        return ERR_CORRUPT; /* The log has no configuration. */
     }
     if (rec->type == LOGREC_TXN) {
         err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),
@@ -241,7 +241,8 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
     return err;
 }
 
-/* Beyond what is known to be committed. A second change in the log proves that the first one is. */
+/* A change that is not known to be committed. A second change in the log proves that the first one
+ * is. */
 static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec)
 {
     PROBE("recover.config_pending");
@@ -268,7 +269,7 @@ static enum err replay_batch(struct rebuild *rebuild, struct logrec **recs, size
     return err;
 }
 
-/* Applies what is committed, and counts what is not. */
+/* Applies committed records, and counts all. */
 static enum err replay(struct rebuild *rebuild)
 {
     struct state_changes changes = {0};
@@ -347,7 +348,7 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     struct zab_init *init = &options->zab;
 
     init->config = rebuild->config;
-    /* A disk may have joined with a newer configuration than its log has come to. */
+    /* A disk may have joined with a newer configuration than its log contains. */
     init->has_pending =
         rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
     init->pending = rebuild->pending;
@@ -362,7 +363,7 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     fill_ranges(rebuild->store, init);
 }
 
-/* The mark first: whatever happens next, this log is not believed again. */
+/* Writes the mark first: whatever happens next, this log is not used again. */
 static enum err quarantine(struct store *store, const char *reason, bool marked,
                            const struct store_identity *identity, struct replica_options *options)
 {
@@ -404,7 +405,7 @@ static void take_report(const struct store_report *report, struct view *view,
     init->range_count = 0;
 }
 
-/* From a log and snapshots that verify; whatever still does not fit together is damage. */
+/* Rebuilds from a log and snapshots that verify; if they do not fit together, that is damage. */
 static enum err recover_sound(struct rebuild *rebuild, struct replica_options *options,
                               const struct store_identity *identity)
 {

@@ -3,9 +3,9 @@
  * quarantine it when it is damaged, else rebuild the state from the newest snapshot and the
  * committed part of the log.
  *
- * The uncommitted tail of the log is not applied: it may yet be cut off (zab.md, decision 2). A
+ * The uncommitted tail of the log is not applied: it may still be truncated (zab.md, decision 2). A
  * quarantined disk starts with an empty history whatever its log holds, and is refilled; the mark
- * is durable before anything else is done. Server and simulator share this code.
+ * is durable before anything else happens. Server and simulator share this code.
  */
 #ifndef SERVER_RECOVER_H
 #define SERVER_RECOVER_H
@@ -17,24 +17,24 @@
  * Before any other thread runs. The caller has set in `options->zab`: id, seeds, limits, rng_seed,
  * now_ms, and in `incarnation` a fresh random number that is used only if the directory is
  * formatted. All else of `options->zab`, and `records_since_snap`, is filled in. The state, if
- * there is a configuration, is put into `view`; while founding, or as a learner that knows no
- * cluster yet, the view stays empty. `ret_identity` is what the disk now says of itself.
+ * there is a configuration, is put into `view`; while bootstrapping, or as a learner that knows no
+ * cluster yet, the view stays empty. `ret_identity` is the identity that is now on the disk.
  *
  * A snapshot that turns out to be damaged is discarded for an older one, and the report says so.
  *
- * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: it is a lost disk, which can
- * only be replaced by an empty one. ERR_FORMAT: an earlier release has written it, in a format that
- * is not read any more. ERR_NO_SPACE, ERR_IO as they come.
+ * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: the disk is lost and
+ * must be replaced by an empty one. ERR_FORMAT: an earlier release has written it, in a format that
+ * this one does not read. Also ERR_NO_SPACE, ERR_IO.
  */
 enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity);
 
-/* Frees what recover() put into the options; replica_new has copied it. */
+/* Frees what recover() has put into the options, after replica_new has copied it. */
 void recover_release(struct replica_options *options);
 
-/* Puts a state of that history into the view and fills the event that says so: the answer to
- * ZAB_FX_RESTORE of `start`. 0: an empty one; else the newest snapshot of now, fuzzy
- * up to its end. With an `err` in the event, ERR_CORRUPT or ERR_MISSING, the view is as it was. */
+/* Puts a state of that history into the view and fills the event for it: the result of
+ * ZAB_FX_RESTORE of `start`. 0: an empty state; else the newest snapshot, fuzzy up to its end. With
+ * an `err` in the event, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event);
 

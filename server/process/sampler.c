@@ -1,6 +1,6 @@
 /*
- * The thread that looks at what is counted once a second and keeps it for plots. It asks as a
- * scrape does: atomics, what the core has published, the tree for a moment under the read lock.
+ * The thread that reads the counters once a second and keeps the differences for plots. It reads as
+ * a scrape does: atomics, what the core has published, the tree for a moment under the read lock.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -17,11 +17,11 @@ enum {
     STEP_MS = 1000,
     COARSE_MS = TREND_COARSE_S * STEP_MS,
     TRIM_MS = 3000,           /* Between two returns of memory to the system. */
-    TRIM_BYTES = 32 << 20,    /* So much was given up by clients since, */
-    TRIM_REST_BYTES = 1 << 20 /* and of what was still in use at the last return. */
+    TRIM_BYTES = 32 << 20,    /* Clients have freed so much since the last one, */
+    TRIM_REST_BYTES = 1 << 20 /* or so much of what was in use then. */
 };
 
-/* ---- What is counted. ---- */
+/* ---- Counters. ---- */
 
 static void count_operations(const struct gate *gate, struct sampler_counts *counts)
 {
@@ -70,7 +70,7 @@ static float in_ms(double us)
     return us < 0 ? NAN : (float)(us / 1000);
 }
 
-/* How many a second, and two quantiles of how long they took, which follow it. */
+/* Fills the rate, and the two quantiles of the latency in the next two series. */
 static void put_times(float *to, double seconds, const uint64_t now[METRIC_BUCKETS],
                       const uint64_t before[METRIC_BUCKETS], size_t quantiles)
 {
@@ -107,7 +107,7 @@ static void put_rates(const struct sampler_counts *now, const struct sampler_cou
     values[TREND_CPU] = rate(now->cpu_us, before->cpu_us, seconds * 1e6);
 }
 
-/* ---- What there is. ---- */
+/* ---- Gauges. ---- */
 
 static void put_state(struct server *server, float *values)
 {
@@ -153,8 +153,8 @@ static void put_gauges(struct server *server, float *values)
 
 /* ---- Memory. ---- */
 
-/* What answers and events have kept is free now, but the heap holds on to it, for ever where the
- * thread that had it rests. */
+/* Memory of answers and events is free now, but the heap keeps it; for ever if the thread that had
+ * it sleeps. */
 static void return_memory(struct server *server, uint64_t now_ms)
 {
     struct sampler *sampler = &server->sampler;
@@ -174,7 +174,7 @@ static void return_memory(struct server *server, uint64_t now_ms)
 
 /* ---- The thread. ---- */
 
-/* Since the last coarse step, so of ten seconds at most; of the last ones that had any. */
+/* Quantiles of the last coarse step with a sync, of ten seconds at most. */
 static void note_syncs(struct sampler *sampler, const struct sampler_counts *now)
 {
     uint64_t counts[METRIC_BUCKETS];
@@ -205,8 +205,8 @@ static void sample(struct server *server, uint64_t now_ms)
     }
 }
 
-/* In the middle of a step, so that a little more or less is the same step. After the process has
- * stood still there is one for all that time. */
+/* Wakes in the middle of a step, so that jitter stays in the same step. After a pause of the
+ * process one sample covers all that time. */
 static uint64_t middle_after(uint64_t now_ms)
 {
     return (now_ms / STEP_MS + 1) * STEP_MS + STEP_MS / 2;

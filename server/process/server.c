@@ -17,7 +17,7 @@
 enum {
     REAP_EVERY_MS = 1000,
     KEEP_AGE_MS = 60000,
-    TOUCHED_PER_SESSION = 2, /* Sessions may end and others begin between two reports. */
+    TOUCHED_PER_SESSION = 2, /* Between two reports sessions may end and others begin. */
 };
 
 static void fill_limits(const struct config *config, struct replica_options *options)
@@ -114,7 +114,7 @@ static enum err open_store(struct server *server, struct store_report *report,
     return err;
 }
 
-static void say_verdict(const struct config *config, const struct store_report *report)
+static void log_verdict(const struct config *config, const struct store_report *report)
 {
     switch (report->verdict) {
     case STORE_EMPTY:
@@ -125,23 +125,23 @@ static void say_verdict(const struct config *config, const struct store_report *
                  (unsigned long long)report->log_last);
         break;
     case STORE_TORN_TAIL:
-        log_info(
-            "storage",
-            "%s: %llu bytes at the end of the log were never acknowledged and are dropped; log "
-            "up to zxid 0x%llx",
-            config->storage.data_dir, (unsigned long long)report->torn_bytes,
-            (unsigned long long)report->log_last);
+        log_info("storage",
+                 "%s: dropped %llu bytes at the end of the log that were never acknowledged; log "
+                 "up to zxid 0x%llx",
+                 config->storage.data_dir, (unsigned long long)report->torn_bytes,
+                 (unsigned long long)report->log_last);
         break;
     case STORE_DAMAGED:
         log_error("storage", "%s is damaged: %s", config->storage.data_dir, report->reason);
         break;
     }
     if (report->one_slot_bad) {
-        log_warn("storage", "one copy of a small durable record was damaged; the other one served");
+        log_warn("storage",
+                 "one copy of a small durable record was damaged; the other one is used");
     }
 }
 
-/* Quorums come from the replicated configuration: a server list that says otherwise is refused. */
+/* Quorums come from the replicated configuration: a server list that differs is refused. */
 static bool lists_agree(const struct config *config, const struct zab_config *known,
                         char error[SERVER_ERROR_MAX])
 {
@@ -199,7 +199,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
         (void)snprintf(
             error, SERVER_ERROR_MAX,
             "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace "
-            "it by an empty directory and this one is refilled, else restore a backup",
+            "it by an empty directory and it is refilled, else restore a backup",
             config->storage.data_dir, report->reason[0] ? report->reason : err_text(err));
         return err;
     }
@@ -226,7 +226,7 @@ static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
         err = open_store(server, report, error);
     }
     if (err == ERR_OK) {
-        say_verdict(server->config, report);
+        log_verdict(server->config, report);
         err = recover_replica(server, report, error);
     }
     mem_free(report);
@@ -266,7 +266,7 @@ static void abandon(struct server *server)
     server_free(server);
 }
 
-/* Those that server_wait takes. */
+/* The signals of server_wait. */
 static void fill_signals(sigset_t *ret_set)
 {
     (void)sigemptyset(ret_set);
@@ -335,14 +335,15 @@ int server_wait(struct server *server)
         if (signal_number != SIGHUP) {
             return signal_number;
         }
-        /* A terminal that closes must not end a replica, and elsewhere it asks for a reload. */
-        log_warn("server",
-                 "SIGHUP: nothing is reloaded; the replica goes on as it is. To change its "
-                 "configuration restart it, to end it send SIGTERM");
+        /* It comes when a terminal closes, which must not end a replica, or to ask for a reload. */
+        log_warn(
+            "server",
+            "SIGHUP: nothing is reloaded; the replica continues unchanged. Restart it to change "
+            "its configuration; send SIGTERM to end it");
     }
 }
 
-/* True when one has come before `end_ms`. A stopped process that continues interrupts the wait. */
+/* True when a signal has come before `end_ms`. SIGCONT interrupts the wait without one. */
 static bool wait_signal(const sigset_t *set, uint64_t end_ms)
 {
     int signal_number = -1;

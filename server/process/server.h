@@ -1,8 +1,8 @@
 /*
  * server.h - the process around a replica: threads, sockets, disk, clock.
  *
- * It knows no front end: whoever starts it takes its gate and opens the doors. Starting checks
- * everything that can be wrong before anything is written.
+ * It knows no front end: the caller starts these with the server's gate. Starting checks everything
+ * that can be wrong before anything is written.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
@@ -17,23 +17,23 @@ enum {
     SERVER_ERROR_MAX = 2048
 };
 
-/* How a process around a server ends, besides 0. */
+/* Exit codes of the process, besides 0. */
 enum {
-    EXIT_CONFIG = 2, /* The start was refused: nothing was written. */
-    EXIT_HALT = 3,   /* A rule that must hold did not. */
-    EXIT_DISK = 4,   /* The disk failed: never retried in the same process. */
-    EXIT_LACK = 5,   /* The machine gives too little memory, or too few descriptors or threads. */
+    EXIT_CONFIG = 2, /* The start was refused; nothing was written. */
+    EXIT_HALT = 3,   /* An invariant was violated. */
+    EXIT_DISK = 4,   /* The disk failed; never retried in the same process. */
+    EXIT_LACK = 5,   /* Too little memory, or too few descriptors or threads. */
 };
 
-/* Opens the directory, recovers, and starts the threads. On error `error` holds one line that names
- * the key and the remedy. `config` must outlive the server. Blocks the signals in all threads. */
+/* Opens the directory, recovers, and starts the threads. On error `error` is one line with the key
+ * and the remedy. `config` must outlive the server. Blocks the signals in all threads. */
 enum err server_start(const struct config *config, struct server **ret_server,
                       char error[SERVER_ERROR_MAX]);
 
 struct gate *server_gate(struct server *server);
 
-/* From here on SIGTERM, SIGINT and SIGHUP wait for server_wait, and SIGPIPE is not heard. Called
- * before anything else: no SIGHUP may end a replica, also while it starts. */
+/* Blocks SIGTERM, SIGINT and SIGHUP until server_wait, and SIGPIPE for ever. Called before anything
+ * else, so that no SIGHUP ends a replica while it starts. */
 void server_block_signals(void);
 
 /* Waits for SIGTERM or SIGINT; returns the signal. SIGHUP is logged. Main thread. */

@@ -1,6 +1,6 @@
 /*
- * What would make a start fail is tried before anything is written: the two ports, the names, the
- * directory. Sockets are opened and let go again, since nothing can be served yet.
+ * Checks before anything is written what would make a start fail: ports, names and the directory.
+ * Sockets are opened and closed again, because nothing can be served yet.
  */
 #include "base/check.h"
 #include "base/loop.h"
@@ -19,17 +19,17 @@
 
 enum {
     CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 2,
-    RESOLVE_MS = 2000, /* For the own name, before the start goes on without. */
+    RESOLVE_MS = 2000, /* For the own name; then the start continues without it. */
     RESOLVE_STEP_MS = 50
 };
 
-/* Sockets that are held until the end, so that one key cannot take what another one needs. */
+/* Sockets that stay open until the end, so that two keys cannot name the same port. */
 struct held {
     int fds[CHECK_FDS_MAX];
     uint32_t count;
 };
 
-static void let_go(struct held *held)
+static void close_held(struct held *held)
 {
     for (uint32_t i = 0; i < held->count; i++) {
         close(held->fds[i]);
@@ -116,8 +116,8 @@ static bool is_to_end(void)
            (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-/* The name service may take long, or not know the name yet: then there is no address, and the
- * transport waits for it. */
+/* The name service may be slow, or not know the name yet: then there is no address, and the
+ * transport waits for one. */
 static void resolve_own(const struct config *config, struct resolve_answer *ret_answer)
 {
     if (resolve_numeric(config->peers.host, config->peers.port, ret_answer)) {
@@ -149,9 +149,9 @@ static bool is_name(const struct config *config)
     return !resolve_numeric(config->peers.host, config->peers.port, &answer);
 }
 
-/* One address of the name is enough, as for the transport. A name that leads to another machine is
- * no reason to refuse: that of a container may still be its predecessor's, and the transport waits
- * for it, without connections, since a wrong id looks the same. */
+/* One address of the name is enough, as for the transport. A name that leads to another machine
+ * does not refuse the start: a container's name may still lead to its predecessor. The transport
+ * waits, without connections, because a wrong id looks the same. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {
@@ -187,11 +187,11 @@ static enum err check_ports(const struct config *config, char error[SERVER_ERROR
     if (err == ERR_OK && config->peers.port != 0) {
         err = check_peer(config, &held, error);
     }
-    let_go(&held);
+    close_held(&held);
     return err;
 }
 
-/* The directory that the last name of a path is in; "." when there is but one. */
+/* The directory that contains the path; "." when the path has one name. */
 static void parent_of(const char *path, char parent[CONFIG_PATH_MAX])
 {
     size_t len = strlen(path);
@@ -205,7 +205,7 @@ static void parent_of(const char *path, char parent[CONFIG_PATH_MAX])
     (void)snprintf(parent, CONFIG_PATH_MAX, "%.*s", len > 0 ? (int)len : 1, len > 0 ? path : ".");
 }
 
-/* Not the last word: what only writing shows is told when it fails. */
+/* Errors that only writing shows are reported later. */
 static enum err check_directory(const struct config *config, char error[SERVER_ERROR_MAX])
 {
     char parent[CONFIG_PATH_MAX];
@@ -214,7 +214,7 @@ static enum err check_directory(const struct config *config, char error[SERVER_E
 
     parent_of(config->storage.data_dir, parent);
     if (there && !S_ISDIR(stat_buf.st_mode)) {
-        (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s is no directory; change the key",
+        (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s is not a directory; change the key",
                        config->storage.data_dir);
         return ERR_CONFIG;
     }

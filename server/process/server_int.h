@@ -68,10 +68,10 @@ enum bulk_type {
     BULK_SNAP_FETCH,
     BULK_RESTORE,
     BULK_SNAPSHOT,
-    BULK_PURGED, /* Never asked for: the log has a new base. */
+    BULK_PURGED, /* Sent without a request: the log has a new base. */
 };
 
-/* A question and, on the way back, its answer. */
+/* A request and, on the way back, its result. */
 struct bulk_job {
     struct list node;
     enum bulk_type type;
@@ -85,7 +85,7 @@ struct bulk_job {
     struct logrec **recs;
     size_t rec_count;
     struct buf bytes;
-    struct zab_event restored; /* RESTORE: what to tell the replica. */
+    struct zab_event restored; /* RESTORE: the event for the replica. */
     zxid_t log_base;           /* SNAPSHOT, PURGED: of the log after purging. */
 };
 
@@ -97,7 +97,7 @@ struct bulk {
     struct view *view;
     struct snap_send send; /* Snapshots on their way to learners. */
     uint64_t prepare_ms;   /* Next look at the next segment. */
-    zxid_t log_base;       /* As the core was told last. */
+    zxid_t log_base;       /* As last reported to the core. */
     bool stopping;
     struct metric_histogram snapshot_time;
     struct metric_counter snapshots;
@@ -113,25 +113,25 @@ void bulk_job_free(struct bulk_job *job);
 
 /* ---- Core thread. ---- */
 
-/* What a peer has told of itself, or why it cannot. */
+/* The connection with a peer: what it has reported, or why there is none. */
 struct core_peer {
     char advertise[CONFIG_HOST_MAX];
-    char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "" when it is or may be up. */
-    uint64_t refusal_said_ms;         /* When the log was told last; 0: never. */
+    char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "": they do not. */
+    uint64_t refusal_logged_ms;       /* Of the last log line; 0: none. */
     char duplicate[PEER_REFUSED_MAX]; /* Another process claims its id, at `duplicate_ms`. */
     uint64_t duplicate_ms;
-    uint64_t duplicate_said_ms; /* When the log was told last; 0: never. */
+    uint64_t duplicate_logged_ms; /* Of the last log line; 0: none. */
 };
 
-/* Another process claims that id now; NULL: none does. */
+/* The text about another process that claims the id now; NULL: there is none. */
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
                                 uint64_t now_ms);
 
 /* Why the core does not listen for peers yet. */
 struct core_listen {
     char why[PEER_REFUSED_MAX]; /* "": it does. */
-    uint64_t said_ms;           /* When the log was told last; 0: never. */
-    uint64_t pause_ms;          /* Until it is told again. */
+    uint64_t logged_ms;         /* Of the last log line; 0: none. */
+    uint64_t pause_ms;          /* Until the next one. */
 };
 
 /* What the core publishes of a peer. */
@@ -139,14 +139,14 @@ struct peer_view {
     struct zab_peer_status status;
 };
 
-/* Published by the core under `mutex`; copied by whoever asks. */
+/* Published by the core under `mutex`; readers copy it. */
 struct publication {
     struct replica_status replica;
     struct peer_view peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
-    struct core_peer told[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
-    char not_listening[PEER_REFUSED_MAX];   /* Why peers cannot connect yet; "": they can. */
-    struct sign signs[ZAB_MEMBERS_MAX];     /* How they are, as far as it was heard. */
+    struct core_peer links[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    char not_listening[PEER_REFUSED_MAX];    /* Why peers cannot connect yet; "": they can. */
+    struct sign signs[ZAB_MEMBERS_MAX];      /* The last status report of each replica. */
     size_t sign_count;
     struct zab_config config;
     struct tcp_figures tcp;
@@ -167,16 +167,16 @@ struct core {
     struct replica_effects effects;
     struct tcp *tcp;             /* NULL for a single replica. */
     struct persist_batch *batch; /* Of this turn; NULL: empty. */
-    bool halting;                /* The process ends as soon as the peers are told. */
+    bool halting;                /* The process ends once the last messages are sent. */
     struct store_identity identity;
     uint64_t now_ms;
-    bool low;          /* As the replica was told last, ... */
-    const char *aside; /* ... and of this. */
+    bool low;          /* Disk space, as last reported to the replica; */
+    const char *aside; /* likewise why it takes no writes. */
     uint64_t published_ms;
     bool publish_now;
-    struct zab_status said;                  /* As the log was told last. */
-    bool clock_wrong;                        /* So was that the wall clock is. */
-    struct core_peer peers[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    struct zab_status logged;                /* At the last log line about the role. */
+    bool clock_wrong;                        /* The last log line about the clock says so. */
+    struct core_peer links[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
     struct core_listen listen;
     _Atomic bool stop;
     _Atomic bool drain;
@@ -186,7 +186,7 @@ struct core {
 
 /* ---- Gate: what front ends may touch from their own threads. ---- */
 
-extern const char gate_disk_is_low[]; /* As /readyz and /status/v1 say it. */
+extern const char gate_disk_is_low[]; /* The text of /readyz and /status/v1. */
 
 struct gate {
     struct server *server;
@@ -207,7 +207,7 @@ struct gate {
     } front_listing[GATE_FRONTS];
 
     _Atomic uint32_t role;     /* enum sign_role. */
-    _Atomic bool ending;       /* It has been told to end: it is not ready any more. */
+    _Atomic bool ending;       /* SIGTERM has come: not ready any more. */
     const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;
@@ -225,7 +225,7 @@ struct gate {
 
 /* ---- Sampler: what was counted, for plots. ---- */
 
-/* Counters as they stood at some time; the rest is differences. */
+/* Counters at some time; a sample is the difference of two. */
 struct sampler_counts {
     uint64_t at_us;
     uint64_t cpu_us;
@@ -244,12 +244,12 @@ struct sampler_counts {
 struct sampler {
     struct thread thread;
     struct trend *trend;
-    struct mailbox ended;       /* Closed when it is to end. */
+    struct mailbox ended;       /* Closed to end the thread. */
     struct sampler_counts fine; /* At the last fine step; the thread's, as the next two. */
     struct sampler_counts coarse;
     uint64_t coarse_slot;
-    uint64_t unsent_peak;         /* Of gate.unsent, since memory was returned to the system ... */
-    uint64_t trim_ms;             /* ... which is done again from then on. */
+    uint64_t unsent_peak;         /* Of gate.unsent, since memory was returned to the system. */
+    uint64_t trim_ms;             /* The earliest time of the next return. */
     bool trim_rest;               /* At the last return much was still in use. */
     _Atomic uint32_t sync_p50_us; /* Of the last seconds in which the log was synced; */
     _Atomic uint32_t sync_p99_us; /* 0: it never was. */
@@ -273,13 +273,13 @@ struct server {
     struct sampler sampler;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
-    struct mailbox drained; /* Closed by the core once nothing is left inside. */
+    struct mailbox drained; /* Closed by the core once no request is in flight. */
     int64_t start_wall_ms;
     uint64_t start_ms;
 };
 
-/* Ports, names and directory; opens nothing for good and writes nothing. ERR_CONFIG with one line.
- */
+/* Checks ports, names and directory; leaves nothing open and writes nothing. ERR_CONFIG with one
+ * line. */
 enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX]);
 void core_open(struct server *server);
 void core_start(struct server *server);
@@ -293,31 +293,31 @@ void core_halt(const char *text); /* Does not return. */
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 
-/* Core thread: what other threads may know from now on. */
+/* Core thread: copies its state for the other threads. */
 void gate_publish(struct gate *gate, const struct replica_status *status);
 
-void gate_guard_log(struct gate *gate, uint64_t now_ms); /* Failed credentials: each second. */
+void gate_guard_log(struct gate *gate, uint64_t now_ms); /* Failed credentials; each second. */
 
-/* gate_share.c: a client's share of what is remembered. Any thread. */
+/* gate_share.c: a client's share of the remembered results. Any thread. */
 struct share_ticket {
     uint64_t client; /* Keys of the two buckets. */
     uint64_t address;
     uint64_t cost; /* Tokens; 0: the super user's. */
     uint64_t now_ns;
-    bool pays_client; /* Else the address has no token, and made up identities shall not fill the
+    bool pays_client; /* False: the address has no token, and made-up identities must not fill the
                          table of clients. */
 };
 
 void gate_shares_init(struct gate *gate);
 void gate_shares_release(struct gate *gate);
 
-/* May this write with a key be remembered? False: its result says why not. */
+/* True when the result of this write with a key may be remembered; else its result says why not. */
 bool gate_shares_ask(struct gate *gate, struct op_request *request,
                      struct share_ticket *ret_ticket);
-/* It is on its way. */
+/* Takes the tokens of a request that was submitted. */
 void gate_shares_pay(struct gate *gate, const struct share_ticket *ticket);
 
-/* What the state holds now; zero while there is none. Any thread. */
+/* Sizes of the state; zero while there is none. Any thread. */
 struct gate_figures {
     uint64_t nodes;
     uint64_t data_bytes;
@@ -326,7 +326,7 @@ struct gate_figures {
     uint64_t sessions;
     uint64_t remembered;
     uint64_t remembered_bytes;
-    uint64_t quotas_exceeded; /* Soft ones; of very many the first are looked at. */
+    uint64_t quotas_exceeded; /* Soft ones, among the first VIEW_NODES_MAX quotas. */
 };
 
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures);

@@ -14,7 +14,7 @@ static struct snap_send_slot *slot_find(struct snap_send *send, uint32_t peer)
     return NULL;
 }
 
-/* There are no more peers than slots. */
+/* There are as many slots as peers. */
 static struct snap_send_slot *slot_of(struct snap_send *send, uint32_t peer)
 {
     struct snap_send_slot *slot = slot_find(send, peer);
@@ -73,7 +73,7 @@ static void condemn(struct snap_send *send, const struct store_snap_info *info)
     store_snap_condemn(send->store, info);
 }
 
-/* The newest one whose ends verify. */
+/* The newest snapshot whose header and footer verify. */
 static enum err slot_open(struct snap_send *send, struct snap_send_slot *slot)
 {
     enum err err = ERR_OK;
@@ -90,7 +90,7 @@ static enum err slot_open(struct snap_send *send, struct snap_send_slot *slot)
     return err;
 }
 
-/* The peer has the first bytes of this very file, whatever the file's name: its contents count. */
+/* True when the peer has the first bytes of this file: its contents count, not its name. */
 static bool is_same(const struct snap_send_slot *slot, const struct snap_piece *piece)
 {
     ASSERT(slot->reader);
@@ -109,7 +109,7 @@ enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece,
         return ERR_OK;
     }
     if (slot->reader && !slot->is_checked && store_snap_is_newest(send->store, &slot->info)) {
-        return ERR_OK; /* The check continues where it is: from the start it might never end. */
+        return ERR_OK; /* The check continues: if it restarted each time, it might never end. */
     }
     slot_close(slot);
     return slot_open(send, slot);

@@ -73,7 +73,7 @@ static float *slot_at(const struct ring *ring, uint64_t slot)
     return ring->values + (slot % ring->slots) * TREND_COUNT;
 }
 
-/* Moves the end to `slot`; what lies between was not measured. */
+/* Moves the end to `slot`; the slots in between stay empty. */
 static void advance(struct ring *ring, uint64_t slot)
 {
     uint64_t steps = ring->filled > 0 ? slot - ring->last : 1;
@@ -90,7 +90,7 @@ static void advance(struct ring *ring, uint64_t slot)
     ring->last = slot;
 }
 
-/* A second more or less is where the two clocks tick, and nothing that a plot should show. */
+/* The two clocks tick at different moments: a difference of one second is no change. */
 static void keep_time(struct ring *ring, int64_t zero_s)
 {
     int64_t off_s = zero_s - ring->zero_s;
@@ -180,7 +180,7 @@ enum err trend_check(const struct trend_request *request, const char **ret_why)
     return ERR_OK;
 }
 
-/* How many slots at the end are later than that. */
+/* How many of the newest slots are later than `since_s`. */
 static uint64_t slots_since(const struct ring *ring, int64_t since_s)
 {
     int64_t last_s = time_of(ring, ring->last);

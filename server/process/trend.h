@@ -1,9 +1,9 @@
 /*
- * trend.h - the recent past as numbers for plots: some series, each in two rings of fixed size.
+ * trend.h - time series of the recent past, for plots: each in two ring buffers of fixed size.
  *
- * A slot is a step of the monotonic clock. Slots that nobody has measured, while the process stood
- * still or before it was started, hold nothing, so that a plot shows a gap and no line across it.
- * One thread puts, any thread writes.
+ * A slot is a step of the monotonic clock. Slots that were not measured, because the process stood
+ * still or did not run, are empty, so that a plot shows a gap there. One thread puts values, any
+ * thread writes JSON.
  */
 #ifndef SERVER_TREND_H
 #define SERVER_TREND_H
@@ -13,13 +13,13 @@
 #include "base/slice.h"
 
 enum {
-    TREND_FINE_S = 1, /* Seconds of a step ... */
-    TREND_FINE_SLOTS = 900 /* ... and how many are kept: 15 minutes. */,
+    TREND_FINE_S = 1,       /* Seconds of a step. */
+    TREND_FINE_SLOTS = 900, /* 15 minutes. */
     TREND_COARSE_S = 10,
     TREND_COARSE_SLOTS = 2160, /* 6 hours. */
 };
 
-/* X(symbol, name): what is kept. Counts of what happens are per second. */
+/* X(symbol, name): the series. Counters are kept as rates per second. */
 #define TREND_MAP(X)                  \
     X(READS, "reads")                 \
     X(WRITES, "writes")               \
@@ -66,22 +66,22 @@ struct trend;
 struct trend *trend_new(void);
 void trend_free(struct trend *trend); /* Accepts NULL. */
 
-/* The values of the step that `now_ms` (monotonic) lies in; NAN: not known. The same step again
- * replaces them. `step_s` is one of the two. */
+/* Puts the values of the step of `now_ms` (monotonic); NAN: not known. Values of the same step are
+ * replaced. `step_s` is TREND_FINE_S or TREND_COARSE_S. */
 void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wall_ms,
                const float values[TREND_COUNT]);
 
 struct trend_request {
-    uint32_t step_s;     /* One of the two. */
-    int64_t since_s;     /* Only what came after this second of the wall clock. */
-    struct slice series; /* Names of those that are wanted, comma separated; empty: all. */
+    uint32_t step_s;     /* TREND_FINE_S or TREND_COARSE_S. */
+    int64_t since_s;     /* Only slots after this second of the wall clock. */
+    struct slice series; /* Names of series, comma separated; empty: all. */
 };
 
-/* OK, or ERR_BAD_ARGUMENTS with a constant sentence. */
+/* OK, or ERR_BAD_ARGUMENTS with a constant text. */
 enum err trend_check(const struct trend_request *request, const char **ret_why);
 
-/* One value: {"step","times":[seconds since 1970],"series":{name:[numbers and nulls]}}, oldest
- * first. The times are those of the wall clock as it is now. */
+/* Writes {"step","times":[seconds since 1970],"series":{name:[numbers and nulls]}}, oldest first.
+ * The times are computed with the present wall clock. */
 void trend_write(struct trend *trend, const struct trend_request *request, struct jsonw *json);
 
 #endif

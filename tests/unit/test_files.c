@@ -53,7 +53,7 @@ static void clients_get_what_storage_and_peers_leave(void **state)
     (void)state;
     files_plan(&config, 1024, 4, &plan);
     assert_int_equal(plan.clients + plan.reserve, 1024);
-    assert_true(plan.reserve >= STORE_FILES_MAX + VFS_POSIX_FILES + plan.strangers + plan.lingers);
+    assert_true(plan.reserve >= STORE_FILES_MAX + VFS_POSIX_FILES + plan.handshakes + plan.lingers);
     assert_true(plan.clients > 700);
     assert_true(files_warn_connections(&plan, &config, text));
     assert_non_null(strstr(text, "limit of 1024 open files"));

@@ -120,9 +120,9 @@ static void clients_are_told_where_else_to_go(void **context)
     struct publication *published = &fixture->server.gate.published;
 
     assert_string_equal(said(fixture, gate_write_servers), "[]");
-    (void)snprintf(published->told[0].advertise, sizeof published->told[0].advertise,
+    (void)snprintf(published->links[0].advertise, sizeof published->links[0].advertise,
                    "one.test:9998");
-    (void)snprintf(published->told[2].advertise, sizeof published->told[2].advertise,
+    (void)snprintf(published->links[2].advertise, sizeof published->links[2].advertise,
                    "three.test:1");
     assert_string_equal(said(fixture, gate_write_servers), "[\"one.test:9998\",\"three.test:1\"]");
 
@@ -193,7 +193,7 @@ static void soft_quotas_that_are_exceeded_are_counted(void **context)
     assert_int_equal(figures.quotas_exceeded, 3);
 }
 
-/* Nobody may be told less than what the tree has shown. */
+/* No client may see less than the tree has shown. */
 static void what_is_applied_is_committed_and_durable(void **context)
 {
     struct fixture *fixture = *context;
@@ -319,7 +319,7 @@ static void a_read_only_replica_lets_no_write_in(void **context)
 }
 
 /* Before the core drains: load balancers have to see it while everything is still served. */
-static void a_replica_that_is_told_to_end_is_not_ready(void **context)
+static void a_replica_that_ends_is_not_ready(void **context)
 {
     struct fixture *fixture = *context;
     struct gate_check checks[GATE_CHECKS_MAX];
@@ -351,8 +351,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(there_is_one_leader, setup, teardown),
         cmocka_unit_test_setup_teardown(who_stands_still_is_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(a_read_only_replica_lets_no_write_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_replica_that_is_told_to_end_is_not_ready, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_replica_that_ends_is_not_ready, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
                                         teardown),
     };
