@@ -1,9 +1,9 @@
 /*
- * config.h - what the operator decides: one struct, one table, four sources.
+ * config.h - the configuration: one struct, one table of keys, four sources.
  *
- * Later sources win: default, file, environment, flag. Whatever is wrong is told in one line that
- * names the key, the place and the remedy, before anything is written; the table drives the parser,
- * the help text and the listing of limits, so that a key exists once. Immutable after config_load.
+ * Later sources win: default, file, environment, flag. An error is one line that names the key, the
+ * place and the remedy, before anything is written. The table drives the parser, the help text and
+ * the listing of limits, so each key is in one place. Immutable after config_load.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -33,7 +33,7 @@ struct config_server {
     char host[CONFIG_HOST_MAX]; /* Name or address, without brackets. */
     uint16_t port;              /* Peer port; 0: a single replica that listens for no peers. */
     bool voter;                 /* Else an observer. */
-    uint8_t source;             /* Which source named it; the parser's. */
+    uint8_t source;             /* enum config_source; for the parser. */
 };
 
 /* The ensemble, and how its replicas reach each other. */
@@ -41,7 +41,7 @@ struct config_peers {
     struct config_server servers[ZAB_MEMBERS_MAX]; /* Ascending by id, this replica included. */
     uint32_t server_count;
     char listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
-    char host[CONFIG_HOST_MAX];   /* Where it listens: of the one or the other. */
+    char host[CONFIG_HOST_MAX];   /* Where it listens: of `listen`, else of server.N. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */
     char secret_file[CONFIG_PATH_MAX];
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
@@ -86,8 +86,8 @@ struct config_tree {
     uint32_t session_ephemeral_bytes_max; /* Of their paths. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
-    uint32_t remembered_client_max;  /* Of one identity, beyond the half that all share. */
-    uint32_t remembered_network_max; /* From one address, likewise. */
+    uint32_t remembered_client_max;  /* Of one identity, once half of them are in use. */
+    uint32_t remembered_network_max; /* Of one address, likewise. */
     uint32_t result_bytes_max;       /* Of one remembered result. */
     uint32_t remember_ms;
     uint32_t window_max; /* Transactions that watchers can resume from. */
@@ -104,10 +104,10 @@ struct config_clients {
     char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
     char allowed_origins[CONFIG_LIST_MAX];
-    char web_dir[CONFIG_PATH_MAX]; /* Of the dashboard, in place of the one inside; "": none. */
+    char web_dir[CONFIG_PATH_MAX];      /* Of the dashboard; "": the built-in one. */
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
     bool insecure;
-    bool read_only; /* gate_submit refuses what clients would change. */
+    bool read_only; /* gate_submit refuses the writes of clients. */
     bool access_log;
     uint32_t http_threads;
 
@@ -121,7 +121,7 @@ struct config_clients {
     uint32_t multi_ops_max;
     uint32_t multi_bytes_max; /* Of a transaction, and of a body. */
     uint32_t children_page_max;
-    uint32_t requests_max; /* Of all front ends together, in the gate. */
+    uint32_t requests_max; /* In flight, of all front ends together. */
     uint32_t connections_max;
     uint32_t connections_per_address_max;
     uint32_t head_bytes_max;
@@ -130,7 +130,7 @@ struct config_clients {
     uint32_t idle_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t web_sockets_max;
-    uint32_t socket_in_flight_max;   /* Requests of one socket that are not answered yet. */
+    uint32_t socket_in_flight_max;   /* Requests of one socket in flight. */
     uint32_t socket_messages_per_s;  /* Of one socket; 0: no bound. */
     uint32_t message_bytes_max;      /* Of a client's message. */
     uint32_t socket_queue_bytes_max; /* Events waiting for a slow client; then it is coalesced. */
@@ -145,9 +145,9 @@ struct config_clients {
     uint64_t export_bytes_max; /* Of changed znodes kept for an export. */
 };
 
-/* The process as such. */
+/* The process. */
 struct config_process {
-    char environment[CONFIG_LABEL_MAX]; /* What people call this ensemble; "": nothing. */
+    char environment[CONFIG_LABEL_MAX]; /* Name of the ensemble, as "production"; "": none. */
     bool show_clients;                  /* Every client may list all sessions and watches. */
     bool core_dumps;
     uint32_t busy_poll_us;
@@ -168,7 +168,7 @@ struct config {
     struct config_process process;
 };
 
-/* What to tell the operator. */
+/* Messages for the operator. */
 struct config_report {
     char error[CONFIG_ERROR_MAX]; /* One line, when config_load failed. */
     char warnings[CONFIG_WARNINGS_MAX][CONFIG_ERROR_MAX];
@@ -182,7 +182,7 @@ struct config_sources {
     uint32_t arg_count;
 };
 
-/* Reads all sources, checks everything and reads the secret; writes nothing. ERR_CONFIG with
+/* Reads all sources, checks all values and reads the secret; writes nothing. ERR_CONFIG with
  * `ret_report->error` filled. */
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);

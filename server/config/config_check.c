@@ -17,8 +17,8 @@ enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
     MIN_SESSION_TICKS = 2,
-    MIN_SESSION_MS = 100,    /* As the table of keys has it. */
-    TREE_BYTES_MIN = 1 << 20 /* Of maxTreeBytes; a smaller one is a slip of the pen. */
+    MIN_SESSION_MS = 100,    /* As in the table of keys. */
+    TREE_BYTES_MIN = 1 << 20 /* A smaller maxTreeBytes is a typing error. */
 };
 
 static void add_single(struct config *config)
@@ -97,7 +97,7 @@ static enum err check_client_address(struct config_loader *loader)
 
     if (inet_pton(AF_INET, text, &address) != 1 && inet_pton(AF_INET6, text, &address) != 1) {
         return config_fail(loader,
-                           "clientAddress: \"%.64s\" is no numeric address; give for example "
+                           "clientAddress: \"%.64s\" is not a numeric address; give for example "
                            "127.0.0.1, 0.0.0.0 or ::1",
                            text);
     }
@@ -128,7 +128,7 @@ static bool split_address(const char *text, char ret_address[CONFIG_HOST_MAX], u
     return inet_pton(bracketed ? AF_INET6 : AF_INET, ret_address, &address) == 1;
 }
 
-/* Probes tell metrics, so the rule for clients' addresses holds for theirs. */
+/* /metrics is served there as well, so the rule for clients' addresses holds for it. */
 static enum err check_probe_address(struct config_loader *loader)
 {
     struct config *config = loader->config;
@@ -139,7 +139,7 @@ static enum err check_probe_address(struct config_loader *loader)
     }
     if (!split_address(text, config->clients.probe_address, &config->clients.probe_port)) {
         return config_fail(loader,
-                           "probeListen: \"%.64s\" is no numeric address with a port; give for "
+                           "probeListen: \"%.64s\" is not a numeric address with a port; give for "
                            "example 127.0.0.1:9990 or [::1]:9990",
                            text);
     }
@@ -158,7 +158,7 @@ static enum err check_probe_address(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Where this replica listens for others, which need not be what they dial. */
+/* The address on which this replica listens for others; they may use another one to reach it. */
 static enum err check_peer_address(struct config_loader *loader)
 {
     struct config *config = loader->config;
@@ -172,13 +172,13 @@ static enum err check_peer_address(struct config_loader *loader)
     }
     if (!split_address(text, config->peers.host, &config->peers.port)) {
         return config_fail(loader,
-                           "peerListen: \"%.64s\" is no numeric address with a port; give for "
+                           "peerListen: \"%.64s\" is not a numeric address with a port; give for "
                            "example 0.0.0.0:10998 or [::]:10998",
                            text);
     }
     if (self->port == 0) {
-        return config_fail(loader, "peerListen: there is no list of servers, so that no replica "
-                                   "connects; add server.N=host:peerPort or take peerListen out");
+        return config_fail(loader, "peerListen: without server.N no other replica connects; add "
+                                   "server.N=host:peerPort or remove peerListen");
     }
     if (config->peers.port == config->clients.client_port ||
         config->peers.port == config->clients.probe_port) {
@@ -192,7 +192,7 @@ static enum err check_peer_address(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* One address alone cannot take all places: those behind one proxy need more. */
+/* By default one address cannot have all connections; clients behind one proxy need more. */
 static void share_connections(struct config *config)
 {
     uint32_t quarter = config->clients.connections_max / 4;
@@ -219,7 +219,7 @@ static enum err check_sizes(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Who gives only the tick means the least time-out that goes with it. */
+/* With only the tick given, the smallest time-out follows from it. */
 static void follow_tick(struct config_loader *loader)
 {
     struct config *config = loader->config;
@@ -231,13 +231,13 @@ static void follow_tick(struct config_loader *loader)
 }
 
 enum {
-    SESSIONS_CLIENT_PART = 4, /* Parts of a shared pool that one client may have by default. */
+    SESSIONS_CLIENT_PART = 4, /* By default one client may have a quarter of a pool, and so on. */
     SESSIONS_ADDRESS_PART = 2,
     REMEMBERED_CLIENT_PART = 8,
     REMEMBERED_ADDRESS_PART = 4
 };
 
-/* Of a pool; 0 asks for the default part, which is at least 1. */
+/* Of a pool; 0 stands for the default part, which is at least 1. */
 static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
 {
     if (*share == 0) {
@@ -285,7 +285,7 @@ static enum err check_sessions(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Half: the rest is for what comes and goes beside the tree (docs/operating.md). */
+/* Half of the memory; the rest is for everything besides the tree (docs/operating.md). */
 static enum err check_tree_bytes(struct config_loader *loader)
 {
     struct config *config = loader->config;
@@ -301,15 +301,14 @@ static enum err check_tree_bytes(struct config_loader *loader)
     } else if (machine != 0 && config->tree.bytes_max > machine) {
         config_warn(loader,
                     "maxTreeBytes: %" PRIu64 " is more than the %" PRIu64
-                    " bytes that this process may have: the kernel may end it before the limit is "
+                    " bytes that this process may use: the kernel may end it before the limit is "
                     "reached",
                     config->tree.bytes_max, machine);
     }
     return ERR_OK;
 }
 
-/* "user:base64(SHA1(user:password))". What is malformed may be the password itself: none of it is
- * shown. */
+/* "user:base64(SHA1(user:password))". A malformed value is not shown: it may be the password. */
 static enum err check_super(struct config_loader *loader)
 {
     const char *text = loader->config->clients.super_digest;
@@ -375,10 +374,10 @@ static enum err load_secret(struct config_loader *loader)
                            path, strerrordesc_np(errno));
     }
     if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
-        err = config_fail(loader, "peerSecretFile: %.256s is no regular file", path);
+        err = config_fail(loader, "peerSecretFile: %.256s is not a regular file", path);
     } else if (stat.st_mode & (S_IROTH | S_IWOTH)) {
         err = config_fail(loader,
-                          "peerSecretFile: %.256s is open to everybody; run chmod 600 on it", path);
+                          "peerSecretFile: every user may write %.256s; run chmod 600 on it", path);
     } else {
         err = read_secret(loader, fd);
     }
@@ -422,9 +421,10 @@ static enum err check_web_dir(struct config_loader *loader)
     }
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return config_fail(
-            loader, "webDir: %.256s is no directory; give the one that web/build.mjs writes", path);
+            loader, "webDir: %.256s is not a directory; give the one that web/build.mjs writes",
+            path);
     }
-    config_warn(loader, "webDir: the dashboard comes from %.256s, not out of this binary", path);
+    config_warn(loader, "webDir: the dashboard is served from %.256s, not from this binary", path);
     return ERR_OK;
 }
 

@@ -25,7 +25,7 @@ struct config_loader {
     char where[CONFIG_WHERE_MAX];    /* For messages: "zabra.cfg line 3", "flag --id". */
 };
 
-/* Puts the one line into the report; returns ERR_CONFIG. */
+/* Writes the error into the report; returns ERR_CONFIG. */
 enum err config_fail(struct config_loader *loader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void config_warn(struct config_loader *loader, const char *format, ...)
@@ -34,7 +34,7 @@ void config_warn(struct config_loader *loader, const char *format, ...)
 /* The row of a key and its place in the table; NULL: there is no such key. */
 const struct config_row *config_find(const char *key, size_t *ret_index);
 
-/* False: the row's field has the default. */
+/* False: the value is the default. */
 bool config_is_given(const struct config_loader *loader, const char *key);
 
 /* Parses `text` (a C string) into the row's field. */
@@ -47,7 +47,7 @@ enum err config_set_server(struct config_loader *loader, const char *suffix, con
 /* Decimal digits only; false when not a number or above UINT64_MAX. */
 bool config_parse_number(const char *text, uint64_t *ret_number);
 
-/* Everything that needs more than one key, and the secret file. */
+/* Checks the rules that hold across keys, and reads the secret file. */
 enum err config_check(struct config_loader *loader);
 
 #endif

@@ -21,7 +21,7 @@ static const char env_prefix[] = "ZABRA_";
 static const char env_server_prefix[] = "ZABRA_SERVER_";
 static const char server_prefix[] = "server.";
 
-/* The functions, not the macros of the same names. */
+/* Parentheses: the functions, not the macros of these names. */
 static int to_lower(char letter)
 {
     return (tolower)((unsigned char)letter);
@@ -160,7 +160,7 @@ static enum err read_line(struct config_loader *loader, char *line)
     char *equals = strchr(text, '=');
 
     if (!equals) {
-        /* The rest of a secret that was broken in two, perhaps: the line is not shown. */
+        /* The line is not shown: it may be the second half of a secret. */
         return config_fail(loader, "no '=' (%s); write key=value", loader->where);
     }
     *equals = '\0';
@@ -193,8 +193,8 @@ static enum err read_all(struct config_loader *loader, const char *path, struct 
                            strerrordesc_np(error));
     }
     if (out->overflow || (out->len && memchr(out->data, 0, out->len))) {
-        return config_fail(loader, "--config: %.256s is no text of at most 1 MiB; check the path",
-                           path);
+        return config_fail(loader,
+                           "--config: %.256s is not a text of at most 1 MiB; check the path", path);
     }
     return ERR_OK;
 }
@@ -276,7 +276,7 @@ static enum err load_env_rows(struct config_loader *loader, const char *const *e
     return ERR_OK;
 }
 
-/* Other ZABRA_ names may belong to other programs of the same deployment: not our business. */
+/* Other names with ZABRA_ may belong to other programs of the deployment: they are ignored. */
 static enum err load_env(struct config_loader *loader, const char *const *env)
 {
     size_t prefix_len = sizeof(env_server_prefix) - 1;

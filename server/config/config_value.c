@@ -169,12 +169,12 @@ static enum err parse_server(struct config_loader *loader, const char *suffix, c
         server->voter = false;
     } else if (rest[len] && strcmp(rest + len, ":participant") != 0) {
         return bad_server(loader, suffix,
-                          "only :observer may follow the port (one peer port carries all)");
+                          "only :observer may follow the port (there is one peer port)");
     }
     return ERR_OK;
 }
 
-/* Puts the server in its place by id; a later source replaces an earlier one's line. */
+/* Inserts the server by id; a later source replaces the line of an earlier one. */
 static enum err insert_server(struct config_loader *loader, const struct config_server *server)
 {
     struct config *config = loader->config;

@@ -143,7 +143,7 @@ static void test_peers_may_be_listened_for_elsewhere(void **state)
     assert_refused(LIST "probeListen=127.0.0.1:9990\npeerListen=127.0.0.1:9990\n", "peerListen",
                    "probeListen as well");
     assert_refused("id=3\ndataDir=/d\npeerListen=127.0.0.1:2003\n", "peerListen",
-                   "no list of servers");
+                   "without server.N");
 #undef LIST
 }
 
@@ -278,7 +278,7 @@ static void test_web_dir(void **state)
     (void)state;
     assert_int_equal(load_text("id=1\ndataDir=/d\nwebDir=/tmp\n"), ERR_OK);
     assert_refused("id=1\ndataDir=/d\nwebDir=/tmp/zabra-no-such\n", "webDir", "web/build.mjs");
-    assert_refused("id=1\ndataDir=/d\nwebDir=/dev/null\n", "webDir", "no directory");
+    assert_refused("id=1\ndataDir=/d\nwebDir=/dev/null\n", "webDir", "not a directory");
 }
 
 static void test_super_digest(void **state)
