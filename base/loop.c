@@ -21,9 +21,9 @@
 enum {
     BATCH_MAX = 64,
     SWALLOWS_MAX = 16, /* Reads of loop_swallow. */
-    SHORT_US = 250,    /* A wait not longer by this than a look is a short one. */
-    IN_VAIN_MAX = 8,   /* Looks in a row. */
-    AFTER_MAX = 1024,  /* Short waits before the next look at most. */
+    SHORT_US = 250,    /* A wait is short when it takes no more than this beyond a poll. */
+    IN_VAIN_MAX = 8,   /* Polls in a row without an event. */
+    AFTER_MAX = 1024,  /* At most so many short waits before the next poll. */
 };
 
 void loop_init(struct loop *loop)
@@ -54,7 +54,8 @@ void loop_release(struct loop *loop)
     *loop = (struct loop){.epoll_fd = -1};
 }
 
-/* A closed peer shows up as readable with nothing to read; only errors need no interest. */
+/* A closed peer is reported as readable without bytes; only errors are reported without interest.
+ */
 static uint32_t to_epoll(uint32_t interest)
 {
     return (interest & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
@@ -105,9 +106,9 @@ void loop_remove(struct loop *loop, struct loop_watch *watch)
     }
 }
 
-/* Looks for events without sleeping; whoever else wants the processor has it in between. What looks
- * in vain again and again is left for longer and longer. */
-static int look(struct loop *loop)
+/* Polls for events without sleeping; yields the processor in between. After many polls without an
+ * event the next one comes later and later. */
+static int busy_poll(struct loop *loop)
 {
     struct loop_busy *busy = &loop->busy;
     uint64_t end_us = os_now_us() + loop->busy_us;
@@ -138,7 +139,7 @@ static int wait_events(struct loop *loop, int timeout_ms)
     uint64_t start_us = os_now_us();
 
     if (busy->short_waits >= busy->after) {
-        got = look(loop);
+        got = busy_poll(loop);
     }
     if (got == 0) {
         got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, timeout_ms);
@@ -183,7 +184,7 @@ static int set_option(int fd, int level, int option)
     return setsockopt(fd, level, option, &one, sizeof(one));
 }
 
-/* Closes `fd` and gives the error that made us do so. */
+/* Closes `fd` and returns errno as it was before. */
 static int fail(int fd)
 {
     int error = -errno;
@@ -222,7 +223,7 @@ void loop_keep_out(int fd)
     struct sock_fprog program = {.len = sizeof(drop_first_segments) / sizeof(*drop_first_segments),
                                  .filter = drop_first_segments};
 
-    /* A kernel without filters has the small window in which a client is reset. */
+    /* Without filters in the kernel a few more clients are reset. */
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 

@@ -18,12 +18,6 @@ enum {
     CLOCK_RIGHT_MS = 500,
 };
 
-void core_halt(const char *text)
-{
-    log_error("zab", "stopping: %s", text);
-    _exit(EXIT_HALT);
-}
-
 /* ---- Effects. ---- */
 
 static void persist(struct core *core, const struct zab_persist *change)
@@ -99,7 +93,8 @@ static void halt(struct core *core, const struct zab_notice *notice)
     if (core->tcp) {
         tcp_flush(core->tcp);
     }
-    core_halt(text);
+    log_error("zab", "stopping: %s", text);
+    _exit(EXIT_HALT);
 }
 
 static void alarm_operator(const struct zab_notice *notice)
@@ -176,7 +171,7 @@ static void log_role(struct core *core)
     }
 }
 
-void core_run_effects(struct server *server)
+static void run_effects(struct server *server)
 {
     struct core *core = &server->core;
 
@@ -205,7 +200,7 @@ void core_step(struct server *server, struct zab_event *event)
     core->now_ms = os_now_ms();
     event->now_ms = core->now_ms;
     replica_step(core->replica, event, os_wall_ms(), &core->effects);
-    core_run_effects(server);
+    run_effects(server);
 }
 
 /* ---- Mailboxes. ---- */
@@ -226,7 +221,7 @@ static void on_requests(struct loop_watch *watch, uint32_t ready)
         replica_request(core->replica, list_entry(it, struct op_request, node), core->now_ms,
                         wall_ms, &core->effects);
     }
-    core_run_effects(server);
+    run_effects(server);
 }
 
 static void on_dones(struct loop_watch *watch, uint32_t ready)
@@ -344,7 +339,7 @@ static void check_aside(struct server *server)
     core->aside = why;
     core->now_ms = os_now_ms();
     replica_stand_aside(core->replica, why, core->now_ms, &core->effects);
-    core_run_effects(server);
+    run_effects(server);
 }
 
 static void check_space(struct server *server)
@@ -464,7 +459,7 @@ static void drain(struct server *server)
     core->now_ms = os_now_ms();
     bool done = replica_drain(core->replica, core->now_ms, &core->effects);
 
-    core_run_effects(server);
+    run_effects(server);
     core->publish_now = true;
     if (done) {
         core->drained = true;

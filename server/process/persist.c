@@ -203,11 +203,6 @@ enum err persist_run(struct persist_batch *batch, struct store *store, struct pe
     return err;
 }
 
-void persist_dones_clear(struct persist_dones *dones)
-{
-    dones->count = 0;
-}
-
 void persist_dones_release(struct persist_dones *dones)
 {
     mem_free(dones->items);

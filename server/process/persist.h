@@ -63,7 +63,6 @@ void persist_merge(struct persist_batch *into, struct persist_batch *from);
  * at once. */
 enum err persist_run(struct persist_batch *batch, struct store *store, struct persist_dones *dones);
 
-void persist_dones_clear(struct persist_dones *dones);
 void persist_dones_release(struct persist_dones *dones);
 
 /* Fills the event for the protocol. */

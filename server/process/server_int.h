@@ -284,12 +284,10 @@ enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX])
 void core_open(struct server *server);
 void core_start(struct server *server);
 void core_stop(struct server *server);
-void core_run_effects(struct server *server);
 void core_step(struct server *server, struct zab_event *event); /* At the present time. */
 
 /* Between core_open and core_start; does nothing for a single replica. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
-void core_halt(const char *text); /* Does not return. */
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 

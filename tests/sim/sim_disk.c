@@ -485,7 +485,7 @@ void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
     }
     persist_batch_release(&node->filling);
     persist_batch_release(&node->running);
-    persist_dones_clear(&node->dones);
+    persist_dones_release(&node->dones);
     node->disk_busy = false;
     node->telling = false;
     node->preallocating = false;
