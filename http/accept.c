@@ -22,7 +22,7 @@ enum {
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
     FINISH_MS = 5,         /* Between two looks at what is left, while finishing. */
     GRACE_MS = 250,        /* Then: for a new connection to say what it wants. */
-    HANDSHAKE_MS = 5,      /* For handshakes that have begun to end before the port closes. */
+    HANDSHAKE_MS = 20,     /* For handshakes that have begun to end before the port closes. */
     ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
     LATE_LOOKS_MAX = 4,
     KERNEL_BYTES = 512 << 10 /* Of one connection that wait in the kernel. */
