@@ -376,8 +376,9 @@ static enum err load_secret(struct config_loader *loader)
     if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
         err = config_fail(loader, "peerSecretFile: %.256s is not a regular file", path);
     } else if (stat.st_mode & (S_IROTH | S_IWOTH)) {
-        err = config_fail(loader,
-                          "peerSecretFile: every user may write %.256s; run chmod 600 on it", path);
+        err = config_fail(
+            loader, "peerSecretFile: other users may read or write %.256s; run chmod 600 on it",
+            path);
     } else {
         err = read_secret(loader, fd);
     }
