@@ -218,10 +218,6 @@ struct config_row {
 /* The table; returns the count. */
 size_t config_rows(const struct config_row **ret_rows);
 
-/* Appends the effective value as text. */
-void config_append_value(const struct config *config, const struct config_row *row,
-                         struct buf *out);
-
 /* The value of a number or choice; 0 or 1 for a bool. Not for texts. */
 uint64_t config_number(const struct config *config, const struct config_row *row);
 

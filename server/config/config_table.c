@@ -1,8 +1,6 @@
 #include "base/check.h"
 #include "server/config/config_int.h"
 
-#include <inttypes.h>
-
 #define AT(field)     offsetof(struct config, field)
 #define TEXT_AT(name) AT(name), .max = sizeof(((struct config *)0)->name) - 1
 
@@ -204,14 +202,9 @@ size_t config_rows(const struct config_row **ret_rows)
     return sizeof(rows) / sizeof(rows[0]);
 }
 
-static const void *field(const struct config *config, const struct config_row *row)
-{
-    return (const uint8_t *)config + row->offset;
-}
-
 uint64_t config_number(const struct config *config, const struct config_row *row)
 {
-    const void *from = field(config, row);
+    const void *from = (const uint8_t *)config + row->offset;
 
     switch (row->type) {
     case CONFIG_BOOL:
@@ -227,24 +220,6 @@ uint64_t config_number(const struct config *config, const struct config_row *row
         break;
     }
     UNREACHABLE();
-}
-
-void config_append_value(const struct config *config, const struct config_row *row, struct buf *out)
-{
-    if (row->type == CONFIG_TEXT) {
-        buf_append_str(out, field(config, row));
-        return;
-    }
-
-    uint64_t number = config_number(config, row);
-
-    if (row->type == CONFIG_CHOICE) {
-        buf_append_str(out, row->choices[number]);
-    } else if (row->type == CONFIG_BOOL) {
-        buf_append_str(out, number ? "true" : "false");
-    } else {
-        buf_printf(out, "%" PRIu64, number);
-    }
 }
 
 static void append_row(const struct config_row *row, struct buf *out)

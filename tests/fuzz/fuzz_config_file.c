@@ -7,6 +7,7 @@
  */
 #include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/lib/config_kit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,14 +75,7 @@ static void check_rows(const struct config *loaded)
 /* All keys with their effective values. */
 static void write_all(const struct config *loaded, struct buf *out)
 {
-    const struct config_row *rows;
-    size_t count = config_rows(&rows);
-
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(out, "%s=", rows[i].key);
-        config_append_value(loaded, &rows[i], out);
-        buf_append_byte(out, '\n');
-    }
+    config_kit_write(loaded, out);
     for (uint32_t i = 0; i < loaded->peers.server_count; i++) {
         const struct config_server *server = &loaded->peers.servers[i];
 

@@ -1,6 +1,7 @@
 /* The configuration: sources and their order, each kind of mistake, one line for each. */
 #include "base/buf.h"
 #include "server/config/config.h"
+#include "tests/lib/config_kit.h"
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
@@ -381,11 +382,7 @@ static void test_listing(void **state)
     (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\nlogFormat=json\n"), ERR_OK);
     buf_init(&text, 1 << 16);
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(&text, "%s=", rows[i].key);
-        config_append_value(&config, &rows[i], &text);
-        buf_append_str(&text, "\n");
-    }
+    config_kit_write(&config, &text);
     assert_int_equal(load_text(buf_cstr(&text)), ERR_OK);
     assert_int_equal(config.process.log_format, 1);
     buf_clear(&text);
