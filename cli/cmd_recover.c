@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/os_rng.h"
 #include "cli/commands.h"
-#include "server/process/survivor.h"
+#include "server/process/sole_voter.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct recovery {
     uint32_t id;
     struct vfs vfs;
     struct store_report report;
-    struct survivor survivor;
+    struct sole_voter survivor;
 };
 
 static int fail(const struct recovery *recovery, const char *why)
@@ -52,7 +52,7 @@ static const char *role_of(const struct zab_member *member)
     return member->vacant ? "empty seat" : "observer";
 }
 
-static void print_members(const struct survivor *survivor)
+static void print_members(const struct sole_voter *survivor)
 {
     for (uint32_t i = 0; i < survivor->config.count; i++) {
         const struct zab_member *member = &survivor->config.members[i];
@@ -62,7 +62,7 @@ static void print_members(const struct survivor *survivor)
     }
 }
 
-static void print_survivor(const struct survivor *survivor)
+static void print_survivor(const struct sole_voter *survivor)
 {
     (void)printf("cluster      ");
     for (size_t i = 0; i < sizeof(survivor->identity.cluster); i++) {
@@ -131,7 +131,7 @@ static int look(struct recovery *recovery)
     if (err) {
         return fail(recovery, err_text(err));
     }
-    err = survivor_look(store, &recovery->report, recovery->id, &recovery->survivor, &why);
+    err = sole_voter_check(store, &recovery->report, recovery->id, &recovery->survivor, &why);
     store_close(store, false);
     return err ? fail(recovery, why) : CMD_OK;
 }
@@ -143,7 +143,7 @@ static int go_on(struct recovery *recovery)
     enum err err = open_store(recovery, false, &store);
 
     if (!err) {
-        err = survivor_go_on(store, &recovery->survivor, history);
+        err = sole_voter_write(store, &recovery->survivor, history);
         store_close(store, !err);
     }
     if (err) {

@@ -1,5 +1,5 @@
 #include "base/mem.h"
-#include "server/process/survivor.h"
+#include "server/process/sole_voter.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
 #include "tests/lib/vfs_mem.h"
@@ -277,13 +277,13 @@ static void go_on_alone(struct sim *sim, struct sim_node *node)
                                     .salt_seed = rng_u64(&sim->rng),
                                     .record_bytes_max = ZAB_RECORD_BYTES_MAX};
     struct store_report *report = mem_zalloc(1, sizeof(*report));
-    struct survivor *survivor = mem_zalloc(1, sizeof(*survivor));
+    struct sole_voter *survivor = mem_zalloc(1, sizeof(*survivor));
     struct store *store;
     const char *why;
 
     if (store_open(&options, false, &store, report) != ERR_OK ||
-        survivor_look(store, report, node->id, survivor, &why) != ERR_OK ||
-        survivor_go_on(store, survivor, rng_u64(&sim->rng) | 1) != ERR_OK) {
+        sole_voter_check(store, report, node->id, survivor, &why) != ERR_OK ||
+        sole_voter_write(store, survivor, rng_u64(&sim->rng) | 1) != ERR_OK) {
         sim_fail(sim, "A18", "node %u cannot go on alone", node->id);
     }
     store_close(store, true);

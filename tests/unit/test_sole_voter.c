@@ -1,5 +1,5 @@
 /* What `zabra recover` does to a directory. */
-#include "server/process/survivor.h"
+#include "server/process/sole_voter.h"
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
@@ -50,12 +50,12 @@ static uint32_t own_id(void)
     return skit_identity().member_id;
 }
 
-static enum err look(struct skit *kit, uint32_t id, struct survivor *ret_survivor)
+static enum err look(struct skit *kit, uint32_t id, struct sole_voter *ret_survivor)
 {
     const char *why = NULL;
 
     assert_int_equal(skit_open(kit), ERR_OK);
-    enum err err = survivor_look(kit->store, &kit->report, id, ret_survivor, &why);
+    enum err err = sole_voter_check(kit->store, &kit->report, id, ret_survivor, &why);
 
     assert_true((why != NULL) == (err != ERR_OK));
     return err;
@@ -75,7 +75,7 @@ static struct zab_config genesis(const struct store_report *report)
 static void a_member_is_shown_as_it_is(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
 
     (void)state;
     member(&kit);
@@ -92,13 +92,13 @@ static void a_member_is_shown_as_it_is(void **state)
 static void it_goes_on_alone_with_all_its_log(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
     struct zab_config config;
 
     (void)state;
     member(&kit);
     assert_int_equal(look(&kit, own_id(), &survivor), ERR_OK);
-    assert_int_equal(survivor_go_on(kit.store, &survivor, HISTORY), ERR_OK);
+    assert_int_equal(sole_voter_write(kit.store, &survivor, HISTORY), ERR_OK);
     skit_close(&kit, true);
     assert_int_equal(skit_open(&kit), ERR_OK);
     config = genesis(&kit.report);
@@ -115,7 +115,7 @@ static void it_goes_on_alone_with_all_its_log(void **state)
 static void a_directory_of_an_earlier_release_is_refused(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
     struct store_identity identity;
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
 
@@ -138,7 +138,7 @@ static void the_epochs_of_a_configuration_count(void **state)
     struct skit kit;
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
-    struct survivor survivor;
+    struct sole_voter survivor;
     struct zab_config config = three();
     struct buf bytes;
 
@@ -155,7 +155,7 @@ static void the_epochs_of_a_configuration_count(void **state)
     assert_int_equal(skit_run(&kit, &op), ERR_OK);
     skit_close(&kit, true);
     assert_int_equal(look(&kit, own_id(), &survivor), ERR_OK);
-    assert_int_equal(survivor_go_on(kit.store, &survivor, HISTORY), ERR_OK);
+    assert_int_equal(sole_voter_write(kit.store, &survivor, HISTORY), ERR_OK);
     skit_close(&kit, true);
     assert_int_equal(skit_open(&kit), ERR_OK);
     config = genesis(&kit.report);
@@ -170,7 +170,7 @@ static void the_epochs_of_a_configuration_count(void **state)
 static void the_newest_configuration_counts(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
     struct zab_config config = three();
     struct buf bytes;
 
@@ -211,12 +211,12 @@ static void take_snapshot(struct skit *kit, struct slice config)
     skit_close(kit, true);
 }
 
-/* Going on alone with a snapshot that the replica cannot load would leave it nothing to go on with:
+/* Going on alone with a snapshot that the replica cannot load leaves nothing to continue with:
  * the log before it is gone. */
 static void a_snapshot_is_read_to_its_end(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
     struct zab_config config = three();
     struct buf bytes;
     char name[VFS_NAME_MAX];
@@ -241,7 +241,7 @@ static void a_snapshot_is_read_to_its_end(void **state)
 static void a_configuration_that_cannot_be_read_is_not_passed_over(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
 
     (void)state;
     member(&kit);
@@ -254,7 +254,7 @@ static void a_configuration_that_cannot_be_read_is_not_passed_over(void **state)
 static void who_may_not_go_on_is_refused(void **state)
 {
     struct skit kit;
-    struct survivor survivor;
+    struct sole_voter survivor;
     struct store_op quarantine = {.type = STORE_QUARANTINE, .reason = "a test"};
 
     (void)state;

@@ -1,4 +1,4 @@
-#include "server/process/survivor.h"
+#include "server/process/sole_voter.h"
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -6,8 +6,8 @@
 enum {
     READ_RECS_MAX = 1024,
     READ_BYTES_MAX = 4 << 20,
-    /* Epochs left out, so that none of the lost replicas has seen the ones that follow: with the
-     * same epoch two histories would look like one. */
+    /* Epochs to skip, so that none of the lost replicas has seen the following ones: with the same
+     * epoch two histories would look like one. */
     EPOCHS_SKIPPED = 1000,
 };
 
@@ -25,8 +25,8 @@ static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxi
     return ERR_OK;
 }
 
-/* A snapshot that cannot be loaded would leave the survivor in quarantine, with nobody to refill
- * it. */
+/* With a snapshot that cannot be loaded the disk would be in quarantine, and no replica could
+ * refill it. */
 static enum err read_blocks(struct store_snap_reader *reader)
 {
     struct slice block;
@@ -38,8 +38,7 @@ static enum err read_blocks(struct store_snap_reader *reader)
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
-/* The one that the newest snapshot was taken under; where it starts is where the log is read from.
- */
+/* The configuration of the newest snapshot; the log is read from the snapshot's start. */
 static enum err config_of_snapshot(struct store *store, struct zab_config *config,
                                    zxid_t *ret_start)
 {
@@ -59,7 +58,7 @@ static enum err config_of_snapshot(struct store *store, struct zab_config *confi
     return err;
 }
 
-/* Reading them all is also the proof that they can be read. */
+/* Reading all of them also proves that they can be read. */
 static enum err configs_of_log(struct store *store, zxid_t from, zxid_t last,
                                struct zab_config *config)
 {
@@ -100,7 +99,7 @@ static enum err newest_config(struct store *store, const struct store_report *re
     return err == ERR_OK ? configs_of_log(store, from, report->log_last, ret_config) : err;
 }
 
-/* NULL when this disk may go on alone, else why not. */
+/* NULL when this disk may become the only voter, else why not. */
 static const char *judge(const struct store_report *report, uint32_t id, enum err *ret_err)
 {
     *ret_err = ERR_MISSING;
@@ -109,11 +108,11 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     }
     *ret_err = ERR_CORRUPT;
     if (report->verdict == STORE_DAMAGED || report->is_lost || !report->has_identity) {
-        return "it is damaged, and what is missing cannot be told; choose another survivor or "
+        return "it is damaged, and what is missing is unknown; choose another survivor or "
                "restore a backup";
     }
     if (report->quarantined) {
-        return "this replica is in quarantine: its log is not to be trusted; choose another "
+        return "this replica is in quarantine: its log cannot be trusted; choose another "
                "survivor or restore a backup";
     }
     *ret_err = ERR_FOREIGN;
@@ -123,7 +122,7 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     }
     *ret_err = ERR_MISSING;
     if (report->identity.founding || report->identity.genesis_len == 0) {
-        return "this replica is in no cluster yet: there is nothing to go on with";
+        return "this replica is in no cluster yet: there is nothing to continue";
     }
     *ret_err = ERR_FORMAT;
     if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
@@ -134,24 +133,24 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     return NULL;
 }
 
-enum err survivor_look(struct store *store, const struct store_report *report, uint32_t id,
-                       struct survivor *ret_survivor, const char **ret_why)
+enum err sole_voter_check(struct store *store, const struct store_report *report, uint32_t id,
+                          struct sole_voter *ret_voter, const char **ret_why)
 {
     enum err err;
 
     ASSERT(id >= 1 && id <= ZAB_ID_MAX);
-    *ret_survivor = (struct survivor){.identity = report->identity,
-                                      .promised_epoch = report->promised_epoch,
-                                      .epoch = zxid_epoch(report->log_last),
-                                      .committed = report->committed,
-                                      .last = report->log_last,
-                                      .torn_bytes = report->torn_bytes};
+    *ret_voter = (struct sole_voter){.identity = report->identity,
+                                     .promised_epoch = report->promised_epoch,
+                                     .epoch = zxid_epoch(report->log_last),
+                                     .committed = report->committed,
+                                     .last = report->log_last,
+                                     .torn_bytes = report->torn_bytes};
     *ret_why = judge(report, id, &err);
     if (*ret_why) {
         return err;
     }
-    err = newest_config(store, report, &ret_survivor->config);
-    if (err == ERR_OK && !zab_config_find(&ret_survivor->config, id)) {
+    err = newest_config(store, report, &ret_voter->config);
+    if (err == ERR_OK && !zab_config_find(&ret_voter->config, id)) {
         err = ERR_CORRUPT;
     }
     *ret_why =
@@ -171,20 +170,20 @@ static enum err run_one(struct store *store, struct store_op *op)
 }
 
 /* A disk that has just joined knows of epochs only by its configuration. */
-static uint32_t newest_epoch(const struct survivor *survivor)
+static uint32_t newest_epoch(const struct sole_voter *voter)
 {
-    uint32_t newest = zxid_epoch(survivor->config.version);
+    uint32_t newest = zxid_epoch(voter->config.version);
 
-    newest = survivor->promised_epoch > newest ? survivor->promised_epoch : newest;
-    return survivor->epoch > newest ? survivor->epoch : newest;
+    newest = voter->promised_epoch > newest ? voter->promised_epoch : newest;
+    return voter->epoch > newest ? voter->epoch : newest;
 }
 
-enum err survivor_go_on(struct store *store, const struct survivor *survivor, uint64_t history)
+enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history)
 {
-    uint32_t newest = newest_epoch(survivor);
+    uint32_t newest = newest_epoch(voter);
     uint32_t epoch = newest + EPOCHS_SKIPPED;
-    struct zab_config config = survivor->config;
-    struct store_identity identity = survivor->identity;
+    struct zab_config config = voter->config;
+    struct store_identity identity = voter->identity;
     struct store_op promise = {.type = STORE_PROMISE, .epoch = epoch, .leader = identity.member_id};
     struct store_op change = {.type = STORE_IDENTITY, .identity = &identity};
     struct buf bytes;
@@ -200,7 +199,7 @@ enum err survivor_go_on(struct store *store, const struct survivor *survivor, ui
     memcpy(identity.genesis, bytes.data, bytes.len);
     buf_release(&bytes);
 
-    /* Alone a higher promise is harmless; the identity is what decides. */
+    /* A higher promise alone is harmless; the identity decides. */
     enum err err = run_one(store, &promise);
 
     return err == ERR_OK ? run_one(store, &change) : err;

@@ -1,0 +1,37 @@
+/*
+ * sole_voter.h - a majority of the disks is lost for good: one disk becomes the only voter, as by
+ * etcd's --force-new-cluster.
+ *
+ * The whole change is one write of the disk's identity, whose first configuration is replaced by
+ * one in which this disk alone votes; so a crash leaves the old ensemble or the new one. All of the
+ * log counts as committed then, because the only voter has it. The following epochs are far above
+ * all that the lost replicas may have seen. Offline, on a stopped replica's directory.
+ */
+#ifndef SERVER_SOLE_VOTER_H
+#define SERVER_SOLE_VOTER_H
+
+#include "storage/store.h"
+#include "zab/config.h"
+
+/* The contents of the disk; the caller prints them before the operator decides. */
+struct sole_voter {
+    struct store_identity identity;
+    struct zab_config config; /* The newest one on the disk, committed or not. */
+    uint32_t promised_epoch;
+    uint32_t epoch;   /* Of the last record. */
+    zxid_t committed; /* Known to be: later commits of the lost replicas are lost. */
+    zxid_t last;      /* Newest record. Records after `committed` are kept, although they may never
+                         have been acknowledged. */
+    uint64_t torn_bytes;
+};
+
+/* Fills `ret_survivor` from an opened store. ERR_FOREIGN: another member's disk. ERR_CORRUPT: it is
+ * damaged, or in quarantine. ERR_MISSING: it is in no cluster. `*ret_why` is then the reason. */
+enum err sole_voter_check(struct store *store, const struct store_report *report, uint32_t id,
+                          struct sole_voter *ret_voter, const char **ret_why);
+
+/* Makes the disk the only voter, durably, in a store that is open for changes; `history` is random.
+ */
+enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history);
+
+#endif
