@@ -29,14 +29,35 @@ static int run_in(struct hold *hold, struct place *place)
     return hold_run(hold, buf_cstr(&place->path));
 }
 
+/* With the session and the path of a command: `page` is the recipe that --curl names. `act` may
+ * change the path. */
+static int run_held(struct cli *cli, const char *page,
+                    int (*act)(struct hold *hold, struct buf *path))
+{
+    struct hold hold;
+    struct buf path;
+    int code = CMD_USAGE;
+
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 0, &path)) {
+        code = hold_open(&hold, cli, page);
+        if (code == CMD_OK) {
+            code = act(&hold, &path);
+        }
+        hold_close(&hold);
+    }
+    buf_release(&path);
+    return code;
+}
+
 /* ---- lock ---- */
 
-static int lock_at(struct hold *hold, const char *path)
+static int lock_at(struct hold *hold, struct buf *path)
 {
     struct place place;
     int code = CMD_OK;
 
-    place_init(&place, &hold->wait, path, "lock-");
+    place_init(&place, &hold->wait, buf_cstr(path), "lock-");
     code = place_take(&place);
     if (code == CMD_OK) {
         code = place_come_first(&place);
@@ -50,20 +71,7 @@ static int lock_at(struct hold *hold, const char *path)
 
 static int run_lock(struct cli *cli)
 {
-    struct hold hold;
-    struct buf path;
-    int code = CMD_USAGE;
-
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 0, &path)) {
-        code = hold_open(&hold, cli, "docs/recipes/lock.md");
-        if (code == CMD_OK) {
-            code = lock_at(&hold, buf_cstr(&path));
-        }
-        hold_close(&hold);
-    }
-    buf_release(&path);
-    return code;
+    return run_held(cli, "docs/recipes/lock.md", lock_at);
 }
 
 static const struct cmd_option lock_options[] = {
@@ -115,14 +123,14 @@ static void own_name(const struct cli *cli, char name[NAME_MAX_LEN])
     (void)snprintf(name, NAME_MAX_LEN, "%s:%ld", host, (long)getpid());
 }
 
-static int stand(struct hold *hold, const char *path)
+static int stand(struct hold *hold, struct buf *path)
 {
     char name[NAME_MAX_LEN];
     struct place place;
     int code = CMD_OK;
 
     own_name(hold->cli, name);
-    place_init(&place, &hold->wait, path, CANDIDATE);
+    place_init(&place, &hold->wait, buf_cstr(path), CANDIDATE);
     place.data = slice_str(name);
     code = place_take(&place);
     if (code == CMD_OK) {
@@ -236,23 +244,15 @@ static int ask_leader(const struct cli *cli, const char *path)
 
 static int run_elect(struct cli *cli)
 {
-    struct hold hold;
     struct buf path;
     int code = CMD_USAGE;
 
-    buf_init(&path, URL_MAX);
-    if (!cli_named(cli, 0, &path)) {
-        buf_release(&path);
-        return CMD_USAGE;
+    if (!args_has(&cli->args, "leader")) {
+        return run_held(cli, "docs/recipes/election.md", stand);
     }
-    if (args_has(&cli->args, "leader")) {
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 0, &path)) {
         code = ask_leader(cli, buf_cstr(&path));
-    } else {
-        code = hold_open(&hold, cli, "docs/recipes/election.md");
-        if (code == CMD_OK) {
-            code = stand(&hold, buf_cstr(&path));
-        }
-        hold_close(&hold);
     }
     buf_release(&path);
     return code;
@@ -329,13 +329,17 @@ static int take_lease(struct hold *hold, struct place *turn, struct place *lease
     return code == CMD_OK ? run_in(hold, lease) : code;
 }
 
-static int semaphore_at(struct hold *hold, struct buf *path, int64_t leases)
+static const struct args_range lease_range = {.min = 1, .max = LEASES_MAX};
+
+static int semaphore_at(struct hold *hold, struct buf *path)
 {
+    int64_t leases = 0;
     struct place turn;
     struct place lease;
     struct buf line;
     int code = CMD_OK;
 
+    (void)cli_number(hold->cli, "leases", lease_range, &leases);
     buf_init(&line, URL_MAX);
     buf_printf(&line, "%s/line", buf_cstr(path));
     buf_append_str(path, "/leases");
@@ -350,29 +354,14 @@ static int semaphore_at(struct hold *hold, struct buf *path, int64_t leases)
 
 static int run_semaphore(struct cli *cli)
 {
-    struct args_range range = {.min = 1, .max = LEASES_MAX};
     int64_t leases = 0;
-    struct hold hold;
-    struct buf path;
-    int code = CMD_USAGE;
 
     if (!args_has(&cli->args, "leases")) {
         return cli_usage(cli, "--leases N is missing: the number of processes that may hold it "
                               "at the same time");
     }
-    if (!cli_number(cli, "leases", range, &leases)) {
-        return CMD_USAGE;
-    }
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 0, &path)) {
-        code = hold_open(&hold, cli, NULL);
-        if (code == CMD_OK) {
-            code = semaphore_at(&hold, &path, leases);
-        }
-        hold_close(&hold);
-    }
-    buf_release(&path);
-    return code;
+    return cli_number(cli, "leases", lease_range, &leases) ? run_held(cli, NULL, semaphore_at)
+                                                           : CMD_USAGE;
 }
 
 static const struct cmd_option semaphore_options[] = {

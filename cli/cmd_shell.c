@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,21 +141,6 @@ static int run_cd(struct cli *cli)
 
 static const struct cmd cmd_cd = {.name = "cd", .usage = "PATH", .operands_max = 1, .run = run_cd};
 
-static int fail(const struct shell *shell, int code, const char *word, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int fail(const struct shell *shell, int code, const char *word, const char *format, ...)
-{
-    char message[CLI_MESSAGE_MAX];
-    va_list list;
-
-    va_start(list, format);
-    (void)vsnprintf(message, sizeof(message), format, list);
-    va_end(list);
-    out_error(&shell->cli->out, code, word, message, NULL);
-    return code;
-}
-
 /* In a process of its own: Ctrl-C ends the command, and not the shell. */
 static int run_child(const struct shell *shell, const struct cmd *cmd, struct words *words)
 {
@@ -166,8 +150,8 @@ static int run_child(const struct shell *shell, const struct cmd *cmd, struct wo
     (void)fflush(stdout);
     pid = fork();
     if (pid < 0) {
-        return fail(shell, CMD_FAILED, "Process", "cannot start a process: %s",
-                    strerrordesc_np(errno));
+        return cli_fail(shell->cli, CMD_FAILED, "Process", "cannot start a process: %s",
+                        strerrordesc_np(errno));
     }
     if (pid == 0) {
         struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -194,7 +178,7 @@ static int run_command(struct shell *shell, struct words *words)
         return help_unknown(&shell->cli->out, words->items[0]);
     }
     if (cmd == &cmd_shell) {
-        return fail(shell, CMD_USAGE, "Usage", "this shell cannot start another one");
+        return cli_fail(shell->cli, CMD_USAGE, "Usage", "this shell cannot start another one");
     }
     for (int i = 0; i < CMD_OPERANDS_MAX; i++) {
         buf_init(&paths[i], URL_MAX);
@@ -254,7 +238,7 @@ static int run_line(struct shell *shell, const char *text)
     int code = CMD_OK;
 
     if (!words_split(&words, text, false)) {
-        code = fail(shell, CMD_USAGE, "Usage", "cannot read the line: %s", words.fault);
+        code = cli_fail(shell->cli, CMD_USAGE, "Usage", "cannot read the line: %s", words.fault);
     } else if (words.count > 0) {
         code = run_words(shell, &words);
     }
