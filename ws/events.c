@@ -130,10 +130,10 @@ static void answer(struct ws *ws)
 {
     struct ws_answering *answering = &ws->answering;
 
-    if (answering->said || answering->result.id == 0) {
+    if (answering->replied || answering->result.id == 0) {
         return;
     }
-    answering->said = true;
+    answering->replied = true;
     if (answering->read) {
         answering->failed =
             !ws_reply_result(answering->message, answering->read, answering->result.id);

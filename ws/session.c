@@ -84,6 +84,24 @@ static void lose(struct ws_socket *socket, enum err err, const char *state, zxid
                    state);
 }
 
+static void ended(struct ws_socket *socket, const char *state, zxid_t zxid)
+{
+    if (socket->session.ending) {
+        ws_session_detach(socket); /* The client has closed it. */
+    } else {
+        lose(socket, ERR_SESSION_EXPIRED, state, zxid);
+    }
+}
+
+static void attached_again(struct ws_socket *socket, uint64_t number, zxid_t zxid)
+{
+    if (socket->session.attaching) {
+        socket->session.moved_to = number; /* Perhaps by this socket: finish() decides. */
+    } else if (number > socket->session.attached.number) {
+        lose(socket, ERR_SESSION_MOVED, "moved", zxid);
+    }
+}
+
 void ws_session_look(struct ws_socket *socket)
 {
     const struct op_session session = {.shown = true, .id = socket->session.attached.id};
@@ -95,14 +113,10 @@ void ws_session_look(struct ws_socket *socket)
     }
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
-    if (err == ERR_UNKNOWN_SESSION && socket->session.ending) {
-        ws_session_detach(socket); /* The client has closed it. */
-    } else if (err == ERR_UNKNOWN_SESSION) {
-        lose(socket, ERR_SESSION_EXPIRED, "expired", zxid); /* Or closed: the change was missed. */
-    } else if (err == ERR_OK && socket->session.attaching) {
-        socket->session.moved_to = info.attach; /* Perhaps by this socket: finish() decides. */
-    } else if (err == ERR_OK && info.attach > socket->session.attached.number) {
-        lose(socket, ERR_SESSION_MOVED, "moved", zxid);
+    if (err == ERR_UNKNOWN_SESSION) {
+        ended(socket, "expired", zxid); /* Or closed: the change was missed. */
+    } else if (err == ERR_OK) {
+        attached_again(socket, info.attach, zxid);
     }
 }
 
@@ -110,17 +124,10 @@ void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change)
 {
     struct ws_socket *socket = map_get_u64(&ws->attached, change->session);
 
-    if (!socket) {
-        return;
-    }
-    if (change->type == TXN_SESSION_CLOSE && socket->session.ending) {
-        ws_session_detach(socket); /* The client has closed it; the reply follows. */
-    } else if (change->type == TXN_SESSION_CLOSE) {
-        lose(socket, ERR_SESSION_EXPIRED, change->expired ? "expired" : "closed", zxid);
-    } else if (socket->session.attaching) {
-        socket->session.moved_to = change->attach; /* Perhaps by this socket: finish() decides. */
-    } else if (change->attach > socket->session.attached.number) {
-        lose(socket, ERR_SESSION_MOVED, "moved", zxid);
+    if (socket && change->type == TXN_SESSION_CLOSE) {
+        ended(socket, change->expired ? "expired" : "closed", zxid);
+    } else if (socket) {
+        attached_again(socket, change->attach, zxid);
     }
 }
 

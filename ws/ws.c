@@ -218,18 +218,6 @@ static void watch_all(struct ws *ws)
     ev_timer_start(ws->loop, &ws->look);
 }
 
-static void unwatch_all(struct ws *ws)
-{
-    ev_io_stop(ws->loop, &ws->arrivals_io);
-    ev_io_stop(ws->loop, &ws->replies_io);
-    ev_io_stop(ws->loop, &ws->asked_io);
-    ev_async_stop(ws->loop, &ws->changed);
-    ev_async_stop(ws->loop, &ws->command);
-    ev_prepare_stop(ws->loop, &ws->turn_end);
-    ev_timer_stop(ws->loop, &ws->retry);
-    ev_timer_stop(ws->loop, &ws->look);
-}
-
 /* ---- Start, drain, stop ---- */
 
 static void body(void *arg)
@@ -243,7 +231,7 @@ static void free_all(struct ws *ws)
 {
     ASSERT(list_empty(&ws->sockets) && ws->inside == 0 && ws->pieces == 0);
 
-    ev_loop_destroy(ws->loop);
+    ev_loop_destroy(ws->loop); /* With its watchers. */
     mailbox_release(&ws->arrivals);
     mailbox_release(&ws->replies);
     mailbox_release(&ws->asked);
@@ -383,6 +371,5 @@ void ws_stop(struct ws *ws)
     ws_library_close(ws);
     wait_for_gate(ws);
     ws_events_close(ws);
-    unwatch_all(ws);
     free_all(ws);
 }

@@ -172,7 +172,7 @@ struct ws {
         struct ws_message *message;   /* Its reply goes before the watch's first event. */
         const struct op_result *read; /* The read that the watch goes with; NULL: a plain watch. */
         struct subscribe_result result;
-        bool said;
+        bool replied;
         bool failed; /* An error was replied instead. */
     } answering;
 
