@@ -189,11 +189,11 @@ static bool may_show(struct ws_message *message, struct auth *auth)
 {
     const struct ws_socket *socket = message->socket;
     uint32_t known = socket->principal.auth ? socket->principal.auth->count : 0;
-    struct op_principal who = socket->principal;
+    struct op_principal shown = socket->principal;
     uint32_t wait_ms = 0;
 
-    who.auth = auth;
-    wait_ms = gate_credentials_wait(message->ws->gate, &who, known);
+    shown.auth = auth;
+    wait_ms = gate_credentials_wait(message->ws->gate, &shown, known);
     if (wait_ms > 0) {
         ws_reply_slowed(message, gate_credentials_slowed, wait_ms);
     }

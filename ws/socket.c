@@ -10,7 +10,7 @@ struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival)
     socket->ws = ws;
     socket->queue.lane = ++ws->lanes;
     socket->seat = arrival->seat;
-    socket->principal = arrival->who;
+    socket->principal = arrival->principal;
     watch_owner_init(&socket->owner, &socket->principal, limits->watches_max,
                      limits->watch_bytes_max);
     list_push_back(&ws->sockets, &socket->node);

@@ -298,8 +298,8 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
 }
 
 /* The connection is counted before anything else, so that there are never more than may be. */
-bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key, const struct op_principal *who,
-              void *take_seat)
+bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
+              const struct op_principal *principal, void *take_seat)
 {
     struct ws *ws = ctx;
     struct ws_arrival *arrival = NULL;
@@ -312,10 +312,11 @@ bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key, const struct 
         return false;
     }
     arrival = mem_zalloc(1, sizeof(*arrival));
-    *arrival = (struct ws_arrival){.fd = fd, .head_len = head_len, .who = *who, .seat = take_seat};
+    *arrival = (struct ws_arrival){
+        .fd = fd, .head_len = head_len, .principal = *principal, .seat = take_seat};
     ASSERT(strlen(key) < sizeof(arrival->key));
     memcpy(arrival->key, key, strlen(key));
-    arrival->who.auth = auth_ref(who->auth);
+    arrival->principal.auth = auth_ref(principal->auth);
 
     enum err err = mailbox_post_always(&ws->arrivals, &arrival->node);
 
@@ -349,7 +350,7 @@ static void drop_arrivals(struct ws *ws)
 
         close(arrival->fd);
         ws->give_seat(arrival->seat);
-        principal_release(&arrival->who);
+        principal_release(&arrival->principal);
         mem_free(arrival);
     }
 }

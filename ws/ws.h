@@ -29,12 +29,12 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
 /*
  * Takes over a connection: a sound request for a WebSocket, whose `head_len` bytes are still unread
  * in `fd`, which does not block; `key` is its Sec-WebSocket-Key. The answer to it is ours. `ws` is
- * a struct ws, untyped, because an acceptor gets this as a plain function. `key` and `who` are
- * borrowed. False, and nothing is taken, when there is no room or the sockets are being closed. Any
- * thread; does not wait.
+ * a struct ws, untyped, because an acceptor gets this as a plain function. `key` and `principal`
+ * are borrowed. False, and nothing is taken, when there is no room or the sockets are being closed.
+ * Any thread; does not wait.
  */
-bool ws_adopt(void *ws, int fd, size_t head_len, const char *key, const struct op_principal *who,
-              void *take_seat);
+bool ws_adopt(void *ws, int fd, size_t head_len, const char *key,
+              const struct op_principal *principal, void *take_seat);
 
 /* Takes no more connections, answers pending messages, names the other replicas to all clients and
  * closes their sockets. Bounded by WS_DRAIN_MS. From the thread that will call ws_stop. */

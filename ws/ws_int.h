@@ -561,11 +561,12 @@ struct ws_arrival {
     int fd;
     size_t head_len;
     char key[WS_KEY_LEN + 1];
-    struct op_principal who;
+    struct op_principal principal;
     void *seat;
 };
 
-struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival); /* Takes `who`. */
+struct ws_socket *ws_socket_new(struct ws *ws,
+                                const struct ws_arrival *arrival); /* Takes the principal. */
 void ws_socket_opened(struct ws_socket *socket);
 void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
 
