@@ -9,27 +9,17 @@
 
 static struct life *life;
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     life = mem_zalloc(1, sizeof(*life));
     life_init(life);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     life_release(life);
     mem_free(life);
-    return 0;
-}
-
-static int no_mutant(void **state)
-{
-    (void)state;
     mutant_select(0);
-    return 0;
 }
 
 /* Crashes around the steps of that name only. */
@@ -68,32 +58,28 @@ static bool truncates_below_a_snapshot(void)
     return is_whole;
 }
 
-static void m8_truncation_leaves_a_newer_snapshot(void **state)
+TEST(m8_truncation_leaves_a_newer_snapshot, setup, teardown)
 {
-    (void)state;
     assert_true(truncates_below_a_snapshot());
     mutant_select(8);
     assert_false(truncates_below_a_snapshot());
 }
 
-static void m9_truncation_is_ascending_and_unsynced(void **state)
+TEST(m9_truncation_is_ascending_and_unsynced, setup, teardown)
 {
-    (void)state;
     mutant_select(9);
     (void)fprintf(stderr, "(what follows are the mutant's failures)\n");
     assert_true(crash_around("truncate far") > 0);
 }
 
-static void m13_promise_is_not_synced(void **state)
+TEST(m13_promise_is_not_synced, setup, teardown)
 {
-    (void)state;
     mutant_select(13);
     assert_true(crash_around("promise again") + crash_around("second snapshot") > 0);
 }
 
-static void m19_directory_is_not_synced(void **state)
+TEST(m19_directory_is_not_synced, setup, teardown)
 {
-    (void)state;
     mutant_select(19);
     assert_true(crash_around("rotate again") > 0);
 }
@@ -117,9 +103,8 @@ static bool names_damage(void)
     return is_named;
 }
 
-static void m20_damage_is_taken_for_a_torn_tail(void **state)
+TEST(m20_damage_is_taken_for_a_torn_tail, setup, teardown)
 {
-    (void)state;
     assert_true(names_damage());
     mutant_select(20);
     assert_false(names_damage());
@@ -157,24 +142,9 @@ static bool keeps_the_good_snapshot(void)
     return is_kept;
 }
 
-static void m22_purge_counts_invalid_snapshots(void **state)
+TEST(m22_purge_counts_invalid_snapshots, setup, teardown)
 {
-    (void)state;
     assert_true(keeps_the_good_snapshot());
     mutant_select(22);
     assert_false(keeps_the_good_snapshot());
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(m8_truncation_leaves_a_newer_snapshot, no_mutant),
-        cmocka_unit_test_teardown(m9_truncation_is_ascending_and_unsynced, no_mutant),
-        cmocka_unit_test_teardown(m13_promise_is_not_synced, no_mutant),
-        cmocka_unit_test_teardown(m19_directory_is_not_synced, no_mutant),
-        cmocka_unit_test_teardown(m20_damage_is_taken_for_a_torn_tail, no_mutant),
-        cmocka_unit_test_teardown(m22_purge_counts_invalid_snapshots, no_mutant),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
 }

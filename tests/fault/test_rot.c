@@ -35,42 +35,35 @@ static void two_segments(struct skit *kit)
     assert_int_equal(size, SMALL_SEGMENT);
 }
 
-static void every_flipped_bit_in_the_log_is_damage(void **state)
+TEST(every_flipped_bit_in_the_log_is_damage, skit, two_segments, skit_release)
 {
     static const char *const names[] = {SEGMENT_1, SEGMENT_2};
-    struct skit kit;
 
-    (void)state;
-    two_segments(&kit);
     for (size_t i = 0; i < 2; i++) {
         for (uint64_t at = 0; at < SMALL_SEGMENT; at++) {
             uint8_t mask = (uint8_t)(1U << at % 8);
 
-            vfs_mem_flip(kit.disk, names[i], at, mask);
-            assert_int_equal(skit_open(&kit), ERR_OK);
-            assert_int_equal(kit.report.verdict, STORE_DAMAGED);
-            assert_false(kit.report.is_lost);
-            skit_close(&kit, false);
-            vfs_mem_flip(kit.disk, names[i], at, mask);
+            vfs_mem_flip(skit->disk, names[i], at, mask);
+            assert_int_equal(skit_open(skit), ERR_OK);
+            assert_int_equal(skit->report.verdict, STORE_DAMAGED);
+            assert_false(skit->report.is_lost);
+            skit_close(skit, false);
+            vfs_mem_flip(skit->disk, names[i], at, mask);
         }
     }
     /* Nothing was changed by looking at it. */
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_CLEAN);
-    assert_int_equal(skit_check_log(&kit), 12);
-    skit_release(&kit);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_CLEAN);
+    assert_int_equal(skit_check_log(skit), 12);
 }
 
-static void log_cut_at_every_byte_is_damage(void **state)
+TEST(log_cut_at_every_byte_is_damage, skit, two_segments, skit_release)
 {
-    struct skit kit;
     uint8_t *bytes = mem_zalloc(SMALL_SEGMENT, 1);
 
-    (void)state;
-    two_segments(&kit);
-    assert_true(vfs_mem_read(kit.disk, SEGMENT_2, 0, bytes, SMALL_SEGMENT));
+    assert_true(vfs_mem_read(skit->disk, SEGMENT_2, 0, bytes, SMALL_SEGMENT));
     for (uint64_t size = 0; size < SMALL_SEGMENT; size++) {
-        struct skit copy = {.disk = vfs_mem_clone(kit.disk), .options = kit.options};
+        struct skit copy = {.disk = vfs_mem_clone(skit->disk), .options = skit->options};
 
         copy.options.vfs = vfs_mem_vfs(copy.disk);
         vfs_mem_cut(copy.disk, SEGMENT_2, size);
@@ -79,7 +72,6 @@ static void log_cut_at_every_byte_is_damage(void **state)
         skit_release(&copy);
     }
     mem_free(bytes);
-    skit_release(&kit);
 }
 
 /* Leaves the last batch of `kit` half written: of its sectors only those in `kept` are there. */
@@ -104,19 +96,17 @@ static struct skit copy_of(const struct skit *kit)
 }
 
 /* A batch of which any sectors are missing is cut off, and the log goes on behind it. */
-static void every_torn_batch_is_cut_off(void **state)
+TEST(every_torn_batch_is_cut_off, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     const uint64_t offset = UINT64_C(3) * VFS_BLOCK;
 
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
+    ready(skit, KIT_SEGMENT);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(skit_append(&kit, 1, 3, 1000), ERR_OK);
+        assert_int_equal(skit_append(skit, 1, 3, 1000), ERR_OK);
     }
-    skit_close(&kit, false);
+    skit_close(skit, false);
     for (uint32_t kept = 0; kept < 256; kept++) {
-        struct skit copy = copy_of(&kit);
+        struct skit copy = copy_of(skit);
         long left = kept == 255 ? 9 : 6;
 
         tear_last_batch(&copy, offset, kept);
@@ -124,27 +114,23 @@ static void every_torn_batch_is_cut_off(void **state)
         assert_int_equal(copy.report.verdict,
                          kept == 255 || kept == 0 ? STORE_CLEAN : STORE_TORN_TAIL);
         assert_true(kept == 0 || kept == 255 || copy.report.torn_bytes > 0);
-        assert_int_equal(skit_match_log(&copy, &kit.log), left);
+        assert_int_equal(skit_match_log(&copy, &skit->log), left);
         skit_close(&copy, false);
         assert_int_equal(skit_open(&copy), ERR_OK);
         assert_int_equal(copy.report.verdict, STORE_CLEAN);
-        assert_int_equal(skit_match_log(&copy, &kit.log), left);
+        assert_int_equal(skit_match_log(&copy, &skit->log), left);
         skit_release(&copy);
     }
-    skit_release(&kit);
 }
 
-static void torn_batch_after_a_clean_stop_is_damage(void **state)
+TEST(torn_batch_after_a_clean_stop_is_damage, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_append(&kit, 1, 3, 1000), ERR_OK);
-    assert_int_equal(skit_append(&kit, 1, 3, 1000), ERR_OK);
-    skit_close(&kit, true);
+    ready(skit, KIT_SEGMENT);
+    assert_int_equal(skit_append(skit, 1, 3, 1000), ERR_OK);
+    assert_int_equal(skit_append(skit, 1, 3, 1000), ERR_OK);
+    skit_close(skit, true);
     for (uint32_t kept = 0; kept < 255; kept += 9) {
-        struct skit copy = copy_of(&kit);
+        struct skit copy = copy_of(skit);
 
         tear_last_batch(&copy, UINT64_C(2) * VFS_BLOCK, kept);
         assert_int_equal(skit_open(&copy), ERR_OK);
@@ -152,38 +138,32 @@ static void torn_batch_after_a_clean_stop_is_damage(void **state)
         assert_non_null(strstr(copy.report.reason, "closed cleanly"));
         skit_release(&copy);
     }
-    skit_release(&kit);
 }
 
 /* Rot in a batch that was torn anyway may be either; the records must never come back. */
-static void rot_in_a_torn_batch_never_gives_records(void **state)
+TEST(rot_in_a_torn_batch_never_gives_records, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, SMALL_SEGMENT);
-    assert_int_equal(skit_append(&kit, 1, 3, 500), ERR_OK);
-    assert_int_equal(skit_append(&kit, 1, 3, 1000), ERR_OK);
-    skit_close(&kit, false);
-    tear_last_batch(&kit, UINT64_C(2) * VFS_BLOCK, 0x2b);
+    ready(skit, SMALL_SEGMENT);
+    assert_int_equal(skit_append(skit, 1, 3, 500), ERR_OK);
+    assert_int_equal(skit_append(skit, 1, 3, 1000), ERR_OK);
+    skit_close(skit, false);
+    tear_last_batch(skit, UINT64_C(2) * VFS_BLOCK, 0x2b);
     for (uint64_t at = UINT64_C(2) * VFS_BLOCK; at < UINT64_C(3) * VFS_BLOCK; at++) {
-        struct skit copy = copy_of(&kit);
+        struct skit copy = copy_of(skit);
 
         vfs_mem_flip(copy.disk, SEGMENT_1, at, 32);
         assert_int_equal(skit_open(&copy), ERR_OK);
         assert_true(
             copy.report.verdict == STORE_DAMAGED ||
-            (copy.report.verdict == STORE_TORN_TAIL && skit_match_log(&copy, &kit.log) == 3));
+            (copy.report.verdict == STORE_TORN_TAIL && skit_match_log(&copy, &skit->log) == 3));
         skit_release(&copy);
     }
-    skit_release(&kit);
 }
 
-static void missing_segment_is_damage(void **state)
+TEST(missing_segment_is_damage)
 {
     static const char *const names[] = {SEGMENT_1, SEGMENT_2};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct skit kit;
 
@@ -196,20 +176,17 @@ static void missing_segment_is_damage(void **state)
     }
 }
 
-static void one_damaged_slot_is_survived_and_told(void **state)
+TEST(one_damaged_slot_is_survived_and_told, skit, two_segments, skit_release)
 {
     static const char *const names[] = {"identity", "promise", "quarantine", "manifest"};
-    struct skit kit;
     struct store_op promise = {.type = STORE_PROMISE, .epoch = 9, .leader = 1};
 
-    (void)state;
-    two_segments(&kit);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_run(&kit, &promise), ERR_OK);
-    skit_close(&kit, false);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_run(skit, &promise), ERR_OK);
+    skit_close(skit, false);
     for (size_t i = 0; i < 4; i++) {
         for (uint64_t at = 0; at < UINT64_C(2) * VFS_BLOCK; at += 7) {
-            struct skit copy = copy_of(&kit);
+            struct skit copy = copy_of(skit);
 
             vfs_mem_flip(copy.disk, names[i], at, 64);
             assert_int_equal(skit_open(&copy), ERR_OK);
@@ -224,14 +201,12 @@ static void one_damaged_slot_is_survived_and_told(void **state)
             skit_release(&copy);
         }
     }
-    skit_release(&kit);
 }
 
-static void both_slots_damaged_is_damage(void **state)
+TEST(both_slots_damaged_is_damage)
 {
     static const char *const names[] = {"identity", "promise", "quarantine", "manifest"};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct skit kit;
         struct store_op mark = {.type = STORE_QUARANTINE, .reason = "slots"};
@@ -260,11 +235,10 @@ static void both_slots_damaged_is_damage(void **state)
     }
 }
 
-static void missing_small_files_are_damage(void **state)
+TEST(missing_small_files_are_damage)
 {
     static const char *const names[] = {"identity", "promise", "quarantine", "manifest"};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct skit kit;
 
@@ -276,94 +250,80 @@ static void missing_small_files_are_damage(void **state)
     }
 }
 
-static void every_flipped_bit_in_a_snapshot_is_noticed(void **state)
+TEST(every_flipped_bit_in_a_snapshot_is_noticed, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     char name[VFS_NAME_MAX];
     uint64_t size = 0;
 
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_append(&kit, 1, 12, 100), ERR_OK);
-    assert_int_equal(skit_snapshot(&kit, 4, 8), ERR_OK);
-    skit_close(&kit, false);
+    ready(skit, KIT_SEGMENT);
+    assert_int_equal(skit_append(skit, 1, 12, 100), ERR_OK);
+    assert_int_equal(skit_snapshot(skit, 4, 8), ERR_OK);
+    skit_close(skit, false);
     (void)snprintf(name, sizeof(name), "snap-00000001-%016llx",
-                   (unsigned long long)skit_zxid(&kit.log, 4));
-    assert_true(vfs_mem_size(kit.disk, name, &size));
+                   (unsigned long long)skit_zxid(&skit->log, 4));
+    assert_true(vfs_mem_size(skit->disk, name, &size));
     for (uint64_t at = 0; at < size; at++) {
-        vfs_mem_flip(kit.disk, name, at, 8);
-        assert_int_equal(skit_open(&kit), ERR_OK);
-        assert_int_equal(kit.report.verdict, STORE_CLEAN);
-        assert_false(kit.report.has_snapshot && skit_check_snapshot(&kit));
-        skit_close(&kit, false);
-        vfs_mem_flip(kit.disk, name, at, 8);
+        vfs_mem_flip(skit->disk, name, at, 8);
+        assert_int_equal(skit_open(skit), ERR_OK);
+        assert_int_equal(skit->report.verdict, STORE_CLEAN);
+        assert_false(skit->report.has_snapshot && skit_check_snapshot(skit));
+        skit_close(skit, false);
+        vfs_mem_flip(skit->disk, name, at, 8);
     }
-    skit_release(&kit);
 }
 
-static void empty_snapshot_never_counts(void **state)
+TEST(empty_snapshot_never_counts, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     char name[VFS_NAME_MAX];
 
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_append(&kit, 1, 12, 100), ERR_OK);
-    assert_int_equal(skit_snapshot(&kit, 2, 3), ERR_OK);
-    assert_int_equal(skit_snapshot(&kit, 4, 8), ERR_OK);
-    skit_close(&kit, false);
+    ready(skit, KIT_SEGMENT);
+    assert_int_equal(skit_append(skit, 1, 12, 100), ERR_OK);
+    assert_int_equal(skit_snapshot(skit, 2, 3), ERR_OK);
+    assert_int_equal(skit_snapshot(skit, 4, 8), ERR_OK);
+    skit_close(skit, false);
     (void)snprintf(name, sizeof(name), "snap-00000001-%016llx",
-                   (unsigned long long)skit_zxid(&kit.log, 4));
-    vfs_mem_cut(kit.disk, name, 0);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.snap_start, skit_zxid(&kit.log, 2));
-    skit_release(&kit);
+                   (unsigned long long)skit_zxid(&skit->log, 4));
+    vfs_mem_cut(skit->disk, name, 0);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 2));
 }
 
 /* A log that begins with a snapshot is worth nothing without it. */
-static void log_without_its_snapshot_is_damage(void **state)
+TEST(log_without_its_snapshot_is_damage, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     struct store_op install = {.type = STORE_SNAP_INSTALL};
     char name[VFS_NAME_MAX];
 
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
-    skit_make(&kit, 2, 20, 100);
-    assert_int_equal(skit_receive(&kit, 8, 12, 20, &install), ERR_OK);
+    ready(skit, KIT_SEGMENT);
+    skit_make(skit, 2, 20, 100);
+    assert_int_equal(skit_receive(skit, 8, 12, 20, &install), ERR_OK);
     assert_int_equal(install.ret_err, ERR_OK);
-    skit_close(&kit, false);
+    skit_close(skit, false);
     (void)snprintf(name, sizeof(name), "snap-00000002-%016llx",
-                   (unsigned long long)skit_zxid(&kit.log, 8));
-    vfs_mem_flip(kit.disk, name, 10, 1);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_DAMAGED);
-    assert_non_null(strstr(kit.report.reason, "no snapshot verifies"));
-    skit_release(&kit);
+                   (unsigned long long)skit_zxid(&skit->log, 8));
+    vfs_mem_flip(skit->disk, name, 10, 1);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_DAMAGED);
+    assert_non_null(strstr(skit->report.reason, "no snapshot verifies"));
 }
 
 /* A snapshot is made of durable records only: when the last batch is gone, it is missed. */
-static void log_that_knows_less_than_a_snapshot_is_damage(void **state)
+TEST(log_that_knows_less_than_a_snapshot_is_damage, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_append(&kit, 1, 5, 100), ERR_OK);
-    assert_int_equal(skit_append(&kit, 1, 5, 100), ERR_OK);
-    assert_int_equal(skit_snapshot(&kit, 4, 8), ERR_OK);
-    skit_close(&kit, false);
-    tear_last_batch(&kit, UINT64_C(2) * VFS_BLOCK, 0);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_DAMAGED);
-    assert_non_null(strstr(kit.report.reason, "snapshot"));
-    skit_release(&kit);
+    ready(skit, KIT_SEGMENT);
+    assert_int_equal(skit_append(skit, 1, 5, 100), ERR_OK);
+    assert_int_equal(skit_append(skit, 1, 5, 100), ERR_OK);
+    assert_int_equal(skit_snapshot(skit, 4, 8), ERR_OK);
+    skit_close(skit, false);
+    tear_last_batch(skit, UINT64_C(2) * VFS_BLOCK, 0);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_DAMAGED);
+    assert_non_null(strstr(skit->report.reason, "snapshot"));
 }
 
 /* What a crash may leave of a segment that the manifest does not know yet. */
-static void unknown_segment_counts_only_if_it_was_used(void **state)
+TEST(unknown_segment_counts_only_if_it_was_used)
 {
-    (void)state;
     for (int used = 0; used < 2; used++) {
         struct skit kit;
         struct vfs_file *file = NULL;
@@ -386,39 +346,35 @@ static void unknown_segment_counts_only_if_it_was_used(void **state)
 }
 
 /* Segments of another replica of the same name. */
-static void foreign_segment_is_damage(void **state)
+TEST(foreign_segment_is_damage, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     static struct skit other; /* Two kits are too much for a stack frame. */
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
     uint8_t *bytes = mem_alloc(KIT_SEGMENT);
 
-    (void)state;
-    ready(&kit, KIT_SEGMENT);
-    skit_close(&kit, false);
+    ready(skit, KIT_SEGMENT);
+    skit_close(skit, false);
     skit_init(&other, KIT_SEGMENT);
     assert_int_equal(skit_open(&other), ERR_OK);
     identity.incarnation = 78;
     assert_int_equal(skit_run(&other, &op), ERR_OK);
     assert_int_equal(skit_append(&other, 1, 3, 10), ERR_OK);
     assert_true(vfs_mem_read(other.disk, SEGMENT_1, 0, bytes, KIT_SEGMENT));
-    vfs_mem_poke(kit.disk, SEGMENT_1, 0, bytes, KIT_SEGMENT);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_DAMAGED);
-    assert_non_null(strstr(kit.report.reason, "another replica"));
+    vfs_mem_poke(skit->disk, SEGMENT_1, 0, bytes, KIT_SEGMENT);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_DAMAGED);
+    assert_non_null(strstr(skit->report.reason, "another replica"));
     mem_free(bytes);
     skit_release(&other);
-    skit_release(&kit);
 }
 
 /* A block written to the wrong place, and one that was never written. */
-static void misplaced_and_lost_writes_are_damage(void **state)
+TEST(misplaced_and_lost_writes_are_damage)
 {
     uint8_t block[VFS_BLOCK];
     static const uint8_t zeros[VFS_BLOCK];
 
-    (void)state;
     for (uint64_t to = 1; to < 6; to++) {
         for (uint64_t from = 0; from < 6; from++) {
             struct skit kit;
@@ -435,28 +391,4 @@ static void misplaced_and_lost_writes_are_damage(void **state)
             skit_release(&kit);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_bit_in_the_log_is_damage),
-        cmocka_unit_test(log_cut_at_every_byte_is_damage),
-        cmocka_unit_test(every_torn_batch_is_cut_off),
-        cmocka_unit_test(torn_batch_after_a_clean_stop_is_damage),
-        cmocka_unit_test(rot_in_a_torn_batch_never_gives_records),
-        cmocka_unit_test(missing_segment_is_damage),
-        cmocka_unit_test(one_damaged_slot_is_survived_and_told),
-        cmocka_unit_test(both_slots_damaged_is_damage),
-        cmocka_unit_test(missing_small_files_are_damage),
-        cmocka_unit_test(every_flipped_bit_in_a_snapshot_is_noticed),
-        cmocka_unit_test(empty_snapshot_never_counts),
-        cmocka_unit_test(log_without_its_snapshot_is_damage),
-        cmocka_unit_test(log_that_knows_less_than_a_snapshot_is_damage),
-        cmocka_unit_test(unknown_segment_counts_only_if_it_was_used),
-        cmocka_unit_test(foreign_segment_is_damage),
-        cmocka_unit_test(misplaced_and_lost_writes_are_damage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

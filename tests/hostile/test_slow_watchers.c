@@ -316,13 +316,13 @@ static int open_small(void **state)
     return 0;
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, open_three, ensemble_teardown)
+#define WATCH_TEST(test) cmocka_unit_test_setup_teardown(test, open_three, ensemble_teardown)
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_sockets_that_read_nothing),
-        TEST(test_streams_that_read_nothing),
+        WATCH_TEST(test_sockets_that_read_nothing),
+        WATCH_TEST(test_streams_that_read_nothing),
         cmocka_unit_test_setup_teardown(test_sockets_that_share_nothing, open_small,
                                         ensemble_teardown),
     };

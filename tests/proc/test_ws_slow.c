@@ -258,18 +258,18 @@ static void test_a_rate_slows_down(void **state)
     socket_close(other);
 }
 
-#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, close_one)
+#define WATCH_TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, close_one)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_who_falls_behind_is_told_and_catches_up, open_lagging),
-        TEST(test_one_shot_watches_are_told_all_the_same, open_lagging),
-        TEST(test_replies_wait_for_who_does_not_read, open_lagging),
-        TEST(test_who_reads_nothing_is_closed_and_nobody_else, open_impatient),
-        TEST(test_beyond_the_window_there_is_a_difference, open_forgetful),
-        TEST(test_a_full_gate_delays_and_loses_nothing, open_small),
-        TEST(test_a_rate_slows_down, open_rated),
+        WATCH_TEST(test_who_falls_behind_is_told_and_catches_up, open_lagging),
+        WATCH_TEST(test_one_shot_watches_are_told_all_the_same, open_lagging),
+        WATCH_TEST(test_replies_wait_for_who_does_not_read, open_lagging),
+        WATCH_TEST(test_who_reads_nothing_is_closed_and_nobody_else, open_impatient),
+        WATCH_TEST(test_beyond_the_window_there_is_a_difference, open_forgetful),
+        WATCH_TEST(test_a_full_gate_delays_and_loses_nothing, open_small),
+        WATCH_TEST(test_a_rate_slows_down, open_rated),
     };
 
     web_setup();

@@ -118,24 +118,21 @@ static void run_seed(uint64_t seed)
     }
 }
 
-static void test_random_operations(void **state)
+TEST(random_operations)
 {
-    (void)state;
-
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_seed(seed);
     }
 }
 
 /* Six keys inserted in every order, then removed in one of several orders. */
-static void test_small_trees_in_every_order(void **state)
+TEST(small_trees_in_every_order)
 {
     enum {
         N = 6,
         ORDERS = 720
     };
 
-    (void)state;
     for (unsigned in = 0; in < ORDERS; in++) {
         struct item items[KEYS] = {{.key = 0}};
         struct avl tree = {0};
@@ -162,14 +159,4 @@ static void test_small_trees_in_every_order(void **state)
             check_contents(&tree, items);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_operations),
-        cmocka_unit_test(test_small_trees_in_every_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,13 +258,12 @@ static void play(struct run *run)
     }
 }
 
-static void a_cut_is_what_there_was(void **context)
+TEST(a_cut_is_what_there_was)
 {
     static struct run run;
     uint32_t finished = 0;
     uint32_t saved = 0;
 
-    (void)context;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run = (struct run){.state = state_new(1)};
         rng_init(&run.rng, seed);
@@ -278,13 +277,4 @@ static void a_cut_is_what_there_was(void **context)
     }
     assert_true(finished > SEEDS * CUTS);
     assert_true(saved > finished);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cut_is_what_there_was),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

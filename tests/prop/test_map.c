@@ -87,10 +87,8 @@ static void run_seed(uint64_t seed, bool bytes)
     map_release(&map);
 }
 
-static void test_keys_differ(void **state)
+TEST(keys_differ)
 {
-    (void)state;
-
     for (size_t a = 0; a < KEYS; a++) {
         for (size_t b = a + 1; b < KEYS; b++) {
             assert_false(slice_eq(key_of(a), key_of(b)));
@@ -98,31 +96,16 @@ static void test_keys_differ(void **state)
     }
 }
 
-static void test_bytes(void **state)
+TEST(bytes)
 {
-    (void)state;
-
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_seed(seed, true);
     }
 }
 
-static void test_u64(void **state)
+TEST(u64)
 {
-    (void)state;
-
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_seed(seed, false);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_differ),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_u64),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,22 +38,12 @@ static size_t run_seed(uint64_t seed)
     return full;
 }
 
-static void test_prepared_ahead_equals_done_at_once(void **state)
+TEST(prepared_ahead_equals_done_at_once)
 {
     size_t full = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         full += run_seed(seed);
     }
     assert_true(full > SEEDS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prepared_ahead_equals_done_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -510,19 +510,16 @@ static void run_seed(uint64_t seed)
     world_close(&world);
 }
 
-static void test_snapshot_and_log_give_the_state(void **state)
+TEST(snapshot_and_log_give_the_state)
 {
-    (void)state;
-
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_seed(seed);
     }
 }
 
 /* Without changes in between, a copy is the state, whatever the size of the slices. */
-static void test_quiet_copy_is_exact(void **state)
+TEST(quiet_copy_is_exact)
 {
-    (void)state;
     static const size_t sizes[] = {1, 100, 1000, 1 << 20};
     static struct world world;
 
@@ -535,14 +532,4 @@ static void test_quiet_copy_is_exact(void **state)
         state_free(copy);
     }
     world_close(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_snapshot_and_log_give_the_state),
-        cmocka_unit_test(test_quiet_copy_is_exact),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

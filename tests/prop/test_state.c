@@ -182,10 +182,8 @@ static void run_seed(uint64_t seed)
     buf_release(&other);
 }
 
-static void test_refused_transactions_leave_no_trace(void **context)
+TEST(refused_transactions_leave_no_trace)
 {
-    (void)context;
-
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_seed(seed);
     }
@@ -222,9 +220,8 @@ static void naive_after(const struct state *state, const char *path, char best[P
     walk_release(&walk);
 }
 
-static void test_after_equals_the_naive_search(void **context)
+TEST(after_equals_the_naive_search)
 {
-    (void)context;
     struct state *state = state_new(1);
     struct rng rng;
     char path[PATH_LEN_MAX];
@@ -251,14 +248,4 @@ static void test_after_equals_the_naive_search(void **context)
     }
     buf_release(&got);
     state_free(state);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused_transactions_leave_no_trace),
-        cmocka_unit_test(test_after_equals_the_naive_search),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -346,22 +346,12 @@ static void run_seed(uint64_t seed, size_t *ret_taken)
     buf_release(&run.txn);
 }
 
-static void test_the_state_agrees_with_the_model(void **context)
+TEST(the_state_agrees_with_the_model)
 {
-    (void)context;
     size_t taken = 0;
 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_seed(seed, &taken);
     }
     assert_true(taken > SEEDS * TXNS / 5 && taken < SEEDS * TXNS * 4 / 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_state_agrees_with_the_model),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

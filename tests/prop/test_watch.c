@@ -438,25 +438,15 @@ static size_t run_seed(struct run *run, uint64_t seed)
     return bytes;
 }
 
-static void test_all_are_told_what_the_model_says(void **context)
+TEST(all_are_told_what_the_model_says)
 {
     struct run *run = mem_zalloc(1, sizeof(*run));
     size_t bytes = 0;
 
-    (void)context;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         bytes += run_seed(run, seed);
     }
     /* A run in which nothing happens proves nothing. */
     assert_true(bytes > (size_t)SEEDS * 1000);
     mem_free(run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_are_told_what_the_model_says),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

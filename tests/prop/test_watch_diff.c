@@ -384,12 +384,11 @@ static void step(struct run *run)
     }
 }
 
-static void test_what_is_told_leads_to_what_is_there(void **context)
+TEST(what_is_told_leads_to_what_is_there)
 {
     struct run *run = mem_zalloc(1, sizeof(*run));
     size_t resumed[SUBSCRIBE_GAP + 1] = {0};
 
-    (void)context;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run_init(run, seed, (uint32_t)(1 + seed % 12));
         run->throws = true;
@@ -454,12 +453,11 @@ static void write_beside(void *arg)
     }
 }
 
-static void test_a_walk_beside_a_writer_misses_nothing(void **context)
+TEST(a_walk_beside_a_writer_misses_nothing)
 {
     struct run *run = mem_zalloc(1, sizeof(*run));
     struct thread writer;
 
-    (void)context;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         run_init(run, seed, (uint32_t)(seed % 3 == 0 ? RACE_TXNS : 20));
         run->subscriber->slice_nodes = 100;
@@ -483,14 +481,4 @@ static void test_a_walk_beside_a_writer_misses_nothing(void **context)
         run_end(run);
     }
     mem_free(run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_told_leads_to_what_is_there),
-        cmocka_unit_test(test_a_walk_beside_a_writer_misses_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,36 +10,32 @@ static struct http *http;
 static uint16_t port;
 
 /* Of `gate`, made before. */
-static inline int front_start(void)
+static inline void front_start(void)
 {
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     port = http_port(http);
-    return 0;
 }
 
 /* Of a new gate, with other limits where `change` is given. */
-static inline int front_start_with(void (*change)(struct config_clients *limits))
+static inline void front_start_with(void (*change)(struct config_clients *limits))
 {
     gate = kit_gate_new();
     if (change) {
         change(&gate->limits);
     }
-    return front_start();
+    front_start();
 }
 
-static inline int front_setup(void **state)
+static inline void front_setup(void)
 {
-    (void)state;
-    return front_start_with(NULL);
+    front_start_with(NULL);
 }
 
-static inline int front_teardown(void **state)
+static inline void front_teardown(void)
 {
-    (void)state;
     http_drain(http);
     http_stop(http);
     kit_gate_free(gate);
-    return 0;
 }
 
 /* The status alone. */

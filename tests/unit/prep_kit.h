@@ -48,31 +48,24 @@ struct fixture {
     uint8_t hash[TXN_SECRET_HASH_LEN];
 };
 
-static inline int setup(void **context)
+static inline void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture = (struct fixture){.state = state_new(1),
-                               .prep = prep_new(&limits),
-                               .age_ms = 500,
-                               .who = {.address = "10.0.0.7"},
-                               .member = 2};
-    buf_init(&fixture.txn, 1 << 20);
-    op_result_init(&fixture.result);
-    *context = &fixture;
-    return 0;
+    *fixture = (struct fixture){.state = state_new(1),
+                                .prep = prep_new(&limits),
+                                .age_ms = 500,
+                                .who = {.address = "10.0.0.7"},
+                                .member = 2};
+    buf_init(&fixture->txn, 1 << 20);
+    op_result_init(&fixture->result);
 }
 
-static inline int teardown(void **context)
+static inline void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     prep_free(fixture->prep);
     state_free(fixture->state);
     buf_release(&fixture->txn);
     op_result_release(&fixture->result);
     principal_release(&fixture->who);
-    return 0;
 }
 
 /* Prepares; what succeeds is left in flight. */

@@ -46,7 +46,7 @@ static inline void on_lost(void *ctx, zxid_t from)
     }
 }
 
-static inline int subscribe_kit_setup(uint32_t sets_max)
+static inline void subscribe_kit_setup(uint32_t sets_max)
 {
     const struct subscribe_sink sink = {
         .on_event = on_event, .on_change = on_change, .on_lost = on_lost};
@@ -57,20 +57,17 @@ static inline int subscribe_kit_setup(uint32_t sets_max)
     fixture.subscriber = subscriber_new(fixture.world.view, fixture.world.window, &sink);
     kit_owner_init(&fixture.a, 'a');
     kit_owner_init(&fixture.b, 'b');
-    return 0;
 }
 
-static inline int teardown(void **context)
+static inline void teardown(void)
 {
     struct watch_table *table = subscribe_table(fixture.subscriber);
 
-    (void)context;
     watch_owner_release(table, &fixture.a.owner);
     watch_owner_release(table, &fixture.b.owner);
     subscriber_free(fixture.subscriber);
     kit_world_release(&fixture.world);
     buf_release(&fixture.log);
-    return 0;
 }
 
 #define APPLY(...) KIT_APPLY(&fixture.world, __VA_ARGS__)
@@ -125,7 +122,5 @@ static inline size_t left(void)
 {
     return watch_table_count(subscribe_table(fixture.subscriber));
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 #endif

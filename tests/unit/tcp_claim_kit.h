@@ -261,7 +261,7 @@ static inline uint64_t duplicates(enum slot slot)
     return figures.duplicates;
 }
 
-static inline int setup(void **state)
+static inline void setup(void)
 {
     static const uint32_t usual[PROCESSES] = {1, 2, 3, 3};
 
@@ -269,22 +269,18 @@ static inline int setup(void **state)
     memcpy(ids, usual, sizeof(ids));
     listens[ONE] = listens[TWO] = true;
     listens[OLD] = listens[NEW] = false;
-    (void)state;
     for (uint32_t id = 1; id < IDS; id++) {
         ports[id] = port_free();
     }
-    return 0;
 }
 
-static inline int teardown(void **state)
+static inline void teardown(void)
 {
-    (void)state;
     for (int i = 0; i < PROCESSES; i++) {
         processes[i].frozen = false;
         end((enum slot)i);
     }
     way_close();
-    return 0;
 }
 
 #endif

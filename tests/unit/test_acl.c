@@ -22,9 +22,8 @@ struct fixture {
 
 static struct fixture fixture;
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     fixture = (struct fixture){.stranger = {.address = "127.0.0.1"},
                                .bob = {.address = "10.0.0.7"},
                                .super = {.address = "::1"}};
@@ -36,17 +35,14 @@ static int setup(void **state)
     assert_int_equal(
         auth_add(NULL, slice_str("digest"), slice_str("bob:secret"), BOB, &fixture.super.auth),
         ERR_OK);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     buf_release(&fixture.acl);
     buf_release(&fixture.fixed);
     principal_release(&fixture.bob);
     principal_release(&fixture.super);
-    return 0;
 }
 
 static void put(uint32_t perms, const char *scheme, const char *id)
@@ -65,15 +61,13 @@ static bool may(const struct op_principal *who, uint32_t perms)
     return acl_allows(buf_slice(&fixture.acl), who, perms);
 }
 
-static void no_list_is_open_to_all(void **state)
+TEST(no_list_is_open_to_all, setup, teardown)
 {
-    (void)state;
     assert_true(may(&fixture.stranger, ACL_ADMIN));
 }
 
-static void perms_are_looked_at_entry_by_entry(void **state)
+TEST(perms_are_looked_at_entry_by_entry, setup, teardown)
 {
-    (void)state;
     put(ACL_READ, "world", "anyone");
     put(ACL_WRITE | ACL_ADMIN, "digest", BOB);
     assert_true(may(&fixture.stranger, ACL_READ));
@@ -84,15 +78,14 @@ static void perms_are_looked_at_entry_by_entry(void **state)
     assert_true(may(&fixture.bob, ACL_DELETE | ACL_ADMIN)); /* One of them. */
 }
 
-static void super_passes_all(void **state)
+TEST(super_passes_all, setup, teardown)
 {
-    (void)state;
     put(ACL_READ, "digest", "eve:2jmj7l5rSw0yVb/vlWAYkK/YBwk=");
     assert_false(may(&fixture.bob, ACL_READ));
     assert_true(may(&fixture.super, ACL_ALL));
 }
 
-static void addresses_match_by_network(void **state)
+TEST(addresses_match_by_network, setup, teardown)
 {
     static const struct {
         const char *id;
@@ -114,7 +107,6 @@ static void addresses_match_by_network(void **state)
         {"::/0", "10.0.0.1", true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct op_principal who = {.auth = NULL};
 
@@ -125,20 +117,18 @@ static void addresses_match_by_network(void **state)
     }
 }
 
-static void world_anyone_with_all_is_stored_as_nothing(void **state)
+TEST(world_anyone_with_all_is_stored_as_nothing, setup, teardown)
 {
-    (void)state;
     put(ACL_ALL, "world", "anyone");
     assert_int_equal(fix(&fixture.stranger), ERR_OK);
     assert_int_equal(fixture.fixed.len, 0);
 }
 
-static void doubles_are_dropped(void **state)
+TEST(doubles_are_dropped, setup, teardown)
 {
     struct slice rest;
     struct acl_entry entry;
 
-    (void)state;
     put(ACL_READ, "world", "anyone");
     put(ACL_READ, "world", "anyone");
     put(ACL_WRITE, "world", "anyone");
@@ -150,12 +140,11 @@ static void doubles_are_dropped(void **state)
     assert_false(acl_next(&rest, &entry));
 }
 
-static void auth_becomes_the_caller(void **state)
+TEST(auth_becomes_the_caller, setup, teardown)
 {
     struct slice rest;
     struct acl_entry entry;
 
-    (void)state;
     put(ACL_ALL, "auth", "");
     assert_int_equal(fix(&fixture.stranger), ERR_INVALID_ACL);
     assert_int_equal(fix(&fixture.bob), ERR_OK);
@@ -167,7 +156,7 @@ static void auth_becomes_the_caller(void **state)
     assert_false(acl_next(&rest, &entry));
 }
 
-static void what_no_scheme_knows_is_refused(void **state)
+TEST(what_no_scheme_knows_is_refused, setup, teardown)
 {
     static const struct {
         uint32_t perms;
@@ -181,7 +170,6 @@ static void what_no_scheme_knows_is_refused(void **state)
         {ACL_READ, "digest", "b:\xff"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         buf_clear(&fixture.acl);
         put(bad[i].perms, bad[i].scheme, bad[i].id);
@@ -194,9 +182,8 @@ static void what_no_scheme_knows_is_refused(void **state)
     assert_int_equal(fix(&fixture.bob), ERR_INVALID_ACL);
 }
 
-static void lists_are_bounded_and_whole(void **state)
+TEST(lists_are_bounded_and_whole, setup, teardown)
 {
-    (void)state;
     for (int i = 0; i < ACL_ENTRIES_MAX; i++) {
         char id[32];
 
@@ -211,12 +198,11 @@ static void lists_are_bounded_and_whole(void **state)
     assert_false(acl_is_sound(slice_make(fixture.acl.data, 7)));
 }
 
-static void the_standard_lists_have_names(void **state)
+TEST(the_standard_lists_have_names, setup, teardown)
 {
     static const char *const names[] = {"open", "read", "creator"};
     struct slice acl;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct acl_entry entry;
 
@@ -240,11 +226,10 @@ static uint32_t as(const char *name)
     return perms;
 }
 
-static void what_somebody_may_is_the_sum_of_entries(void **state)
+TEST(what_somebody_may_is_the_sum_of_entries, setup, teardown)
 {
     bool known = true;
 
-    (void)state;
     assert_int_equal(acl_perms(slice_make(NULL, 0), &fixture.stranger), ACL_ALL);
     assert_int_equal(as("digest:bob"), ACL_ALL); /* Open. */
     acl_put(&fixture.acl, &(struct acl_entry){ACL_READ, slice_str("world"), slice_str("anyone")});
@@ -270,24 +255,4 @@ static void what_somebody_may_is_the_sum_of_entries(void **state)
         assert_int_equal(acl_perms_as(buf_slice(&fixture.acl), slice_str(odd[i]), &known), 0);
         assert_false(known);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_list_is_open_to_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(perms_are_looked_at_entry_by_entry, setup, teardown),
-        cmocka_unit_test_setup_teardown(super_passes_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(addresses_match_by_network, setup, teardown),
-        cmocka_unit_test_setup_teardown(world_anyone_with_all_is_stored_as_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(doubles_are_dropped, setup, teardown),
-        cmocka_unit_test_setup_teardown(auth_becomes_the_caller, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_no_scheme_knows_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(lists_are_bounded_and_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_standard_lists_have_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_somebody_may_is_the_sum_of_entries, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

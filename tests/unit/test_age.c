@@ -25,11 +25,10 @@ static struct age leader(int64_t seen_ms)
     return age;
 }
 
-static void a_leader_continues_from_its_newest_transaction(void **state)
+TEST(a_leader_continues_from_its_newest_transaction)
 {
     struct age age = leader(700);
 
-    (void)state;
     assert_int_equal(age_now(&age, 3000), 700);
     assert_int_equal(age_now(&age, 3010), 710);
     age_seen(&age, 705); /* Its own transaction. */
@@ -38,11 +37,10 @@ static void a_leader_continues_from_its_newest_transaction(void **state)
     assert_int_equal(age_now(&age, 9000), 6700);
 }
 
-static void only_a_leader_counts(void **state)
+TEST(only_a_leader_counts)
 {
     struct age age = follower();
 
-    (void)state;
     age_seen(&age, 700);
     assert_int_equal(age_now(&age, 1000), 700);
     assert_int_equal(age_now(&age, 100000), 700);
@@ -50,11 +48,10 @@ static void only_a_leader_counts(void **state)
     assert_int_equal(age_now(&age, 100000), 700);
 }
 
-static void a_new_leader_knows_of_idle_time_by_heartbeats(void **state)
+TEST(a_new_leader_knows_of_idle_time_by_heartbeats)
 {
     struct age age = follower();
 
-    (void)state;
     age_seen(&age, 700);
     age_heard(&age, EPOCH, 90000, 2000);
     age_heard(&age, EPOCH, 80000, 2100);
@@ -67,11 +64,10 @@ static void a_new_leader_knows_of_idle_time_by_heartbeats(void **state)
 
 /* The leader of the next epoch may not have heard it: a key that was used under it would be
  * forgotten early. */
-static void what_was_heard_ends_with_the_epoch(void **state)
+TEST(what_was_heard_ends_with_the_epoch)
 {
     struct age age = follower();
 
-    (void)state;
     age_seen(&age, 700);
     age_heard(&age, EPOCH, 90000, 2000);
     age_turn(&age, EPOCH + 1, false, false, 50000);
@@ -84,11 +80,10 @@ static void what_was_heard_ends_with_the_epoch(void **state)
 }
 
 /* A leader that is broken would have keys forgotten by the next one. */
-static void what_is_heard_grows_no_faster_than_the_time_here(void **state)
+TEST(what_is_heard_grows_no_faster_than_the_time_here)
 {
     struct age age = follower();
 
-    (void)state;
     age_seen(&age, 700);
     age_heard(&age, EPOCH, 90000, 2000);
     age_heard(&age, EPOCH, 91000, 3000);
@@ -102,11 +97,10 @@ static void what_is_heard_grows_no_faster_than_the_time_here(void **state)
 }
 
 /* It said its age first when it had not yet applied all that came before. */
-static void what_is_heard_may_follow_the_log(void **state)
+TEST(what_is_heard_may_follow_the_log)
 {
     struct age age = follower();
 
-    (void)state;
     age_heard(&age, EPOCH, 700, 2000);
     age_seen(&age, 5000000);
     age_heard(&age, EPOCH, 5060000, 62000);
@@ -115,21 +109,19 @@ static void what_is_heard_may_follow_the_log(void **state)
     assert_int_equal(age_now(&age, 122000 + 60000), 5120000);
 }
 
-static void what_a_leader_counted_is_checked_as_if_heard(void **state)
+TEST(what_a_leader_counted_is_checked_as_if_heard)
 {
     struct age age = leader(700);
 
-    (void)state;
     age_turn(&age, EPOCH + 1, false, false, 11000);
     age_heard(&age, EPOCH + 1, INT64_MAX, 12000);
     assert_int_equal(age_now(&age, 12000), 9700 + AGE_LATE_MS);
 }
 
-static void a_leader_that_leads_again_has_lost_nothing(void **state)
+TEST(a_leader_that_leads_again_has_lost_nothing)
 {
     struct age age = leader(700);
 
-    (void)state;
     age_turn(&age, EPOCH + 1, true, true, 10000);
     age_turn(&age, EPOCH + 1, false, false, 11000);
     assert_int_equal(age_now(&age, 20000), 8700);
@@ -138,11 +130,10 @@ static void a_leader_that_leads_again_has_lost_nothing(void **state)
     assert_int_equal(age_now(&age, 22500), 9200);
 }
 
-static void a_leader_that_was_replaced_forgets_what_it_counted(void **state)
+TEST(a_leader_that_was_replaced_forgets_what_it_counted)
 {
     struct age age = leader(700);
 
-    (void)state;
     age_turn(&age, EPOCH + 1, true, true, 500000);
     age_turn(&age, EPOCH + 1, false, false, 500001);
     age_turn(&age, EPOCH + 2, false, false, 500002);
@@ -150,41 +141,20 @@ static void a_leader_that_was_replaced_forgets_what_it_counted(void **state)
 }
 
 /* It steps down and is elected again before anything is asked of it. */
-static void a_new_epoch_of_the_same_leader_continues(void **state)
+TEST(a_new_epoch_of_the_same_leader_continues)
 {
     struct age age = leader(700);
 
-    (void)state;
     age_turn(&age, EPOCH + 2, true, true, 10000);
     assert_int_equal(age_now(&age, 10001), 7701);
 }
 
-static void it_never_overflows(void **state)
+TEST(it_never_overflows)
 {
     struct age age = leader(INT64_MAX - 5);
 
-    (void)state;
     assert_true(age_now(&age, 3005) == INT64_MAX);
     assert_true(age_now(&age, 9000) == INT64_MAX);
     age_heard(&age, EPOCH + 1, -1, 9000);
     assert_true(age_now(&age, 9000) == INT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_leader_continues_from_its_newest_transaction),
-        cmocka_unit_test(only_a_leader_counts),
-        cmocka_unit_test(a_new_leader_knows_of_idle_time_by_heartbeats),
-        cmocka_unit_test(what_was_heard_ends_with_the_epoch),
-        cmocka_unit_test(what_is_heard_grows_no_faster_than_the_time_here),
-        cmocka_unit_test(what_is_heard_may_follow_the_log),
-        cmocka_unit_test(what_a_leader_counted_is_checked_as_if_heard),
-        cmocka_unit_test(a_leader_that_leads_again_has_lost_nothing),
-        cmocka_unit_test(a_leader_that_was_replaced_forgets_what_it_counted),
-        cmocka_unit_test(a_new_epoch_of_the_same_leader_continues),
-        cmocka_unit_test(it_never_overflows),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,11 +22,10 @@ static struct auth *with(const struct auth *old, const char *credential, const c
     return auth;
 }
 
-static void a_digest_is_user_and_hash(void **state)
+TEST(a_digest_is_user_and_hash)
 {
     struct auth *auth = with(NULL, "bob:secret", "");
 
-    (void)state;
     assert_int_equal(auth->count, 1);
     assert_text(auth->ids[0].scheme, "digest");
     assert_text(auth->ids[0].id, BOB);
@@ -34,13 +33,12 @@ static void a_digest_is_user_and_hash(void **state)
     auth_unref(auth);
 }
 
-static void identities_add_up_and_the_old_list_stays(void **state)
+TEST(identities_add_up_and_the_old_list_stays)
 {
     struct auth *first = with(NULL, "bob:secret", "");
     struct auth *second = with(first, "eve:x", "");
     struct auth *again = with(second, "bob:secret", "");
 
-    (void)state;
     assert_int_equal(first->count, 1);
     assert_int_equal(second->count, 2);
     assert_text(second->ids[0].id, BOB);
@@ -50,11 +48,10 @@ static void identities_add_up_and_the_old_list_stays(void **state)
     auth_unref(again);
 }
 
-static void there_is_a_most(void **state)
+TEST(there_is_a_most)
 {
     struct auth *auth = NULL;
 
-    (void)state;
     for (int i = 0; i < AUTH_IDS_MAX; i++) {
         char credential[16];
         struct auth *more;
@@ -72,13 +69,12 @@ static void there_is_a_most(void **state)
     auth_unref(auth);
 }
 
-static void the_super_digest_makes_super(void **state)
+TEST(the_super_digest_makes_super)
 {
     struct auth *auth = with(NULL, "bob:secret", BOB);
     struct auth *other = with(NULL, "bob:other", BOB);
     struct auth *kept = with(auth, "eve:x", BOB);
 
-    (void)state;
     assert_true(auth->super);
     assert_false(other->super);
     assert_true(kept->super);
@@ -87,7 +83,7 @@ static void the_super_digest_makes_super(void **state)
     auth_unref(kept);
 }
 
-static void what_is_no_identity_is_refused(void **state)
+TEST(what_is_no_identity_is_refused)
 {
     static const struct {
         const char *scheme;
@@ -97,7 +93,6 @@ static void what_is_no_identity_is_refused(void **state)
         {"sasl", "a:b"}, {"world", "anyone"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct auth *auth = NULL;
 
@@ -108,7 +103,7 @@ static void what_is_no_identity_is_refused(void **state)
     }
 }
 
-static void basic_is_a_digest(void **state)
+TEST(basic_is_a_digest)
 {
     static const char *const good[] = {"Basic Ym9iOnNlY3JldA==", "bASIC   Ym9iOnNlY3JldA=="};
     static const char *const bad[] = {"",
@@ -119,7 +114,6 @@ static void basic_is_a_digest(void **state)
                                       "Bearer Ym9iOnNlY3JldA==",
                                       "BasicYm9iOnNl"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct auth *auth = NULL;
 
@@ -135,14 +129,13 @@ static void basic_is_a_digest(void **state)
     }
 }
 
-static void a_principal_travels_whole(void **state)
+TEST(a_principal_travels_whole)
 {
     struct op_principal who = {.address = "10.1.2.3", .auth = with(NULL, "bob:secret", BOB)};
     struct op_principal got;
     struct wire_reader reader;
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, 4096);
     principal_encode(&who, &bytes);
     wire_reader_init(&reader, buf_slice(&bytes));
@@ -163,14 +156,13 @@ static void a_principal_travels_whole(void **state)
     buf_release(&bytes);
 }
 
-static void a_stranger_has_no_scope(void **state)
+TEST(a_stranger_has_no_scope)
 {
     struct op_principal who = {.address = "::1"};
     struct op_principal got;
     struct wire_reader reader;
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, 4096);
     principal_encode(&who, &bytes);
     wire_reader_init(&reader, buf_slice(&bytes));
@@ -189,7 +181,7 @@ static bool is_from(const struct auth *auth, const char *address, struct slice f
 }
 
 /* Who has opened a session is told from others by address, or by what he has shown. */
-static void who_has_opened_is_known_again(void **state)
+TEST(who_has_opened_is_known_again)
 {
     struct op_principal bob = {.address = "10.0.0.7", .auth = with(NULL, "bob:secret", "")};
     struct op_principal nobody = {.address = "10.0.0.7"};
@@ -197,7 +189,6 @@ static void who_has_opened_is_known_again(void **state)
     struct auth *both = with(other, "bob:secret", "");
     struct buf from;
 
-    (void)state;
     buf_init(&from, 200);
     principal_from(&bob, &from);
     assert_string_equal(buf_cstr(&from), "10.0.0.7 digest:" BOB);
@@ -221,13 +212,12 @@ static void who_has_opened_is_known_again(void **state)
 }
 
 /* The longest address and name fit where a session keeps them. */
-static void a_long_name_is_cut_and_still_known(void **state)
+TEST(a_long_name_is_cut_and_still_known)
 {
     char credential[AUTH_CREDENTIAL_MAX];
     struct op_principal who = {.auth = NULL};
     struct buf from;
 
-    (void)state;
     memset(credential, 'n', sizeof(credential) - 4);
     (void)snprintf(credential + sizeof(credential) - 4, 4, ":pw");
     who.auth = with(NULL, credential, "");
@@ -241,22 +231,4 @@ static void a_long_name_is_cut_and_still_known(void **state)
     assert_true(principal_is_from(&who, buf_slice(&from)));
     buf_release(&from);
     principal_release(&who);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_digest_is_user_and_hash),
-        cmocka_unit_test(identities_add_up_and_the_old_list_stays),
-        cmocka_unit_test(there_is_a_most),
-        cmocka_unit_test(the_super_digest_makes_super),
-        cmocka_unit_test(what_is_no_identity_is_refused),
-        cmocka_unit_test(basic_is_a_digest),
-        cmocka_unit_test(a_principal_travels_whole),
-        cmocka_unit_test(a_stranger_has_no_scope),
-        cmocka_unit_test(who_has_opened_is_known_again),
-        cmocka_unit_test(a_long_name_is_cut_and_still_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,23 +18,21 @@ static int compare(const void *key, const struct avl_node *node)
     return *(const int *)key - item_of(node)->key;
 }
 
-static void test_empty(void **state)
+TEST(empty)
 {
     struct avl tree = {0};
     int key = 1;
 
-    (void)state;
     assert_null(avl_first(&tree));
     assert_null(avl_find(&tree, &key, compare));
     assert_null(avl_lower_bound(&tree, &key, compare));
 }
 
-static void test_lower_bound(void **state)
+TEST(lower_bound)
 {
     struct avl tree = {0};
     struct item items[10];
 
-    (void)state;
     for (int i = 0; i < 10; i++) {
         items[i].key = i * 2;
         avl_insert(&tree, &items[i].key, &items[i].node, compare);
@@ -50,12 +48,11 @@ static void test_lower_bound(void **state)
     assert_null(avl_lower_bound(&tree, &beyond, compare));
 }
 
-static void test_one_node_in_and_out(void **state)
+TEST(one_node_in_and_out)
 {
     struct avl tree = {0};
     struct item item = {.key = 5};
 
-    (void)state;
     avl_insert(&tree, &item.key, &item.node, compare);
     assert_ptr_equal(avl_find(&tree, &item.key, compare), &item.node);
     assert_ptr_equal(avl_first(&tree), &item.node);
@@ -66,13 +63,12 @@ static void test_one_node_in_and_out(void **state)
     assert_ptr_equal(tree.root, &item.node);
 }
 
-static void test_sorted_input_stays_shallow(void **state)
+TEST(sorted_input_stays_shallow)
 {
     struct avl tree = {0};
     static struct item items[1023];
     int depth = 0;
 
-    (void)state;
     for (int i = 0; i < 1023; i++) {
         items[i].key = i;
         avl_insert(&tree, &items[i].key, &items[i].node, compare);
@@ -82,16 +78,4 @@ static void test_sorted_input_stays_shallow(void **state)
     }
     assert_int_equal(depth, 10);
     assert_int_equal(item_of(tree.root)->key, 511);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_lower_bound),
-        cmocka_unit_test(test_one_node_in_and_out),
-        cmocka_unit_test(test_sorted_input_stays_shallow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

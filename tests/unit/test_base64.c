@@ -3,7 +3,7 @@
 #include "tests/lib/unit.h"
 
 /* RFC 4648, section 10, and one text that uses both special characters. */
-static void test_known_vectors(void **state)
+TEST(known_vectors)
 {
     static const char *const rows[][2] = {
         {"", ""},
@@ -17,7 +17,6 @@ static void test_known_vectors(void **state)
     };
     struct buf out;
 
-    (void)state;
     buf_init(&out, 100);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         buf_clear(&out);
@@ -30,14 +29,13 @@ static void test_known_vectors(void **state)
     buf_release(&out);
 }
 
-static void test_round_trip_of_each_length(void **state)
+TEST(round_trip_of_each_length)
 {
     uint8_t bytes[100];
     struct buf text;
     struct buf back;
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 1);
     buf_init(&text, 1000);
     buf_init(&back, 1000);
@@ -56,7 +54,7 @@ static void test_round_trip_of_each_length(void **state)
     buf_release(&back);
 }
 
-static void test_strict(void **state)
+TEST(strict)
 {
     static const char *const texts[] = {
         "Z",    "Zg",    "Zg=",  "Zh==", /* Bits beyond the data. */
@@ -65,7 +63,6 @@ static void test_strict(void **state)
     };
     struct buf out;
 
-    (void)state;
     buf_init(&out, 100);
     buf_append_str(&out, "kept");
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -75,11 +72,10 @@ static void test_strict(void **state)
     buf_release(&out);
 }
 
-static void test_bounds(void **state)
+TEST(bounds)
 {
     struct buf out;
 
-    (void)state;
     buf_init(&out, 4);
     base64_encode(&out, slice_str("abcd"));
     assert_true(out.overflow);
@@ -92,16 +88,4 @@ static void test_bounds(void **state)
     base64_encode(&out, slice_make("a", SIZE_MAX / 2));
     assert_true(out.overflow);
     buf_release(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_vectors),
-        cmocka_unit_test(test_round_trip_of_each_length),
-        cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_bounds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,18 +10,14 @@ enum {
 
 static struct buckets buckets;
 
-static int open_table(void **context)
+static void open_table(void)
 {
-    (void)context;
     buckets_init(&buckets, TOKENS, TOKEN_NS, DEBT_NS);
-    return 0;
 }
 
-static int close_table(void **context)
+static void close_table(void)
 {
-    (void)context;
     buckets_release(&buckets);
-    return 0;
 }
 
 static void empty(uint64_t key, uint64_t now_ns)
@@ -32,12 +28,11 @@ static void empty(uint64_t key, uint64_t now_ns)
     }
 }
 
-static void test_a_bucket_is_emptied_and_fills_again(void **context)
+TEST(a_bucket_is_emptied_and_fills_again, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
     uint64_t now_ns = 77777;
 
-    (void)context;
     empty(key, now_ns);
     assert_int_equal(buckets_wait(&buckets, key, 1, now_ns), TOKEN_NS);
     assert_int_equal(buckets_wait(&buckets, key, 1, now_ns + TOKEN_NS - 1), 1);
@@ -49,22 +44,20 @@ static void test_a_bucket_is_emptied_and_fills_again(void **context)
     empty(key, now_ns + TOKENS * TOKEN_NS);
 }
 
-static void test_names_and_kinds_are_kept_apart(void **context)
+TEST(names_and_kinds_are_kept_apart, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
-    (void)context;
     empty(key, 1);
     assert_true(buckets_wait(&buckets, key, 1, 1) > 0);
     assert_int_equal(buckets_wait(&buckets, buckets_key(&buckets, 2, slice_str("a")), 1, 1), 0);
     assert_int_equal(buckets_wait(&buckets, buckets_key(&buckets, 1, slice_str("b")), 1, 1), 0);
 }
 
-static void test_time_that_stands_still_or_goes_back_gives_no_tokens(void **context)
+TEST(time_that_stands_still_or_goes_back_gives_no_tokens, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
-    (void)context;
     empty(key, 1000000);
     for (int i = 0; i < 100; i++) {
         assert_int_equal(buckets_wait(&buckets, key, 1, 1000000), TOKEN_NS);
@@ -75,22 +68,20 @@ static void test_time_that_stands_still_or_goes_back_gives_no_tokens(void **cont
     assert_int_equal(buckets_wait(&buckets, key, 1, 1000000 + 2 * TOKEN_NS), 0);
 }
 
-static void test_the_end_of_time_does_not_wrap(void **context)
+TEST(the_end_of_time_does_not_wrap, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
-    (void)context;
     buckets_charge(&buckets, key, UINT64_MAX, UINT64_MAX - 10);
     assert_true(buckets_wait(&buckets, key, 1, UINT64_MAX - 10) <= TOKEN_NS + DEBT_NS);
     buckets_charge(&buckets, key, UINT64_MAX, UINT64_MAX);
     assert_true(buckets_wait(&buckets, key, UINT64_MAX, UINT64_MAX) <= TOKENS * TOKEN_NS + DEBT_NS);
 }
 
-static void test_a_debt_has_an_end(void **context)
+TEST(a_debt_has_an_end, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
-    (void)context;
     for (int i = 0; i < 1000; i++) {
         buckets_charge(&buckets, key, 1, 50);
     }
@@ -98,7 +89,7 @@ static void test_a_debt_has_an_end(void **context)
 }
 
 /* A victim that owes tokens is not evicted into freedom; newcomers share what is left. */
-static void test_a_full_table_evicts_nobody_and_frees_nobody(void **context)
+TEST(a_full_table_evicts_nobody_and_frees_nobody, open_table, close_table)
 {
     enum {
         NAMES = BUCKETS_SETS * BUCKETS_WAYS * 4
@@ -108,7 +99,6 @@ static void test_a_full_table_evicts_nobody_and_frees_nobody(void **context)
     uint64_t now_ns = 99;
     uint32_t free = 0;
 
-    (void)context;
     empty(victim, now_ns);
     for (uint32_t i = 0; i < NAMES; i++) {
         uint64_t key = buckets_key(&buckets, 2, slice_make(&i, sizeof(i)));
@@ -132,12 +122,11 @@ static void test_a_full_table_evicts_nobody_and_frees_nobody(void **context)
 }
 
 /* Own buckets never look at the one that is shared, and only on request take another's place. */
-static void test_own_buckets_are_apart_from_the_shared_one(void **context)
+TEST(own_buckets_are_apart_from_the_shared_one, open_table, close_table)
 {
     uint64_t heavy = buckets_key(&buckets, 1, slice_str("heavy"));
     uint64_t wait_ns = 0;
 
-    (void)context;
     (void)buckets_own_charge(&buckets, heavy, TOKENS, 9, BUCKETS_IF_FREE);
     for (uint32_t i = 0; i < BUCKETS_SETS * BUCKETS_WAYS * 4; i++) {
         uint64_t key = buckets_key(&buckets, 2, slice_make(&i, sizeof(i)));
@@ -159,21 +148,4 @@ static void test_own_buckets_are_apart_from_the_shared_one(void **context)
     assert_true(buckets_own_wait(&buckets, heavy, 1, 9, &wait_ns));
     assert_int_equal(wait_ns, TOKEN_NS);
     assert_false(buckets_own_wait(&buckets, heavy, 1, 9 + TOKENS * TOKEN_NS, &wait_ns));
-}
-
-#define TABLE_TEST(name) cmocka_unit_test_setup_teardown(name, open_table, close_table)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TABLE_TEST(test_a_bucket_is_emptied_and_fills_again),
-        TABLE_TEST(test_names_and_kinds_are_kept_apart),
-        TABLE_TEST(test_time_that_stands_still_or_goes_back_gives_no_tokens),
-        TABLE_TEST(test_the_end_of_time_does_not_wrap),
-        TABLE_TEST(test_a_debt_has_an_end),
-        TABLE_TEST(test_a_full_table_evicts_nobody_and_frees_nobody),
-        TABLE_TEST(test_own_buckets_are_apart_from_the_shared_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

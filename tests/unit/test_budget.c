@@ -12,11 +12,10 @@ enum {
 static struct budget shared;
 static struct blob *value;
 
-static void test_a_budget_has_an_end(void **state)
+TEST(a_budget_has_an_end)
 {
     struct budget budget;
 
-    (void)state;
     budget_init(&budget, 100);
     assert_true(budget_try_take(&budget, 60));
     assert_false(budget_try_take(&budget, 41));
@@ -27,11 +26,10 @@ static void test_a_budget_has_an_end(void **state)
     assert_int_equal(budget_used(&budget), 0);
 }
 
-static void test_a_size_near_the_largest_number_does_not_wrap(void **state)
+TEST(a_size_near_the_largest_number_does_not_wrap)
 {
     struct budget budget;
 
-    (void)state;
     budget_init(&budget, 100);
     budget_take(&budget, 50);
     assert_false(budget_try_take(&budget, SIZE_MAX));
@@ -39,11 +37,10 @@ static void test_a_size_near_the_largest_number_does_not_wrap(void **state)
     assert_int_equal(budget_used(&budget), 50);
 }
 
-static void test_levels(void **state)
+TEST(levels)
 {
     struct budget budget;
 
-    (void)state;
     budget_init(&budget, 100);
     budget_take(&budget, 74);
     assert_int_equal(budget_level(&budget), BUDGET_ROOMY);
@@ -56,12 +53,11 @@ static void test_levels(void **state)
     assert_false(budget_try_take(&budget, 1));
 }
 
-static void test_refusals_are_counted_below_the_full_level(void **state)
+TEST(refusals_are_counted_below_the_full_level)
 {
     struct budget budget;
     struct blob *blob = blob_alloc(BLOB_BYTES);
 
-    (void)state;
     budget_init(&budget, 2 * BLOB_BYTES);
     budget_take(&budget, 2 * BLOB_BYTES - 10);
     assert_int_equal(budget_refusals(&budget), 0);
@@ -76,12 +72,11 @@ static void test_refusals_are_counted_below_the_full_level(void **state)
     blob_unref(blob);
 }
 
-static void test_a_pinned_blob_counts_once(void **state)
+TEST(a_pinned_blob_counts_once)
 {
     struct budget budget;
     struct blob *blob = blob_alloc(BLOB_BYTES);
 
-    (void)state;
     budget_init(&budget, 2 * BLOB_BYTES);
     assert_ptr_equal(blob_pin(blob, &budget), blob);
     assert_ptr_equal(blob_try_pin(blob, &budget), blob);
@@ -93,12 +88,11 @@ static void test_a_pinned_blob_counts_once(void **state)
     assert_int_equal(budget_used(&budget), 0);
 }
 
-static void test_no_pin_without_room(void **state)
+TEST(no_pin_without_room)
 {
     struct budget budget;
     struct blob *blob = blob_alloc(BLOB_BYTES);
 
-    (void)state;
     budget_init(&budget, BLOB_BYTES - 1);
     assert_null(blob_try_pin(blob, &budget));
     assert_int_equal(budget_used(&budget), 0);
@@ -119,11 +113,10 @@ static void pin_often(void *arg)
     }
 }
 
-static void test_threads_pin_and_unpin(void **state)
+TEST(threads_pin_and_unpin)
 {
     struct thread threads[THREADS];
 
-    (void)state;
     value = blob_alloc(BLOB_BYTES);
     budget_init(&shared, BLOB_BYTES - 1); /* Each try fails unless another thread has pinned it. */
     for (uint32_t i = 0; i < THREADS; i++) {
@@ -137,11 +130,10 @@ static void test_threads_pin_and_unpin(void **state)
     blob_unref(value);
 }
 
-static void test_the_peak_since_it_was_asked(void **state)
+TEST(the_peak_since_it_was_asked)
 {
     struct budget budget;
 
-    (void)state;
     budget_init(&budget, 100);
     budget_take(&budget, 30);
     assert_true(budget_try_take(&budget, 50));
@@ -149,20 +141,4 @@ static void test_the_peak_since_it_was_asked(void **state)
     assert_int_equal(budget_peak(&budget), 80);
     assert_int_equal(budget_peak(&budget), 10);
     budget_give(&budget, 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_budget_has_an_end),
-        cmocka_unit_test(test_a_size_near_the_largest_number_does_not_wrap),
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_the_peak_since_it_was_asked),
-        cmocka_unit_test(test_refusals_are_counted_below_the_full_level),
-        cmocka_unit_test(test_a_pinned_blob_counts_once),
-        cmocka_unit_test(test_no_pin_without_room),
-        cmocka_unit_test(test_threads_pin_and_unpin),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

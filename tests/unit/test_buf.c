@@ -1,11 +1,10 @@
 #include "base/buf.h"
 #include "tests/lib/unit.h"
 
-static void test_appends_and_grows(void **state)
+TEST(appends_and_grows)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 1 << 20);
     for (int i = 0; i < 5000; i++) {
         assert_true(buf_append_byte(&buf, (uint8_t)i));
@@ -20,11 +19,10 @@ static void test_appends_and_grows(void **state)
     buf_release(&buf);
 }
 
-static void test_nothing_appended_is_nothing_changed(void **state)
+TEST(nothing_appended_is_nothing_changed)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 0);
     assert_true(buf_append(&buf, NULL, 0));
     assert_true(buf_append_slice(&buf, slice_make(NULL, 0)));
@@ -35,11 +33,10 @@ static void test_nothing_appended_is_nothing_changed(void **state)
     buf_release(&buf);
 }
 
-static void test_overflow_keeps_the_contents_and_sticks(void **state)
+TEST(overflow_keeps_the_contents_and_sticks)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 4);
     assert_true(buf_append_str(&buf, "abc"));
     assert_false(buf_append_str(&buf, "de"));
@@ -52,11 +49,10 @@ static void test_overflow_keeps_the_contents_and_sticks(void **state)
     buf_release(&buf);
 }
 
-static void test_sizes_near_the_end_of_the_range_do_not_wrap(void **state)
+TEST(sizes_near_the_end_of_the_range_do_not_wrap)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, SIZE_MAX - 1);
     assert_true(buf_append_str(&buf, "abc"));
     assert_null(buf_reserve(&buf, SIZE_MAX - 2));
@@ -64,11 +60,10 @@ static void test_sizes_near_the_end_of_the_range_do_not_wrap(void **state)
     buf_release(&buf);
 }
 
-static void test_reserve_gives_room_without_using_it(void **state)
+TEST(reserve_gives_room_without_using_it)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 100);
 
     uint8_t *to = buf_reserve(&buf, 100);
@@ -81,11 +76,10 @@ static void test_reserve_gives_room_without_using_it(void **state)
     buf_release(&buf);
 }
 
-static void test_printf(void **state)
+TEST(printf)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 200);
     assert_true(buf_printf(&buf, "%s-%d", "a", 7));
     assert_true(buf_printf(&buf, "%100s", "b"));
@@ -100,11 +94,10 @@ static void test_printf(void **state)
     buf_release(&buf);
 }
 
-static void test_consume(void **state)
+TEST(consume)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 100);
     buf_consume(&buf, 0);
     buf_append_str(&buf, "abcdef");
@@ -113,19 +106,4 @@ static void test_consume(void **state)
     buf_consume(&buf, 4);
     assert_int_equal(buf.len, 0);
     buf_release(&buf);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_appends_and_grows),
-        cmocka_unit_test(test_nothing_appended_is_nothing_changed),
-        cmocka_unit_test(test_overflow_keeps_the_contents_and_sticks),
-        cmocka_unit_test(test_sizes_near_the_end_of_the_range_do_not_wrap),
-        cmocka_unit_test(test_reserve_gives_room_without_using_it),
-        cmocka_unit_test(test_printf),
-        cmocka_unit_test(test_consume),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

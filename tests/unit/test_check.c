@@ -6,22 +6,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void test_a_true_expression_passes(void **state)
+TEST(a_true_expression_passes)
 {
     int evaluated = 0;
 
-    (void)state;
     ASSERT(++evaluated == 1);
     assert_int_equal(evaluated, 1);
 }
 
-static void test_a_false_expression_names_its_place_and_aborts(void **state)
+TEST(a_false_expression_names_its_place_and_aborts)
 {
     int ends[2];
     int status;
     char text[256] = "";
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
 
     pid_t pid = fork();
@@ -42,14 +40,4 @@ static void test_a_false_expression_names_its_place_and_aborts(void **state)
     assert_non_null(strstr(text, "assertion failed: 1 + 1 == 3\n"));
     close(ends[0]);
     close(ends[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_true_expression_passes),
-        cmocka_unit_test(test_a_false_expression_names_its_place_and_aborts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static bool parse(const struct cmd *cmd, const char *line)
     return args_parse(&args, cmd, settings_options, count, words);
 }
 
-static void options_stand_anywhere(void **state)
+TEST(options_stand_anywhere)
 {
-    (void)state;
     assert_true(parse(&plain, "--version 3 /a -r b --limit=5"));
     assert_int_equal(args.operand_count, 2);
     assert_string_equal(args_operand(&args, 0), "/a");
@@ -63,9 +62,8 @@ static void options_stand_anywhere(void **state)
     assert_false(args_has(&args, "output"));
 }
 
-static void short_options_are_joined(void **state)
+TEST(short_options_are_joined)
 {
-    (void)state;
     assert_true(parse(&plain, "-rn7 /a"));
     assert_true(args_has(&args, "recursive"));
     assert_string_equal(args_get(&args, "limit"), "7");
@@ -73,9 +71,8 @@ static void short_options_are_joined(void **state)
     assert_string_equal(args_get(&args, "output"), "json");
 }
 
-static void the_last_one_wins_and_all_can_be_seen(void **state)
+TEST(the_last_one_wins_and_all_can_be_seen)
 {
-    (void)state;
     assert_true(parse(&plain, "/a -H a:1 -H b:2"));
     assert_string_equal(args_get(&args, "header"), "b:2");
     assert_string_equal(args_nth(&args, "header", 0), "a:1");
@@ -83,9 +80,8 @@ static void the_last_one_wins_and_all_can_be_seen(void **state)
     assert_null(args_nth(&args, "header", 2));
 }
 
-static void dashes_that_are_no_options(void **state)
+TEST(dashes_that_are_no_options)
 {
-    (void)state;
     assert_true(parse(&plain, "/a -"));
     assert_string_equal(args_operand(&args, 1), "-");
     assert_true(parse(&plain, "/a -5"));
@@ -94,9 +90,8 @@ static void dashes_that_are_no_options(void **state)
     assert_string_equal(args_operand(&args, 1), "--version");
 }
 
-static void a_child_is_left_as_it_is(void **state)
+TEST(a_child_is_left_as_it_is)
 {
-    (void)state;
     assert_true(parse(&runner, "/lock -r -- make -n --limit=1"));
     assert_int_equal(args.operand_count, 1);
     assert_int_equal(args.child_count, 3);
@@ -108,9 +103,8 @@ static void a_child_is_left_as_it_is(void **state)
     assert_null(args.child);
 }
 
-static void mistakes_are_told(void **state)
+TEST(mistakes_are_told)
 {
-    (void)state;
     assert_false(parse(&plain, "/a --versoin 3"));
     assert_string_equal(args.error, "there is no option --versoin; did you mean --version?");
     assert_false(parse(&plain, "/a -q"));
@@ -125,12 +119,11 @@ static void mistakes_are_told(void **state)
     assert_non_null(strstr(args.error, "unexpected argument \"c\""));
 }
 
-static void numbers_and_times(void **state)
+TEST(numbers_and_times)
 {
     struct args_range range = {.min = -5, .max = 100000};
     int64_t got = 0;
 
-    (void)state;
     assert_true(args_number("-5", range, &got) && got == -5);
     assert_false(args_number("-6", range, &got));
     assert_false(args_number("5x", range, &got));
@@ -144,9 +137,8 @@ static void numbers_and_times(void **state)
     assert_false(args_duration_ms("1d", range, &got));
 }
 
-static void commands_are_guessed(void **state)
+TEST(commands_are_guessed)
 {
-    (void)state;
     assert_string_equal(cmd_guess("gett"), "get");
     assert_string_equal(cmd_guess("put"), "set");
     assert_null(cmd_guess("xyzzy"));
@@ -157,11 +149,10 @@ static void commands_are_guessed(void **state)
     }
 }
 
-static void every_group_of_help_has_its_heading_once(void **state)
+TEST(every_group_of_help_has_its_heading_once)
 {
     const struct cmd_group *next = cmd_groups;
 
-    (void)state;
     assert_ptr_equal(cmd_groups->first, cmd_table[0]);
     for (const struct cmd *const *at = cmd_table; *at; at++) {
         const char *title = cmd_group_title(*at);
@@ -176,7 +167,25 @@ static void every_group_of_help_has_its_heading_once(void **state)
 
 /* ---- Settings ---- */
 
-static char dir[] = "/tmp/zabra-cli-XXXXXX";
+static char dir[32];
+
+static void open_dir(void)
+{
+    (void)snprintf(dir, sizeof(dir), "/tmp/zabra-cli-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(setenv("XDG_CONFIG_HOME", dir, 1), 0);
+}
+
+static void remove_dir(void)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof(name), "%s/zabra/config", dir);
+    (void)unlink(name);
+    (void)snprintf(name, sizeof(name), "%s/zabra", dir);
+    (void)rmdir(name);
+    assert_int_equal(rmdir(dir), 0);
+}
 
 static void write_config(const char *text, mode_t mode)
 {
@@ -193,11 +202,10 @@ static void write_config(const char *text, mode_t mode)
     assert_int_equal(chmod(name, mode), 0);
 }
 
-static void settings_come_in_order(void **state)
+TEST(settings_come_in_order, open_dir, remove_dir)
 {
     struct settings settings;
 
-    (void)state;
     write_config("# mine\n endpoints = a:1 \ntimeout=2s\nuser=file\n\nuser=bob\n", 0600);
     assert_int_equal(setenv("ZABRA_ENDPOINTS", "b:2", 1), 0);
     assert_true(parse(&plain, "/a --timeout 3s"));
@@ -226,9 +234,8 @@ static void refuse_config(const char *text, mode_t mode, const char *why)
     settings_release(&settings);
 }
 
-static void a_bad_file_is_refused(void **state)
+TEST(a_bad_file_is_refused, open_dir, remove_dir)
 {
-    (void)state;
     refuse_config("user=bob\n", 0644, "chmod 600");
     refuse_config("user=bob\nendpoint=a\n", 0600, "line 2: \"endpoint\" is not a setting");
     refuse_config("user=bob\nhello\n", 0600, "line 2");
@@ -236,13 +243,12 @@ static void a_bad_file_is_refused(void **state)
     write_config("", 0600);
 }
 
-static void passwords_come_from_files(void **state)
+TEST(passwords_come_from_files, open_dir, remove_dir)
 {
     char password[SETTINGS_PASSWORD_MAX];
     struct settings settings;
     char line[256];
 
-    (void)state;
     write_config("secret word\r\nmore\n", 0600);
     (void)snprintf(line, sizeof(line), "/a --user bob --password-file %s/zabra/config", dir);
     assert_int_equal(setenv("XDG_CONFIG_HOME", "/nowhere", 1), 0);
@@ -258,42 +264,4 @@ static void passwords_come_from_files(void **state)
     assert_false(settings_load(&settings, &args));
     settings_release(&settings);
     assert_int_equal(setenv("XDG_CONFIG_HOME", dir, 1), 0);
-}
-
-static int open_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) && setenv("XDG_CONFIG_HOME", dir, 1) == 0 ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    char name[128];
-
-    (void)state;
-    (void)snprintf(name, sizeof(name), "%s/zabra/config", dir);
-    (void)unlink(name);
-    (void)snprintf(name, sizeof(name), "%s/zabra", dir);
-    (void)rmdir(name);
-    return rmdir(dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_stand_anywhere),
-        cmocka_unit_test(short_options_are_joined),
-        cmocka_unit_test(the_last_one_wins_and_all_can_be_seen),
-        cmocka_unit_test(dashes_that_are_no_options),
-        cmocka_unit_test(a_child_is_left_as_it_is),
-        cmocka_unit_test(mistakes_are_told),
-        cmocka_unit_test(numbers_and_times),
-        cmocka_unit_test(commands_are_guessed),
-        cmocka_unit_test(every_group_of_help_has_its_heading_once),
-        cmocka_unit_test(settings_come_in_order),
-        cmocka_unit_test(a_bad_file_is_refused),
-        cmocka_unit_test(passwords_come_from_files),
-    };
-
-    return cmocka_run_group_tests(tests, open_dir, remove_dir);
 }

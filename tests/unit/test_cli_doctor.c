@@ -114,7 +114,7 @@ static void codes_of(const char *from, const char *to, struct buf *codes)
     json_decref(facts);
 }
 
-static void each_fault_is_named(void **state)
+TEST(each_fault_is_named)
 {
     static const struct {
         const char *from;
@@ -174,7 +174,6 @@ static void each_fault_is_named(void **state)
     };
     struct buf codes;
 
-    (void)state;
     buf_init(&codes, 1 << 16);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         codes_of(cases[i].from, cases[i].to, &codes);
@@ -236,9 +235,8 @@ static const char down_and_unknown[] =
 /* Two of three are down: each is named once, whether it has told its address for clients or not,
  * and first; that there is no quorum follows, and the reasons of the third one are the same cause.
  */
-static void one_cause_is_named_once_and_first(void **state)
+TEST(one_cause_is_named_once_and_first)
 {
-    (void)state;
     expect_findings(down_and_told, "unreachable: replica 2 (http://b)\n"
                                    "unreachable: replica 3 (http://c)\nno-quorum: ensemble\n");
     expect_findings(down_and_unknown,
@@ -248,17 +246,15 @@ static void one_cause_is_named_once_and_first(void **state)
 }
 
 /* Without another cause the reason of each replica is told, once. */
-static void a_replica_without_a_leader_says_why_once(void **state)
+TEST(a_replica_without_a_leader_says_why_once)
 {
-    (void)state;
     expect_findings("{'ensemble':null,'replicas':[" LEADERLESS "]}",
                     "not-ready: replica 1 (http://a)\nno-quorum: ensemble\n");
 }
 
 /* It has no cluster and no history yet, and no leader until it is filled. */
-static void a_fresh_replica_is_no_other_ensemble(void **state)
+TEST(a_fresh_replica_is_no_other_ensemble)
 {
-    (void)state;
     expect_findings(
         "{'ensemble':null,'replicas':[{'endpoint':'http://a','http':200,"
         "'status':{'id':1,'serving':true,'cluster':'d3bf','history':'f999','version':'1'}},"
@@ -268,23 +264,21 @@ static void a_fresh_replica_is_no_other_ensemble(void **state)
         "not-ready: replica 2 (http://b)\n");
 }
 
-static void another_server_is_no_replica_that_is_down(void **state)
+TEST(another_server_is_no_replica_that_is_down)
 {
-    (void)state;
     expect_findings(
         "{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'it does not answer "
         "like zabra (status 404)','foreign':true}]}",
         "not-zabra: http://a\nno-quorum: ensemble\n");
 }
 
-static void lines_of_metrics_are_taken_apart(void **state)
+TEST(lines_of_metrics_are_taken_apart)
 {
     struct slice rest =
         slice_str("# HELP a b\n\na_total 5\nb{x=\"1\",y=\"} 2\"} 0.25\nc +Inf\nd{\n");
     struct prom_line line;
     json_t *json = NULL;
 
-    (void)state;
     assert_true(prom_next(&rest, &line));
     json = prom_value(&line);
     assert_int_equal(json_integer_value(json), 5);
@@ -303,7 +297,7 @@ static void lines_of_metrics_are_taken_apart(void **state)
     assert_false(prom_next(&rest, &line));
 }
 
-static void a_line_becomes_words(void **state)
+TEST(a_line_becomes_words)
 {
     static const struct {
         const char *line;
@@ -318,7 +312,6 @@ static void a_line_becomes_words(void **state)
         {"a 'b", {NULL}, "a quote is not terminated"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct words words;
         bool whole = words_split(&words, cases[i].line, false);
@@ -335,11 +328,10 @@ static void a_line_becomes_words(void **state)
     }
 }
 
-static void percentiles_are_near(void **state)
+TEST(percentiles_are_near)
 {
     static struct hist hist;
 
-    (void)state;
     assert_int_equal(hist_us(&hist, 500), 0);
     for (uint64_t us = 1; us <= 100000; us++) {
         hist_add(&hist, us);
@@ -353,20 +345,4 @@ static void percentiles_are_near(void **state)
     }
     hist_add(&hist, UINT64_MAX); /* Beyond the last bucket. */
     assert_true(hist_us(&hist, 1000) > 100000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_fault_is_named),
-        cmocka_unit_test(one_cause_is_named_once_and_first),
-        cmocka_unit_test(a_replica_without_a_leader_says_why_once),
-        cmocka_unit_test(a_fresh_replica_is_no_other_ensemble),
-        cmocka_unit_test(another_server_is_no_replica_that_is_down),
-        cmocka_unit_test(lines_of_metrics_are_taken_apart),
-        cmocka_unit_test(a_line_becomes_words),
-        cmocka_unit_test(percentiles_are_near),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

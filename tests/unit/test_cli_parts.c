@@ -8,11 +8,10 @@
 
 #include <string.h>
 
-static void urls_are_escaped(void **state)
+TEST(urls_are_escaped)
 {
     struct buf url;
 
-    (void)state;
     url_init(&url, "/znodes/v1", "/a b/\xc3\xa9%?#");
     url_param(&url, "name", "x&y=z");
     url_param(&url, "null", NULL);
@@ -22,11 +21,10 @@ static void urls_are_escaped(void **state)
     buf_release(&url);
 }
 
-static void paths_are_checked_and_split(void **state)
+TEST(paths_are_checked_and_split)
 {
     struct buf parent;
 
-    (void)state;
     buf_init(&parent, URL_MAX);
     assert_null(url_path_fault("/", false));
     assert_null(url_path_fault("/a/b", false));
@@ -42,12 +40,11 @@ static void paths_are_checked_and_split(void **state)
     buf_release(&parent);
 }
 
-static void endpoints_are_a_list(void **state)
+TEST(endpoints_are_a_list)
 {
     struct endpoints endpoints;
     const char *fault = NULL;
 
-    (void)state;
     assert_true(endpoints_parse(&endpoints, "a:1, http://b/ ,[::1]:3,[::1]", &fault));
     assert_int_equal(endpoints.count, 4);
     assert_string_equal(endpoints_url(&endpoints), "http://a:1");
@@ -70,7 +67,7 @@ static void endpoints_are_a_list(void **state)
     assert_false(endpoints_parse(&endpoints, "https://a:1", &fault));
 }
 
-static void long_integers_are_read(void **state)
+TEST(long_integers_are_read)
 {
     char error[JSONR_ERROR_MAX];
     json_t *value = jsonr_parse(slice_str("{\"a\":9223372036854775808,\"b\":-12,\"c\":\"1\\\""
@@ -78,7 +75,6 @@ static void long_integers_are_read(void **state)
                                 error);
     struct buf out;
 
-    (void)state;
     assert_non_null(value);
     assert_string_equal(jsonr_text(value, "a"), "9223372036854775808");
     assert_int_equal(jsonr_number(value, "b"), -12);
@@ -96,7 +92,7 @@ static void long_integers_are_read(void **state)
 }
 
 /* Numbers stay numbers, and what looks like one of ours stays what it is. */
-static void what_is_read_is_written(void **state)
+TEST(what_is_read_is_written)
 {
     static const char *const texts[] = {
         "{\"a\":9223372036854775808,\"b\":[-12345678901234567890,18446744073709551615]}",
@@ -107,7 +103,6 @@ static void what_is_read_is_written(void **state)
     };
     char error[JSONR_ERROR_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         json_t *value = jsonr_parse(slice_str(texts[i]), error);
         struct buf out;
@@ -121,11 +116,10 @@ static void what_is_read_is_written(void **state)
     }
 }
 
-static void times_are_civil(void **state)
+TEST(times_are_civil)
 {
     char text[OUT_TIME_MAX];
 
-    (void)state;
     out_time(0, text);
     assert_string_equal(text, "1970-01-01T00:00:00Z");
     out_time(INT64_C(1709210096789), text);
@@ -148,12 +142,11 @@ static void expect_line(struct settings *settings, const struct client_request *
     client_close(client);
 }
 
-static void requests_are_shown_as_curl(void **state)
+TEST(requests_are_shown_as_curl)
 {
     struct settings settings = {.endpoints = "h:1"};
     struct client_request request = {.target = "/znodes/v1/a"};
 
-    (void)state;
     expect_line(&settings, &request, "curl -sS 'http://h:1/znodes/v1/a'\n");
     settings.linearizable = true;
     expect_line(&settings, &request,
@@ -174,7 +167,7 @@ static void requests_are_shown_as_curl(void **state)
 
 /* With --linearizable, each read of what replicas may know late; nothing else takes the parameter.
  */
-static void reads_are_asked_of_a_majority(void **state)
+TEST(reads_are_asked_of_a_majority)
 {
     static const struct {
         struct client_request request;
@@ -196,7 +189,6 @@ static void reads_are_asked_of_a_majority(void **state)
     struct client client = {.settings = &settings};
     const char *fault = NULL;
 
-    (void)state;
     assert_true(endpoints_parse(&client.endpoints, "127.0.0.1:1", &fault));
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
         struct buf url;
@@ -209,12 +201,11 @@ static void reads_are_asked_of_a_majority(void **state)
     }
 }
 
-static void secrets_are_not_shown(void **state)
+TEST(secrets_are_not_shown)
 {
     struct settings settings = {.endpoints = "h:1", .user = "b\"o'b", .password_file = "/p w"};
     struct client_request request = {.target = "/a"};
 
-    (void)state;
     expect_line(
         &settings, &request,
         "{ sed -n '1{s/[\"\\\\]/\\\\&/g;s/.*/user = \"b\\\\\"o'\\''b:&\"/p;}' '/p w'; } | curl "
@@ -228,12 +219,11 @@ static void secrets_are_not_shown(void **state)
         "POST -H 'Content-Type: x/y' --data-binary @/dev/fd/3 'http://h:1/a'; } 3<&0\n");
 }
 
-static void acls_are_text(void **state)
+TEST(acls_are_text)
 {
     json_t *list = acl_text_parse("world:anyone:r, digest:bob:x=:cdrwa");
     struct buf out;
 
-    (void)state;
     assert_int_equal(json_array_size(list), 2);
     acl_text_add(list, acl_text_entry(slice_str("world:anyone:rw")));
     acl_text_add(list, acl_text_entry(slice_str("ip:10.0.0.0/8:a")));
@@ -258,7 +248,7 @@ static void acls_are_text(void **state)
 }
 
 /* What a later version may add to a line is passed over. */
-static void exported_znodes_are_created(void **state)
+TEST(exported_znodes_are_created)
 {
     char error[JSONR_ERROR_MAX];
     json_t *line = jsonr_parse(slice_str("{\"path\":\"a\",\"data64\":\"eA==\",\"ttl\":5,"
@@ -267,7 +257,6 @@ static void exported_znodes_are_created(void **state)
     json_t *op = copy_create_op(line, "/b", true);
     struct buf out;
 
-    (void)state;
     buf_init(&out, 1024);
     jsonr_put(&out, op);
     assert_string_equal(buf_cstr(&out), "{\"op\":\"create\",\"path\":\"/b\",\"data64\":\"eA==\","
@@ -278,23 +267,4 @@ static void exported_znodes_are_created(void **state)
     assert_null(json_object_get(op, "acl"));
     json_decref(op);
     json_decref(line);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_are_escaped),
-        cmocka_unit_test(paths_are_checked_and_split),
-        cmocka_unit_test(endpoints_are_a_list),
-        cmocka_unit_test(long_integers_are_read),
-        cmocka_unit_test(what_is_read_is_written),
-        cmocka_unit_test(times_are_civil),
-        cmocka_unit_test(requests_are_shown_as_curl),
-        cmocka_unit_test(reads_are_asked_of_a_majority),
-        cmocka_unit_test(secrets_are_not_shown),
-        cmocka_unit_test(acls_are_text),
-        cmocka_unit_test(exported_znodes_are_created),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 static struct config config; /* Too large for the stack. */
 static struct config_report report;
-static char dir[] = "/tmp/zabra-config-XXXXXX";
+static char dir[32];
 static char path[64];
 static char secret_path[64];
 
@@ -27,23 +27,19 @@ static const char *write_file(const char *name, const char *text, mode_t mode)
     return name;
 }
 
-static int make_dir(void **state)
+static void make_dir(void)
 {
-    (void)state;
-    if (!mkdtemp(dir)) {
-        return -1;
-    }
+    (void)snprintf(dir, sizeof(dir), "/tmp/zabra-config-XXXXXX");
+    assert_non_null(mkdtemp(dir));
     (void)snprintf(path, sizeof(path), "%s/zabra.cfg", dir);
     (void)snprintf(secret_path, sizeof(secret_path), "%s/secret", dir);
-    return 0;
 }
 
-static int remove_dir(void **state)
+static void remove_dir(void)
 {
-    (void)state;
     (void)unlink(path);
     (void)unlink(secret_path);
-    return rmdir(dir);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 static enum err load_text(const char *text)
@@ -63,9 +59,8 @@ static void assert_refused(const char *text, const char *part, const char *other
     assert_null(strchr(report.error, '\n'));
 }
 
-static void test_defaults(void **state)
+TEST(defaults, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
     assert_int_equal(config.id, 3);
     assert_string_equal(config.storage.data_dir, "/d");
@@ -81,9 +76,8 @@ static void test_defaults(void **state)
     assert_int_equal(report.warning_count, 0);
 }
 
-static void test_serving_may_outlast_readiness(void **state)
+TEST(serving_may_outlast_readiness, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
     assert_int_equal(config.process.drain_delay_ms, 0);
     assert_int_equal(load_text("id=3\ndataDir=/d\ndrainDelay=5000\n"), ERR_OK);
@@ -92,9 +86,8 @@ static void test_serving_may_outlast_readiness(void **state)
     assert_refused("id=3\ndataDir=/d\ndrainDelay=5s\n", "drainDelay", "5s");
 }
 
-static void test_one_address_may_have_a_quarter_of_the_connections(void **state)
+TEST(one_address_may_have_a_quarter_of_the_connections, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
     assert_int_equal(config.clients.connections_per_address_max, 2500);
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnections=3\n"), ERR_OK);
@@ -103,9 +96,8 @@ static void test_one_address_may_have_a_quarter_of_the_connections(void **state)
     assert_int_equal(config.clients.connections_per_address_max, 9000);
 }
 
-static void test_probes_may_have_a_port_of_their_own(void **state)
+TEST(probes_may_have_a_port_of_their_own, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
     assert_string_equal(config.clients.probe_address, "");
     assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=127.0.0.1:9990\n"), ERR_OK);
@@ -123,10 +115,9 @@ static void test_probes_may_have_a_port_of_their_own(void **state)
 }
 
 /* The rules for addresses hold for where it listens, not for what the list says. */
-static void test_peers_may_be_listened_for_elsewhere(void **state)
+TEST(peers_may_be_listened_for_elsewhere, make_dir, remove_dir)
 {
 #define LIST "id=3\ndataDir=/d\nserver.3=127.0.0.1:1003\nserver.4=127.0.0.1:1004:observer\n"
-    (void)state;
     assert_int_equal(load_text(LIST), ERR_OK);
     assert_string_equal(config.peers.host, "127.0.0.1");
     assert_int_equal(config.peers.port, 1003);
@@ -148,9 +139,8 @@ static void test_peers_may_be_listened_for_elsewhere(void **state)
 #undef LIST
 }
 
-static void test_single_replica(void **state)
+TEST(single_replica, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=7\ndataDir=/d\n"), ERR_OK);
     assert_int_equal(config.peers.server_count, 1);
     assert_int_equal(config_self(&config)->id, 7);
@@ -158,7 +148,7 @@ static void test_single_replica(void **state)
     assert_true(config_self(&config)->voter);
 }
 
-static void test_order_of_sources(void **state)
+TEST(order_of_sources, make_dir, remove_dir)
 {
     static const char *const env[] = {
         "ZABRA_CLIENT_PORT=2",         "ZABRA_TICK_TIME=22",    "HOME=/",
@@ -175,7 +165,6 @@ static void test_order_of_sources(void **state)
         .args = args,
         .arg_count = 5};
 
-    (void)state;
     assert_int_equal(config_load(&sources, &config, &report), ERR_OK);
     assert_int_equal(config.storage.snap_count, 77);
     assert_int_equal(config.clients.client_port, 2);
@@ -190,14 +179,13 @@ static void test_order_of_sources(void **state)
     assert_non_null(strstr(report.warnings[0], "server.N"));
 }
 
-static void test_flag_alone(void **state)
+TEST(flag_alone, make_dir, remove_dir)
 {
     static const char *const args[] = {"--id"};
     static const char *const stray[] = {"id=1"};
     static const char *const unknown[] = {"--nope"};
     struct config_sources sources = {.args = args, .arg_count = 1};
 
-    (void)state;
     assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
     assert_non_null(strstr(report.error, "--id: the value is missing"));
     sources.args = unknown;
@@ -208,9 +196,8 @@ static void test_flag_alone(void **state)
     assert_non_null(strstr(report.error, "write --key value"));
 }
 
-static void test_unknown_key(void **state)
+TEST(unknown_key, make_dir, remove_dir)
 {
-    (void)state;
     assert_refused("id=1\ndataDir=/d\nclientport=1\n", "clientport: unknown key (zabra.cfg line 3)",
                    "did you mean clientPort?");
     assert_refused("snapcont=1\n", "snapcont", "did you mean snapCount?");
@@ -219,9 +206,8 @@ static void test_unknown_key(void **state)
     assert_null(strstr(report.error, "equals"));
 }
 
-static void test_bad_values(void **state)
+TEST(bad_values, make_dir, remove_dir)
 {
-    (void)state;
     assert_refused("clientPort=abc\n", "clientPort: \"abc\"", "from 1 to 65535");
     assert_refused("clientPort=0\n", "clientPort", "from 1 to 65535");
     assert_refused("clientPort=65536\n", "clientPort", "from 1 to 65535");
@@ -238,9 +224,8 @@ static void test_bad_values(void **state)
     assert_refused("id=1\ndataDir=/d\nmaxDataBytes=8388608\n", "maxMultiBytes", "at least");
 }
 
-static void test_sessions(void **state)
+TEST(sessions, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=1000\nminSessionTimeout=2000\n"),
                      ERR_OK);
     assert_refused("id=1\ndataDir=/d\nminSessionTimeout=70000\n", "minSessionTimeout: 70000",
@@ -256,12 +241,11 @@ static void test_sessions(void **state)
 }
 
 /* Who moves the tick alone gets what goes with it, wherever the tick is given. */
-static void test_the_least_session_timeout_follows_the_tick(void **state)
+TEST(the_least_session_timeout_follows_the_tick, make_dir, remove_dir)
 {
     static const char *const args[] = {"--id=1", "--dataDir=/d", "--tickTime=3000"};
     const struct config_sources sources = {.args = args, .arg_count = 3};
 
-    (void)state;
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=2000\n"), ERR_OK);
     assert_int_equal(config.tree.session_min_ms, 4000);
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\n"), ERR_OK);
@@ -274,17 +258,15 @@ static void test_the_least_session_timeout_follows_the_tick(void **state)
     assert_int_equal(config.tree.session_min_ms, 6000);
 }
 
-static void test_web_dir(void **state)
+TEST(web_dir, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=1\ndataDir=/d\nwebDir=/tmp\n"), ERR_OK);
     assert_refused("id=1\ndataDir=/d\nwebDir=/tmp/zabra-no-such\n", "webDir", "web/build.mjs");
     assert_refused("id=1\ndataDir=/d\nwebDir=/dev/null\n", "webDir", "not a directory");
 }
 
-static void test_super_digest(void **state)
+TEST(super_digest, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_text("id=1\ndataDir=/d\nsuperDigest=root:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"),
                      ERR_OK);
     assert_int_equal(load_text("id=1\ndataDir=/d\nsuperDigest=\n"), ERR_OK);
@@ -297,16 +279,14 @@ static void test_super_digest(void **state)
     assert_null(strstr(report.error, "AAAA"));
 }
 
-static void test_required(void **state)
+TEST(required, make_dir, remove_dir)
 {
-    (void)state;
     assert_refused("dataDir=/d\n", "id: missing", "--id VALUE");
     assert_refused("id=1\n", "dataDir: missing", "--dataDir VALUE");
 }
 
-static void test_servers(void **state)
+TEST(servers, make_dir, remove_dir)
 {
-    (void)state;
     assert_refused("id=4\ndataDir=/d\nserver.1=localhost:1\n", "id: 4 is not in the list",
                    "server.4=");
     assert_refused("server.1=localhost:1\nserver.01=localhost:2\n", "server.1: given twice",
@@ -325,9 +305,8 @@ static void test_servers(void **state)
     assert_int_equal(config.peers.servers[0].port, 9);
 }
 
-static void test_beyond_loopback(void **state)
+TEST(beyond_loopback, make_dir, remove_dir)
 {
-    (void)state;
     assert_refused("id=1\ndataDir=/d\nserver.1=localhost:1\nserver.2=10.0.0.2:1\n",
                    "peerSecretFile: missing", "server.2");
     assert_refused("id=1\ndataDir=/d\nclientAddress=0.0.0.0\n", "clientAddress", "insecure=true");
@@ -348,9 +327,8 @@ static enum err load_with_secret(const char *secret, mode_t mode)
     return load_text(text);
 }
 
-static void test_secret(void **state)
+TEST(secret, make_dir, remove_dir)
 {
-    (void)state;
     assert_int_equal(load_with_secret("0123456789abcdef\r\n", 0600), ERR_OK);
     assert_int_equal(config.peers.secret_len, 16);
     assert_memory_equal(config.peers.secret, "0123456789abcdef", 16);
@@ -364,22 +342,20 @@ static void test_secret(void **state)
     assert_refused("id=1\ndataDir=/d\npeerSecretFile=/tmp\n", "peerSecretFile", "regular");
 }
 
-static void test_missing_file(void **state)
+TEST(missing_file, make_dir, remove_dir)
 {
     struct config_sources sources = {.file = "/nonexistent/zabra.cfg"};
 
-    (void)state;
     assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
     assert_non_null(strstr(report.error, "--config: /nonexistent/zabra.cfg"));
 }
 
-static void test_listing(void **state)
+TEST(listing, make_dir, remove_dir)
 {
     const struct config_row *rows;
     size_t count = config_rows(&rows);
     struct buf text;
 
-    (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\nlogFormat=json\n"), ERR_OK);
     buf_init(&text, 1 << 16);
     config_kit_write(&config, &text);
@@ -391,32 +367,4 @@ static void test_listing(void **state)
         assert_non_null(strstr(buf_cstr(&text), rows[i].key));
     }
     buf_release(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_serving_may_outlast_readiness),
-        cmocka_unit_test(test_one_address_may_have_a_quarter_of_the_connections),
-        cmocka_unit_test(test_probes_may_have_a_port_of_their_own),
-        cmocka_unit_test(test_peers_may_be_listened_for_elsewhere),
-        cmocka_unit_test(test_single_replica),
-        cmocka_unit_test(test_order_of_sources),
-        cmocka_unit_test(test_flag_alone),
-        cmocka_unit_test(test_unknown_key),
-        cmocka_unit_test(test_bad_values),
-        cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_the_least_session_timeout_follows_the_tick),
-        cmocka_unit_test(test_web_dir),
-        cmocka_unit_test(test_super_digest),
-        cmocka_unit_test(test_required),
-        cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_beyond_loopback),
-        cmocka_unit_test(test_secret),
-        cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_listing),
-    };
-
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -6,11 +6,10 @@
 #include <string.h>
 
 /* RFC 3720, appendix B.4, and the check value of the catalogues. */
-static void test_known_vectors(void **state)
+TEST(known_vectors)
 {
     uint8_t bytes[32];
 
-    (void)state;
     assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
     assert_int_equal(crc32c(0, NULL, 0), 0);
     memset(bytes, 0, sizeof(bytes));
@@ -23,12 +22,11 @@ static void test_known_vectors(void **state)
     assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x46dd794e);
 }
 
-static void test_parts_give_the_whole(void **state)
+TEST(parts_give_the_whole)
 {
     const char text[] = "a record, and the next one";
     const size_t len = sizeof(text) - 1;
 
-    (void)state;
     for (size_t cut = 0; cut <= len; cut++) {
         uint32_t first = crc32c(0, text, cut);
 
@@ -37,12 +35,11 @@ static void test_parts_give_the_whole(void **state)
     assert_int_not_equal(crc32c(1, text, len), crc32c(0, text, len));
 }
 
-static void test_hardware_and_table_agree(void **state)
+TEST(hardware_and_table_agree)
 {
     uint8_t bytes[300];
     struct rng rng;
 
-    (void)state;
     if (!crc32c_has_hardware()) {
         print_message("no instruction on this machine: only the table was tested\n");
         assert_int_equal(~crc32c_table(~0U, (const uint8_t *)"123456789", 9), 0xe3069283);
@@ -60,15 +57,4 @@ static void test_hardware_and_table_agree(void **state)
                              crc32c_hardware(seed, bytes + from, len));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_vectors),
-        cmocka_unit_test(test_parts_give_the_whole),
-        cmocka_unit_test(test_hardware_and_table_agree),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

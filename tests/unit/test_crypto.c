@@ -17,11 +17,10 @@ static const char *to_hex(const uint8_t *bytes, size_t len)
 }
 
 /* FIPS 180-4. */
-static void test_sha256(void **state)
+TEST(sha256)
 {
     uint8_t out[CRYPTO_SHA256_LEN];
 
-    (void)state;
     crypto_sha256(slice_str("abc"), out);
     assert_string_equal(to_hex(out, sizeof(out)),
                         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -30,11 +29,10 @@ static void test_sha256(void **state)
                         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-static void test_sha1(void **state)
+TEST(sha1)
 {
     uint8_t out[CRYPTO_SHA1_LEN];
 
-    (void)state;
     crypto_sha1(slice_str("abc"), out);
     assert_string_equal(to_hex(out, sizeof(out)), "a9993e364706816aba3e25717850c26c9cd0d89d");
     crypto_sha1(slice_make(NULL, 0), out);
@@ -42,11 +40,10 @@ static void test_sha1(void **state)
 }
 
 /* RFC 4231, cases 2 and 1, and the empty key and text. */
-static void test_hmac(void **state)
+TEST(hmac)
 {
     uint8_t out[CRYPTO_SHA256_LEN];
 
-    (void)state;
     crypto_hmac_sha256(slice_str("Jefe"), slice_str("what do ya want for nothing?"), out);
     assert_string_equal(to_hex(out, sizeof(out)),
                         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
@@ -60,24 +57,10 @@ static void test_hmac(void **state)
                         "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
-static void test_equal(void **state)
+TEST(equal)
 {
-    (void)state;
-
     assert_true(crypto_equal(slice_str("abc"), slice_str("abc")));
     assert_false(crypto_equal(slice_str("abc"), slice_str("abd")));
     assert_false(crypto_equal(slice_str("abc"), slice_str("abcd")));
     assert_true(crypto_equal(slice_make(NULL, 0), slice_str("")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_sha1),
-        cmocka_unit_test(test_hmac),
-        cmocka_unit_test(test_equal),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void put_line(const struct config_row *row, struct buf *out)
 }
 
 /* The lines of the section are those of the table, in its order, and there are no others. */
-static void every_key_is_told(void **state)
+TEST(every_key_is_told)
 {
     const struct config_row *rows = NULL;
     size_t count = config_rows(&rows);
@@ -65,7 +65,6 @@ static void every_key_is_told(void **state)
     struct buf line;
     bool same = true;
 
-    (void)state;
     buf_init(&page, TEXT_MAX);
     buf_init(&line, TEXT_MAX);
     read_page("configuration.md", &page);
@@ -90,13 +89,12 @@ static void every_key_is_told(void **state)
 }
 
 /* A name in the tables of the page that the program does not know is a key that was renamed. */
-static void every_key_that_is_told_is_there(void **state)
+TEST(every_key_that_is_told_is_there)
 {
     const struct config_row *rows = NULL;
     size_t count = config_rows(&rows);
     struct buf page;
 
-    (void)state;
     buf_init(&page, TEXT_MAX);
     read_page("configuration.md", &page);
     for (const char *at = strstr(buf_cstr(&page), "\n| `"); at; at = strstr(at + 1, "\n| `")) {
@@ -117,14 +115,4 @@ static void every_key_that_is_told_is_there(void **state)
         }
     }
     buf_release(&page);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_is_told),
-        cmocka_unit_test(every_key_that_is_told_is_there),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

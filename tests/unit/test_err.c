@@ -1,10 +1,8 @@
 #include "base/err.h"
 #include "tests/lib/unit.h"
 
-static void test_known_rows(void **state)
+TEST(known_rows)
 {
-    (void)state;
-
     assert_int_equal(ERR_OK, 0);
     assert_string_equal(err_symbol(ERR_NO_NODE), "NO_NODE");
     assert_string_equal(err_name(ERR_NO_NODE), "NoNode");
@@ -15,10 +13,8 @@ static void test_known_rows(void **state)
     assert_int_equal(err_number(ERR_SESSION_EXPIRED), -112);
 }
 
-static void test_every_row_is_complete(void **state)
+TEST(every_row_is_complete)
 {
-    (void)state;
-
     for (int i = 0; i < ERR_COUNT; i++) {
         enum err err = (enum err)i;
 
@@ -28,14 +24,4 @@ static void test_every_row_is_complete(void **state)
         assert_in_range(err_http_status(err), 200, 599);
         assert_true(err == ERR_OK ? err_number(err) == 0 : err_number(err) < 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_rows),
-        cmocka_unit_test(test_every_row_is_complete),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

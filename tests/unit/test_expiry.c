@@ -96,12 +96,11 @@ static uint64_t lives_ms(struct clock *clock)
 
 static const uint64_t two[] = {S1, S2};
 
-static void a_silent_session_is_over_after_its_timeout(void **state)
+TEST(a_silent_session_is_over_after_its_timeout)
 {
     struct clock clock;
     uint64_t out[EXPIRY_DUE_MAX];
 
-    (void)state;
     begin(&clock, two, 1);
     uint64_t lived_ms = lives_ms(&clock);
 
@@ -112,12 +111,11 @@ static void a_silent_session_is_over_after_its_timeout(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_new_leader_gives_the_whole_timeout(void **state)
+TEST(a_new_leader_gives_the_whole_timeout)
 {
     struct clock clock;
     struct state *tree = state_with(two, 2);
 
-    (void)state;
     begin(&clock, two, 2);
     pass(&clock, TIMEOUT_MS);
     expiry_end(clock.expiry);
@@ -132,12 +130,11 @@ static void a_new_leader_gives_the_whole_timeout(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_touch_gives_the_whole_timeout_again(void **state)
+TEST(a_touch_gives_the_whole_timeout_again)
 {
     struct clock clock;
     uint64_t out[EXPIRY_DUE_MAX];
 
-    (void)state;
     begin(&clock, two, 2);
     for (int i = 0; i < 20; i++) {
         pass(&clock, TIMEOUT_MS / 2);
@@ -151,11 +148,10 @@ static void a_touch_gives_the_whole_timeout_again(void **state)
     expiry_free(clock.expiry);
 }
 
-static void one_that_is_due_may_still_be_touched(void **state)
+TEST(one_that_is_due_may_still_be_touched)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     (void)lives_ms(&clock);
     assert_int_equal(due(&clock), 1);
@@ -165,11 +161,10 @@ static void one_that_is_due_may_still_be_touched(void **state)
     expiry_free(clock.expiry);
 }
 
-static void what_is_proposed_is_not_given_again(void **state)
+TEST(what_is_proposed_is_not_given_again)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     (void)lives_ms(&clock);
     expiry_proposed(clock.expiry, S1);
@@ -183,11 +178,10 @@ static void what_is_proposed_is_not_given_again(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_session_that_opens_later_counts_from_then(void **state)
+TEST(a_session_that_opens_later_counts_from_then)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 0);
     pass(&clock, 10 * TIMEOUT_MS);
     expiry_opened(clock.expiry, S2, 2 * TIMEOUT_MS);
@@ -197,11 +191,10 @@ static void a_session_that_opens_later_counts_from_then(void **state)
 }
 
 /* The replica that the client speaks to may have the touch and not have told it yet. */
-static void none_is_over_before_all_have_reported_behind_its_deadline(void **state)
+TEST(none_is_over_before_all_have_reported_behind_its_deadline)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS); /* The other one reports until here. */
     clock.other_reports = false;
@@ -212,11 +205,10 @@ static void none_is_over_before_all_have_reported_behind_its_deadline(void **sta
     expiry_free(clock.expiry);
 }
 
-static void a_report_after_the_deadline_may_save_it(void **state)
+TEST(a_report_after_the_deadline_may_save_it)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS);
     clock.other_reports = false;
@@ -229,11 +221,10 @@ static void a_report_after_the_deadline_may_save_it(void **state)
 }
 
 /* It was made before the deadline, and waited behind a slow link. */
-static void a_late_report_covers_the_time_up_to_its_mark(void **state)
+TEST(a_late_report_covers_the_time_up_to_its_mark)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS);
     uint64_t before = expiry_mark(clock.expiry);
@@ -255,7 +246,7 @@ static void a_late_report_covers_the_time_up_to_its_mark(void **state)
 }
 
 /* However late all reports are: as long as none is far behind, what they say in time counts. */
-static void a_session_that_is_touched_through_a_slow_link_lives(void **state)
+TEST(a_session_that_is_touched_through_a_slow_link_lives)
 {
     enum {
         LATE = EXPIRY_BEHIND_REPORTS - 1 /* Reports on their way. */
@@ -264,7 +255,6 @@ static void a_session_that_is_touched_through_a_slow_link_lives(void **state)
     struct clock clock;
     uint64_t marks[LATE] = {0};
 
-    (void)state;
     begin(&clock, two, 1);
     clock.other_reports = false;
     expiry_joined(clock.expiry, OTHER);
@@ -285,12 +275,11 @@ static void a_session_that_is_touched_through_a_slow_link_lives(void **state)
 }
 
 /* A replica whose reports stay far behind counts as lost, once: the dead do not live for ever. */
-static void one_that_stays_far_behind_keeps_nothing_alive(void **state)
+TEST(one_that_stays_far_behind_keeps_nothing_alive)
 {
     struct clock clock;
     uint64_t lived_ms = 0;
 
-    (void)state;
     begin(&clock, two, 1);
     uint64_t first = expiry_mark(clock.expiry);
 
@@ -306,11 +295,10 @@ static void one_that_stays_far_behind_keeps_nothing_alive(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_mark_that_was_not_given_is_no_report(void **state)
+TEST(a_mark_that_was_not_given_is_no_report)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS);
     clock.other_reports = false;
@@ -323,11 +311,10 @@ static void a_mark_that_was_not_given_is_no_report(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_lost_replica_counts_as_a_touch(void **state)
+TEST(a_lost_replica_counts_as_a_touch)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS);
     clock.other_reports = false;
@@ -338,11 +325,10 @@ static void a_lost_replica_counts_as_a_touch(void **state)
 }
 
 /* Its clients may have been heard of in the time before that. */
-static void one_lost_before_its_first_report_counts_as_well(void **state)
+TEST(one_lost_before_its_first_report_counts_as_well)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS);
     expiry_lost(clock.expiry, 2);
@@ -353,11 +339,10 @@ static void one_lost_before_its_first_report_counts_as_well(void **state)
 }
 
 /* It came in step late and has heard of a client; the line to it is clogged before it says so. */
-static void one_in_step_is_waited_for_before_its_first_report(void **state)
+TEST(one_in_step_is_waited_for_before_its_first_report)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS);
     expiry_joined(clock.expiry, 2);
@@ -371,12 +356,11 @@ static void one_in_step_is_waited_for_before_its_first_report(void **state)
 }
 
 /* Being told that it is in step is no report, and does not keep anything alive for ever. */
-static void one_in_step_that_never_reports_is_lost_in_the_end(void **state)
+TEST(one_in_step_that_never_reports_is_lost_in_the_end)
 {
     struct clock clock;
     uint64_t lived_ms = 0;
 
-    (void)state;
     begin(&clock, two, 1);
     while (due(&clock) == 0) {
         expiry_joined(clock.expiry, 2);
@@ -393,11 +377,10 @@ static void one_in_step_that_never_reports_is_lost_in_the_end(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_silent_replica_is_lost_in_the_end(void **state)
+TEST(a_silent_replica_is_lost_in_the_end)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, REPORT_MS);
     clock.other_reports = false;
@@ -409,12 +392,11 @@ static void a_silent_replica_is_lost_in_the_end(void **state)
 }
 
 /* Else nothing would ever end beside a replica that starts again and again. */
-static void a_replica_that_comes_and_goes_counts_once(void **state)
+TEST(a_replica_that_comes_and_goes_counts_once)
 {
     struct clock clock;
     uint64_t lived_ms = 0;
 
-    (void)state;
     begin(&clock, two, 1);
     while (due(&clock) == 0) {
         pass(&clock, 4 * REPORT_MS);
@@ -438,11 +420,10 @@ static void a_replica_that_comes_and_goes_counts_once(void **state)
 
 /* ---- A process that stood still. ---- */
 
-static void time_that_stood_still_does_not_count(void **state)
+TEST(time_that_stood_still_does_not_count)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS / 2);
     clock.now_ms += 10 * TIMEOUT_MS;
@@ -455,11 +436,10 @@ static void time_that_stood_still_does_not_count(void **state)
     expiry_free(clock.expiry);
 }
 
-static void nothing_is_over_before_the_quorum_is_renewed(void **state)
+TEST(nothing_is_over_before_the_quorum_is_renewed)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     (void)lives_ms(&clock);
     clock.now_ms += 3 * REPORT_MS;
@@ -473,11 +453,10 @@ static void nothing_is_over_before_the_quorum_is_renewed(void **state)
 }
 
 /* What clients have sent meanwhile is still in the sockets. */
-static void nor_before_one_more_interval(void **state)
+TEST(nor_before_one_more_interval)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     (void)lives_ms(&clock);
     clock.now_ms += 3 * REPORT_MS;
@@ -490,11 +469,10 @@ static void nor_before_one_more_interval(void **state)
     expiry_free(clock.expiry);
 }
 
-static void a_turn_that_is_a_little_late_is_no_stop(void **state)
+TEST(a_turn_that_is_a_little_late_is_no_stop)
 {
     struct clock clock;
 
-    (void)state;
     begin(&clock, two, 1);
     for (uint64_t ms = 0; ms < TIMEOUT_MS + 4 * REPORT_MS; ms += 2 * REPORT_MS) {
         clock.now_ms += 2 * REPORT_MS;
@@ -508,7 +486,7 @@ static void a_turn_that_is_a_little_late_is_no_stop(void **state)
 
 /* ---- Bounds. ---- */
 
-static void many_end_in_portions(void **state)
+TEST(many_end_in_portions)
 {
     enum {
         MANY = 2500
@@ -519,7 +497,6 @@ static void many_end_in_portions(void **state)
     struct clock clock;
     bool seen[MANY + 1] = {false};
 
-    (void)state;
     for (uint64_t i = 0; i < MANY; i++) {
         ids[i] = i + 1;
     }
@@ -542,12 +519,11 @@ static void many_end_in_portions(void **state)
 }
 
 /* Longer than the wheel goes round. */
-static void long_timeouts_are_kept(void **state)
+TEST(long_timeouts_are_kept)
 {
     struct clock clock;
     uint64_t hour_ms = 3600000;
 
-    (void)state;
     begin(&clock, two, 0);
     expiry_opened(clock.expiry, S1, (uint32_t)hour_ms);
     uint64_t from_ms = clock.now_ms;
@@ -558,36 +534,4 @@ static void long_timeouts_are_kept(void **state)
     }
     assert_in_range(clock.now_ms - from_ms, hour_ms, hour_ms + 3 * REPORT_MS);
     expiry_free(clock.expiry);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_silent_session_is_over_after_its_timeout),
-        cmocka_unit_test(a_new_leader_gives_the_whole_timeout),
-        cmocka_unit_test(a_touch_gives_the_whole_timeout_again),
-        cmocka_unit_test(one_that_is_due_may_still_be_touched),
-        cmocka_unit_test(what_is_proposed_is_not_given_again),
-        cmocka_unit_test(a_session_that_opens_later_counts_from_then),
-        cmocka_unit_test(none_is_over_before_all_have_reported_behind_its_deadline),
-        cmocka_unit_test(a_report_after_the_deadline_may_save_it),
-        cmocka_unit_test(a_late_report_covers_the_time_up_to_its_mark),
-        cmocka_unit_test(a_session_that_is_touched_through_a_slow_link_lives),
-        cmocka_unit_test(one_that_stays_far_behind_keeps_nothing_alive),
-        cmocka_unit_test(a_mark_that_was_not_given_is_no_report),
-        cmocka_unit_test(a_lost_replica_counts_as_a_touch),
-        cmocka_unit_test(one_lost_before_its_first_report_counts_as_well),
-        cmocka_unit_test(one_in_step_is_waited_for_before_its_first_report),
-        cmocka_unit_test(one_in_step_that_never_reports_is_lost_in_the_end),
-        cmocka_unit_test(a_silent_replica_is_lost_in_the_end),
-        cmocka_unit_test(a_replica_that_comes_and_goes_counts_once),
-        cmocka_unit_test(time_that_stood_still_does_not_count),
-        cmocka_unit_test(nothing_is_over_before_the_quorum_is_renewed),
-        cmocka_unit_test(nor_before_one_more_interval),
-        cmocka_unit_test(a_turn_that_is_a_little_late_is_no_stop),
-        cmocka_unit_test(many_end_in_portions),
-        cmocka_unit_test(long_timeouts_are_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,13 +28,12 @@ static struct config usual(void)
                            .peers.server_count = 3};
 }
 
-static void all_fits_into_a_usual_limit(void **state)
+TEST(all_fits_into_a_usual_limit)
 {
     struct config config = usual();
     struct files_plan plan;
     char text[FILES_TEXT_MAX];
 
-    (void)state;
     files_plan(&config, 524288, 4, &plan);
     assert_false(files_warn_connections(&plan, &config, text));
     assert_false(files_warn_streams(&plan, &config, text));
@@ -44,13 +43,12 @@ static void all_fits_into_a_usual_limit(void **state)
     assert_int_equal(config.clients.client_files_max, plan.clients);
 }
 
-static void clients_get_what_storage_and_peers_leave(void **state)
+TEST(clients_get_what_storage_and_peers_leave)
 {
     struct config config = usual();
     struct files_plan plan;
     char text[FILES_TEXT_MAX];
 
-    (void)state;
     files_plan(&config, 1024, 4, &plan);
     assert_int_equal(plan.clients + plan.reserve, 1024);
     assert_true(plan.reserve >= STORE_FILES_MAX + VFS_POSIX_FILES + plan.handshakes + plan.lingers);
@@ -63,14 +61,13 @@ static void clients_get_what_storage_and_peers_leave(void **state)
     assert_int_equal(config.clients.connections_per_address_max, plan.clients / 4);
 }
 
-static void too_low_a_limit_says_what_is_needed(void **state)
+TEST(too_low_a_limit_says_what_is_needed)
 {
     struct config config = usual();
     struct files_plan plan;
     struct files_plan enough;
     char text[FILES_TEXT_MAX];
 
-    (void)state;
     files_plan(&config, 100, 4, &plan);
     assert_int_equal(plan.clients, 0);
     files_explain(&plan, text);
@@ -80,35 +77,30 @@ static void too_low_a_limit_says_what_is_needed(void **state)
 }
 
 /* Each segment of the log kept its file open: a log that grew long took all descriptors. */
-static void long_log_needs_no_more_files(void **state)
+TEST(long_log_needs_no_more_files, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    skit_init(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_format(&kit), ERR_OK);
+    skit_init(skit, KIT_SEGMENT);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_format(skit), ERR_OK);
     for (int i = 0; i < MANY_SEGMENTS; i++) {
-        assert_int_equal(skit_append(&kit, 1, 2, KIT_RECORD_MAX - 100), ERR_OK);
+        assert_int_equal(skit_append(skit, 1, 2, KIT_RECORD_MAX - 100), ERR_OK);
     }
 
     struct store_figures figures;
 
-    store_figures(kit.store, &figures);
+    store_figures(skit->store, &figures);
     assert_true(figures.segments >= MANY_SEGMENTS);
-    assert_int_equal(skit_check_log(&kit), kit.log.count);
-    assert_true(vfs_mem_open_max(kit.disk) <= STORE_FILES_MAX);
-    skit_close(&kit, true);
-    assert_int_equal(vfs_mem_open_now(kit.disk), 0);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_check_log(&kit), kit.log.count);
-    assert_true(vfs_mem_open_max(kit.disk) <= STORE_FILES_MAX);
-    skit_release(&kit);
+    assert_int_equal(skit_check_log(skit), skit->log.count);
+    assert_true(vfs_mem_open_max(skit->disk) <= STORE_FILES_MAX);
+    skit_close(skit, true);
+    assert_int_equal(vfs_mem_open_now(skit->disk), 0);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_check_log(skit), skit->log.count);
+    assert_true(vfs_mem_open_max(skit->disk) <= STORE_FILES_MAX);
 }
 
-static void claims_end(void **state)
+TEST(claims_end)
 {
-    (void)state;
     assert_false(os_files_are_claimed());
     os_files_claim();
     assert_true(os_files_are_claimed());
@@ -179,11 +171,10 @@ static int run_child(int (*run)(const char *path), const char *path)
     return status;
 }
 
-static void storage_opens_with_what_is_kept_back(void **state)
+TEST(storage_opens_with_what_is_kept_back)
 {
     char path[] = "files-XXXXXX";
 
-    (void)state;
     assert_non_null(mkdtemp(path));
     assert_int_equal(run_child(live_without_descriptors, path), 0);
     assert_int_equal(rmdir(path), 0);
@@ -202,23 +193,7 @@ static int forbid_and_allow(const char *path)
     return prctl(PR_GET_DUMPABLE) == 1 ? 0 : __LINE__;
 }
 
-static void dumps_are_forbidden_and_allowed(void **state)
+TEST(dumps_are_forbidden_and_allowed)
 {
-    (void)state;
     assert_int_equal(run_child(forbid_and_allow, NULL), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fits_into_a_usual_limit),
-        cmocka_unit_test(clients_get_what_storage_and_peers_leave),
-        cmocka_unit_test(too_low_a_limit_says_what_is_needed),
-        cmocka_unit_test(long_log_needs_no_more_files),
-        cmocka_unit_test(claims_end),
-        cmocka_unit_test(storage_opens_with_what_is_kept_back),
-        cmocka_unit_test(dumps_are_forbidden_and_allowed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ struct fixture {
     struct buf text;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
     static const char *const args[] = {"--id=2",
                                        "--dataDir=/d",
@@ -29,7 +29,6 @@ static int setup(void **context)
                                        "--advertiseClient=two.test:9998",
                                        "--maxSessions=10"};
     const struct config_sources sources = {.args = args, .arg_count = sizeof args / sizeof args[0]};
-    struct fixture *fixture = mem_zalloc(1, sizeof(*fixture));
     struct config_report report;
     struct server *server = &fixture->server;
 
@@ -41,21 +40,15 @@ static int setup(void **context)
     gate_init(&server->gate, server);
     server->gate.published.replica.zab.state = ZAB_LOOKING;
     buf_init(&fixture->text, TEXT_MAX);
-    *context = fixture;
-    return 0;
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     gate_release(&fixture->server.gate);
     touch_set_free(fixture->server.touched);
     window_free(fixture->server.window);
     view_free(fixture->server.view);
     buf_release(&fixture->text);
-    mem_free(fixture);
-    return 0;
 }
 
 /* What `write` says, as text that lives until the next call. */
@@ -85,9 +78,8 @@ static void put_state(struct fixture *fixture)
     view_replace(fixture->server.view, state);
 }
 
-static void touches_reach_the_core(void **context)
+TEST(touches_reach_the_core, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     size_t count = 0;
 
     gate_touch(&fixture->server.gate, 5);
@@ -104,9 +96,8 @@ static void touches_reach_the_core(void **context)
     assert_int_equal(metric_get(&fixture->server.gate.touches_lost), 2);
 }
 
-static void the_window_is_the_servers(void **context)
+TEST(the_window_is_the_servers, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct window_mark end;
 
     window_end(gate_window(&fixture->server.gate), &end);
@@ -114,9 +105,8 @@ static void the_window_is_the_servers(void **context)
 }
 
 /* Addresses that are not known yet are left out, and our own. */
-static void clients_are_told_where_else_to_go(void **context)
+TEST(clients_are_told_where_else_to_go, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct publication *published = &fixture->server.gate.published;
 
     assert_string_equal(said(fixture, gate_write_servers), "[]");
@@ -134,9 +124,8 @@ static void clients_are_told_where_else_to_go(void **context)
     buf_release(&all);
 }
 
-static void every_limit_is_listed(void **context)
+TEST(every_limit_is_listed, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     const char *text = said(fixture, gate_write_limits);
     const struct config_row *rows;
     size_t count = config_rows(&rows);
@@ -150,10 +139,8 @@ static void every_limit_is_listed(void **context)
     }
 }
 
-static void the_status_counts_what_the_state_holds(void **context)
+TEST(the_status_counts_what_the_state_holds, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_non_null(strstr(said(fixture, gate_write_status), "\"sessions\":0,\"ephemerals\":0,"));
     put_state(fixture);
     const char *text = said(fixture, gate_write_status);
@@ -164,11 +151,10 @@ static void the_status_counts_what_the_state_holds(void **context)
 }
 
 /* Soft limits refuse nothing: this is all that they say. */
-static void soft_quotas_that_are_exceeded_are_counted(void **context)
+TEST(soft_quotas_that_are_exceeded_are_counted, fixture, setup, teardown)
 {
     static const char *const limits[] = {"count=2,bytes=-1",          "count=1", "count=-1,bytes=1",
                                          "count=1=;countHardLimit=9", "bytes=2", "nonsense"};
-    struct fixture *fixture = *context;
     struct state *state = state_new(1);
     struct gate_figures figures;
     struct buf txn;
@@ -194,9 +180,8 @@ static void soft_quotas_that_are_exceeded_are_counted(void **context)
 }
 
 /* No client may see less than the tree has shown. */
-static void what_is_applied_is_committed_and_durable(void **context)
+TEST(what_is_applied_is_committed_and_durable, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct gate_status status;
 
     put_state(fixture);
@@ -206,9 +191,8 @@ static void what_is_applied_is_committed_and_durable(void **context)
 }
 
 /* The clock began with the machine, long before this process. */
-static void who_never_heard_lags_since_its_start(void **context)
+TEST(who_never_heard_lags_since_its_start, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct gate_status status;
 
     fixture->server.start_ms = os_now_ms();
@@ -219,9 +203,8 @@ static void who_never_heard_lags_since_its_start(void **context)
     assert_int_equal(status.lag_ms, 0);
 }
 
-static void nothing_is_read_before_the_state_is_readable(void **context)
+TEST(nothing_is_read_before_the_state_is_readable, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct gate *gate = &fixture->server.gate;
     const char *why = NULL;
 
@@ -233,9 +216,8 @@ static void nothing_is_read_before_the_state_is_readable(void **context)
 }
 
 /* A replica that led, of which nothing newer has come by way of the leader there is now. */
-static void there_is_one_leader(void **context)
+TEST(there_is_one_leader, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct publication *published = &fixture->server.gate.published;
     uint64_t now_ms = os_now_ms();
 
@@ -269,9 +251,8 @@ static bool shows_silence(struct fixture *fixture, uint64_t heard_ago_ms)
 
 /* What it does not say is judged by when it could have been heard of, also with the shortest ticks,
  * and when this replica itself has not looked for long. */
-static void who_stands_still_is_silent(void **context)
+TEST(who_stands_still_is_silent, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct publication *published = &fixture->server.gate.published;
 
     published->at_ms = os_now_ms() - 1000000;
@@ -304,10 +285,8 @@ static enum err submit(struct fixture *fixture, enum op_id op)
     return err;
 }
 
-static void a_read_only_replica_lets_no_write_in(void **context)
+TEST(a_read_only_replica_lets_no_write_in, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     mailbox_init(&fixture->server.core.requests, 10);
     assert_int_equal(submit(fixture, OP_SET), ERR_OK);
     fixture->config.clients.read_only = true;
@@ -319,9 +298,8 @@ static void a_read_only_replica_lets_no_write_in(void **context)
 }
 
 /* Before the core drains: load balancers have to see it while everything is still served. */
-static void a_replica_that_ends_is_not_ready(void **context)
+TEST(a_replica_that_ends_is_not_ready, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct gate_check checks[GATE_CHECKS_MAX];
     struct gate_status status;
 
@@ -335,26 +313,4 @@ static void a_replica_that_ends_is_not_ready(void **context)
         gate_status(&fixture->server.gate, &status);
         assert_int_equal(status.draining, ending == 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(touches_reach_the_core, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_window_is_the_servers, setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_are_told_where_else_to_go, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_limit_is_listed, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_status_counts_what_the_state_holds, setup, teardown),
-        cmocka_unit_test_setup_teardown(soft_quotas_that_are_exceeded_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_applied_is_committed_and_durable, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_never_heard_lags_since_its_start, setup, teardown),
-        cmocka_unit_test_setup_teardown(there_is_one_leader, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_stands_still_is_silent, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_read_only_replica_lets_no_write_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_replica_that_ends_is_not_ready, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
-                                        teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ struct fixture {
     zxid_t zxid;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
     static const char *const args[] = {"--id=2",
                                        "--dataDir=/d",
@@ -32,7 +32,6 @@ static int setup(void **context)
                                        "--server.3=localhost:3",
                                        "--maxRemembered=100"};
     const struct config_sources sources = {.args = args, .arg_count = sizeof args / sizeof args[0]};
-    struct fixture *fixture = mem_zalloc(1, sizeof(*fixture));
     struct config_report report;
 
     assert_int_equal(config_load(&sources, &fixture->config, &report), ERR_OK);
@@ -42,20 +41,14 @@ static int setup(void **context)
     gate_init(&fixture->server.gate, &fixture->server);
     fixture->key = "new";
     (void)snprintf(fixture->who.address, sizeof(fixture->who.address), "10.0.0.7");
-    *context = fixture;
-    return 0;
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     principal_release(&fixture->who);
     gate_release(&fixture->server.gate);
     mailbox_release(&fixture->server.core.requests);
     view_free(fixture->server.view);
-    mem_free(fixture);
-    return 0;
 }
 
 /* A state with so many answers: of scope "", with keys "key0" and on. */
@@ -135,10 +128,8 @@ static uint32_t enter(struct fixture *fixture, uint32_t count)
     return entered;
 }
 
-static void half_of_what_is_remembered_is_shared_out(void **context)
+TEST(half_of_what_is_remembered_is_shared_out, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     remember(fixture, POOL / 2 - 2);
     assert_int_equal(enter(fixture, POOL), POOL); /* Also without tokens. */
     remember(fixture, POOL / 2);
@@ -153,9 +144,8 @@ static void half_of_what_is_remembered_is_shared_out(void **context)
     assert_int_equal(enter(fixture, POOL), 0);
 }
 
-static void made_up_identities_do_not_help(void **context)
+TEST(made_up_identities_do_not_help, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint32_t entered = 0;
 
     remember(fixture, POOL / 2);
@@ -173,10 +163,8 @@ static void made_up_identities_do_not_help(void **context)
     assert_int_equal(enter(fixture, POOL), 0);
 }
 
-static void what_remembers_nothing_needs_no_tokens(void **context)
+TEST(what_remembers_nothing_needs_no_tokens, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     remember(fixture, POOL / 2);
     (void)enter(fixture, POOL);
     assert_int_equal(enter(fixture, 1), 0);
@@ -193,19 +181,16 @@ static void what_remembers_nothing_needs_no_tokens(void **context)
     assert_int_equal(enter(fixture, POOL), POOL);
 }
 
-static void the_super_user_needs_no_tokens(void **context)
+TEST(the_super_user_needs_no_tokens, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     remember(fixture, POOL / 2);
     come_from(fixture, "10.0.0.7", "root:secret", "root:J1scEM42CKaLPP5+ElgpgGsuONg=");
     assert_int_equal(enter(fixture, POOL), POOL);
 }
 
 /* A large multi costs what its answer takes; one larger than a bucket waits for a full one. */
-static void large_answers_cost_more(void **context)
+TEST(large_answers_cost_more, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3] = {{.op = OP_SET}, {.op = OP_SET}, {.op = OP_SET}};
     struct op_request *request = op_request_new();
     struct share_ticket ticket;
@@ -222,19 +207,4 @@ static void large_answers_cost_more(void **context)
     assert_in_range(ticket.cost, 3, 5);
     request->args.ops = NULL;
     op_request_free(request);
-}
-
-#define SHARE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SHARE_TEST(half_of_what_is_remembered_is_shared_out),
-        SHARE_TEST(made_up_identities_do_not_help),
-        SHARE_TEST(what_remembers_nothing_needs_no_tokens),
-        SHARE_TEST(the_super_user_needs_no_tokens),
-        SHARE_TEST(large_answers_cost_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

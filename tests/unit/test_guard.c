@@ -32,30 +32,25 @@ static struct op_principal show(const char *address, const char *credential)
     return who;
 }
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
     struct op_principal alice = show("", "alice:right");
 
-    fixture = (struct fixture){.guard = mem_zalloc(1, sizeof(*fixture.guard)), .now_ns = START_NS};
-    guard_init(fixture.guard, super);
-    buf_init(&fixture.acl, ACL_BYTES_MAX);
-    acl_put(&fixture.acl, &(struct acl_entry){.perms = ACL_ALL,
-                                              .scheme = slice_str("digest"),
-                                              .id = alice.auth->ids[0].id});
+    *fixture =
+        (struct fixture){.guard = mem_zalloc(1, sizeof(*fixture->guard)), .now_ns = START_NS};
+    guard_init(fixture->guard, super);
+    buf_init(&fixture->acl, ACL_BYTES_MAX);
+    acl_put(&fixture->acl, &(struct acl_entry){.perms = ACL_ALL,
+                                               .scheme = slice_str("digest"),
+                                               .id = alice.auth->ids[0].id});
     principal_release(&alice);
-    *context = &fixture;
-    return 0;
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     guard_release(fixture->guard);
     mem_free(fixture->guard);
     buf_release(&fixture->acl);
-    return 0;
 }
 
 /* One request as a front end does it: the ms to wait, or 0 and whether the list allows it. */
@@ -96,10 +91,8 @@ static uint64_t failed(const struct fixture *fixture, enum gate_failure kind)
     return metric_get(&fixture->guard->failed[kind]);
 }
 
-static void test_guesses_are_slowed_after_ten(void **context)
+TEST(guesses_are_slowed_after_ten, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(guess(fixture, "10.0.0.7", "alice", 1000), GUARD_FAILURES);
     assert_int_equal(failed(fixture, GATE_FAILED_PASSWORD), GUARD_FAILURES);
     assert_int_equal(metric_get(&fixture->guard->slowed), 1000 - GUARD_FAILURES);
@@ -113,9 +106,8 @@ static void test_guesses_are_slowed_after_ten(void **context)
     assert_int_equal(guess(fixture, "10.0.0.7", "alice", 100), 0);
 }
 
-static void test_the_answer_tells_nothing_while_slowed(void **context)
+TEST(the_answer_tells_nothing_while_slowed, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     bool allowed = false;
 
     (void)guess(fixture, "10.0.0.7", "alice", 100);
@@ -123,9 +115,8 @@ static void test_the_answer_tells_nothing_while_slowed(void **context)
     assert_false(allowed);
 }
 
-static void test_others_are_not_affected(void **context)
+TEST(others_are_not_affected, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     bool allowed = false;
 
     (void)guess(fixture, "10.0.0.7", "alice", 1000);
@@ -138,9 +129,8 @@ static void test_others_are_not_affected(void **context)
     assert_int_equal(guess(fixture, "2001:db8:0:1::2", "alice", 100), GUARD_FAILURES);
 }
 
-static void test_a_confirmed_identity_passes_from_its_address(void **context)
+TEST(a_confirmed_identity_passes_from_its_address, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     bool allowed = false;
 
     assert_int_equal(request(fixture, "10.0.0.7", "alice:right", &allowed), 0);
@@ -193,9 +183,8 @@ __attribute__((format(printf, 2, 3))) static const char *numbered(char out[64], 
 }
 
 /* Lists of the attacker's own confirm guesses, but only so many at a time. */
-static void test_own_lists_do_not_buy_guesses(void **context)
+TEST(own_lists_do_not_buy_guesses, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
 
     for (uint32_t i = 100; i < 200; i++) {
@@ -205,9 +194,8 @@ static void test_own_lists_do_not_buy_guesses(void **context)
 }
 
 /* Another identity of alice, which a list of the attacker's own names, leaves hers alone. */
-static void test_a_confirmed_identity_is_not_replaced_by_another_of_its_name(void **context)
+TEST(a_confirmed_identity_is_not_replaced_by_another_of_its_name, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
     bool allowed = false;
 
@@ -221,9 +209,8 @@ static void test_a_confirmed_identity_is_not_replaced_by_another_of_its_name(voi
 }
 
 /* The one that was not used for longest goes, and only when it has been idle. */
-static void test_an_idle_identity_gives_its_place_to_another_of_its_name(void **context)
+TEST(an_idle_identity_gives_its_place_to_another_of_its_name, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
 
     for (uint32_t i = 0; i < CONFIRMED_OF_USER; i++) {
@@ -243,9 +230,8 @@ static void test_an_idle_identity_gives_its_place_to_another_of_its_name(void **
 }
 
 /* However idle the super user is, and also when lists were first to take all places of the name. */
-static void test_lists_do_not_replace_the_super_user(void **context)
+TEST(lists_do_not_replace_the_super_user, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
 
     confirm(fixture, "10.0.0.7", "root:secret");
@@ -264,9 +250,8 @@ static void test_lists_do_not_replace_the_super_user(void **context)
 
 /* Names that an address has confirmed without end take nothing from its others, nor the room of
  * other addresses. */
-static void test_made_up_users_do_not_replace_confirmed_identities(void **context)
+TEST(made_up_users_do_not_replace_confirmed_identities, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
     bool allowed = false;
 
@@ -302,9 +287,8 @@ static uint32_t places_taken(const struct fixture *fixture)
     return taken;
 }
 
-static void test_made_up_users_of_one_address_do_not_slow_others(void **context)
+TEST(made_up_users_of_one_address_do_not_slow_others, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
 
     for (uint32_t i = 0; i < MADE_UP; i++) {
@@ -317,9 +301,8 @@ static void test_made_up_users_of_one_address_do_not_slow_others(void **context)
     assert_int_equal(guess(fixture, "10.0.0.8", "alice", 100), GUARD_FAILURES);
 }
 
-static void test_users_are_spread_over_the_whole_table(void **context)
+TEST(users_are_spread_over_the_whole_table, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
     uint32_t used = 0;
 
@@ -340,9 +323,8 @@ static void test_users_are_spread_over_the_whole_table(void **context)
 }
 
 /* Then further users wait for the address; who has failed before waits as ever. */
-static void test_an_address_makes_few_users(void **context)
+TEST(an_address_makes_few_users, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char text[64];
 
     refuse(fixture, "10.0.0.7", "alice:wrong");
@@ -365,9 +347,8 @@ static void test_an_address_makes_few_users(void **context)
 }
 
 /* Many addresses fill the table of users: then a user is judged by his address alone. */
-static void test_a_full_table_of_users_slows_nobody_else(void **context)
+TEST(a_full_table_of_users_slows_nobody_else, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char address[64];
     char text[64];
     uint32_t more = 0;
@@ -388,9 +369,8 @@ static void test_a_full_table_of_users_slows_nobody_else(void **context)
 }
 
 /* More addresses than the table holds: the others are as free as ever, who owes much is not. */
-static void test_many_failing_addresses_slow_no_other(void **context)
+TEST(many_failing_addresses_slow_no_other, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char address[64];
 
     for (uint32_t i = 0; i < GUARD_ADDRESS_FAILURES; i++) {
@@ -406,9 +386,8 @@ static void test_many_failing_addresses_slow_no_other(void **context)
     assert_true(wait_of(fixture, "10.0.0.7", "bob:right") > 0);
 }
 
-static void test_the_super_user_is_guarded(void **context)
+TEST(the_super_user_is_guarded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     bool allowed = false;
 
     assert_int_equal(guess(fixture, "10.0.0.7", "root", 100), GUARD_FAILURES);
@@ -423,18 +402,15 @@ static void test_the_super_user_is_guarded(void **context)
 }
 
 /* An identity is never wrong by itself: nobody is slowed for lists that do not name the user. */
-static void test_who_is_not_named_does_not_fail(void **context)
+TEST(who_is_not_named_does_not_fail, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(guess(fixture, "10.0.0.7", "bob", 1000), 1000);
     assert_int_equal(failed(fixture, GATE_FAILED_PASSWORD), 0);
 }
 
 /* Shown once, counted once, however often it is refused. */
-static void test_an_identity_of_a_socket_counts_once(void **context)
+TEST(an_identity_of_a_socket_counts_once, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_principal who = show("10.0.0.7", "alice:wrong");
 
     for (int i = 0; i < 100; i++) {
@@ -456,9 +432,8 @@ static void test_an_identity_of_a_socket_counts_once(void **context)
 }
 
 /* Guesses that came at once are a debt, and that has an end. */
-static void test_a_debt_has_an_end(void **context)
+TEST(a_debt_has_an_end, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     bool allowed = false;
 
     for (uint32_t i = 0; i < 5000; i++) {
@@ -479,9 +454,8 @@ static void test_a_debt_has_an_end(void **context)
 
 /* ---- The log. ---- */
 
-static void test_an_address_is_logged_once_a_minute(void **context)
+TEST(an_address_is_logged_once_a_minute, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint64_t now_ms = 5000;
     char line[GUARD_LINE_MAX];
     uint32_t lines = 0;
@@ -504,9 +478,8 @@ static void test_an_address_is_logged_once_a_minute(void **context)
     assert_false(guard_line(fixture->guard, now_ms + 600001, line));
 }
 
-static void test_names_cannot_forge_lines(void **context)
+TEST(names_cannot_forge_lines, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char line[GUARD_LINE_MAX];
     bool allowed = false;
     struct op_principal evil =
@@ -522,9 +495,8 @@ static void test_names_cannot_forge_lines(void **context)
     assert_non_null(strstr(line, " user=x??user??root?????a?very "));
 }
 
-static void test_many_addresses_share_a_line(void **context)
+TEST(many_addresses_share_a_line, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char line[GUARD_LINE_MAX];
     uint32_t lines = 0;
     bool others = false;
@@ -543,35 +515,4 @@ static void test_many_addresses_share_a_line(void **context)
     assert_int_equal(lines, GUARD_ADDRESSES_MAX + 1);
     assert_true(others);
     assert_int_equal(failed(fixture, GATE_FAILED_SESSION), 5000);
-}
-
-#define GUARD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        GUARD_TEST(test_guesses_are_slowed_after_ten),
-        GUARD_TEST(test_the_answer_tells_nothing_while_slowed),
-        GUARD_TEST(test_others_are_not_affected),
-        GUARD_TEST(test_a_confirmed_identity_passes_from_its_address),
-        GUARD_TEST(test_own_lists_do_not_buy_guesses),
-        GUARD_TEST(test_a_confirmed_identity_is_not_replaced_by_another_of_its_name),
-        GUARD_TEST(test_an_idle_identity_gives_its_place_to_another_of_its_name),
-        GUARD_TEST(test_lists_do_not_replace_the_super_user),
-        GUARD_TEST(test_made_up_users_do_not_replace_confirmed_identities),
-        GUARD_TEST(test_made_up_users_of_one_address_do_not_slow_others),
-        GUARD_TEST(test_users_are_spread_over_the_whole_table),
-        GUARD_TEST(test_an_address_makes_few_users),
-        GUARD_TEST(test_a_full_table_of_users_slows_nobody_else),
-        GUARD_TEST(test_many_failing_addresses_slow_no_other),
-        GUARD_TEST(test_the_super_user_is_guarded),
-        GUARD_TEST(test_who_is_not_named_does_not_fail),
-        GUARD_TEST(test_an_identity_of_a_socket_counts_once),
-        GUARD_TEST(test_a_debt_has_an_end),
-        GUARD_TEST(test_an_address_is_logged_once_a_minute),
-        GUARD_TEST(test_names_cannot_forge_lines),
-        GUARD_TEST(test_many_addresses_share_a_line),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,10 +6,8 @@ enum {
 };
 
 /* The values are in stored chains and digests: a change breaks the disks of running ensembles. */
-static void test_the_values_never_change(void **state)
+TEST(the_values_never_change)
 {
-    (void)state;
-
     assert_true(hash64(0, slice_make(NULL, 0)) == UINT64_C(0x1e49b0adc58359b6));
     assert_true(hash64(0, slice_str("abc")) == UINT64_C(0x4ce9bfb6d872fa00));
     assert_true(hash64(7, slice_str("abcdef")) == UINT64_C(0xc304200324195340));
@@ -19,11 +17,10 @@ static void test_the_values_never_change(void **state)
     assert_true(hash64_mix(1, 2) == UINT64_C(0xd3cc65608aa870da));
 }
 
-static void test_zeros_of_each_length_differ(void **state)
+TEST(zeros_of_each_length_differ)
 {
     static const uint8_t zeros[LEN_MAX];
 
-    (void)state;
     for (size_t a = 0; a < LEN_MAX; a++) {
         for (size_t b = a + 1; b < LEN_MAX; b++) {
             assert_true(hash64(0, slice_make(zeros, a)) != hash64(0, slice_make(zeros, b)));
@@ -32,11 +29,10 @@ static void test_zeros_of_each_length_differ(void **state)
 }
 
 /* Each flipped bit must change about half of the result, wherever it is. */
-static void test_every_bit_matters(void **state)
+TEST(every_bit_matters)
 {
     uint8_t bytes[LEN_MAX] = {0};
 
-    (void)state;
     for (size_t len = 1; len <= LEN_MAX; len++) {
         uint64_t before = hash64(3, slice_make(bytes, len));
 
@@ -51,23 +47,9 @@ static void test_every_bit_matters(void **state)
     }
 }
 
-static void test_seed_and_order_matter(void **state)
+TEST(seed_and_order_matter)
 {
-    (void)state;
-
     assert_true(hash64(1, slice_str("a")) != hash64(2, slice_str("a")));
     assert_true(hash64_mix(1, 2) != hash64_mix(2, 1));
     assert_true(hash64_mix(0, 0) != 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_values_never_change),
-        cmocka_unit_test(test_zeros_of_each_length_differ),
-        cmocka_unit_test(test_every_bit_matters),
-        cmocka_unit_test(test_seed_and_order_matter),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

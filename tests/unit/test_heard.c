@@ -8,12 +8,11 @@ static void note(struct heard *heard, uint64_t session, uint32_t member, uint64_
     heard_note(heard, &session, 1, member, now_ms);
 }
 
-static void test_the_last_word_counts(void **state)
+TEST(the_last_word_counts)
 {
     struct heard *heard = heard_new(10);
     struct heard_entry entry;
 
-    (void)state;
     assert_false(heard_find(heard, 7, &entry));
     note(heard, 7, 1, 1000);
     note(heard, 7, 2, 2000);
@@ -27,12 +26,11 @@ static void test_the_last_word_counts(void **state)
     heard_free(heard);
 }
 
-static void test_it_grows_and_is_bounded(void **state)
+TEST(it_grows_and_is_bounded)
 {
     struct heard *heard = heard_new(5000);
     struct heard_entry entry;
 
-    (void)state;
     for (uint64_t id = 1; id <= 6000; id++) {
         note(heard, id, 1, id);
     }
@@ -46,13 +44,12 @@ static void test_it_grows_and_is_bounded(void **state)
 }
 
 /* Sessions that have ended are never heard of again: they must not fill the table for good. */
-static void test_what_is_silent_makes_room(void **state)
+TEST(what_is_silent_makes_room)
 {
     struct heard *heard = heard_new(1000);
     struct heard_entry entry;
     uint64_t late_ms = HEARD_KEEP_MS + 10000;
 
-    (void)state;
     for (uint64_t id = 1; id <= 1000; id++) {
         note(heard, id, 1, 1);
     }
@@ -64,27 +61,14 @@ static void test_what_is_silent_makes_room(void **state)
     heard_free(heard);
 }
 
-static void test_it_knows_whether_all_report(void **state)
+TEST(it_knows_whether_all_report)
 {
     struct heard *heard = heard_new(1);
 
-    (void)state;
     assert_false(heard_all(heard));
     heard_set_all(heard, true);
     assert_true(heard_all(heard));
     heard_set_all(heard, false);
     assert_false(heard_all(heard));
     heard_free(heard);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_last_word_counts),
-        cmocka_unit_test(test_it_grows_and_is_bounded),
-        cmocka_unit_test(test_what_is_silent_makes_room),
-        cmocka_unit_test(test_it_knows_whether_all_report),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,10 @@
  */
 #include "tests/unit/history_tale.h"
 
-static void what_can_be_passes(void **state)
+TEST(what_can_be_passes)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     judge(&tale, NULL);
     tell(&tale);
@@ -19,11 +18,10 @@ static void what_can_be_passes(void **state)
     judge(&tale, NULL);
 }
 
-static void a_write_happens_once(void **state)
+TEST(a_write_happens_once)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     item(&tale, 2)->seen.value = 3; /* The value of 12 appears at 11, too. */
     op_of(&tale, A, 1)->outcome = HISTORY_UNKNOWN;
@@ -37,11 +35,10 @@ static void a_write_happens_once(void **state)
     judge(&tale, "once");
 }
 
-static void a_refused_write_is_never_seen(void **state)
+TEST(a_refused_write_is_never_seen)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     op_of(&tale, A, 1)->outcome = HISTORY_NOT_DONE;
     judge(&tale, "refused");
@@ -50,11 +47,10 @@ static void a_refused_write_is_never_seen(void **state)
     judge(&tale, "refused");
 }
 
-static void nothing_happens_unasked(void **state)
+TEST(nothing_happens_unasked)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     op_of(&tale, A, 3)->steps[0].seen.value = 99;
     judge(&tale, "nobody");
@@ -70,11 +66,10 @@ static void nothing_happens_unasked(void **state)
     judge(&tale, "nobody");
 }
 
-static void all_tell_one_story(void **state)
+TEST(all_tell_one_story)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     item(&tale, 2)->seen.version = 5;
     judge(&tale, "one-story");
@@ -87,11 +82,10 @@ static void all_tell_one_story(void **state)
     judge(&tale, "one-story");
 }
 
-static void changes_follow_one_another(void **state)
+TEST(changes_follow_one_another)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     op_of(&tale, B, 1)->steps[0].seen.version = 4;
     judge(&tale, "model");
@@ -104,11 +98,10 @@ static void changes_follow_one_another(void **state)
     judge(&tale, "model");
 }
 
-static void reads_see_the_state_that_they_name(void **state)
+TEST(reads_see_the_state_that_they_name)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     op_of(&tale, A, 3)->steps[0].seen = seen(13, 13, 0, 5);
     judge(&tale, "state");
@@ -138,12 +131,11 @@ static void reads_see_the_state_that_they_name(void **state)
     judge(&tale, "state");
 }
 
-static void answers_are_not_behind_what_was_known(void **state)
+TEST(answers_are_not_behind_what_was_known)
 {
     struct tale tale;
     struct history_op *op;
 
-    (void)state;
     tell(&tale); /* A linearizable read behind a finished write. */
     op = op_of(&tale, B, 0);
     op->start_us = op_of(&tale, A, 1)->end_us + 1;
@@ -154,32 +146,29 @@ static void answers_are_not_behind_what_was_known(void **state)
     judge(&tale, "real-time");
 }
 
-static void a_connection_does_not_go_back(void **state)
+TEST(a_connection_does_not_go_back)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     op_of(&tale, A, 3)->zxid = 12;
     op_of(&tale, A, 3)->steps[0].has_seen = false;
     judge(&tale, "order");
 }
 
-static void demanded_states_are_reached(void **state)
+TEST(demanded_states_are_reached)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     op_of(&tale, A, 3)->min_zxid = 15;
     judge(&tale, "minimum");
 }
 
-static void watchers_miss_nothing(void **state)
+TEST(watchers_miss_nothing)
 {
     struct tale tale;
 
-    (void)state;
     for (size_t i = 1; i < 10; i++) {
         tell(&tale);
         if (item(&tale, i)->kind == HISTORY_EVENT) {
@@ -198,11 +187,10 @@ static void watchers_miss_nothing(void **state)
     judge(&tale, "watch");
 }
 
-static void watchers_are_told_once_and_in_order(void **state)
+TEST(watchers_are_told_once_and_in_order)
 {
     struct tale tale;
 
-    (void)state;
     tell(&tale);
     add_event(&tale,
               (struct history_item){.zxid = 15, .what = HISTORY_DELETE, .key = 0, .end = true});
@@ -234,11 +222,10 @@ static void tell_diff(struct tale *tale)
     add_item(tale, HISTORY_BOOKMARK, 16, 0);
 }
 
-static void a_difference_leaves_nothing_out(void **state)
+TEST(a_difference_leaves_nothing_out)
 {
     struct tale tale;
 
-    (void)state;
     tell_diff(&tale);
     judge(&tale, NULL);
     tell_diff(&tale);
@@ -292,11 +279,10 @@ static void tell_diff_without_key(struct tale *tale, enum history_what what, uin
     unknown->end_us = start_us + 1;
 }
 
-static void a_difference_may_show_a_deletion_of_unknown_outcome(void **state)
+TEST(a_difference_may_show_a_deletion_of_unknown_outcome)
 {
     struct tale tale;
 
-    (void)state;
     tell_diff_without_key(&tale, HISTORY_DELETE, 1);
     judge(&tale, NULL);
     tell_diff_without_key(&tale, HISTORY_CHECK, 1);
@@ -312,26 +298,4 @@ static void a_difference_may_show_a_deletion_of_unknown_outcome(void **state)
     later.listed = 1U << 1; /* It was there behind the difference. */
     add_op(&tale, A, later);
     judge(&tale, "watch");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_can_be_passes),
-        cmocka_unit_test(a_write_happens_once),
-        cmocka_unit_test(a_refused_write_is_never_seen),
-        cmocka_unit_test(nothing_happens_unasked),
-        cmocka_unit_test(all_tell_one_story),
-        cmocka_unit_test(changes_follow_one_another),
-        cmocka_unit_test(reads_see_the_state_that_they_name),
-        cmocka_unit_test(answers_are_not_behind_what_was_known),
-        cmocka_unit_test(a_connection_does_not_go_back),
-        cmocka_unit_test(demanded_states_are_reached),
-        cmocka_unit_test(watchers_miss_nothing),
-        cmocka_unit_test(watchers_are_told_once_and_in_order),
-        cmocka_unit_test(a_difference_leaves_nothing_out),
-        cmocka_unit_test(a_difference_may_show_a_deletion_of_unknown_outcome),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,11 +34,10 @@ static void tell_session(struct tale *tale)
     add_item(tale, HISTORY_BOOKMARK, 21, 0);
 }
 
-static void a_session_takes_along_what_belongs_to_it(void **state)
+TEST(a_session_takes_along_what_belongs_to_it)
 {
     struct tale tale;
 
-    (void)state;
     tell_session(&tale);
     judge(&tale, NULL);
     tell_session(&tale); /* Nobody watched. */
@@ -52,11 +51,10 @@ static void a_session_takes_along_what_belongs_to_it(void **state)
     judge(&tale, NULL);
 }
 
-static void nothing_of_a_session_outlives_it(void **state)
+TEST(nothing_of_a_session_outlives_it)
 {
     struct tale tale;
 
-    (void)state;
     tell_session(&tale); /* The second one stays. */
     item(&tale, 13)->end = true;
     remove_item(&tale, 14);
@@ -75,11 +73,10 @@ static void nothing_of_a_session_outlives_it(void **state)
     judge(&tale, "session");
 }
 
-static void only_its_own_goes_with_a_session(void **state)
+TEST(only_its_own_goes_with_a_session)
 {
     struct tale tale;
 
-    (void)state;
     tell_session(&tale); /* Not in one transaction. */
     item(&tale, 13)->zxid = 19;
     item(&tale, 13)->end = true;
@@ -94,15 +91,4 @@ static void only_its_own_goes_with_a_session(void **state)
     op_of(&tale, A, 9)->start_us = tale.now_us + 1;
     op_of(&tale, A, 9)->end_us = tale.now_us + 2;
     judge(&tale, "nobody");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_session_takes_along_what_belongs_to_it),
-        cmocka_unit_test(nothing_of_a_session_outlives_it),
-        cmocka_unit_test(only_its_own_goes_with_a_session),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

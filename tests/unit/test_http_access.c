@@ -8,13 +8,12 @@
 #define KEY   "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd\r\n"
 #define OTHER "Idempotency-Key: \"01234567-89ab-4cde-8f01-23456789abce\"\r\n"
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     gate = kit_gate_new();
     (void)snprintf(gate->limits.super_digest, sizeof(gate->limits.super_digest),
                    "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="); /* super:root */
-    return front_start();
+    front_start();
 }
 
 /* Status; `has` must be in the head or the body. */
@@ -37,11 +36,10 @@ static int get(const char *target, const char *headers)
     return ask("GET", target, headers, NULL, NULL);
 }
 
-static void credentials_are_of_one_request(void **state)
+TEST(credentials_are_of_one_request, setup, front_teardown)
 {
     int fd = kit_connect(port);
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct kit_answer answer;
 
@@ -59,7 +57,7 @@ static void credentials_are_of_one_request(void **state)
     assert_int_equal(ask("GET", "/whoami/v1", ROOT, NULL, "\"super\":true"), 200);
 }
 
-static void malformed_credentials_are_refused(void **state)
+TEST(malformed_credentials_are_refused, setup, front_teardown)
 {
     const char *const bad[] = {
         "Authorization: Bearer x\r\n",
@@ -70,7 +68,6 @@ static void malformed_credentials_are_refused(void **state)
         "Authorization:\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(ask("GET", "/znodes/v1/", bad[i], NULL, "AuthFailed"), 401);
         assert_int_equal(
@@ -80,9 +77,8 @@ static void malformed_credentials_are_refused(void **state)
     assert_int_equal(get("/znodes/v1/", BOB BOB), 400);
 }
 
-static void who_has_shown_nothing_is_asked_to(void **state)
+TEST(who_has_shown_nothing_is_asked_to, setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
     assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "WWW-Authenticate: Basic"), 401);
     assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "\"status\":401"), 401);
@@ -96,14 +92,13 @@ static void who_has_shown_nothing_is_asked_to(void **state)
     assert_int_equal(ask("PUT", "/znodes/v1/a", "Origin: https://evil.test\r\n", "y", NULL), 403);
 }
 
-static void lists_may_be_given_where_a_znode_is_made(void **state)
+TEST(lists_may_be_given_where_a_znode_is_made, setup, front_teardown)
 {
     const char *const bad[] = {"anyone", "world:anyone", "world:anyone:rx",
                                "a:b:",   "world:any:r,", "digest:bob:hash,r",
                                "",       "::r"};
     const char *list = "Zk-Acl: world:anyone:r, digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa\r\n";
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?name=l", list, "x", NULL), 201);
     assert_int_equal(get("/znodes/v1/l", ""), 200);
     assert_int_equal(ask("PUT", "/znodes/v1/l", EVE, "y", NULL), 403);
@@ -132,13 +127,12 @@ static void lists_may_be_given_where_a_znode_is_made(void **state)
     }
 }
 
-static void a_list_is_read_and_set_by_its_tag(void **state)
+TEST(a_list_is_read_and_set_by_its_tag, setup, front_teardown)
 {
     static const char open[] = "{\"acl\":\"open\"}";
     char tag[200];
     struct kit_answer answer;
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
     assert_int_equal(get("/znodes/v1/a?view=acl", ""), 401);
     answer = kit_ask(port, "GET", "/znodes/v1/a?view=acl", BOB, NULL);
@@ -177,13 +171,12 @@ static void tree_tag(const char *target, const char *headers, char tag[200])
 }
 
 /* What a tree shows depends on the reader and on ACLs, of which its zxids say nothing. */
-static void the_tag_of_a_tree_is_that_of_what_is_shown(void **state)
+TEST(the_tag_of_a_tree_is_that_of_what_is_shown, setup, front_teardown)
 {
     const char *const targets[] = {"/znodes/v1/t?view=tree", "/znodes/v1/t?view=tree&with=stat"};
     char mine[200];
     char theirs[200];
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?name=t", "", "x", NULL), 201);
     assert_int_equal(ask("POST", "/znodes/v1/t?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
     assert_int_equal(ask("POST", "/znodes/v1/t/a?name=b", BOB, "x", NULL), 201);
@@ -202,9 +195,8 @@ static void the_tag_of_a_tree_is_that_of_what_is_shown(void **state)
     }
 }
 
-static void a_patch_must_be_sound(void **state)
+TEST(a_patch_must_be_sound, setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{}", "acl must be given"), 400);
     assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"all\"}", "InvalidACL"), 400);
     assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":[]}", "InvalidACL"), 400);
@@ -259,9 +251,8 @@ static void put_bytes(const char *method, const char *target, const char *type, 
     check_data(status == 201 ? "/znodes/v1/made" : target, bytes, sizeof(bytes));
 }
 
-static void data_of_any_type_is_stored_byte_for_byte(void **state)
+TEST(data_of_any_type_is_stored_byte_for_byte, setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(ask("PUT", "/znodes/v1/a?upsert=true", "", "", NULL), 201);
     put_bytes("PUT", "/znodes/v1/a", JSON, 200);
     for (size_t i = 0; i < sizeof(data_types) / sizeof(data_types[0]); i++) {
@@ -271,11 +262,10 @@ static void data_of_any_type_is_stored_byte_for_byte(void **state)
     }
 }
 
-static void only_a_create_as_json_has_a_form(void **state)
+TEST(only_a_create_as_json_has_a_form, setup, front_teardown)
 {
     static const char json[] = "{\"dataUtf8\":\"x\"}";
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?name=f", JSON, json, NULL), 201);
     check_data("/znodes/v1/f", "x", 1);
     assert_int_equal(ask("POST", "/znodes/v1/?name=g", JSON, "x", "not valid JSON"), 400);
@@ -286,11 +276,10 @@ static void only_a_create_as_json_has_a_form(void **state)
 }
 
 /* Where JSON is the only form, the types that clients add by themselves say nothing. */
-static void json_needs_no_type(void **state)
+TEST(json_needs_no_type, setup, front_teardown)
 {
     static const char multi[] = "{\"ops\":[{\"op\":\"check\",\"path\":\"/\"}]}";
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(ask("POST", "/multi/v1", data_types[i], multi, "results"), 200);
         assert_int_equal(ask("POST", "/multi/v1", data_types[i], "a=b", "not valid JSON"), 400);
@@ -306,12 +295,11 @@ static void json_needs_no_type(void **state)
     assert_int_equal(ask("POST", "/import/v1", data_types[1], "{}", "--data-binary"), 415);
 }
 
-static void ephemerals_may_be_put(void **state)
+TEST(ephemerals_may_be_put, setup, front_teardown)
 {
     struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1/?op=create", "", NULL);
     char header[100];
 
-    (void)state;
     (void)snprintf(header, sizeof(header), "Zk-Session: %.36s\r\n",
                    strstr((const char *)answer.body, "\"id\":\"") + 6);
     kit_free(&answer);
@@ -325,11 +313,10 @@ static void ephemerals_may_be_put(void **state)
     assert_int_equal(get("/znodes/v1/e", ""), 404);
 }
 
-static void a_write_sent_twice_is_done_once(void **state)
+TEST(a_write_sent_twice_is_done_once, setup, front_teardown)
 {
     const char *create = "/znodes/v1/?op=create&name=q-&sequence=true";
 
-    (void)state;
     assert_int_equal(ask("POST", create, KEY, "x", "/q-0000000000"), 201);
     assert_int_equal(ask("POST", create, KEY, "x", "Idempotency-Replayed: true"), 201);
     assert_int_equal(ask("POST", create, KEY, "x", "/q-0000000000"), 201);
@@ -347,12 +334,11 @@ static void a_write_sent_twice_is_done_once(void **state)
     assert_int_equal(ask("POST", create, KEY, "x", "\"outcome\":\"unknown\""), 409);
 }
 
-static void keys_must_be_sound(void **state)
+TEST(keys_must_be_sound, setup, front_teardown)
 {
     const char *const bad[] = {"", "\"\"", "a b", "\"a\"b\"", "\x80", "\xc3\xa9"};
     char header[400];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %s\r\n", bad[i]);
         assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", "Idempotency-Key"), 400);
@@ -368,13 +354,12 @@ static void keys_must_be_sound(void **state)
     assert_int_equal(ask("POST", "/sync/v1", "Idempotency-Key: mine\r\n", NULL, NULL), 200);
 }
 
-static void pages_may_read_what_they_need(void **state)
+TEST(pages_may_read_what_they_need, setup, front_teardown)
 {
     struct kit_answer answer =
         kit_ask(port, "GET", "/znodes/v1/", "Origin: https://app.test\r\n", NULL);
     const char *exposed = kit_header(&answer, "Access-Control-Expose-Headers");
 
-    (void)state;
     assert_non_null(strstr(exposed, "Idempotency-Replayed"));
     assert_non_null(strstr(exposed, "WWW-Authenticate"));
     kit_free(&answer);
@@ -383,28 +368,4 @@ static void pages_may_read_what_they_need(void **state)
     assert_non_null(strstr(kit_header(&answer, "Access-Control-Allow-Methods"), "PATCH"));
     assert_non_null(strstr(kit_header(&answer, "Access-Control-Allow-Headers"), "Zk-Acl"));
     kit_free(&answer);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(credentials_are_of_one_request),
-        TEST(malformed_credentials_are_refused),
-        TEST(who_has_shown_nothing_is_asked_to),
-        TEST(lists_may_be_given_where_a_znode_is_made),
-        TEST(a_list_is_read_and_set_by_its_tag),
-        TEST(the_tag_of_a_tree_is_that_of_what_is_shown),
-        TEST(a_patch_must_be_sound),
-        TEST(data_of_any_type_is_stored_byte_for_byte),
-        TEST(only_a_create_as_json_has_a_form),
-        TEST(json_needs_no_type),
-        TEST(ephemerals_may_be_put),
-        TEST(a_write_sent_twice_is_done_once),
-        TEST(keys_must_be_sound),
-        TEST(pages_may_read_what_they_need),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

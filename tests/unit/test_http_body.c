@@ -68,32 +68,28 @@ static void put_values(void)
     }
 }
 
-static int start(void (*limits)(struct config_clients *limits), uint64_t unsent_max)
+static void start(void (*limits)(struct config_clients *limits), uint64_t unsent_max)
 {
     gate = kit_gate_new();
     limits(&gate->limits);
     budget_init(&gate->unsent, unsent_max);
-    (void)front_start();
+    front_start();
     put_values();
-    return 0;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
-    return start(change, ROOM);
+    start(change, ROOM);
 }
 
-static int setup_impatient(void **state)
+static void setup_impatient(void)
 {
-    (void)state;
-    return start(change_impatient, ROOM);
+    start(change_impatient, ROOM);
 }
 
-static int setup_short(void **state)
+static void setup_short(void)
 {
-    (void)state;
-    return start(change, (uint64_t)VALUES * VALUE_BYTES + (200 << 10));
+    start(change, (uint64_t)VALUES * VALUE_BYTES + (200 << 10));
 }
 
 /* All that answers have kept is given back, shortly after the client has them. */
@@ -121,13 +117,12 @@ static const char *member(const struct kit_answer *answer, const char *name)
     return at + strlen(name);
 }
 
-static void large_values_arrive_in_every_form(void **state)
+TEST(large_values_arrive_in_every_form, setup, front_teardown)
 {
     struct kit_answer answer;
     struct buf expected;
     struct jsonw json;
 
-    (void)state;
     buf_init(&expected, KIT_ANSWER_MAX);
     ask_for("/znodes/v1/v0?dataformat=base64", &answer);
     base64_encode(&expected, slice_str(value));
@@ -150,12 +145,11 @@ static void large_values_arrive_in_every_form(void **state)
     buf_release(&expected);
 }
 
-static void large_json_is_shown_as_it_is(void **state)
+TEST(large_json_is_shown_as_it_is, setup, front_teardown)
 {
     char text[VALUE_BYTES + 1];
     struct kit_answer answer;
 
-    (void)state;
     memset(text, ' ', VALUE_BYTES);
     text[0] = '[';
     text[VALUE_BYTES - 1] = ']';
@@ -168,12 +162,11 @@ static void large_json_is_shown_as_it_is(void **state)
     assert_true(is_all_back());
 }
 
-static void lists_with_large_values_arrive_whole(void **state)
+TEST(lists_with_large_values_arrive_whole, setup, front_teardown)
 {
     struct kit_answer answer;
     struct kit_answer head;
 
-    (void)state;
     ask_for("/znodes/v1/?view=children&with=data", &answer);
     assert_true(answer.body_len > VALUES * VALUE_BYTES);
     head = kit_ask(port, "HEAD", "/znodes/v1/?view=children&with=data", "", NULL);
@@ -184,12 +177,11 @@ static void lists_with_large_values_arrive_whole(void **state)
     assert_true(is_all_back());
 }
 
-static void head_and_not_modified_keep_nothing(void **state)
+TEST(head_and_not_modified_keep_nothing, setup, front_teardown)
 {
     struct kit_answer answer;
     char headers[128];
 
-    (void)state;
     answer = kit_ask(port, "HEAD", "/znodes/v1/v0", "", NULL);
     assert_int_equal(answer.status, 200);
     (void)snprintf(headers, sizeof(headers), "If-None-Match: %s\r\n", kit_header(&answer, "ETag"));
@@ -256,12 +248,11 @@ static bool keeps(uint64_t bytes)
     return budget_used(&gate->unsent) >= bytes;
 }
 
-static void values_count_once_for_all_who_read_nothing(void **state)
+TEST(values_count_once_for_all_who_read_nothing, setup, front_teardown)
 {
     int first = ask_and_read_nothing();
     int second = -1;
 
-    (void)state;
     assert_true(keeps(VALUES * VALUE_BYTES));
     second = ask_and_read_nothing();
     assert_true(keeps(VALUES * VALUE_BYTES + (2 * 64 << 10))); /* With a block for each. */
@@ -271,12 +262,11 @@ static void values_count_once_for_all_who_read_nothing(void **state)
     assert_true(is_all_back());
 }
 
-static void without_room_large_reads_are_refused_and_small_ones_pass(void **state)
+TEST(without_room_large_reads_are_refused_and_small_ones_pass, setup, front_teardown)
 {
     static const char raw[] = "Accept: application/octet-stream\r\n";
     struct kit_answer answer;
 
-    (void)state;
     budget_take(&gate->unsent, ROOM);
     answer = kit_ask(port, "GET", "/znodes/v1/v0", "", NULL);
     assert_int_equal(answer.status, 429);
@@ -299,12 +289,11 @@ static void without_room_large_reads_are_refused_and_small_ones_pass(void **stat
 }
 
 /* Many answers of 60 KB are as much as a few large ones; the smallest always pass. */
-static void without_any_room_reads_above_16_kib_are_refused(void **state)
+TEST(without_any_room_reads_above_16_kib_are_refused, setup, front_teardown)
 {
     static const char raw[] = "Accept: application/octet-stream\r\n";
     char text[20 << 10];
 
-    (void)state;
     memset(text, 't', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     put("/middle", text);
@@ -323,7 +312,7 @@ static void without_any_room_reads_above_16_kib_are_refused(void **state)
 }
 
 /* What is done is told, however long the answer is. */
-static void without_any_room_writes_are_answered(void **state)
+TEST(without_any_room_writes_are_answered, setup, front_teardown)
 {
     enum {
         CREATES = 100,
@@ -334,7 +323,6 @@ static void without_any_room_writes_are_answered(void **state)
     struct kit_answer answer;
     struct buf body;
 
-    (void)state;
     memset(name, 'n', NAME_LEN);
     name[NAME_LEN] = '\0';
     buf_init(&body, KIT_ANSWER_MAX);
@@ -365,12 +353,11 @@ static bool is_closed_by(int fd, uint64_t end_ms)
     return false;
 }
 
-static void who_takes_nothing_for_slow_timeout_is_cut_off(void **state)
+TEST(who_takes_nothing_for_slow_timeout_is_cut_off, setup_impatient, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     int fd = ask_and_read_nothing();
 
-    (void)state;
     assert_true(keeps(VALUES * VALUE_BYTES));
     assert_true(is_closed_by(fd, start_ms + WAIT_MS));
     assert_true(os_now_ms() - start_ms >= SLOW_MS);
@@ -379,13 +366,12 @@ static void who_takes_nothing_for_slow_timeout_is_cut_off(void **state)
 }
 
 /* The kernel has taken all of it, and the connection is idle: for idleTimeout it would stay. */
-static void an_answer_that_lies_in_the_kernel_has_the_same_deadline(void **state)
+TEST(an_answer_that_lies_in_the_kernel_has_the_same_deadline, setup_impatient, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     int bytes = RECEIVE_BYTES;
     int fd = kit_connect(port);
 
-    (void)state;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
     kit_send(fd, "GET /znodes/v1/v0 HTTP/1.1\r\nHost: localhost\r\n"
                  "Accept: application/octet-stream\r\n\r\n");
@@ -396,13 +382,12 @@ static void an_answer_that_lies_in_the_kernel_has_the_same_deadline(void **state
 }
 
 /* A little now and then is progress. */
-static void who_reads_slowly_is_left_alone(void **state)
+TEST(who_reads_slowly_is_left_alone, setup_impatient, front_teardown)
 {
     char piece[16 << 10];
     int fd = ask_and_read_nothing();
     uint64_t end_ms = os_now_ms() + 3 * SLOW_MS;
 
-    (void)state;
     while (os_now_ms() < end_ms) {
         assert_true(recv(fd, piece, sizeof(piece), 0) > 0);
         (void)poll(NULL, 0, SLOW_MS / 5);
@@ -412,13 +397,12 @@ static void who_reads_slowly_is_left_alone(void **state)
 }
 
 /* Long before slowTimeout, because what it keeps is wanted for others. */
-static void when_room_is_short_the_slowest_is_cut_off(void **state)
+TEST(when_room_is_short_the_slowest_is_cut_off, setup_short, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     struct kit_answer answer;
     int fd = ask_and_read_nothing();
 
-    (void)state;
     assert_true(keeps(VALUES * VALUE_BYTES));
     assert_true(is_closed_by(fd, start_ms + WAIT_MS));
     assert_true(is_all_back());
@@ -429,12 +413,11 @@ static void when_room_is_short_the_slowest_is_cut_off(void **state)
 }
 
 /* The floor: 16 bytes a ms. What came in one go protects for 4 s, and no longer. */
-static void a_reader_is_slow_below_the_floor_rate(void **state)
+TEST(a_reader_is_slow_below_the_floor_rate, setup, front_teardown)
 {
     int64_t credit = HTTP_PACE_CREDIT;
     int looks = 0;
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         credit = http_pace_credit(credit, 250 * HTTP_BYTES_PER_MS, 250);
         assert_int_equal(credit, HTTP_PACE_CREDIT);
@@ -455,7 +438,7 @@ static void a_reader_is_slow_below_the_floor_rate(void **state)
 }
 
 /* Eight clients keep one value, and nothing else: only the last of them gives it back. */
-static void readers_of_the_same_value_are_closed_until_it_is_given_back(void **state)
+TEST(readers_of_the_same_value_are_closed_until_it_is_given_back, setup, front_teardown)
 {
     enum {
         SHARERS = 8,
@@ -468,7 +451,6 @@ static void readers_of_the_same_value_are_closed_until_it_is_given_back(void **s
     uint32_t closed = 0;
     uint32_t looks = 0;
 
-    (void)state;
     slowest.excess = 6;
     for (int i = 0; i < SHARERS; i++) {
         conns[i].kept = 80;
@@ -489,7 +471,7 @@ static void readers_of_the_same_value_are_closed_until_it_is_given_back(void **s
     assert_int_equal(looks, 4); /* 1, 2, 4, and the last one. */
 }
 
-static void no_more_are_closed_than_make_room(void **state)
+TEST(no_more_are_closed_than_make_room, setup, front_teardown)
 {
     enum {
         READERS = 8,
@@ -500,7 +482,6 @@ static void no_more_are_closed_than_make_room(void **state)
     struct http_relief relief = {.refusals = 0};
     struct http_slowest slowest = {.level = BUDGET_FULL, .now_ms = NOW_MS, .used = 100};
 
-    (void)state;
     for (uint32_t i = 0; i < READERS; i++) {
         conns[i].kept = 10;
         conns[i].pace.moved_ms = NOW_MS;
@@ -537,7 +518,7 @@ static void trickle(const int *fds)
 }
 
 /* Each takes something several times a second, and half of the floor rate: 8 KB a second. */
-static void who_trickles_gives_way_to_others(void **state)
+TEST(who_trickles_gives_way_to_others, setup, front_teardown)
 {
     uint64_t end_ms = os_now_ms() + WAIT_MS;
     struct kit_answer answer;
@@ -545,7 +526,6 @@ static void who_trickles_gives_way_to_others(void **state)
     uint64_t ballast = 0;
     int refused = 0;
 
-    (void)state;
     for (int i = 0; i < TRICKLERS; i++) {
         fds[i] = ask_for_values(i, 0, TRICKLE_GETS);
         assert_true(keeps((uint64_t)(i + 1) * (VALUE_BYTES + (128 << 10))));
@@ -566,33 +546,4 @@ static void who_trickles_gives_way_to_others(void **state)
         close(fds[i]);
     }
     assert_true(is_all_back());
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(large_values_arrive_in_every_form),
-        TEST(large_json_is_shown_as_it_is),
-        TEST(lists_with_large_values_arrive_whole),
-        TEST(head_and_not_modified_keep_nothing),
-        TEST(values_count_once_for_all_who_read_nothing),
-        TEST(without_room_large_reads_are_refused_and_small_ones_pass),
-        TEST(without_any_room_reads_above_16_kib_are_refused),
-        TEST(without_any_room_writes_are_answered),
-        TEST(a_reader_is_slow_below_the_floor_rate),
-        TEST(readers_of_the_same_value_are_closed_until_it_is_given_back),
-        TEST(no_more_are_closed_than_make_room),
-        TEST(who_trickles_gives_way_to_others),
-        cmocka_unit_test_setup_teardown(who_takes_nothing_for_slow_timeout_is_cut_off,
-                                        setup_impatient, front_teardown),
-        cmocka_unit_test_setup_teardown(an_answer_that_lies_in_the_kernel_has_the_same_deadline,
-                                        setup_impatient, front_teardown),
-        cmocka_unit_test_setup_teardown(who_reads_slowly_is_left_alone, setup_impatient,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(when_room_is_short_the_slowest_is_cut_off, setup_short,
-                                        front_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,20 +87,18 @@ static void close_once(void)
     kit_gate_free(gate);
 }
 
-static void nobody_is_let_in_and_forgotten(void **state)
+TEST(nobody_is_let_in_and_forgotten)
 {
-    (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         close_once();
     }
 }
 
 /* Who has said nothing yet is told before it asks. */
-static void who_was_silent_is_told(void **state)
+TEST(who_was_silent_is_told)
 {
     struct kit_answer answer;
 
-    (void)state;
     gate = kit_gate_new();
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
 
@@ -123,14 +121,13 @@ static void stop(void *arg)
 }
 
 /* Nobody would end the wait of a large read in line once the acceptor is gone. */
-static void a_large_read_in_line_does_not_hold_up_the_stop(void **state)
+TEST(a_large_read_in_line_does_not_hold_up_the_stop)
 {
     static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     struct kit_answer answer;
     struct thread closing;
 
-    (void)state;
     gate = kit_gate_new();
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     pthread_mutex_lock(&http->large.mutex);
@@ -168,12 +165,11 @@ static void put_in_line(int *fds, uint32_t count)
     }
 }
 
-static void all_large_reads_in_line_are_answered_at_the_stop(void **state)
+TEST(all_large_reads_in_line_are_answered_at_the_stop)
 {
     struct kit_answer answer;
     int fds[IN_LINE];
 
-    (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         gate = kit_gate_new();
         assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
@@ -195,12 +191,11 @@ static void all_large_reads_in_line_are_answered_at_the_stop(void **state)
 }
 
 /* Its turn has come, and the library stops before it knows: the slot is free again all the same. */
-static void a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot(void **state)
+TEST(a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot)
 {
     struct http_conn *first = mem_zalloc(1, sizeof(*first));
     int fd = -1;
 
-    (void)state;
     for (int round = 0; round < IN_LINE; round++) {
         gate = kit_gate_new();
         assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
@@ -216,12 +211,11 @@ static void a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot(void **s
 }
 
 /* What comes in while it closes is not put in line. */
-static void a_large_read_is_refused_while_draining(void **state)
+TEST(a_large_read_is_refused_while_draining)
 {
     static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
     struct kit_answer answer;
 
-    (void)state;
     gate = kit_gate_new();
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     http->large.running_max = 0;
@@ -237,18 +231,4 @@ static void a_large_read_is_refused_while_draining(void **state)
     close(fd);
     http_stop(http);
     kit_gate_free(gate);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_let_in_and_forgotten),
-        cmocka_unit_test(a_large_read_in_line_does_not_hold_up_the_stop),
-        cmocka_unit_test(all_large_reads_in_line_are_answered_at_the_stop),
-        cmocka_unit_test(a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot),
-        cmocka_unit_test(a_large_read_is_refused_while_draining),
-        cmocka_unit_test(who_was_silent_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

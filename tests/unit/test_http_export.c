@@ -10,14 +10,13 @@ enum {
     SMALL_BUFFER = 4096
 };
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     gate = kit_gate_new();
     gate->limits.slow_timeout_ms = 1000;
     (void)snprintf(gate->limits.super_digest, sizeof(gate->limits.super_digest),
                    "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="); /* super:root */
-    return front_start();
+    front_start();
 }
 
 static void create(const char *path, const char *headers, const char *data)
@@ -56,9 +55,8 @@ static void expect(const char *target, const char *headers, int status, const ch
 
 /* ---- Searches ---- */
 
-static void a_search_answers_with_paths_and_says_where_to_go_on(void **state)
+TEST(a_search_answers_with_paths_and_says_where_to_go_on, setup, front_teardown)
 {
-    (void)state;
     make_tree();
     expect("/search/v1/app?name=x", "", 200, "\"nodes\":[\"/app/a/x\"],\"more\":false");
     expect("/search/v1/app?data=two", "", 200, "\"nodes\":[\"/app/a/x\"],\"more\":false");
@@ -102,11 +100,10 @@ static void ends(struct kit_stream *stream)
     kit_stream_close(stream);
 }
 
-static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
+TEST(an_export_has_a_head_a_line_for_each_znode_and_an_end, setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     make_tree();
     open_export(&stream, "/export/v1/app", "");
     next_has(&stream, "{\"export\":1,\"path\":\"/app\",\"zxid\":\"0x");
@@ -146,11 +143,10 @@ static void make_closed(void)
     buf_release(&body);
 }
 
-static void hashes_are_for_who_may_administer(void **state)
+TEST(hashes_are_for_who_may_administer, setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/app", "Zk-Acl: world:anyone:r, digest:bob:AAAAAAAAAAAAAAAAAAAAAAAAAAA=:cdrwa\r\n", "");
     open_export(&stream, "/export/v1/app", "");
     next_has(&stream, "\"export\":1");
@@ -164,11 +160,10 @@ static void hashes_are_for_who_may_administer(void **state)
     ends(&stream);
 }
 
-static void the_root_goes_without_what_belongs_to_the_ensemble(void **state)
+TEST(the_root_goes_without_what_belongs_to_the_ensemble, setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/only", "", "1");
     open_export(&stream, "/export/v1/", "");
     next_has(&stream, "\"path\":\"/\"");
@@ -185,14 +180,13 @@ static void the_root_goes_without_what_belongs_to_the_ensemble(void **state)
     ends(&stream);
 }
 
-static void ephemerals_are_left_out_and_counted(void **state)
+TEST(ephemerals_are_left_out_and_counted, setup, front_teardown)
 {
     struct kit_stream stream;
     char headers[128];
     struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1/?op=create", "", NULL);
     const char *id = strstr((const char *)answer.body, "\"id\":\"");
 
-    (void)state;
     assert_non_null(id);
     (void)snprintf(headers, sizeof(headers), "Zk-Session: %.36s\r\n", id + 6);
     kit_free(&answer);
@@ -206,9 +200,8 @@ static void ephemerals_are_left_out_and_counted(void **state)
     ends(&stream);
 }
 
-static void what_cannot_be_exported_is_said_at_once(void **state)
+TEST(what_cannot_be_exported_is_said_at_once, setup, front_teardown)
 {
-    (void)state;
     make_tree();
     expect("/export/v1/none", "", 404, "NoNode");
     expect("/export/v1/app/b", "", 401, "NoAuth");
@@ -226,7 +219,7 @@ static void what_cannot_be_exported_is_said_at_once(void **state)
 }
 
 /* Nothing but what is left out: nobody has to wait until all of it is passed. */
-static void what_is_left_out_delays_nobody(void **state)
+TEST(what_is_left_out_delays_nobody, setup, front_teardown)
 {
     static const struct op_principal who = {.address = "127.0.0.1"};
     struct op_args args;
@@ -236,7 +229,6 @@ static void what_is_left_out_delays_nobody(void **state)
     uint32_t empty = 0;
     size_t len = 0;
 
-    (void)state;
     make_closed();
     buf_init(&text, KIT_ANSWER_MAX);
     op_result_init(&result);
@@ -296,12 +288,11 @@ static uint32_t read_znodes(struct kit_stream *stream, const char **ret_last)
     return count;
 }
 
-static void writes_go_on_and_the_export_does_not_see_them(void **state)
+TEST(writes_go_on_and_the_export_does_not_see_them, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
 
-    (void)state;
     make_many();
     open_slow(&stream);
     assert_int_equal(front_ask("PUT", "/znodes/v1/many/01499", "", "new"), 200);
@@ -314,13 +305,12 @@ static void writes_go_on_and_the_export_does_not_see_them(void **state)
     ends(&stream);
 }
 
-static void too_many_changes_end_it_with_an_error(void **state)
+TEST(too_many_changes_end_it_with_an_error, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
     char target[64];
 
-    (void)state;
     make_many();
     open_slow(&stream);
     for (int i = MANY - 1; i > MANY - 30; i--) {
@@ -337,14 +327,13 @@ static void too_many_changes_end_it_with_an_error(void **state)
 }
 
 /* Told by a thread that has no lock: what it was does not change any more. */
-static void the_first_reason_stays(void **state)
+TEST(the_first_reason_stays, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
     char target[64];
     struct state *other = state_new(KIT_HISTORY);
 
-    (void)state;
     make_many();
     open_slow(&stream);
     for (int i = MANY - 1; i > MANY - 30; i--) {
@@ -361,13 +350,12 @@ static void the_first_reason_stays(void **state)
     ends(&stream);
 }
 
-static void another_state_ends_it_with_an_error(void **state)
+TEST(another_state_ends_it_with_an_error, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
     struct state *other = state_new(KIT_HISTORY);
 
-    (void)state;
     make_many();
     open_slow(&stream);
     state_skip(other, gate->zxid);
@@ -380,12 +368,11 @@ static void another_state_ends_it_with_an_error(void **state)
     ends(&stream);
 }
 
-static void places_are_bounded_and_given_back(void **state)
+TEST(places_are_bounded_and_given_back, setup, front_teardown)
 {
     struct kit_stream first;
     struct kit_stream second;
 
-    (void)state;
     make_many();
     open_slow(&first);
     open_slow(&second);
@@ -403,11 +390,10 @@ static void places_are_bounded_and_given_back(void **state)
     assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 3);
 }
 
-static void who_reads_nothing_is_cut_off(void **state)
+TEST(who_reads_nothing_is_cut_off, setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     make_many();
     open_slow(&stream);
     kit_wait_metric("zabra_http_exports", 0);
@@ -421,13 +407,12 @@ static void drain(void *arg)
     http_drain(http);
 }
 
-static void a_replica_that_stops_ends_it_with_an_error(void **state)
+TEST(a_replica_that_stops_ends_it_with_an_error, setup, front_teardown)
 {
     struct kit_stream stream;
     struct thread stopper;
     const char *last = NULL;
 
-    (void)state;
     make_many();
     open_slow(&stream);
     next_has(&stream, "\"export\":1");
@@ -437,28 +422,4 @@ static void a_replica_that_stops_ends_it_with_an_error(void **state)
     assert_non_null(strstr(last, "being stopped"));
     kit_stream_close(&stream);
     thread_join(&stopper);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_search_answers_with_paths_and_says_where_to_go_on),
-        TEST(an_export_has_a_head_a_line_for_each_znode_and_an_end),
-        TEST(hashes_are_for_who_may_administer),
-        TEST(the_root_goes_without_what_belongs_to_the_ensemble),
-        TEST(ephemerals_are_left_out_and_counted),
-        TEST(what_cannot_be_exported_is_said_at_once),
-        TEST(what_is_left_out_delays_nobody),
-        TEST(writes_go_on_and_the_export_does_not_see_them),
-        TEST(too_many_changes_end_it_with_an_error),
-        TEST(the_first_reason_stays),
-        TEST(another_state_ends_it_with_an_error),
-        TEST(places_are_bounded_and_given_back),
-        TEST(who_reads_nothing_is_cut_off),
-        TEST(a_replica_that_stops_ends_it_with_an_error),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

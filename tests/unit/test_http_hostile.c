@@ -25,30 +25,25 @@ static void two_in_all(struct config_clients *limits)
     limits->connections_max = 2;
 }
 
-static int setup_short(void **state)
+static void setup_short(void)
 {
-    (void)state;
-    return front_start_with(short_deadlines);
+    front_start_with(short_deadlines);
 }
 
-static int setup_few(void **state)
+static void setup_few(void)
 {
-    (void)state;
-    return front_start_with(few_connections);
+    front_start_with(few_connections);
 }
 
-static int setup_two(void **state)
+static void setup_two(void)
 {
-    (void)state;
-    return front_start_with(two_in_all);
+    front_start_with(two_in_all);
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     http_stop(http);
     kit_gate_free(gate);
-    return 0;
 }
 
 /* Sends bytes as they are; the status, after which the server must hang up when `closes`. */
@@ -69,9 +64,8 @@ static int say(const char *text, bool closes)
     return status;
 }
 
-static void ambiguous_framing_is_refused_and_ends_the_connection(void **state)
+TEST(ambiguous_framing_is_refused_and_ends_the_connection, front_setup, teardown)
 {
-    (void)state;
     assert_int_equal(say("PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\n"
                          "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
                          true),
@@ -89,13 +83,12 @@ static void ambiguous_framing_is_refused_and_ends_the_connection(void **state)
         say("GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", true), 400);
 }
 
-static void the_first_head_is_checked_byte_by_byte(void **state)
+TEST(the_first_head_is_checked_byte_by_byte, front_setup, teardown)
 {
     static const char with_nul[] = "GET / HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n";
     int fd = -1;
     struct kit_answer answer;
 
-    (void)state;
     assert_int_equal(say("GET / HTTP/1.1\nHost: localhost\n\n", true), 400);
     assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\n\r\n", true), 400);
     assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\r\n X: folded\r\n\r\n", true), 400);
@@ -110,12 +103,11 @@ static void the_first_head_is_checked_byte_by_byte(void **state)
 }
 
 /* A repeated framing header on a kept-alive connection is found by the handler. */
-static void later_heads_are_checked_too(void **state)
+TEST(later_heads_are_checked_too, front_setup, teardown)
 {
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 200);
@@ -128,13 +120,12 @@ static void later_heads_are_checked_too(void **state)
     close(fd);
 }
 
-static void a_head_may_come_byte_by_byte(void **state)
+TEST(a_head_may_come_byte_by_byte, front_setup, teardown)
 {
     const char *text = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     for (const char *at = text; *at; at++) {
         kit_send_bytes(fd, at, 1);
         poll(NULL, 0, 1); /* Lets the acceptor look at each length; nothing depends on it. */
@@ -145,11 +136,10 @@ static void a_head_may_come_byte_by_byte(void **state)
     close(fd);
 }
 
-static void pipelined_requests_are_answered_in_order(void **state)
+TEST(pipelined_requests_are_answered_in_order, front_setup, teardown)
 {
     int fd = kit_connect(port);
 
-    (void)state;
     kit_send(fd,
              "PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"
              "GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -171,13 +161,12 @@ static void pipelined_requests_are_answered_in_order(void **state)
     close(fd);
 }
 
-static void a_large_head_is_told_so(void **state)
+TEST(a_large_head_is_told_so, front_setup, teardown)
 {
     static char large[10000];
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     memset(large, 'a', sizeof(large) - 1);
     kit_send(fd, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: ");
     kit_send(fd, large);
@@ -199,13 +188,12 @@ static void a_large_head_is_told_so(void **state)
     close(fd);
 }
 
-static void many_small_headers_fit(void **state)
+TEST(many_small_headers_fit, front_setup, teardown)
 {
     struct buf out;
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     buf_init(&out, KIT_ANSWER_MAX);
     buf_append_str(&out, "GET /livez HTTP/1.1\r\nHost: localhost\r\n");
     for (int i = 0; i < 60; i++) {
@@ -220,13 +208,12 @@ static void many_small_headers_fit(void **state)
     close(fd);
 }
 
-static void long_names_work_up_to_the_heads_limit(void **state)
+TEST(long_names_work_up_to_the_heads_limit, front_setup, teardown)
 {
     char target[4200];
     char name[4001];
     struct kit_answer answer;
 
-    (void)state;
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     (void)snprintf(target, sizeof(target), "/znodes/v1/?name=%s", name);
@@ -259,9 +246,8 @@ static void trickle(const char *start, int status)
     close(fd);
 }
 
-static void slow_requests_meet_their_deadline(void **state)
+TEST(slow_requests_meet_their_deadline, setup_short, teardown)
 {
-    (void)state;
     trickle("GET / HTTP/1.1\r\nHost: localhost\r\nX: ", 408);
     trickle("PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\n"
             "Content-Length: 4000\r\n\r\n",
@@ -301,7 +287,7 @@ static void expect_reset(int fd)
 
 /* A client that is in the middle of sending looks for an answer only afterwards. On a machine that
  * stands still a moment is long: once is enough. */
-static void who_is_still_sending_is_not_reset_at_once(void **state)
+TEST(who_is_still_sending_is_not_reset_at_once, setup_short, teardown)
 {
     static const struct {
         const char *start;
@@ -314,7 +300,6 @@ static void who_is_still_sending_is_not_reset_at_once(void **state)
          "\r\n\r\nx"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool fine = false;
 
@@ -335,13 +320,12 @@ static void who_is_still_sending_is_not_reset_at_once(void **state)
     }
 }
 
-static void idle_connections_are_closed(void **state)
+TEST(idle_connections_are_closed, setup_short, teardown)
 {
     int silent = kit_connect(port);
     int kept = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     kit_send(kept, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     answer = kit_read(kept, false);
     assert_int_equal(answer.status, 200);
@@ -352,14 +336,13 @@ static void idle_connections_are_closed(void **state)
     close(kept);
 }
 
-static void a_kept_connection_that_trickles_its_next_head_is_cut_off(void **state)
+TEST(a_kept_connection_that_trickles_its_next_head_is_cut_off, setup_short, teardown)
 {
     int fd = kit_connect(port);
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     struct kit_answer answer;
 
-    (void)state;
     kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     answer = kit_read(fd, false);
     kit_free(&answer);
@@ -374,12 +357,11 @@ static void a_kept_connection_that_trickles_its_next_head_is_cut_off(void **stat
     close(fd);
 }
 
-static void connections_over_a_cap_are_answered(void **state)
+TEST(connections_over_a_cap_are_answered, setup_few, teardown)
 {
     int fds[3];
     struct kit_answer answer;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         fds[i] = kit_connect(port);
         kit_send(fds[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -410,12 +392,11 @@ static void connections_over_a_cap_are_answered(void **state)
     kit_free(&answer);
 }
 
-static void a_full_replica_says_so(void **state)
+TEST(a_full_replica_says_so, setup_two, teardown)
 {
     int fds[2];
     struct kit_answer answer;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         fds[i] = kit_connect(port);
         kit_send(fds[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -434,10 +415,9 @@ static void hasty(struct config_clients *limits)
     limits->request_timeout_ms = 300;
 }
 
-static int setup_hasty(void **state)
+static void setup_hasty(void)
 {
-    (void)state;
-    return front_start_with(hasty);
+    front_start_with(hasty);
 }
 
 static void set_large_running(uint32_t running)
@@ -447,11 +427,10 @@ static void set_large_running(uint32_t running)
     pthread_mutex_unlock(&http->large.mutex);
 }
 
-static void a_large_read_waits_for_its_turn_but_not_for_ever(void **state)
+TEST(a_large_read_waits_for_its_turn_but_not_for_ever, setup_hasty, teardown)
 {
     struct kit_answer answer;
 
-    (void)state;
     set_large_running(http->large.running_max);
     answer = kit_ask(port, "GET", "/znodes/v1/?view=tree", "", NULL);
     assert_int_equal(answer.status, 503);
@@ -474,7 +453,7 @@ static void drain_worker(void *arg)
     http_drain(arg);
 }
 
-static void a_drain_answers_what_is_inside(void **state)
+TEST(a_drain_answers_what_is_inside, front_setup, teardown)
 {
     int busy = kit_connect(port);
     int idle = kit_connect(port);
@@ -482,7 +461,6 @@ static void a_drain_answers_what_is_inside(void **state)
     struct thread drainer;
     struct kit_answer answer;
 
-    (void)state;
     kit_send(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     answer = kit_read(idle, false);
     kit_free(&answer);
@@ -515,22 +493,20 @@ static void a_drain_answers_what_is_inside(void **state)
     close(idle);
 }
 
-static void a_port_in_use_is_reported(void **state)
+TEST(a_port_in_use_is_reported, front_setup, teardown)
 {
     struct gate *other = kit_gate_new();
     struct http *second = NULL;
 
-    (void)state;
     other->limits.client_port = port;
     assert_int_equal(http_start(other, NULL, &second), ERR_BUSY);
     kit_gate_free(other);
 }
 
-static void a_stop_with_open_connections_is_clean(void **state)
+TEST(a_stop_with_open_connections_is_clean, front_setup, teardown)
 {
     int fds[5];
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         fds[i] = kit_connect(port);
         kit_send(fds[i], i % 2 ? "GET / HT"
@@ -542,38 +518,4 @@ static void a_stop_with_open_connections_is_clean(void **state)
     for (int i = 0; i < 5; i++) {
         close(fds[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ambiguous_framing_is_refused_and_ends_the_connection,
-                                        front_setup, teardown),
-        cmocka_unit_test_setup_teardown(the_first_head_is_checked_byte_by_byte, front_setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(later_heads_are_checked_too, front_setup, teardown),
-        cmocka_unit_test_setup_teardown(a_head_may_come_byte_by_byte, front_setup, teardown),
-        cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, front_setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_large_head_is_told_so, front_setup, teardown),
-        cmocka_unit_test_setup_teardown(many_small_headers_fit, front_setup, teardown),
-        cmocka_unit_test_setup_teardown(long_names_work_up_to_the_heads_limit, front_setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(slow_requests_meet_their_deadline, setup_short, teardown),
-        cmocka_unit_test_setup_teardown(who_is_still_sending_is_not_reset_at_once, setup_short,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(idle_connections_are_closed, setup_short, teardown),
-        cmocka_unit_test_setup_teardown(a_kept_connection_that_trickles_its_next_head_is_cut_off,
-                                        setup_short, teardown),
-        cmocka_unit_test_setup_teardown(connections_over_a_cap_are_answered, setup_few, teardown),
-        cmocka_unit_test_setup_teardown(a_full_replica_says_so, setup_two, teardown),
-        cmocka_unit_test_setup_teardown(a_large_read_waits_for_its_turn_but_not_for_ever,
-                                        setup_hasty, teardown),
-        cmocka_unit_test_setup_teardown(a_drain_answers_what_is_inside, front_setup, teardown),
-        cmocka_unit_test_setup_teardown(a_port_in_use_is_reported, front_setup, teardown),
-        cmocka_unit_test_setup_teardown(a_stop_with_open_connections_is_clean, front_setup,
-                                        teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,12 +12,11 @@ enum {
 #define TOP    "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
 #define END(n) "{\"end\":true,\"znodes\":" #n ",\"skippedEphemerals\":0,\"skippedUnreadable\":0}\n"
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     gate = kit_gate_new();
     gate->limits.body_timeout_ms = 1500;
-    return front_start();
+    front_start();
 }
 
 static void expect(const char *method, const char *target, const char *headers, const char *body,
@@ -66,12 +65,11 @@ static void export(const char *target, struct buf *out)
 
 /* ---- What becomes of lines ---- */
 
-static void what_was_exported_comes_back(void **state)
+TEST(what_was_exported_comes_back, setup, front_teardown)
 {
     struct buf first;
     struct buf second;
 
-    (void)state;
     buf_init(&first, TEXT_MAX);
     buf_init(&second, TEXT_MAX);
     import("/import/v1/app",
@@ -96,9 +94,8 @@ static void what_was_exported_comes_back(void **state)
     buf_release(&second);
 }
 
-static void lines_may_be_written_by_hand(void **state)
+TEST(lines_may_be_written_by_hand, setup, front_teardown)
 {
-    (void)state;
     import("/import/v1/?conflict=skip",
            "{\"path\":\"h\",\"dataUtf8\":\"x\"}\n\r\n{\"path\":\"h/i\"}", 200, "\"created\":2");
     get("/h", 200, "\"dataUtf8\":\"x\"");
@@ -110,13 +107,12 @@ static void lines_may_be_written_by_hand(void **state)
     import("/import/v1/none", "", 200, "\"lines\":0");
 }
 
-static void what_is_there_is_a_conflict_kept_or_replaced(void **state)
+TEST(what_is_there_is_a_conflict_kept_or_replaced, setup, front_teardown)
 {
     static const char body[] =
         HEAD TOP "{\"path\":\"a\",\"dataUtf8\":\"new\"}\n{\"path\":\"b\",\"dataUtf8\":\"new\","
                  "\"acl\":[{\"perms\":[\"all\"],\"scheme\":\"ip\",\"id\":\"127.0.0.1\"}]}\n" END(3);
 
-    (void)state;
     import("/import/v1/app", HEAD TOP "{\"path\":\"a\",\"dataUtf8\":\"old\"}\n" END(2), 200,
            "\"created\":2");
     import("/import/v1/app", body, 409, "line 2: /app: znode already exists");
@@ -134,9 +130,8 @@ static void what_is_there_is_a_conflict_kept_or_replaced(void **state)
     import("/import/v1/app?conflict=never", body, 400, "conflict must be fail, skip or overwrite");
 }
 
-static void built_in_znodes_are_no_conflict(void **state)
+TEST(built_in_znodes_are_no_conflict, setup, front_teardown)
 {
-    (void)state;
     import("/import/v1/", HEAD TOP "{\"path\":\"n\"}\n" END(2), 200,
            "\"created\":1,\"overwritten\":0,\"skipped\":1");
     get("/", 200, "\"dataLength\":0");
@@ -145,9 +140,8 @@ static void built_in_znodes_are_no_conflict(void **state)
     get("/", 200, "\"dataUtf8\":\"top\"");
 }
 
-static void a_dry_run_changes_nothing_and_says_what_would_be(void **state)
+TEST(a_dry_run_changes_nothing_and_says_what_would_be, setup, front_teardown)
 {
-    (void)state;
     import(
         "/import/v1/app?dryRun=true", HEAD TOP "{\"path\":\"a\"}\n{\"path\":\"a/b\"}\n" END(3), 200,
         "{\"dryRun\":true,\"lines\":3,\"created\":3,\"overwritten\":0,\"skipped\":0,\"multis\":0}");
@@ -168,13 +162,12 @@ static void a_dry_run_changes_nothing_and_says_what_would_be(void **state)
 }
 
 /* The ACLs of its own lines count as if they were there, in the order of the lines. */
-static void a_dry_run_finds_what_its_own_lines_close(void **state)
+TEST(a_dry_run_finds_what_its_own_lines_close, setup, front_teardown)
 {
     static const char closed[] = "{\"path\":\"c\",\"acl\":\"read\"}\n";
     static const char below[] = "{\"path\":\"c/d\"}\n";
     char body[512];
 
-    (void)state;
     (void)snprintf(body, sizeof(body), "%s%s%s", TOP, closed, below);
     import("/import/v1/app?dryRun=true", body, 401,
            "line 3: /app/c/d: a line before it gives its parent an ACL");
@@ -186,11 +179,10 @@ static void a_dry_run_finds_what_its_own_lines_close(void **state)
     import("/import/v1/app?dryRun=true&conflict=skip", body, 200, "\"skipped\":1");
 }
 
-static void an_import_has_the_rights_of_its_caller(void **state)
+TEST(an_import_has_the_rights_of_its_caller, setup, front_teardown)
 {
     static const char body[] = "{\"path\":\"a\"}\n";
 
-    (void)state;
     expect("PUT", "/znodes/v1/bobs", BOB "If-None-Match: *\r\nZk-Acl: creator\r\n", "", 201, "");
     import("/import/v1/bobs", body, 401, "line 1: /bobs/a: permission denied");
     import("/import/v1/bobs?dryRun=true", body, 401, "line 1: /bobs/a: permission denied");
@@ -202,9 +194,8 @@ static void an_import_has_the_rights_of_its_caller(void **state)
 
 /* ---- What is wrong ---- */
 
-static void what_is_no_import_is_refused_by_its_line(void **state)
+TEST(what_is_no_import_is_refused_by_its_line, setup, front_teardown)
 {
-    (void)state;
     import("/import/v1/app", "{\"path\":\"\"}\nnonsense\n", 400,
            "line 2: the body is not valid JSON");
     import("/import/v1/app", "{\"path\":\"\",\"dat64\":\"\"}\n", 400,
@@ -244,11 +235,10 @@ static void make_many(struct buf *out, int bad)
     (void)buf_append_str(out, END(500));
 }
 
-static void a_failure_tells_how_far_it_came(void **state)
+TEST(a_failure_tells_how_far_it_came, setup, front_teardown)
 {
     struct buf body;
 
-    (void)state;
     buf_init(&body, TEXT_MAX);
     make_many(&body, 420);
     import("/import/v1/app", buf_cstr(&body), 404,
@@ -270,12 +260,11 @@ static void a_failure_tells_how_far_it_came(void **state)
     buf_release(&body);
 }
 
-static void a_line_is_bounded(void **state)
+TEST(a_line_is_bounded, setup, front_teardown)
 {
     static char line[(256 << 10) + 4096 * 2 + 100];
     static char data[6000];
 
-    (void)state;
     memset(line, ' ', sizeof(line) - 1);
     line[0] = '{';
     import("/import/v1/app", line, 413, "line 1: the line is longer");
@@ -285,12 +274,11 @@ static void a_line_is_bounded(void **state)
 
 /* ---- How the body comes ---- */
 
-static void a_body_in_pieces_is_the_same_body(void **state)
+TEST(a_body_in_pieces_is_the_same_body, setup, front_teardown)
 {
     static const size_t pieces[] = {1, 7, 333, 20000};
     struct buf body;
 
-    (void)state;
     buf_init(&body, TEXT_MAX);
     make_many(&body, 0);
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -313,12 +301,11 @@ static void a_body_in_pieces_is_the_same_body(void **state)
     buf_release(&body);
 }
 
-static void places_are_bounded_and_given_back(void **state)
+TEST(places_are_bounded_and_given_back, setup, front_teardown)
 {
     int first = kit_begin_chunked("/import/v1/app");
     int second = kit_begin_chunked("/import/v1/app");
 
-    (void)state;
     kit_wait_metric("zabra_http_imports", 2);
     import("/import/v1/app", TOP, 429, "maxTransfers");
     expect("GET", "/export/v1/", "", NULL, 429, "maxTransfers");
@@ -331,13 +318,12 @@ static void places_are_bounded_and_given_back(void **state)
 }
 
 /* In one batch as in several: the second line meets what the first has made. */
-static void a_line_may_come_twice(void **state)
+TEST(a_line_may_come_twice, setup, front_teardown)
 {
     static const char body[] = "{\"path\":\"\"}\n{\"path\":\"a\",\"dataUtf8\":\"one\"}\n"
                                "{\"path\":\"a\",\"dataUtf8\":\"two\"}\n";
     static const char upward[] = "{\"path\":\"x/y\"}\n{\"path\":\"x\",\"dataUtf8\":\"late\"}\n";
 
-    (void)state;
     import("/import/v1/app?conflict=skip&dryRun=true", body, 200,
            "\"lines\":3,\"created\":2,\"overwritten\":0,\"skipped\":1");
     import("/import/v1/app?conflict=skip", body, 200,
@@ -360,11 +346,10 @@ static void a_line_may_come_twice(void **state)
 }
 
 /* Also when nothing is written that the leader would refuse. */
-static void a_session_that_is_gone_is_said(void **state)
+TEST(a_session_that_is_gone_is_said, setup, front_teardown)
 {
     static const char gone[] = "Zk-Session: 0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f\r\n";
 
-    (void)state;
     import("/import/v1/app", TOP, 200, "\"created\":1");
     expect("POST", "/import/v1/app", gone, TOP, 401, "\"code\":\"SessionExpired\"");
     expect("POST", "/import/v1/app?dryRun=true", gone, TOP, 401, "\"code\":\"SessionExpired\"");
@@ -372,9 +357,8 @@ static void a_session_that_is_gone_is_said(void **state)
 }
 
 /* What is passed over because it is there must not be gone in what the client has seen. */
-static void nothing_is_planned_by_an_older_state(void **state)
+TEST(nothing_is_planned_by_an_older_state, setup, front_teardown)
 {
-    (void)state;
     import("/import/v1/app", TOP, 200, "\"created\":1");
     expect("POST", "/import/v1/app?conflict=skip", "Zk-Min-Zxid: 0x1\r\n", TOP, 200,
            "\"skipped\":1");
@@ -392,12 +376,11 @@ static void nothing_is_planned_by_an_older_state(void **state)
 }
 
 /* Others write the same at the same time: what was planned is planned anew. */
-static void a_race_is_no_failure(void **state)
+TEST(a_race_is_no_failure, setup, front_teardown)
 {
     int fd = kit_begin_chunked("/import/v1/app?conflict=skip");
     struct kit_answer answer;
 
-    (void)state;
     atomic_store(&gate->held, true);
     kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
     int other = kit_connect(port);
@@ -423,30 +406,4 @@ static void a_race_is_no_failure(void **state)
     kit_free(&answer);
     close(fd);
     close(other);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_exported_comes_back),
-        TEST(lines_may_be_written_by_hand),
-        TEST(what_is_there_is_a_conflict_kept_or_replaced),
-        TEST(built_in_znodes_are_no_conflict),
-        TEST(a_dry_run_changes_nothing_and_says_what_would_be),
-        TEST(a_dry_run_finds_what_its_own_lines_close),
-        TEST(an_import_has_the_rights_of_its_caller),
-        TEST(what_is_no_import_is_refused_by_its_line),
-        TEST(a_failure_tells_how_far_it_came),
-        TEST(a_line_is_bounded),
-        TEST(a_body_in_pieces_is_the_same_body),
-        TEST(places_are_bounded_and_given_back),
-        TEST(a_line_may_come_twice),
-        TEST(a_session_that_is_gone_is_said),
-        TEST(nothing_is_planned_by_an_older_state),
-        TEST(a_race_is_no_failure),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,18 @@
 
 #define TOP "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     gate = kit_gate_new();
     gate->limits.body_timeout_ms = 1500;
-    return front_start();
+    front_start();
 }
 
-static void who_sends_nothing_is_cut_off(void **state)
+TEST(who_sends_nothing_is_cut_off, setup, front_teardown)
 {
     int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
 
-    (void)state;
     kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 408);
@@ -29,13 +27,12 @@ static void who_sends_nothing_is_cut_off(void **state)
 }
 
 /* More than is read of any other body that is refused: the client finds the answer. */
-static void a_failure_in_a_long_body_is_told(void **state)
+TEST(a_failure_in_a_long_body_is_told, setup, front_teardown)
 {
     static char blank[64 << 10];
     int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
 
-    (void)state;
     memset(blank, ' ', sizeof(blank));
     blank[sizeof(blank) - 1] = '\n';
     kit_send(fd, "9\r\nnonsense\n\r\n");
@@ -51,13 +48,12 @@ static void a_failure_in_a_long_body_is_told(void **state)
 }
 
 /* Nor does it find a reset when the import has not even begun. */
-static void a_refusal_of_a_long_body_is_told(void **state)
+TEST(a_refusal_of_a_long_body_is_told, setup, front_teardown)
 {
     static char blank[64 << 10];
     int first = kit_begin_chunked("/import/v1/app");
     int second = kit_begin_chunked("/import/v1/app");
 
-    (void)state;
     kit_wait_metric("zabra_http_imports", 2);
     memset(blank, '\n', sizeof(blank));
     for (int chunked = 0; chunked < 2; chunked++) {
@@ -89,14 +85,13 @@ static void a_refusal_of_a_long_body_is_told(void **state)
 }
 
 /* The time of a body is that of its length, also when the rest of it is only thrown away. */
-static void a_failure_after_a_long_time_is_told(void **state)
+TEST(a_failure_after_a_long_time_is_told, setup, front_teardown)
 {
     static char blank[16 << 10];
     uint64_t end_ms = os_now_ms() + gate->limits.body_timeout_ms + 500;
     int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
 
-    (void)state;
     kit_wait_metric("zabra_http_imports", 1);
     memset(blank, '\n', sizeof(blank));
     while (os_now_ms() < end_ms) {
@@ -138,14 +133,13 @@ static bool is_listening(void)
     return listening;
 }
 
-static void a_replica_that_stops_says_how_far_it_came(void **state)
+TEST(a_replica_that_stops_says_how_far_it_came, setup, front_teardown)
 {
     int fd = kit_begin_chunked("/import/v1/app");
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     struct kit_answer answer;
     struct thread stopper;
 
-    (void)state;
     kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
     kit_wait_metric("zabra_http_imports", 1);
     thread_start(&stopper, "stopper", drain, NULL);
@@ -161,19 +155,4 @@ static void a_replica_that_stops_says_how_far_it_came(void **state)
     kit_free(&answer);
     close(fd);
     thread_join(&stopper);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(who_sends_nothing_is_cut_off),
-        TEST(a_failure_in_a_long_body_is_told),
-        TEST(a_refusal_of_a_long_body_is_told),
-        TEST(a_failure_after_a_long_time_is_told),
-        TEST(a_replica_that_stops_says_how_far_it_came),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,8 @@ static int create(const char *parent, const char *query, const char *data)
     return ask("POST", target, "", data, NULL);
 }
 
-static void a_znode_can_be_created_read_set_and_deleted(void **state)
+TEST(a_znode_can_be_created_read_set_and_deleted, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(create("/", "name=a", "hello"), 201);
     assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "\"data64\":\"aGVsbG8=\""), 200);
     assert_int_equal(ask("GET", "/znodes/v1/a?dataformat=utf8", "", NULL, "\"dataUtf8\":\"hello\""),
@@ -47,9 +46,8 @@ static void a_znode_can_be_created_read_set_and_deleted(void **state)
                      404);
 }
 
-static void a_raw_read_has_nine_headers(void **state)
+TEST(a_raw_read_has_nine_headers, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(create("/", "name=raw", "bytes"), 201);
 
     struct kit_answer answer =
@@ -80,9 +78,8 @@ static void a_raw_read_has_nine_headers(void **state)
         ask("PUT", "/znodes/v1/raw", "Accept: application/octet-stream\r\n", "x", NULL), 204);
 }
 
-static void conditions_are_checked(void **state)
+TEST(conditions_are_checked, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(create("/", "name=c", "1"), 201);
     assert_int_equal(
         ask("GET", "/znodes/v1/c", "If-None-Match: \"x\", W/\"d100000001.0\"\r\n", NULL, NULL),
@@ -109,9 +106,8 @@ static void conditions_are_checked(void **state)
     assert_int_equal(ask("POST", "/znodes/v1/c?name=x", "If-Match: *\r\n", "4", NULL), 400);
 }
 
-static void children_are_listed_in_pages(void **state)
+TEST(children_are_listed_in_pages, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(create("/", "name=p", ""), 201);
     assert_int_equal(create("/p", "name=b", "2"), 201);
     assert_int_equal(create("/p", "name=a", "1"), 201);
@@ -135,12 +131,11 @@ static void children_are_listed_in_pages(void **state)
     assert_int_equal(ask("DELETE", "/znodes/v1/p?recursive=true&max=10", "", NULL, NULL), 204);
 }
 
-static void a_create_answers_as_the_old_gateway_did(void **state)
+TEST(a_create_answers_as_the_old_gateway_did, front_setup, front_teardown)
 {
     char want[100];
     struct kit_answer answer;
 
-    (void)state;
     assert_int_equal(create("/", "name=q", ""), 201);
     answer = kit_ask(port, "POST", "/znodes/v1/q?op=create&name=c-&sequence=true", "", "x");
     assert_int_equal(answer.status, 201);
@@ -164,11 +159,10 @@ static void a_create_answers_as_the_old_gateway_did(void **state)
     assert_int_equal(create("/q", "name=e&ephemeral=true", NULL), 401);
 }
 
-static void a_create_may_come_as_json(void **state)
+TEST(a_create_may_come_as_json, front_setup, front_teardown)
 {
     const char *json = "Content-Type: application/json\r\n";
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?name=j", json, "{\"dataJson\":{\"k\": 1.10 }}", NULL),
                      201);
     assert_int_equal(
@@ -185,9 +179,8 @@ static void a_create_may_come_as_json(void **state)
                      400);
 }
 
-static void a_multi_is_atomic(void **state)
+TEST(a_multi_is_atomic, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(ask("POST", "/multi/v1", "Content-Type: application/json\r\n",
                          "{\"ops\":[{\"op\":\"create\",\"path\":\"/m\",\"dataUtf8\":\"1\"},"
                          "{\"op\":\"set\",\"path\":\"/m\",\"data64\":\"Mg==\",\"version\":0},"
@@ -218,9 +211,8 @@ static void a_multi_is_atomic(void **state)
     assert_int_equal(ask("POST", "/multi/v1", "Content-Type: text/xml\r\n", "<x/>", NULL), 415);
 }
 
-static void odd_urls_are_refused(void **state)
+TEST(odd_urls_are_refused, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(get("/znodes/v1/a%00b"), 400);
     assert_int_equal(get("/znodes/v1/a%zz"), 400);
     assert_int_equal(get("/znodes/v1/a%ff"), 400);
@@ -258,12 +250,11 @@ static void odd_urls_are_refused(void **state)
     kit_free(&answer);
 }
 
-static void other_hosts_and_origins_are_refused(void **state)
+TEST(other_hosts_and_origins_are_refused, front_setup, front_teardown)
 {
     struct kit_answer answer;
     int fd = kit_connect(port);
 
-    (void)state;
     kit_send(fd, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 421);
@@ -286,9 +277,8 @@ static void other_hosts_and_origins_are_refused(void **state)
     kit_free(&answer);
 }
 
-static void probes_and_information_answer(void **state)
+TEST(probes_and_information_answer, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(ask("GET", "/livez", "", NULL, "[+] disk\n"), 200);
     assert_int_equal(ask("GET", "/readyz?verbose", "", NULL, "[+] disk: there is room"), 200);
     atomic_store(&gate->ready, false);
@@ -308,12 +298,11 @@ static void probes_and_information_answer(void **state)
     assert_int_equal(ask("DELETE", "/livez", "", NULL, NULL), 405);
 }
 
-static void the_contract_is_served(void **state)
+TEST(the_contract_is_served, front_setup, front_teardown)
 {
     struct kit_answer answer = kit_ask(port, "GET", "/openapi.json", "", NULL);
     char known[256];
 
-    (void)state;
     assert_int_equal(answer.status, 200);
     assert_string_equal(kit_header(&answer, "Content-Type"), "application/json");
     assert_true(kit_body_has(&answer, "\"/znodes/v1/{path}\""));
@@ -330,13 +319,12 @@ static void the_contract_is_served(void **state)
                      200);
 }
 
-static void bodies_have_limits(void **state)
+TEST(bodies_have_limits, front_setup, front_teardown)
 {
     static char large[5000];
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     memset(large, 'x', sizeof(large) - 1);
     assert_int_equal(create("/", "name=big", large), 413);
     kit_send(fd, "PUT /znodes/v1/big HTTP/1.1\r\nHost: localhost\r\n"
@@ -363,9 +351,8 @@ static void bodies_have_limits(void **state)
     close(fd);
 }
 
-static void consistency_goes_through_the_core(void **state)
+TEST(consistency_goes_through_the_core, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(get("/znodes/v1/?consistency=linearizable"), 200);
     assert_int_equal(get("/znodes/v1/?consistency=eventual"), 400);
     assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Min-Zxid: 0x1\r\n", NULL, NULL), 200);
@@ -397,11 +384,10 @@ static void consistency_goes_through_the_core(void **state)
 }
 
 /* A client that hangs up while its write waits must harm nobody. */
-static void a_client_may_hang_up_while_it_waits(void **state)
+TEST(a_client_may_hang_up_while_it_waits, front_setup, front_teardown)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
-    (void)state;
     atomic_store(&gate->held, true);
     for (int i = 0; i < 20; i++) {
         int fd = kit_connect(port);
@@ -418,31 +404,4 @@ static void a_client_may_hang_up_while_it_waits(void **state)
     atomic_store(&gate->held, false);
     assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", "", "y", NULL), 200);
     assert_true(atomic_load(&gate->counted) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_znode_can_be_created_read_set_and_deleted, front_setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(a_raw_read_has_nine_headers, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(conditions_are_checked, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(children_are_listed_in_pages, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(a_create_answers_as_the_old_gateway_did, front_setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(a_create_may_come_as_json, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(a_multi_is_atomic, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(odd_urls_are_refused, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(other_hosts_and_origins_are_refused, front_setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(probes_and_information_answer, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(the_contract_is_served, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(bodies_have_limits, front_setup, front_teardown),
-        cmocka_unit_test_setup_teardown(consistency_goes_through_the_core, front_setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(a_client_may_hang_up_while_it_waits, front_setup,
-                                        front_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

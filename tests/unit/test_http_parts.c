@@ -19,25 +19,20 @@ static enum err parse(const char *raw, struct http_target *target)
     return err;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     buf_init(&decoded, 1 << 20);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     buf_release(&decoded);
-    return 0;
 }
 
-static void a_target_is_decoded_once(void **state)
+TEST(a_target_is_decoded_once, setup, teardown)
 {
     struct http_target target;
 
-    (void)state;
     assert_int_equal(parse("/a%2Fb+c%25?x=1+2&y&z=%C3%A9%26=", &target), ERR_OK);
     assert_true(slice_eq(target.path, slice_str("/a/b+c%")));
     assert_int_equal(target.param_count, 3);
@@ -52,7 +47,7 @@ static void a_target_is_decoded_once(void **state)
     assert_true(target.is_asterisk);
 }
 
-static void bad_targets_are_refused(void **state)
+TEST(bad_targets_are_refused, setup, teardown)
 {
     const char *bad[] = {"",      "a",      "/%",      "/%4",       "/%zz",     "/%00",
                          "/a%1f", "/%7f",   "/%ff",    "/%c0%80",   "/?%",      "/?a=%e0%80",
@@ -60,7 +55,6 @@ static void bad_targets_are_refused(void **state)
     struct http_target target;
     struct buf many;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(parse(bad[i], &target), ERR_BAD_ARGUMENTS);
     }
@@ -73,13 +67,12 @@ static void bad_targets_are_refused(void **state)
     buf_release(&many);
 }
 
-static void a_name_is_joined_and_a_path_encoded(void **state)
+TEST(a_name_is_joined_and_a_path_encoded, setup, teardown)
 {
     struct http_target target;
     struct slice joined;
     struct buf out;
 
-    (void)state;
     assert_int_equal(parse("/parent?name=child", &target), ERR_OK);
     joined = http_target_join(&decoded, target.path, target.params[0].value);
     assert_true(slice_eq(joined, slice_str("/parent/child")));
@@ -96,9 +89,8 @@ static const char *check(const char *head)
     return http_head_check(slice_str(head));
 }
 
-static void heads_are_checked(void **state)
+TEST(heads_are_checked)
 {
-    (void)state;
     assert_null(check("GET / HTTP/1.1\r\nHost: a\r\nAccept: x\r\nAccept: y\r\n\r\n"));
     assert_null(check("GET / HTTP/1.0\r\n\r\n"));
     assert_non_null(check("GET / HTTP/1.1\r\n\r\n"));
@@ -133,9 +125,8 @@ static enum http_media media(const char *accept)
     return http_head_media(slice_str(accept), offered);
 }
 
-static void accept_chooses_the_media_type(void **state)
+TEST(accept_chooses_the_media_type)
 {
-    (void)state;
     assert_int_equal(media(""), HTTP_MEDIA_JSON);
     assert_int_equal(media("*/*"), HTTP_MEDIA_JSON);
     assert_int_equal(media("application/octet-stream"), HTTP_MEDIA_RAW);
@@ -150,14 +141,13 @@ static void accept_chooses_the_media_type(void **state)
     assert_int_equal(media(", ,;q=,"), HTTP_MEDIA_NONE);
 }
 
-static void routes_follow_from_the_table(void **state)
+TEST(routes_follow_from_the_table)
 {
     static struct http_routes routes;
     struct slice path;
     const struct http_route *route = NULL;
     struct buf allow;
 
-    (void)state;
     http_routes_init(&routes);
     for (const struct op_def *def = ops_table(); def->name; def++) {
         if (def->route[0] != '\0') {
@@ -192,7 +182,7 @@ static void routes_follow_from_the_table(void **state)
     buf_release(&allow);
 }
 
-static void tags_and_stats_are_written(void **state)
+TEST(tags_and_stats_are_written)
 {
     struct stat_view stat = {.czxid = UINT64_MAX,
                              .mzxid = 0,
@@ -208,7 +198,6 @@ static void tags_and_stats_are_written(void **state)
     char etag[HTTP_ETAG_MAX];
     char text[HTTP_STAT_MAX];
 
-    (void)state;
     http_etag_changed(OP_SET, &stat, etag);
     assert_string_equal(etag, "\"dffffffffffffffff.-7\"");
     http_stat_text(&stat, text);
@@ -219,14 +208,13 @@ static void tags_and_stats_are_written(void **state)
     assert_true(http_etag_matches(slice_str("*"), "\"b\""));
 }
 
-static void hosts_and_origins_are_matched(void **state)
+TEST(hosts_and_origins_are_matched)
 {
     struct config_clients limits = {.client_address = "127.0.0.1",
                                     .allowed_hosts = "a.test, b.test",
                                     .allowed_origins = "https://o.test"};
     struct http_names *names = http_names_new(&limits);
 
-    (void)state;
     const char *good[] = {"localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:5", "[::1]", "b.test"};
     const char *bad[] = {"",         ":80",
                          "[::1",     "evil",
@@ -254,7 +242,7 @@ static void hosts_and_origins_are_matched(void **state)
 }
 
 /* A page that any replica has served may go on at any other. */
-static void pages_of_replicas_are_ours(void **state)
+TEST(pages_of_replicas_are_ours)
 {
     struct slice clients = slice_str("127.0.0.1:9998 c.test:9999 [2001:db8::1]:80 bad ");
     const char *ours[] = {"http://127.0.0.1:9998", "http://localhost:9998",
@@ -272,7 +260,6 @@ static void pages_of_replicas_are_ours(void **state)
                             "http://localhost.evil:9998",
                             "http://127.0.0.1:9998.evil"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
         assert_true(http_origin_is_replica(clients, slice_str(ours[i])));
     }
@@ -282,12 +269,11 @@ static void pages_of_replicas_are_ours(void **state)
     assert_false(http_origin_is_replica(slice_str(""), slice_str("http://127.0.0.1:9998")));
 }
 
-static void gzip_is_taken_by_those_who_say_so(void **state)
+TEST(gzip_is_taken_by_those_who_say_so)
 {
     const char *takes[] = {"gzip", "gzip, deflate, br", "br;q=1.0, GZIP;q=0.1", "*", "x, *;q=0.5"};
     const char *refuses[] = {"", "identity", "br", "gzip;q=0", "*, gzip;q=0", "*;q=0", "gzipped"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
         assert_true(http_head_takes_gzip(slice_str(takes[i])));
     }
@@ -297,13 +283,12 @@ static void gzip_is_taken_by_those_who_say_so(void **state)
 }
 
 /* The others send clients here by that name. */
-static void the_advertised_name_is_the_own(void **state)
+TEST(the_advertised_name_is_the_own)
 {
     struct config_clients limits = {.client_address = "127.0.0.1",
                                     .advertise_client = "c.test:9998"};
     struct http_names *names = http_names_new(&limits);
 
-    (void)state;
     assert_true(http_host_allowed(names, slice_str("C.test:9998")));
     assert_true(http_host_allowed(names, slice_str("c.test"))); /* As a proxy may send it. */
     assert_false(http_host_allowed(names, slice_str("c.test.evil:9998")));
@@ -314,23 +299,4 @@ static void the_advertised_name_is_the_own(void **state)
     assert_false(http_host_allowed(names, slice_str("c.test:9998")));
     assert_false(http_host_allowed(names, slice_str("")));
     http_names_free(names);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_target_is_decoded_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_targets_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_name_is_joined_and_a_path_encoded, setup, teardown),
-        cmocka_unit_test(heads_are_checked),
-        cmocka_unit_test(accept_chooses_the_media_type),
-        cmocka_unit_test(routes_follow_from_the_table),
-        cmocka_unit_test(tags_and_stats_are_written),
-        cmocka_unit_test(hosts_and_origins_are_matched),
-        cmocka_unit_test(pages_of_replicas_are_ours),
-        cmocka_unit_test(gzip_is_taken_by_those_who_say_so),
-        cmocka_unit_test(the_advertised_name_is_the_own),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

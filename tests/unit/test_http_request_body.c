@@ -20,12 +20,10 @@ static void change(struct config_clients *limits)
     limits->body_timeout_ms = KIT_DEADLINE_MS;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
-    (void)front_start_with(change);
+    front_start_with(change);
     http->bodies.max = ROOM;
-    return 0;
 }
 
 static void await_used(uint64_t bytes)
@@ -38,10 +36,10 @@ static void await_used(uint64_t bytes)
     }
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
     await_used(0);
-    return front_teardown(state);
+    front_teardown();
 }
 
 /* A multi that reads one znode, with spaces up to that length behind it. */
@@ -116,13 +114,12 @@ static void check_metric(const char *name, uint64_t value)
     kit_free(&answer);
 }
 
-static void bodies_that_do_not_end_have_one_bound(void **state)
+TEST(bodies_that_do_not_end_have_one_bound, setup, teardown)
 {
     int fds[HOLDERS];
     int fd = kit_connect(port);
     uint64_t held = 0;
 
-    (void)state;
     held = hold_room(fds);
     check_metric("zabra_http_body_bytes", held);
     budget_take(&http->bodies, ROOM - held - LEFT);
@@ -139,11 +136,10 @@ static void bodies_that_do_not_end_have_one_bound(void **state)
 }
 
 /* Counted as far as they are small, and never refused. */
-static void without_any_room_small_bodies_pass(void **state)
+TEST(without_any_room_small_bodies_pass, setup, teardown)
 {
     int fd = kit_connect(port);
 
-    (void)state;
     budget_take(&http->bodies, ROOM);
     assert_int_equal(ask(fd, SMALL_BYTES), 200);
     assert_int_equal(ask(fd, 4 * SMALL_BYTES), 429);
@@ -153,7 +149,7 @@ static void without_any_room_small_bodies_pass(void **state)
 }
 
 /* While the gate has the request its body is there, and what it was decoded to. */
-static void a_body_counts_until_its_request_is_answered(void **state)
+TEST(a_body_counts_until_its_request_is_answered, setup, teardown)
 {
     static const char start[] = "{\"ops\":[{\"op\":\"set\",\"path\":\"/zookeeper\",\"dataUtf8\":\"";
     static const char end[] = "\"}]}";
@@ -162,7 +158,6 @@ static void a_body_counts_until_its_request_is_answered(void **state)
     int fd = kit_connect(port);
     char head[256];
 
-    (void)state;
     atomic_store(&gate->held, true);
     buf_init(&body, BODY_MAX);
     buf_append_str(&body, start);
@@ -189,7 +184,7 @@ static void a_body_counts_until_its_request_is_answered(void **state)
     buf_release(&body);
 }
 
-static void a_body_without_a_length_counts_as_it_comes(void **state)
+TEST(a_body_without_a_length_counts_as_it_comes, setup, teardown)
 {
     enum {
         CHUNK = 32 << 10,
@@ -200,7 +195,6 @@ static void a_body_without_a_length_counts_as_it_comes(void **state)
     struct kit_answer answer;
     int fd = kit_connect(port);
 
-    (void)state;
     budget_take(&http->bodies, ROOM - (100 << 10));
     memset(chunk, ' ', sizeof(chunk));
     kit_send(fd, "POST /multi/v1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -221,12 +215,11 @@ static void a_body_without_a_length_counts_as_it_comes(void **state)
 }
 
 /* Its lines are done as they come: it keeps no body. */
-static void an_import_needs_no_room(void **state)
+TEST(an_import_needs_no_room, setup, teardown)
 {
     struct kit_answer answer;
     struct buf body;
 
-    (void)state;
     budget_take(&http->bodies, ROOM);
     buf_init(&body, KIT_ANSWER_MAX);
     for (int i = 0; i < LINES; i++) {
@@ -238,18 +231,4 @@ static void an_import_needs_no_room(void **state)
     kit_free(&answer);
     budget_give(&http->bodies, ROOM);
     buf_release(&body);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(bodies_that_do_not_end_have_one_bound),
-        TEST(without_any_room_small_bodies_pass),
-        TEST(a_body_counts_until_its_request_is_answered),
-        TEST(a_body_without_a_length_counts_as_it_comes),
-        TEST(an_import_needs_no_room),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

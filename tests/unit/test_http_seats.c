@@ -12,23 +12,19 @@ static struct seats seats;
 static struct seats_entry flood[SEATS];
 static struct seats_entry one;
 
-static int begin(void **state)
+static void begin(void)
 {
-    (void)state;
     seats_init(&seats);
-    return 0;
 }
 
-static int end(void **state)
+static void end(void)
 {
-    (void)state;
     while (seats.count > 0) {
         seats_leave(&seats, seats_weakest(&seats));
     }
     seats_release(&seats);
     memset(flood, 0, sizeof(flood));
     memset(&one, 0, sizeof(one));
-    return 0;
 }
 
 /* A connection of the attacker takes the place of whichever entry gives way. */
@@ -43,9 +39,8 @@ static struct seats_entry *displace(uint64_t address_key)
     return weakest;
 }
 
-static void test_a_flood_displaces_no_other_address(void **state)
+TEST(a_flood_displaces_no_other_address, begin, end)
 {
-    (void)state;
     seats_take(&seats, &one, PROBE);
     one.stage = SEATS_BEGUN;
     for (int i = 0; i < SEATS - 1; i++) {
@@ -56,9 +51,8 @@ static void test_a_flood_displaces_no_other_address(void **state)
     }
 }
 
-static void test_many_addresses_displace_the_oldest(void **state)
+TEST(many_addresses_displace_the_oldest, begin, end)
 {
-    (void)state;
     for (int i = 0; i < SEATS; i++) {
         seats_take(&seats, &flood[i], 100 + (uint64_t)i);
     }
@@ -67,9 +61,8 @@ static void test_many_addresses_displace_the_oldest(void **state)
     }
 }
 
-static void test_what_has_begun_gives_way_before_what_is_silent(void **state)
+TEST(what_has_begun_gives_way_before_what_is_silent, begin, end)
 {
-    (void)state;
     seats_take(&seats, &one, ATTACKER);
     for (int i = 0; i < SEATS - 1; i++) {
         seats_take(&seats, &flood[i], ATTACKER);
@@ -86,9 +79,8 @@ static void test_what_has_begun_gives_way_before_what_is_silent(void **state)
     assert_ptr_equal(seats_weakest(&seats), &one);
 }
 
-static void test_places_are_counted_for_each_address(void **state)
+TEST(places_are_counted_for_each_address, begin, end)
 {
-    (void)state;
     seats_take(&seats, &one, PROBE);
     seats_take(&seats, &flood[0], ATTACKER);
     seats_take(&seats, &flood[1], ATTACKER);
@@ -99,17 +91,4 @@ static void test_places_are_counted_for_each_address(void **state)
     assert_int_equal(seats.count, 1);
     assert_int_equal(map_count(&seats.addresses), 1);
     assert_ptr_equal(seats_weakest(&seats), &one);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_flood_displaces_no_other_address, begin, end),
-        cmocka_unit_test_setup_teardown(test_many_addresses_displace_the_oldest, begin, end),
-        cmocka_unit_test_setup_teardown(test_what_has_begun_gives_way_before_what_is_silent, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_places_are_counted_for_each_address, begin, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,12 +9,12 @@ enum {
     UUID_LEN = 36
 };
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
+    log_setup(LOG_WARN, false, STDERR_FILENO);
     gate = kit_gate_new();
     gate->limits.access_log = true;
-    return front_start();
+    front_start();
 }
 
 static int ask(const char *method, const char *target, const char *headers, const char *has)
@@ -55,14 +55,13 @@ static const char *with(const char *before, const char *secret, const char *afte
     return text;
 }
 
-static void a_session_is_opened_and_only_its_creator_is_told_the_secret(void **state)
+TEST(a_session_is_opened_and_only_its_creator_is_told_the_secret, setup, front_teardown)
 {
     struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1?op=create", "", NULL);
     const char *id = strstr((const char *)answer.body, "\"id\":\"");
     const char *location = kit_header(&answer, "Location");
     char secret[UUID_LEN + 1];
 
-    (void)state;
     assert_int_equal(answer.status, 201);
     assert_non_null(id);
     (void)snprintf(secret, sizeof(secret), "%.36s", id + 6);
@@ -83,13 +82,12 @@ static void a_session_is_opened_and_only_its_creator_is_told_the_secret(void **s
     kit_free(&answer);
 }
 
-static void a_session_lives_until_it_is_closed(void **state)
+TEST(a_session_lives_until_it_is_closed, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
     const char *url = with("/sessions/v1/", secret, "");
 
-    (void)state;
     assert_int_equal(ask("PUT", url, "", "\"timeout_ms\":20000"), 200);
     assert_int_equal(ask("PUT", "/sessions/v1/", header, "\"timeout_ms\":20000"), 200);
     assert_int_equal(ask("GET", "/sessions/v1", header, "\"ephemerals\":0"), 200);
@@ -102,14 +100,13 @@ static void a_session_lives_until_it_is_closed(void **state)
 
 /* As with ZooKeeper's REST gateway, whose clients open another session then. Only where the path
  * names the session: everywhere else a lost session is a missing right. */
-static void a_heartbeat_of_a_closed_session_is_404(void **state)
+TEST(a_heartbeat_of_a_closed_session_is_404, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
     const char *url = with("/sessions/v1/", secret, "");
     struct kit_answer answer;
 
-    (void)state;
     assert_int_equal(ask("PUT", url, "", NULL), 200);
     assert_int_equal(ask("DELETE", url, "", NULL), 204);
     answer = kit_ask(port, "PUT", url, "", NULL);
@@ -126,7 +123,7 @@ static void a_heartbeat_of_a_closed_session_is_404(void **state)
     assert_int_equal(ask("GET", "/znodes/v1/", header, "SessionExpired"), 401);
 }
 
-static void any_request_may_be_in_a_session_and_touches_it(void **state)
+TEST(any_request_may_be_in_a_session_and_touches_it, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
@@ -135,7 +132,6 @@ static void any_request_may_be_in_a_session_and_touches_it(void **state)
                                    "/limits/v1",      "/ensemble/v1",
                                    "/whoami/v1"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         atomic_store(&gate->touched, 0);
         (void)ask("GET", targets[i], header, NULL);
@@ -151,12 +147,11 @@ static void any_request_may_be_in_a_session_and_touches_it(void **state)
 }
 
 /* A replica that has not heard of it asks the leader before it says no. */
-static void an_unknown_session_is_refused_after_a_round(void **state)
+TEST(an_unknown_session_is_refused_after_a_round, setup, front_teardown)
 {
     const char *gone = "Zk-Session: 01234567-89ab-4cde-8f01-23456789abcd\r\n";
     uint32_t rounds = atomic_load(&gate->rounds);
 
-    (void)state;
     assert_int_equal(ask("GET", "/znodes/v1/", gone, "SessionExpired"), 401);
     assert_int_equal(atomic_load(&gate->rounds), rounds + 1);
     assert_int_equal(ask("GET", "/whoami/v1", gone, "SessionExpired"), 401);
@@ -171,12 +166,11 @@ static void an_unknown_session_is_refused_after_a_round(void **state)
     assert_int_equal(ask("GET", "/znodes/v1/", gone, "NotReady"), 503);
 }
 
-static void a_session_must_be_named_soundly(void **state)
+TEST(a_session_must_be_named_soundly, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
 
-    (void)state;
     assert_int_equal(ask("GET", "/znodes/v1/?session=x", "", "36 characters"), 401);
     assert_int_equal(ask("GET", "/znodes/v1/?session=", "", "36 characters"), 401);
     assert_int_equal(ask("DELETE", "/sessions/v1/0x100000001", "", "36 characters"), 401);
@@ -195,12 +189,11 @@ static void a_session_must_be_named_soundly(void **state)
     assert_int_equal(ask("PATCH", "/sessions/v1/", header, NULL), 405);
 }
 
-static void ephemerals_end_with_their_session(void **state)
+TEST(ephemerals_end_with_their_session, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=e&ephemeral=true", header,
                          "\"ephemeralOwner\":4294967297"),
                      201);
@@ -231,7 +224,7 @@ static void expect_masked(const char *target, const char *headers, const char *s
     kit_free(&answer);
 }
 
-static void a_secret_is_in_no_problem_and_in_no_log(void **state)
+TEST(a_secret_is_in_no_problem_and_in_no_log, setup, front_teardown)
 {
     const char *const before[] = {
         "/znodes/v1/none?session=", "/znodes/v1/none?%73ession=",
@@ -247,7 +240,6 @@ static void a_secret_is_in_no_problem_and_in_no_log(void **state)
     char text[65536];
     ssize_t len = 0;
 
-    (void)state;
     assert_true(fd >= 0);
     log_setup(LOG_DEBUG, false, fd);
     (void)snprintf(secret, sizeof(secret), "%s", open_session());
@@ -269,26 +261,4 @@ static void a_secret_is_in_no_problem_and_in_no_log(void **state)
     assert_null(strstr(text, secret + 24));
     close(fd);
     assert_int_equal(unlink(file), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_session_is_opened_and_only_its_creator_is_told_the_secret,
-                                        setup, front_teardown),
-        cmocka_unit_test_setup_teardown(a_session_lives_until_it_is_closed, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(a_heartbeat_of_a_closed_session_is_404, setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(any_request_may_be_in_a_session_and_touches_it, setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(an_unknown_session_is_refused_after_a_round, setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(a_session_must_be_named_soundly, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(ephemerals_end_with_their_session, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(a_secret_is_in_no_problem_and_in_no_log, setup,
-                                        front_teardown),
-    };
-
-    log_setup(LOG_WARN, false, STDERR_FILENO);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,51 +22,45 @@ enum {
 
 static int writer; /* A connection that is kept. */
 
-static int start(uint32_t slow_timeout_ms)
+static void start(uint32_t slow_timeout_ms)
 {
     gate = kit_gate_new();
     gate->limits.socket_queue_bytes_max = 4096;
     gate->limits.slow_timeout_ms = slow_timeout_ms;
-    (void)front_start();
+    front_start();
     writer = kit_connect(port);
-    return 0;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
-    return start(PATIENCE_MS);
+    start(PATIENCE_MS);
 }
 
-static int setup_impatient(void **state)
+static void setup_impatient(void)
 {
-    (void)state;
-    return start(SLOW_MS);
+    start(SLOW_MS);
 }
 
-static int start_crowded(uint64_t unsent_max)
+static void start_crowded(uint64_t unsent_max)
 {
     gate = kit_gate_new();
     gate->limits.data_bytes_max = WIDE_DATA;
     gate->limits.socket_queue_bytes_max = 64 << 20;
     gate->limits.slow_timeout_ms = PATIENCE_MS;
     gate->unsent.max = unsent_max;
-    (void)front_start();
+    front_start();
     writer = kit_connect(port);
-    return 0;
 }
 
 /* The sum is what is short, and not the room of one stream. */
-static int setup_crowded(void **state)
+static void setup_crowded(void)
 {
-    (void)state;
-    return start_crowded(ROOM_BYTES);
+    start_crowded(ROOM_BYTES);
 }
 
-static int setup_wide(void **state)
+static void setup_wide(void)
 {
-    (void)state;
-    return start_crowded(WIDE_BYTES);
+    start_crowded(WIDE_BYTES);
 }
 
 /* Whatever has happened: when all streams are gone nothing waits. */
@@ -80,11 +74,11 @@ static void check_nothing_waits(void)
     }
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
     check_nothing_waits();
     close(writer);
-    return front_teardown(state);
+    front_teardown();
 }
 
 static void write_bytes(const char *method, const char *path, const char *headers, int number,
@@ -169,7 +163,7 @@ static int read_numbers(struct kit_stream *stream, int from, int count)
 }
 
 /* The window still has what did not fit. */
-static void a_reader_that_stops_for_a_while_loses_nothing(void **state)
+TEST(a_reader_that_stops_for_a_while_loses_nothing, setup, teardown)
 {
     enum {
         COUNT = 800
@@ -178,7 +172,6 @@ static void a_reader_that_stops_for_a_while_loses_nothing(void **state)
     struct kit_stream slow;
     struct kit_stream quick;
 
-    (void)state;
     create("/a");
     open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
     open_stream(&quick, "/watch/v1/a?mode=persistent&values=true", 0);
@@ -195,7 +188,7 @@ static void a_reader_that_stops_for_a_while_loses_nothing(void **state)
 }
 
 /* The window has moved on: what is left to tell is told as a difference, and that it is one. */
-static void a_reader_that_stops_for_long_is_told_of_the_overrun(void **state)
+TEST(a_reader_that_stops_for_long_is_told_of_the_overrun, setup, teardown)
 {
     enum {
         COUNT = 4 * WINDOW_SETS
@@ -204,7 +197,6 @@ static void a_reader_that_stops_for_long_is_told_of_the_overrun(void **state)
     struct kit_stream slow;
     int overruns = 0;
 
-    (void)state;
     create("/a");
     open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
     set_many("/a", 0, COUNT);
@@ -242,13 +234,12 @@ static bool is_told_of(struct kit_stream *stream, const char *name)
 }
 
 /* A difference larger than a queue is no use to somebody who is slow. */
-static void what_is_too_much_to_tell_is_a_gap(void **state)
+TEST(what_is_too_much_to_tell_is_a_gap, setup, teardown)
 {
     struct kit_stream slow;
     char path[32];
     int gaps = -1;
 
-    (void)state;
     create("/a");
     open_stream(&slow, "/watch/v1/a?mode=recursive&values=true", RECEIVE_BYTES);
     for (int i = 0; i < 4 * WINDOW_SETS; i++) {
@@ -267,12 +258,11 @@ static void what_is_too_much_to_tell_is_a_gap(void **state)
     kit_stream_close(&slow);
 }
 
-static void a_resumption_that_is_too_much_is_a_gap_from_the_start(void **state)
+TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start, setup, teardown)
 {
     struct kit_stream stream;
     char path[32];
 
-    (void)state;
     create("/a");
     for (int i = 0; i < 2 * WINDOW_SETS; i++) {
         (void)snprintf(path, sizeof(path), "/a/%d", i);
@@ -286,7 +276,7 @@ static void a_resumption_that_is_too_much_is_a_gap_from_the_start(void **state)
 }
 
 /* As when a replica has died and its clients come to the others. */
-static void many_resume_at_once(void **state)
+TEST(many_resume_at_once, setup, teardown)
 {
     enum {
         STREAMS = 40,
@@ -295,7 +285,6 @@ static void many_resume_at_once(void **state)
 
     struct kit_stream streams[STREAMS];
 
-    (void)state;
     create("/a");
     set_many("/a", 0, COUNT);
     for (int i = 0; i < STREAMS; i++) {
@@ -315,7 +304,7 @@ static void many_resume_at_once(void **state)
 /* ---- What waits for all of them ---- */
 
 /* It goes on from the window: nothing is lost, and nothing comes twice. */
-static void the_slowest_gives_way_and_loses_nothing(void **state)
+TEST(the_slowest_gives_way_and_loses_nothing, setup_crowded, teardown)
 {
     enum {
         COUNT = 950 /* The window has them all. */
@@ -324,7 +313,6 @@ static void the_slowest_gives_way_and_loses_nothing(void **state)
     struct kit_stream slow;
     struct kit_stream quick;
 
-    (void)state;
     create("/a");
     open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
     open_stream(&quick, "/watch/v1/a?mode=persistent&values=true", 0);
@@ -342,11 +330,10 @@ static void the_slowest_gives_way_and_loses_nothing(void **state)
 }
 
 /* Other clients' answers take all there is: what a stream misses meanwhile comes later. */
-static void without_any_room_events_come_later(void **state)
+TEST(without_any_room_events_come_later, setup_crowded, teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/a");
     open_stream(&stream, "/watch/v1/a?mode=persistent&values=true", 0);
     budget_take(&gate->unsent, ROOM_BYTES);
@@ -358,13 +345,12 @@ static void without_any_room_events_come_later(void **state)
 }
 
 /* A difference is told as a whole or later; a client that resumes with one is to try again. */
-static void without_any_room_a_difference_comes_later(void **state)
+TEST(without_any_room_a_difference_comes_later, setup_crowded, teardown)
 {
     struct kit_stream stream;
     struct kit_stream late;
     const char *told = NULL;
 
-    (void)state;
     create("/a");
     open_stream(&stream, "/watch/v1/a?mode=persistent&values=true", 0);
     budget_take(&gate->unsent, ROOM_BYTES);
@@ -439,11 +425,10 @@ static void check_cut_off(const char *accept)
     }
 }
 
-static void without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off(void **state)
+TEST(without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off, setup_wide, teardown)
 {
     struct kit_stream quick;
 
-    (void)state;
     create("/a");
     create("/b");
     open_stream(&quick, "/watch/v1/a?mode=persistent", 0);
@@ -501,13 +486,12 @@ static void write_until_full(void)
 /* Where the server's threads have so little of the processor that they seem to be a client that
  * does not read, the kernel takes all and the connection is left: that proves nothing, and is tried
  * again. */
-static void whoever_never_reads_is_cut_off(void **state)
+TEST(whoever_never_reads_is_cut_off, setup_impatient, teardown)
 {
     struct kit_stream slow;
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     bool closed = false;
 
-    (void)state;
     create("/a");
     while (!closed) {
         long before = metric("zabra_http_stream_slow_total");
@@ -524,13 +508,12 @@ static void whoever_never_reads_is_cut_off(void **state)
 }
 
 /* A server is late at each look, and does not wait for ever all the same. */
-static void whoever_never_reads_is_cut_off_by_a_server_that_often_stands_still(void **state)
+TEST(whoever_never_reads_is_cut_off_by_a_server_that_often_stands_still, setup_impatient, teardown)
 {
     struct kit_stream slow;
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     bool cut = false;
 
-    (void)state;
     create("/a");
     while (!cut) {
         assert_true(os_now_ms() < end_ms);
@@ -548,31 +531,4 @@ static void whoever_never_reads_is_cut_off_by_a_server_that_often_stands_still(v
         atomic_store(&gate->stand_ms, 0);
         kit_stream_close(&slow);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_reader_that_stops_for_a_while_loses_nothing),
-        TEST(a_reader_that_stops_for_long_is_told_of_the_overrun),
-        TEST(what_is_too_much_to_tell_is_a_gap),
-        TEST(many_resume_at_once),
-        cmocka_unit_test_setup_teardown(the_slowest_gives_way_and_loses_nothing, setup_crowded,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(without_any_room_events_come_later, setup_crowded,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(without_any_room_a_difference_comes_later, setup_crowded,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off, setup_wide, teardown),
-        TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start),
-        cmocka_unit_test_setup_teardown(whoever_never_reads_is_cut_off, setup_impatient, teardown),
-        cmocka_unit_test_setup_teardown(
-            whoever_never_reads_is_cut_off_by_a_server_that_often_stands_still, setup_impatient,
-            teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

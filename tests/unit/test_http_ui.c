@@ -13,14 +13,12 @@ static void start(const char *web_dir)
 {
     gate = kit_gate_new();
     (void)snprintf(gate->limits.web_dir, sizeof(gate->limits.web_dir), "%s", web_dir);
-    (void)front_start();
+    front_start();
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     start("");
-    return 0;
 }
 
 static void put(const char *path, const char *text)
@@ -36,11 +34,10 @@ static void put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static int setup_site(void **state)
+static void setup_site(void)
 {
     char assets[256];
 
-    (void)state;
     (void)snprintf(site, sizeof(site), "/tmp/zabra-ui-XXXXXX");
     assert_non_null(mkdtemp(site));
     (void)snprintf(assets, sizeof(assets), "%s/assets", site);
@@ -49,21 +46,19 @@ static int setup_site(void **state)
     put("assets/main.js", "let a;");
     put("secret", "secret");
     start(site);
-    return 0;
 }
 
-static int teardown_site(void **state)
+static void teardown_site(void)
 {
     const char *names[] = {"assets/main.js", "assets", "index.html", "secret", ""};
 
-    (void)front_teardown(state);
+    front_teardown();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[256];
 
         (void)snprintf(name, sizeof(name), "%s/%s", site, names[i]);
         assert_int_equal(remove(name), 0);
     }
-    return 0;
 }
 
 static int status_of(const char *method, const char *target, const char *headers)
@@ -96,7 +91,7 @@ static void a_build_without_it_says_so(void)
     kit_free(&answer);
 }
 
-static void the_page_has_many_urls(void **state)
+TEST(the_page_has_many_urls, setup, front_teardown)
 {
     const char *urls[] = {"/ui",
                           "/ui/",
@@ -105,7 +100,6 @@ static void the_page_has_many_urls(void **state)
                           "/ui/tree/app/v1.2.js",
                           "/ui/overview?a=1&a=2&callback=x"};
 
-    (void)state;
     if (!asset_find(slice_str(ASSET_PAGE))) {
         a_build_without_it_says_so();
         return;
@@ -145,18 +139,16 @@ static void assert_locked_down(const char *url)
     kit_free(&answer);
 }
 
-static void its_pages_are_locked_down(void **state)
+TEST(its_pages_are_locked_down, setup, front_teardown)
 {
-    (void)state;
     if (asset_find(slice_str(ASSET_PAGE))) {
         assert_locked_down("/ui/");
         assert_locked_down("/ui/docs/operating.html");
     }
 }
 
-static void the_documentation_has_pages(void **state)
+TEST(the_documentation_has_pages, setup, front_teardown)
 {
-    (void)state;
     if (!asset_find(slice_str(ASSET_PAGE))) {
         return;
     }
@@ -174,11 +166,10 @@ static void the_documentation_has_pages(void **state)
 }
 
 /* Compressed or not are two representations, and each has its own tag. */
-static void files_come_compressed_and_are_kept(void **state)
+TEST(files_come_compressed_and_are_kept, setup, front_teardown)
 {
     char known[256];
 
-    (void)state;
     if (!asset_find(slice_str(ASSET_PAGE))) {
         return;
     }
@@ -214,11 +205,10 @@ static void files_come_compressed_and_are_kept(void **state)
     kit_free(&asset);
 }
 
-static void a_directory_takes_its_place(void **state)
+TEST(a_directory_takes_its_place, setup_site, teardown_site)
 {
     char known[256];
 
-    (void)state;
     struct kit_answer page = kit_ask(port, "GET", "/ui/tree/secret", "", NULL);
     struct kit_answer script =
         kit_ask(port, "GET", "/ui/assets/main.js", "Accept-Encoding: gzip\r\n", NULL);
@@ -239,17 +229,4 @@ static void a_directory_takes_its_place(void **state)
     assert_int_equal(status_of("GET", "/ui/assets/%2e%2e/secret", ""), 404);
     kit_free(&page);
     kit_free(&script);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_page_has_many_urls, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(its_pages_are_locked_down, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(the_documentation_has_pages, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(files_come_compressed_and_are_kept, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(a_directory_takes_its_place, setup_site, teardown_site),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,34 +44,30 @@ static bool take(void *ctx, int fd, size_t head_len, const char *key,
     return true;
 }
 
-static int start(const struct http_upgrade *upgrade, uint32_t connections_max)
+static void start(const struct http_upgrade *upgrade, uint32_t connections_max)
 {
     taker = (struct taker){.taken = 0};
     gate = kit_gate_new();
     gate->limits.connections_per_address_max = connections_max;
     assert_int_equal(http_start(gate, upgrade, &http), ERR_OK);
     port = http_port(http);
-    return 0;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
-    return start(&(struct http_upgrade){.take = take, .ctx = &taker}, 100);
+    start(&(struct http_upgrade){.take = take, .ctx = &taker}, 100);
 }
 
 /* Whoever is refused keeps his place until his end of the connection is seen to be closed, so only
  * what is taken goes through so few. */
-static int setup_few(void **state)
+static void setup_few(void)
 {
-    (void)state;
-    return start(&(struct http_upgrade){.take = take, .ctx = &taker}, 1);
+    start(&(struct http_upgrade){.take = take, .ctx = &taker}, 1);
 }
 
-static int setup_without(void **state)
+static void setup_without(void)
 {
-    (void)state;
-    return start(NULL, 100);
+    start(NULL, 100);
 }
 
 /* Status of the refusal, or 0 when the connection was taken. */
@@ -99,12 +95,11 @@ static int knock(const char *line, const char *headers, const char *has)
     return status;
 }
 
-static void a_sound_request_is_handed_over_unread(void **state)
+TEST(a_sound_request_is_handed_over_unread, setup, front_teardown)
 {
     const char *line = "GET /ws/v1";
     const char *headers = SOCKET_HEAD OFFER "Authorization: Basic Ym9iOnNlY3JldA==\r\n";
 
-    (void)state;
     assert_int_equal(knock(line, SOCKET_HEAD OFFER, NULL), 0);
     assert_string_equal(taker.who, "");
     assert_int_equal(knock(line, headers, NULL), 0);
@@ -118,18 +113,16 @@ static void a_sound_request_is_handed_over_unread(void **state)
 }
 
 /* More one after another than may be at once. */
-static void a_seat_given_back_is_free_again(void **state)
+TEST(a_seat_given_back_is_free_again, setup_few, front_teardown)
 {
-    (void)state;
     for (int i = 0; i < 10; i++) {
         assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, NULL), 0);
     }
     assert_int_equal(taker.taken, 10);
 }
 
-static void what_is_wrong_is_said(void **state)
+TEST(what_is_wrong_is_said, setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD, "zabra.v1.json"), 400);
     assert_int_equal(knock("GET /ws/v1?session=x", SOCKET_HEAD OFFER, "attach"), 400);
     assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER "Content-Length: 1\r\n", "body"), 400);
@@ -155,12 +148,11 @@ static void what_is_wrong_is_said(void **state)
 
 /* Not asked as a first request of WebSockets, it is told what it needs; elsewhere an upgrade is
  * ignored, as RFC 9110 has it. */
-static void other_requests_go_to_the_library(void **state)
+TEST(other_requests_go_to_the_library, setup, front_teardown)
 {
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     assert_int_equal(knock("GET /ws/v1", "Host: localhost\r\n", "Upgrade: websocket"), 426);
     assert_int_equal(knock("GET /status/v1", SOCKET_HEAD OFFER, NULL), 200);
     kit_send(fd, "GET /status/v1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -177,43 +169,24 @@ static void other_requests_go_to_the_library(void **state)
     assert_int_equal(taker.taken, 0);
 }
 
-static void without_a_taker_there_are_no_sockets(void **state)
+TEST(without_a_taker_there_are_no_sockets, setup_without, front_teardown)
 {
     struct kit_answer answer = kit_ask(port, "GET", "/ws/v1", "", NULL);
 
-    (void)state;
     assert_int_equal(answer.status, 426);
     kit_free(&answer);
     assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, NULL), 501);
 }
 
-static void nothing_is_handed_over_after_a_drain(void **state)
+TEST(nothing_is_handed_over_after_a_drain, setup, front_teardown)
 {
     int fd = kit_connect(port);
     struct kit_answer answer;
 
-    (void)state;
     kit_send(fd, "GET /ws/v1 HTTP/1.1\r\n");
     http_drain(http);
     assert_int_equal(taker.taken, 0);
     answer = kit_read(fd, false);
     kit_free(&answer);
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sound_request_is_handed_over_unread, setup,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(a_seat_given_back_is_free_again, setup_few, front_teardown),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_said, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(other_requests_go_to_the_library, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(without_a_taker_there_are_no_sockets, setup_without,
-                                        front_teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_handed_over_after_a_drain, setup,
-                                        front_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,11 +87,10 @@ static bool is_quiet(int fd)
     return poll(&wait, 1, 0) == 0;
 }
 
-static void a_change_answers(void **state)
+TEST(a_change_answers, front_setup, front_teardown)
 {
     int fd = 0;
 
-    (void)state;
     create("/znodes/v1/a");
     create("/znodes/v1/b");
     fd = begin_wait("/znodes/v1/a", 5);
@@ -106,7 +105,7 @@ static void a_change_answers(void **state)
 }
 
 /* Each view waits for what its own tag covers. */
-static void each_view_waits_for_what_it_shows(void **state)
+TEST(each_view_waits_for_what_it_shows, front_setup, front_teardown)
 {
     static const struct {
         const char *target;
@@ -127,7 +126,6 @@ static void each_view_waits_for_what_it_shows(void **state)
         {"/znodes/v1/a?view=tree", "DELETE", "/znodes/v1/a/c2", "", NULL, 204},
     };
 
-    (void)state;
     create("/znodes/v1/a");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int fd = begin_wait(rows[i].target, 5);
@@ -140,11 +138,10 @@ static void each_view_waits_for_what_it_shows(void **state)
     }
 }
 
-static void a_deletion_answers(void **state)
+TEST(a_deletion_answers, front_setup, front_teardown)
 {
     int fd = 0;
 
-    (void)state;
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 5);
     assert_int_equal(front_ask("DELETE", "/znodes/v1/a", "", NULL), 204);
@@ -166,13 +163,12 @@ static int begin_absent(const char *target, int seconds)
     return fd;
 }
 
-static void what_is_not_there_is_waited_for(void **state)
+TEST(what_is_not_there_is_waited_for, front_setup, front_teardown)
 {
     static const char *const views[] = {"", "?view=stat", "?view=children", "?view=tree",
                                         "?view=acl"};
     char target[100];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
         int fd = 0;
 
@@ -188,12 +184,11 @@ static void what_is_not_there_is_waited_for(void **state)
     }
 }
 
-static void what_stays_away_is_told_in_time(void **state)
+TEST(what_stays_away_is_told_in_time, front_setup, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     int fd = begin_absent("/znodes/v1/a", 1);
 
-    (void)state;
     expect(fd, 404, "wait=1");
     assert_true(os_now_ms() - start_ms >= 1000);
     close(fd);
@@ -207,12 +202,11 @@ static void what_stays_away_is_told_in_time(void **state)
     assert_int_equal(front_ask("PUT", "/znodes/v1/none", "Prefer: wait=5\r\n", "x"), 404);
 }
 
-static void without_a_change_the_answer_comes_in_time(void **state)
+TEST(without_a_change_the_answer_comes_in_time, front_setup, front_teardown)
 {
     int fd = 0;
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 1);
     expect(fd, 304, "wait=1");
@@ -229,19 +223,17 @@ static void short_waits(struct config_clients *limits)
     limits->streams_max = 1;
 }
 
-static int setup_short_waits(void **state)
+static void setup_short_waits(void)
 {
-    (void)state;
-    return front_start_with(short_waits);
+    front_start_with(short_waits);
 }
 
-static void a_wait_is_bounded_in_time_and_number(void **state)
+TEST(a_wait_is_bounded_in_time_and_number, setup_short_waits, front_teardown)
 {
     int fd = 0;
     char tag[128];
     char headers[256];
 
-    (void)state;
     create("/znodes/v1/a");
     tag_of("/znodes/v1/a", tag);
     fd = begin_wait("/znodes/v1/a", 3600);
@@ -253,11 +245,10 @@ static void a_wait_is_bounded_in_time_and_number(void **state)
 
 /* What the client does not have yet is told at once, and the answer does not claim to have waited.
  */
-static void there_is_nothing_to_wait_for(void **state)
+TEST(there_is_nothing_to_wait_for, front_setup, front_teardown)
 {
     int fd = kit_connect(port);
 
-    (void)state;
     create("/znodes/v1/a");
     send_wait(fd, "/znodes/v1/a", "\"d1.9\"", 5);
     expect(fd, 200, NULL);
@@ -269,14 +260,13 @@ static void there_is_nothing_to_wait_for(void **state)
 }
 
 /* The first preference counts, alone. */
-static void the_first_preference_counts(void **state)
+TEST(the_first_preference_counts, front_setup, front_teardown)
 {
     int fd = kit_connect(port);
     uint64_t start_ms = os_now_ms();
     char tag[128];
     char text[512];
 
-    (void)state;
     create("/znodes/v1/a");
     tag_of("/znodes/v1/a", tag);
     (void)snprintf(text, sizeof(text),
@@ -289,19 +279,17 @@ static void the_first_preference_counts(void **state)
     close(fd);
 }
 
-static void a_client_that_hangs_up_gives_its_place_back(void **state)
+TEST(a_client_that_hangs_up_gives_its_place_back, front_setup, front_teardown)
 {
-    (void)state;
     create("/znodes/v1/a");
     close(begin_wait("/znodes/v1/a", 5));
     wait_for_metric("zabra_http_waits", 0);
 }
 
-static void a_replica_that_is_cut_off_does_not_keep_anybody_waiting(void **state)
+TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting, front_setup, front_teardown)
 {
     int fd = 0;
 
-    (void)state;
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 5);
     atomic_store(&gate->local_err, ERR_NOT_READY);
@@ -310,11 +298,10 @@ static void a_replica_that_is_cut_off_does_not_keep_anybody_waiting(void **state
 }
 
 /* It reads again, and goes on waiting. */
-static void a_state_that_is_replaced_keeps_who_has_the_same(void **state)
+TEST(a_state_that_is_replaced_keeps_who_has_the_same, front_setup, front_teardown)
 {
     int fd = 0;
 
-    (void)state;
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 5);
     kit_replace(gate);
@@ -325,11 +312,10 @@ static void a_state_that_is_replaced_keeps_who_has_the_same(void **state)
     close(fd);
 }
 
-static void draining_answers_at_once(void **state)
+TEST(draining_answers_at_once, front_setup, front_teardown)
 {
     int fd = 0;
 
-    (void)state;
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 5);
     http_drain(http);
@@ -338,7 +324,7 @@ static void draining_answers_at_once(void **state)
 }
 
 /* Writers and those who wait for them: each wait ends by a change, none is missed. */
-static void no_change_falls_between_the_read_and_the_wait(void **state)
+TEST(no_change_falls_between_the_read_and_the_wait, front_setup, front_teardown)
 {
     enum {
         ROUNDS = 300
@@ -348,7 +334,6 @@ static void no_change_falls_between_the_read_and_the_wait(void **state)
     int writer = kit_connect(port);
     char tag[128];
 
-    (void)state;
     create("/znodes/v1/a");
     tag_of("/znodes/v1/a", tag);
     for (int i = 0; i < ROUNDS; i++) {
@@ -367,29 +352,4 @@ static void no_change_falls_between_the_read_and_the_wait(void **state)
     }
     close(fd);
     close(writer);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, front_setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_change_answers),
-        TEST(each_view_waits_for_what_it_shows),
-        TEST(a_deletion_answers),
-        TEST(what_is_not_there_is_waited_for),
-        TEST(what_stays_away_is_told_in_time),
-        TEST(without_a_change_the_answer_comes_in_time),
-        cmocka_unit_test_setup_teardown(a_wait_is_bounded_in_time_and_number, setup_short_waits,
-                                        front_teardown),
-        TEST(there_is_nothing_to_wait_for),
-        TEST(the_first_preference_counts),
-        TEST(a_client_that_hangs_up_gives_its_place_back),
-        TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting),
-        TEST(a_state_that_is_replaced_keeps_who_has_the_same),
-        TEST(draining_answers_at_once),
-        TEST(no_change_falls_between_the_read_and_the_wait),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

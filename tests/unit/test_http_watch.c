@@ -38,11 +38,10 @@ static void open_stream(struct kit_stream *stream, const char *target)
 
 /* ---- What is told. ---- */
 
-static void a_stream_begins_at_once_and_tells_what_happens(void **state)
+TEST(a_stream_begins_at_once_and_tells_what_happens, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/a", "x");
     kit_stream_open(&stream, port, "/watch/v1/a?mode=recursive&values=true", "");
     assert_int_equal(stream.status, 200);
@@ -61,11 +60,10 @@ static void a_stream_begins_at_once_and_tells_what_happens(void **state)
     kit_stream_close(&stream);
 }
 
-static void ndjson_has_the_same_objects_one_per_line(void **state)
+TEST(ndjson_has_the_same_objects_one_per_line, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     kit_stream_open(&stream, port, "/watch/v1/?mode=recursive", "Accept: application/x-ndjson\r\n");
     assert_non_null(strstr(stream.head, "Content-Type: application/x-ndjson\r\n"));
     TOLD(&stream, "watch fresh");
@@ -76,7 +74,7 @@ static void ndjson_has_the_same_objects_one_per_line(void **state)
 }
 
 /* Those who are told the same change in different words do not get each other's. */
-static void values_come_in_the_format_asked_for(void **state)
+TEST(values_come_in_the_format_asked_for, front_setup, front_teardown)
 {
     static const struct {
         const char *query;
@@ -90,7 +88,6 @@ static void values_come_in_the_format_asked_for(void **state)
     };
     struct kit_stream streams[sizeof(rows) / sizeof(rows[0])];
 
-    (void)state;
     create("/a", "x");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char target[100];
@@ -108,11 +105,10 @@ static void values_come_in_the_format_asked_for(void **state)
     }
 }
 
-static void only_the_last_event_of_a_transaction_may_be_resumed_from(void **state)
+TEST(only_the_last_event_of_a_transaction_may_be_resumed_from, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     open_stream(&stream, "/watch/v1/?mode=recursive");
     assert_int_equal(front_ask("POST", "/multi/v1", "Content-Type: application/json\r\n",
                                "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\"},"
@@ -125,11 +121,10 @@ static void only_the_last_event_of_a_transaction_may_be_resumed_from(void **stat
     kit_stream_close(&stream);
 }
 
-static void a_one_shot_stream_ends_after_its_event(void **state)
+TEST(a_one_shot_stream_ends_after_its_event, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/a", "x");
     open_stream(&stream, "/watch/v1/a?mode=data");
     set("/a", "y");
@@ -140,13 +135,12 @@ static void a_one_shot_stream_ends_after_its_event(void **state)
 }
 
 /* A connection that has served other requests, and will serve more. */
-static void a_stream_may_follow_other_requests_of_its_connection(void **state)
+TEST(a_stream_may_follow_other_requests_of_its_connection, front_setup, front_teardown)
 {
     int fd = kit_connect(port);
     struct kit_stream stream;
     struct kit_answer answer;
 
-    (void)state;
     create("/a", "x");
     for (int i = 0; i < 3; i++) {
         kit_send(fd, "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -164,11 +158,10 @@ static void a_stream_may_follow_other_requests_of_its_connection(void **state)
     close(fd);
 }
 
-static void heartbeats_carry_the_zxid(void **state)
+TEST(heartbeats_carry_the_zxid, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     open_stream(&stream, "/watch/v1/a?mode=persistent");
     create("/b", "x"); /* Nothing that concerns it. */
     do {
@@ -180,11 +173,10 @@ static void heartbeats_carry_the_zxid(void **state)
 
 /* ---- Resuming. ---- */
 
-static void a_stream_goes_on_from_where_another_has_ended(void **state)
+TEST(a_stream_goes_on_from_where_another_has_ended, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/a", "1");
     set("/a", "2");
     delete ("/a");
@@ -203,11 +195,10 @@ static void a_stream_goes_on_from_where_another_has_ended(void **state)
     kit_stream_close(&stream);
 }
 
-static void a_missed_one_shot_event_ends_the_stream_at_once(void **state)
+TEST(a_missed_one_shot_event_ends_the_stream_at_once, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     create("/a", "1");
     set("/a", "2");
     set("/a", "3");
@@ -218,21 +209,19 @@ static void a_missed_one_shot_event_ends_the_stream_at_once(void **state)
     kit_stream_close(&stream);
 }
 
-static void another_history_is_no_place_to_resume_from(void **state)
+TEST(another_history_is_no_place_to_resume_from, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=persistent",
                                "Last-Event-ID: 0000000000000001:0x100000001\r\n", NULL),
                      409);
 }
 
-static void a_stream_waits_for_a_zxid_that_is_not_here_yet(void **state)
+TEST(a_stream_waits_for_a_zxid_that_is_not_here_yet, front_setup, front_teardown)
 {
     struct kit_stream stream;
     int fd = kit_connect(port);
     char text[256];
 
-    (void)state;
     create("/a", "1");
     (void)snprintf(text, sizeof(text),
                    "GET /watch/v1/a?mode=persistent&since=0x100000002 HTTP/1.1\r\n"
@@ -253,25 +242,22 @@ static void short_requests(struct config_clients *limits)
     limits->request_timeout_ms = 100;
 }
 
-static int setup_short_requests(void **state)
+static void setup_short_requests(void)
 {
-    (void)state;
-    return front_start_with(short_requests);
+    front_start_with(short_requests);
 }
 
-static void a_replica_that_stays_behind_says_so(void **state)
+TEST(a_replica_that_stays_behind_says_so, setup_short_requests, front_teardown)
 {
-    (void)state;
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=persistent&since=0x100000009", "", NULL),
                      503);
 }
 
-static void a_state_that_is_replaced_is_told_as_a_difference(void **state)
+TEST(a_state_that_is_replaced_is_told_as_a_difference, front_setup, front_teardown)
 {
     struct kit_stream stream;
     struct kit_stream one_shot;
 
-    (void)state;
     create("/a", "1");
     open_stream(&stream, "/watch/v1/a?mode=persistent");
     open_stream(&one_shot, "/watch/v1/b?mode=exists");
@@ -289,9 +275,8 @@ static void a_state_that_is_replaced_is_told_as_a_difference(void **state)
 
 /* ---- Refusals. ---- */
 
-static void what_cannot_be_watched_is_refused(void **state)
+TEST(what_cannot_be_watched_is_refused, front_setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=nonsense", "", NULL), 400);
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data&since=nonsense", "", NULL), 400);
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data&what=1", "", NULL), 400);
@@ -308,19 +293,17 @@ static void few_streams(struct config_clients *limits)
     limits->streams_max = 2;
 }
 
-static int setup_few_streams(void **state)
+static void setup_few_streams(void)
 {
-    (void)state;
-    return front_start_with(few_streams);
+    front_start_with(few_streams);
 }
 
-static void there_are_no_more_streams_than_allowed(void **state)
+TEST(there_are_no_more_streams_than_allowed, setup_few_streams, front_teardown)
 {
     struct kit_stream a;
     struct kit_stream b;
     int status = 0;
 
-    (void)state;
     open_stream(&a, "/watch/v1/a?mode=data");
     open_stream(&b, "/watch/v1/a?mode=data");
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data", "", NULL), 429);
@@ -339,11 +322,10 @@ static void there_are_no_more_streams_than_allowed(void **state)
 
 /* ---- The end. ---- */
 
-static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
+TEST(a_replica_that_is_cut_off_sends_its_streams_away, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     open_stream(&stream, "/watch/v1/a?mode=persistent");
     atomic_store(&gate->local_err, ERR_NOT_READY);
     TOLD(&stream, "closing cut-off");
@@ -352,43 +334,13 @@ static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
     kit_stream_close(&stream);
 }
 
-static void draining_ends_streams(void **state)
+TEST(draining_ends_streams, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
-    (void)state;
     open_stream(&stream, "/watch/v1/a?mode=persistent");
     http_drain(http);
     TOLD(&stream, "closing drain");
     assert_null(kit_stream_next(&stream));
     kit_stream_close(&stream);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, front_setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_stream_begins_at_once_and_tells_what_happens),
-        TEST(ndjson_has_the_same_objects_one_per_line),
-        TEST(values_come_in_the_format_asked_for),
-        TEST(only_the_last_event_of_a_transaction_may_be_resumed_from),
-        TEST(a_one_shot_stream_ends_after_its_event),
-        TEST(a_stream_may_follow_other_requests_of_its_connection),
-        TEST(heartbeats_carry_the_zxid),
-        TEST(a_stream_goes_on_from_where_another_has_ended),
-        TEST(a_missed_one_shot_event_ends_the_stream_at_once),
-        TEST(another_history_is_no_place_to_resume_from),
-        TEST(a_stream_waits_for_a_zxid_that_is_not_here_yet),
-        cmocka_unit_test_setup_teardown(a_replica_that_stays_behind_says_so, setup_short_requests,
-                                        front_teardown),
-        TEST(a_state_that_is_replaced_is_told_as_a_difference),
-        TEST(what_cannot_be_watched_is_refused),
-        cmocka_unit_test_setup_teardown(there_are_no_more_streams_than_allowed, setup_few_streams,
-                                        front_teardown),
-        TEST(a_replica_that_is_cut_off_sends_its_streams_away),
-        TEST(draining_ends_streams),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,11 @@ enum {
     BEATS = 5
 };
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     gate = kit_gate_new();
     gate->limits.heartbeat_ms = 100;
-    return front_start();
+    front_start();
 }
 
 static void open_stream(struct kit_stream *stream, const char *target, const char *headers)
@@ -27,12 +26,11 @@ static void open_stream(struct kit_stream *stream, const char *target, const cha
 
 /* ---- Rights. ---- */
 
-static void what_may_not_be_read_is_not_told(void **state)
+TEST(what_may_not_be_read_is_not_told, setup, front_teardown)
 {
     struct kit_stream anybody;
     struct kit_stream bob;
 
-    (void)state;
     open_stream(&anybody, "/watch/v1/?mode=recursive", "");
     open_stream(&bob, "/watch/v1/?mode=recursive", BOB);
     assert_int_equal(
@@ -49,11 +47,10 @@ static void what_may_not_be_read_is_not_told(void **state)
 }
 
 /* What is resumed is no way around it. */
-static void what_may_not_be_read_is_not_replayed(void **state)
+TEST(what_may_not_be_read_is_not_replayed, setup, front_teardown)
 {
     struct kit_stream anybody;
 
-    (void)state;
     assert_int_equal(
         front_ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"),
         201);
@@ -64,9 +61,8 @@ static void what_may_not_be_read_is_not_replayed(void **state)
     kit_stream_close(&anybody);
 }
 
-static void wrong_credentials_are_refused(void **state)
+TEST(wrong_credentials_are_refused, setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(
         front_ask("GET", "/watch/v1/?mode=recursive", "Authorization: Basic x\r\n", NULL), 401);
 }
@@ -90,12 +86,11 @@ static void open_session(char header[128], const char *seconds)
 }
 
 /* Its client takes all of it, heartbeats too. */
-static void a_stream_keeps_no_session_alive_by_itself(void **state)
+TEST(a_stream_keeps_no_session_alive_by_itself, setup, front_teardown)
 {
     struct kit_stream stream;
     char header[128];
 
-    (void)state;
     open_session(header, "5");
     open_stream(&stream, "/watch/v1/a?mode=persistent", header);
     atomic_store(&gate->touched, 0);
@@ -107,13 +102,12 @@ static void a_stream_keeps_no_session_alive_by_itself(void **state)
     kit_stream_close(&stream);
 }
 
-static void a_stream_keeps_its_session_alive_when_asked(void **state)
+TEST(a_stream_keeps_its_session_alive_when_asked, setup, front_teardown)
 {
     struct kit_stream stream;
     char header[128];
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
-    (void)state;
     open_session(header, "5");
     open_stream(&stream, "/watch/v1/a?mode=persistent&keepSession=true", header);
     atomic_store(&gate->touched, 0);
@@ -125,14 +119,13 @@ static void a_stream_keeps_its_session_alive_when_asked(void **state)
     kit_stream_close(&stream);
 }
 
-static void the_end_of_a_session_ends_its_streams(void **state)
+TEST(the_end_of_a_session_ends_its_streams, setup, front_teardown)
 {
     struct kit_stream stream;
     struct kit_stream other;
     char header[128];
     char target[128];
 
-    (void)state;
     open_session(header, "5");
     open_stream(&stream, "/watch/v1/a?mode=persistent", header);
     open_stream(&other, "/watch/v1/a?mode=persistent", "");
@@ -149,13 +142,12 @@ static void the_end_of_a_session_ends_its_streams(void **state)
 }
 
 /* How it ended was in what was missed. */
-static void a_session_that_is_found_gone_has_expired(void **state)
+TEST(a_session_that_is_found_gone_has_expired, setup, front_teardown)
 {
     struct kit_stream stream;
     char header[128];
     const char *told = NULL;
 
-    (void)state;
     open_session(header, "5");
     open_stream(&stream, "/watch/v1/a?mode=persistent", header);
     kit_put_state(gate, gate->zxid + 10);
@@ -169,28 +161,9 @@ static void a_session_that_is_found_gone_has_expired(void **state)
     kit_stream_close(&stream);
 }
 
-static void an_unknown_session_is_refused(void **state)
+TEST(an_unknown_session_is_refused, setup, front_teardown)
 {
-    (void)state;
     assert_int_equal(front_ask("GET", "/watch/v1/?mode=recursive",
                                "Zk-Session: 123e4567-e89b-42d3-a456-426614174000\r\n", NULL),
                      401);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_may_not_be_read_is_not_told),
-        TEST(what_may_not_be_read_is_not_replayed),
-        TEST(wrong_credentials_are_refused),
-        TEST(a_stream_keeps_no_session_alive_by_itself),
-        TEST(a_stream_keeps_its_session_alive_when_asked),
-        TEST(the_end_of_a_session_ends_its_streams),
-        TEST(a_session_that_is_found_gone_has_expired),
-        TEST(an_unknown_session_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,25 +4,19 @@
 static struct buf out;
 static struct jsonw json;
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     buf_init(&out, 1 << 16);
     jsonw_init(&json, &out);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     buf_release(&out);
-    return 0;
 }
 
-static void test_commas_and_nesting(void **state)
+TEST(commas_and_nesting, setup, teardown)
 {
-    (void)state;
-
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "a", "b");
     jsonw_key(&json, "list");
@@ -43,10 +37,8 @@ static void test_commas_and_nesting(void **state)
                                         "\"t\":true,\"f\":false,\"raw\":[0]}");
 }
 
-static void test_numbers(void **state)
+TEST(numbers, setup, teardown)
 {
-    (void)state;
-
     jsonw_array(&json);
     jsonw_u64(&json, 0);
     jsonw_u64(&json, UINT64_MAX);
@@ -62,10 +54,8 @@ static void test_numbers(void **state)
                         "\"0x0\",\"0x12ab\",\"0xffffffffffffffff\"]");
 }
 
-static void test_members(void **state)
+TEST(members, setup, teardown)
 {
-    (void)state;
-
     jsonw_object(&json);
     jsonw_kv_i64(&json, "i", -5);
     jsonw_kv_u64(&json, "u", 5);
@@ -78,19 +68,15 @@ static void test_members(void **state)
                         "{\"i\":-5,\"u\":5,\"h\":\"0xff\",\"s\":\"xy\",\"b\":\"Zm9vYg==\"}");
 }
 
-static void test_escapes(void **state)
+TEST(escapes, setup, teardown)
 {
-    (void)state;
-
     jsonw_string(&json, slice_make("a\"b\\c\n\r\t\b\f\x01\x1f\0/z\x7f", 16));
     assert_string_equal(buf_cstr(&out),
                         "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f\\u0000/z\x7f\"");
 }
 
-static void test_utf8_passes_and_the_rest_is_replaced(void **state)
+TEST(utf8_passes_and_the_rest_is_replaced, setup, teardown)
 {
-    (void)state;
-
     jsonw_cstr(&json, "\xc3\xa9 \xf0\x9f\x98\x80 \xff\xc3 \xed\xa0\x80 \xe2\x82");
     assert_string_equal(buf_cstr(&out), "\"\xc3\xa9 \xf0\x9f\x98\x80 "
                                         "\xef\xbf\xbd\xef\xbf\xbd \xef\xbf\xbd\xef\xbf\xbd"
@@ -98,10 +84,8 @@ static void test_utf8_passes_and_the_rest_is_replaced(void **state)
 }
 
 /* The writer copies eight bytes at a time; a byte is treated alike wherever it stands. */
-static void test_every_ascii_byte_at_every_place(void **state)
+TEST(every_ascii_byte_at_every_place, setup, teardown)
 {
-    (void)state;
-
     for (int byte = 0; byte < 0x80; byte++) {
         char one = (char)byte;
 
@@ -126,19 +110,15 @@ static void test_every_ascii_byte_at_every_place(void **state)
     }
 }
 
-static void test_top_level_has_no_commas(void **state)
+TEST(top_level_has_no_commas, setup, teardown)
 {
-    (void)state;
-
     jsonw_cstr(&json, "");
     jsonw_u64(&json, 1);
     assert_string_equal(buf_cstr(&out), "\"\"1");
 }
 
-static void test_deepest_nesting(void **state)
+TEST(deepest_nesting, setup, teardown)
 {
-    (void)state;
-
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < JSONW_DEPTH_MAX; i++) {
             jsonw_array(&json);
@@ -154,11 +134,10 @@ static void test_deepest_nesting(void **state)
     assert_non_null(strstr(buf_cstr(&out), "]][["));
 }
 
-static void test_overflow_is_told_by_the_buffer(void **state)
+TEST(overflow_is_told_by_the_buffer, setup, teardown)
 {
     struct buf small;
 
-    (void)state;
     buf_init(&small, 10);
     jsonw_init(&json, &small);
     jsonw_object(&json);
@@ -166,21 +145,4 @@ static void test_overflow_is_told_by_the_buffer(void **state)
     jsonw_object_end(&json);
     assert_true(small.overflow);
     buf_release(&small);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_commas_and_nesting, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_numbers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_members, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_escapes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_utf8_passes_and_the_rest_is_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_ascii_byte_at_every_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_top_level_has_no_commas, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_deepest_nesting, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_overflow_is_told_by_the_buffer, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static void open_a_mailbox_without_descriptors(void)
     mailbox_init(&box, 1);
 }
 
-static void what_is_missing_is_named(void **state)
+TEST(what_is_missing_is_named)
 {
     static const struct {
         void (*body)(void);
@@ -107,18 +107,8 @@ static void what_is_missing_is_named(void **state)
 
     char text[1024];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(run_apart(cases[i].body, text, sizeof(text)), cases[i].code);
         assert_non_null(strstr(text, cases[i].text));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_missing_is_named),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,12 @@ struct item {
     struct list link;
 };
 
-static void test_keeps_the_order_of_pushes(void **state)
+TEST(keeps_the_order_of_pushes)
 {
     struct list head;
     struct item items[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
     int expected = 0;
 
-    (void)state;
     list_init(&head);
     assert_true(list_empty(&head));
     for (int i = 0; i < 3; i++) {
@@ -26,13 +25,12 @@ static void test_keeps_the_order_of_pushes(void **state)
     assert_int_equal(expected, 3);
 }
 
-static void test_remove_while_walking(void **state)
+TEST(remove_while_walking)
 {
     struct list head;
     struct item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
     int left = 0;
 
-    (void)state;
     list_init(&head);
     for (int i = 0; i < 4; i++) {
         list_push_back(&head, &items[i].link);
@@ -48,12 +46,11 @@ static void test_remove_while_walking(void **state)
     assert_int_equal(left, 13);
 }
 
-static void test_a_removed_node_may_be_pushed_and_removed_again(void **state)
+TEST(a_removed_node_may_be_pushed_and_removed_again)
 {
     struct list head;
     struct item item = {.number = 7};
 
-    (void)state;
     list_init(&head);
     list_push_back(&head, &item.link);
     list_remove(&item.link);
@@ -61,15 +58,4 @@ static void test_a_removed_node_may_be_pushed_and_removed_again(void **state)
     assert_true(list_empty(&head));
     list_push_back(&head, &item.link);
     assert_ptr_equal(head.next, &item.link);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keeps_the_order_of_pushes),
-        cmocka_unit_test(test_remove_while_walking),
-        cmocka_unit_test(test_a_removed_node_may_be_pushed_and_removed_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

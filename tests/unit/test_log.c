@@ -9,17 +9,16 @@
 static int ends[2];
 static char line[2 * LOG_LINE_MAX];
 
-static int open_pipe(void **state)
+static void open_pipe(void)
 {
-    (void)state;
-    return pipe2(ends, O_NONBLOCK | O_CLOEXEC);
+    assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
 }
 
-static int close_pipe(void **state)
+static void close_pipe(void)
 {
-    (void)state;
     log_setup(LOG_INFO, false, STDERR_FILENO);
-    return close(ends[0]) || close(ends[1]);
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(close(ends[1]), 0);
 }
 
 /* Reads what was logged since the last time; returns the part after the time stamp. */
@@ -31,14 +30,13 @@ static const char *read_line(size_t stamp_len)
     return (size_t)(len > 0 ? len : 0) >= stamp_len ? line + stamp_len : "";
 }
 
-static void test_plain_line(void **state)
+TEST(plain_line, open_pipe, close_pipe)
 {
     int year;
     int ms;
     char zone;
     const size_t stamp_len = strlen("2026-11-21T02:50:00.123Z");
 
-    (void)state;
     log_setup(LOG_INFO, false, ends[1]);
     log_info("zab", "leading epoch=%d", 7);
     assert_string_equal(read_line(stamp_len), " INFO zab leading epoch=7\n");
@@ -47,11 +45,10 @@ static void test_plain_line(void **state)
     assert_int_equal(zone, 'Z');
 }
 
-static void test_json_line(void **state)
+TEST(json_line, open_pipe, close_pipe)
 {
     const size_t stamp_len = strlen("{\"ts\":\"2026-11-21T02:50:00.123Z");
 
-    (void)state;
     log_setup(LOG_INFO, true, ends[1]);
     log_error("http", "path=\"%s\" b=\\", "/a");
     assert_string_equal(read_line(stamp_len), "\",\"level\":\"ERROR\",\"subject\":\"http\","
@@ -59,10 +56,8 @@ static void test_json_line(void **state)
     assert_memory_equal(line, "{\"ts\":\"20", 9);
 }
 
-static void test_level(void **state)
+TEST(level, open_pipe, close_pipe)
 {
-    (void)state;
-
     log_setup(LOG_WARN, false, ends[1]);
     log_info("zab", "not shown");
     log_debug("zab", "not shown");
@@ -76,10 +71,8 @@ static void test_level(void **state)
     assert_non_null(strstr(read_line(0), " DEBUG zab now shown\n"));
 }
 
-static void test_a_message_cannot_forge_a_line(void **state)
+TEST(a_message_cannot_forge_a_line, open_pipe, close_pipe)
 {
-    (void)state;
-
     log_setup(LOG_INFO, false, ends[1]);
     log_info("http", "%s", "a\nb\x1b[31m\t\x7f \xff \xc2\x9b \xc3\xa9");
     assert_non_null(strstr(read_line(0), " a\\nb\\x1b[31m\\x09\\x7f \\xff \\x9b \xc3\xa9\n"));
@@ -105,20 +98,17 @@ static void check_cut(bool json, const char *end)
     assert_string_equal(line + len - strlen(end), end);
 }
 
-static void test_a_long_message_is_cut_and_the_line_still_ends(void **state)
+TEST(a_long_message_is_cut_and_the_line_still_ends, open_pipe, close_pipe)
 {
-    (void)state;
-
     check_cut(false, "\"\n");
     check_cut(true, "\\\"\"}\n");
 }
 
-static void test_a_full_pipe_drops_and_counts(void **state)
+TEST(a_full_pipe_drops_and_counts, open_pipe, close_pipe)
 {
     uint64_t before = log_dropped();
     int written = 0;
 
-    (void)state;
     log_setup(LOG_INFO, false, ends[1]);
     while (log_dropped() == before && written < 100000) {
         log_info("zab", "%0500d", written++);
@@ -126,19 +116,4 @@ static void test_a_full_pipe_drops_and_counts(void **state)
     assert_true(log_dropped() == before + 1);
     log_info("zab", "%0500d", written);
     assert_true(log_dropped() == before + 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_plain_line, open_pipe, close_pipe),
-        cmocka_unit_test_setup_teardown(test_json_line, open_pipe, close_pipe),
-        cmocka_unit_test_setup_teardown(test_level, open_pipe, close_pipe),
-        cmocka_unit_test_setup_teardown(test_a_message_cannot_forge_a_line, open_pipe, close_pipe),
-        cmocka_unit_test_setup_teardown(test_a_long_message_is_cut_and_the_line_still_ends,
-                                        open_pipe, close_pipe),
-        cmocka_unit_test_setup_teardown(test_a_full_pipe_drops_and_counts, open_pipe, close_pipe),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,10 @@
 #include "base/logrec.h"
 #include "tests/lib/unit.h"
 
-static void test_zxid_parts(void **state)
+TEST(zxid_parts)
 {
     zxid_t zxid = zxid_make(0x80000001, 0xfffffffe);
 
-    (void)state;
     assert_true(zxid == UINT64_C(0x80000001fffffffe));
     assert_int_equal(zxid_epoch(zxid), 0x80000001);
     assert_int_equal(zxid_counter(zxid), 0xfffffffe);
@@ -13,9 +12,8 @@ static void test_zxid_parts(void **state)
 }
 
 /* Counters begin anew with each epoch, whose start is a record of its own. */
-static void test_how_far_behind(void **state)
+TEST(how_far_behind)
 {
-    (void)state;
     assert_int_equal(zxid_behind(zxid_make(2, 7), zxid_make(2, 3)), 4);
     assert_int_equal(zxid_behind(zxid_make(2, 7), zxid_make(2, 7)), 0);
     assert_int_equal(zxid_behind(zxid_make(2, 3), zxid_make(2, 7)), 0);
@@ -23,13 +21,12 @@ static void test_how_far_behind(void **state)
     assert_int_equal(zxid_behind(zxid_make(3, 5), zxid_make(2, 900)), 6);
 }
 
-static void test_holds_a_copy_and_counts_references(void **state)
+TEST(holds_a_copy_and_counts_references)
 {
     char text[] = "payload";
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(1, 2), zxid_make(1, 1), 99, slice_str(text));
 
-    (void)state;
     text[0] = 'x';
     assert_ptr_equal(logrec_ref(rec), rec);
     logrec_unref(rec);
@@ -42,7 +39,7 @@ static void test_holds_a_copy_and_counts_references(void **state)
     logrec_unref(NULL);
 }
 
-static void test_the_chain_depends_on_every_part(void **state)
+TEST(the_chain_depends_on_every_part)
 {
     const uint64_t base = logrec_chain(1, LOGREC_TXN, 3, 2, slice_str("a"));
     const uint64_t others[] = {
@@ -55,21 +52,8 @@ static void test_the_chain_depends_on_every_part(void **state)
         logrec_chain(1, LOGREC_TXN, 3, 2, slice_make(NULL, 0)),
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_true(others[i] != base);
     }
     assert_true(base == logrec_chain(1, LOGREC_TXN, 3, 2, slice_str("a")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zxid_parts),
-        cmocka_unit_test(test_how_far_behind),
-        cmocka_unit_test(test_holds_a_copy_and_counts_references),
-        cmocka_unit_test(test_the_chain_depends_on_every_part),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

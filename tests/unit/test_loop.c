@@ -49,14 +49,13 @@ static void make_pair(int fds[2])
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 }
 
-static void test_level_triggered_reading(void **state)
+TEST(level_triggered_reading)
 {
     struct loop loop;
     struct end end;
     int fds[2];
     char byte;
 
-    (void)state;
     make_pair(fds);
     loop_init(&loop);
     end_init(&end, &loop, fds[0], LOOP_READ);
@@ -74,13 +73,12 @@ static void test_level_triggered_reading(void **state)
     close(fds[1]);
 }
 
-static void test_interest_can_change(void **state)
+TEST(interest_can_change)
 {
     struct loop loop;
     struct end end;
     int fds[2];
 
-    (void)state;
     make_pair(fds);
     loop_init(&loop);
     end_init(&end, &loop, fds[0], 0);
@@ -103,7 +101,7 @@ static void test_interest_can_change(void **state)
 }
 
 /* Both are ready in one batch; whichever comes first removes the other, or itself. */
-static void test_a_watch_removed_in_the_batch_is_not_called(void **state)
+TEST(a_watch_removed_in_the_batch_is_not_called)
 {
     struct loop loop;
     struct end a;
@@ -111,7 +109,6 @@ static void test_a_watch_removed_in_the_batch_is_not_called(void **state)
     int fds_a[2];
     int fds_b[2];
 
-    (void)state;
     make_pair(fds_a);
     make_pair(fds_b);
     loop_init(&loop);
@@ -155,15 +152,13 @@ static struct sockaddr_in loopback(uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-static void test_sockets(void **state)
+TEST(sockets)
 {
     struct sockaddr_in addr = loopback(0);
     struct sockaddr_storage peer;
     socklen_t len = sizeof(addr);
     struct loop loop;
     struct end end;
-
-    (void)state;
 
     int listen_fd = loop_listen((struct sockaddr *)&addr, len, 8);
 
@@ -192,7 +187,7 @@ static void test_sockets(void **state)
     close(server_fd);
 }
 
-static void test_a_refused_connection_says_so(void **state)
+TEST(a_refused_connection_says_so)
 {
     struct sockaddr_in addr = loopback(0);
     socklen_t len = sizeof(addr);
@@ -200,7 +195,6 @@ static void test_a_refused_connection_says_so(void **state)
     struct end end;
     int port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    (void)state;
     assert_int_equal(bind(port_fd, (struct sockaddr *)&addr, len), 0); /* Bound, not listening. */
     assert_int_equal(getsockname(port_fd, (struct sockaddr *)&addr, &len), 0);
 
@@ -244,13 +238,12 @@ static void make_connection(int fds[2])
 }
 
 /* Whoever only waits learns that the other side is done, also behind bytes that it has not read. */
-static void test_the_end_of_a_peer_is_seen_through_a_copy(void **state)
+TEST(the_end_of_a_peer_is_seen_through_a_copy)
 {
     struct loop loop;
     struct end end;
     int fds[2];
 
-    (void)state;
     make_connection(fds);
     loop_init(&loop);
 
@@ -272,14 +265,13 @@ static void test_the_end_of_a_peer_is_seen_through_a_copy(void **state)
     close(fds[1]);
 }
 
-static void test_what_the_peer_has_not_taken_is_known(void **state)
+TEST(what_the_peer_has_not_taken_is_known)
 {
     static uint8_t block[64 << 10];
     uint64_t acked = 0;
     ssize_t sent = 0;
     int fds[2];
 
-    (void)state;
     make_connection(fds);
     assert_true(loop_is_read(fds[1], &acked));
     for (int i = 0; i < 10000 && sent >= 0; i++) {
@@ -298,14 +290,13 @@ static void test_what_the_peer_has_not_taken_is_known(void **state)
 }
 
 /* A sender that fills the buffer as fast as it is read would keep the thread for ever. */
-static void test_a_bounded_part_is_swallowed(void **state)
+TEST(a_bounded_part_is_swallowed)
 {
     static uint8_t block[64 << 10];
     ssize_t sent = 0;
     size_t there = 0;
     int fds[2];
 
-    (void)state;
     make_connection(fds);
     for (int i = 0; i < 10000 && sent >= 0; i++) {
         sent = loop_send(fds[1], block, sizeof(block));
@@ -319,12 +310,11 @@ static void test_a_bounded_part_is_swallowed(void **state)
 }
 
 /* Whoever comes while a port is only tried is neither let in nor thrown out: he knocks again. */
-static void test_a_port_is_tried_without_letting_anybody_in(void **state)
+TEST(a_port_is_tried_without_letting_anybody_in)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port_free())};
     const struct sockaddr *to = (const struct sockaddr *)&addr;
 
-    (void)state;
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 
     int tried = loop_try_listen(to, sizeof(addr));
@@ -391,12 +381,11 @@ static void come_and_go(struct busy_fixture *fixture)
     assert_int_equal(read(fixture->fds[0], &byte, 1), 1);
 }
 
-static void test_it_looks_before_it_sleeps_while_events_come_closely(void **state)
+TEST(it_looks_before_it_sleeps_while_events_come_closely)
 {
     struct busy_fixture fixture;
     struct loop *loop = &fixture.loop;
 
-    (void)state;
     busy_init(&fixture, 20000);
     assert_int_equal(loop_run_once(loop, 1), 0);
     assert_int_equal(loop->busy.in_vain, 0); /* Nothing was before. */
@@ -434,12 +423,11 @@ static void end_timer(struct end *end)
 }
 
 /* The time-out is over long before: only who looks is still there. */
-static void test_what_comes_while_it_looks_is_dispatched(void **state)
+TEST(what_comes_while_it_looks_is_dispatched)
 {
     struct busy_fixture fixture;
     struct end timer;
 
-    (void)state;
     busy_init(&fixture, WAIT_MS * 1000U);
     fixture.loop.busy.short_waits = LOOP_BUSY_AFTER;
     come_in_ms(&timer, &fixture.loop, 20);
@@ -448,12 +436,11 @@ static void test_what_comes_while_it_looks_is_dispatched(void **state)
     busy_release(&fixture);
 }
 
-static void test_an_event_that_comes_late_ends_the_row(void **state)
+TEST(an_event_that_comes_late_ends_the_row)
 {
     struct busy_fixture fixture;
     struct end timer;
 
-    (void)state;
     busy_init(&fixture, 1);
     fixture.loop.busy.short_waits = LOOP_BUSY_AFTER - 1;
     come_in_ms(&timer, &fixture.loop, 500);
@@ -464,13 +451,12 @@ static void test_an_event_that_comes_late_ends_the_row(void **state)
 }
 
 /* Events that come soon, but never so soon that they are seen: it looks ever more rarely. */
-static void test_what_is_in_vain_is_given_up(void **state)
+TEST(what_is_in_vain_is_given_up)
 {
     struct busy_fixture fixture;
     struct loop_busy *busy = &fixture.loop.busy;
     uint32_t after = LOOP_BUSY_AFTER;
 
-    (void)state;
     busy_init(&fixture, 1);
     for (int i = 0; i < 20; i++) {
         for (uint32_t looks = 0; looks < 8; looks++) {
@@ -487,25 +473,4 @@ static void test_what_is_in_vain_is_given_up(void **state)
     assert_int_equal(loop_run_once(&fixture.loop, WAIT_MS), 1);
     assert_int_equal(busy->after, LOOP_BUSY_AFTER); /* Once it was not. */
     busy_release(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_level_triggered_reading),
-        cmocka_unit_test(test_interest_can_change),
-        cmocka_unit_test(test_a_watch_removed_in_the_batch_is_not_called),
-        cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_the_end_of_a_peer_is_seen_through_a_copy),
-        cmocka_unit_test(test_what_the_peer_has_not_taken_is_known),
-        cmocka_unit_test(test_a_refused_connection_says_so),
-        cmocka_unit_test(test_a_bounded_part_is_swallowed),
-        cmocka_unit_test(test_a_port_is_tried_without_letting_anybody_in),
-        cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),
-        cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched),
-        cmocka_unit_test(test_an_event_that_comes_late_ends_the_row),
-        cmocka_unit_test(test_what_is_in_vain_is_given_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,13 +16,12 @@ struct message {
     int number;
 };
 
-static void test_order_bound_and_wake(void **state)
+TEST(order_bound_and_wake)
 {
     struct mailbox box;
     struct message messages[3];
     struct list got;
 
-    (void)state;
     mailbox_init(&box, 2);
     assert_false(mailbox_wait(&box, 0));
     assert_int_equal(mailbox_post(&box, &messages[0].link), ERR_OK);
@@ -44,13 +43,12 @@ static void test_order_bound_and_wake(void **state)
     mailbox_release(&box);
 }
 
-static void test_close_refuses_and_wakes(void **state)
+TEST(close_refuses_and_wakes)
 {
     struct mailbox box;
     struct message messages[2];
     struct list got;
 
-    (void)state;
     mailbox_init(&box, 2);
     mailbox_post(&box, &messages[0].link);
     mailbox_drain(&box, &got);
@@ -88,7 +86,7 @@ static void send_one(void *arg)
 }
 
 /* Every message arrives once, in the order of its sender, and no wake is lost. */
-static void test_many_senders(void **state)
+TEST(many_senders)
 {
     static struct message messages[SENDERS][MESSAGES];
     struct sender senders[SENDERS];
@@ -96,7 +94,6 @@ static void test_many_senders(void **state)
     int next[SENDERS] = {0};
     int left = SENDERS * MESSAGES;
 
-    (void)state;
     mailbox_init(&box, 1);
     for (int s = 0; s < SENDERS; s++) {
         for (int i = 0; i < MESSAGES; i++) {
@@ -125,11 +122,10 @@ static void test_many_senders(void **state)
 }
 
 /* Whoever has the message may release the box, also while the sender is still within its post. */
-static void test_release_at_once(void **state)
+TEST(release_at_once)
 {
     static struct message messages[MESSAGES];
 
-    (void)state;
     for (int i = 0; i < BOXES; i++) {
         struct mailbox *box = mem_zalloc(1, sizeof(*box));
         struct sender sender = {.box = box, .messages = messages};
@@ -144,16 +140,4 @@ static void test_release_at_once(void **state)
         mem_free(box);
         thread_join(&sender.thread);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_bound_and_wake),
-        cmocka_unit_test(test_close_refuses_and_wakes),
-        cmocka_unit_test(test_many_senders),
-        cmocka_unit_test(test_release_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

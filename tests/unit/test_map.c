@@ -4,12 +4,11 @@
 static int one = 1;
 static int two = 2;
 
-static void test_empty(void **state)
+TEST(empty)
 {
     struct map map;
     size_t cursor = 0;
 
-    (void)state;
     map_init(&map);
     assert_int_equal(map_count(&map), 0);
     assert_null(map_get(&map, slice_str("a")));
@@ -18,11 +17,10 @@ static void test_empty(void **state)
     map_release(&map);
 }
 
-static void test_put_replaces_and_returns_the_old(void **state)
+TEST(put_replaces_and_returns_the_old)
 {
     struct map map;
 
-    (void)state;
     map_init(&map);
     assert_null(map_put(&map, slice_str("a"), &one));
     assert_ptr_equal(map_put(&map, slice_str("a"), &two), &one);
@@ -35,13 +33,12 @@ static void test_put_replaces_and_returns_the_old(void **state)
 }
 
 /* The key belongs to the value: after a replacement the old value's memory may go. */
-static void test_put_takes_the_new_key_memory(void **state)
+TEST(put_takes_the_new_key_memory)
 {
     struct map map;
     char old_key[] = "key";
     char new_key[] = "key";
 
-    (void)state;
     map_init(&map);
     map_put(&map, slice_str(old_key), &one);
     map_put(&map, slice_str(new_key), &two);
@@ -50,12 +47,11 @@ static void test_put_takes_the_new_key_memory(void **state)
     map_release(&map);
 }
 
-static void test_unusual_keys(void **state)
+TEST(unusual_keys)
 {
     struct map bytes;
     struct map numbers;
 
-    (void)state;
     map_init(&bytes);
     map_init(&numbers);
     map_put(&bytes, slice_make(NULL, 0), &one);
@@ -70,14 +66,13 @@ static void test_unusual_keys(void **state)
     map_release(&numbers);
 }
 
-static void test_each_visits_all_once(void **state)
+TEST(each_visits_all_once)
 {
     struct map map;
     static int values[1000];
     size_t cursor = 0;
     int *value;
 
-    (void)state;
     map_init(&map);
     for (size_t i = 0; i < 1000; i++) {
         map_put_u64(&map, i * 4096, &values[i]);
@@ -90,17 +85,4 @@ static void test_each_visits_all_once(void **state)
         assert_int_equal(values[i], 1);
     }
     map_release(&map);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_put_replaces_and_returns_the_old),
-        cmocka_unit_test(test_put_takes_the_new_key_memory),
-        cmocka_unit_test(test_unusual_keys),
-        cmocka_unit_test(test_each_visits_all_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,12 @@
 
 #include <string.h>
 
-static void test_size_zero_gives_unique_pointers(void **state)
+TEST(size_zero_gives_unique_pointers)
 {
     char *a = mem_alloc(0);
     char *b = mem_zalloc(0, 8);
     char *c = mem_dup(NULL, 0);
 
-    (void)state;
     assert_non_null(a);
     assert_non_null(b);
     assert_non_null(c);
@@ -21,21 +20,19 @@ static void test_size_zero_gives_unique_pointers(void **state)
     mem_free(NULL);
 }
 
-static void test_zalloc_zeroes(void **state)
+TEST(zalloc_zeroes)
 {
     static const char zeros[64];
     char *data = mem_zalloc(8, 8);
 
-    (void)state;
     assert_memory_equal(data, zeros, sizeof(zeros));
     mem_free(data);
 }
 
-static void test_realloc_keeps_the_contents(void **state)
+TEST(realloc_keeps_the_contents)
 {
     char *data = mem_realloc(NULL, 4);
 
-    (void)state;
     memcpy(data, "abc", 4);
     data = mem_realloc(data, 4000);
     assert_string_equal(data, "abc");
@@ -44,26 +41,13 @@ static void test_realloc_keeps_the_contents(void **state)
     mem_free(data);
 }
 
-static void test_copies(void **state)
+TEST(copies)
 {
     char *text = mem_strdup("znode");
     char *bytes = mem_dup("a\0b", 3);
 
-    (void)state;
     assert_string_equal(text, "znode");
     assert_memory_equal(bytes, "a\0b", 3);
     mem_free(text);
     mem_free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_size_zero_gives_unique_pointers),
-        cmocka_unit_test(test_zalloc_zeroes),
-        cmocka_unit_test(test_realloc_keeps_the_contents),
-        cmocka_unit_test(test_copies),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

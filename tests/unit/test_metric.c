@@ -1,11 +1,10 @@
 #include "base/metric.h"
 #include "tests/lib/unit.h"
 
-static void test_counter_and_gauge(void **state)
+TEST(counter_and_gauge)
 {
     struct metric_counter counter = {0};
 
-    (void)state;
     metric_add(&counter, 2);
     metric_add(&counter, 3);
     assert_true(metric_get(&counter) == 5);
@@ -13,11 +12,10 @@ static void test_counter_and_gauge(void **state)
     assert_true(metric_get(&counter) == 1);
 }
 
-static void test_bucket_bounds_are_inclusive(void **state)
+TEST(bucket_bounds_are_inclusive)
 {
     struct metric_histogram histogram = {0};
 
-    (void)state;
     metric_observe_us(&histogram, 0);
     metric_observe_us(&histogram, 1);
     metric_observe_us(&histogram, 2);
@@ -34,11 +32,10 @@ static void test_bucket_bounds_are_inclusive(void **state)
     assert_true(histogram.buckets[23] == 1);
 }
 
-static void test_quantiles(void **state)
+TEST(quantiles)
 {
     struct metric_histogram histogram = {0};
 
-    (void)state;
     assert_true(metric_quantile_us(&histogram, 500) == 0);
     for (int i = 0; i < 90; i++) {
         metric_observe_us(&histogram, 10);
@@ -55,11 +52,10 @@ static void test_quantiles(void **state)
     assert_true(metric_quantile_us(&histogram, 1000) == 1 << 23);
 }
 
-static void test_text(void **state)
+TEST(text)
 {
     struct buf out;
 
-    (void)state;
     buf_init(&out, 1 << 16);
     metric_head(&out, "zabra_ops_total", "counter", "Operations.");
     metric_put(&out, "zabra_ops_total", "op=\"get\"", UINT64_MAX);
@@ -73,12 +69,11 @@ static void test_text(void **state)
     buf_release(&out);
 }
 
-static void test_histogram_text(void **state)
+TEST(histogram_text)
 {
     struct metric_histogram histogram = {0};
     struct buf out;
 
-    (void)state;
     metric_observe_us(&histogram, 1);
     metric_observe_us(&histogram, 1500000);
     metric_observe_us(&histogram, 100000000);
@@ -102,12 +97,11 @@ static void test_histogram_text(void **state)
     buf_release(&out);
 }
 
-static void test_quantiles_of_differences(void **state)
+TEST(quantiles_of_differences)
 {
     struct metric_histogram histogram = {.sum_us = 0};
     uint64_t counts[METRIC_BUCKETS] = {0};
 
-    (void)state;
     assert_true(metric_quantile_of(counts, 500) < 0);
     for (int i = 0; i < 4; i++) {
         metric_observe_us(&histogram, 100); /* Between 64 and 128. */
@@ -120,18 +114,4 @@ static void test_quantiles_of_differences(void **state)
     counts[0] = 8;
     assert_int_equal((int)metric_quantile_of(counts, 500), 1);
     assert_int_equal((int)metric_quantile_of(counts, 750), 96);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counter_and_gauge),
-        cmocka_unit_test(test_bucket_bounds_are_inclusive),
-        cmocka_unit_test(test_quantiles),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_histogram_text),
-        cmocka_unit_test(test_quantiles_of_differences),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

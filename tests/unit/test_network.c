@@ -2,7 +2,7 @@
 #include "base/network.h"
 #include "tests/lib/unit.h"
 
-static void test_networks_of_addresses(void **context)
+TEST(networks_of_addresses)
 {
     static const struct {
         const char *address;
@@ -29,7 +29,6 @@ static void test_networks_of_addresses(void **context)
         {"::ffff:10.0.0.1", "::ffff:10.0.0.1"},
     };
 
-    (void)context;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char out[NETWORK_TEXT_MAX];
         struct slice network = network_of(slice_str(rows[i].address), out);
@@ -38,13 +37,12 @@ static void test_networks_of_addresses(void **context)
     }
 }
 
-static void test_any_text_is_safe(void **context)
+TEST(any_text_is_safe)
 {
     static const char letters[] = ":1f.g";
     char text[12];
     char out[NETWORK_TEXT_MAX];
 
-    (void)context;
     for (uint32_t seed = 0; seed < 300000; seed++) {
         uint32_t rest = seed * 2654435761U;
         size_t len = rest % sizeof(text);
@@ -57,14 +55,4 @@ static void test_any_text_is_safe(void **context)
 
         assert_true(network.len < NETWORK_TEXT_MAX);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_networks_of_addresses),
-        cmocka_unit_test(test_any_text_is_safe),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

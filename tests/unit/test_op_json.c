@@ -46,11 +46,10 @@ static void assert_refused(enum op_id op, const char *text, enum err err, const 
     release(&parsed);
 }
 
-static void a_multi_is_read_by_the_fields_of_its_rows(void **state)
+TEST(a_multi_is_read_by_the_fields_of_its_rows)
 {
     struct parsed parsed;
 
-    (void)state;
     parse(&parsed, OP_MULTI,
           "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"data64\":\"aGk=\",\"sequence\":true},"
           "{\"path\":\"/b\",\"op\":\"set\",\"dataUtf8\":\"\\u00e9\\u0000\",\"version\":3},"
@@ -72,9 +71,8 @@ static void a_multi_is_read_by_the_fields_of_its_rows(void **state)
     release(&parsed);
 }
 
-static void bodies_that_do_not_fit_are_refused_by_name(void **state)
+TEST(bodies_that_do_not_fit_are_refused_by_name)
 {
-    (void)state;
     assert_refused(OP_MULTI, "", ERR_BAD_ARGUMENTS, "empty");
     assert_refused(OP_MULTI, "[]", ERR_BAD_ARGUMENTS, "object");
     assert_refused(OP_MULTI, "{}", ERR_BAD_ARGUMENTS, "ops");
@@ -111,11 +109,10 @@ static void bodies_that_do_not_fit_are_refused_by_name(void **state)
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":1.5}", ERR_BAD_ARGUMENTS, "ttl");
 }
 
-static void the_failing_element_is_told(void **state)
+TEST(the_failing_element_is_told)
 {
     struct parsed parsed;
 
-    (void)state;
     parse(&parsed, OP_MULTI,
           "{\"ops\":[{\"op\":\"delete\",\"path\":\"/a\"},{\"op\":\"delete\",\"path\":\"/a/\"}]}");
     assert_int_equal(parsed.err, ERR_BAD_ARGUMENTS);
@@ -124,11 +121,10 @@ static void the_failing_element_is_told(void **state)
     release(&parsed);
 }
 
-static void nesting_is_bounded_before_parsing(void **state)
+TEST(nesting_is_bounded_before_parsing)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, TEXT_MAX);
     buf_append_str(&text, "{\"dataJson\":");
     for (int i = 0; i < 200000; i++) {
@@ -143,7 +139,7 @@ static void nesting_is_bounded_before_parsing(void **state)
     buf_release(&text);
 }
 
-static void changed_bodies_do_no_harm(void **state)
+TEST(changed_bodies_do_no_harm)
 {
     const char *text =
         "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"dataJson\":{\"b\":[1,\"c\"]}},"
@@ -151,7 +147,6 @@ static void changed_bodies_do_no_harm(void **state)
     char copy[300];
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 11);
     for (int round = 0; round < ROUNDS; round++) {
         struct parsed parsed;
@@ -179,12 +174,11 @@ static void assert_json(const struct op_args *args, const struct op_result *resu
     buf_release(&out);
 }
 
-static void a_znode_is_flat_and_wide_numbers_have_twins(void **state)
+TEST(a_znode_is_flat_and_wide_numbers_have_twins)
 {
     struct op_args args;
     struct op_result result;
 
-    (void)state;
     op_args_init(&args, OP_GET);
     op_result_init(&result);
     args.path = slice_str("/a");
@@ -217,7 +211,7 @@ static void a_znode_is_flat_and_wide_numbers_have_twins(void **state)
     op_result_release(&result);
 }
 
-static void data_that_cannot_be_shown_is_refused(void **state)
+TEST(data_that_cannot_be_shown_is_refused)
 {
     struct op_json_style style = {.message = false};
     struct op_args args;
@@ -225,7 +219,6 @@ static void data_that_cannot_be_shown_is_refused(void **state)
     struct jsonw json;
     struct buf out;
 
-    (void)state;
     op_args_init(&args, OP_GET);
     op_result_init(&result);
     args.path = slice_str("/a");
@@ -241,9 +234,8 @@ static void data_that_cannot_be_shown_is_refused(void **state)
     op_result_release(&result);
 }
 
-static void the_outcome_of_a_write_is_told(void **state)
+TEST(the_outcome_of_a_write_is_told)
 {
-    (void)state;
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_OUTCOME_UNKNOWN), "unknown");
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_IN_FLIGHT), "unknown");
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_NOT_READY), "not-applied");
@@ -251,9 +243,8 @@ static void the_outcome_of_a_write_is_told(void **state)
 }
 
 /* Whatever went wrong and wherever: a client is told whether to look or to try again. */
-static void each_problem_tells_its_outcome(void **state)
+TEST(each_problem_tells_its_outcome)
 {
-    (void)state;
     for (int err = ERR_OK + 1; err < ERR_COUNT; err++) {
         for (int kind = OP_KIND_READ; kind <= OP_KIND_INFO; kind++) {
             struct op_problem problem = op_problem_make((enum op_kind)kind, (enum err)err);
@@ -269,21 +260,4 @@ static void each_problem_tells_its_outcome(void **state)
             buf_release(&out);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_multi_is_read_by_the_fields_of_its_rows),
-        cmocka_unit_test(bodies_that_do_not_fit_are_refused_by_name),
-        cmocka_unit_test(the_failing_element_is_told),
-        cmocka_unit_test(nesting_is_bounded_before_parsing),
-        cmocka_unit_test(changed_bodies_do_no_harm),
-        cmocka_unit_test(a_znode_is_flat_and_wide_numbers_have_twins),
-        cmocka_unit_test(data_that_cannot_be_shown_is_refused),
-        cmocka_unit_test(the_outcome_of_a_write_is_told),
-        cmocka_unit_test(each_problem_tells_its_outcome),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

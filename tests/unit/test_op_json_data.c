@@ -207,11 +207,10 @@ static void check_message(struct sample *sample, bool multi)
     op_request_free(request);
 }
 
-static void data_is_what_was_meant_however_it_is_written(void **state)
+TEST(data_is_what_was_meant_however_it_is_written)
 {
     struct sample sample;
 
-    (void)state;
     rng_init(&sample.rng, 5);
     buf_init(&sample.text, TEXT_MAX);
     for (int i = 0; i < ELEMENTS_MAX; i++) {
@@ -251,9 +250,8 @@ static void assert_refused(const char *text, const char *word)
 
 #define LONG "0123456789012345678901234567890123456789012345678901234567890123456789"
 
-static void long_strings_are_held_to_the_same_rules(void **state)
+TEST(long_strings_are_held_to_the_same_rules)
 {
-    (void)state;
     assert_refused("{\"dataUtf8\":\"" LONG "\n\"}", "not valid JSON");
     assert_refused("{\"dataUtf8\":\"" LONG "\x01\"}", "not valid JSON");
     assert_refused("{\"dataUtf8\":\"" LONG "\xff\"}", "not valid JSON");
@@ -274,11 +272,10 @@ static void long_strings_are_held_to_the_same_rules(void **state)
 
 /* The time it takes is that of its length: each backslash must not make it look for the end again.
  */
-static void many_escapes_are_read_in_one_pass(void **state)
+TEST(many_escapes_are_read_in_one_pass)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, BODY_MAX);
     buf_append_str(&text, "{\"x\":\"");
     for (int i = 0; i < 1 << 20; i++) {
@@ -286,15 +283,4 @@ static void many_escapes_are_read_in_one_pass(void **state)
     }
     assert_refused(buf_cstr(&text), "not valid JSON");
     buf_release(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_what_was_meant_however_it_is_written),
-        cmocka_unit_test(long_strings_are_held_to_the_same_rules),
-        cmocka_unit_test(many_escapes_are_read_in_one_pass),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

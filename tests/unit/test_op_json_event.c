@@ -15,6 +15,16 @@ static const struct stat_view a_stat = {.czxid = 16, .mzxid = 17, .pzxid = 18, .
 
 static struct buf out;
 
+static void open_output(void)
+{
+    buf_init(&out, TEXT_MAX);
+}
+
+static void close_output(void)
+{
+    buf_release(&out);
+}
+
 static struct jsonw *begin(void)
 {
     static struct jsonw json;
@@ -29,12 +39,11 @@ static void assert_written(const char *want)
     assert_string_equal(buf_cstr(&out), want);
 }
 
-static void a_reply_has_the_id_and_the_zxid_of_its_state(void **state)
+TEST(a_reply_has_the_id_and_the_zxid_of_its_state, open_output, close_output)
 {
     struct op_args args;
     struct op_result result;
 
-    (void)state;
     op_args_init(&args, OP_SET);
     op_result_init(&result);
     args.path = slice_str("/svc/a");
@@ -55,14 +64,13 @@ static void a_reply_has_the_id_and_the_zxid_of_its_state(void **state)
     op_result_release(&result);
 }
 
-static void results_of_a_multi_are_in_the_form_of_messages(void **state)
+TEST(results_of_a_multi_are_in_the_form_of_messages, open_output, close_output)
 {
     struct op_args items[1];
     struct op_args args;
     struct op_result results[1];
     struct op_result result = {.zxid = 9, .results = results, .result_count = 1};
 
-    (void)state;
     op_args_init(&items[0], OP_SET);
     items[0].path = slice_str("/a");
     op_args_init(&args, OP_MULTI);
@@ -76,13 +84,12 @@ static void results_of_a_multi_are_in_the_form_of_messages(void **state)
                    "\"ok\":true,\"path\":\"/a\"," STAT "}]}");
 }
 
-static void a_session_is_shown_in_both_forms(void **state)
+TEST(a_session_is_shown_in_both_forms, open_output, close_output)
 {
     struct op_json_style style = {.uri = slice_str("http://h/sessions/v1/s")};
     struct op_args args;
     struct op_result result;
 
-    (void)state;
     op_args_init(&args, OP_SESSION);
     op_result_init(&result);
     args.secret = slice_str("s");
@@ -98,13 +105,12 @@ static void a_session_is_shown_in_both_forms(void **state)
     op_result_release(&result);
 }
 
-static void an_acl_is_shown_with_its_version(void **state)
+TEST(an_acl_is_shown_with_its_version, open_output, close_output)
 {
     struct op_json_style style = {.message = false};
     struct op_args args;
     struct op_result result;
 
-    (void)state;
     op_args_init(&args, OP_GETACL);
     op_result_init(&result);
     args.path = slice_str("/a");
@@ -118,11 +124,10 @@ static void an_acl_is_shown_with_its_version(void **state)
     op_result_release(&result);
 }
 
-static void a_watch_is_answered_with_how_it_resumed(void **state)
+TEST(a_watch_is_answered_with_how_it_resumed, open_output, close_output)
 {
     struct subscribe_result result = {.id = 1, .zxid = 0x13, .resumed = SUBSCRIBE_REPLAYED};
 
-    (void)state;
     op_json_reply_watch(begin(), 2, &result);
     assert_written("{\"id\":2,\"ok\":true,\"zxid\":\"0x13\",\"watch\":1,\"resumed\":\"replayed\"}");
     result.resumed = SUBSCRIBE_FRESH;
@@ -130,12 +135,11 @@ static void a_watch_is_answered_with_how_it_resumed(void **state)
     assert_written("{\"id\":2,\"ok\":true,\"zxid\":\"0x13\",\"watch\":1}");
 }
 
-static void an_error_is_a_problem_with_the_id_if_there_is_one(void **state)
+TEST(an_error_is_a_problem_with_the_id_if_there_is_one, open_output, close_output)
 {
     struct op_problem problem = op_problem_make(OP_KIND_WRITE, ERR_NO_NODE);
     struct op_message_id id = {.known = true, .number = 8};
 
-    (void)state;
     problem.message = true;
     problem.path = slice_str("/a");
     op_json_reply_error(begin(), &id, &problem);
@@ -147,7 +151,7 @@ static void an_error_is_a_problem_with_the_id_if_there_is_one(void **state)
     assert_non_null(strstr(buf_cstr(&out), "{\"id\":null,\"ok\":false,"));
 }
 
-static void a_change_names_its_watches_and_shows_values_on_request(void **state)
+TEST(a_change_names_its_watches_and_shows_values_on_request, open_output, close_output)
 {
     struct change change = {.type = TXN_SET, .stat = a_stat};
     struct watch second = {.id = 5};
@@ -158,7 +162,6 @@ static void a_change_names_its_watches_and_shows_values_on_request(void **state)
                                 .last = true,
                                 .change = &change};
 
-    (void)state;
     change.data = blob_new(slice_str("x"));
     op_json_event(begin(), &event, &first, true, OP_AUTO);
     assert_written("{\"event\":\"NodeDataChanged\",\"watches\":[1,5],\"path\":\"/svc/a\","
@@ -175,13 +178,12 @@ static void a_change_names_its_watches_and_shows_values_on_request(void **state)
     blob_unref(change.data);
 }
 
-static void data_of_a_change_is_one_line_in_a_form_that_fits(void **state)
+TEST(data_of_a_change_is_one_line_in_a_form_that_fits, open_output, close_output)
 {
     struct change change = {.type = TXN_SET};
     struct watch_event event = {
         .type = WATCH_CREATED, .path = slice_str("/a"), .zxid = 1, .change = &change};
 
-    (void)state;
     change.data = blob_new(slice_str("{\n\"a\":\r1}"));
     op_json_event(begin(), &event, NULL, true, OP_JSON);
     assert_non_null(strstr(buf_cstr(&out), "\"dataJson\":{ \"a\": 1}}"));
@@ -196,7 +198,7 @@ static void data_of_a_change_is_one_line_in_a_form_that_fits(void **state)
     blob_unref(change.data);
 }
 
-static void the_server_says_what_becomes_of_a_socket(void **state)
+TEST(the_server_says_what_becomes_of_a_socket, open_output, close_output)
 {
     struct op_hello hello = {.server = 2,
                              .role = "follower",
@@ -206,7 +208,6 @@ static void the_server_says_what_becomes_of_a_socket(void **state)
                              .limits = slice_str("{}")};
     uint32_t watches[] = {1, 4};
 
-    (void)state;
     op_json_hello(begin(), &hello);
     assert_written("{\"event\":\"hello\",\"protocol\":\"zabra.v1.json\",\"server\":2,"
                    "\"role\":\"follower\",\"history\":\"000000000000007f\","
@@ -224,35 +225,4 @@ static void the_server_says_what_becomes_of_a_socket(void **state)
     assert_written("{\"event\":\"closing\",\"reason\":\"drain\",\"servers\":[\"h:1\"]}");
     op_json_closing(begin(), "slow", slice_make(NULL, 0));
     assert_written("{\"event\":\"closing\",\"reason\":\"slow\"}");
-}
-
-static int open_output(void **state)
-{
-    (void)state;
-    buf_init(&out, TEXT_MAX);
-    return 0;
-}
-
-static int close_output(void **state)
-{
-    (void)state;
-    buf_release(&out);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_has_the_id_and_the_zxid_of_its_state),
-        cmocka_unit_test(results_of_a_multi_are_in_the_form_of_messages),
-        cmocka_unit_test(a_session_is_shown_in_both_forms),
-        cmocka_unit_test(an_acl_is_shown_with_its_version),
-        cmocka_unit_test(a_watch_is_answered_with_how_it_resumed),
-        cmocka_unit_test(an_error_is_a_problem_with_the_id_if_there_is_one),
-        cmocka_unit_test(a_change_names_its_watches_and_shows_values_on_request),
-        cmocka_unit_test(data_of_a_change_is_one_line_in_a_form_that_fits),
-        cmocka_unit_test(the_server_says_what_becomes_of_a_socket),
-    };
-
-    return cmocka_run_group_tests(tests, open_output, close_output);
 }

@@ -66,14 +66,13 @@ static void assert_refused(const char *text, enum err err, const char *word)
     release(&parsed);
 }
 
-static void a_message_is_an_operation_and_what_goes_around_it(void **state)
+TEST(a_message_is_an_operation_and_what_goes_around_it)
 {
     struct parsed parsed = accepted(
         "{\"id\":9007199254740992,\"op\":\"set\",\"path\":\"/svc/a\",\"dataJson\": {\"a\":1.50} ,"
         "\"version\":3,\"key\":\"5b\",\"min_zxid\":\"0x500000012\",\"colour\":{\"dataJson\":7}}");
     struct op_request *request = parsed.request;
 
-    (void)state;
     assert_true(parsed.id.number == UINT64_C(1) << 53);
     assert_int_equal(request->def->id, OP_SET);
     assert_text(request->args.path, "/svc/a");
@@ -92,11 +91,10 @@ static void a_message_is_an_operation_and_what_goes_around_it(void **state)
     release(&parsed);
 }
 
-static void sessions_and_identities_have_their_members(void **state)
+TEST(sessions_and_identities_have_their_members)
 {
     struct parsed parsed = accepted("{\"id\":1,\"op\":\"session\",\"timeout_ms\":15000}");
 
-    (void)state;
     assert_int_equal(parsed.request->args.timeout_ms, 15000);
     release(&parsed);
     parsed = accepted("{\"id\":1,\"op\":\"attach\","
@@ -112,13 +110,12 @@ static void sessions_and_identities_have_their_members(void **state)
     release(&parsed);
 }
 
-static void a_watch_has_its_kind_and_where_to_resume(void **state)
+TEST(a_watch_has_its_kind_and_where_to_resume)
 {
     struct parsed parsed = accepted("{\"id\":2,\"op\":\"watch\",\"path\":\"/svc\",\"kind\":"
                                     "\"recursive\",\"since\":\"0x500000001\",\"values\":true}");
     struct op_args *args = &parsed.request->args;
 
-    (void)state;
     assert_int_equal(args->kind, WATCH_RECURSIVE);
     assert_true(args->values && args->has_since && !args->has_since_history);
     assert_true(args->since == UINT64_C(0x500000001));
@@ -136,7 +133,7 @@ static void a_watch_has_its_kind_and_where_to_resume(void **state)
     release(&parsed);
 }
 
-static void elements_find_their_values_among_strangers(void **state)
+TEST(elements_find_their_values_among_strangers)
 {
     struct parsed parsed =
         accepted("{\"id\":3,\"dataJson\":0,\"x\":[{\"dataJson\":1}],\"op\":\"multi\",\"ops\":["
@@ -145,7 +142,6 @@ static void elements_find_their_values_among_strangers(void **state)
                  "\"acl\":\"creator\"},{\"op\":\"set\",\"path\":\"/c\",\"dataJson\":\"5\"}]}");
     const struct op_args *items = parsed.request->multi;
 
-    (void)state;
     assert_int_equal(parsed.request->args.op_count, 3);
     assert_int_equal(items[0].data.len, 0);
     assert_text(items[1].data, "[4]");
@@ -154,14 +150,13 @@ static void elements_find_their_values_among_strangers(void **state)
     release(&parsed);
 }
 
-static void what_does_not_fit_is_refused_with_its_id(void **state)
+TEST(what_does_not_fit_is_refused_with_its_id)
 {
     const char *no_id[] = {"{\"op\":\"ping\"}", "{\"op\":\"ping\",\"id\":-1}",
                            "{\"op\":\"ping\",\"id\":1.0}", "{\"op\":\"ping\",\"id\":\"1\"}",
                            "{\"op\":\"ping\",\"id\":9007199254740993}"};
     struct parsed parsed;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(no_id) / sizeof(no_id[0]); i++) {
         parsed = parse(no_id[i]);
         assert_true(parsed.err == ERR_BAD_ARGUMENTS && !parsed.id.known);
@@ -203,12 +198,11 @@ static void what_does_not_fit_is_refused_with_its_id(void **state)
                    ERR_BAD_ARGUMENTS, "no watch");
 }
 
-static void a_failing_element_is_told(void **state)
+TEST(a_failing_element_is_told)
 {
     struct parsed parsed = parse("{\"id\":5,\"op\":\"multi\",\"ops\":[{\"op\":\"get\",\"path\":"
                                  "\"/a\"},{\"op\":\"get\",\"path\":\"a\"}]}");
 
-    (void)state;
     assert_true(parsed.fault.has_index && parsed.fault.index == 1 && parsed.id.number == 5);
     assert_null(parsed.request->multi);
     release(&parsed);
@@ -244,14 +238,13 @@ static void assert_acl(const char *text, const char *want)
     buf_release(&memory);
 }
 
-static void an_acl_is_written_as_it_is_read(void **state)
+TEST(an_acl_is_written_as_it_is_read)
 {
     const char *list = "[{\"perms\":[\"read\",\"admin\"],\"scheme\":\"digest\",\"id\":\"me:h\"},"
                        "{\"perms\":[\"write\"],\"scheme\":\"ip\",\"id\":\"10.0.0.0/8\"}]";
     const char *all = "\"perms\":[\"read\",\"write\",\"create\",\"delete\",\"admin\"]";
     char want[LINE_MAX];
 
-    (void)state;
     assert_acl(list, list);
     (void)snprintf(want, sizeof(want), "[{%s,\"scheme\":\"world\",\"id\":\"anyone\"}]", all);
     assert_acl("open", want);
@@ -261,7 +254,7 @@ static void an_acl_is_written_as_it_is_read(void **state)
     assert_acl("[{\"scheme\":\"auth\",\"perms\":[\"all\"]}]", want);
 }
 
-static void acls_that_are_none_are_refused(void **state)
+TEST(acls_that_are_none_are_refused)
 {
     const char *bad[] = {"",
                          "closed",
@@ -279,7 +272,6 @@ static void acls_that_are_none_are_refused(void **state)
     struct slice acl;
     struct buf memory;
 
-    (void)state;
     buf_init(&memory, TEXT_MAX);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(read_acl(bad[i], &memory, &acl), ERR_INVALID_ACL);
@@ -288,13 +280,12 @@ static void acls_that_are_none_are_refused(void **state)
     buf_release(&memory);
 }
 
-static void an_acl_has_bounds(void **state)
+TEST(an_acl_has_bounds)
 {
     struct slice acl;
     struct buf text;
     struct buf memory;
 
-    (void)state;
     buf_init(&text, TEXT_MAX);
     buf_init(&memory, TEXT_MAX);
     buf_append_byte(&text, '[');
@@ -314,21 +305,4 @@ static void an_acl_has_bounds(void **state)
     assert_int_equal(read_acl(buf_cstr(&text), &memory, &acl), ERR_INVALID_ACL);
     buf_release(&memory);
     buf_release(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_is_an_operation_and_what_goes_around_it),
-        cmocka_unit_test(sessions_and_identities_have_their_members),
-        cmocka_unit_test(a_watch_has_its_kind_and_where_to_resume),
-        cmocka_unit_test(elements_find_their_values_among_strangers),
-        cmocka_unit_test(what_does_not_fit_is_refused_with_its_id),
-        cmocka_unit_test(a_failing_element_is_told),
-        cmocka_unit_test(an_acl_is_written_as_it_is_read),
-        cmocka_unit_test(acls_that_are_none_are_refused),
-        cmocka_unit_test(an_acl_has_bounds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

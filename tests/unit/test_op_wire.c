@@ -20,14 +20,13 @@ static void assert_slice_equal(struct slice a, struct slice b)
     assert_true(slice_eq(a, b));
 }
 
-static void all_fields_of_a_write_arrive(void **state)
+TEST(all_fields_of_a_write_arrive)
 {
     struct op_args args;
     struct op_args got;
     struct op_args *multi = NULL;
     struct buf bytes;
 
-    (void)state;
     init_args(&args, OP_SET, "/a/b");
     args.data = slice_str("data");
     args.has_version = true;
@@ -69,7 +68,7 @@ static void all_fields_of_a_write_arrive(void **state)
 }
 
 /* The hash of a session's secret travels, the secret itself stays where the client is. */
-static void a_secret_stays_and_its_hash_arrives(void **state)
+TEST(a_secret_stays_and_its_hash_arrives)
 {
     const char *secret = "0189abcd-1234-4abc-89ab-0123456789ab";
     uint8_t hash[TXN_SECRET_HASH_LEN];
@@ -78,7 +77,6 @@ static void a_secret_stays_and_its_hash_arrives(void **state)
     struct op_args *multi = NULL;
     struct buf bytes;
 
-    (void)state;
     op_args_init(&args, OP_SESSION);
     args.timeout_ms = 15000;
     args.secret = slice_str(secret);
@@ -94,14 +92,13 @@ static void a_secret_stays_and_its_hash_arrives(void **state)
     buf_release(&bytes);
 }
 
-static void an_acl_arrives_as_it_was_written(void **state)
+TEST(an_acl_arrives_as_it_was_written)
 {
     struct op_args args;
     struct op_args got;
     struct op_args *multi = NULL;
     struct buf bytes;
 
-    (void)state;
     init_args(&args, OP_SETACL, "/a");
     args.has_acl = acl_standard(slice_str("creator"), &args.acl);
     args.has_aversion = true;
@@ -135,7 +132,7 @@ static void make_multi(struct op_args *multi, struct op_args items[3], struct bu
     op_args_encode(multi, bytes);
 }
 
-static void a_multi_arrives_with_its_elements(void **state)
+TEST(a_multi_arrives_with_its_elements)
 {
     struct op_args items[3];
     struct op_args args;
@@ -143,7 +140,6 @@ static void a_multi_arrives_with_its_elements(void **state)
     struct op_args *multi = NULL;
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, 1 << 20);
     make_multi(&args, items, &bytes);
     assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
@@ -156,7 +152,7 @@ static void a_multi_arrives_with_its_elements(void **state)
     buf_release(&bytes);
 }
 
-static void each_cut_of_the_bytes_is_malformed(void **state)
+TEST(each_cut_of_the_bytes_is_malformed)
 {
     struct op_args items[3];
     struct op_args args;
@@ -164,7 +160,6 @@ static void each_cut_of_the_bytes_is_malformed(void **state)
     struct op_args *multi = NULL;
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, 1 << 20);
     make_multi(&args, items, &bytes);
     for (size_t len = 0; len < bytes.len; len++) {
@@ -177,7 +172,7 @@ static void each_cut_of_the_bytes_is_malformed(void **state)
 }
 
 /* Random changes either give arguments that pass all checks or an error; the sanitizers watch. */
-static void changed_bytes_do_no_harm(void **state)
+TEST(changed_bytes_do_no_harm)
 {
     struct op_args items[3];
     struct op_args args;
@@ -185,7 +180,6 @@ static void changed_bytes_do_no_harm(void **state)
     struct rng rng;
     const char *why = NULL;
 
-    (void)state;
     rng_init(&rng, 7);
     buf_init(&bytes, 1 << 20);
     for (int round = 0; round < ROUNDS; round++) {
@@ -204,24 +198,22 @@ static void changed_bytes_do_no_harm(void **state)
     buf_release(&bytes);
 }
 
-static void a_hostile_count_allocates_nothing(void **state)
+TEST(a_hostile_count_allocates_nothing)
 {
     const uint8_t bytes[] = {1, OP_MULTI, 0xff, 0xff, 0xff, 0xff};
     struct op_args got;
     struct op_args *multi = NULL;
 
-    (void)state;
     assert_int_equal(op_args_decode(slice_make(bytes, sizeof(bytes)), &got, &multi), ERR_FORMAT);
     assert_null(multi);
 }
 
-static void an_error_arrives_with_its_sentence_and_stat(void **state)
+TEST(an_error_arrives_with_its_sentence_and_stat)
 {
     struct op_result result;
     struct op_result got;
     struct buf bytes;
 
-    (void)state;
     op_result_init(&result);
     op_result_init(&got);
     buf_init(&bytes, 1 << 20);
@@ -241,13 +233,12 @@ static void an_error_arrives_with_its_sentence_and_stat(void **state)
     op_result_release(&result);
 }
 
-static void results_of_a_multi_arrive_and_cuts_are_malformed(void **state)
+TEST(results_of_a_multi_arrive_and_cuts_are_malformed)
 {
     struct op_result result;
     struct op_result got;
     struct buf bytes;
 
-    (void)state;
     op_result_init(&result);
     buf_init(&bytes, 1 << 20);
     result.err = ERR_NO_NODE;
@@ -275,7 +266,7 @@ static void results_of_a_multi_arrive_and_cuts_are_malformed(void **state)
     op_result_release(&result);
 }
 
-static void all_parts_of_an_answer_arrive(void **state)
+TEST(all_parts_of_an_answer_arrive)
 {
     struct op_result result;
     struct op_result got;
@@ -283,7 +274,6 @@ static void all_parts_of_an_answer_arrive(void **state)
     struct buf bytes;
     struct buf again;
 
-    (void)state;
     op_result_init(&result);
     buf_init(&bytes, 1 << 20);
     result.detail = "why";
@@ -330,14 +320,13 @@ static void all_parts_of_an_answer_arrive(void **state)
     buf_release(&bytes);
 }
 
-static void an_unknown_error_is_an_error(void **state)
+TEST(an_unknown_error_is_an_error)
 {
     struct op_result result;
     struct op_result got;
     struct buf bytes;
     uint8_t *symbol = NULL;
 
-    (void)state;
     op_result_init(&result);
     op_result_init(&got);
     buf_init(&bytes, 1 << 20);
@@ -351,23 +340,4 @@ static void an_unknown_error_is_an_error(void **state)
     op_result_release(&got);
     buf_release(&bytes);
     op_result_release(&result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fields_of_a_write_arrive),
-        cmocka_unit_test(a_secret_stays_and_its_hash_arrives),
-        cmocka_unit_test(an_acl_arrives_as_it_was_written),
-        cmocka_unit_test(a_multi_arrives_with_its_elements),
-        cmocka_unit_test(each_cut_of_the_bytes_is_malformed),
-        cmocka_unit_test(changed_bytes_do_no_harm),
-        cmocka_unit_test(a_hostile_count_allocates_nothing),
-        cmocka_unit_test(an_error_arrives_with_its_sentence_and_stat),
-        cmocka_unit_test(results_of_a_multi_arrive_and_cuts_are_malformed),
-        cmocka_unit_test(all_parts_of_an_answer_arrive),
-        cmocka_unit_test(an_unknown_error_is_an_error),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

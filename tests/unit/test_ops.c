@@ -37,11 +37,10 @@ static struct op_args args_of(enum op_id op, const char *path)
     return args;
 }
 
-static void each_row_is_found_by_number_and_by_name(void **state)
+TEST(each_row_is_found_by_number_and_by_name)
 {
     int rows = 0;
 
-    (void)state;
     for (const struct op_def *def = ops_table(); def->name; def++) {
         size_t fields = 0;
 
@@ -61,11 +60,10 @@ static void each_row_is_found_by_number_and_by_name(void **state)
     assert_null(ops_by_name(slice_str("gets")));
 }
 
-static void numbers_are_plain_decimals_within_their_range(void **state)
+TEST(numbers_are_plain_decimals_within_their_range)
 {
     struct op_args args = args_of(OP_SET, "/a");
 
-    (void)state;
     assert_int_equal(parse(OP_SET, "version", "-1", &args), ERR_OK);
     assert_true(args.has_version && args.version == -1);
     assert_int_equal(parse(OP_SET, "version", "2147483647", &args), ERR_OK);
@@ -93,11 +91,10 @@ static void numbers_are_plain_decimals_within_their_range(void **state)
     assert_int_equal(args.limit, UINT32_MAX);
 }
 
-static void words_are_exact(void **state)
+TEST(words_are_exact)
 {
     struct op_args args = args_of(OP_CREATE, "/a");
 
-    (void)state;
     assert_int_equal(parse(OP_CREATE, "sequence", "true", &args), ERR_OK);
     assert_true(args.sequence);
     assert_int_equal(parse(OP_CREATE, "sequence", "0", &args), ERR_OK);
@@ -112,7 +109,7 @@ static void words_are_exact(void **state)
     assert_int_equal(parse(OP_GET, "dataformat", "xml", &args), ERR_BAD_ARGUMENTS);
 }
 
-static void an_if_match_is_a_star_or_a_data_tag(void **state)
+TEST(an_if_match_is_a_star_or_a_data_tag)
 {
     const char *bad[] = {"",
                          "d1.0",
@@ -131,7 +128,6 @@ static void an_if_match_is_a_star_or_a_data_tag(void **state)
                          "\"d1.0\", \"d2.0\""};
     struct op_args args = args_of(OP_SET, "/a");
 
-    (void)state;
     assert_int_equal(parse(OP_SET, "If-Match", "*", &args), ERR_OK);
     assert_true(args.must_exist && !args.has_etag);
     assert_int_equal(parse(OP_SET, "If-Match", "\"dffffffffffffffff.-3\"", &args), ERR_OK);
@@ -144,7 +140,7 @@ static void an_if_match_is_a_star_or_a_data_tag(void **state)
     assert_int_equal(parse(OP_SET, "If-None-Match", "\"d1.0\"", &args), ERR_BAD_ARGUMENTS);
 }
 
-static void a_place_to_resume_is_a_zxid_or_the_id_of_an_event(void **state)
+TEST(a_place_to_resume_is_a_zxid_or_the_id_of_an_event)
 {
     const char *bad[] = {"",
                          "0x",
@@ -160,7 +156,6 @@ static void a_place_to_resume_is_a_zxid_or_the_id_of_an_event(void **state)
                          "12345678901234567:1"};
     struct op_args args = args_of(OP_WATCH, "/a");
 
-    (void)state;
     assert_int_equal(parse(OP_WATCH, "since", "31", &args), ERR_OK);
     assert_true(args.has_since && args.since == 31 && !args.has_since_history);
     assert_int_equal(parse(OP_WATCH, "since", "0x1F", &args), ERR_OK);
@@ -174,11 +169,10 @@ static void a_place_to_resume_is_a_zxid_or_the_id_of_an_event(void **state)
     }
 }
 
-static void a_watch_has_a_kind_by_either_name(void **state)
+TEST(a_watch_has_a_kind_by_either_name)
 {
     struct op_args args = args_of(OP_WATCH, "/a");
 
-    (void)state;
     assert_int_equal(args.kind, WATCH_PERSISTENT);
     assert_int_equal(parse(OP_WATCH, "mode", "recursive", &args), ERR_OK);
     assert_int_equal(args.kind, WATCH_RECURSIVE);
@@ -190,7 +184,7 @@ static void a_watch_has_a_kind_by_either_name(void **state)
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
 }
 
-static void a_secret_is_a_uuid(void **state)
+TEST(a_secret_is_a_uuid)
 {
     const char *bad[] = {"",
                          "short",
@@ -200,7 +194,6 @@ static void a_secret_is_a_uuid(void **state)
                          "0189abcd-1234-4abc-89ab-0123456789ag"};
     struct op_args args = {.op = OP_ATTACH};
 
-    (void)state;
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(parse(OP_ATTACH, "session", bad[i], &args), ERR_BAD_ARGUMENTS);
@@ -210,9 +203,8 @@ static void a_secret_is_a_uuid(void **state)
     assert_int_equal(check(&args), ERR_OK);
 }
 
-static void only_the_leader_names_its_own_operations(void **state)
+TEST(only_the_leader_names_its_own_operations)
 {
-    (void)state;
     for (const struct op_def *def = ops_table(); def->name; def++) {
         bool nowhere = true;
 
@@ -225,11 +217,10 @@ static void only_the_leader_names_its_own_operations(void **state)
     assert_true(op_is_internal(OP_REAP) && op_is_internal(OP_EXPIRE));
 }
 
-static void paths_are_checked_and_a_sequence_may_have_no_prefix(void **state)
+TEST(paths_are_checked_and_a_sequence_may_have_no_prefix)
 {
     struct op_args args = args_of(OP_CREATE, "/q/");
 
-    (void)state;
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
     args.sequence = true;
     assert_int_equal(check(&args), ERR_OK);
@@ -243,11 +234,10 @@ static void paths_are_checked_and_a_sequence_may_have_no_prefix(void **state)
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
 }
 
-static void contradictions_are_refused(void **state)
+TEST(contradictions_are_refused)
 {
     struct op_args args = args_of(OP_SET, "/a");
 
-    (void)state;
     args.has_version = true;
     args.version = 3;
     args.has_etag = true;
@@ -286,11 +276,10 @@ static void contradictions_are_refused(void **state)
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
 }
 
-static void what_makes_a_znode_needs_leave_to_make_it(void **state)
+TEST(what_makes_a_znode_needs_leave_to_make_it)
 {
     struct op_args args = args_of(OP_SET, "/a");
 
-    (void)state;
     args.ephemeral = true;
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
     args.upsert = true;
@@ -302,11 +291,10 @@ static void what_makes_a_znode_needs_leave_to_make_it(void **state)
     assert_int_equal(check(&args), ERR_OK);
 }
 
-static void a_secret_is_a_random_uuid(void **state)
+TEST(a_secret_is_a_random_uuid)
 {
     char secrets[2][OP_SECRET_LEN + 1];
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         op_secret_make(secrets[i % 2]);
         assert_true(op_is_uuid(slice_str(secrets[i % 2])));
@@ -321,11 +309,10 @@ static void a_secret_is_a_random_uuid(void **state)
 }
 
 /* Each tag has its letter, so that one is not taken for the other. */
-static void an_acl_has_a_tag_of_its_own(void **state)
+TEST(an_acl_has_a_tag_of_its_own)
 {
     struct op_args args = args_of(OP_SETACL, "/a");
 
-    (void)state;
     args.has_acl = true;
     assert_int_equal(parse(OP_SETACL, "If-Match", "\"d1f.3\"", &args), ERR_BAD_ARGUMENTS);
     assert_int_equal(parse(OP_SET, "If-Match", "\"a1f.3\"", &args), ERR_BAD_ARGUMENTS);
@@ -341,12 +328,11 @@ static void an_acl_has_a_tag_of_its_own(void **state)
     assert_true(args.must_exist);
 }
 
-static void a_multi_holds_writes_or_reads(void **state)
+TEST(a_multi_holds_writes_or_reads)
 {
     struct op_args items[2] = {args_of(OP_SET, "/a"), args_of(OP_CHECK, "/b")};
     struct op_args multi = {.op = OP_MULTI, .ops = items, .op_count = 2};
 
-    (void)state;
     assert_int_equal(check(&multi), ERR_OK);
     assert_int_equal(op_args_kind(&multi), OP_KIND_WRITE);
     items[1] = args_of(OP_GET, "/b");
@@ -360,26 +346,4 @@ static void a_multi_holds_writes_or_reads(void **state)
     assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
     multi.op_count = 0;
     assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_row_is_found_by_number_and_by_name),
-        cmocka_unit_test(numbers_are_plain_decimals_within_their_range),
-        cmocka_unit_test(words_are_exact),
-        cmocka_unit_test(an_if_match_is_a_star_or_a_data_tag),
-        cmocka_unit_test(a_place_to_resume_is_a_zxid_or_the_id_of_an_event),
-        cmocka_unit_test(a_watch_has_a_kind_by_either_name),
-        cmocka_unit_test(a_secret_is_a_uuid),
-        cmocka_unit_test(only_the_leader_names_its_own_operations),
-        cmocka_unit_test(paths_are_checked_and_a_sequence_may_have_no_prefix),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(what_makes_a_znode_needs_leave_to_make_it),
-        cmocka_unit_test(an_acl_has_a_tag_of_its_own),
-        cmocka_unit_test(a_secret_is_a_random_uuid),
-        cmocka_unit_test(a_multi_holds_writes_or_reads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

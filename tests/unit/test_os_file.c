@@ -41,11 +41,10 @@ static void make_dir(const char *path)
 }
 
 /* "site" is served; what stands beside it is not. */
-static int setup(void **state)
+static void setup(void)
 {
     char pipe_name[256];
 
-    (void)state;
     (void)snprintf(top, sizeof(top), "/tmp/zabra-file-XXXXXX");
     assert_non_null(mkdtemp(top));
     make_dir("site");
@@ -60,23 +59,20 @@ static int setup(void **state)
     link_to("..", "site/up");
     (void)snprintf(pipe_name, sizeof(pipe_name), "%s/site/pipe", top);
     assert_int_equal(mkfifo(pipe_name, 0600), 0);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
     const char *names[] = {"site/pipe",  "site/up",       "site/inside", "site/out",
                            "site/empty", "site/a/b/deep", "site/page",   "secret",
                            "site/a/b",   "site/a",        "site",        ""};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[256];
 
         (void)snprintf(name, sizeof(name), "%s/%s", top, names[i]);
         assert_int_equal(remove(name), 0);
     }
-    return 0;
 }
 
 static enum err read_site(const char *path, struct buf *out)
@@ -88,11 +84,10 @@ static enum err read_site(const char *path, struct buf *out)
     return os_file_read_below(dir, slice_str(path), out);
 }
 
-static void files_are_read_whole(void **state)
+TEST(files_are_read_whole, setup, teardown)
 {
     struct buf out;
 
-    (void)state;
     buf_init(&out, 100);
     assert_int_equal(read_site("page", &out), ERR_OK);
     assert_string_equal(buf_cstr(&out), "page");
@@ -106,7 +101,7 @@ static void files_are_read_whole(void **state)
     buf_release(&out);
 }
 
-static void nothing_outside_is_reached(void **state)
+TEST(nothing_outside_is_reached, setup, teardown)
 {
     const char *paths[] = {"",
                            "..",
@@ -129,7 +124,6 @@ static void nothing_outside_is_reached(void **state)
     static char long_name[400];
     struct buf out;
 
-    (void)state;
     buf_init(&out, 100);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         assert_int_equal(read_site(paths[i], &out), ERR_NOT_FOUND);
@@ -140,14 +134,4 @@ static void nothing_outside_is_reached(void **state)
     assert_int_equal(os_file_read_below(top, slice_make("secret\0.js", 10), &out), ERR_NOT_FOUND);
     assert_int_equal(os_file_read_below("/tmp/zabra-no-such", slice_str("a"), &out), ERR_NOT_FOUND);
     buf_release(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(files_are_read_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_outside_is_reached, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,22 +30,19 @@ static void put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static int open_top(void **state)
+static void open_top(void)
 {
-    (void)state;
     (void)snprintf(top, sizeof(top), "/tmp/zabra-os-memory-XXXXXX");
     assert_non_null(mkdtemp(top));
     put("/proc/meminfo", "MemTotal:        1048576 kB\nMemFree:          917504 kB\n");
-    return 0;
 }
 
-static int remove_top(void **state)
+static void remove_top(void)
 {
     char command[128];
 
-    (void)state;
     (void)snprintf(command, sizeof(command), "rm -rf '%s'", top);
-    return system(command);
+    assert_int_equal(system(command), 0);
 }
 
 static uint64_t told(void)
@@ -53,18 +50,16 @@ static uint64_t told(void)
     return os_memory_max_below(top);
 }
 
-static void without_groups_it_is_the_machine(void **state)
+TEST(without_groups_it_is_the_machine, open_top, remove_top)
 {
-    (void)state;
     assert_int_equal(told(), 1024 * MIB);
     put("/proc/self/cgroup", "0::/\n");
     assert_int_equal(told(), 1024 * MIB);
     assert_true(os_memory_max() > 16 * MIB);
 }
 
-static void the_smallest_group_above_counts(void **state)
+TEST(the_smallest_group_above_counts, open_top, remove_top)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/system.slice/zabra.service\n");
     put("/sys/fs/cgroup/system.slice/zabra.service/memory.max", "max\n");
     assert_int_equal(told(), 1024 * MIB);
@@ -77,17 +72,15 @@ static void the_smallest_group_above_counts(void **state)
 }
 
 /* Its own group is mounted as the root, and the path is one of the host. */
-static void a_container_sees_its_group_as_the_root(void **state)
+TEST(a_container_sees_its_group_as_the_root, open_top, remove_top)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/docker/0123456789\n");
     put("/sys/fs/cgroup/memory.max", "67108864\n");
     assert_int_equal(told(), 64 * MIB);
 }
 
-static void version_1_has_a_line_of_its_own(void **state)
+TEST(version_1_has_a_line_of_its_own, open_top, remove_top)
 {
-    (void)state;
     put("/proc/self/cgroup", "12:cpu,cpuacct:/a\n4:hugetlb,memory:/docker/12\n1:name=systemd:/a\n");
     put("/sys/fs/cgroup/memory/docker/12/memory.limit_in_bytes", "9223372036854771712\n");
     assert_int_equal(told(), 1024 * MIB);
@@ -95,35 +88,17 @@ static void version_1_has_a_line_of_its_own(void **state)
     assert_int_equal(told(), 96 * MIB);
 }
 
-static void more_than_the_machine_has_is_no_limit(void **state)
+TEST(more_than_the_machine_has_is_no_limit, open_top, remove_top)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/big\n");
     put("/sys/fs/cgroup/big/memory.max", "1099511627776\n");
     assert_int_equal(told(), 1024 * MIB);
 }
 
-static void what_makes_no_sense_is_passed_over(void **state)
+TEST(what_makes_no_sense_is_passed_over, open_top, remove_top)
 {
-    (void)state;
     put("/proc/self/cgroup", "nonsense\n0:\n::\n0::/a\n");
     put("/sys/fs/cgroup/a/memory.max", "");
     put("/proc/meminfo", "nothing");
     assert_int_equal(told(), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_groups_it_is_the_machine, open_top, remove_top),
-        cmocka_unit_test_setup_teardown(the_smallest_group_above_counts, open_top, remove_top),
-        cmocka_unit_test_setup_teardown(a_container_sees_its_group_as_the_root, open_top,
-                                        remove_top),
-        cmocka_unit_test_setup_teardown(version_1_has_a_line_of_its_own, open_top, remove_top),
-        cmocka_unit_test_setup_teardown(more_than_the_machine_has_is_no_limit, open_top,
-                                        remove_top),
-        cmocka_unit_test_setup_teardown(what_makes_no_sense_is_passed_over, open_top, remove_top),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,23 +8,16 @@ struct fixture {
     struct overlay overlay;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture.state = state_new(1);
-    overlay_init(&fixture.overlay);
-    *context = &fixture;
-    return 0;
+    fixture->state = state_new(1);
+    overlay_init(&fixture->overlay);
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     overlay_release(&fixture->overlay);
     state_free(fixture->state);
-    return 0;
 }
 
 static struct overlay_node get(struct fixture *fixture, const char *path)
@@ -42,10 +35,8 @@ static void put(struct fixture *fixture, const char *path, zxid_t zxid, bool exi
     overlay_put(&fixture->overlay, slice_str(path), zxid, &node);
 }
 
-static void test_the_tree_shows_through(void **context)
+TEST(the_tree_shows_through, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_true(get(fixture, "/zookeeper").exists);
     assert_int_equal(get(fixture, "/zookeeper").stat.num_children, 2);
     assert_false(get(fixture, "/a").exists);
@@ -57,10 +48,8 @@ static void test_the_tree_shows_through(void **context)
     assert_false(get(fixture, "/zookeeper").exists);
 }
 
-static void test_rollback_restores_what_was_in_flight(void **context)
+TEST(rollback_restores_what_was_in_flight, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     put(fixture, "/a", 5, true);
     overlay_commit(&fixture->overlay);
     put(fixture, "/a", 6, false);
@@ -74,10 +63,8 @@ static void test_rollback_restores_what_was_in_flight(void **context)
     assert_int_equal(overlay_count(&fixture->overlay), 0);
 }
 
-static void test_applied_drops_by_the_last_change(void **context)
+TEST(applied_drops_by_the_last_change, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     put(fixture, "/a", 5, true);
     put(fixture, "/b", 6, true);
     put(fixture, "/a", 7, true);
@@ -104,10 +91,8 @@ static size_t subtree(struct fixture *fixture, const char *top, size_t count_max
     return count;
 }
 
-static void test_subtree_merges_both(void **context)
+TEST(subtree_merges_both, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(kit_make(fixture->state, 1, "/a", ""), ERR_OK);
     assert_int_equal(kit_make(fixture->state, 2, "/a/x", ""), ERR_OK);
     assert_int_equal(kit_make(fixture->state, 3, "/a/y", ""), ERR_OK);
@@ -156,10 +141,8 @@ static uint64_t sessions(struct fixture *fixture)
     return overlay_session_count(&fixture->overlay, fixture->state);
 }
 
-static void test_sessions_are_found_as_they_will_be(void **context)
+TEST(sessions_are_found_as_they_will_be, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(kit_session(fixture->state, 1), ERR_OK);
     assert_true(session(fixture, 1).open);
     assert_int_equal(by_secret(fixture, 1), 1);
@@ -202,9 +185,8 @@ static void put_owned(struct fixture *fixture, const char *path, uint64_t owner)
     overlay_put(&fixture->overlay, slice_str(path), 10, &node);
 }
 
-static void test_ephemerals_are_those_of_both(void **context)
+TEST(ephemerals_are_those_of_both, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf txn;
 
     buf_init(&txn, 1000);
@@ -234,9 +216,8 @@ static void test_ephemerals_are_those_of_both(void **context)
     assert_int_equal(ephemerals(fixture, 1), 3);
 }
 
-static void test_keys_are_known_while_they_are_in_flight(void **context)
+TEST(keys_are_known_while_they_are_in_flight, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct txn_remember remember = {.scope = slice_str("a"), .key = slice_str("bc")};
     struct overlay_memory memory;
 
@@ -259,9 +240,8 @@ static void test_keys_are_known_while_they_are_in_flight(void **context)
     assert_int_equal(overlay_count(&fixture->overlay), 0);
 }
 
-static void test_usage_and_quotas_show_what_is_in_flight(void **context)
+TEST(usage_and_quotas_show_what_is_in_flight, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct overlay_quota quota;
     uint64_t count = 0;
     uint64_t bytes = 0;
@@ -283,22 +263,4 @@ static void test_usage_and_quotas_show_what_is_in_flight(void **context)
     assert_true(quota.exists && quota.count_hard == 3);
     overlay_quota(&fixture->overlay, fixture->state, slice_str("/b"), &quota);
     assert_false(quota.exists);
-}
-
-#define OVERLAY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        OVERLAY_TEST(test_the_tree_shows_through),
-        OVERLAY_TEST(test_rollback_restores_what_was_in_flight),
-        OVERLAY_TEST(test_applied_drops_by_the_last_change),
-        OVERLAY_TEST(test_subtree_merges_both),
-        OVERLAY_TEST(test_sessions_are_found_as_they_will_be),
-        OVERLAY_TEST(test_ephemerals_are_those_of_both),
-        OVERLAY_TEST(test_keys_are_known_while_they_are_in_flight),
-        OVERLAY_TEST(test_usage_and_quotas_show_what_is_in_flight),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,10 +9,8 @@ static bool is_legal(const char *path)
     return path_check(slice_str(path), NULL) == ERR_OK;
 }
 
-static void test_legal_paths(void **state)
+TEST(legal_paths)
 {
-    (void)state;
-
     assert_true(is_legal("/"));
     assert_true(is_legal("/a"));
     assert_true(is_legal("/a/b c/d"));
@@ -36,10 +34,8 @@ static void assert_refused(const char *path, const char *why_part)
     assert_non_null(strstr(why, why_part));
 }
 
-static void test_shape_is_checked(void **state)
+TEST(shape_is_checked)
 {
-    (void)state;
-
     assert_refused("", "empty");
     assert_refused("a", "begin");
     assert_refused("/a/", "ends");
@@ -52,10 +48,8 @@ static void test_shape_is_checked(void **state)
     assert_refused("/a/../b", "..");
 }
 
-static void test_characters_are_checked(void **state)
+TEST(characters_are_checked)
 {
-    (void)state;
-
     assert_int_equal(path_check(slice_make("/a\0b", 4), NULL), ERR_BAD_ARGUMENTS);
     assert_refused("/a\x01", "control");
     assert_refused("/a\x1f/b", "control");
@@ -71,9 +65,8 @@ static void test_characters_are_checked(void **state)
     assert_refused("/\xc0\xaf", "UTF-8"); /* An over-long slash. */
 }
 
-static void test_lengths_are_bounded(void **state)
+TEST(lengths_are_bounded)
 {
-    (void)state;
     char *path = mem_alloc(STATE_PATH_MAX + 2);
 
     memset(path, 'x', STATE_PATH_MAX + 2);
@@ -99,10 +92,8 @@ static void assert_slice(struct slice slice, const char *text)
     assert_true(slice_eq(slice, slice_str(text)));
 }
 
-static void test_parent_and_name(void **state)
+TEST(parent_and_name)
 {
-    (void)state;
-
     assert_slice(path_parent(slice_str("/a")), "/");
     assert_slice(path_parent(slice_str("/a/b")), "/a");
     assert_slice(path_parent(slice_str("/a/")), "/a");
@@ -111,10 +102,8 @@ static void test_parent_and_name(void **state)
     assert_slice(path_name(slice_str("/a/bc")), "bc");
 }
 
-static void test_within(void **state)
+TEST(within)
 {
-    (void)state;
-
     assert_true(path_is_within(slice_str("/a"), slice_str("/")));
     assert_true(path_is_within(slice_str("/a"), slice_str("/a")));
     assert_true(path_is_within(slice_str("/a/b"), slice_str("/a")));
@@ -122,9 +111,8 @@ static void test_within(void **state)
     assert_false(path_is_within(slice_str("/a"), slice_str("/a/b")));
 }
 
-static void test_components(void **state)
+TEST(components)
 {
-    (void)state;
     size_t pos = 0;
     struct slice path = slice_str("/a/bc");
 
@@ -137,30 +125,12 @@ static void test_components(void **state)
     assert_int_equal(path_component(slice_str("/"), &pos).len, 0);
 }
 
-static void test_builtin(void **state)
+TEST(builtin)
 {
-    (void)state;
-
     assert_true(path_is_builtin(slice_str("/")));
     assert_true(path_is_builtin(slice_str("/zookeeper")));
     assert_true(path_is_builtin(slice_str("/zookeeper/quota")));
     assert_true(path_is_builtin(slice_str("/zookeeper/config")));
     assert_false(path_is_builtin(slice_str("/zookeeper/x")));
     assert_false(path_is_builtin(slice_str("/zoo")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_legal_paths),
-        cmocka_unit_test(test_shape_is_checked),
-        cmocka_unit_test(test_characters_are_checked),
-        cmocka_unit_test(test_lengths_are_bounded),
-        cmocka_unit_test(test_parent_and_name),
-        cmocka_unit_test(test_within),
-        cmocka_unit_test(test_components),
-        cmocka_unit_test(test_builtin),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

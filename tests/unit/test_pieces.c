@@ -16,19 +16,15 @@ enum {
 
 static struct budget budget;
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     budget_init(&budget, BUDGET_BYTES);
-    return 0;
 }
 
 /* Whatever a test does: nothing is left. */
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     assert_int_equal(budget_used(&budget), 0);
-    return 0;
 }
 
 static struct blob *make_shared(void)
@@ -143,13 +139,12 @@ static void send_all(struct pieces *pieces, size_t most, struct buf *out)
     }
 }
 
-static void test_a_text_is_encoded_while_it_is_sent(void **state)
+TEST(a_text_is_encoded_while_it_is_sent, setup, teardown)
 {
     static const size_t steps[] = {1, 7, 63, BLOCK_BYTES - 1, BLOCK_BYTES, 2 * BLOCK_BYTES};
     struct blob *value = make_value();
     struct buf expected;
 
-    (void)state;
     buf_init(&expected, BUDGET_BYTES);
     write_expected(value, &expected);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
@@ -171,14 +166,13 @@ static void test_a_text_is_encoded_while_it_is_sent(void **state)
     blob_unref(value);
 }
 
-static void test_a_text_may_be_taken_out(void **state)
+TEST(a_text_may_be_taken_out, setup, teardown)
 {
     struct blob *value = make_value();
     struct pieces pieces;
     struct buf expected;
     struct buf out;
 
-    (void)state;
     buf_init(&expected, BUDGET_BYTES);
     buf_init(&out, BUDGET_BYTES);
     write_expected(value, &expected);
@@ -196,14 +190,13 @@ static void test_a_text_may_be_taken_out(void **state)
 }
 
 /* A value counts once in however many queues, and as long as one of them has it. */
-static void test_the_values_of_a_text_count_once(void **state)
+TEST(the_values_of_a_text_count_once, setup, teardown)
 {
     struct blob *value = make_value();
     uint8_t block[BLOCK_BYTES];
     struct slice parts[8];
     struct pieces queues[2];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         pieces_init(&queues[i], &budget);
         put_value(&queues[i], value);
@@ -225,14 +218,13 @@ static void test_the_values_of_a_text_count_once(void **state)
 
 /* ---- Sharing ---- */
 
-static void test_a_shared_part_counts_once_and_goes_with_the_last_queue(void **state)
+TEST(a_shared_part_counts_once_and_goes_with_the_last_queue, setup, teardown)
 {
     struct pieces queues[QUEUES];
     struct blob *blob = make_shared();
     struct piece_tag tag = event_tag(5, true);
     struct slice own = slice_str("watches");
 
-    (void)state;
     for (size_t i = 0; i < QUEUES; i++) {
         pieces_init(&queues[i], &budget);
         pieces_put_tagged(&queues[i], &tag, &own, 1, blob, 0);
@@ -250,7 +242,7 @@ static void test_a_shared_part_counts_once_and_goes_with_the_last_queue(void **s
     blob_unref(blob);
 }
 
-static void test_shared_bytes_come_out_in_their_place(void **state)
+TEST(shared_bytes_come_out_in_their_place, setup, teardown)
 {
     static char out[SHARED_BYTES + 64];
     struct pieces pieces;
@@ -259,7 +251,6 @@ static void test_shared_bytes_come_out_in_their_place(void **state)
     struct slice own = slice_str("own");
     size_t taken = 0;
 
-    (void)state;
     pieces_init(&pieces, &budget);
     put_text(&pieces, "before");
     pieces_put_tagged(&pieces, &tag, &own, 1, blob, 10);
@@ -291,14 +282,13 @@ static void check_parts(struct pieces *pieces, size_t parts_max, size_t bytes_ma
     assert_true(slice_eq(slice_make(out, len), slice_str(text)));
 }
 
-static void test_many_pieces_leave_in_one_write(void **state)
+TEST(many_pieces_leave_in_one_write, setup, teardown)
 {
     struct pieces pieces;
     struct blob *blob = make_shared();
     struct piece_tag tag = event_tag(5, true);
     struct slice own = slice_str("two");
 
-    (void)state;
     pieces_init(&pieces, &budget);
     put_text(&pieces, "one");
     pieces_put_tagged(&pieces, &tag, &own, 1, blob, SHARED_BYTES - 4);
@@ -316,11 +306,10 @@ static void test_many_pieces_leave_in_one_write(void **state)
     blob_unref(blob);
 }
 
-static void test_what_was_begun_is_kept_when_all_else_is_dropped(void **state)
+TEST(what_was_begun_is_kept_when_all_else_is_dropped, setup, teardown)
 {
     struct pieces pieces;
 
-    (void)state;
     pieces_init(&pieces, &budget);
     put_event(&pieces, 5, true, "five.");
     put_event(&pieces, 6, true, "six.");
@@ -333,11 +322,10 @@ static void test_what_was_begun_is_kept_when_all_else_is_dropped(void **state)
     assert_int_equal(budget_used(&budget), 0);
 }
 
-static void test_small_fixed_bytes_share_memory(void **state)
+TEST(small_fixed_bytes_share_memory, setup, teardown)
 {
     struct pieces pieces;
 
-    (void)state;
     pieces_init(&pieces, &budget);
     for (int i = 0; i < 1000; i++) {
         put_text(&pieces, "ten bytes.");
@@ -348,12 +336,11 @@ static void test_small_fixed_bytes_share_memory(void **state)
     pieces_release(&pieces);
 }
 
-static void test_what_was_gathered_moves_behind_the_rest(void **state)
+TEST(what_was_gathered_moves_behind_the_rest, setup, teardown)
 {
     struct pieces pieces;
     struct pieces gathered;
 
-    (void)state;
     pieces_init(&pieces, &budget);
     pieces_init(&gathered, &budget);
     pieces_move(&pieces, &gathered);
@@ -382,12 +369,11 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     cuts->tags[cuts->count++] = *tag;
 }
 
-static void test_events_behind_the_last_reply_are_cut_off(void **state)
+TEST(events_behind_the_last_reply_are_cut_off, setup, teardown)
 {
     struct pieces pieces;
     struct cuts cuts = {0};
 
-    (void)state;
     pieces_init(&pieces, &budget);
     put_event(&pieces, 5, true, "five.");
     put_text(&pieces, "reply.");
@@ -406,13 +392,12 @@ static void test_events_behind_the_last_reply_are_cut_off(void **state)
     check_text(&pieces, "five.reply.beat.more.");
 }
 
-static void test_a_group_is_not_taken_apart(void **state)
+TEST(a_group_is_not_taken_apart, setup, teardown)
 {
     struct pieces pieces;
     struct cuts cuts = {0};
     char out[8];
 
-    (void)state;
     pieces_init(&pieces, &budget);
     put_event(&pieces, 5, true, "five.");
     put_event(&pieces, 5, false, "5.");
@@ -424,14 +409,13 @@ static void test_a_group_is_not_taken_apart(void **state)
     check_text(&pieces, "ve.5.");
 }
 
-static void test_all_of_it_may_be_cut_off(void **state)
+TEST(all_of_it_may_be_cut_off, setup, teardown)
 {
     struct pieces pieces;
     struct blob *blob = make_shared();
     struct piece_tag tag = event_tag(9, true);
     struct cuts cuts = {0};
 
-    (void)state;
     pieces_init(&pieces, &budget);
     assert_int_equal(pieces_cut(&pieces, on_cut, &cuts), 0);
     pieces_put_tagged(&pieces, &tag, NULL, 0, blob, 0);
@@ -442,26 +426,4 @@ static void test_all_of_it_may_be_cut_off(void **state)
     put_text(&pieces, "again");
     check_text(&pieces, "again");
     blob_unref(blob);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_text_is_encoded_while_it_is_sent),
-        TEST(test_a_text_may_be_taken_out),
-        TEST(test_the_values_of_a_text_count_once),
-        TEST(test_a_shared_part_counts_once_and_goes_with_the_last_queue),
-        TEST(test_shared_bytes_come_out_in_their_place),
-        TEST(test_many_pieces_leave_in_one_write),
-        TEST(test_what_was_begun_is_kept_when_all_else_is_dropped),
-        TEST(test_small_fixed_bytes_share_memory),
-        TEST(test_what_was_gathered_moves_behind_the_rest),
-        TEST(test_events_behind_the_last_reply_are_cut_off),
-        TEST(test_a_group_is_not_taken_apart),
-        TEST(test_all_of_it_may_be_cut_off),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

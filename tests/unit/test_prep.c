@@ -10,9 +10,8 @@ static void make_ephemeral(struct fixture *fixture, const char *path)
     be_in(fixture, 0);
 }
 
-static void test_kinds_are_checked_first(void **context)
+TEST(kinds_are_checked_first, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/no/x");
 
     args.container = true;
@@ -35,10 +34,8 @@ static void test_kinds_are_checked_first(void **context)
     assert_int_equal(run(fixture, args), ERR_NO_NODE);
 }
 
-static void test_create_checks_parent_then_path_then_existence(void **context)
+TEST(create_checks_parent_then_path_then_existence, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     make_ephemeral(fixture, "/e");
     assert_int_equal(run(fixture, op(OP_CREATE, "x")), ERR_BAD_ARGUMENTS);
     assert_int_equal(run(fixture, op(OP_CREATE, "/no/..")), ERR_NO_NODE);
@@ -57,9 +54,8 @@ static void test_create_checks_parent_then_path_then_existence(void **context)
     assert_int_equal(run(fixture, args), ERR_NO_AUTH);
 }
 
-static void test_sequence_counts_every_create(void **context)
+TEST(sequence_counts_every_create, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/q/");
 
     assert_int_equal(apply(fixture, op(OP_CREATE, "/q")), ERR_OK);
@@ -79,9 +75,8 @@ static void test_sequence_counts_every_create(void **context)
     assert_non_null(kit_find(fixture->state, "/q/0000000001"));
 }
 
-static void test_counter_never_overflows(void **context)
+TEST(counter_never_overflows, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/q/");
 
     kit_create(&fixture->txn, "/q", "", 0, 1);
@@ -95,9 +90,8 @@ static void test_counter_never_overflows(void **context)
     assert_int_equal(apply(fixture, op(OP_CREATE, "/q/b")), ERR_BAD_ARGUMENTS);
 }
 
-static void test_conditions_of_a_set(void **context)
+TEST(conditions_of_a_set, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_SET, "/a");
 
     assert_int_equal(run(fixture, args), ERR_NO_NODE);
@@ -138,9 +132,8 @@ static void test_conditions_of_a_set(void **context)
     assert_int_equal(run(fixture, op(OP_SET, "/a/")), ERR_BAD_ARGUMENTS);
 }
 
-static void test_upsert_makes_what_is_missing(void **context)
+TEST(upsert_makes_what_is_missing, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_SET, "/a/b");
 
     args.upsert = true;
@@ -158,9 +151,8 @@ static void test_upsert_makes_what_is_missing(void **context)
     assert_false(fixture->result.created);
 }
 
-static void test_delete_checks_in_order(void **context)
+TEST(delete_checks_in_order, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_DELETE, "/a");
 
     assert_int_equal(run(fixture, op(OP_DELETE, "/zookeeper/quota")), ERR_BAD_ARGUMENTS);
@@ -177,9 +169,8 @@ static void test_delete_checks_in_order(void **context)
     assert_int_equal(run(fixture, args), ERR_OK);
 }
 
-static void test_recursive_delete_is_bounded(void **context)
+TEST(recursive_delete_is_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_DELETE, "/a");
 
     args.recursive = true;
@@ -215,9 +206,8 @@ static void test_recursive_delete_is_bounded(void **context)
     assert_int_equal(txn_next(&reader, &effect), ERR_MISSING);
 }
 
-static void test_sizes_are_bounded(void **context)
+TEST(sizes_are_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/no/x");
     struct op_args ops[4] = {op(OP_CREATE, "/a"), op(OP_CREATE, "/b"), op(OP_CREATE, "/c"),
                              op(OP_CREATE, "/d")};
@@ -240,9 +230,8 @@ static void test_sizes_are_bounded(void **context)
     assert_int_equal(fixture->txn.len, 0);
 }
 
-static void test_multi_tells_what_failed(void **context)
+TEST(multi_tells_what_failed, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3] = {op(OP_CREATE, "/a"), op(OP_SET, "/a"), op(OP_CREATE, "/b")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
 
@@ -280,9 +269,8 @@ static void test_multi_tells_what_failed(void **context)
     assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
 }
 
-static void test_reap_checks_again(void **context)
+TEST(reap_checks_again, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/t");
 
     make_ephemeral(fixture, "/e");
@@ -299,25 +287,4 @@ static void test_reap_checks_again(void **context)
     assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_NO_NODE);
     assert_int_equal(run(fixture, op(OP_REAP, "/p")), ERR_BAD_VERSION);
     assert_int_equal(run(fixture, op(OP_REAP, "/e")), ERR_BAD_VERSION);
-}
-
-#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PREP_TEST(test_kinds_are_checked_first),
-        PREP_TEST(test_create_checks_parent_then_path_then_existence),
-        PREP_TEST(test_sequence_counts_every_create),
-        PREP_TEST(test_counter_never_overflows),
-        PREP_TEST(test_conditions_of_a_set),
-        PREP_TEST(test_upsert_makes_what_is_missing),
-        PREP_TEST(test_delete_checks_in_order),
-        PREP_TEST(test_recursive_delete_is_bounded),
-        PREP_TEST(test_sizes_are_bounded),
-        PREP_TEST(test_multi_tells_what_failed),
-        PREP_TEST(test_reap_checks_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

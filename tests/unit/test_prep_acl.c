@@ -66,10 +66,8 @@ static void start_anew(struct fixture *fixture)
     fixture->zxid = 0;
 }
 
-static void test_each_operation_needs_its_right(void **context)
+TEST(each_operation_needs_its_right, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     static const struct {
         enum op_id op;
         const char *path;
@@ -102,9 +100,8 @@ static void test_each_operation_needs_its_right(void **context)
     }
 }
 
-static void test_create_checks_list_then_parent_then_right_then_name(void **context)
+TEST(create_checks_list_then_parent_then_right_then_name, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct slice bad = list_of(ACL_ALL, "nobody", "x");
 
     make(fixture, "/p", anyone(ACL_READ));
@@ -117,9 +114,8 @@ static void test_create_checks_list_then_parent_then_right_then_name(void **cont
                      ERR_INVALID_ACL);
 }
 
-static void test_delete_checks_the_parent_before_the_znode(void **context)
+TEST(delete_checks_the_parent_before_the_znode, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_DELETE, "/p/no");
 
     assert_int_equal(run(fixture, op(OP_DELETE, "/no/no")), ERR_NO_NODE);
@@ -133,9 +129,8 @@ static void test_delete_checks_the_parent_before_the_znode(void **context)
     assert_false(fixture->result.has_stat);
 }
 
-static void test_set_checks_the_right_before_the_version(void **context)
+TEST(set_checks_the_right_before_the_version, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_SET, "/n");
 
     args.has_version = true;
@@ -147,9 +142,8 @@ static void test_set_checks_the_right_before_the_version(void **context)
     assert_true(fixture->result.has_stat);
 }
 
-static void test_the_stat_of_an_unreadable_znode_is_not_told(void **context)
+TEST(the_stat_of_an_unreadable_znode_is_not_told, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_DELETE, "/n");
 
     args.has_version = true;
@@ -159,9 +153,8 @@ static void test_the_stat_of_an_unreadable_znode_is_not_told(void **context)
     assert_false(fixture->result.has_stat);
 }
 
-static void test_setacl_checks_in_order(void **context)
+TEST(setacl_checks_in_order, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = with_acl(op(OP_SETACL, "/no"), list_of(ACL_ALL, "x", "y"));
 
     assert_int_equal(run(fixture, with_acl(op(OP_SETACL, "/no/"), args.acl)), ERR_BAD_ARGUMENTS);
@@ -202,9 +195,8 @@ static zxid_t czxid_at(struct fixture *fixture, const char *path)
 }
 
 /* By the ETag of the ACL, which is another one after the znode was made anew. */
-static void test_setacl_by_the_tag_of_the_acl(void **context)
+TEST(setacl_by_the_tag_of_the_acl, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = with_acl(op(OP_SETACL, "/t"), anyone(ACL_ALL));
 
     args.has_etag = true;
@@ -221,9 +213,8 @@ static void test_setacl_by_the_tag_of_the_acl(void **context)
     assert_int_equal(run(fixture, args), ERR_OK);
 }
 
-static void test_a_creator_is_told_from_others(void **context)
+TEST(a_creator_is_told_from_others, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct slice creator;
 
     assert_true(acl_standard(slice_str("creator"), &creator));
@@ -247,9 +238,8 @@ static void test_a_creator_is_told_from_others(void **context)
                      ERR_OK);
 }
 
-static void test_made_parents_have_the_same_list(void **context)
+TEST(made_parents_have_the_same_list, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/a/b/c");
     struct slice list = anyone(ACL_READ | ACL_CREATE);
 
@@ -268,9 +258,8 @@ static void test_made_parents_have_the_same_list(void **context)
     assert_int_equal(run(fixture, args), ERR_NO_AUTH);
 }
 
-static void test_a_recursive_delete_needs_the_right_at_each_level(void **context)
+TEST(a_recursive_delete_needs_the_right_at_each_level, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_DELETE, "/a");
 
     args.recursive = true;
@@ -283,9 +272,8 @@ static void test_a_recursive_delete_needs_the_right_at_each_level(void **context
     assert_int_equal(run(fixture, args), ERR_OK);
 }
 
-static void test_each_element_of_a_multi_is_checked(void **context)
+TEST(each_element_of_a_multi_is_checked, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3] = {with_acl(op(OP_CREATE, "/a"), anyone(ACL_READ)), op(OP_CREATE, "/b"),
                              op(OP_CREATE, "/a/x")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
@@ -306,9 +294,8 @@ static void test_each_element_of_a_multi_is_checked(void **context)
     assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
 }
 
-static void test_closing_asks_no_acl(void **context)
+TEST(closing_asks_no_acl, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = with_acl(ephemeral("/p/e"), anyone(ACL_READ));
 
     make(fixture, "/p", anyone(ACL_CREATE));
@@ -318,26 +305,4 @@ static void test_closing_asks_no_acl(void **context)
     assert_int_equal(run(fixture, op(OP_DELETE, "/p/e")), ERR_NO_AUTH);
     assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
     assert_null(kit_find(fixture->state, "/p/e"));
-}
-
-#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PREP_TEST(test_each_operation_needs_its_right),
-        PREP_TEST(test_create_checks_list_then_parent_then_right_then_name),
-        PREP_TEST(test_delete_checks_the_parent_before_the_znode),
-        PREP_TEST(test_set_checks_the_right_before_the_version),
-        PREP_TEST(test_the_stat_of_an_unreadable_znode_is_not_told),
-        PREP_TEST(test_setacl_checks_in_order),
-        PREP_TEST(test_setacl_by_the_tag_of_the_acl),
-        PREP_TEST(test_a_creator_is_told_from_others),
-        PREP_TEST(test_made_parents_have_the_same_list),
-        PREP_TEST(test_a_recursive_delete_needs_the_right_at_each_level),
-        PREP_TEST(test_each_element_of_a_multi_is_checked),
-        PREP_TEST(test_closing_asks_no_acl),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,9 +98,8 @@ static void assert_replayed(struct fixture *fixture, struct op_args args)
     buf_release(&txn);
 }
 
-static void test_each_answer_is_given_again(void **context)
+TEST(each_answer_is_given_again, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct slice open;
     struct op_args upsert = op(OP_SET, "/a/u");
     struct op_args sequence = op(OP_CREATE, "/a/q-");
@@ -129,10 +128,8 @@ static void test_each_answer_is_given_again(void **context)
     }
 }
 
-static void test_an_ephemeral_is_answered_again(void **context)
+TEST(an_ephemeral_is_answered_again, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     fixture->key = slice_str("k");
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_BAD_ARGUMENTS);
     assert_non_null(strstr(fixture->result.detail, "Idempotency-Key"));
@@ -150,9 +147,8 @@ static void test_an_ephemeral_is_answered_again(void **context)
     assert_int_equal(run(fixture, ephemeral("/e")), ERR_SESSION_EXPIRED);
 }
 
-static void test_a_key_means_one_request(void **context)
+TEST(a_key_means_one_request, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/a");
 
     fixture->key = slice_str("k");
@@ -169,9 +165,8 @@ static void test_a_key_means_one_request(void **context)
     assert_int_equal(run(fixture, op(OP_DELETE, "/a")), ERR_OK);
 }
 
-static void test_an_error_is_not_remembered(void **context)
+TEST(an_error_is_not_remembered, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char key[TXN_KEY_MAX + 1];
 
     fixture->key = slice_str("k");
@@ -186,10 +181,8 @@ static void test_an_error_is_not_remembered(void **context)
     assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_OK);
 }
 
-static void test_a_key_belongs_to_whoever_uses_it(void **context)
+TEST(a_key_belongs_to_whoever_uses_it, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     fixture->key = slice_str("k");
     assert_int_equal(apply(fixture, op(OP_CREATE, "/anonymous")), ERR_OK);
@@ -204,9 +197,8 @@ static void test_a_key_belongs_to_whoever_uses_it(void **context)
     assert_int_equal(state_remembered_count(fixture->state), 3);
 }
 
-static void test_what_is_remembered_is_bounded(void **context)
+TEST(what_is_remembered_is_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char path[202] = "/";
 
     memset(path + 1, 'p', sizeof(path) - 2);
@@ -230,9 +222,8 @@ static void test_what_is_remembered_is_bounded(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/e")), ERR_OK);
 }
 
-static void test_bytes_are_bounded(void **context)
+TEST(bytes_are_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_SET, "/zookeeper");
     char key[TXN_KEY_MAX];
     struct prep_limits tight = limits;
@@ -250,9 +241,8 @@ static void test_bytes_are_bounded(void **context)
     assert_int_equal(run(fixture, args), ERR_THROTTLED);
 }
 
-static void test_results_are_kept_as_long_as_promised(void **context)
+TEST(results_are_kept_as_long_as_promised, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/a");
 
     assert_false(forget(fixture));
@@ -275,9 +265,8 @@ static void test_results_are_kept_as_long_as_promised(void **context)
     assert_int_equal(apply(fixture, args), ERR_NODE_EXISTS);
 }
 
-static void test_what_is_being_forgotten_is_new_again(void **context)
+TEST(what_is_being_forgotten_is_new_again, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct txn_header header = {.age_ms = 0, .stamp_ms = 0};
     struct op_args args = op(OP_SET, "/zookeeper");
     struct buf txn;
@@ -304,23 +293,4 @@ static void test_what_is_being_forgotten_is_new_again(void **context)
     prep_applied(fixture->prep, fixture->zxid - 1);
     assert_int_equal(run(fixture, args), ERR_IN_FLIGHT);
     buf_release(&txn);
-}
-
-#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PREP_TEST(test_each_answer_is_given_again),
-        PREP_TEST(test_an_ephemeral_is_answered_again),
-        PREP_TEST(test_a_key_means_one_request),
-        PREP_TEST(test_an_error_is_not_remembered),
-        PREP_TEST(test_a_key_belongs_to_whoever_uses_it),
-        PREP_TEST(test_what_is_remembered_is_bounded),
-        PREP_TEST(test_bytes_are_bounded),
-        PREP_TEST(test_results_are_kept_as_long_as_promised),
-        PREP_TEST(test_what_is_being_forgotten_is_new_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

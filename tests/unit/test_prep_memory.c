@@ -30,15 +30,12 @@ static const struct prep_limits wide = {
 
 static const char bytes[LARGE + 100];
 
-static int wide_setup(void **context)
+static void wide_setup(struct fixture *fixture)
 {
-    struct fixture *fixture = NULL;
-    int failed = setup(context);
+    setup(fixture);
 
-    fixture = *context;
     prep_free(fixture->prep);
     fixture->prep = prep_new(&wide);
-    return failed;
 }
 
 static struct op_args with_data(enum op_id id, const char *path, size_t len)
@@ -66,10 +63,8 @@ static uint64_t cost(size_t name_len, size_t data_len)
     return cost_node(name_len, 0) + cost_data(data_len);
 }
 
-static void growth_in_flight_counts(void **context)
+TEST(growth_in_flight_counts, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     leave(fixture, 2 * cost(1, 0) - 1);
     assert_int_equal(run(fixture, op(OP_CREATE, "/a")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/b")), ERR_TREE_FULL);
@@ -82,9 +77,8 @@ static void growth_in_flight_counts(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/c")), ERR_OK);
 }
 
-static void what_is_applied_is_what_was_foreseen(void **context)
+TEST(what_is_applied_is_what_was_foreseen, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint64_t before = state_memory_bytes(fixture->state);
 
     assert_int_equal(run(fixture, with_data(OP_CREATE, "/name", LARGE)), ERR_OK);
@@ -98,10 +92,8 @@ static void what_is_applied_is_what_was_foreseen(void **context)
     assert_int_equal(used(fixture), before);
 }
 
-static void what_a_delete_frees_counts_once_it_is_applied(void **context)
+TEST(what_a_delete_frees_counts_once_it_is_applied, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
     leave(fixture, 0);
     assert_int_equal(run(fixture, op(OP_DELETE, "/a")), ERR_OK);
@@ -115,9 +107,8 @@ static void what_a_delete_frees_counts_once_it_is_applied(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/b")), ERR_OK);
 }
 
-static void of_a_multi_the_sum_counts(void **context)
+TEST(of_a_multi_the_sum_counts, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3];
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 2};
 
@@ -138,9 +129,8 @@ static void of_a_multi_the_sum_counts(void **context)
     assert_int_equal(run(fixture, multi), ERR_OK);
 }
 
-static void the_refusal_says_what_and_whose_and_what_to_do(void **context)
+TEST(the_refusal_says_what_and_whose_and_what_to_do, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     char number[32];
 
     leave(fixture, 1);
@@ -167,9 +157,8 @@ static void list_of(struct buf *acl, const char *address)
                      .perms = ACL_ALL, .scheme = slice_str("ip"), .id = slice_str(address)});
 }
 
-static void what_grows_is_refused(void **context)
+TEST(what_grows_is_refused, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args check = op(OP_CHECK, "/a");
     struct buf acl;
 
@@ -193,9 +182,8 @@ static void what_grows_is_refused(void **context)
     buf_release(&acl);
 }
 
-static void what_frees_memory_or_takes_none_passes(void **context)
+TEST(what_frees_memory_or_takes_none_passes, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args check = op(OP_CHECK, "/a");
     struct op_args expire = {.op = OP_EXPIRE};
     struct buf acl;
@@ -224,9 +212,8 @@ static void what_frees_memory_or_takes_none_passes(void **context)
 }
 
 /* Else a client could shorten a value byte by byte, and leave an answer each time. */
-static void a_shorter_value_does_not_pay_for_a_remembered_answer(void **context)
+TEST(a_shorter_value_does_not_pay_for_a_remembered_answer, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[2];
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 2};
 
@@ -243,9 +230,8 @@ static void a_shorter_value_does_not_pay_for_a_remembered_answer(void **context)
     assert_int_equal(run(fixture, multi), ERR_OK);
 }
 
-static void ephemerals_and_ttl_znodes_cost_their_index(void **context)
+TEST(ephemerals_and_ttl_znodes_cost_their_index, fixture, wide_setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ttl = op(OP_CREATE, "/t");
     uint64_t before = 0;
 
@@ -262,26 +248,4 @@ static void ephemerals_and_ttl_znodes_cost_their_index(void **context)
     /* The end of the session takes its ephemeral along. */
     assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
     assert_int_equal(used(fixture), before + cost_node(1, 1) + cost_data(0) - cost_session());
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(growth_in_flight_counts, wide_setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_applied_is_what_was_foreseen, wide_setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_delete_frees_counts_once_it_is_applied, wide_setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(of_a_multi_the_sum_counts, wide_setup, teardown),
-        cmocka_unit_test_setup_teardown(the_refusal_says_what_and_whose_and_what_to_do, wide_setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_grows_is_refused, wide_setup, teardown),
-        cmocka_unit_test_setup_teardown(what_frees_memory_or_takes_none_passes, wide_setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_shorter_value_does_not_pay_for_a_remembered_answer,
-                                        wide_setup, teardown),
-        cmocka_unit_test_setup_teardown(ephemerals_and_ttl_znodes_cost_their_index, wide_setup,
-                                        teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,22 +20,18 @@ static struct op_args with_data(struct op_args args, const char *data)
     return args;
 }
 
-static int setup_with_room(void **context)
+static void setup_with_room(struct fixture *fixture)
 {
-    int done = setup(context);
-    struct fixture *fixture = *context;
+    setup(fixture);
     struct prep_limits wide = limits;
 
     wide.data_bytes_max = 100;
     prep_free(fixture->prep);
     fixture->prep = prep_new(&wide);
-    return done;
 }
 
-static void test_znodes_in_flight_count(void **context)
+TEST(znodes_in_flight_count, fixture, setup_with_room, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/1")), ERR_OK);
     set_quota(fixture, "/a", "count=1,countHardLimit=3"); /* Sees what is there. */
@@ -54,9 +50,8 @@ static void test_znodes_in_flight_count(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/4")), ERR_OK);
 }
 
-static void test_a_quota_before_its_znode(void **context)
+TEST(a_quota_before_its_znode, fixture, setup_with_room, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CREATE, "/a/b/c");
 
     set_quota(fixture, "/a", "byteHardLimit=4;countHardLimit=2");
@@ -68,9 +63,8 @@ static void test_a_quota_before_its_znode(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/b")), ERR_OK);
 }
 
-static void test_bytes_are_checked_before_the_version(void **context)
+TEST(bytes_are_checked_before_the_version, fixture, setup_with_room, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = with_data(op(OP_SET, "/a"), "123456");
 
     assert_int_equal(apply(fixture, with_data(op(OP_CREATE, "/a"), "12345678")), ERR_OK);
@@ -90,10 +84,8 @@ static void test_bytes_are_checked_before_the_version(void **context)
     assert_int_equal(run(fixture, args), ERR_OK);
 }
 
-static void test_each_quota_above_holds(void **context)
+TEST(each_quota_above_holds, fixture, setup_with_room, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(run(fixture, op(OP_CREATE, "/a")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/b")), ERR_OK);
     set_quota(fixture, "/a", "countHardLimit=3");
@@ -106,9 +98,8 @@ static void test_each_quota_above_holds(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/2")), ERR_OK);
 }
 
-static void test_a_refused_multi_counts_nothing(void **context)
+TEST(a_refused_multi_counts_nothing, fixture, setup_with_room, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3] = {op(OP_CREATE, "/a/1"), op(OP_CREATE, "/a/2"), op(OP_CREATE, "/a/3")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
 
@@ -121,10 +112,8 @@ static void test_a_refused_multi_counts_nothing(void **context)
     assert_int_equal(run(fixture, ops[2]), ERR_QUOTA_EXCEEDED);
 }
 
-static void test_closing_a_session_makes_room(void **context)
+TEST(closing_a_session_makes_room, fixture, setup_with_room, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
     set_quota(fixture, "/a", "countHardLimit=2");
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
@@ -134,20 +123,4 @@ static void test_closing_a_session_makes_room(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/x")), ERR_QUOTA_EXCEEDED);
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/x")), ERR_OK);
-}
-
-#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup_with_room, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PREP_TEST(test_znodes_in_flight_count),
-        PREP_TEST(test_a_quota_before_its_znode),
-        PREP_TEST(test_bytes_are_checked_before_the_version),
-        PREP_TEST(test_each_quota_above_holds),
-        PREP_TEST(test_a_refused_multi_counts_nothing),
-        PREP_TEST(test_closing_a_session_makes_room),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

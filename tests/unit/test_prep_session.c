@@ -44,10 +44,8 @@ static void take(struct fixture *fixture, struct buf *txns, zxid_t *zxids, size_
     }
 }
 
-static void test_the_timeout_is_bounded(void **context)
+TEST(the_timeout_is_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     static const struct {
         uint32_t expire_s;
         uint32_t timeout_ms;
@@ -73,10 +71,8 @@ static void test_the_timeout_is_bounded(void **context)
     }
 }
 
-static void test_sessions_are_bounded_with_those_in_flight(void **context)
+TEST(sessions_are_bounded_with_those_in_flight, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     open_session(fixture, 2);
     open_session(fixture, 3);
@@ -111,10 +107,8 @@ static void come_from(struct fixture *fixture, const char *address, const char *
     }
 }
 
-static void test_a_client_has_a_share_of_the_sessions(void **context)
+TEST(a_client_has_a_share_of_the_sessions, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     limit_shares(fixture, 2, 3);
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     open_session(fixture, 2); /* In flight. */
@@ -132,10 +126,8 @@ static void test_a_client_has_a_share_of_the_sessions(void **context)
 }
 
 /* An identity costs nothing, so made up ones do not help; the super user has no share. */
-static void test_identities_count_for_their_address_as_well(void **context)
+TEST(identities_count_for_their_address_as_well, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     limit_shares(fixture, 2, 3);
     come_from(fixture, "10.0.0.7", "alice:a", "");
     open_session(fixture, 1);
@@ -153,10 +145,8 @@ static void test_identities_count_for_their_address_as_well(void **context)
 }
 
 /* One host of IPv6 has all of a /64. */
-static void test_a_network_of_ipv6_is_one_client(void **context)
+TEST(a_network_of_ipv6_is_one_client, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     limit_shares(fixture, 2, 2);
     come_from(fixture, "2001:db8::1", NULL, "");
     open_session(fixture, 1);
@@ -169,9 +159,8 @@ static void test_a_network_of_ipv6_is_one_client(void **context)
 }
 
 /* Opened and closed for ever, with something in flight all the time. */
-static void test_shares_do_not_drift(void **context)
+TEST(shares_do_not_drift, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf txns[2];
     zxid_t zxids[2];
 
@@ -193,9 +182,8 @@ static void test_shares_do_not_drift(void **context)
 }
 
 /* What is derived follows what is applied. */
-static void test_shares_count_what_is_applied(void **context)
+TEST(shares_count_what_is_applied, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state_share_name name;
     struct slice from = slice_str("10.0.0.7");
 
@@ -216,10 +204,8 @@ static void test_shares_count_what_is_applied(void **context)
 }
 
 /* What was in flight at the end of a role is counted once it is committed, and not before. */
-static void test_shares_are_exact_in_the_next_role(void **context)
+TEST(shares_are_exact_in_the_next_role, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     limit_shares(fixture, 3, 3);
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     open_session(fixture, 2);
@@ -241,9 +227,8 @@ static void test_shares_are_exact_in_the_next_role(void **context)
 }
 
 /* A new leader that has its state from a snapshot counts what is in it. */
-static void test_shares_are_exact_in_a_recovered_state(void **context)
+TEST(shares_are_exact_in_a_recovered_state, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *old = fixture->state;
 
     limit_shares(fixture, 3, 3);
@@ -260,9 +245,8 @@ static void test_shares_are_exact_in_a_recovered_state(void **context)
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 5)), ERR_THROTTLED);
 }
 
-static void test_a_secret_opens_one_session(void **context)
+TEST(a_secret_opens_one_session, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = session_op(fixture, OP_SESSION, 1);
 
     open_session(fixture, 1);
@@ -275,10 +259,8 @@ static void test_a_secret_opens_one_session(void **context)
     assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
 }
 
-static void test_a_write_needs_the_session_that_it_shows(void **context)
+TEST(a_write_needs_the_session_that_it_shows, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     be_in(fixture, 1);
     assert_int_equal(run(fixture, op(OP_CREATE, "/no/x")), ERR_SESSION_EXPIRED);
     open_session(fixture, 1);
@@ -299,10 +281,8 @@ static void test_a_write_needs_the_session_that_it_shows(void **context)
                      ERR_SESSION_EXPIRED);
 }
 
-static void test_the_old_place_of_a_session_is_refused(void **context)
+TEST(the_old_place_of_a_session_is_refused, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     open_session(fixture, 1);
     zxid_t id = fixture->zxid;
 
@@ -322,10 +302,8 @@ static void test_the_old_place_of_a_session_is_refused(void **context)
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
 }
 
-static void test_attaching_names_the_place(void **context)
+TEST(attaching_names_the_place, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     zxid_t id = fixture->zxid;
 
@@ -339,10 +317,8 @@ static void test_attaching_names_the_place(void **context)
 
 /* With almost no disk space left a client that has lost its connection takes its session along,
  * which costs no more than the end of it would; but not again and again. */
-static void test_low_disks_let_each_session_move_once(void **context)
+TEST(low_disks_let_each_session_move_once, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     open_session(fixture, 1);
     open_session(fixture, 2);
     assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
@@ -359,9 +335,8 @@ static void test_low_disks_let_each_session_move_once(void **context)
     assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
 }
 
-static void test_ephemerals_have_no_children(void **context)
+TEST(ephemerals_have_no_children, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = ephemeral("/e/q-");
 
     open_session(fixture, 1);
@@ -377,9 +352,8 @@ static void test_ephemerals_have_no_children(void **context)
     assert_effects(fixture, want);
 }
 
-static void test_closing_takes_the_ephemerals_along(void **context)
+TEST(closing_takes_the_ephemerals_along, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     zxid_t zxids[8];
     struct buf txns[8];
 
@@ -421,10 +395,8 @@ static void test_closing_takes_the_ephemerals_along(void **context)
     assert_non_null(kit_find(fixture->state, "/gone"));
 }
 
-static void test_ephemerals_are_bounded(void **context)
+TEST(ephemerals_are_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     open_session(fixture, 1);
     be_in(fixture, 1);
     assert_int_equal(run(fixture, ephemeral("/1234567890")), ERR_OK);
@@ -448,9 +420,8 @@ static void test_ephemerals_are_bounded(void **context)
     assert_int_equal(run(fixture, ephemeral("/e")), ERR_QUOTA_EXCEEDED);
 }
 
-static void test_a_refused_request_leaves_no_trace(void **context)
+TEST(a_refused_request_leaves_no_trace, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3] = {ephemeral("/a"), ephemeral("/b"), op(OP_DELETE, "/no")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
 
@@ -464,9 +435,8 @@ static void test_a_refused_request_leaves_no_trace(void **context)
     assert_effects(fixture, want);
 }
 
-static void test_a_recursive_delete_counts_ephemerals_of_others(void **context)
+TEST(a_recursive_delete_counts_ephemerals_of_others, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_DELETE, "/p");
 
     open_session(fixture, 1);
@@ -487,9 +457,8 @@ static void test_a_recursive_delete_counts_ephemerals_of_others(void **context)
 }
 
 /* By its public id anybody could: it stands in every ephemeral. */
-static void test_only_the_super_user_kills(void **context)
+TEST(only_the_super_user_kills, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args create = op(OP_CREATE, "/e");
     uint64_t id = 0;
 
@@ -510,34 +479,4 @@ static void test_only_the_super_user_kills(void **context)
 
     assert_effects(fixture, want);
     assert_int_equal(run(fixture, (struct op_args){.op = OP_KILL, .session = id}), ERR_NOT_FOUND);
-}
-
-#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PREP_TEST(test_the_timeout_is_bounded),
-        PREP_TEST(test_sessions_are_bounded_with_those_in_flight),
-        PREP_TEST(test_a_client_has_a_share_of_the_sessions),
-        PREP_TEST(test_identities_count_for_their_address_as_well),
-        PREP_TEST(test_a_network_of_ipv6_is_one_client),
-        PREP_TEST(test_shares_do_not_drift),
-        PREP_TEST(test_shares_count_what_is_applied),
-        PREP_TEST(test_shares_are_exact_in_the_next_role),
-        PREP_TEST(test_shares_are_exact_in_a_recovered_state),
-        PREP_TEST(test_a_secret_opens_one_session),
-        PREP_TEST(test_a_write_needs_the_session_that_it_shows),
-        PREP_TEST(test_the_old_place_of_a_session_is_refused),
-        PREP_TEST(test_attaching_names_the_place),
-        PREP_TEST(test_low_disks_let_each_session_move_once),
-        PREP_TEST(test_ephemerals_have_no_children),
-        PREP_TEST(test_closing_takes_the_ephemerals_along),
-        PREP_TEST(test_only_the_super_user_kills),
-        PREP_TEST(test_ephemerals_are_bounded),
-        PREP_TEST(test_a_refused_request_leaves_no_trace),
-        PREP_TEST(test_a_recursive_delete_counts_ephemerals_of_others),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

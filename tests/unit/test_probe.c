@@ -13,11 +13,10 @@ static void rare_branch(void)
     PROBE("rare branch");
 }
 
-static void test_a_probe_counts_and_is_listed_once(void **state)
+TEST(a_probe_counts_and_is_listed_once)
 {
     int listed = 0;
 
-    (void)state;
     PROBE("here");
     assert_string_equal(probe_first()->name, "here");
     rare_branch();
@@ -31,24 +30,12 @@ static void test_a_probe_counts_and_is_listed_once(void **state)
     assert_int_equal(listed, 1);
 }
 
-static void test_one_mutant_at_a_time(void **state)
+TEST(one_mutant_at_a_time)
 {
-    (void)state;
-
     assert_false(MUTANT(7));
     mutant_select(7);
     assert_true(MUTANT(7));
     assert_false(MUTANT(8));
     mutant_select(0);
     assert_false(MUTANT(7));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_probe_counts_and_is_listed_once),
-        cmocka_unit_test(test_one_mutant_at_a_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,11 @@ enum {
     GIVE_UP_MS = 2000 /* Two ticks. */
 };
 
-static void a_write_is_answered_when_it_is_applied(void **state)
+TEST(a_write_is_answered_when_it_is_applied)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/a", &told);
     assert_int_equal(drive_sent(&bench.drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(1, 1));
@@ -40,12 +39,11 @@ static void confirm_round(struct bench *bench, uint32_t peer)
 }
 
 /* Decision 5: a leader that was paused could refuse from a tree that is no longer the truth. */
-static void a_refusal_waits_for_a_round(void **state)
+TEST(a_refusal_waits_for_a_round)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/no/parent", &told);
     assert_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
@@ -58,13 +56,12 @@ static void a_refusal_waits_for_a_round(void **state)
 }
 
 /* It rests on a proposal that is not committed yet: its answer waits for it. */
-static void a_refusal_waits_for_what_it_rests_on(void **state)
+TEST(a_refusal_waits_for_what_it_rests_on)
 {
     struct bench bench;
     struct told first;
     struct told second;
 
-    (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/a", &first);
     bench_create(&bench, "/a", &second);
@@ -79,12 +76,11 @@ static void a_refusal_waits_for_what_it_rests_on(void **state)
     bench_close(&bench);
 }
 
-static void a_refusal_is_forgotten_with_the_role(void **state)
+TEST(a_refusal_is_forgotten_with_the_role)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/no/parent", &told);
     drive_down(&bench.drive, 1);
@@ -97,7 +93,7 @@ static void a_refusal_is_forgotten_with_the_role(void **state)
 }
 
 /* As many rounds wait as may: so does the refusal, and it is worked out anew when there is room. */
-static void a_refusal_waits_for_room_for_its_round(void **state)
+TEST(a_refusal_waits_for_room_for_its_round)
 {
     enum {
         ROUNDS_MAX = 65536
@@ -108,7 +104,6 @@ static void a_refusal_waits_for_room_for_its_round(void **state)
     struct op_args element;
     struct op_request *multi;
 
-    (void)state;
     bench_lead(&bench);
     for (uint64_t i = 0; i <= ROUNDS_MAX; i++) {
         drive_recv(&bench.drive, 1,
@@ -134,13 +129,12 @@ static void a_refusal_waits_for_room_for_its_round(void **state)
     bench_close(&bench);
 }
 
-static void a_linearizable_read_waits_for_a_round(void **state)
+TEST(a_linearizable_read_waits_for_a_round)
 {
     struct bench bench;
     struct told told;
     struct op_request *request;
 
-    (void)state;
     bench_lead(&bench);
     request = bench_request(&bench, OP_GET, "/", &told);
     request->consistency = OP_LINEARIZABLE;
@@ -171,35 +165,28 @@ static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number
     buf_release(&bytes);
 }
 
-static void a_learners_write_names_its_origin(void **state)
+TEST(a_learners_write_names_its_origin, bench, bench_lead, bench_close)
 {
-    struct bench bench;
     struct txn_header header;
     struct wire_reader reader;
 
-    (void)state;
-    bench_lead(&bench);
-    learner_forwards(&bench, 1, 17, "/a");
-    const struct logrec *rec = drive_asked(&bench.drive, ZAB_PERSIST_APPEND)->append.rec;
+    learner_forwards(bench, 1, 17, "/a");
+    const struct logrec *rec = drive_asked(&bench->drive, ZAB_PERSIST_APPEND)->append.rec;
 
     assert_int_equal(txn_open(&reader, logrec_payload(rec), &header), ERR_OK);
     assert_int_equal(header.origin_member, 1);
     assert_int_equal(header.origin_boot, 99);
     assert_int_equal(header.request, 17);
-    bench_close(&bench);
 }
 
-static void a_learners_refusal_waits_for_a_round(void **state)
+TEST(a_learners_refusal_waits_for_a_round, bench, bench_lead, bench_close)
 {
-    struct bench bench;
     struct op_result result;
 
-    (void)state;
-    bench_lead(&bench);
-    learner_forwards(&bench, 1, 17, "/no/parent");
-    assert_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
-    confirm_round(&bench, 2);
-    const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
+    learner_forwards(bench, 1, 17, "/no/parent");
+    assert_null(drive_sent(&bench->drive, 1, ZAB_FORWARD_REPLY));
+    confirm_round(bench, 2);
+    const struct zab_msg *reply = drive_sent(&bench->drive, 1, ZAB_FORWARD_REPLY);
 
     assert_int_equal(reply->forward.request, 17);
     op_result_init(&result);
@@ -207,31 +194,25 @@ static void a_learners_refusal_waits_for_a_round(void **state)
     assert_int_equal(result.err, ERR_NO_NODE);
     assert_int_equal(result.zxid, zxid_make(1, 0));
     op_result_release(&result);
-    bench_close(&bench);
 }
 
-static void a_learners_malformed_request_is_refused(void **state)
+TEST(a_learners_malformed_request_is_refused, bench, bench_lead, bench_close)
 {
-    struct bench bench;
     struct zab_msg msg = {.type = ZAB_FORWARD, .epoch = 1, .forward.request = 3};
 
-    (void)state;
-    bench_lead(&bench);
-    msg.dialogue = bench.drive.dialogues[1];
+    msg.dialogue = bench->drive.dialogues[1];
     msg.forward.bytes = slice_str("?");
-    drive_recv(&bench.drive, 1, &msg);
-    confirm_round(&bench, 2);
-    assert_non_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
-    bench_close(&bench);
+    drive_recv(&bench->drive, 1, &msg);
+    confirm_round(bench, 2);
+    assert_non_null(drive_sent(&bench->drive, 1, ZAB_FORWARD_REPLY));
 }
 
-static void a_single_replica_answers_by_itself(void **state)
+TEST(a_single_replica_answers_by_itself)
 {
     struct bench bench;
     struct told good;
     struct told bad;
 
-    (void)state;
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     bench_create(&bench, "/a", &good);
@@ -258,7 +239,7 @@ static void submit_in_lane(struct bench *bench, enum op_id op, const char *path,
 
 /* The round of a sync knows nothing of what is not committed: it would be answered with a state
  * that does not have the write before it on its socket. */
-static void a_sync_is_answered_behind_the_writes_of_its_lane(void **state)
+TEST(a_sync_is_answered_behind_the_writes_of_its_lane)
 {
     struct bench bench;
     struct told first;
@@ -266,7 +247,6 @@ static void a_sync_is_answered_behind_the_writes_of_its_lane(void **state)
     struct told sync;
     struct told other;
 
-    (void)state;
     bench_lead(&bench);
     submit_in_lane(&bench, OP_CREATE, "/a", 7, &first);
     submit_in_lane(&bench, OP_SYNC, "", 7, &sync);
@@ -286,13 +266,12 @@ static void a_sync_is_answered_behind_the_writes_of_its_lane(void **state)
     bench_close(&bench);
 }
 
-static void linearizable_reads_are_answered_behind_the_writes_of_their_lane(void **state)
+TEST(linearizable_reads_are_answered_behind_the_writes_of_their_lane)
 {
     struct bench bench;
     struct told write;
     struct told reads[2];
 
-    (void)state;
     bench_lead(&bench);
     submit_in_lane(&bench, OP_CREATE, "/a", 7, &write);
     for (int i = 0; i < 2; i++) {
@@ -316,14 +295,13 @@ static void linearizable_reads_are_answered_behind_the_writes_of_their_lane(void
 }
 
 /* Whatever becomes of the write: its deadline is a sync's deadline, too, or comes before it. */
-static void a_sync_ends_when_the_write_before_it_does(void **state)
+TEST(a_sync_ends_when_the_write_before_it_does)
 {
     struct bench bench;
     struct told write;
     struct told first;
     struct told second;
 
-    (void)state;
     bench_lead(&bench);
     submit_in_lane(&bench, OP_CREATE, "/a", 7, &write);
     submit_in_lane(&bench, OP_SYNC, "", 7, &first);
@@ -362,13 +340,12 @@ static uint64_t forward_until_refused(struct bench *bench, uint32_t peer)
     return number;
 }
 
-static void waiting_writes_of_learners_are_bounded_in_bytes(void **state)
+TEST(waiting_writes_of_learners_are_bounded_in_bytes)
 {
     struct bench bench;
     struct told told;
     struct op_result result;
 
-    (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/own", &told);
     resign(&bench, true); /* Nothing is proposed for now. */
@@ -393,13 +370,12 @@ static void waiting_writes_of_learners_are_bounded_in_bytes(void **state)
     bench_close(&bench);
 }
 
-static void queued_writes_keep_their_order(void **state)
+TEST(queued_writes_keep_their_order)
 {
     struct bench bench;
     struct told told[3];
     uint64_t last = 0;
 
-    (void)state;
     bench_open(&bench, 1, 3);
     bench_create(&bench, "/a", &told[0]);
     bench_create(&bench, "/b", &told[1]);
@@ -417,12 +393,11 @@ static void queued_writes_keep_their_order(void **state)
     bench_close(&bench);
 }
 
-static void too_many_requests_are_refused_at_once(void **state)
+TEST(too_many_requests_are_refused_at_once)
 {
     struct bench bench;
     struct told told[BENCH_REQUESTS_MAX + 1];
 
-    (void)state;
     bench_open(&bench, 1, 3);
     for (int i = 0; i <= BENCH_REQUESTS_MAX; i++) {
         bench_create(&bench, "/a", &told[i]);
@@ -433,13 +408,12 @@ static void too_many_requests_are_refused_at_once(void **state)
     bench_close(&bench);
 }
 
-static void draining_refuses_the_new_and_finishes_the_old(void **state)
+TEST(draining_refuses_the_new_and_finishes_the_old)
 {
     struct bench bench;
     struct told old;
     struct told late;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &old);
     assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
@@ -456,13 +430,12 @@ static void draining_refuses_the_new_and_finishes_the_old(void **state)
 }
 
 /* All may be ending at once: then nobody comes whom a write could wait for. */
-static void draining_does_not_wait_for_a_leader(void **state)
+TEST(draining_does_not_wait_for_a_leader)
 {
     struct bench bench;
     struct told queued;
     struct op_request *request = NULL;
 
-    (void)state;
     bench_follow(&bench);
     drive_down(&bench.drive, 3);
     request = bench_request(&bench, OP_CREATE, "/a", &queued);
@@ -478,29 +451,23 @@ static void draining_does_not_wait_for_a_leader(void **state)
     bench_close(&bench);
 }
 
-static void a_draining_leader_hands_over(void **state)
+TEST(a_draining_leader_hands_over, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_lead(&bench);
-    (void)replica_drain(bench.replica, bench.drive.now_ms, &bench.effects);
-    bench_take(&bench);
-    drive_tick(&bench.drive, 10);
-    assert_int_equal(drive_status(&bench.drive).state, ZAB_LOOKING);
-    assert_non_null(drive_sent(&bench.drive, 1, ZAB_RESIGN));
-    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
-    bench_take(&bench);
-    bench_close(&bench);
+    (void)replica_drain(bench->replica, bench->drive.now_ms, &bench->effects);
+    bench_take(bench);
+    drive_tick(&bench->drive, 10);
+    assert_int_equal(drive_status(&bench->drive).state, ZAB_LOOKING);
+    assert_non_null(drive_sent(&bench->drive, 1, ZAB_RESIGN));
+    assert_true(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
+    bench_take(bench);
 }
 
-static void closing_answers_everybody(void **state)
+TEST(closing_answers_everybody)
 {
     struct bench bench;
     struct told sent;
     struct told queued;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &sent);
     drive_down(&bench.drive, 3);
@@ -511,51 +478,18 @@ static void closing_answers_everybody(void **state)
 }
 
 /* A learner waits for a snapshot, and not one of them verifies any more. */
-static void a_snapshot_is_taken_when_none_can_be_sent(void **state)
+TEST(a_snapshot_is_taken_when_none_can_be_sent, bench, bench_lead, bench_close)
 {
-    struct bench bench;
     struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .snap_fetched.err = ERR_MISSING};
 
-    (void)state;
-    bench_lead(&bench);
-    assert_false(bench.effects.take_snapshot);
-    drive_step(&bench.drive, &none);
-    assert_true(bench.effects.take_snapshot);
-    assert_int_equal(bench.effects.snap_start, bench_status(&bench).applied);
-    bench.effects.take_snapshot = false;
-    drive_step(&bench.drive, &none);
-    assert_false(bench.effects.take_snapshot); /* One is under way. */
-    replica_snapshot_failed(bench.replica);
-    drive_step(&bench.drive, &none);
-    assert_true(bench.effects.take_snapshot);
-    bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_write_is_answered_when_it_is_applied),
-        cmocka_unit_test(a_refusal_waits_for_a_round),
-        cmocka_unit_test(a_refusal_waits_for_what_it_rests_on),
-        cmocka_unit_test(a_refusal_is_forgotten_with_the_role),
-        cmocka_unit_test(a_refusal_waits_for_room_for_its_round),
-        cmocka_unit_test(a_linearizable_read_waits_for_a_round),
-        cmocka_unit_test(a_learners_write_names_its_origin),
-        cmocka_unit_test(a_learners_refusal_waits_for_a_round),
-        cmocka_unit_test(a_learners_malformed_request_is_refused),
-        cmocka_unit_test(a_single_replica_answers_by_itself),
-        cmocka_unit_test(a_sync_is_answered_behind_the_writes_of_its_lane),
-        cmocka_unit_test(linearizable_reads_are_answered_behind_the_writes_of_their_lane),
-        cmocka_unit_test(a_sync_ends_when_the_write_before_it_does),
-        cmocka_unit_test(queued_writes_keep_their_order),
-        cmocka_unit_test(too_many_requests_are_refused_at_once),
-        cmocka_unit_test(waiting_writes_of_learners_are_bounded_in_bytes),
-        cmocka_unit_test(draining_refuses_the_new_and_finishes_the_old),
-        cmocka_unit_test(draining_does_not_wait_for_a_leader),
-        cmocka_unit_test(a_draining_leader_hands_over),
-        cmocka_unit_test(closing_answers_everybody),
-        cmocka_unit_test(a_snapshot_is_taken_when_none_can_be_sent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_false(bench->effects.take_snapshot);
+    drive_step(&bench->drive, &none);
+    assert_true(bench->effects.take_snapshot);
+    assert_int_equal(bench->effects.snap_start, bench_status(bench).applied);
+    bench->effects.take_snapshot = false;
+    drive_step(&bench->drive, &none);
+    assert_false(bench->effects.take_snapshot); /* One is under way. */
+    replica_snapshot_failed(bench->replica);
+    drive_step(&bench->drive, &none);
+    assert_true(bench->effects.take_snapshot);
 }

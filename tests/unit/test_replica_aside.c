@@ -33,12 +33,11 @@ static void expect(const struct told *told, enum err err)
     assert_int_equal(told->err, err);
 }
 
-static void a_write_is_refused_at_once_and_sent_nowhere(void **state)
+TEST(a_write_is_refused_at_once_and_sent_nowhere)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     stand_aside(&bench, "no space");
     assert_string_equal(bench_status(&bench).aside, "no space");
@@ -54,12 +53,11 @@ static void a_write_is_refused_at_once_and_sent_nowhere(void **state)
     bench_close(&bench);
 }
 
-static void a_write_that_waits_for_a_leader_is_refused(void **state)
+TEST(a_write_that_waits_for_a_leader_is_refused)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_open(&bench, 1, 3);
     submit(&bench, OP_CREATE, "/a", 0, &told);
     assert_int_equal(told.answers, 0);
@@ -68,13 +66,12 @@ static void a_write_that_waits_for_a_leader_is_refused(void **state)
     bench_close(&bench);
 }
 
-static void what_is_under_way_has_a_moment(void **state)
+TEST(what_is_under_way_has_a_moment)
 {
     struct bench bench;
     struct told done;
     struct told open;
 
-    (void)state;
     bench_follow(&bench);
     submit(&bench, OP_CREATE, "/a", 0, &done);
     drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
@@ -89,14 +86,13 @@ static void what_is_under_way_has_a_moment(void **state)
     bench_close(&bench);
 }
 
-static void a_read_of_what_is_not_applied_is_refused_at_once(void **state)
+TEST(a_read_of_what_is_not_applied_is_refused_at_once)
 {
     struct bench bench;
     struct told before;
     struct told behind;
     struct told now;
 
-    (void)state;
     bench_follow(&bench);
     submit(&bench, OP_GET, "/", zxid_make(1, 1), &before);
     assert_int_equal(before.answers, 0);
@@ -129,13 +125,12 @@ static void leader_refuses(struct bench *bench, uint64_t number, bool replayed)
 
 /* The leader's refusal rests on what this replica cannot apply: it was not done. What an earlier
  * try has done was. */
-static void a_verdict_that_cannot_be_shown(void **state)
+TEST(a_verdict_that_cannot_be_shown)
 {
     struct bench bench;
     struct told refused;
     struct told replayed;
 
-    (void)state;
     bench_follow(&bench);
     submit(&bench, OP_CREATE, "/a", 0, &refused);
     uint64_t first = bench_forwarded(&bench);
@@ -152,12 +147,11 @@ static void a_verdict_that_cannot_be_shown(void **state)
 }
 
 /* Provably not done under the leader that is lost, it would be sent to the next one. */
-static void nothing_is_done_again_while_it_stands_aside(void **state)
+TEST(nothing_is_done_again_while_it_stands_aside)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     submit(&bench, OP_CREATE, "/a", 0, &told);
     stand_aside(&bench, "no space");
@@ -170,7 +164,7 @@ static void nothing_is_done_again_while_it_stands_aside(void **state)
 }
 
 /* The disks of the others are a quorum without its own. */
-static void a_leader_still_proposes_what_others_ask(void **state)
+TEST(a_leader_still_proposes_what_others_ask)
 {
     struct bench bench;
     struct told told;
@@ -178,7 +172,6 @@ static void a_leader_still_proposes_what_others_ask(void **state)
     struct told unused;
     struct buf bytes;
 
-    (void)state;
     bench_lead(&bench);
     stand_aside(&bench, "no space");
     submit(&bench, OP_CREATE, "/own", 0, &told);
@@ -197,19 +190,4 @@ static void a_leader_still_proposes_what_others_ask(void **state)
     buf_release(&bytes);
     op_request_free(request);
     bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_write_is_refused_at_once_and_sent_nowhere),
-        cmocka_unit_test(a_write_that_waits_for_a_leader_is_refused),
-        cmocka_unit_test(what_is_under_way_has_a_moment),
-        cmocka_unit_test(a_read_of_what_is_not_applied_is_refused_at_once),
-        cmocka_unit_test(a_verdict_that_cannot_be_shown),
-        cmocka_unit_test(nothing_is_done_again_while_it_stands_aside),
-        cmocka_unit_test(a_leader_still_proposes_what_others_ask),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,63 +81,49 @@ static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t l
     says(bench, said, 1, late_ms);
 }
 
-static void a_stamp_is_at_most_what_a_majority_has_reached_and_a_second(void **context)
+TEST(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    assert_int_equal(proposed(&bench, "/none").stamp_ms, 0); /* No clock is known yet. */
-    shows(&bench, 1, NOW_MS + 300);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
-    bench.wall_ms += YEARS_MS;
-    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
-    shows(&bench, 1, NOW_MS);
-    shows(&bench, 2, NOW_MS + YEARS_MS); /* Another voter is wrong, too. */
-    assert_true(proposed(&bench, "/c").stamp_ms == NOW_MS + YEARS_MS);
-    bench.wall_ms = NOW_MS;
-    shows(&bench, 2, NOW_MS);
-    assert_int_equal(proposed(&bench, "/d").stamp_ms, NOW_MS); /* Steps back. */
-    bench_close(&bench);
+    assert_int_equal(proposed(bench, "/none").stamp_ms, 0); /* No clock is known yet. */
+    shows(bench, 1, NOW_MS + 300);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
+    bench->wall_ms += YEARS_MS;
+    assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+    shows(bench, 1, NOW_MS);
+    shows(bench, 2, NOW_MS + YEARS_MS); /* Another voter is wrong, too. */
+    assert_true(proposed(bench, "/c").stamp_ms == NOW_MS + YEARS_MS);
+    bench->wall_ms = NOW_MS;
+    shows(bench, 2, NOW_MS);
+    assert_int_equal(proposed(bench, "/d").stamp_ms, NOW_MS); /* Steps back. */
 }
 
-static void the_clock_of_a_voter_that_is_gone_for_long_counts_as_0(void **context)
+TEST(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    shows(&bench, 1, NOW_MS);
-    shows(&bench, 2, NOW_MS);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
-    drive_down(&bench.drive, 2);
-    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
-    shows(&bench, 1, 5000);
-    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS);
-    idle(&bench, GONE_MS, 1);
-    shows(&bench, 1, 5000); /* With it the majority has reached no more. */
-    assert_int_equal(proposed(&bench, "/d").stamp_ms, 5000 + STAMP_SLACK_MS);
-    bench_close(&bench);
+    shows(bench, 1, NOW_MS);
+    shows(bench, 2, NOW_MS);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
+    drive_down(&bench->drive, 2);
+    assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS);
+    shows(bench, 1, 5000);
+    assert_int_equal(proposed(bench, "/c").stamp_ms, NOW_MS);
+    idle(bench, GONE_MS, 1);
+    shows(bench, 1, 5000); /* With it the majority has reached no more. */
+    assert_int_equal(proposed(bench, "/d").stamp_ms, 5000 + STAMP_SLACK_MS);
 }
 
 /* Nothing is wrong but one clock, and a connection. */
-static void a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back(void **context)
+TEST(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back, bench, bench_lead,
+     bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    shows(&bench, 1, 5000);
-    shows(&bench, 2, NOW_MS);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
-    drive_down(&bench.drive, 2);
-    drive_tick(&bench.drive, STEP_MS);
-    shows(&bench, 1, 5000 + STEP_MS);
-    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
-    drive_up(&bench.drive, 2);
-    drive_tick(&bench.drive, STEP_MS);
-    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS);
-    bench_close(&bench);
+    shows(bench, 1, 5000);
+    shows(bench, 2, NOW_MS);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
+    drive_down(&bench->drive, 2);
+    drive_tick(&bench->drive, STEP_MS);
+    shows(bench, 1, 5000 + STEP_MS);
+    assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS);
+    drive_up(&bench->drive, 2);
+    drive_tick(&bench->drive, STEP_MS);
+    assert_int_equal(proposed(bench, "/c").stamp_ms, NOW_MS);
 }
 
 /* A tree that was written a moment ago. */
@@ -160,35 +146,27 @@ static struct state *state_of_now(void)
 }
 
 /* Nor does a restart of all: the last voter to come back has had no time to say anything. */
-static void a_voter_that_starts_late_beside_a_wrong_clock_takes_no_stamp_back(void **context)
+TEST(a_voter_that_starts_late_beside_a_wrong_clock_takes_no_stamp_back, bench, no_set_up,
+     bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_open_with(&bench, 3, 3, state_of_now());
-    drive_lead(&bench.drive);
-    shows(&bench, 1, 5000);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
-    idle(&bench, GONE_MS, 1);
-    shows(&bench, 1, 5000); /* It does not come. */
-    assert_int_equal(proposed(&bench, "/b").stamp_ms, 5000 + STAMP_SLACK_MS);
-    bench_close(&bench);
+    bench_open_with(bench, 3, 3, state_of_now());
+    drive_lead(&bench->drive);
+    shows(bench, 1, 5000);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
+    idle(bench, GONE_MS, 1);
+    shows(bench, 1, 5000); /* It does not come. */
+    assert_int_equal(proposed(bench, "/b").stamp_ms, 5000 + STAMP_SLACK_MS);
 }
 
-static void a_voter_tells_nothing_of_other_voters_clocks(void **context)
+TEST(a_voter_tells_nothing_of_other_voters_clocks, bench, bench_lead, bench_close)
 {
-    struct bench bench;
+    shows(bench, 1, NOW_MS);
+    shows(bench, 2, NOW_MS);
+    struct sign said[3] = {clock_sign(bench, 1, NOW_MS + YEARS_MS),
+                           clock_sign(bench, 2, NOW_MS + YEARS_MS)};
 
-    (void)context;
-    bench_lead(&bench);
-    shows(&bench, 1, NOW_MS);
-    shows(&bench, 2, NOW_MS);
-    struct sign said[3] = {clock_sign(&bench, 1, NOW_MS + YEARS_MS),
-                           clock_sign(&bench, 2, NOW_MS + YEARS_MS)};
-
-    says(&bench, said, 2, 0);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
-    bench_close(&bench);
+    says(bench, said, 2, 0);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
 }
 
 static int64_t clock_ahead_ms(const struct bench *bench)
@@ -197,97 +175,77 @@ static int64_t clock_ahead_ms(const struct bench *bench)
 }
 
 /* This process stood still, and reads what was in its sockets; or a link is slow. */
-static void a_heartbeat_that_was_late_is_no_wrong_clock(void **context)
+TEST(a_heartbeat_that_was_late_is_no_wrong_clock, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    shows(&bench, 1, NOW_MS);
-    shows(&bench, 2, NOW_MS);
-    bench.wall_ms += PAUSE_MS;
-    drive_pause(&bench.drive, PAUSE_MS);
-    assert_int_equal(clock_ahead_ms(&bench), 0);
-    showed(&bench, 1, NOW_MS, PAUSE_MS);
-    showed(&bench, 2, NOW_MS, PAUSE_MS);
-    assert_int_equal(clock_ahead_ms(&bench), 0);
-    shows(&bench, 1, NOW_MS);
-    showed(&bench, 2, NOW_MS, 100); /* It took a tenth of a second at the most. */
-    assert_int_equal(clock_ahead_ms(&bench), PAUSE_MS - 100);
-    bench_close(&bench);
+    shows(bench, 1, NOW_MS);
+    shows(bench, 2, NOW_MS);
+    bench->wall_ms += PAUSE_MS;
+    drive_pause(&bench->drive, PAUSE_MS);
+    assert_int_equal(clock_ahead_ms(bench), 0);
+    showed(bench, 1, NOW_MS, PAUSE_MS);
+    showed(bench, 2, NOW_MS, PAUSE_MS);
+    assert_int_equal(clock_ahead_ms(bench), 0);
+    shows(bench, 1, NOW_MS);
+    showed(bench, 2, NOW_MS, 100); /* It took a tenth of a second at the most. */
+    assert_int_equal(clock_ahead_ms(bench), PAUSE_MS - 100);
 }
 
-static void a_late_heartbeat_takes_no_stamp_back(void **context)
+TEST(a_late_heartbeat_takes_no_stamp_back, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    idle(&bench, LATE_MS, 2);
-    bench.wall_ms += LATE_MS;
-    shows(&bench, 1, NOW_MS + LATE_MS);
-    shows(&bench, 2, NOW_MS + LATE_MS);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS + LATE_MS);
-    showed(&bench, 1, NOW_MS, LATE_MS);
-    showed(&bench, 2, NOW_MS, LATE_MS);
-    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS + LATE_MS);
-    shows(&bench, 1, NOW_MS); /* Their clocks were set back. */
-    shows(&bench, 2, NOW_MS);
-    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS + STAMP_SLACK_MS);
-    bench_close(&bench);
+    idle(bench, LATE_MS, 2);
+    bench->wall_ms += LATE_MS;
+    shows(bench, 1, NOW_MS + LATE_MS);
+    shows(bench, 2, NOW_MS + LATE_MS);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS + LATE_MS);
+    showed(bench, 1, NOW_MS, LATE_MS);
+    showed(bench, 2, NOW_MS, LATE_MS);
+    assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS + LATE_MS);
+    shows(bench, 1, NOW_MS); /* Their clocks were set back. */
+    shows(bench, 2, NOW_MS);
+    assert_int_equal(proposed(bench, "/c").stamp_ms, NOW_MS + STAMP_SLACK_MS);
 }
 
 /* A follower compares its clock with what its leader tells of all, by the way of its own sign there
  * and back. */
-static void a_follower_knows_how_late_its_leaders_heartbeats_are(void **context)
+TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, bench_close)
 {
     struct sign said[3] = {0};
     struct zab_msg msg = {.type = ZAB_PING};
-    struct bench bench;
     struct buf bytes;
 
-    (void)context;
-    bench_follow(&bench);
-    uint64_t then_ms = bench.drive.now_ms;
+    uint64_t then_ms = bench->drive.now_ms;
 
-    bench.wall_ms += PAUSE_MS;
-    drive_pause(&bench.drive, PAUSE_MS);
+    bench->wall_ms += PAUSE_MS;
+    drive_pause(&bench->drive, PAUSE_MS);
     said[0] = (struct sign){.id = 3, .at_ms = then_ms, .role = SIGN_LEADER, .wall_ms = NOW_MS};
     said[1] = (struct sign){.id = 2, .at_ms = then_ms, .role = SIGN_FOLLOWER, .wall_ms = NOW_MS};
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
     for (int echoes = 1; echoes >= 0; echoes--) {
         said[2] = (struct sign){
-            .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench.drive.now_ms - 10};
+            .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench->drive.now_ms - 10};
         buf_clear(&bytes);
         signs_encode(said, 3, then_ms, &bytes);
         msg.ping.payload = buf_slice(&bytes);
-        drive_leader_says(&bench.drive, msg);
-        assert_int_equal(clock_ahead_ms(&bench), echoes ? 0 : PAUSE_MS - 10);
+        drive_leader_says(&bench->drive, msg);
+        assert_int_equal(clock_ahead_ms(bench), echoes ? 0 : PAUSE_MS - 10);
     }
     buf_release(&bytes);
-    bench_close(&bench);
 }
 
-static void what_a_voter_showed_counts_on(void **context)
+TEST(what_a_voter_showed_counts_on, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    bench.wall_ms += YEARS_MS;
-    shows(&bench, 1, NOW_MS);
-    drive_tick(&bench.drive, 700);
-    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS + 700 + STAMP_SLACK_MS);
-    bench_close(&bench);
+    bench->wall_ms += YEARS_MS;
+    shows(bench, 1, NOW_MS);
+    drive_tick(&bench->drive, 700);
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS + 700 + STAMP_SLACK_MS);
 }
 
-static void a_voter_alone_does_not_believe_a_jump(void **context)
+TEST(a_voter_alone_does_not_believe_a_jump)
 {
     struct bench bench;
     struct told told;
     struct stat_view stat;
 
-    (void)context;
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     bench.wall_ms += YEARS_MS;
@@ -300,22 +258,4 @@ static void a_voter_alone_does_not_believe_a_jump(void **context)
     view_read_done(bench.view);
     assert_in_range(stat.ctime, NOW_MS, NOW_MS + STAMP_SLACK_MS + 1000);
     bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second),
-        cmocka_unit_test(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0),
-        cmocka_unit_test(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back),
-        cmocka_unit_test(a_voter_that_starts_late_beside_a_wrong_clock_takes_no_stamp_back),
-        cmocka_unit_test(a_voter_tells_nothing_of_other_voters_clocks),
-        cmocka_unit_test(a_heartbeat_that_was_late_is_no_wrong_clock),
-        cmocka_unit_test(a_late_heartbeat_takes_no_stamp_back),
-        cmocka_unit_test(a_follower_knows_how_late_its_leaders_heartbeats_are),
-        cmocka_unit_test(what_a_voter_showed_counts_on),
-        cmocka_unit_test(a_voter_alone_does_not_believe_a_jump),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

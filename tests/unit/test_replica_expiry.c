@@ -1,7 +1,7 @@
 /* The end of sessions that are silent, as the leader brings it about. */
 #include "tests/unit/session_kit.h"
 
-static void a_silent_session_ends_with_its_ephemerals_at_once(void **state)
+TEST(a_silent_session_ends_with_its_ephemerals_at_once)
 {
     struct bench bench;
     struct told told;
@@ -10,7 +10,6 @@ static void a_silent_session_ends_with_its_ephemerals_at_once(void **state)
     size_t count;
     zxid_t upto;
 
-    (void)state;
     uint64_t id = lead_with_session(&bench);
 
     bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &told));
@@ -31,46 +30,37 @@ static void a_silent_session_ends_with_its_ephemerals_at_once(void **state)
     bench_close(&bench);
 }
 
-static void touches_at_the_leader_keep_it(void **state)
+TEST(touches_at_the_leader_keep_it, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
     for (int i = 0; i < 8; i++) {
-        pass(&bench, &both, BENCH_SESSION_MS / 2);
-        commit_all(&bench);
-        assert_true(session_lives(&bench, id));
-        touch_add(bench.touched, id);
+        pass(bench, &both, BENCH_SESSION_MS / 2);
+        commit_all(bench);
+        assert_true(session_lives(bench, id));
+        touch_add(bench->touched, id);
     }
-    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
-    bench_close(&bench);
+    assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-static void reports_of_a_learner_keep_it(void **state)
+TEST(reports_of_a_learner_keep_it, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
     for (int i = 0; i < 8; i++) {
-        pass(&bench, &both, BENCH_SESSION_MS / 2);
-        commit_all(&bench);
-        assert_true(session_lives(&bench, id));
-        learner_reports(&bench, 1, &id, 1, true);
+        pass(bench, &both, BENCH_SESSION_MS / 2);
+        commit_all(bench);
+        assert_true(session_lives(bench, id));
+        learner_reports(bench, 1, &id, 1, true);
     }
-    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
-    bench_close(&bench);
+    assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-static void an_attachment_keeps_it(void **state)
+TEST(an_attachment_keeps_it)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     uint64_t id = lead_with_session(&bench);
 
     for (int i = 0; i < 4; i++) {
@@ -84,159 +74,135 @@ static void an_attachment_keeps_it(void **state)
 }
 
 /* It may be that the client speaks to the learner from which nothing comes. */
-static void the_end_waits_for_the_reports_of_all(void **state)
+TEST(the_end_waits_for_the_reports_of_all, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct alive silent = both;
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
-    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    pass(bench, &both, BENCH_SESSION_MS - REPORT_MS);
     silent.reports[2] = false;
-    pass(&bench, &silent, 6 * REPORT_MS);
-    commit_all(&bench);
-    assert_true(session_lives(&bench, id));
-    learner_reports(&bench, 2, &id, 1, true); /* As it was. */
-    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
-    bench_close(&bench);
+    pass(bench, &silent, 6 * REPORT_MS);
+    commit_all(bench);
+    assert_true(session_lives(bench, id));
+    learner_reports(bench, 2, &id, 1, true); /* As it was. */
+    assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
 /* Two reports wait behind a slow link. The first one was made before the learner heard of the
  * session: that it arrives now says nothing of the time since. */
-static void a_report_that_was_late_covers_no_more_than_its_mark(void **state)
+TEST(a_report_that_was_late_covers_no_more_than_its_mark, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct alive silent = both;
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
-    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
-    struct report late = {.mark = mark_for(&bench, 2), .last = true};
+    pass(bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    struct report late = {.mark = mark_for(bench, 2), .last = true};
 
     silent.reports[2] = false;
     assert_true(late.mark > 0);
-    pass(&bench, &silent, 6 * REPORT_MS);
-    learner_reports_late(&bench, 2, NULL, &late);
-    pass(&bench, &silent, 2 * REPORT_MS);
-    commit_all(&bench);
-    assert_true(session_lives(&bench, id));
+    pass(bench, &silent, 6 * REPORT_MS);
+    learner_reports_late(bench, 2, NULL, &late);
+    pass(bench, &silent, 2 * REPORT_MS);
+    commit_all(bench);
+    assert_true(session_lives(bench, id));
     late.count = 1;
-    learner_reports_late(&bench, 2, &id, &late);
-    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
-    bench_close(&bench);
+    learner_reports_late(bench, 2, &id, &late);
+    assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
 /* The first part of a report says nothing of those in the second. */
-static void a_part_is_no_whole_report(void **state)
+TEST(a_part_is_no_whole_report, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct alive silent = both;
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
-    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    pass(bench, &both, BENCH_SESSION_MS - REPORT_MS);
     silent.reports[2] = false;
-    pass(&bench, &silent, 4 * REPORT_MS);
-    learner_reports(&bench, 2, NULL, 0, false);
-    pass(&bench, &silent, 2 * REPORT_MS);
-    commit_all(&bench);
-    assert_true(session_lives(&bench, id));
-    learner_reports(&bench, 2, NULL, 0, true);
-    pass(&bench, &both, REPORT_MS);
-    commit_all(&bench);
-    assert_false(session_lives(&bench, id));
-    bench_close(&bench);
+    pass(bench, &silent, 4 * REPORT_MS);
+    learner_reports(bench, 2, NULL, 0, false);
+    pass(bench, &silent, 2 * REPORT_MS);
+    commit_all(bench);
+    assert_true(session_lives(bench, id));
+    learner_reports(bench, 2, NULL, 0, true);
+    pass(bench, &both, REPORT_MS);
+    commit_all(bench);
+    assert_false(session_lives(bench, id));
 }
 
-static void losing_a_learner_counts_as_a_touch(void **state)
+TEST(losing_a_learner_counts_as_a_touch, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct alive one = both;
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
-    pass(&bench, &both, BENCH_SESSION_MS);
-    drive_down(&bench.drive, 2);
+    pass(bench, &both, BENCH_SESSION_MS);
+    drive_down(&bench->drive, 2);
     one.is[2] = false;
     one.reports[2] = false;
-    assert_in_range(lives_ms(&bench, &one, id), BENCH_SESSION_MS, BENCH_SESSION_MS + 4 * REPORT_MS);
-    bench_close(&bench);
+    assert_in_range(lives_ms(bench, &one, id), BENCH_SESSION_MS, BENCH_SESSION_MS + 4 * REPORT_MS);
 }
 
-static void a_malformed_report_is_ignored(void **state)
+TEST(a_malformed_report_is_ignored, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct zab_msg msg = {.type = ZAB_FORWARD, .forward.bytes = slice_str("\x01?odd")};
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
-    msg.dialogue = bench.drive.dialogues[1];
-    msg.epoch = bench.drive.promised;
-    drive_recv(&bench.drive, 1, &msg);
-    assert_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
-    assert_true(session_lives(&bench, id));
-    bench_close(&bench);
+    msg.dialogue = bench->drive.dialogues[1];
+    msg.epoch = bench->drive.promised;
+    drive_recv(&bench->drive, 1, &msg);
+    assert_null(drive_sent(&bench->drive, 1, ZAB_FORWARD_REPLY));
+    assert_true(session_lives(bench, id));
 }
 
-static void a_new_leader_gives_a_whole_timeout(void **state)
+TEST(a_new_leader_gives_a_whole_timeout, bench, no_set_up, bench_close)
 {
-    struct bench bench;
+    uint64_t id = lead_with_session(bench);
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
-
-    pass(&bench, &both, BENCH_SESSION_MS);
-    drive_down(&bench.drive, 1);
-    drive_down(&bench.drive, 2);
-    assert_int_equal(bench_status(&bench).zab.state, ZAB_LOOKING);
-    drive_tick(&bench.drive, 3 * BENCH_SESSION_MS);
-    drive_clear(&bench.drive);
-    drive_lead(&bench.drive);
-    assert_true(bench_status(&bench).zab.serving);
-    assert_int_equal(bench_status(&bench).zab.epoch, 2);
-    assert_true(session_lives(&bench, id));
-    assert_in_range(lives_ms(&bench, &both, id), BENCH_SESSION_MS,
-                    BENCH_SESSION_MS + 4 * REPORT_MS);
-    bench_close(&bench);
+    pass(bench, &both, BENCH_SESSION_MS);
+    drive_down(&bench->drive, 1);
+    drive_down(&bench->drive, 2);
+    assert_int_equal(bench_status(bench).zab.state, ZAB_LOOKING);
+    drive_tick(&bench->drive, 3 * BENCH_SESSION_MS);
+    drive_clear(&bench->drive);
+    drive_lead(&bench->drive);
+    assert_true(bench_status(bench).zab.serving);
+    assert_int_equal(bench_status(bench).zab.epoch, 2);
+    assert_true(session_lives(bench, id));
+    assert_in_range(lives_ms(bench, &both, id), BENCH_SESSION_MS, BENCH_SESSION_MS + 4 * REPORT_MS);
 }
 
 /* While it stood others may have been elected, and touches may wait in its sockets. */
-static void a_leader_that_stood_still_renews_its_quorum_first(void **state)
+TEST(a_leader_that_stood_still_renews_its_quorum_first, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct zab_msg confirm = {.type = ZAB_CONFIRM_ACK};
 
-    (void)state;
-    uint64_t id = lead_with_session(&bench);
+    uint64_t id = lead_with_session(bench);
 
-    pass(&bench, &both, BENCH_SESSION_MS);
-    drive_clear(&bench.drive);
-    drive_pause(&bench.drive, 3 * REPORT_MS);
-    assert_non_null(drive_sent(&bench.drive, 1, ZAB_CONFIRM));
-    confirm.dialogue = bench.drive.dialogues[1];
-    confirm.epoch = bench.drive.promised;
-    confirm.confirm.round = drive_sent(&bench.drive, 1, ZAB_CONFIRM)->confirm.round;
-    pass(&bench, &both, 4 * REPORT_MS);
-    commit_all(&bench);
-    assert_true(session_lives(&bench, id));
-    drive_recv(&bench.drive, 1, &confirm);
-    pass(&bench, &both, 2 * REPORT_MS);
-    commit_all(&bench);
-    assert_false(session_lives(&bench, id));
-    bench_close(&bench);
+    pass(bench, &both, BENCH_SESSION_MS);
+    drive_clear(&bench->drive);
+    drive_pause(&bench->drive, 3 * REPORT_MS);
+    assert_non_null(drive_sent(&bench->drive, 1, ZAB_CONFIRM));
+    confirm.dialogue = bench->drive.dialogues[1];
+    confirm.epoch = bench->drive.promised;
+    confirm.confirm.round = drive_sent(&bench->drive, 1, ZAB_CONFIRM)->confirm.round;
+    pass(bench, &both, 4 * REPORT_MS);
+    commit_all(bench);
+    assert_true(session_lives(bench, id));
+    drive_recv(&bench->drive, 1, &confirm);
+    pass(bench, &both, 2 * REPORT_MS);
+    commit_all(bench);
+    assert_false(session_lives(bench, id));
 }
 
-static void a_session_may_be_closed_while_it_expires(void **state)
+TEST(a_session_may_be_closed_while_it_expires)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     uint64_t id = lead_with_session(&bench);
 
     pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
@@ -249,24 +215,4 @@ static void a_session_may_be_closed_while_it_expires(void **state)
     commit_all(&bench);
     assert_false(session_lives(&bench, id));
     bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_silent_session_ends_with_its_ephemerals_at_once),
-        cmocka_unit_test(touches_at_the_leader_keep_it),
-        cmocka_unit_test(reports_of_a_learner_keep_it),
-        cmocka_unit_test(an_attachment_keeps_it),
-        cmocka_unit_test(the_end_waits_for_the_reports_of_all),
-        cmocka_unit_test(a_report_that_was_late_covers_no_more_than_its_mark),
-        cmocka_unit_test(a_part_is_no_whole_report),
-        cmocka_unit_test(losing_a_learner_counts_as_a_touch),
-        cmocka_unit_test(a_malformed_report_is_ignored),
-        cmocka_unit_test(a_new_leader_gives_a_whole_timeout),
-        cmocka_unit_test(a_leader_that_stood_still_renews_its_quorum_first),
-        cmocka_unit_test(a_session_may_be_closed_while_it_expires),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

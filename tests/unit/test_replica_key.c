@@ -14,14 +14,13 @@ static void create_with_key(struct bench *bench, const char *path, const char *k
     bench_submit(bench, request);
 }
 
-static void an_answer_is_given_again_as_it_was(void **state)
+TEST(an_answer_is_given_again_as_it_was)
 {
     struct bench bench;
     struct told first;
     struct told other;
     struct told again;
 
-    (void)state;
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     create_with_key(&bench, "/a", "key", &first);
@@ -67,13 +66,12 @@ static void confirm_round(struct bench *bench, uint32_t peer)
                                      drive_sent(&bench->drive, peer, ZAB_CONFIRM)->confirm.round});
 }
 
-static void a_learner_is_sent_the_answer_after_a_round(void **state)
+TEST(a_learner_is_sent_the_answer_after_a_round)
 {
     struct bench bench;
     struct told other;
     struct op_result result;
 
-    (void)state;
     bench_lead(&bench);
     learner_forwards(&bench, 17);
     bench_create(&bench, "/b", &other);
@@ -99,14 +97,13 @@ static void a_learner_is_sent_the_answer_after_a_round(void **state)
 }
 
 /* Nothing new is done; but what was done takes no space to be told again. */
-static void an_answer_is_given_again_from_full_disks(void **state)
+TEST(an_answer_is_given_again_from_full_disks)
 {
     struct zab_event low = {.type = ZAB_EV_SPACE, .is_space_low = true};
     struct bench bench;
     struct told first;
     struct told again;
 
-    (void)state;
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     create_with_key(&bench, "/a", "key", &first);
@@ -132,12 +129,11 @@ static uint64_t remembered(struct bench *bench)
     return count;
 }
 
-static void an_answer_is_forgotten_when_its_time_is_over(void **state)
+TEST(an_answer_is_forgotten_when_its_time_is_over)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     create_with_key(&bench, "/a", "key", &told);
@@ -153,12 +149,11 @@ static void an_answer_is_forgotten_when_its_time_is_over(void **state)
 }
 
 /* The leader's wall clock is ten years ahead for a moment, and is set right. */
-static void a_bad_second_of_the_wall_clock_keeps_no_answer_for_ever(void **state)
+TEST(a_bad_second_of_the_wall_clock_keeps_no_answer_for_ever)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     bench.wall_ms += TEN_YEARS_MS;
@@ -196,29 +191,11 @@ static struct state *state_that_remembers(uint64_t count)
 }
 
 /* One transaction forgets a thousand of them. */
-static void all_that_is_due_is_forgotten_at_once(void **state)
+TEST(all_that_is_due_is_forgotten_at_once, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_open_with(&bench, 1, 1, state_that_remembers(2500));
-    drive_persist(&bench.drive);
-    drive_tick(&bench.drive, 2 * BENCH_REMEMBER_MS);
-    drive_persist(&bench.drive);
-    assert_int_equal(remembered(&bench), 0);
-    bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_given_again_as_it_was),
-        cmocka_unit_test(a_learner_is_sent_the_answer_after_a_round),
-        cmocka_unit_test(an_answer_is_given_again_from_full_disks),
-        cmocka_unit_test(an_answer_is_forgotten_when_its_time_is_over),
-        cmocka_unit_test(a_bad_second_of_the_wall_clock_keeps_no_answer_for_ever),
-        cmocka_unit_test(all_that_is_due_is_forgotten_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    bench_open_with(bench, 1, 1, state_that_remembers(2500));
+    drive_persist(&bench->drive);
+    drive_tick(&bench->drive, 2 * BENCH_REMEMBER_MS);
+    drive_persist(&bench->drive);
+    assert_int_equal(remembered(bench), 0);
 }

@@ -4,12 +4,11 @@
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
-static void a_forwarded_write_is_answered_by_its_delivery(void **state)
+TEST(a_forwarded_write_is_answered_by_its_delivery)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
@@ -39,12 +38,11 @@ static void leader_refuses(struct bench *bench, uint64_t number, enum err err, z
     op_result_release(&result);
 }
 
-static void a_refusal_waits_until_its_zxid_is_applied(void **state)
+TEST(a_refusal_waits_until_its_zxid_is_applied)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 1));
@@ -56,12 +54,11 @@ static void a_refusal_waits_until_its_zxid_is_applied(void **state)
     bench_close(&bench);
 }
 
-static void a_refusal_that_never_becomes_true_here_times_out(void **state)
+TEST(a_refusal_that_never_becomes_true_here_times_out)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 9));
@@ -72,12 +69,11 @@ static void a_refusal_that_never_becomes_true_here_times_out(void **state)
 }
 
 /* A larger zxid of the next epoch is no sign that the proposals it rests on were committed. */
-static void a_refusal_whose_epoch_ended_is_asked_again(void **state)
+TEST(a_refusal_whose_epoch_ended_is_asked_again)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 1));
@@ -89,12 +85,11 @@ static void a_refusal_whose_epoch_ended_is_asked_again(void **state)
     bench_close(&bench);
 }
 
-static void a_malformed_answer_of_the_leader_is_an_error(void **state)
+TEST(a_malformed_answer_of_the_leader_is_an_error)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     drive_leader_says(&bench.drive,
@@ -105,12 +100,11 @@ static void a_malformed_answer_of_the_leader_is_an_error(void **state)
     bench_close(&bench);
 }
 
-static void an_answer_nobody_waits_for_is_dropped(void **state)
+TEST(an_answer_nobody_waits_for_is_dropped)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     leader_refuses(&bench, bench_forwarded(&bench) + 100, ERR_NO_NODE, 0);
@@ -123,13 +117,12 @@ static void an_answer_nobody_waits_for_is_dropped(void **state)
     bench_close(&bench);
 }
 
-static void a_read_with_a_minimum_waits_for_it(void **state)
+TEST(a_read_with_a_minimum_waits_for_it)
 {
     struct bench bench;
     struct told told;
     struct op_request *request;
 
-    (void)state;
     bench_follow(&bench);
     request = bench_request(&bench, OP_GET, "/", &told);
     request->min_zxid = zxid_make(1, 1);
@@ -142,12 +135,11 @@ static void a_read_with_a_minimum_waits_for_it(void **state)
     bench_close(&bench);
 }
 
-static void a_round_through_the_leader_waits_for_its_zxid(void **state)
+TEST(a_round_through_the_leader_waits_for_its_zxid)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_submit(&bench, bench_request(&bench, OP_SYNC, "/", &told));
     uint64_t number = drive_sent(&bench.drive, 3, ZAB_READ_INDEX)->read_index.request;
@@ -164,13 +156,12 @@ static void a_round_through_the_leader_waits_for_its_zxid(void **state)
 }
 
 /* What is at the leader is bounded in bytes; the rest waits here, in order. */
-static void writes_beyond_the_bound_wait_here(void **state)
+TEST(writes_beyond_the_bound_wait_here)
 {
     struct bench bench;
     struct told told[BENCH_REQUESTS_MAX];
     size_t sent;
 
-    (void)state;
     bench_follow(&bench);
     for (int i = 0; i < BENCH_REQUESTS_MAX; i++) {
         bench_create(&bench, "/a", &told[i]);
@@ -186,12 +177,11 @@ static void writes_beyond_the_bound_wait_here(void **state)
 
 /* ---- Changes of leader. ---- */
 
-static void without_a_leader_a_write_waits(void **state)
+TEST(without_a_leader_a_write_waits)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_open(&bench, 1, 3);
     bench_create(&bench, "/a", &told);
     assert_int_equal(told.answers, 0);
@@ -200,12 +190,11 @@ static void without_a_leader_a_write_waits(void **state)
     bench_close(&bench);
 }
 
-static void without_a_leader_a_write_is_refused_in_time(void **state)
+TEST(without_a_leader_a_write_is_refused_in_time)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_open(&bench, 1, 3);
     bench_create(&bench, "/a", &told);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
@@ -214,12 +203,11 @@ static void without_a_leader_a_write_is_refused_in_time(void **state)
     bench_close(&bench);
 }
 
-static void a_write_at_the_leader_past_its_deadline_is_unknown(void **state)
+TEST(a_write_at_the_leader_past_its_deadline_is_unknown)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
@@ -229,12 +217,11 @@ static void a_write_at_the_leader_past_its_deadline_is_unknown(void **state)
 }
 
 /* Rule 7: what is not in the new epoch's history cannot happen any more; it is done again. */
-static void a_lost_write_is_sent_to_the_next_leader(void **state)
+TEST(a_lost_write_is_sent_to_the_next_leader)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     uint64_t number = bench_forwarded(&bench);
@@ -255,12 +242,11 @@ static void a_lost_write_is_sent_to_the_next_leader(void **state)
 }
 
 /* It was in the history after all: delivered, answered, and not done again. */
-static void a_write_that_survived_its_leader_is_not_repeated(void **state)
+TEST(a_write_that_survived_its_leader_is_not_repeated)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
@@ -300,12 +286,11 @@ static void lose_a_refusal(struct bench *bench, uint32_t first_lane, struct told
 }
 
 /* Done again it would come after the write behind it. */
-static void a_write_overtaken_by_one_of_its_lane_is_not_done(void **state)
+TEST(a_write_overtaken_by_one_of_its_lane_is_not_done)
 {
     struct bench bench;
     struct told told[2];
 
-    (void)state;
     lose_a_refusal(&bench, 7, told);
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     assert_int_equal(told[0].answers, 1);
@@ -322,12 +307,11 @@ static void a_write_overtaken_by_one_of_its_lane_is_not_done(void **state)
 }
 
 /* A write whose outcome is unknown may have been done. */
-static void a_write_behind_an_unknown_one_is_not_done_again(void **state)
+TEST(a_write_behind_an_unknown_one_is_not_done_again)
 {
     struct bench bench;
     struct told told[2];
 
-    (void)state;
     bench_follow(&bench);
     create_in_lane(&bench, "/a", 7, &told[0]);
     create_in_lane(&bench, "/b", 7, &told[1]);
@@ -346,12 +330,11 @@ static void a_write_behind_an_unknown_one_is_not_done_again(void **state)
 }
 
 /* The same epoch again: its leader may have the write, and may still get it into the log. */
-static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
+TEST(back_at_the_same_epoch_the_outcome_is_unknown)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     drive_down(&bench.drive, 3);
@@ -367,12 +350,11 @@ static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
 }
 
 /* Unless it is in the log by now: then its delivery tells. */
-static void back_at_the_same_epoch_the_log_tells(void **state)
+TEST(back_at_the_same_epoch_the_log_tells)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     uint64_t number = bench_forwarded(&bench);
@@ -392,12 +374,11 @@ static void back_at_the_same_epoch_the_log_tells(void **state)
 }
 
 /* The delivery may have been inside the snapshot, where no request can be recognised. */
-static void after_a_replaced_state_the_outcome_is_unknown(void **state)
+TEST(after_a_replaced_state_the_outcome_is_unknown)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
     bench_install(&bench, zxid_make(2, 5));
@@ -432,12 +413,11 @@ static struct logrec *set_record(struct drive *drive, uint64_t request, const ch
 
 /* The snapshot was still being written when the write was done, and the znode deleted: nothing here
  * tells what its stat was then. */
-static void inside_a_fuzzy_snapshot_the_outcome_is_unknown(void **state)
+TEST(inside_a_fuzzy_snapshot_the_outcome_is_unknown)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_submit(&bench, bench_request(&bench, OP_SET, "/gone", &told));
     uint64_t number = bench_forwarded(&bench);
@@ -457,45 +437,35 @@ static void inside_a_fuzzy_snapshot_the_outcome_is_unknown(void **state)
 
 /* ---- Decision 6: the digest at the end of a received snapshot. ---- */
 
-static void a_snapshot_that_is_exact_is_checked_when_it_is_loaded(void **state)
+TEST(a_snapshot_that_is_exact_is_checked_when_it_is_loaded, bench, bench_follow, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_follow(&bench);
-    bench_install(&bench, zxid_make(2, 5));
-    bench.drive.restored_digest = bench_status(&bench).digest ^ 1;
-    drive_restored(&bench.drive);
-    assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
-    assert_null(drive_sent(&bench.drive, 2, ZAB_ACK_NEWLEADER));
-    assert_int_equal(bench_status(&bench).zab.state, ZAB_LOOKING);
-    bench_close(&bench);
+    bench_install(bench, zxid_make(2, 5));
+    bench->drive.restored_digest = bench_status(bench).digest ^ 1;
+    drive_restored(&bench->drive);
+    assert_non_null(drive_asked(&bench->drive, ZAB_PERSIST_QUARANTINE));
+    assert_null(drive_sent(&bench->drive, 2, ZAB_ACK_NEWLEADER));
+    assert_int_equal(bench_status(bench).zab.state, ZAB_LOOKING);
 }
 
-static void a_fuzzy_snapshot_is_checked_where_the_log_covers_it(void **state)
+TEST(a_fuzzy_snapshot_is_checked_where_the_log_covers_it, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t digest = bench_end_digest();
 
-    (void)state;
-    bench_follow(&bench);
-    bench_install(&bench, zxid_make(2, 6));
-    bench.drive.restored_digest = digest;
-    drive_restored(&bench.drive);
-    bench_up_to_date(&bench);
-    assert_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
-    assert_true(bench_status(&bench).zab.serving);
-    assert_true(bench_status(&bench).readable);
-    bench_close(&bench);
+    bench_install(bench, zxid_make(2, 6));
+    bench->drive.restored_digest = digest;
+    drive_restored(&bench->drive);
+    bench_up_to_date(bench);
+    assert_null(drive_asked(&bench->drive, ZAB_PERSIST_QUARANTINE));
+    assert_true(bench_status(bench).zab.serving);
+    assert_true(bench_status(bench).readable);
 }
 
-static void from_a_state_that_differs_there_nothing_is_answered(void **state)
+TEST(from_a_state_that_differs_there_nothing_is_answered)
 {
     struct bench bench;
     struct told told;
     struct op_request *request;
 
-    (void)state;
     bench_follow(&bench);
     bench_install(&bench, zxid_make(2, 6));
     bench.drive.restored_digest = 4711;
@@ -516,12 +486,11 @@ static void from_a_state_that_differs_there_nothing_is_answered(void **state)
 
 /* The write is committed behind the end of the snapshot, but its stat would be that of a wrong
  * state. */
-static void from_a_state_that_differs_no_write_is_answered(void **state)
+TEST(from_a_state_that_differs_no_write_is_answered)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_submit(&bench, bench_request(&bench, OP_SET, "/b", &told));
     uint64_t number = bench_forwarded(&bench);
@@ -538,13 +507,12 @@ static void from_a_state_that_differs_no_write_is_answered(void **state)
     bench_close(&bench);
 }
 
-static void a_proposal_that_lost_its_epoch_is_forwarded(void **state)
+TEST(a_proposal_that_lost_its_epoch_is_forwarded)
 {
     struct bench bench;
     struct told told;
     struct drive *drive = &bench.drive;
 
-    (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/a", &told);
     drive_persist(drive);
@@ -564,37 +532,4 @@ static void a_proposal_that_lost_its_epoch_is_forwarded(void **state)
     assert_non_null(drive_sent(drive, 2, ZAB_FORWARD));
     assert_false(bench_has(&bench, "/a"));
     bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forwarded_write_is_answered_by_its_delivery),
-        cmocka_unit_test(a_refusal_waits_until_its_zxid_is_applied),
-        cmocka_unit_test(a_refusal_that_never_becomes_true_here_times_out),
-        cmocka_unit_test(a_refusal_whose_epoch_ended_is_asked_again),
-        cmocka_unit_test(a_malformed_answer_of_the_leader_is_an_error),
-        cmocka_unit_test(an_answer_nobody_waits_for_is_dropped),
-        cmocka_unit_test(a_read_with_a_minimum_waits_for_it),
-        cmocka_unit_test(a_round_through_the_leader_waits_for_its_zxid),
-        cmocka_unit_test(writes_beyond_the_bound_wait_here),
-        cmocka_unit_test(without_a_leader_a_write_waits),
-        cmocka_unit_test(without_a_leader_a_write_is_refused_in_time),
-        cmocka_unit_test(a_write_at_the_leader_past_its_deadline_is_unknown),
-        cmocka_unit_test(a_lost_write_is_sent_to_the_next_leader),
-        cmocka_unit_test(a_write_that_survived_its_leader_is_not_repeated),
-        cmocka_unit_test(a_write_overtaken_by_one_of_its_lane_is_not_done),
-        cmocka_unit_test(a_write_behind_an_unknown_one_is_not_done_again),
-        cmocka_unit_test(back_at_the_same_epoch_the_outcome_is_unknown),
-        cmocka_unit_test(back_at_the_same_epoch_the_log_tells),
-        cmocka_unit_test(after_a_replaced_state_the_outcome_is_unknown),
-        cmocka_unit_test(inside_a_fuzzy_snapshot_the_outcome_is_unknown),
-        cmocka_unit_test(a_snapshot_that_is_exact_is_checked_when_it_is_loaded),
-        cmocka_unit_test(a_fuzzy_snapshot_is_checked_where_the_log_covers_it),
-        cmocka_unit_test(from_a_state_that_differs_there_nothing_is_answered),
-        cmocka_unit_test(from_a_state_that_differs_no_write_is_answered),
-        cmocka_unit_test(a_proposal_that_lost_its_epoch_is_forwarded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

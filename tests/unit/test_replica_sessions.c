@@ -5,12 +5,11 @@
 
 /* ---- Writes in a session. ---- */
 
-static void a_leaders_client_opens_uses_and_closes(void **state)
+TEST(a_leaders_client_opens_uses_and_closes)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     uint64_t id = lead_with_session(&bench);
 
     bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &told));
@@ -26,13 +25,12 @@ static void a_leaders_client_opens_uses_and_closes(void **state)
     bench_close(&bench);
 }
 
-static void a_move_answers_with_the_new_attachment(void **state)
+TEST(a_move_answers_with_the_new_attachment)
 {
     struct bench bench;
     struct told told;
     struct told late;
 
-    (void)state;
     uint64_t id = lead_with_session(&bench);
 
     bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
@@ -81,13 +79,12 @@ static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number
     op_request_free(take_request);
 }
 
-static void a_learners_write_is_in_its_session(void **state)
+TEST(a_learners_write_is_in_its_session)
 {
     struct bench bench;
     struct told told;
     struct stat_view stat;
 
-    (void)state;
     uint64_t id = lead_with_session(&bench);
 
     learner_forwards(&bench, 1, 7, ephemeral_request(&bench, "/e", 0, &told));
@@ -101,14 +98,13 @@ static void a_learners_write_is_in_its_session(void **state)
     bench_close(&bench);
 }
 
-static void a_forward_carries_all_there_is(void **state)
+TEST(a_forward_carries_all_there_is)
 {
     struct bench bench;
     struct told told;
     struct forwarded got;
     struct buf bytes;
 
-    (void)state;
     bench_lead(&bench);
     struct op_request *request = ephemeral_request(&bench, "/e", 77, &told);
 
@@ -162,12 +158,11 @@ static struct logrec *session_record(struct bench *bench, uint64_t request)
     return rec;
 }
 
-static void a_session_opens_on_a_learner(void **state)
+TEST(a_session_opens_on_a_learner)
 {
     struct bench bench;
     struct told told;
 
-    (void)state;
     bench_follow(&bench);
     bench_submit(&bench, session_request(&bench, OP_SESSION, &told));
     drive_entry(&bench.drive, session_record(&bench, bench_forwarded(&bench)), 0);
@@ -223,152 +218,102 @@ static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t ma
     buf_release(&bytes);
 }
 
-static void a_report_names_the_newest_mark_of_the_leader(void **state)
+TEST(a_report_names_the_newest_mark_of_the_leader, bench, bench_follow, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_follow(&bench);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(mark_reported(&bench), 0);
-    pinged(&bench, LEADER, 1, 700);
-    pinged(&bench, LEADER, 1, 900);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(mark_reported(&bench), 900);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(mark_reported(&bench), 900);
-    bench_close(&bench);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(mark_reported(bench), 0);
+    pinged(bench, LEADER, 1, 700);
+    pinged(bench, LEADER, 1, 900);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(mark_reported(bench), 900);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(mark_reported(bench), 900);
 }
 
 /* Each reign has a time of its own. */
-static void a_mark_of_another_reign_is_not_named(void **state)
+TEST(a_mark_of_another_reign_is_not_named, bench, bench_follow, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_follow(&bench);
-    pinged(&bench, 2, 1, 500);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(mark_reported(&bench), 0);
-    pinged(&bench, LEADER, 1, 700);
-    drive_down(&bench.drive, LEADER);
-    drive_follow(&bench.drive, LEADER, 2);
-    drive_clear(&bench.drive);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(mark_reported(&bench), 0);
-    pinged(&bench, LEADER, 2, 10);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(mark_reported(&bench), 10);
-    bench_close(&bench);
+    pinged(bench, 2, 1, 500);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(mark_reported(bench), 0);
+    pinged(bench, LEADER, 1, 700);
+    drive_down(&bench->drive, LEADER);
+    drive_follow(&bench->drive, LEADER, 2);
+    drive_clear(&bench->drive);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(mark_reported(bench), 0);
+    pinged(bench, LEADER, 2, 10);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(mark_reported(bench), 10);
 }
 
-static void a_learner_reports_twice_a_tick(void **state)
+TEST(a_learner_reports_twice_a_tick, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t first = 0;
 
-    (void)state;
-    bench_follow(&bench);
-    touch_add(bench.touched, 55);
-    touch_add(bench.touched, 55);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(report_sent(&bench, LEADER, &first), 1);
+    touch_add(bench->touched, 55);
+    touch_add(bench->touched, 55);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(report_sent(bench, LEADER, &first), 1);
     assert_int_equal(first, 55);
-    drive_clear(&bench.drive);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(drive_sent_count(&bench.drive, LEADER, ZAB_FORWARD), 1);
-    assert_int_equal(report_sent(&bench, LEADER, &first), 0); /* Nobody: that is news, too. */
-    bench_close(&bench);
+    drive_clear(&bench->drive);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(drive_sent_count(&bench->drive, LEADER, ZAB_FORWARD), 1);
+    assert_int_equal(report_sent(bench, LEADER, &first), 0); /* Nobody: that is news, too. */
 }
 
 /* The front ends have not read yet what clients said while the process was stopped: that nobody
  * was heard of is no news before they have. */
-static void who_has_stood_still_listens_before_it_reports(void **state)
+TEST(who_has_stood_still_listens_before_it_reports, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t first = 0;
 
-    (void)state;
-    bench_follow(&bench);
-    drive_tick(&bench.drive, REPORT_MS);
-    drive_clear(&bench.drive);
-    drive_pause(&bench.drive, 3 * REPORT_MS);
-    assert_int_equal(report_sent(&bench, LEADER, &first), -1);
-    touch_add(bench.touched, 55);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(report_sent(&bench, LEADER, &first), 1);
+    drive_tick(&bench->drive, REPORT_MS);
+    drive_clear(&bench->drive);
+    drive_pause(&bench->drive, 3 * REPORT_MS);
+    assert_int_equal(report_sent(bench, LEADER, &first), -1);
+    touch_add(bench->touched, 55);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(report_sent(bench, LEADER, &first), 1);
     assert_int_equal(first, 55);
-    bench_close(&bench);
 }
 
-static void many_touches_are_told_in_parts(void **state)
+TEST(many_touches_are_told_in_parts, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t first = 0;
 
-    (void)state;
-    bench_follow(&bench);
     for (uint64_t i = 1; i <= REPORT_IDS_MAX + 1; i++) {
-        assert_true(touch_add(bench.touched, i));
+        assert_true(touch_add(bench->touched, i));
     }
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(drive_sent_count(&bench.drive, LEADER, ZAB_FORWARD), 2);
-    assert_int_equal(report_sent(&bench, LEADER, &first), 1);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(drive_sent_count(&bench->drive, LEADER, ZAB_FORWARD), 2);
+    assert_int_equal(report_sent(bench, LEADER, &first), 1);
     assert_int_equal(first, REPORT_IDS_MAX + 1);
-    bench_close(&bench);
 }
 
 /* A heartbeat that was accepted is not lost with the leader. */
-static void touches_wait_for_the_next_leader(void **state)
+TEST(touches_wait_for_the_next_leader, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t first = 0;
 
-    (void)state;
-    bench_follow(&bench);
-    drive_down(&bench.drive, LEADER);
-    touch_add(bench.touched, 55);
-    drive_tick(&bench.drive, REPORT_MS);
-    drive_clear(&bench.drive);
-    drive_follow(&bench.drive, 2, 2);
-    drive_tick(&bench.drive, REPORT_MS);
-    assert_int_equal(report_sent(&bench, 2, &first), 1);
+    drive_down(&bench->drive, LEADER);
+    touch_add(bench->touched, 55);
+    drive_tick(&bench->drive, REPORT_MS);
+    drive_clear(&bench->drive);
+    drive_follow(&bench->drive, 2, 2);
+    drive_tick(&bench->drive, REPORT_MS);
+    assert_int_equal(report_sent(bench, 2, &first), 1);
     assert_int_equal(first, 55);
-    bench_close(&bench);
 }
 
-static void a_learner_expires_nobody(void **state)
+TEST(a_learner_expires_nobody, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     zxid_t last;
 
-    (void)state;
-    bench_follow(&bench);
-    drive_entry(&bench.drive, session_record(&bench, 1), 0);
-    bench_commit(&bench.drive, zxid_make(1, 1));
-    last = bench_status(&bench).zab.last;
-    drive_tick(&bench.drive, 2 * BENCH_SESSION_MS);
-    assert_int_equal(bench_status(&bench).zab.last, last);
-    assert_int_equal(bench_status(&bench).expired, 0);
-    bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_leaders_client_opens_uses_and_closes),
-        cmocka_unit_test(a_move_answers_with_the_new_attachment),
-        cmocka_unit_test(a_learners_write_is_in_its_session),
-        cmocka_unit_test(a_forward_carries_all_there_is),
-        cmocka_unit_test(a_session_opens_on_a_learner),
-        cmocka_unit_test(a_learner_reports_twice_a_tick),
-        cmocka_unit_test(a_report_names_the_newest_mark_of_the_leader),
-        cmocka_unit_test(a_mark_of_another_reign_is_not_named),
-        cmocka_unit_test(who_has_stood_still_listens_before_it_reports),
-        cmocka_unit_test(many_touches_are_told_in_parts),
-        cmocka_unit_test(touches_wait_for_the_next_leader),
-        cmocka_unit_test(a_learner_expires_nobody),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    drive_entry(&bench->drive, session_record(bench, 1), 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
+    last = bench_status(bench).zab.last;
+    drive_tick(&bench->drive, 2 * BENCH_SESSION_MS);
+    assert_int_equal(bench_status(bench).zab.last, last);
+    assert_int_equal(bench_status(bench).expired, 0);
 }

@@ -62,110 +62,88 @@ static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
     return count;
 }
 
-static void a_leader_tells_all_of_all(void **state)
+TEST(a_leader_tells_all_of_all, bench, bench_lead, bench_close)
 {
-    struct bench bench;
     struct sign signs[ZAB_MEMBERS_MAX];
 
-    (void)state;
-    bench_lead(&bench);
-    replica_host(bench.replica, &(struct sign_host){.sync_p50_us = 250, .version = "0.1.0"});
-    struct sign two = follower(2, &bench);
+    replica_host(bench->replica, &(struct sign_host){.sync_p50_us = 250, .version = "0.1.0"});
+    struct sign two = follower(2, bench);
 
-    says(&bench, ZAB_PONG, &two, 1);
-    assert_int_equal(sign_of(&bench, 2).zxid, zxid_make(1, 5));
-    drive_clear(&bench.drive);
-    drive_tick(&bench.drive, 500);
-    size_t count = said(&bench, 1, ZAB_PING, signs);
+    says(bench, ZAB_PONG, &two, 1);
+    assert_int_equal(sign_of(bench, 2).zxid, zxid_make(1, 5));
+    drive_clear(&bench->drive);
+    drive_tick(&bench->drive, 500);
+    size_t count = said(bench, 1, ZAB_PING, signs);
 
     assert_int_equal(count, 2);
     assert_int_equal(signs_find(signs, count, 3)->role, SIGN_LEADER);
     assert_int_equal(signs_find(signs, count, 3)->host.sync_p50_us, 250);
     assert_int_equal(signs_find(signs, count, 2)->host.sync_p99_us, 2000);
     /* It was heard of half a second ago, and so it is told. */
-    assert_int_equal(signs_find(signs, count, 2)->at_ms, bench.drive.now_ms - 500);
-    bench_close(&bench);
+    assert_int_equal(signs_find(signs, count, 2)->at_ms, bench->drive.now_ms - 500);
 }
 
-static void a_follower_tells_of_itself_and_hears_of_all(void **state)
+TEST(a_follower_tells_of_itself_and_hears_of_all, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct sign signs[ZAB_MEMBERS_MAX];
     struct sign heard[2] = {0};
 
-    (void)state;
-    bench_follow(&bench);
-    heard[0] = follower(3, &bench);
+    heard[0] = follower(3, bench);
     heard[0].role = SIGN_LEADER;
-    heard[1] = follower(2, &bench);
-    drive_clear(&bench.drive);
-    drive_tick(&bench.drive, 200);
-    says(&bench, ZAB_PING, heard, 2);
-    assert_int_equal(sign_of(&bench, 3).role, SIGN_LEADER);
-    assert_int_equal(sign_of(&bench, 2).zxid, zxid_make(1, 5));
-    assert_int_equal(said(&bench, 3, ZAB_PONG, signs), 1);
+    heard[1] = follower(2, bench);
+    drive_clear(&bench->drive);
+    drive_tick(&bench->drive, 200);
+    says(bench, ZAB_PING, heard, 2);
+    assert_int_equal(sign_of(bench, 3).role, SIGN_LEADER);
+    assert_int_equal(sign_of(bench, 2).zxid, zxid_make(1, 5));
+    assert_int_equal(said(bench, 3, ZAB_PONG, signs), 1);
     assert_int_equal(signs[0].id, 1);
     assert_int_equal(signs[0].role, SIGN_FOLLOWER);
     assert_true(signs[0].flags & SIGN_SERVING);
-    bench_close(&bench);
 }
 
 /* A new leader may know less of somebody who is lost than the one before it. */
-static void the_newest_word_counts(void **state)
+TEST(the_newest_word_counts, bench, bench_follow, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_follow(&bench);
-    drive_tick(&bench.drive, 1000);
-    struct sign two = follower(2, &bench);
+    drive_tick(&bench->drive, 1000);
+    struct sign two = follower(2, bench);
     struct sign older = two;
 
     older.at_ms -= 500;
     older.role = SIGN_LOOKING;
-    says(&bench, ZAB_PING, &two, 1);
-    says(&bench, ZAB_PING, &older, 1);
-    assert_int_equal(sign_of(&bench, 2).role, SIGN_FOLLOWER);
-    assert_int_equal(sign_of(&bench, 2).at_ms, two.at_ms);
-    bench_close(&bench);
+    says(bench, ZAB_PING, &two, 1);
+    says(bench, ZAB_PING, &older, 1);
+    assert_int_equal(sign_of(bench, 2).role, SIGN_FOLLOWER);
+    assert_int_equal(sign_of(bench, 2).at_ms, two.at_ms);
 }
 
 /* Nobody speaks for us, of strangers nothing is kept, and what is no sign is nothing. */
-static void what_makes_no_sense_is_not_kept(void **state)
+TEST(what_makes_no_sense_is_not_kept, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct sign wrong[2] = {0};
 
-    (void)state;
-    bench_follow(&bench);
-    wrong[0] = follower(1, &bench);
+    wrong[0] = follower(1, bench);
     wrong[0].role = SIGN_QUARANTINE;
-    wrong[1] = follower(9, &bench);
-    says(&bench, ZAB_PING, wrong, 2);
-    drive_leader_says(&bench.drive,
+    wrong[1] = follower(9, bench);
+    says(bench, ZAB_PING, wrong, 2);
+    drive_leader_says(&bench->drive,
                       (struct zab_msg){.type = ZAB_PING, .ping.payload = slice_str("?")});
-    drive_tick(&bench.drive, 200);
-    assert_int_equal(sign_of(&bench, 1).role, SIGN_FOLLOWER);
-    assert_int_equal(sign_of(&bench, 9).id, 0);
-    bench_close(&bench);
+    drive_tick(&bench->drive, 200);
+    assert_int_equal(sign_of(bench, 1).role, SIGN_FOLLOWER);
+    assert_int_equal(sign_of(bench, 9).id, 0);
 }
 
-static void it_says_since_when_it_has_its_role(void **state)
+TEST(it_says_since_when_it_has_its_role, bench, bench_follow, bench_close)
 {
-    struct bench bench;
+    drive_tick(&bench->drive, 200);
+    uint64_t before_ms = sign_of(bench, 1).role_ms;
 
-    (void)state;
-    bench_follow(&bench);
-    drive_tick(&bench.drive, 200);
-    uint64_t before_ms = sign_of(&bench, 1).role_ms;
-
-    drive_tick(&bench.drive, 700);
-    assert_int_equal(sign_of(&bench, 1).role_ms, before_ms + 700);
-    drive_down(&bench.drive, 3);
-    drive_tick(&bench.drive, 300);
-    assert_int_equal(sign_of(&bench, 1).role, SIGN_LOOKING);
-    assert_true(sign_of(&bench, 1).role_ms <= 300);
-    bench_close(&bench);
+    drive_tick(&bench->drive, 700);
+    assert_int_equal(sign_of(bench, 1).role_ms, before_ms + 700);
+    drive_down(&bench->drive, 3);
+    drive_tick(&bench->drive, 300);
+    assert_int_equal(sign_of(bench, 1).role, SIGN_LOOKING);
+    assert_true(sign_of(bench, 1).role_ms <= 300);
 }
 
 /* ---- maxTreeBytes: the smallest of the voters in step. ---- */
@@ -190,47 +168,36 @@ static void says_limit(struct bench *bench, uint32_t id, uint64_t bytes_max)
     drive_tick(&bench->drive, 200);
 }
 
-static void the_smallest_limit_of_the_voters_in_step_is_in_force(void **state)
+TEST(the_smallest_limit_of_the_voters_in_step_is_in_force, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_lead(&bench);
-    drive_tick(&bench.drive, 200);
-    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
-    says_limit(&bench, 2, BENCH_TREE_BYTES_MAX / 2);
-    expect_room(&bench, BENCH_TREE_BYTES_MAX / 2, 2);
+    drive_tick(&bench->drive, 200);
+    expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
+    says_limit(bench, 2, BENCH_TREE_BYTES_MAX / 2);
+    expect_room(bench, BENCH_TREE_BYTES_MAX / 2, 2);
     /* A larger one, and one that does not know its memory, bound nothing. */
-    says_limit(&bench, 2, BENCH_TREE_BYTES_MAX * 2);
-    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
-    says_limit(&bench, 2, 0);
-    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
-    bench_close(&bench);
+    says_limit(bench, 2, BENCH_TREE_BYTES_MAX * 2);
+    expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
+    says_limit(bench, 2, 0);
+    expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
 }
 
-static void who_is_not_in_step_bounds_nothing(void **state)
+TEST(who_is_not_in_step_bounds_nothing, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_lead(&bench);
-    says_limit(&bench, 1, 1000);
-    expect_room(&bench, 1000, 1);
+    says_limit(bench, 1, 1000);
+    expect_room(bench, 1000, 1);
     /* It is lost, and what it said last is still known. */
-    drive_down(&bench.drive, 1);
-    drive_tick(&bench.drive, 200);
-    assert_int_equal(sign_of(&bench, 1).tree_bytes_max, 1000);
-    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
-    bench_close(&bench);
+    drive_down(&bench->drive, 1);
+    drive_tick(&bench->drive, 200);
+    assert_int_equal(sign_of(bench, 1).tree_bytes_max, 1000);
+    expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
 }
 
-static void a_leader_refuses_growth_and_tells_whose_limit_it_is(void **state)
+TEST(a_leader_refuses_growth_and_tells_whose_limit_it_is)
 {
     struct bench bench;
     struct told told;
     struct sign signs[ZAB_MEMBERS_MAX];
 
-    (void)state;
     bench_lead(&bench);
     says_limit(&bench, 2, 100);
     bench_create(&bench, "/a", &told);
@@ -251,54 +218,28 @@ static void a_leader_refuses_growth_and_tells_whose_limit_it_is(void **state)
     bench_close(&bench);
 }
 
-static void a_follower_knows_the_limit_from_its_leader(void **state)
+TEST(a_follower_knows_the_limit_from_its_leader, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct sign heard[2] = {0};
 
-    (void)state;
-    bench_follow(&bench);
-    heard[0] = follower(3, &bench);
+    heard[0] = follower(3, bench);
     heard[0].role = SIGN_LEADER;
     heard[0].room_bytes_max = 777;
     heard[0].room_member = 2;
-    heard[1] = follower(2, &bench);
-    drive_tick(&bench.drive, 200);
-    says(&bench, ZAB_PING, heard, 2);
-    drive_tick(&bench.drive, 200);
-    expect_room(&bench, 777, 2);
-    bench_close(&bench);
+    heard[1] = follower(2, bench);
+    drive_tick(&bench->drive, 200);
+    says(bench, ZAB_PING, heard, 2);
+    drive_tick(&bench->drive, 200);
+    expect_room(bench, 777, 2);
 }
 
 /* The clock began with the machine, long before this process. */
-static void who_never_heard_lags_since_its_start(void **state)
+TEST(who_never_heard_lags_since_its_start, bench, no_set_up, bench_close)
 {
-    struct bench bench;
+    bench_open(bench, 1, 3);
+    uint64_t start_ms = bench->drive.now_ms;
 
-    (void)state;
-    bench_open(&bench, 1, 3);
-    uint64_t start_ms = bench.drive.now_ms;
-
-    drive_tick(&bench.drive, 300);
-    assert_true(sign_of(&bench, 1).lag_ms <= 300);
+    drive_tick(&bench->drive, 300);
+    assert_true(sign_of(bench, 1).lag_ms <= 300);
     assert_true(start_ms > 300);
-    bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_leader_tells_all_of_all),
-        cmocka_unit_test(a_follower_tells_of_itself_and_hears_of_all),
-        cmocka_unit_test(the_newest_word_counts),
-        cmocka_unit_test(what_makes_no_sense_is_not_kept),
-        cmocka_unit_test(it_says_since_when_it_has_its_role),
-        cmocka_unit_test(who_never_heard_lags_since_its_start),
-        cmocka_unit_test(the_smallest_limit_of_the_voters_in_step_is_in_force),
-        cmocka_unit_test(who_is_not_in_step_bounds_nothing),
-        cmocka_unit_test(a_leader_refuses_growth_and_tells_whose_limit_it_is),
-        cmocka_unit_test(a_follower_knows_the_limit_from_its_leader),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

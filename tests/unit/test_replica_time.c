@@ -54,11 +54,10 @@ static struct state *copy_by_snapshot(const struct state *state)
     return copy;
 }
 
-static void a_state_knows_its_times_also_through_a_snapshot(void **context)
+TEST(a_state_knows_its_times_also_through_a_snapshot)
 {
     struct state *state = state_new(7);
 
-    (void)context;
     assert_int_equal(state_age_ms(state), 0);
     apply_at(state, zxid_make(1, 1), 50, "/a", 1);
     apply_at(state, zxid_make(1, 2), 40, "/b", 2);
@@ -75,13 +74,12 @@ static void a_state_knows_its_times_also_through_a_snapshot(void **context)
 }
 
 /* What a TTL counts from is not what clients see as mtime. */
-static void a_snapshot_keeps_the_age_of_what_goes_by_itself(void **context)
+TEST(a_snapshot_keeps_the_age_of_what_goes_by_itself)
 {
     struct state *state = state_new(7);
     const struct txn_header header = {.age_ms = 1000, .stamp_ms = YEARS_MS};
     struct buf buf;
 
-    (void)context;
     buf_init(&buf, 4096);
     txn_begin(&buf, &header);
     txn_put(&buf, &(struct txn_effect){.type = TXN_CREATE,
@@ -103,14 +101,13 @@ static void a_snapshot_keeps_the_age_of_what_goes_by_itself(void **context)
 }
 
 /* Two ways to the same tree may have had other clocks. */
-static void the_times_are_no_part_of_the_digest(void **context)
+TEST(the_times_are_no_part_of_the_digest)
 {
     struct state *one = state_new(7);
     struct state *other = state_new(7);
     const struct txn_header header = {.age_ms = 90, .stamp_ms = 90};
     struct buf txn;
 
-    (void)context;
     apply_at(one, zxid_make(1, 1), 50, "/a", 1);
     apply_at(other, zxid_make(1, 1), 50, "/a", 1);
     buf_init(&txn, 4096);
@@ -140,55 +137,42 @@ static struct txn_header proposed(struct bench *bench, const char *path)
     return header;
 }
 
-static void a_restarted_leader_counts_on_from_its_state(void **context)
+TEST(a_restarted_leader_counts_on_from_its_state, bench, no_set_up, bench_close)
 {
     struct state *state = state_new(7);
-    struct bench bench;
 
-    (void)context;
     apply_at(state, 0x1, AGE_MS, "/old", 1);
 
     struct state *recovered = copy_by_snapshot(state);
 
     state_restored(recovered, 0);
     state_free(state);
-    bench_open_with(&bench, 3, 3, recovered);
-    drive_lead(&bench.drive);
-    assert_int_equal(proposed(&bench, "/new").age_ms, AGE_MS);
-    drive_tick(&bench.drive, 300);
-    assert_int_equal(proposed(&bench, "/newer").age_ms, AGE_MS + 300);
-    bench_close(&bench);
+    bench_open_with(bench, 3, 3, recovered);
+    drive_lead(&bench->drive);
+    assert_int_equal(proposed(bench, "/new").age_ms, AGE_MS);
+    drive_tick(&bench->drive, 300);
+    assert_int_equal(proposed(bench, "/newer").age_ms, AGE_MS + 300);
 }
 
-static void no_wall_clock_moves_the_age(void **context)
+TEST(no_wall_clock_moves_the_age, bench, bench_lead, bench_close)
 {
-    struct bench bench;
+    int64_t age_ms = proposed(bench, "/a").age_ms;
 
-    (void)context;
-    bench_lead(&bench);
-    int64_t age_ms = proposed(&bench, "/a").age_ms;
-
-    bench.wall_ms += YEARS_MS;
-    assert_int_equal(proposed(&bench, "/b").age_ms, age_ms);
-    drive_tick(&bench.drive, 400);
-    assert_int_equal(proposed(&bench, "/c").age_ms, age_ms + 400);
-    bench.wall_ms = 1;
-    assert_int_equal(proposed(&bench, "/d").age_ms, age_ms + 400);
-    bench_close(&bench);
+    bench->wall_ms += YEARS_MS;
+    assert_int_equal(proposed(bench, "/b").age_ms, age_ms);
+    drive_tick(&bench->drive, 400);
+    assert_int_equal(proposed(bench, "/c").age_ms, age_ms + 400);
+    bench->wall_ms = 1;
+    assert_int_equal(proposed(bench, "/d").age_ms, age_ms + 400);
 }
 
 /* A leader that stood still: the time has passed all the same. */
-static void the_age_counts_a_pause(void **context)
+TEST(the_age_counts_a_pause, bench, bench_lead, bench_close)
 {
-    struct bench bench;
+    int64_t age_ms = proposed(bench, "/a").age_ms;
 
-    (void)context;
-    bench_lead(&bench);
-    int64_t age_ms = proposed(&bench, "/a").age_ms;
-
-    drive_pause(&bench.drive, 1500);
-    assert_int_equal(proposed(&bench, "/b").age_ms, age_ms + 1500);
-    bench_close(&bench);
+    drive_pause(&bench->drive, 1500);
+    assert_int_equal(proposed(bench, "/b").age_ms, age_ms + 1500);
 }
 
 /* ---- Times that cannot be. ---- */
@@ -223,36 +207,29 @@ static struct stat_view stat_of(struct bench *bench, const char *path)
 }
 
 /* One bad proposal, and all that read it would be gone. */
-static void absurd_times_of_a_committed_transaction_stop_no_follower(void **context)
+TEST(absurd_times_of_a_committed_transaction_stop_no_follower, bench, bench_follow, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_follow(&bench);
-    commit_at(&bench, "/a", 70, 80);
-    assert_int_equal(stat_of(&bench, "/a").ctime, 80);
-    commit_at(&bench, "/b", -1, INT64_MAX);
-    assert_true(stat_of(&bench, "/b").ctime == STAMP_MAX_MS);
-    commit_at(&bench, "/c", INT64_MAX, INT64_MIN);
-    assert_true(stat_of(&bench, "/c").ctime == -STAMP_MAX_MS);
-    const struct state *state = view_read(bench.view);
+    commit_at(bench, "/a", 70, 80);
+    assert_int_equal(stat_of(bench, "/a").ctime, 80);
+    commit_at(bench, "/b", -1, INT64_MAX);
+    assert_true(stat_of(bench, "/b").ctime == STAMP_MAX_MS);
+    commit_at(bench, "/c", INT64_MAX, INT64_MIN);
+    assert_true(stat_of(bench, "/c").ctime == -STAMP_MAX_MS);
+    const struct state *state = view_read(bench->view);
 
     assert_int_equal(state_age_ms(state), 70); /* The next one goes on from here. */
-    view_read_done(bench.view);
-    commit_at(&bench, "/d", 90, 80);
-    assert_int_equal(stat_of(&bench, "/d").ctime, 80);
-    bench_close(&bench);
+    view_read_done(bench->view);
+    commit_at(bench, "/d", 90, 80);
+    assert_int_equal(stat_of(bench, "/d").ctime, 80);
 }
 
 /* What was stamped so is no reason to go on with it. */
-static void a_leader_proposes_no_absurd_times(void **context)
+TEST(a_leader_proposes_no_absurd_times, bench, no_set_up, bench_close)
 {
     struct state *state = state_new(7);
     const struct txn_header header = {.age_ms = TXN_AGE_MAX_MS, .stamp_ms = STAMP_MAX_MS};
-    struct bench bench;
     struct buf txn;
 
-    (void)context;
     buf_init(&txn, 4096);
     txn_begin(&txn, &header);
     assert_int_equal(state_apply(state, 1, buf_slice(&txn), false, NULL), ERR_OK);
@@ -262,14 +239,13 @@ static void a_leader_proposes_no_absurd_times(void **context)
 
     state_restored(recovered, 0);
     state_free(state);
-    bench_open_with(&bench, 3, 3, recovered);
-    drive_lead(&bench.drive);
-    drive_tick(&bench.drive, 300);
-    struct txn_header next = proposed(&bench, "/a");
+    bench_open_with(bench, 3, 3, recovered);
+    drive_lead(&bench->drive);
+    drive_tick(&bench->drive, 300);
+    struct txn_header next = proposed(bench, "/a");
 
     assert_true(next.age_ms == TXN_AGE_MAX_MS);
     assert_true(next.stamp_ms <= STAMP_MAX_MS);
-    bench_close(&bench);
 }
 
 /* ---- Times of a snapshot. ---- */
@@ -299,11 +275,10 @@ static void replace_with_age(struct bench *bench, int64_t age_ms)
     view_replace(bench->view, state);
 }
 
-static void a_snapshot_that_proves_bad_leaves_no_age_behind(void **context)
+TEST(a_snapshot_that_proves_bad_leaves_no_age_behind)
 {
     struct bench bench;
 
-    (void)context;
     for (uint32_t counter = 5; counter <= 6; counter++) { /* Exact, fuzzy. */
         bench_follow(&bench);
         bench_install(&bench, zxid_make(2, counter));
@@ -318,23 +293,19 @@ static void a_snapshot_that_proves_bad_leaves_no_age_behind(void **context)
     }
 }
 
-static void a_fuzzy_snapshot_has_its_age_where_the_log_covers_it(void **context)
+TEST(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t digest = bench_end_digest();
 
-    (void)context;
-    bench_follow(&bench);
-    bench_install(&bench, zxid_make(2, 6));
-    replace_with_age(&bench, AGE_MS);
-    bench.drive.restored_digest = digest;
-    drive_restored(&bench.drive);
-    drive_tick(&bench.drive, 300);
-    assert_true(age_of(&bench) < AGE_MS);
-    bench_up_to_date(&bench);
-    drive_tick(&bench.drive, 300);
-    assert_int_equal(age_of(&bench), AGE_MS);
-    bench_close(&bench);
+    bench_install(bench, zxid_make(2, 6));
+    replace_with_age(bench, AGE_MS);
+    bench->drive.restored_digest = digest;
+    drive_restored(&bench->drive);
+    drive_tick(&bench->drive, 300);
+    assert_true(age_of(bench) < AGE_MS);
+    bench_up_to_date(bench);
+    drive_tick(&bench->drive, 300);
+    assert_int_equal(age_of(bench), AGE_MS);
 }
 
 /* ---- Idle time. ---- */
@@ -397,87 +368,69 @@ static void commit_last(struct bench *bench)
     drive_clear(&bench->drive);
 }
 
-static void an_idle_leader_writes_the_age_where_something_waits_for_it(void **context)
+TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_open_with(&bench, 3, 3, state_with_ttl(AGE_MS));
-    drive_lead(&bench.drive);
-    drive_clear(&bench.drive);
-    idle(&bench, BENCH_KEEP_AGE_MS - 1000);
-    assert_int_equal(written_age(&bench), -1);
-    idle(&bench, 2500);
-    int64_t age_ms = written_age(&bench);
+    bench_open_with(bench, 3, 3, state_with_ttl(AGE_MS));
+    drive_lead(&bench->drive);
+    drive_clear(&bench->drive);
+    idle(bench, BENCH_KEEP_AGE_MS - 1000);
+    assert_int_equal(written_age(bench), -1);
+    idle(bench, 2500);
+    int64_t age_ms = written_age(bench);
 
     assert_in_range(age_ms, AGE_MS + BENCH_KEEP_AGE_MS, AGE_MS + BENCH_KEEP_AGE_MS + 1500);
     /* While it is on its way there is no second one; then after as much idle time again. */
-    assert_int_equal(drive_sent_count(&bench.drive, 1, ZAB_ENTRY), 1);
-    commit_last(&bench);
-    assert_int_equal(bench_status(&bench).applied, zxid_make(1, 1));
-    idle(&bench, BENCH_KEEP_AGE_MS - 2000);
-    assert_int_equal(written_age(&bench), -1);
-    idle(&bench, 3000);
-    assert_true(written_age(&bench) >= age_ms + BENCH_KEEP_AGE_MS);
-    bench_close(&bench);
+    assert_int_equal(drive_sent_count(&bench->drive, 1, ZAB_ENTRY), 1);
+    commit_last(bench);
+    assert_int_equal(bench_status(bench).applied, zxid_make(1, 1));
+    idle(bench, BENCH_KEEP_AGE_MS - 2000);
+    assert_int_equal(written_age(bench), -1);
+    idle(bench, 3000);
+    assert_true(written_age(bench) >= age_ms + BENCH_KEEP_AGE_MS);
 }
 
 /* Power that is gone each half minute would stop the age otherwise. */
-static void a_leader_writes_the_age_sooner_the_first_time(void **context)
+TEST(a_leader_writes_the_age_sooner_the_first_time, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_open_keeping(&bench, 3, 3, state_with_ttl(AGE_MS), MINUTE_MS);
-    drive_lead(&bench.drive);
-    drive_clear(&bench.drive);
-    idle(&bench, FIRST_MS - 1000);
-    assert_int_equal(written_age(&bench), -1);
-    idle(&bench, 2500);
-    int64_t age_ms = written_age(&bench);
+    bench_open_keeping(bench, 3, 3, state_with_ttl(AGE_MS), MINUTE_MS);
+    drive_lead(&bench->drive);
+    drive_clear(&bench->drive);
+    idle(bench, FIRST_MS - 1000);
+    assert_int_equal(written_age(bench), -1);
+    idle(bench, 2500);
+    int64_t age_ms = written_age(bench);
 
     assert_in_range(age_ms, AGE_MS + FIRST_MS, AGE_MS + FIRST_MS + 1500);
-    commit_last(&bench);
-    idle(&bench, MINUTE_MS - 2000);
-    assert_int_equal(written_age(&bench), -1);
-    idle(&bench, 3000);
-    assert_in_range(written_age(&bench), age_ms + MINUTE_MS, age_ms + MINUTE_MS + 1500);
-    bench_close(&bench);
+    commit_last(bench);
+    idle(bench, MINUTE_MS - 2000);
+    assert_int_equal(written_age(bench), -1);
+    idle(bench, 3000);
+    assert_in_range(written_age(bench), age_ms + MINUTE_MS, age_ms + MINUTE_MS + 1500);
 }
 
-static void an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing(void **context)
+TEST(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing, bench, bench_lead, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_lead(&bench);
-    idle(&bench, 4 * (uint64_t)BENCH_KEEP_AGE_MS);
-    assert_int_equal(bench_status(&bench).zab.state, ZAB_LEADING);
-    assert_null(drive_sent(&bench.drive, 1, ZAB_ENTRY));
-    bench_close(&bench);
+    idle(bench, 4 * (uint64_t)BENCH_KEEP_AGE_MS);
+    assert_int_equal(bench_status(bench).zab.state, ZAB_LEADING);
+    assert_null(drive_sent(&bench->drive, 1, ZAB_ENTRY));
 }
 
 /* No time can pass there that a transaction could tell. */
-static void an_idle_leader_whose_age_cannot_grow_writes_nothing(void **context)
+TEST(an_idle_leader_whose_age_cannot_grow_writes_nothing, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_open_with(&bench, 3, 3, state_with_ttl(TXN_AGE_MAX_MS));
-    drive_lead(&bench.drive);
-    drive_clear(&bench.drive);
-    idle(&bench, HOUR_MS + BENCH_KEEP_AGE_MS);
-    assert_int_equal(bench_status(&bench).zab.state, ZAB_LEADING);
-    assert_null(drive_sent(&bench.drive, 1, ZAB_ENTRY));
-    bench_close(&bench);
+    bench_open_with(bench, 3, 3, state_with_ttl(TXN_AGE_MAX_MS));
+    drive_lead(&bench->drive);
+    drive_clear(&bench->drive);
+    idle(bench, HOUR_MS + BENCH_KEEP_AGE_MS);
+    assert_int_equal(bench_status(bench).zab.state, ZAB_LEADING);
+    assert_null(drive_sent(&bench->drive, 1, ZAB_ENTRY));
 }
 
-static void an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must(void **context)
+TEST(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must)
 {
     struct bench bench;
     struct told told;
 
-    (void)context;
     bench_lead(&bench);
     struct op_request *request = bench_request(&bench, OP_CREATE, "/a", &told);
 
@@ -490,63 +443,30 @@ static void an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must(void
     bench_close(&bench);
 }
 
-static void a_leader_that_drains_writes_the_age_first(void **context)
+TEST(a_leader_that_drains_writes_the_age_first, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_open_with(&bench, 3, 3, state_with_ttl(AGE_MS));
-    drive_lead(&bench.drive);
-    drive_clear(&bench.drive);
-    idle(&bench, 1000);
-    (void)replica_drain(bench.replica, bench.drive.now_ms, &bench.effects);
-    bench_take(&bench);
-    assert_in_range(written_age(&bench), AGE_MS + 1000, AGE_MS + 1000 + IDLE_STEP_MS);
-    bench_close(&bench);
+    bench_open_with(bench, 3, 3, state_with_ttl(AGE_MS));
+    drive_lead(&bench->drive);
+    drive_clear(&bench->drive);
+    idle(bench, 1000);
+    (void)replica_drain(bench->replica, bench->drive.now_ms, &bench->effects);
+    bench_take(bench);
+    assert_in_range(written_age(bench), AGE_MS + 1000, AGE_MS + 1000 + IDLE_STEP_MS);
 }
 
 /* It ends only when its disk has the age. */
-static void a_voter_alone_that_drains_waits_for_the_age_to_be_durable(void **context)
+TEST(a_voter_alone_that_drains_waits_for_the_age_to_be_durable, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)context;
-    bench_open_with(&bench, 1, 1, state_with_ttl(AGE_MS));
-    drive_persist(&bench.drive);
-    drive_tick(&bench.drive, 1000);
-    assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
-    bench_take(&bench);
-    drive_persist(&bench.drive);
-    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
-    bench_take(&bench);
-    const struct state *state = view_read(bench.view);
+    bench_open_with(bench, 1, 1, state_with_ttl(AGE_MS));
+    drive_persist(&bench->drive);
+    drive_tick(&bench->drive, 1000);
+    assert_false(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
+    bench_take(bench);
+    drive_persist(&bench->drive);
+    assert_true(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
+    bench_take(bench);
+    const struct state *state = view_read(bench->view);
 
     assert_in_range(state_age_ms(state), AGE_MS + 1000, AGE_MS + 1500);
-    view_read_done(bench.view);
-    bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_knows_its_times_also_through_a_snapshot),
-        cmocka_unit_test(a_snapshot_keeps_the_age_of_what_goes_by_itself),
-        cmocka_unit_test(the_times_are_no_part_of_the_digest),
-        cmocka_unit_test(a_restarted_leader_counts_on_from_its_state),
-        cmocka_unit_test(no_wall_clock_moves_the_age),
-        cmocka_unit_test(the_age_counts_a_pause),
-        cmocka_unit_test(absurd_times_of_a_committed_transaction_stop_no_follower),
-        cmocka_unit_test(a_leader_proposes_no_absurd_times),
-        cmocka_unit_test(a_snapshot_that_proves_bad_leaves_no_age_behind),
-        cmocka_unit_test(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it),
-        cmocka_unit_test(an_idle_leader_writes_the_age_where_something_waits_for_it),
-        cmocka_unit_test(a_leader_writes_the_age_sooner_the_first_time),
-        cmocka_unit_test(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing),
-        cmocka_unit_test(an_idle_leader_whose_age_cannot_grow_writes_nothing),
-        cmocka_unit_test(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must),
-        cmocka_unit_test(a_leader_that_drains_writes_the_age_first),
-        cmocka_unit_test(a_voter_alone_that_drains_waits_for_the_age_to_be_durable),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    view_read_done(bench->view);
 }

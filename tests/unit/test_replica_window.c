@@ -32,13 +32,12 @@ static struct window_extent extent(struct bench *bench)
     return extent;
 }
 
-static void each_transaction_is_a_set(void **state)
+TEST(each_transaction_is_a_set)
 {
     struct bench bench;
     struct change_set *sets[SETS_MAX];
     struct window_mark mark;
 
-    (void)state;
     bench_follow(&bench);
     window_end(bench.window, &mark);
     assert_int_equal(mark.zxid, zxid_make(1, 0)); /* The epoch's start moved the end as well. */
@@ -59,20 +58,16 @@ static void each_transaction_is_a_set(void **state)
     drop(sets, count); /* They outlive the window, the log and the state. */
 }
 
-static void what_is_not_committed_is_not_told(void **state)
+TEST(what_is_not_committed_is_not_told, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct change_set *sets[SETS_MAX];
     struct window_mark mark;
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
-    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
-    drive_persist(&bench.drive);
-    assert_int_equal(take(&bench, &mark, sets), 0);
+    window_end(bench->window, &mark);
+    drive_entry(&bench->drive, bench_record(&bench->drive, 0, "/a"), 0);
+    drive_persist(&bench->drive);
+    assert_int_equal(take(bench, &mark, sets), 0);
     assert_int_equal(mark.zxid, zxid_make(1, 0));
-    bench_close(&bench);
 }
 
 static void count_wakes(void *ctx)
@@ -82,65 +77,54 @@ static void count_wakes(void *ctx)
     (*wakes)++;
 }
 
-static void listeners_are_woken_once_for_a_run(void **state)
+TEST(listeners_are_woken_once_for_a_run, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint32_t wakes = 0;
     struct window_listener listener = {.wake = count_wakes, .ctx = &wakes};
 
-    (void)state;
-    bench_follow(&bench);
-    window_listen(bench.window, &listener);
-    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
-    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/b"), 0);
-    bench_commit(&bench.drive, zxid_make(1, 2));
+    window_listen(bench->window, &listener);
+    drive_entry(&bench->drive, bench_record(&bench->drive, 0, "/a"), 0);
+    drive_entry(&bench->drive, bench_record(&bench->drive, 0, "/b"), 0);
+    bench_commit(&bench->drive, zxid_make(1, 2));
     assert_int_equal(wakes, 1);
-    window_unlisten(bench.window, &listener);
-    bench_close(&bench);
+    window_unlisten(bench->window, &listener);
 }
 
-static void a_change_of_leader_goes_on_in_the_window(void **state)
+TEST(a_change_of_leader_goes_on_in_the_window, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
     struct change_set *sets[SETS_MAX];
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
-    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
-    bench_commit(&bench.drive, zxid_make(1, 1));
-    drive_down(&bench.drive, 3);
-    drive_clear(&bench.drive);
-    drive_follow(&bench.drive, 2, 2);
-    size_t count = take(&bench, &mark, sets);
+    window_end(bench->window, &mark);
+    drive_entry(&bench->drive, bench_record(&bench->drive, 0, "/a"), 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
+    drive_down(&bench->drive, 3);
+    drive_clear(&bench->drive);
+    drive_follow(&bench->drive, 2, 2);
+    size_t count = take(bench, &mark, sets);
 
     assert_int_equal(count, 1);
     assert_int_equal(mark.zxid, zxid_make(2, 0));
     drop(sets, count);
-    bench_close(&bench);
 }
 
 /* A change of the members is a new text of /zookeeper/config. */
-static void a_new_configuration_is_a_change(void **state)
+TEST(a_new_configuration_is_a_change, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
     struct change_set *sets[SETS_MAX];
     struct buf bytes;
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
+    window_end(bench->window, &mark);
     buf_init(&bytes, 1 << 16);
-    zab_config_encode(&bench.drive.init.config, &bytes);
+    zab_config_encode(&bench->drive.init.config, &bytes);
     drive_entry(
-        &bench.drive,
-        drive_log_add_type(&bench.drive.theirs, LOGREC_CONFIG, zxid_make(1, 1), buf_slice(&bytes)),
+        &bench->drive,
+        drive_log_add_type(&bench->drive.theirs, LOGREC_CONFIG, zxid_make(1, 1), buf_slice(&bytes)),
         0);
     buf_release(&bytes);
-    bench_commit(&bench.drive, zxid_make(1, 1));
-    size_t count = take(&bench, &mark, sets);
+    bench_commit(&bench->drive, zxid_make(1, 1));
+    size_t count = take(bench, &mark, sets);
 
     assert_int_equal(count, 1);
     assert_int_equal(sets[0]->items[0].type, TXN_SET);
@@ -148,43 +132,33 @@ static void a_new_configuration_is_a_change(void **state)
     assert_int_equal(sets[0]->items[0].stat.mzxid, zxid_make(1, 1));
     assert_non_null(sets[0]->items[0].data);
     drop(sets, count);
-    bench_close(&bench);
 }
 
 /* ---- Another state. ---- */
 
-static void what_was_recovered_is_before_the_window(void **state)
+TEST(what_was_recovered_is_before_the_window, bench, no_set_up, bench_close)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_open(&bench, 1, 3);
-    assert_int_equal(extent(&bench).restarts, 1);
-    assert_int_equal(extent(&bench).base, 0);
-    drive_follow(&bench.drive, 3, 1);
-    assert_int_equal(extent(&bench).restarts, 1);
-    assert_int_equal(extent(&bench).last, zxid_make(1, 0));
-    bench_close(&bench);
+    bench_open(bench, 1, 3);
+    assert_int_equal(extent(bench).restarts, 1);
+    assert_int_equal(extent(bench).base, 0);
+    drive_follow(&bench->drive, 3, 1);
+    assert_int_equal(extent(bench).restarts, 1);
+    assert_int_equal(extent(bench).last, zxid_make(1, 0));
 }
 
-static void an_exact_snapshot_begins_a_new_life_at_once(void **state)
+TEST(an_exact_snapshot_begins_a_new_life_at_once, bench, bench_follow, bench_close)
 {
-    struct bench bench;
+    uint64_t restarts = extent(bench).restarts;
 
-    (void)state;
-    bench_follow(&bench);
-    uint64_t restarts = extent(&bench).restarts;
-
-    bench_install(&bench, zxid_make(2, 5));
-    bench.drive.restored_digest = bench_status(&bench).digest;
-    assert_int_equal(extent(&bench).restarts, restarts);
-    drive_restored(&bench.drive);
-    assert_int_equal(extent(&bench).restarts, restarts + 1);
-    assert_int_equal(extent(&bench).base, zxid_make(2, 5));
-    bench_up_to_date(&bench);
-    assert_int_equal(extent(&bench).restarts, restarts + 1);
-    assert_int_equal(extent(&bench).last, zxid_make(3, 0));
-    bench_close(&bench);
+    bench_install(bench, zxid_make(2, 5));
+    bench->drive.restored_digest = bench_status(bench).digest;
+    assert_int_equal(extent(bench).restarts, restarts);
+    drive_restored(&bench->drive);
+    assert_int_equal(extent(bench).restarts, restarts + 1);
+    assert_int_equal(extent(bench).base, zxid_make(2, 5));
+    bench_up_to_date(bench);
+    assert_int_equal(extent(bench).restarts, restarts + 1);
+    assert_int_equal(extent(bench).last, zxid_make(3, 0));
 }
 
 static enum err read_err(struct bench *bench, const struct window_mark *mark)
@@ -200,89 +174,73 @@ static enum err read_err(struct bench *bench, const struct window_mark *mark)
 
 /* The state can be replaced at any moment between the order to load another one and the news that
  * it is loaded. */
-static void nothing_is_read_while_another_state_is_loaded(void **state)
+TEST(nothing_is_read_while_another_state_is_loaded, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
-    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
-    bench_commit(&bench.drive, zxid_make(1, 1));
-    assert_int_equal(read_err(&bench, &mark), ERR_OK);
-    bench_install(&bench, zxid_make(2, 5));
-    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
-    bench.drive.restored_digest = bench_status(&bench).digest;
-    drive_restored(&bench.drive);
-    assert_int_equal(read_err(&bench, &mark), ERR_MISSING);
-    window_end(bench.window, &mark);
-    assert_int_equal(read_err(&bench, &mark), ERR_OK);
-    bench_close(&bench);
+    window_end(bench->window, &mark);
+    drive_entry(&bench->drive, bench_record(&bench->drive, 0, "/a"), 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
+    assert_int_equal(read_err(bench, &mark), ERR_OK);
+    bench_install(bench, zxid_make(2, 5));
+    assert_int_equal(read_err(bench, &mark), ERR_NOT_READY);
+    bench->drive.restored_digest = bench_status(bench).digest;
+    drive_restored(&bench->drive);
+    assert_int_equal(read_err(bench, &mark), ERR_MISSING);
+    window_end(bench->window, &mark);
+    assert_int_equal(read_err(bench, &mark), ERR_OK);
 }
 
 /* Of two states on their way only the second one is the state of the log. */
-static void a_state_that_another_one_follows_begins_no_life(void **state)
+TEST(a_state_that_another_one_follows_begins_no_life, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
     uint64_t restarts;
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
-    restarts = extent(&bench).restarts;
-    bench_install(&bench, zxid_make(2, 5));
-    bench_install_again(&bench);
-    bench.drive.restored_digest = bench_status(&bench).digest;
-    drive_restored(&bench.drive);
-    assert_int_equal(extent(&bench).restarts, restarts);
-    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
-    drive_restored(&bench.drive);
-    assert_int_equal(extent(&bench).restarts, restarts + 1);
-    assert_int_equal(read_err(&bench, &mark), ERR_MISSING);
-    bench_close(&bench);
+    window_end(bench->window, &mark);
+    restarts = extent(bench).restarts;
+    bench_install(bench, zxid_make(2, 5));
+    bench_install_again(bench);
+    bench->drive.restored_digest = bench_status(bench).digest;
+    drive_restored(&bench->drive);
+    assert_int_equal(extent(bench).restarts, restarts);
+    assert_int_equal(read_err(bench, &mark), ERR_NOT_READY);
+    drive_restored(&bench->drive);
+    assert_int_equal(extent(bench).restarts, restarts + 1);
+    assert_int_equal(read_err(bench, &mark), ERR_MISSING);
 }
 
 /* A state that cannot be loaded is no end of it: the next one is on its way. */
-static void a_load_that_fails_leaves_the_window_to_the_next_one(void **state)
+TEST(a_load_that_fails_leaves_the_window_to_the_next_one, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_MISSING};
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
-    bench_install(&bench, zxid_make(2, 5));
-    bench_install_again(&bench);
-    bench.drive.restored_digest = bench_status(&bench).digest;
-    drive_step(&bench.drive, &failed);
-    assert_null(drive_effect(&bench.drive, ZAB_FX_HALT));
-    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
-    drive_restored(&bench.drive);
-    assert_int_equal(read_err(&bench, &mark), ERR_MISSING);
-    window_end(bench.window, &mark);
-    assert_int_equal(read_err(&bench, &mark), ERR_OK);
-    bench_close(&bench);
+    window_end(bench->window, &mark);
+    bench_install(bench, zxid_make(2, 5));
+    bench_install_again(bench);
+    bench->drive.restored_digest = bench_status(bench).digest;
+    drive_step(&bench->drive, &failed);
+    assert_null(drive_effect(&bench->drive, ZAB_FX_HALT));
+    assert_int_equal(read_err(bench, &mark), ERR_NOT_READY);
+    drive_restored(&bench->drive);
+    assert_int_equal(read_err(bench, &mark), ERR_MISSING);
+    window_end(bench->window, &mark);
+    assert_int_equal(read_err(bench, &mark), ERR_OK);
 }
 
 /* When no further state follows, the process ends: no watcher waits for a window that stays
  * suspended. */
-static void a_load_that_fails_for_good_ends_the_process(void **state)
+TEST(a_load_that_fails_for_good_ends_the_process, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_CORRUPT};
 
-    (void)state;
-    bench_follow(&bench);
-    window_end(bench.window, &mark);
-    bench_install(&bench, zxid_make(2, 5));
-    drive_step(&bench.drive, &failed);
-    assert_non_null(drive_effect(&bench.drive, ZAB_FX_HALT));
-    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
-    bench_close(&bench);
+    window_end(bench->window, &mark);
+    bench_install(bench, zxid_make(2, 5));
+    drive_step(&bench->drive, &failed);
+    assert_non_null(drive_effect(&bench->drive, ZAB_FX_HALT));
+    assert_int_equal(read_err(bench, &mark), ERR_NOT_READY);
 }
 
 struct listener {
@@ -315,131 +273,93 @@ static void on_lost(void *ctx, zxid_t from)
 
 /* The leader is lost while the state is loaded, and no other one is found: the end of the load is
  * enough for watchers to learn that they have missed something. */
-static void watchers_are_told_of_a_loss_after_the_load(void **state)
+TEST(watchers_are_told_of_a_loss_after_the_load, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct listener told = {.listener = {.wake = on_wake}};
     const struct subscribe_sink sink = {.on_event = on_event, .on_lost = on_lost, .ctx = &told};
 
-    (void)state;
-    bench_follow(&bench);
-    struct subscriber *subscriber = subscriber_new(bench.view, bench.window, &sink);
+    struct subscriber *subscriber = subscriber_new(bench->view, bench->window, &sink);
     zxid_t at = subscribe_at(subscriber);
 
     told.listener.ctx = &told;
-    bench_install(&bench, zxid_make(2, 5));
-    window_listen(bench.window, &told.listener);
-    bench.drive.restored_digest = bench_status(&bench).digest;
-    drive_down(&bench.drive, 2);
+    bench_install(bench, zxid_make(2, 5));
+    window_listen(bench->window, &told.listener);
+    bench->drive.restored_digest = bench_status(bench).digest;
+    drive_down(&bench->drive, 2);
     assert_int_equal(subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX), at);
     assert_int_equal(told.losses, 0);
-    drive_restored(&bench.drive);
-    assert_int_equal(bench_status(&bench).zab.state, ZAB_LOOKING);
+    drive_restored(&bench->drive);
+    assert_int_equal(bench_status(bench).zab.state, ZAB_LOOKING);
     assert_true(told.wakes > 0);
     (void)subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX);
     assert_int_equal(told.losses, 1);
     assert_int_equal(told.lost_from, at);
     assert_int_equal(told.events, 0);
-    window_unlisten(bench.window, &told.listener);
+    window_unlisten(bench->window, &told.listener);
     subscriber_free(subscriber);
-    bench_close(&bench);
 }
 
 /* The leader fills a quarantined replica from nothing: until it has released the mark, nothing of
  * its state counts. */
-static void a_quarantined_replica_begins_no_life(void **state)
+TEST(a_quarantined_replica_begins_no_life, bench, no_set_up, bench_close)
 {
-    struct bench bench;
     struct window_mark mark;
 
-    (void)state;
-    bench_open_quarantined(&bench, 1, 3);
-    window_end(bench.window, &mark);
-    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
-    bench_refill(&bench, zxid_make(2, 5));
-    bench.drive.restored_digest = bench_status(&bench).digest;
-    drive_restored(&bench.drive);
-    assert_true(bench_status(&bench).zab.quarantined);
-    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
-    bench_up_to_date(&bench);
-    assert_true(bench_status(&bench).readable);
-    window_end(bench.window, &mark);
+    bench_open_quarantined(bench, 1, 3);
+    window_end(bench->window, &mark);
+    assert_int_equal(read_err(bench, &mark), ERR_NOT_READY);
+    bench_refill(bench, zxid_make(2, 5));
+    bench->drive.restored_digest = bench_status(bench).digest;
+    drive_restored(&bench->drive);
+    assert_true(bench_status(bench).zab.quarantined);
+    assert_int_equal(read_err(bench, &mark), ERR_NOT_READY);
+    bench_up_to_date(bench);
+    assert_true(bench_status(bench).readable);
+    window_end(bench->window, &mark);
     assert_int_equal(mark.zxid, zxid_make(3, 0));
-    assert_int_equal(read_err(&bench, &mark), ERR_OK);
-    bench_close(&bench);
+    assert_int_equal(read_err(bench, &mark), ERR_OK);
 }
 
 /* What it does again on the way to its end is no history. */
-static void a_fuzzy_snapshot_begins_a_new_life_at_its_end(void **state)
+TEST(a_fuzzy_snapshot_begins_a_new_life_at_its_end, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     struct window_extent before;
     struct window_mark mark;
     struct change_set *sets[SETS_MAX];
     uint64_t digest = bench_end_digest();
 
-    (void)state;
-    bench_follow(&bench);
-    bench.drive.restored_digest = digest;
-    before = extent(&bench);
-    bench_install(&bench, zxid_make(2, 6));
-    drive_restored(&bench.drive);
-    assert_int_equal(extent(&bench).restarts, before.restarts);
-    assert_int_equal(extent(&bench).last, before.last);
-    bench_up_to_date(&bench);
-    assert_true(bench_status(&bench).readable);
-    assert_int_equal(extent(&bench).restarts, before.restarts + 1);
-    assert_int_equal(extent(&bench).base, zxid_make(2, 6));
-    assert_int_equal(extent(&bench).last, zxid_make(3, 0));
+    bench->drive.restored_digest = digest;
+    before = extent(bench);
+    bench_install(bench, zxid_make(2, 6));
+    drive_restored(&bench->drive);
+    assert_int_equal(extent(bench).restarts, before.restarts);
+    assert_int_equal(extent(bench).last, before.last);
+    bench_up_to_date(bench);
+    assert_true(bench_status(bench).readable);
+    assert_int_equal(extent(bench).restarts, before.restarts + 1);
+    assert_int_equal(extent(bench).base, zxid_make(2, 6));
+    assert_int_equal(extent(bench).last, zxid_make(3, 0));
 
-    window_end(bench.window, &mark);
-    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/c"), 0);
-    bench_commit(&bench.drive, zxid_make(3, 1));
-    size_t count = take(&bench, &mark, sets);
+    window_end(bench->window, &mark);
+    drive_entry(&bench->drive, bench_record(&bench->drive, 0, "/c"), 0);
+    bench_commit(&bench->drive, zxid_make(3, 1));
+    size_t count = take(bench, &mark, sets);
 
     assert_int_equal(count, 1);
     drop(sets, count);
-    bench_close(&bench);
 }
 
 /* Nobody knows whether its changes have happened. */
-static void a_state_that_is_wrong_at_its_end_tells_nothing(void **state)
+TEST(a_state_that_is_wrong_at_its_end_tells_nothing, bench, bench_follow, bench_close)
 {
-    struct bench bench;
     uint64_t restarts;
 
-    (void)state;
-    bench_follow(&bench);
-    restarts = extent(&bench).restarts;
-    bench_install(&bench, zxid_make(2, 6));
-    bench.drive.restored_digest = 4711;
-    drive_restored(&bench.drive);
-    bench_up_to_date(&bench);
-    assert_false(bench_status(&bench).readable);
-    assert_int_equal(extent(&bench).restarts, restarts);
-    assert_int_equal(extent(&bench).last, zxid_make(1, 0));
-    bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_transaction_is_a_set),
-        cmocka_unit_test(what_is_not_committed_is_not_told),
-        cmocka_unit_test(listeners_are_woken_once_for_a_run),
-        cmocka_unit_test(a_change_of_leader_goes_on_in_the_window),
-        cmocka_unit_test(a_new_configuration_is_a_change),
-        cmocka_unit_test(what_was_recovered_is_before_the_window),
-        cmocka_unit_test(an_exact_snapshot_begins_a_new_life_at_once),
-        cmocka_unit_test(nothing_is_read_while_another_state_is_loaded),
-        cmocka_unit_test(a_state_that_another_one_follows_begins_no_life),
-        cmocka_unit_test(a_load_that_fails_leaves_the_window_to_the_next_one),
-        cmocka_unit_test(a_load_that_fails_for_good_ends_the_process),
-        cmocka_unit_test(watchers_are_told_of_a_loss_after_the_load),
-        cmocka_unit_test(a_quarantined_replica_begins_no_life),
-        cmocka_unit_test(a_fuzzy_snapshot_begins_a_new_life_at_its_end),
-        cmocka_unit_test(a_state_that_is_wrong_at_its_end_tells_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    restarts = extent(bench).restarts;
+    bench_install(bench, zxid_make(2, 6));
+    bench->drive.restored_digest = 4711;
+    drive_restored(&bench->drive);
+    bench_up_to_date(bench);
+    assert_false(bench_status(bench).readable);
+    assert_int_equal(extent(bench).restarts, restarts);
+    assert_int_equal(extent(bench).last, zxid_make(1, 0));
 }

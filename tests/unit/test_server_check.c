@@ -61,7 +61,7 @@ static void knock_on(void *arg)
 }
 
 /* A client that is let in and thrown out again could not tell whether its request was done. */
-static void test_nobody_is_let_in_before_there_is_an_answer(void **state)
+TEST(nobody_is_let_in_before_there_is_an_answer)
 {
     struct client client = {.port = port_free()};
     struct config *config = mem_zalloc(1, sizeof(*config));
@@ -72,7 +72,6 @@ static void test_nobody_is_let_in_before_there_is_an_answer(void **state)
     const char *args[] = {"--id=1", "--dataDir=/tmp/zabra-never-made", port};
     const struct config_sources sources = {.args = args, .arg_count = sizeof args / sizeof args[0]};
 
-    (void)state;
     (void)snprintf(port, sizeof(port), "--clientPort=%u", client.port);
     assert_int_equal(config_load(&sources, config, report), ERR_OK);
     thread_start(&client.thread, "client", knock_on, &client);
@@ -85,13 +84,4 @@ static void test_nobody_is_let_in_before_there_is_an_answer(void **state)
     assert_int_equal(client.let_in, 0);
     mem_free(report);
     mem_free(config);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_is_let_in_before_there_is_an_answer),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,16 @@
 #include "base/slice.h"
 #include "tests/lib/unit.h"
 
-static void test_equality(void **state)
+TEST(equality)
 {
-    (void)state;
-
     assert_true(slice_eq(slice_str("abc"), slice_make("abcd", 3)));
     assert_false(slice_eq(slice_str("abc"), slice_str("abd")));
     assert_false(slice_eq(slice_str("abc"), slice_str("ab")));
     assert_true(slice_eq(slice_make(NULL, 0), slice_str("")));
 }
 
-static void test_order_is_by_unsigned_bytes_then_length(void **state)
+TEST(order_is_by_unsigned_bytes_then_length)
 {
-    (void)state;
-
     assert_true(slice_cmp(slice_str("a"), slice_str("b")) < 0);
     assert_true(slice_cmp(slice_str("\xff"), slice_str("a")) > 0);
     assert_true(slice_cmp(slice_str("a"), slice_str("ab")) < 0);
@@ -24,24 +20,11 @@ static void test_order_is_by_unsigned_bytes_then_length(void **state)
     assert_int_equal(slice_cmp(slice_make(NULL, 0), slice_make(NULL, 0)), 0);
 }
 
-static void test_prefix(void **state)
+TEST(prefix)
 {
-    (void)state;
-
     assert_true(slice_starts_with(slice_str("/a/b"), slice_str("/a")));
     assert_true(slice_starts_with(slice_str("/a"), slice_str("/a")));
     assert_true(slice_starts_with(slice_str("/a"), slice_make(NULL, 0)));
     assert_false(slice_starts_with(slice_str("/"), slice_str("/a")));
     assert_false(slice_starts_with(slice_str("/b/a"), slice_str("/a")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equality),
-        cmocka_unit_test(test_order_is_by_unsigned_bytes_then_length),
-        cmocka_unit_test(test_prefix),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

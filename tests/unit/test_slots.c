@@ -36,11 +36,10 @@ static void expect(const struct fixture *f, const char *text)
     assert_true(slice_eq(slice_make(f->slots.payload, f->slots.len), slice_str(text)));
 }
 
-static void newest_value_is_read(void **state)
+TEST(newest_value_is_read)
 {
     struct fixture f = {0};
 
-    (void)state;
     make(&f);
     expect(&f, "one");
     assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("second")), ERR_OK);
@@ -55,9 +54,8 @@ static void newest_value_is_read(void **state)
 }
 
 /* Rot in either slot never brings back an older value: both hold the newest. */
-static void rot_in_one_slot_loses_nothing(void **state)
+TEST(rot_in_one_slot_loses_nothing)
 {
-    (void)state;
     for (uint64_t slot = 0; slot < SLOTS_COUNT; slot++) {
         struct fixture f = {0};
 
@@ -88,13 +86,12 @@ static void check_flip(struct fixture *f, uint64_t slot, uint64_t at, unsigned b
 
 /* The checksum covers the head and the value. The zeros behind it mean nothing, and are written
  * anew with the next value. */
-static void flipped_bits_are_noticed_but_for_the_zeros_behind_the_value(void **state)
+TEST(flipped_bits_are_noticed_but_for_the_zeros_behind_the_value)
 {
     const uint64_t used = SLOTS_HEAD + strlen("new");
     struct fixture f = {0};
     uint8_t byte = 0xff;
 
-    (void)state;
     make(&f);
     assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("new")), ERR_OK);
     for (uint64_t slot = 0; slot < SLOTS_COUNT; slot++) {
@@ -115,11 +112,10 @@ static void flipped_bits_are_noticed_but_for_the_zeros_behind_the_value(void **s
     release(&f);
 }
 
-static void both_slots_bad_is_corrupt(void **state)
+TEST(both_slots_bad_is_corrupt)
 {
     struct fixture f = {0};
 
-    (void)state;
     make(&f);
     vfs_mem_flip(f.disk, "x", 1, 2);
     vfs_mem_flip(f.disk, "x", VFS_BLOCK + 1, 2);
@@ -130,11 +126,10 @@ static void both_slots_bad_is_corrupt(void **state)
     release(&f);
 }
 
-static void wrong_kind_does_not_verify(void **state)
+TEST(wrong_kind_does_not_verify)
 {
     struct fixture f = {0};
 
-    (void)state;
     make(&f);
     slots_close(&f.slots, &f.vfs);
     assert_int_equal(slots_open(&f.slots, &f.vfs, "x", SLOTS_MANIFEST), ERR_CORRUPT);
@@ -142,12 +137,11 @@ static void wrong_kind_does_not_verify(void **state)
 }
 
 /* Slot 0 copied over slot 1, a misdirected write, is not taken for slot 1. */
-static void misplaced_slot_does_not_verify(void **state)
+TEST(misplaced_slot_does_not_verify)
 {
     struct fixture f = {0};
     uint8_t block[VFS_BLOCK];
 
-    (void)state;
     make(&f);
     assert_true(vfs_mem_read(f.disk, "x", 0, block, sizeof(block)));
     vfs_mem_poke(f.disk, "x", VFS_BLOCK, block, sizeof(block));
@@ -157,11 +151,10 @@ static void misplaced_slot_does_not_verify(void **state)
 }
 
 /* A crash at each call of a change leaves the old or the new value, never neither. */
-static void crash_in_a_change_leaves_old_or_new(void **state)
+TEST(crash_in_a_change_leaves_old_or_new)
 {
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 3);
     for (uint64_t call = 1; call <= 6; call++) {
         for (int seed = 0; seed < 40; seed++) {
@@ -183,29 +176,12 @@ static void crash_in_a_change_leaves_old_or_new(void **state)
     }
 }
 
-static void missing_file_is_missing(void **state)
+TEST(missing_file_is_missing)
 {
     struct fixture f = {0};
 
-    (void)state;
     make(&f);
     slots_close(&f.slots, &f.vfs);
     assert_int_equal(slots_open(&f.slots, &f.vfs, "y", SLOTS_PROMISE), ERR_MISSING);
     release(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(newest_value_is_read),
-        cmocka_unit_test(rot_in_one_slot_loses_nothing),
-        cmocka_unit_test(flipped_bits_are_noticed_but_for_the_zeros_behind_the_value),
-        cmocka_unit_test(both_slots_bad_is_corrupt),
-        cmocka_unit_test(wrong_kind_does_not_verify),
-        cmocka_unit_test(misplaced_slot_does_not_verify),
-        cmocka_unit_test(crash_in_a_change_leaves_old_or_new),
-        cmocka_unit_test(missing_file_is_missing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

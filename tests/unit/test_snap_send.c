@@ -116,11 +116,10 @@ static uint64_t rest(struct rig *rig, uint32_t peer, uint64_t offset)
     return offset;
 }
 
-static void the_newest_is_sent_to_its_end(void **state)
+TEST(the_newest_is_sent_to_its_end)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
 
@@ -133,11 +132,10 @@ static void the_newest_is_sent_to_its_end(void **state)
     teardown(&rig);
 }
 
-static void nothing_leaves_before_it_is_checked(void **state)
+TEST(nothing_leaves_before_it_is_checked)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(
         snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
@@ -146,12 +144,11 @@ static void nothing_leaves_before_it_is_checked(void **state)
     teardown(&rig);
 }
 
-static void what_has_rotted_gives_way_to_an_older_one(void **state)
+TEST(what_has_rotted_gives_way_to_an_older_one)
 {
     struct rig rig;
     struct store_figures figures;
 
-    (void)state;
     setup(&rig);
     spoil(&rig, ROUNDS - 1);
     assert_int_equal(begin(&rig, 2), ERR_OK);
@@ -164,12 +161,11 @@ static void what_has_rotted_gives_way_to_an_older_one(void **state)
 }
 
 /* The head does not even open. */
-static void what_cannot_be_opened_gives_way_too(void **state)
+TEST(what_cannot_be_opened_gives_way_too)
 {
     struct rig rig;
     char name[VFS_NAME_MAX];
 
-    (void)state;
     setup(&rig);
     name_snap(name, 1, start_of(&rig, ROUNDS - 1));
     vfs_mem_flip(rig.kit.disk, name, 9, 1);
@@ -179,11 +175,10 @@ static void what_cannot_be_opened_gives_way_too(void **state)
     teardown(&rig);
 }
 
-static void without_any_that_verifies_a_new_one_is_needed(void **state)
+TEST(without_any_that_verifies_a_new_one_is_needed)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     for (size_t i = 0; i < ROUNDS; i++) {
         spoil(&rig, i);
@@ -202,11 +197,10 @@ static void without_any_that_verifies_a_new_one_is_needed(void **state)
 
 /* Reading 200 MB for each of many learners would be too much; but one that asks for the same again
  * may have refused it. */
-static void a_file_is_checked_once_and_again_for_who_asks_again(void **state)
+TEST(a_file_is_checked_once_and_again_for_who_asks_again)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     (void)rest(&rig, 2, 0);
@@ -224,12 +218,11 @@ static void a_file_is_checked_once_and_again_for_who_asks_again(void **state)
     teardown(&rig);
 }
 
-static void two_learners_do_not_disturb_each_other(void **state)
+TEST(two_learners_do_not_disturb_each_other)
 {
     struct rig rig;
     uint64_t first = 0;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
@@ -249,11 +242,10 @@ static void two_learners_do_not_disturb_each_other(void **state)
     teardown(&rig);
 }
 
-static void who_begins_again_gets_the_newest(void **state)
+TEST(who_begins_again_gets_the_newest)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
@@ -265,11 +257,10 @@ static void who_begins_again_gets_the_newest(void **state)
     teardown(&rig);
 }
 
-static void a_learner_that_is_gone_keeps_no_file_open(void **state)
+TEST(a_learner_that_is_gone_keeps_no_file_open)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     struct snap_piece first = {.peer = 2, .len = ZAB_CHUNK_BYTES_MAX};
@@ -299,14 +290,13 @@ static uint64_t check_slowly(struct rig *rig, uint32_t peer, uint64_t *now_ms)
 }
 
 /* The second learner waits until the check for the first one has ended. */
-static void a_file_stays_open_as_long_as_its_check_takes(void **state)
+TEST(a_file_stays_open_as_long_as_its_check_takes)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
     struct snap_piece second = {.peer = 3, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
     uint64_t now_ms = 0;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(snap_send_begin(&rig.send, &first, now_ms), ERR_OK);
     assert_int_equal(snap_send_begin(&rig.send, &second, now_ms), ERR_OK);
@@ -334,13 +324,12 @@ static void check_part(struct rig *rig, size_t count)
 
 /* A leader that needs this learner for its quorum begins with each epoch: a check that takes longer
  * than an epoch may wait for its quorum has to end nevertheless. */
-static void a_learner_that_begins_again_waits_for_the_rest_of_the_check(void **state)
+TEST(a_learner_that_begins_again_waits_for_the_rest_of_the_check)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
     uint64_t now_ms = 0;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
     check_part(&rig, BIG_BLOCKS - 3);
@@ -353,13 +342,12 @@ static void a_learner_that_begins_again_waits_for_the_rest_of_the_check(void **s
     teardown(&rig);
 }
 
-static void a_check_of_what_is_not_the_newest_any_more_ends(void **state)
+TEST(a_check_of_what_is_not_the_newest_any_more_ends)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
     uint64_t now_ms = 0;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
     check_part(&rig, BIG_BLOCKS / 2);
@@ -373,12 +361,11 @@ static void a_check_of_what_is_not_the_newest_any_more_ends(void **state)
 }
 
 /* The check ended just after the epoch that it was for. */
-static void a_second_check_counts_until_the_file_is_sent_again(void **state)
+TEST(a_second_check_counts_until_the_file_is_sent_again)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     (void)rest(&rig, 2, 0);
@@ -409,11 +396,10 @@ static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t
     return first.offset;
 }
 
-static void a_broken_transfer_resumes_at_its_offset(void **state)
+TEST(a_broken_transfer_resumes_at_its_offset)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
@@ -428,11 +414,10 @@ static void a_broken_transfer_resumes_at_its_offset(void **state)
 }
 
 /* The last pieces were sent, and the connection broke before the learner had them. */
-static void a_transfer_that_broke_just_before_its_end_resumes_too(void **state)
+TEST(a_transfer_that_broke_just_before_its_end_resumes_too)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     (void)rest(&rig, 2, 0);
@@ -446,11 +431,10 @@ static void a_transfer_that_broke_just_before_its_end_resumes_too(void **state)
     teardown(&rig);
 }
 
-static void a_part_of_another_snapshot_is_not_resumed(void **state)
+TEST(a_part_of_another_snapshot_is_not_resumed)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
@@ -464,11 +448,10 @@ static void a_part_of_another_snapshot_is_not_resumed(void **state)
 }
 
 /* The log does not reach back to its start any more: the newest is sent. */
-static void a_part_of_a_snapshot_that_is_too_old_is_not_resumed(void **state)
+TEST(a_part_of_a_snapshot_that_is_too_old_is_not_resumed)
 {
     struct rig rig;
 
-    (void)state;
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
@@ -479,29 +462,4 @@ static void a_part_of_a_snapshot_that_is_too_old_is_not_resumed(void **state)
     assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, start_of(&rig, ROUNDS)), 0);
     assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
     teardown(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_newest_is_sent_to_its_end),
-        cmocka_unit_test(nothing_leaves_before_it_is_checked),
-        cmocka_unit_test(what_has_rotted_gives_way_to_an_older_one),
-        cmocka_unit_test(what_cannot_be_opened_gives_way_too),
-        cmocka_unit_test(without_any_that_verifies_a_new_one_is_needed),
-        cmocka_unit_test(a_file_is_checked_once_and_again_for_who_asks_again),
-        cmocka_unit_test(two_learners_do_not_disturb_each_other),
-        cmocka_unit_test(who_begins_again_gets_the_newest),
-        cmocka_unit_test(a_learner_that_is_gone_keeps_no_file_open),
-        cmocka_unit_test(a_file_stays_open_as_long_as_its_check_takes),
-        cmocka_unit_test(a_learner_that_begins_again_waits_for_the_rest_of_the_check),
-        cmocka_unit_test(a_check_of_what_is_not_the_newest_any_more_ends),
-        cmocka_unit_test(a_second_check_counts_until_the_file_is_sent_again),
-        cmocka_unit_test(a_broken_transfer_resumes_at_its_offset),
-        cmocka_unit_test(a_transfer_that_broke_just_before_its_end_resumes_too),
-        cmocka_unit_test(a_part_of_another_snapshot_is_not_resumed),
-        cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_resumed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

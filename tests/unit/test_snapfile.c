@@ -48,7 +48,7 @@ static uint64_t id_of(const struct vfs *vfs)
 }
 
 /* Else a transfer that broke off inside the trailer would resume with that of the other one. */
-static void files_of_one_id_end_alike(void **state)
+TEST(files_of_one_id_end_alike)
 {
     static const size_t lens[] = {1, 700};
     struct vfs_mem *disk = vfs_mem_new(0);
@@ -56,7 +56,6 @@ static void files_of_one_id_end_alike(void **state)
     struct snapfile_info later = sample;
     uint64_t id;
 
-    (void)state;
     later.shown.end++;
     write_blocks(&vfs, lens, 2);
     id = id_of(&vfs);
@@ -67,7 +66,7 @@ static void files_of_one_id_end_alike(void **state)
     vfs_mem_free(disk);
 }
 
-static void blocks_come_back(void **state)
+TEST(blocks_come_back)
 {
     static const size_t lens[] = {1, 700, SNAPFILE_PIECE, 2 * SNAPFILE_PIECE + 5, 3};
     struct vfs_mem *disk = vfs_mem_new(0);
@@ -75,7 +74,6 @@ static void blocks_come_back(void **state)
     struct snapfile_reader reader;
     struct slice block = {0};
 
-    (void)state;
     write_blocks(&vfs, lens, 5);
     assert_int_equal(snapfile_open(&reader, &vfs, "s", RECORD_MAX), ERR_OK);
     assert_int_equal(reader.info.shown.start, 10);
@@ -99,19 +97,18 @@ static void blocks_come_back(void **state)
     vfs_mem_free(disk);
 }
 
-static void snapshot_may_be_empty(void **state)
+TEST(snapshot_may_be_empty)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
     struct snapfile_info info = {0};
 
-    (void)state;
     write_blocks(&vfs, NULL, 0);
     assert_int_equal(snapfile_verify(&vfs, "s", RECORD_MAX, &info), ERR_OK);
     vfs_mem_free(disk);
 }
 
-static void snapshot_cut_anywhere_is_refused(void **state)
+TEST(snapshot_cut_anywhere_is_refused)
 {
     static const size_t lens[] = {100, 200};
     uint64_t size = 0;
@@ -119,7 +116,6 @@ static void snapshot_cut_anywhere_is_refused(void **state)
     struct vfs vfs = vfs_mem_vfs(disk);
     struct snapfile_info info;
 
-    (void)state;
     write_blocks(&vfs, lens, 2);
     assert_true(vfs_mem_size(disk, "s", &size));
     while (size > 0) {
@@ -132,7 +128,7 @@ static void snapshot_cut_anywhere_is_refused(void **state)
     vfs_mem_free(disk);
 }
 
-static void every_flipped_bit_is_found(void **state)
+TEST(every_flipped_bit_is_found)
 {
     static const size_t lens[] = {100, 200};
     uint64_t size = 0;
@@ -140,7 +136,6 @@ static void every_flipped_bit_is_found(void **state)
     struct vfs vfs = vfs_mem_vfs(disk);
     struct snapfile_info info;
 
-    (void)state;
     write_blocks(&vfs, lens, 2);
     assert_true(vfs_mem_size(disk, "s", &size));
     for (uint64_t bit = 0; bit < size * 8; bit++) {
@@ -154,7 +149,7 @@ static void every_flipped_bit_is_found(void **state)
     vfs_mem_free(disk);
 }
 
-static void full_disk_is_told(void **state)
+TEST(full_disk_is_told)
 {
     struct vfs_mem *disk = vfs_mem_new(SNAPFILE_PIECE);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -162,7 +157,6 @@ static void full_disk_is_told(void **state)
     uint8_t *bytes = mem_zalloc(SNAPFILE_PIECE, 1);
     enum err err = ERR_OK;
 
-    (void)state;
     assert_int_equal(snapfile_create(&writer, &vfs, "s", RECORD_MAX), ERR_OK);
     assert_int_equal(snapfile_put_head(&writer, &sample, slice_str("")), ERR_OK);
     for (int i = 0; err == ERR_OK && i < 3; i++) {
@@ -172,18 +166,4 @@ static void full_disk_is_told(void **state)
     snapfile_writer_close(&writer);
     mem_free(bytes);
     vfs_mem_free(disk);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_come_back),
-        cmocka_unit_test(files_of_one_id_end_alike),
-        cmocka_unit_test(snapshot_may_be_empty),
-        cmocka_unit_test(snapshot_cut_anywhere_is_refused),
-        cmocka_unit_test(every_flipped_bit_is_found),
-        cmocka_unit_test(full_disk_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,20 +20,18 @@ static int64_t next_after(int64_t last_ms, int64_t wall_ms, int64_t reached_ms)
     return stamp_next(last_ms, wall_ms, &exact);
 }
 
-static void a_majority_says_what_time_it_is(void **state)
+TEST(a_majority_says_what_time_it_is)
 {
-    (void)state;
     assert_true(reached(NOW_MS, NOW_MS + 5, NOW_MS + 9) == NOW_MS + 5);
     assert_true(reached(NOW_MS + YEARS_MS, NOW_MS, NOW_MS + 9) == NOW_MS + 9);
     assert_true(reached(1, NOW_MS, NOW_MS + 9) == NOW_MS);
     assert_true(reached(NOW_MS + YEARS_MS, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + YEARS_MS);
 }
 
-static void a_clock_that_is_not_heard_counts_as_0(void **state)
+TEST(a_clock_that_is_not_heard_counts_as_0)
 {
     int64_t one_ms = NOW_MS;
 
-    (void)state;
     assert_true(reached(NOW_MS + YEARS_MS, 0, NOW_MS) == NOW_MS);
     assert_int_equal(reached(NOW_MS + YEARS_MS, 0, 0), 0);
     assert_int_equal(stamp_reached(&one_ms, 1, 2), 0);
@@ -41,9 +39,8 @@ static void a_clock_that_is_not_heard_counts_as_0(void **state)
     assert_int_equal(reached(INT64_MIN, INT64_MIN, 5), 0);
 }
 
-static void the_leaders_clock_counts_within_a_second(void **state)
+TEST(the_leaders_clock_counts_within_a_second)
 {
-    (void)state;
     assert_true(next_after(0, NOW_MS + 400, NOW_MS) == NOW_MS + 400);
     assert_true(next_after(0, NOW_MS - 400, NOW_MS) == NOW_MS - 400);
     assert_true(next_after(0, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + STAMP_SLACK_MS);
@@ -52,20 +49,18 @@ static void the_leaders_clock_counts_within_a_second(void **state)
     assert_true(next_after(0, INT64_MAX, STAMP_MAX_MS) == STAMP_MAX_MS);
 }
 
-static void stamps_stand_still_where_clocks_are_corrected_a_little(void **state)
+TEST(stamps_stand_still_where_clocks_are_corrected_a_little)
 {
     int64_t most_ms = NOW_MS + STAMP_SLACK_MS + STAMP_HOLD_MS;
 
-    (void)state;
     assert_true(next_after(NOW_MS + 300, NOW_MS, NOW_MS) == NOW_MS + 300);
     assert_true(next_after(most_ms, NOW_MS, NOW_MS) == most_ms);
 }
 
-static void stamps_step_back_once_when_a_majority_was_wrong(void **state)
+TEST(stamps_step_back_once_when_a_majority_was_wrong)
 {
     int64_t last_ms = next_after(NOW_MS + YEARS_MS, NOW_MS, NOW_MS);
 
-    (void)state;
     assert_true(last_ms == NOW_MS);
     last_ms = next_after(last_ms, NOW_MS - 100, NOW_MS);
     assert_true(last_ms == NOW_MS);
@@ -74,22 +69,20 @@ static void stamps_step_back_once_when_a_majority_was_wrong(void **state)
 }
 
 /* The clocks may be right, and what they said late. */
-static void a_late_heartbeat_is_no_reason_to_step_back(void **state)
+TEST(a_late_heartbeat_is_no_reason_to_step_back)
 {
     const struct reached late = {.least_ms = NOW_MS - 30000, .most_ms = NOW_MS};
     const struct reached in_time = {.least_ms = NOW_MS - 30000, .most_ms = NOW_MS - 29990};
 
-    (void)state;
     assert_true(stamp_next(NOW_MS, NOW_MS, &late) == NOW_MS);
     assert_true(stamp_next(NOW_MS - 40000, NOW_MS, &late) == NOW_MS - 30000 + STAMP_SLACK_MS);
     assert_true(stamp_next(NOW_MS, NOW_MS, &in_time) == NOW_MS - 30000 + STAMP_SLACK_MS);
 }
 
-static void a_single_voter_notices_jumps(void **state)
+TEST(a_single_voter_notices_jumps)
 {
     struct steady steady = {0};
 
-    (void)state;
     assert_true(steady_read(&steady, 1000, NOW_MS) == NOW_MS);
     assert_true(steady_read(&steady, 1100, NOW_MS + 100) == NOW_MS + 100);
     assert_true(steady_read(&steady, 1200, NOW_MS + YEARS_MS) == NOW_MS + 200);
@@ -98,12 +91,11 @@ static void a_single_voter_notices_jumps(void **state)
     assert_true(steady_read(&steady, 2800, NOW_MS - YEARS_MS) == NOW_MS + 1800);
 }
 
-static void a_clock_that_stays_where_it_jumped_is_believed(void **state)
+TEST(a_clock_that_stays_where_it_jumped_is_believed)
 {
     struct steady steady = {0};
     uint64_t end_ms = 1000 + STEADY_SETTLE_MS;
 
-    (void)state;
     (void)steady_read(&steady, 900, NOW_MS);
     assert_true(steady_read(&steady, 1000, NOW_MS + YEARS_MS) == NOW_MS + 100);
     assert_true(steady_read(&steady, end_ms - 1, NOW_MS + YEARS_MS + STEADY_SETTLE_MS - 1) ==
@@ -113,11 +105,10 @@ static void a_clock_that_stays_where_it_jumped_is_believed(void **state)
 }
 
 /* Each jump to another place begins to wait again. */
-static void a_clock_that_jumps_all_the_time_is_not_believed(void **state)
+TEST(a_clock_that_jumps_all_the_time_is_not_believed)
 {
     struct steady steady = {0};
 
-    (void)state;
     (void)steady_read(&steady, 0, NOW_MS);
     for (uint64_t at_ms = 10000; at_ms < 50 * (uint64_t)STEADY_SETTLE_MS; at_ms += 10000) {
         int64_t wall_ms = NOW_MS + (at_ms % 20000 == 0 ? YEARS_MS : -YEARS_MS);
@@ -126,32 +117,13 @@ static void a_clock_that_jumps_all_the_time_is_not_believed(void **state)
     }
 }
 
-static void a_clock_that_is_slewed_is_followed(void **state)
+TEST(a_clock_that_is_slewed_is_followed)
 {
     struct steady steady = {0};
 
-    (void)state;
     for (uint64_t at_ms = 0; at_ms < 100000; at_ms += 500) {
         int64_t wall_ms = NOW_MS + (int64_t)(at_ms * 2);
 
         assert_true(steady_read(&steady, at_ms, wall_ms) == wall_ms);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_majority_says_what_time_it_is),
-        cmocka_unit_test(a_clock_that_is_not_heard_counts_as_0),
-        cmocka_unit_test(the_leaders_clock_counts_within_a_second),
-        cmocka_unit_test(stamps_stand_still_where_clocks_are_corrected_a_little),
-        cmocka_unit_test(stamps_step_back_once_when_a_majority_was_wrong),
-        cmocka_unit_test(a_late_heartbeat_is_no_reason_to_step_back),
-        cmocka_unit_test(a_single_voter_notices_jumps),
-        cmocka_unit_test(a_clock_that_stays_where_it_jumped_is_believed),
-        cmocka_unit_test(a_clock_that_jumps_all_the_time_is_not_believed),
-        cmocka_unit_test(a_clock_that_is_slewed_is_followed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

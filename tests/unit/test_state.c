@@ -11,27 +11,20 @@ struct fixture {
     struct buf after;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture.state = state_new(0xabc);
-    buf_init(&fixture.txn, 1 << 20);
-    buf_init(&fixture.before, 1 << 20);
-    buf_init(&fixture.after, 1 << 20);
-    *context = &fixture;
-    return 0;
+    fixture->state = state_new(0xabc);
+    buf_init(&fixture->txn, 1 << 20);
+    buf_init(&fixture->before, 1 << 20);
+    buf_init(&fixture->after, 1 << 20);
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     state_free(fixture->state);
     buf_release(&fixture->txn);
     buf_release(&fixture->before);
     buf_release(&fixture->after);
-    return 0;
 }
 
 static struct stat_view stat_of(const struct state *state, const char *path)
@@ -43,10 +36,8 @@ static struct stat_view stat_of(const struct state *state, const char *path)
     return stat;
 }
 
-static void test_new_state_has_the_builtin_znodes(void **context)
+TEST(new_state_has_the_builtin_znodes, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(state_node_count(fixture->state), 4);
     assert_int_equal(state_applied(fixture->state), 0);
     assert_true(state_history(fixture->state) == 0xabc);
@@ -58,9 +49,8 @@ static void test_new_state_has_the_builtin_znodes(void **context)
     assert_null(znode_data(kit_find(fixture->state, "/zookeeper/quota")));
 }
 
-static void test_create_sets_the_counters(void **context)
+TEST(create_sets_the_counters, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     kit_begin(&fixture->txn, 5555);
@@ -83,9 +73,8 @@ static void test_create_sets_the_counters(void **context)
     assert_int_equal(state_data_bytes(state), strlen("zookeeperquotaconfig") + 4);
 }
 
-static void test_set_moves_only_its_own_counters(void **context)
+TEST(set_moves_only_its_own_counters, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     assert_int_equal(kit_make(state, 1, "/a", "x"), ERR_OK);
@@ -105,9 +94,8 @@ static void test_set_moves_only_its_own_counters(void **context)
     assert_int_equal(stat_of(state, "/").pzxid, 1);
 }
 
-static void test_delete_moves_the_parent_but_not_its_creates(void **context)
+TEST(delete_moves_the_parent_but_not_its_creates, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     assert_int_equal(kit_make(state, 1, "/a", "x"), ERR_OK);
@@ -123,18 +111,15 @@ static void test_delete_moves_the_parent_but_not_its_creates(void **context)
     assert_true(state_digest(state) != digest);
 }
 
-static void test_version_skips_minus_one_and_wraps(void **context)
+TEST(version_skips_minus_one_and_wraps, fixture, setup, teardown)
 {
-    (void)context;
-
     assert_int_equal(stat_version_next(0), 1);
     assert_int_equal(stat_version_next(-2), 0);
     assert_int_equal(stat_version_next(INT32_MAX), INT32_MIN);
 }
 
-static void test_a_multi_is_one_step(void **context)
+TEST(a_multi_is_one_step, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     struct state_changes changes = {0};
 
@@ -166,9 +151,8 @@ static void assert_changes_nothing(struct fixture *fixture, enum err want)
     assert_true(state_applied(fixture->state) < 1000);
 }
 
-static void test_an_effect_that_cannot_be_changes_nothing(void **context)
+TEST(an_effect_that_cannot_be_changes_nothing, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf *txn = &fixture->txn;
 
     assert_int_equal(kit_make(fixture->state, 1, "/a", "x"), ERR_OK);
@@ -196,9 +180,8 @@ static void test_an_effect_that_cannot_be_changes_nothing(void **context)
     assert_changes_nothing(fixture, ERR_CORRUPT);
 }
 
-static void test_a_failing_multi_is_taken_back(void **context)
+TEST(a_failing_multi_is_taken_back, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf *txn = &fixture->txn;
 
     assert_int_equal(kit_session(fixture->state, 1), ERR_OK);
@@ -219,9 +202,8 @@ static void test_a_failing_multi_is_taken_back(void **context)
     assert_int_equal(state_reap_candidates(fixture->state, INT64_MAX - 1, 9, &fixture->before), 0);
 }
 
-static void test_malformed_bytes_change_nothing(void **context)
+TEST(malformed_bytes_change_nothing, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf *txn = &fixture->txn;
 
     kit_create(txn, "/a", "x", 0, 2);
@@ -241,9 +223,8 @@ static void test_malformed_bytes_change_nothing(void **context)
     assert_changes_nothing(fixture, ERR_FORMAT);
 }
 
-static void test_digest_sees_swapped_values(void **context)
+TEST(digest_sees_swapped_values, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *other = state_new(0xabc);
 
     assert_true(state_digest(other) == state_digest(fixture->state));
@@ -257,9 +238,8 @@ static void test_digest_sees_swapped_values(void **context)
     state_free(other);
 }
 
-static void test_config_is_set_once_per_zxid(void **context)
+TEST(config_is_set_once_per_zxid, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     const struct znode *node = kit_find(state, STATE_CONFIG_PATH);
 
@@ -295,9 +275,8 @@ static void assert_due(struct fixture *fixture, int64_t now_ms, const char *want
     assert_string_equal(buf_cstr(&fixture->after), want);
 }
 
-static void test_ttl_and_containers_become_due(void **context)
+TEST(ttl_and_containers_become_due, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf *txn = &fixture->txn;
 
     kit_begin(txn, 1000);
@@ -330,9 +309,8 @@ static bool waits_after(struct fixture *fixture, zxid_t zxid)
     return state_counts_age(fixture->state, state_age_ms(fixture->state));
 }
 
-static void test_it_is_known_whether_anything_waits_for_the_age(void **context)
+TEST(it_is_known_whether_anything_waits_for_the_age, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf *txn = &fixture->txn;
 
     assert_false(state_counts_age(fixture->state, 0));
@@ -359,10 +337,8 @@ static void test_it_is_known_whether_anything_waits_for_the_age(void **context)
     assert_false(waits_after(fixture, 9));
 }
 
-static void test_owners_are_told_apart(void **context)
+TEST(owners_are_told_apart, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(kit_session(fixture->state, 7), ERR_OK);
     kit_create(&fixture->txn, "/e", "", 7, 2);
     kit_create(&fixture->txn, "/box", "", OWNER_CONTAINER, 3);
@@ -389,10 +365,8 @@ static enum err restore_bytes(const char *bytes, size_t len)
     return err;
 }
 
-static void test_blocks_of_an_unknown_kind_are_refused(void **context)
+TEST(blocks_of_an_unknown_kind_are_refused, fixture, setup, teardown)
 {
-    (void)context;
-
     assert_int_equal(restore_bytes("", 0), ERR_FORMAT);
     assert_int_equal(restore_bytes("\3", 1), ERR_FORMAT); /* The header comes first. */
     assert_int_equal(restore_bytes("\1\2\0\0\0" ZEROS ZEROS ZEROS, 29), ERR_OK);
@@ -463,9 +437,8 @@ static void put_time(struct buf *out, int64_t ms, bool varint)
 }
 
 /* Transactions cannot have put them there. */
-static void test_a_snapshot_with_absurd_times_is_refused(void **context)
+TEST(a_snapshot_with_absurd_times_is_refused, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf *from = &fixture->before;
     struct buf *to = &fixture->after;
     const struct txn_header header = {.age_ms = TXN_AGE_MAX_MS - 1,
@@ -490,9 +463,8 @@ static void test_a_snapshot_with_absurd_times_is_refused(void **context)
 }
 
 /* Every prefix of a block and every flipped byte is refused or taken, but never harmful. */
-static void test_damaged_blocks_do_no_harm(void **context)
+TEST(damaged_blocks_do_no_harm, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state_cursor cursor;
 
     assert_int_equal(kit_make(fixture->state, 1, "/a", "x"), ERR_OK);
@@ -521,31 +493,4 @@ static void test_damaged_blocks_do_no_harm(void **context)
         *byte = kept;
         state_free(state);
     }
-}
-
-#define STATE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STATE_TEST(test_new_state_has_the_builtin_znodes),
-        STATE_TEST(test_create_sets_the_counters),
-        STATE_TEST(test_set_moves_only_its_own_counters),
-        STATE_TEST(test_delete_moves_the_parent_but_not_its_creates),
-        STATE_TEST(test_version_skips_minus_one_and_wraps),
-        STATE_TEST(test_a_multi_is_one_step),
-        STATE_TEST(test_an_effect_that_cannot_be_changes_nothing),
-        STATE_TEST(test_a_failing_multi_is_taken_back),
-        STATE_TEST(test_malformed_bytes_change_nothing),
-        STATE_TEST(test_digest_sees_swapped_values),
-        STATE_TEST(test_config_is_set_once_per_zxid),
-        STATE_TEST(test_ttl_and_containers_become_due),
-        STATE_TEST(test_it_is_known_whether_anything_waits_for_the_age),
-        STATE_TEST(test_owners_are_told_apart),
-        STATE_TEST(test_blocks_of_an_unknown_kind_are_refused),
-        STATE_TEST(test_a_snapshot_with_absurd_times_is_refused),
-        STATE_TEST(test_damaged_blocks_do_no_harm),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,24 +9,17 @@ struct fixture {
     zxid_t zxid;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture.state = state_new(1);
-    fixture.zxid = 0;
-    buf_init(&fixture.txn, 1 << 20);
-    *context = &fixture;
-    return 0;
+    fixture->state = state_new(1);
+    fixture->zxid = 0;
+    buf_init(&fixture->txn, 1 << 20);
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     state_free(fixture->state);
     buf_release(&fixture->txn);
-    return 0;
 }
 
 static void make(struct fixture *fixture, const char *path, const char *data)
@@ -71,10 +64,9 @@ static void assert_limits(const char *text, enum err want, struct limits limits)
     assert_int_equal(got.bytes_hard, limits.bytes_hard);
 }
 
-static void test_the_text_of_limits(void **context)
+TEST(the_text_of_limits)
 {
     static const struct limits none = {-1, -1, -1, -1};
-    (void)context;
 
     assert_limits("count=5,bytes=7=;byteHardLimit=9;countHardLimit=8", ERR_OK,
                   (struct limits){5, 7, 8, 9});
@@ -96,10 +88,8 @@ static void test_the_text_of_limits(void **context)
     assert_limits("count=9999999999999999999", ERR_FORMAT, none);
 }
 
-static void test_usage_follows_the_tree(void **context)
+TEST(usage_follows_the_tree, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     make(fixture, "/a", "123");
     make(fixture, "/a/b", "45");
     make(fixture, "/ab", "not below");
@@ -127,9 +117,8 @@ static void test_usage_follows_the_tree(void **context)
     assert_usage(fixture, "/a", "count=1,bytes=5");
 }
 
-static void test_limits_come_and_go(void **context)
+TEST(limits_come_and_go, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     const char *limits = STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME;
 
@@ -159,9 +148,8 @@ static void test_limits_come_and_go(void **context)
     assert_null(state_quota_after(state, slice_make(NULL, 0)));
 }
 
-static void test_nested_quotas_all_count(void **context)
+TEST(nested_quotas_all_count, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     const struct state_quota *above[3];
 
@@ -184,10 +172,8 @@ static void test_nested_quotas_all_count(void **context)
     assert_null(state_quota_after(state, slice_str("/a/b")));
 }
 
-static void test_what_has_no_quota(void **context)
+TEST(what_has_no_quota, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     make(fixture, "/" STATE_LIMITS_NAME, "count=1");
     make(fixture, STATE_QUOTA_PATH "/" STATE_LIMITS_NAME, "count=1");
     make(fixture, STATE_QUOTA_PATH "/zookeeper", NULL);
@@ -195,17 +181,4 @@ static void test_what_has_no_quota(void **context)
     make(fixture, STATE_QUOTA_PATH "/x", NULL);
     make(fixture, STATE_QUOTA_PATH "/x/" STATE_STATS_NAME, "count=1");
     assert_null(state_quota_after(fixture->state, slice_make(NULL, 0)));
-}
-
-#define STATE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_text_of_limits), STATE_TEST(test_usage_follows_the_tree),
-        STATE_TEST(test_limits_come_and_go),       STATE_TEST(test_nested_quotas_all_count),
-        STATE_TEST(test_what_has_no_quota),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

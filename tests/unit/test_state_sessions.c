@@ -11,27 +11,20 @@ struct fixture {
     struct buf after;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture.state = state_new(0xabc);
-    buf_init(&fixture.txn, 1 << 20);
-    buf_init(&fixture.before, 1 << 20);
-    buf_init(&fixture.after, 1 << 20);
-    *context = &fixture;
-    return 0;
+    fixture->state = state_new(0xabc);
+    buf_init(&fixture->txn, 1 << 20);
+    buf_init(&fixture->before, 1 << 20);
+    buf_init(&fixture->after, 1 << 20);
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     state_free(fixture->state);
     buf_release(&fixture->txn);
     buf_release(&fixture->before);
     buf_release(&fixture->after);
-    return 0;
 }
 
 static void apply(struct fixture *fixture, zxid_t zxid)
@@ -63,9 +56,8 @@ static void assert_copy_is_equal(struct fixture *fixture)
     state_free(copy);
 }
 
-static void test_a_session_is_found_by_id_and_by_hash(void **context)
+TEST(a_session_is_found_by_id_and_by_hash, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     uint8_t hash[TXN_SECRET_HASH_LEN];
 
@@ -95,9 +87,8 @@ static void test_a_session_is_found_by_id_and_by_hash(void **context)
     assert_copy_is_equal(fixture);
 }
 
-static void test_a_move_is_state_and_can_be_taken_back(void **context)
+TEST(a_move_is_state_and_can_be_taken_back, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     assert_int_equal(kit_session(state, 5), ERR_OK);
@@ -142,9 +133,8 @@ static void assert_behind(const struct state *state, const char *path, const cha
     buf_release(&found);
 }
 
-static void test_ephemerals_come_in_the_order_of_a_walk(void **context)
+TEST(ephemerals_come_in_the_order_of_a_walk, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     assert_int_equal(kit_session(state, 1), ERR_OK);
@@ -173,9 +163,8 @@ static void test_ephemerals_come_in_the_order_of_a_walk(void **context)
     assert_int_equal(state_session(state, 1)->ephemeral_bytes, 6);
 }
 
-static void test_a_session_closes_when_it_owns_nothing(void **context)
+TEST(a_session_closes_when_it_owns_nothing, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     uint64_t digest = state_digest(state);
     uint8_t hash[TXN_SECRET_HASH_LEN];
@@ -205,10 +194,8 @@ static void test_a_session_closes_when_it_owns_nothing(void **context)
     assert_refused(fixture, 4, ERR_CORRUPT);
 }
 
-static void test_sessions_that_cannot_be_are_refused(void **context)
+TEST(sessions_that_cannot_be_are_refused, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(kit_session(fixture->state, 3), ERR_OK);
     kit_open(&fixture->txn, 5, 5); /* Its id is the zxid. */
     assert_refused(fixture, 6, ERR_FORMAT);
@@ -230,9 +217,8 @@ static void test_sessions_that_cannot_be_are_refused(void **context)
     assert_null(state_session(fixture->state, 3));
 }
 
-static void test_a_fuzzy_snapshot_may_lack_the_session(void **context)
+TEST(a_fuzzy_snapshot_may_lack_the_session, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     kit_create(&fixture->txn, "/e", "", 4, 2);
@@ -258,9 +244,8 @@ static void test_a_fuzzy_snapshot_may_lack_the_session(void **context)
     assert_ephemerals(fixture, 4, "");
 }
 
-static void test_acls_are_kept_once_and_let_go(void **context)
+TEST(acls_are_kept_once_and_let_go, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
 
     kit_create_acl(&fixture->txn, "/a", "one", 2);
@@ -297,9 +282,8 @@ static void test_acls_are_kept_once_and_let_go(void **context)
 }
 
 /* Same lists, made in another order: other indices, same digest. */
-static void test_the_digest_knows_bytes_of_acls_only(void **context)
+TEST(the_digest_knows_bytes_of_acls_only, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *other = state_new(0xabc);
     struct buf *txn = &fixture->txn;
 
@@ -321,9 +305,8 @@ static void test_the_digest_knows_bytes_of_acls_only(void **context)
     state_free(other);
 }
 
-static void test_changes_say_what_watches_need(void **context)
+TEST(changes_say_what_watches_need, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state_changes changes = {0};
     struct state *state = fixture->state;
 
@@ -369,9 +352,8 @@ static void test_changes_say_what_watches_need(void **context)
     state_changes_release(&changes);
 }
 
-static void test_changes_say_whether_a_session_has_expired(void **context)
+TEST(changes_say_whether_a_session_has_expired, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state_changes changes = {0};
     const struct txn_session_close expired = {.session = 1, .reason = TXN_CLOSED_EXPIRED};
 
@@ -384,9 +366,8 @@ static void test_changes_say_whether_a_session_has_expired(void **context)
     state_changes_release(&changes);
 }
 
-static void test_results_are_remembered_and_forgotten(void **context)
+TEST(results_are_remembered_and_forgotten, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state *state = fixture->state;
     struct buf *txn = &fixture->txn;
 
@@ -429,9 +410,8 @@ static void test_results_are_remembered_and_forgotten(void **context)
     assert_copy_is_equal(fixture);
 }
 
-static void test_too_much_is_refused(void **context)
+TEST(too_much_is_refused, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     static char text[TXN_SCOPE_MAX + 2];
     struct txn_remember remember = {.scope = slice_make(text, TXN_SCOPE_MAX)};
 
@@ -442,26 +422,4 @@ static void test_too_much_is_refused(void **context)
     assert_null(state_remembered(fixture->state, slice_str(text), slice_str("")));
     assert_non_null(state_remembered(fixture->state, remember.scope, slice_str("")));
     assert_copy_is_equal(fixture);
-}
-
-#define STATE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STATE_TEST(test_a_session_is_found_by_id_and_by_hash),
-        STATE_TEST(test_a_move_is_state_and_can_be_taken_back),
-        STATE_TEST(test_ephemerals_come_in_the_order_of_a_walk),
-        STATE_TEST(test_a_session_closes_when_it_owns_nothing),
-        STATE_TEST(test_sessions_that_cannot_be_are_refused),
-        STATE_TEST(test_a_fuzzy_snapshot_may_lack_the_session),
-        STATE_TEST(test_acls_are_kept_once_and_let_go),
-        STATE_TEST(test_the_digest_knows_bytes_of_acls_only),
-        STATE_TEST(test_changes_say_what_watches_need),
-        STATE_TEST(test_changes_say_whether_a_session_has_expired),
-        STATE_TEST(test_results_are_remembered_and_forgotten),
-        STATE_TEST(test_too_much_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

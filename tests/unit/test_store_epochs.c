@@ -27,54 +27,37 @@ static void check_epoch(struct store *store, size_t count, size_t index, uint32_
     mem_free(ranges);
 }
 
-static void epochs_tell_what_the_log_holds(void **state)
+TEST(epochs_tell_what_the_log_holds, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     size_t count = 1;
 
-    (void)state;
-    skit_init(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_format(&kit), ERR_OK);
-    assert_int_equal(skit_append(&kit, 1, 4, 10), ERR_OK);
-    assert_int_equal(skit_append(&kit, 3, 2, 10), ERR_OK);
+    skit_init(skit, KIT_SEGMENT);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_format(skit), ERR_OK);
+    assert_int_equal(skit_append(skit, 1, 4, 10), ERR_OK);
+    assert_int_equal(skit_append(skit, 3, 2, 10), ERR_OK);
     for (int round = 0; round < 2; round++) {
-        check_epoch(kit.store, 2, 0, 1, 3);
-        check_epoch(kit.store, 2, 1, 3, 1);
-        reopen(&kit, false);
+        check_epoch(skit->store, 2, 0, 1, 3);
+        check_epoch(skit->store, 2, 1, 3, 1);
+        reopen(skit, false);
     }
-    assert_int_equal(skit_truncate(&kit, 3), ERR_OK);
-    check_epoch(kit.store, 1, 0, 1, 2);
-    assert_int_equal(skit_truncate(&kit, 0), ERR_OK);
-    mem_free(store_epochs(kit.store, &count));
+    assert_int_equal(skit_truncate(skit, 3), ERR_OK);
+    check_epoch(skit->store, 1, 0, 1, 2);
+    assert_int_equal(skit_truncate(skit, 0), ERR_OK);
+    mem_free(store_epochs(skit->store, &count));
     assert_int_equal(count, 0);
-    skit_release(&kit);
 }
 
 /* A log that tells less of itself than it holds has a base that the core does not find in it. */
-static void a_log_of_very_many_epochs_tells_all(void **state)
+TEST(a_log_of_very_many_epochs_tells_all, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    skit_init(&kit, KIT_SEGMENT);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_format(&kit), ERR_OK);
+    skit_init(skit, KIT_SEGMENT);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_format(skit), ERR_OK);
     for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
-        assert_int_equal(skit_append(&kit, epoch, 1, 10), ERR_OK);
+        assert_int_equal(skit_append(skit, epoch, 1, 10), ERR_OK);
     }
-    reopen(&kit, true);
-    check_epoch(kit.store, EPOCHS, 0, 1, 0);
-    check_epoch(kit.store, EPOCHS, EPOCHS - 1, EPOCHS, 0);
-    skit_release(&kit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(epochs_tell_what_the_log_holds),
-        cmocka_unit_test(a_log_of_very_many_epochs_tells_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    reopen(skit, true);
+    check_epoch(skit->store, EPOCHS, 0, 1, 0);
+    check_epoch(skit->store, EPOCHS, EPOCHS - 1, EPOCHS, 0);
 }

@@ -137,9 +137,8 @@ static void assert_dropped(struct skit *kit)
     assert_int_equal(kit->report.verdict, STORE_CLEAN);
 }
 
-static void reader_keeps_the_file_of_a_dropped_segment(void **state)
+TEST(reader_keeps_the_file_of_a_dropped_segment)
 {
-    (void)state;
     for (size_t i = 0; i < DROPS_COUNT; i++) {
         struct skit kit;
 
@@ -151,9 +150,8 @@ static void reader_keeps_the_file_of_a_dropped_segment(void **state)
     }
 }
 
-static void two_readers_keep_the_file_of_a_dropped_segment(void **state)
+TEST(two_readers_keep_the_file_of_a_dropped_segment)
 {
-    (void)state;
     for (size_t i = 0; i < DROPS_COUNT; i++) {
         struct skit kit;
 
@@ -166,9 +164,8 @@ static void two_readers_keep_the_file_of_a_dropped_segment(void **state)
     }
 }
 
-static void segment_dropped_before_its_file_is_open_is_missing_not_damaged(void **state)
+TEST(segment_dropped_before_its_file_is_open_is_missing_not_damaged)
 {
-    (void)state;
     for (size_t i = 0; i < DROPS_COUNT; i++) {
         struct skit kit;
         size_t count = 0;
@@ -181,29 +178,11 @@ static void segment_dropped_before_its_file_is_open_is_missing_not_damaged(void 
     }
 }
 
-static void idle_segment_is_closed_after_its_last_reader(void **state)
+TEST(idle_segment_is_closed_after_its_last_reader, skit, ready, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit);
-
-    uint64_t open_before = vfs_mem_open_now(kit.disk);
+    uint64_t open_before = vfs_mem_open_now(skit->disk);
 
     at_pread = read_whole_batch;
-    read_whole_batch(&kit);
-    assert_int_equal(vfs_mem_open_now(kit.disk), open_before);
-    skit_release(&kit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reader_keeps_the_file_of_a_dropped_segment),
-        cmocka_unit_test(two_readers_keep_the_file_of_a_dropped_segment),
-        cmocka_unit_test(segment_dropped_before_its_file_is_open_is_missing_not_damaged),
-        cmocka_unit_test(idle_segment_is_closed_after_its_last_reader),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    read_whole_batch(skit);
+    assert_int_equal(vfs_mem_open_now(skit->disk), open_before);
 }

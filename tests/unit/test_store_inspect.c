@@ -90,21 +90,19 @@ static struct counts look(const struct skit *kit)
     return counts;
 }
 
-static void everything_is_shown(void **state)
+TEST(everything_is_shown, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     struct counts counts;
 
-    (void)state;
-    skit_init(&kit, UINT64_C(4) * VFS_BLOCK);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_format(&kit), ERR_OK);
+    skit_init(skit, UINT64_C(4) * VFS_BLOCK);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_format(skit), ERR_OK);
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(skit_append(&kit, 1, 2, 100), ERR_OK);
+        assert_int_equal(skit_append(skit, 1, 2, 100), ERR_OK);
     }
-    assert_int_equal(skit_snapshot(&kit, 3, 4), ERR_OK);
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    counts = look(&kit);
+    assert_int_equal(skit_snapshot(skit, 3, 4), ERR_OK);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    counts = look(skit);
     assert_int_equal(counts.slots, 8);
     assert_int_equal(counts.bad_slots, 0);
     assert_int_equal(counts.segments, 2);
@@ -115,41 +113,27 @@ static void everything_is_shown(void **state)
     assert_int_equal(counts.bad_snapshots, 0);
     assert_int_equal(counts.others, 1);
     assert_int_equal(counts.history, 1);
-    skit_release(&kit);
 }
 
-static void damage_is_shown_where_it_is(void **state)
+TEST(damage_is_shown_where_it_is, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     struct counts counts;
 
-    (void)state;
-    skit_init(&kit, UINT64_C(4) * VFS_BLOCK);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_format(&kit), ERR_OK);
+    skit_init(skit, UINT64_C(4) * VFS_BLOCK);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_format(skit), ERR_OK);
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(skit_append(&kit, 1, 2, 100), ERR_OK);
+        assert_int_equal(skit_append(skit, 1, 2, 100), ERR_OK);
     }
-    assert_int_equal(skit_snapshot(&kit, 3, 4), ERR_OK);
-    skit_close(&kit, true);
-    vfs_mem_flip(kit.disk, "promise", 20, 1);
-    vfs_mem_flip(kit.disk, "snap-00000001-0000000100000002", 200, 1);
-    vfs_mem_flip(kit.disk, "wal-00000001-0000000000000001", UINT64_C(2) * VFS_BLOCK + 70, 1);
-    counts = look(&kit);
+    assert_int_equal(skit_snapshot(skit, 3, 4), ERR_OK);
+    skit_close(skit, true);
+    vfs_mem_flip(skit->disk, "promise", 20, 1);
+    vfs_mem_flip(skit->disk, "snap-00000001-0000000100000002", 200, 1);
+    vfs_mem_flip(skit->disk, "wal-00000001-0000000000000001", UINT64_C(2) * VFS_BLOCK + 70, 1);
+    counts = look(skit);
     assert_int_equal(counts.bad_slots, 1);
     assert_int_equal(counts.bad_snapshots, 1);
     assert_int_equal(counts.faults, 1);
     assert_int_equal(counts.batches, 4);
     assert_int_equal(counts.records, 6);
-    skit_release(&kit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_shown),
-        cmocka_unit_test(damage_is_shown_where_it_is),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,120 +49,87 @@ static bool can_read(const struct skit *kit, zxid_t after)
     return err == ERR_OK;
 }
 
-static void purges_keep_the_log_that_a_learner_needs(void **state)
+TEST(purges_keep_the_log_that_a_learner_needs, skit, no_set_up, skit_release)
 {
-    struct skit kit;
+    ready(skit, KEEP_BYTES);
+    rounds(skit, 1);
 
-    (void)state;
-    ready(&kit, KEEP_BYTES);
-    rounds(&kit, 1);
+    zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
 
-    zxid_t needed = skit_zxid(&kit.log, kit.log.count - 5);
-
-    store_keep(kit.store, needed);
-    rounds(&kit, ROUNDS);
-    assert_true(can_read(&kit, needed));
-    assert_true(figures_of(&kit).log_base <= needed);
-    assert_in_range(figures_of(&kit).kept_bytes, KIT_SEGMENT, KEEP_BYTES);
-    assert_int_equal(figures_of(&kit).keeps_lost, 0);
-    assert_int_equal(figures_of(&kit).snapshots, 1);
-    skit_release(&kit);
+    store_keep(skit->store, needed);
+    rounds(skit, ROUNDS);
+    assert_true(can_read(skit, needed));
+    assert_true(figures_of(skit).log_base <= needed);
+    assert_in_range(figures_of(skit).kept_bytes, KIT_SEGMENT, KEEP_BYTES);
+    assert_int_equal(figures_of(skit).keeps_lost, 0);
+    assert_int_equal(figures_of(skit).snapshots, 1);
 }
 
-static void no_more_log_is_kept_than_the_bound_allows(void **state)
+TEST(no_more_log_is_kept_than_the_bound_allows, skit, no_set_up, skit_release)
 {
-    struct skit kit;
+    ready(skit, KIT_SEGMENT + 1);
+    rounds(skit, 1);
 
-    (void)state;
-    ready(&kit, KIT_SEGMENT + 1);
-    rounds(&kit, 1);
+    zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
 
-    zxid_t needed = skit_zxid(&kit.log, kit.log.count - 5);
-
-    store_keep(kit.store, needed);
-    rounds(&kit, ROUNDS);
-    assert_false(can_read(&kit, needed));
-    assert_int_equal(figures_of(&kit).kept_bytes, 0);
-    assert_true(figures_of(&kit).keeps_lost > 0);
-    skit_release(&kit);
+    store_keep(skit->store, needed);
+    rounds(skit, ROUNDS);
+    assert_false(can_read(skit, needed));
+    assert_int_equal(figures_of(skit).kept_bytes, 0);
+    assert_true(figures_of(skit).keeps_lost > 0);
 }
 
-static void a_full_disk_takes_the_log_that_was_kept(void **state)
+TEST(a_full_disk_takes_the_log_that_was_kept, skit, no_set_up, skit_release)
 {
-    struct skit kit;
+    ready(skit, KEEP_BYTES);
+    rounds(skit, 1);
 
-    (void)state;
-    ready(&kit, KEEP_BYTES);
-    rounds(&kit, 1);
+    zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
 
-    zxid_t needed = skit_zxid(&kit.log, kit.log.count - 5);
+    store_keep(skit->store, needed);
+    rounds(skit, ROUNDS);
 
-    store_keep(kit.store, needed);
-    rounds(&kit, ROUNDS);
+    uint64_t kept = figures_of(skit).kept_bytes;
+    uint64_t log = figures_of(skit).log_bytes;
 
-    uint64_t kept = figures_of(&kit).kept_bytes;
-    uint64_t log = figures_of(&kit).log_bytes;
-
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    vfs_mem_set_capacity(kit.disk, 1);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    vfs_mem_set_capacity(skit->disk, 1);
     /* The next segment is there, so that the disk is not low; one more is needed behind it. */
-    assert_int_equal(skit_append(&kit, 1, 20, 3000), ERR_OK);
-    (void)store_preallocate(kit.store);
-    assert_int_equal(figures_of(&kit).kept_bytes, 0);
-    assert_true(figures_of(&kit).log_bytes <= log + KIT_SEGMENT - kept);
-    assert_true(figures_of(&kit).keeps_lost > 0);
-    assert_false(can_read(&kit, needed));
-    vfs_mem_set_capacity(kit.disk, 0);
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    assert_false(store_is_low(kit.store));
-    skit_release(&kit);
+    assert_int_equal(skit_append(skit, 1, 20, 3000), ERR_OK);
+    (void)store_preallocate(skit->store);
+    assert_int_equal(figures_of(skit).kept_bytes, 0);
+    assert_true(figures_of(skit).log_bytes <= log + KIT_SEGMENT - kept);
+    assert_true(figures_of(skit).keeps_lost > 0);
+    assert_false(can_read(skit, needed));
+    vfs_mem_set_capacity(skit->disk, 0);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_false(store_is_low(skit->store));
 }
 
-static void log_that_no_learner_needs_any_more_goes(void **state)
+TEST(log_that_no_learner_needs_any_more_goes, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, KEEP_BYTES);
-    rounds(&kit, 1);
-    store_keep(kit.store, skit_zxid(&kit.log, kit.log.count - 5));
-    rounds(&kit, ROUNDS);
-    assert_true(figures_of(&kit).kept_bytes > 0);
-    store_keep(kit.store, STORE_KEEP_NONE);
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    assert_int_equal(figures_of(&kit).kept_bytes, 0);
-    assert_int_equal(figures_of(&kit).keeps_lost, 0);
-    assert_false(can_read(&kit, skit_zxid(&kit.log, 10)));
-    skit_release(&kit);
+    ready(skit, KEEP_BYTES);
+    rounds(skit, 1);
+    store_keep(skit->store, skit_zxid(&skit->log, skit->log.count - 5));
+    rounds(skit, ROUNDS);
+    assert_true(figures_of(skit).kept_bytes > 0);
+    store_keep(skit->store, STORE_KEEP_NONE);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_int_equal(figures_of(skit).kept_bytes, 0);
+    assert_int_equal(figures_of(skit).keeps_lost, 0);
+    assert_false(can_read(skit, skit_zxid(&skit->log, 10)));
 }
 
-static void an_opening_finds_kept_log_sound(void **state)
+TEST(an_opening_finds_kept_log_sound, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, KEEP_BYTES);
-    rounds(&kit, 1);
-    store_keep(kit.store, 0);
-    rounds(&kit, ROUNDS);
-    skit_close(&kit, false);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_CLEAN);
-    assert_true(skit_check_log(&kit) > 0);
-    rounds(&kit, 1);
-    assert_int_equal(figures_of(&kit).kept_bytes, 0);
-    skit_release(&kit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(purges_keep_the_log_that_a_learner_needs),
-        cmocka_unit_test(no_more_log_is_kept_than_the_bound_allows),
-        cmocka_unit_test(a_full_disk_takes_the_log_that_was_kept),
-        cmocka_unit_test(log_that_no_learner_needs_any_more_goes),
-        cmocka_unit_test(an_opening_finds_kept_log_sound),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    ready(skit, KEEP_BYTES);
+    rounds(skit, 1);
+    store_keep(skit->store, 0);
+    rounds(skit, ROUNDS);
+    skit_close(skit, false);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_CLEAN);
+    assert_true(skit_check_log(skit) > 0);
+    rounds(skit, 1);
+    assert_int_equal(figures_of(skit).kept_bytes, 0);
 }

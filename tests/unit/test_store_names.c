@@ -6,12 +6,11 @@
 
 #include <string.h>
 
-static void names_are_told_apart(void **state)
+TEST(names_are_told_apart)
 {
     char text[VFS_NAME_MAX];
     struct name name;
 
-    (void)state;
     name_wal(text, 3, 0x1f);
     assert_string_equal(text, "wal-00000003-000000000000001f");
     name = name_parse(text);
@@ -31,7 +30,7 @@ static void names_are_told_apart(void **state)
     assert_int_equal(name_parse("snap-local.tmp").kind, NAME_KIND_TEMP);
 }
 
-static void what_is_not_ours_is_left_alone(void **state)
+TEST(what_is_not_ours_is_left_alone)
 {
     static const char *const others[] = {
         "lost+found",
@@ -47,13 +46,12 @@ static void what_is_not_ours_is_left_alone(void **state)
         "a-name-that-is-longer-than-any-name-that-this-program-would-ever-make-up",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_int_equal(name_parse(others[i]).kind, NAME_KIND_OTHER);
     }
 }
 
-static void directory_is_listed_in_order(void **state)
+TEST(directory_is_listed_in_order)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -62,7 +60,6 @@ static void directory_is_listed_in_order(void **state)
                                        "wal-00000001-0000000000000002",
                                        "wal-00000001-0000000000000001"};
 
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         struct vfs_file *file = NULL;
 
@@ -82,7 +79,7 @@ static void directory_is_listed_in_order(void **state)
     vfs_mem_free(disk);
 }
 
-static void manifest_comes_back_whole_or_not_at_all(void **state)
+TEST(manifest_comes_back_whole_or_not_at_all)
 {
     const struct manifest manifest = {.history = 2,
                                       .first = 3,
@@ -95,7 +92,6 @@ static void manifest_comes_back_whole_or_not_at_all(void **state)
     struct manifest back = {0};
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, MANIFEST_BYTES_MAX);
     manifest_encode(&manifest, &bytes);
     assert_int_equal(manifest_decode(buf_slice(&bytes), &back), ERR_OK);
@@ -115,11 +111,10 @@ static void add(struct epochs *epochs, uint32_t epoch, uint32_t first, uint32_t 
     epochs_add(epochs, (struct store_epoch_range){.epoch = epoch, .first = first, .last = last});
 }
 
-static void epochs_grow_at_the_end(void **state)
+TEST(epochs_grow_at_the_end)
 {
     struct epochs epochs = {0};
 
-    (void)state;
     add(&epochs, 1, 0, 4);
     add(&epochs, 1, 5, 5);
     add(&epochs, 7, 0, 0);
@@ -128,11 +123,10 @@ static void epochs_grow_at_the_end(void **state)
     epochs_release(&epochs);
 }
 
-static void epochs_are_cut_and_dropped(void **state)
+TEST(epochs_are_cut_and_dropped)
 {
     struct epochs epochs = {0};
 
-    (void)state;
     add(&epochs, 1, 0, 4);
     add(&epochs, 3, 0, 6);
     add(&epochs, 7, 0, 2);
@@ -149,18 +143,4 @@ static void epochs_are_cut_and_dropped(void **state)
     epochs_cut(&epochs, 0);
     assert_int_equal(epochs.count, 0);
     epochs_release(&epochs);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_told_apart),
-        cmocka_unit_test(what_is_not_ours_is_left_alone),
-        cmocka_unit_test(directory_is_listed_in_order),
-        cmocka_unit_test(manifest_comes_back_whole_or_not_at_all),
-        cmocka_unit_test(epochs_grow_at_the_end),
-        cmocka_unit_test(epochs_are_cut_and_dropped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,13 +102,12 @@ static void append(struct store *store, struct logrec **tail, size_t count)
     *tail = last;
 }
 
-static void life_on_real_files(void **state)
+TEST(life_on_real_files)
 {
     struct place place;
     struct store_report report;
     struct logrec *tail = NULL;
 
-    (void)state;
     place_init(&place);
 
     struct store *store = open_store(&place, &report);
@@ -134,14 +133,13 @@ static void life_on_real_files(void **state)
     place_release(&place);
 }
 
-static void directory_is_locked(void **state)
+TEST(directory_is_locked)
 {
     struct place place;
     struct vfs other;
     struct store_report report;
     struct store *second = NULL;
 
-    (void)state;
     place_init(&place);
 
     struct store *store = open_store(&place, &report);
@@ -158,7 +156,7 @@ static void directory_is_locked(void **state)
     place_release(&place);
 }
 
-static void posix_calls_name_their_errors(void **state)
+TEST(posix_calls_name_their_errors)
 {
     struct place place;
     struct vfs_file *file = NULL;
@@ -167,7 +165,6 @@ static void posix_calls_name_their_errors(void **state)
     size_t len = 0;
     uint64_t size = 0;
 
-    (void)state;
     assert_int_equal(vfs_posix_open("no/such/directory", &vfs), ERR_MISSING);
     place_init(&place);
     vfs = place.vfs;
@@ -252,14 +249,13 @@ static void bulk_body(void *arg)
     }
 }
 
-static void log_and_bulk_threads_do_not_disturb_each_other(void **state)
+TEST(log_and_bulk_threads_do_not_disturb_each_other)
 {
     struct place place;
     struct store_report report;
     struct logrec *tail = NULL;
     struct thread bulk;
 
-    (void)state;
     place_init(&place);
 
     struct race race = {.store = open_store(&place, &report)};
@@ -285,16 +281,4 @@ static void log_and_bulk_threads_do_not_disturb_each_other(void **state)
     store_close(store, false);
     logrec_unref(tail);
     place_release(&place);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(life_on_real_files),
-        cmocka_unit_test(directory_is_locked),
-        cmocka_unit_test(posix_calls_name_their_errors),
-        cmocka_unit_test(log_and_bulk_threads_do_not_disturb_each_other),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,11 +75,10 @@ static void fill_up(struct skit *kit, enum err err)
     unlink_err = ERR_OK;
 }
 
-static void a_failed_purge_does_not_fail_the_snapshot(void **state)
+TEST(a_failed_purge_does_not_fail_the_snapshot)
 {
     static const enum err errs[] = {ERR_IO, ERR_NO_SPACE};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++) {
         struct skit kit;
         struct store_figures figures;
@@ -96,84 +95,58 @@ static void a_failed_purge_does_not_fail_the_snapshot(void **state)
     }
 }
 
-static void the_next_purge_removes_what_the_last_could_not(void **state)
+TEST(the_next_purge_removes_what_the_last_could_not, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     struct store_figures figures;
 
-    (void)state;
-    fill_up(&kit, ERR_IO);
-    assert_int_equal(one_round(&kit), ERR_OK);
-    store_figures(kit.store, &figures);
+    fill_up(skit, ERR_IO);
+    assert_int_equal(one_round(skit), ERR_OK);
+    store_figures(skit->store, &figures);
     assert_int_equal(figures.unremoved, 0);
-    assert_int_equal(files_of(&kit).snapshots, 2);
-    assert_int_equal(files_of(&kit).segments, figures.segments);
-    skit_close(&kit, false);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_CLEAN);
-    assert_int_equal(skit_check_log(&kit), (long)kit.log.count);
-    skit_release(&kit);
+    assert_int_equal(files_of(skit).snapshots, 2);
+    assert_int_equal(files_of(skit).segments, figures.segments);
+    skit_close(skit, false);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_CLEAN);
+    assert_int_equal(skit_check_log(skit), (long)skit->log.count);
 }
 
 /* The log no longer reaches back to it. */
-static void what_could_not_be_removed_is_never_fallen_back_to(void **state)
+TEST(what_could_not_be_removed_is_never_fallen_back_to, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     struct store_report report;
 
-    (void)state;
-    fill_up(&kit, ERR_IO);
-    assert_int_equal(store_snap_discard(kit.store, &report), ERR_OK);
-    assert_int_equal(store_snap_discard(kit.store, &report), ERR_MISSING);
-    skit_release(&kit);
+    fill_up(skit, ERR_IO);
+    assert_int_equal(store_snap_discard(skit->store, &report), ERR_OK);
+    assert_int_equal(store_snap_discard(skit->store, &report), ERR_MISSING);
 }
 
-static void an_opening_removes_it_too(void **state)
+TEST(an_opening_removes_it_too, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    fill_up(&kit, ERR_IO);
-    skit_close(&kit, true);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(kit.report.verdict, STORE_CLEAN);
-    assert_int_equal(files_of(&kit).snapshots, 2);
-    assert_int_equal(skit_check_log(&kit), (long)kit.log.count);
-    skit_release(&kit);
+    fill_up(skit, ERR_IO);
+    skit_close(skit, true);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit->report.verdict, STORE_CLEAN);
+    assert_int_equal(files_of(skit).snapshots, 2);
+    assert_int_equal(skit_check_log(skit), (long)skit->log.count);
 }
 
 /* A reset makes names of before meaningless: nothing of the new log is removed for them. */
-static void a_reset_forgets_what_was_to_be_removed(void **state)
+TEST(a_reset_forgets_what_was_to_be_removed, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     struct store_op reset = {.type = STORE_RESET};
     struct store_figures figures;
 
-    (void)state;
-    fill_up(&kit, ERR_IO);
-    assert_int_equal(skit_run(&kit, &reset), ERR_OK);
-    skit_log_restart(&kit.log, 0, 0);
+    fill_up(skit, ERR_IO);
+    assert_int_equal(skit_run(skit, &reset), ERR_OK);
+    skit_log_restart(&skit->log, 0, 0);
     for (size_t round = 0; round < 3; round++) {
-        assert_int_equal(one_round(&kit), ERR_OK);
+        assert_int_equal(one_round(skit), ERR_OK);
     }
-    store_figures(kit.store, &figures);
+    store_figures(skit->store, &figures);
     assert_int_equal(figures.unremoved, 0);
-    assert_int_equal(files_of(&kit).segments, figures.segments);
-    skit_close(&kit, true);
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_check_log(&kit), (long)kit.log.count);
-    skit_release(&kit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failed_purge_does_not_fail_the_snapshot),
-        cmocka_unit_test(the_next_purge_removes_what_the_last_could_not),
-        cmocka_unit_test(what_could_not_be_removed_is_never_fallen_back_to),
-        cmocka_unit_test(an_opening_removes_it_too),
-        cmocka_unit_test(a_reset_forgets_what_was_to_be_removed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(files_of(skit).segments, figures.segments);
+    skit_close(skit, true);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_check_log(skit), (long)skit->log.count);
 }

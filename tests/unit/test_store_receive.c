@@ -133,12 +133,11 @@ static void assert_refused_and_sound(struct skit *kit, struct offer *offer)
     assert_true(skit_check_snapshot(kit));
 }
 
-static void a_piece_that_does_not_fit_is_refused_with_all_of_it(void **state)
+TEST(a_piece_that_does_not_fit_is_refused_with_all_of_it)
 {
     struct skit kit;
     struct offer offer;
 
-    (void)state;
     ready(&kit, &offer);
     assert_int_equal(begin(&kit, &offer), ERR_OK);
     assert_int_equal(send_piece(&kit, &offer), ERR_OK);
@@ -151,12 +150,11 @@ static void a_piece_that_does_not_fit_is_refused_with_all_of_it(void **state)
     release(&kit, &offer);
 }
 
-static void a_beginning_that_does_not_fit_is_refused(void **state)
+TEST(a_beginning_that_does_not_fit_is_refused)
 {
     struct skit kit;
     struct offer offer;
 
-    (void)state;
     ready(&kit, &offer);
     /* Unlinking the last left-over comes first, then the new file is made. */
     vfs_mem_fail_at(kit.disk, vfs_mem_calls(kit.disk) + 2, ERR_NO_SPACE);
@@ -167,12 +165,11 @@ static void a_beginning_that_does_not_fit_is_refused(void **state)
     release(&kit, &offer);
 }
 
-static void records_that_do_not_fit_are_refused_with_their_snapshot(void **state)
+TEST(records_that_do_not_fit_are_refused_with_their_snapshot)
 {
     struct skit kit;
     struct offer offer;
 
-    (void)state;
     ready(&kit, &offer);
     assert_int_equal(send_all(&kit, &offer), ERR_OK);
     vfs_mem_set_capacity(kit.disk, 1);
@@ -182,12 +179,11 @@ static void records_that_do_not_fit_are_refused_with_their_snapshot(void **state
 }
 
 /* The first records fit, a later segment of the staged log does not. */
-static void records_that_do_not_fit_later_are_refused_too(void **state)
+TEST(records_that_do_not_fit_later_are_refused_too)
 {
     struct skit kit;
     struct offer offer;
 
-    (void)state;
     ready(&kit, &offer);
     assert_int_equal(send_all(&kit, &offer), ERR_OK);
 
@@ -203,13 +199,12 @@ static void records_that_do_not_fit_later_are_refused_too(void **state)
     release(&kit, &offer);
 }
 
-static void a_refused_snapshot_can_be_aborted(void **state)
+TEST(a_refused_snapshot_can_be_aborted)
 {
     struct skit kit;
     struct offer offer;
     struct store_op abort_op = {.type = STORE_SNAP_ABORT};
 
-    (void)state;
     ready(&kit, &offer);
     assert_int_equal(begin(&kit, &offer), ERR_OK);
     vfs_mem_set_capacity(kit.disk, 1);
@@ -224,13 +219,12 @@ static void a_refused_snapshot_can_be_aborted(void **state)
 
 /* The connection may break in the middle of its log: a leader is elected and promised before the
  * rest comes. */
-static void the_log_of_a_snapshot_continues_behind_other_changes(void **state)
+TEST(the_log_of_a_snapshot_continues_behind_other_changes)
 {
     struct skit kit;
     struct offer offer;
     struct store_op promise = {.type = STORE_PROMISE, .epoch = 9, .leader = 2};
 
-    (void)state;
     ready(&kit, &offer);
     assert_int_equal(send_all(&kit, &offer), ERR_OK);
 
@@ -248,13 +242,12 @@ static void the_log_of_a_snapshot_continues_behind_other_changes(void **state)
 }
 
 /* Whatever call finds the disk full: the changes of a reception never stay in the queue. */
-static void no_full_disk_holds_up_a_reception(void **state)
+TEST(no_full_disk_holds_up_a_reception)
 {
     struct skit kit;
     struct offer offer;
     bool was_hit = true;
 
-    (void)state;
     for (uint64_t call = 1; was_hit; call++) {
         ready(&kit, &offer);
         vfs_mem_fail_at(kit.disk, vfs_mem_calls(kit.disk) + call, ERR_NO_SPACE);
@@ -272,19 +265,4 @@ static void no_full_disk_holds_up_a_reception(void **state)
         was_hit = vfs_mem_fault_hit(kit.disk);
         release(&kit, &offer);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_piece_that_does_not_fit_is_refused_with_all_of_it),
-        cmocka_unit_test(a_beginning_that_does_not_fit_is_refused),
-        cmocka_unit_test(records_that_do_not_fit_are_refused_with_their_snapshot),
-        cmocka_unit_test(records_that_do_not_fit_later_are_refused_too),
-        cmocka_unit_test(a_refused_snapshot_can_be_aborted),
-        cmocka_unit_test(the_log_of_a_snapshot_continues_behind_other_changes),
-        cmocka_unit_test(no_full_disk_holds_up_a_reception),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

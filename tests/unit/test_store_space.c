@@ -15,43 +15,34 @@ static void ready(struct skit *kit, uint64_t segment_bytes)
 }
 
 /* One operation that needs two segments more, of which one is there. */
-static void space_that_came_back_is_noticed_while_the_next_segment_is_there(void **state)
+TEST(space_that_came_back_is_noticed_while_the_next_segment_is_there, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, SMALL);
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    vfs_mem_set_capacity(kit.disk, 1);
-    assert_int_equal(skit_append(&kit, 1, 12, 3000), ERR_NO_SPACE);
-    vfs_mem_set_capacity(kit.disk, 0);
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    assert_false(store_is_low(kit.store));
-    skit_release(&kit);
+    ready(skit, SMALL);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    vfs_mem_set_capacity(skit->disk, 1);
+    assert_int_equal(skit_append(skit, 1, 12, 3000), ERR_NO_SPACE);
+    vfs_mem_set_capacity(skit->disk, 0);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_false(store_is_low(skit->store));
 }
 
-static void a_disk_is_low_when_the_next_segment_is_not_there(void **state)
+TEST(a_disk_is_low_when_the_next_segment_is_not_there, skit, no_set_up, skit_release)
 {
-    struct skit kit;
-
-    (void)state;
-    ready(&kit, SMALL);
-    vfs_mem_set_capacity(kit.disk, 1);
-    assert_int_equal(store_preallocate(kit.store), ERR_NO_SPACE);
-    assert_true(store_is_low(kit.store));
-    vfs_mem_set_capacity(kit.disk, 0);
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    assert_false(store_is_low(kit.store));
-    skit_release(&kit);
+    ready(skit, SMALL);
+    vfs_mem_set_capacity(skit->disk, 1);
+    assert_int_equal(store_preallocate(skit->store), ERR_NO_SPACE);
+    assert_true(store_is_low(skit->store));
+    vfs_mem_set_capacity(skit->disk, 0);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_false(store_is_low(skit->store));
 }
 
 /* The next segment was to be made longer for one long record, and the disk was full half way; then
  * it is used as it was. Each call of that attempt is the one that fails. */
-static void a_segment_that_could_not_grow_is_used_as_it_was(void **state)
+TEST(a_segment_that_could_not_grow_is_used_as_it_was)
 {
     bool was_hit = true;
 
-    (void)state;
     for (uint64_t call = 1; was_hit; call++) {
         struct skit kit;
 
@@ -86,37 +77,22 @@ static enum err full_unlink(void *ctx, const char *name)
 }
 
 /* A disk that copies on write may be too full to remove what did not fit. */
-static void what_could_not_be_taken_back_is_made_anew(void **state)
+TEST(what_could_not_be_taken_back_is_made_anew, skit, no_set_up, skit_release)
 {
-    struct skit kit;
     enum err (*unlink)(void *, const char *) = NULL;
 
-    (void)state;
-    skit_init(&kit, SMALL);
-    stubborn_ops = *kit.options.vfs.ops;
+    skit_init(skit, SMALL);
+    stubborn_ops = *skit->options.vfs.ops;
     unlink = stubborn_ops.unlink;
-    kit.options.vfs.ops = &stubborn_ops;
-    assert_int_equal(skit_open(&kit), ERR_OK);
-    assert_int_equal(skit_format(&kit), ERR_OK);
-    vfs_mem_set_capacity(kit.disk, 1);
+    skit->options.vfs.ops = &stubborn_ops;
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(skit_format(skit), ERR_OK);
+    vfs_mem_set_capacity(skit->disk, 1);
     stubborn_ops.unlink = full_unlink;
-    assert_int_equal(store_preallocate(kit.store), ERR_NO_SPACE);
-    vfs_mem_set_capacity(kit.disk, 0);
+    assert_int_equal(store_preallocate(skit->store), ERR_NO_SPACE);
+    vfs_mem_set_capacity(skit->disk, 0);
     stubborn_ops.unlink = unlink;
-    assert_int_equal(store_preallocate(kit.store), ERR_OK);
-    assert_int_equal(skit_append(&kit, 1, 12, 3000), ERR_OK);
-    assert_int_equal(skit_check_log(&kit), 12);
-    skit_release(&kit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(space_that_came_back_is_noticed_while_the_next_segment_is_there),
-        cmocka_unit_test(a_disk_is_low_when_the_next_segment_is_not_there),
-        cmocka_unit_test(a_segment_that_could_not_grow_is_used_as_it_was),
-        cmocka_unit_test(what_could_not_be_taken_back_is_made_anew),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_int_equal(skit_append(skit, 1, 12, 3000), ERR_OK);
+    assert_int_equal(skit_check_log(skit), 12);
 }

@@ -7,17 +7,15 @@ enum {
     SETS_MAX = 4 /* Of the window. */
 };
 
-static int setup(void **context)
+static void setup(void)
 {
-    (void)context;
-    return subscribe_kit_setup(SETS_MAX);
+    subscribe_kit_setup(SETS_MAX);
 }
 
 /* ---- Order. ---- */
 
-static void test_pump_stops_at_exactly_the_bound(void **context)
+TEST(pump_stops_at_exactly_the_bound, setup, teardown)
 {
-    (void)context;
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
     assert_int_equal(fixture.result.resumed, SUBSCRIBE_FRESH);
     APPLY("+/a");
@@ -32,9 +30,8 @@ static void test_pump_stops_at_exactly_the_bound(void **context)
     assert_string_equal(told(), "");
 }
 
-static void test_pump_does_no_more_than_asked(void **context)
+TEST(pump_does_no_more_than_asked, setup, teardown)
 {
-    (void)context;
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
     APPLY("+/a");
     APPLY("+/b", "+/c");
@@ -46,16 +43,15 @@ static void test_pump_does_no_more_than_asked(void **context)
     assert_string_equal(told(), "a NodeCreated /d [1] end\n");
 }
 
-static void test_pump_passes_records_without_changes(void **context)
+TEST(pump_passes_records_without_changes, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     window_skip(fixture.world.window, 9);
     assert_int_equal(pump(5), 5);
     assert_int_equal(pump(ZXID_MAX), 9);
 }
 
-static void test_changes_come_before_their_events(void **context)
+TEST(changes_come_before_their_events, setup, teardown)
 {
     struct state_change items[] = {
         {.type = TXN_DELETE, .path = slice_str("/e")},
@@ -63,7 +59,6 @@ static void test_changes_come_before_their_events(void **context)
     };
     struct state_changes changes = {.items = items, .count = 2};
 
-    (void)context;
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/e"), ERR_OK);
     window_append(fixture.world.window, change_set_new(7, NULL, &changes));
     pump(ZXID_MAX);
@@ -72,9 +67,8 @@ static void test_changes_come_before_their_events(void **context)
 
 /* ---- Where a watch begins. ---- */
 
-static void test_a_fresh_watch_begins_now_and_all_others_are_told_first(void **context)
+TEST(a_fresh_watch_begins_now_and_all_others_are_told_first, setup, teardown)
 {
-    (void)context;
     assert_int_equal(add(&fixture.b, WATCH_PERSISTENT, "/a"), ERR_OK);
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
@@ -85,9 +79,8 @@ static void test_a_fresh_watch_begins_now_and_all_others_are_told_first(void **c
     assert_string_equal(told(), "b NodeDataChanged /a [1] end\na NodeDataChanged /a [1] end\n");
 }
 
-static void test_a_watch_behind_a_read_begins_at_the_read(void **context)
+TEST(a_watch_behind_a_read_begins_at_the_read, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=read");
     /* The answer was read; before the watch is there the next change has come. */
@@ -99,9 +92,8 @@ static void test_a_watch_behind_a_read_begins_at_the_read(void **context)
     assert_string_equal(told(), "a NodeDataChanged /a [1] ='next' end\n");
 }
 
-static void test_a_watch_behind_a_read_is_told_what_was_pumped_since(void **context)
+TEST(a_watch_behind_a_read_is_told_what_was_pumped_since, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=next");
     pump(ZXID_MAX);
@@ -112,9 +104,8 @@ static void test_a_watch_behind_a_read_is_told_what_was_pumped_since(void **cont
     assert_int_equal(left(), 0);
 }
 
-static void test_a_read_of_a_skipped_record_needs_no_window(void **context)
+TEST(a_read_of_a_skipped_record_needs_no_window, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     /* The state has moved on, the window has not heard of it. */
     assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 5), ERR_OK);
@@ -126,9 +117,8 @@ static void test_a_read_of_a_skipped_record_needs_no_window(void **context)
     assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
 }
 
-static void test_watches_of_one_owner_begin_where_each_was_read(void **context)
+TEST(watches_of_one_owner_begin_where_each_was_read, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
     assert_int_equal(add_at(&fixture.a, WATCH_PERSISTENT, "/a", 2), ERR_OK);
@@ -139,9 +129,8 @@ static void test_watches_of_one_owner_begin_where_each_was_read(void **context)
                                 "a NodeDataChanged /a [2] ='3' end\n");
 }
 
-static void test_a_watch_registered_again_is_not_told_of_the_same_transaction(void **context)
+TEST(a_watch_registered_again_is_not_told_of_the_same_transaction, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
     APPLY("=/a=x", "=/a=y");
@@ -155,9 +144,8 @@ static void test_a_watch_registered_again_is_not_told_of_the_same_transaction(vo
 
 /* ---- Resume from the window. ---- */
 
-static void test_since_replays_in_order(void **context)
+TEST(since_replays_in_order, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/b");
     APPLY("=/a=1", "+/a/x", "-/b");
     APPLY("-/a/x", "-/a");
@@ -174,9 +162,8 @@ static void test_since_replays_in_order(void **context)
     assert_string_equal(told(), "a NodeCreated /a [1] end\n");
 }
 
-static void test_since_uses_a_one_shot_watch_up(void **context)
+TEST(since_uses_a_one_shot_watch_up, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=1");
     APPLY("=/a=2");
@@ -192,9 +179,8 @@ static void test_since_uses_a_one_shot_watch_up(void **context)
     assert_string_equal(told(), "a NodeCreated /c [2] end\n");
 }
 
-static void test_nothing_missed_is_a_replay_of_nothing(void **context)
+TEST(nothing_missed_is_a_replay_of_nothing, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add_since(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
     assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
@@ -204,9 +190,8 @@ static void test_nothing_missed_is_a_replay_of_nothing(void **context)
     assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
 }
 
-static void test_since_ahead_of_this_replica_has_to_wait(void **context)
+TEST(since_ahead_of_this_replica_has_to_wait, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add_since(&fixture.a, WATCH_PERSISTENT, "/a", 3), ERR_REPLICA_BEHIND);
     assert_int_equal(left(), 0);
@@ -217,11 +202,10 @@ static void test_since_ahead_of_this_replica_has_to_wait(void **context)
     assert_string_equal(told(), "a NodeDeleted /a [1] end\n");
 }
 
-static void test_since_between_window_and_state_begins_there(void **context)
+TEST(since_between_window_and_state_begins_there, setup, teardown)
 {
     struct state *state;
 
-    (void)context;
     APPLY("+/a");
     state = view_write(fixture.world.view);
     state_skip(state, 5);
@@ -231,11 +215,10 @@ static void test_since_between_window_and_state_begins_there(void **context)
     assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
 }
 
-static void test_since_of_another_history_is_refused(void **context)
+TEST(since_of_another_history_is_refused, setup, teardown)
 {
     struct subscribe_request request = watch_of(WATCH_DATA, "/a");
 
-    (void)context;
     APPLY("+/a");
     request.has_since = true;
     request.has_history = true;
@@ -247,11 +230,10 @@ static void test_since_of_another_history_is_refused(void **context)
                      ERR_OK);
 }
 
-static void test_without_a_state_only_what_needs_none_works(void **context)
+TEST(without_a_state_only_what_needs_none_works, setup, teardown)
 {
     struct subscribe_request request = watch_of(WATCH_DATA, "/a");
 
-    (void)context;
     for (int i = 0; i < 6; i++) {
         window_append(fixture.world.window, KIT_SET((zxid_t)i + 1, "=/a"));
     }
@@ -267,9 +249,8 @@ static void test_without_a_state_only_what_needs_none_works(void **context)
     assert_int_equal(left(), 1);
 }
 
-static void test_the_limits_of_an_owner_are_an_error(void **context)
+TEST(the_limits_of_an_owner_are_an_error, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     fixture.a.owner.count_max = 1;
     assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/", 1), ERR_OK);
@@ -280,9 +261,8 @@ static void test_the_limits_of_an_owner_are_an_error(void **context)
     assert_string_equal(told(), "a NodeCreated /a [1] end\n");
 }
 
-static void test_the_same_watch_again_with_since_is_told_anew(void **context)
+TEST(the_same_watch_again_with_since_is_told_anew, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
     APPLY("=/a=1");
@@ -314,9 +294,8 @@ static void replace(void *ctx)
     kit_world_replace(&fixture.world, NULL, fixture.world.zxid);
 }
 
-static void test_a_window_outrun_during_a_difference_is_a_gap(void **context)
+TEST(a_window_outrun_during_a_difference_is_a_gap, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     outrun(NULL);
     fixture.change_when_lost = true;
@@ -331,9 +310,8 @@ static void test_a_window_outrun_during_a_difference_is_a_gap(void **context)
     assert_int_equal(left(), 1);
 }
 
-static void test_a_state_replaced_during_a_difference_is_a_gap(void **context)
+TEST(a_state_replaced_during_a_difference_is_a_gap, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     outrun(NULL);
     fixture.subscriber->slice_nodes = 3;
@@ -343,11 +321,10 @@ static void test_a_state_replaced_during_a_difference_is_a_gap(void **context)
     assert_string_equal(told(), "");
 }
 
-static void test_who_falls_behind_the_window_is_told(void **context)
+TEST(who_falls_behind_the_window_is_told, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
     watch = find(&fixture.a, fixture.result.id);
@@ -368,11 +345,10 @@ static void test_who_falls_behind_the_window_is_told(void **context)
     assert_int_equal(fixture.lost, 1);
 }
 
-static void test_a_replaced_state_is_a_loss(void **context)
+TEST(a_replaced_state_is_a_loss, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
     watch = find(&fixture.a, fixture.result.id);
@@ -389,11 +365,10 @@ static void test_a_replaced_state_is_a_loss(void **context)
     assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
 }
 
-static void test_a_state_that_is_not_whole_yet_makes_wait(void **context)
+TEST(a_state_that_is_not_whole_yet_makes_wait, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
     watch = find(&fixture.a, fixture.result.id);
@@ -414,12 +389,11 @@ static void test_a_state_that_is_not_whole_yet_makes_wait(void **context)
     assert_string_equal(told(), "");
 }
 
-static void test_after_an_older_state_nothing_is_told_twice(void **context)
+TEST(after_an_older_state_nothing_is_told_twice, setup, teardown)
 {
     struct watch *old;
     struct state *older;
 
-    (void)context;
     APPLY("+/a");
     older = kit_copy(fixture.world.state, 1 << 20);
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
@@ -445,9 +419,8 @@ static void test_after_an_older_state_nothing_is_told_twice(void **context)
                                 "b NodeDataChanged /a [1] ='4' end\n");
 }
 
-static void test_a_loss_while_adding_behind_a_read_is_not_silent(void **context)
+TEST(a_loss_while_adding_behind_a_read_is_not_silent, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     for (int i = 0; i < SETS_MAX + 3; i++) {
         APPLY("=/a=x");
@@ -456,38 +429,4 @@ static void test_a_loss_while_adding_behind_a_read_is_not_silent(void **context)
     assert_int_equal(fixture.lost, 1);
     assert_string_equal(told(), "a NodeDataChanged /a [1] ='x' diff end\n");
     assert_true(fixture.result.used_up);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_pump_stops_at_exactly_the_bound),
-        TEST(test_pump_does_no_more_than_asked),
-        TEST(test_pump_passes_records_without_changes),
-        TEST(test_changes_come_before_their_events),
-        TEST(test_a_fresh_watch_begins_now_and_all_others_are_told_first),
-        TEST(test_a_watch_behind_a_read_begins_at_the_read),
-        TEST(test_a_watch_behind_a_read_is_told_what_was_pumped_since),
-        TEST(test_a_read_of_a_skipped_record_needs_no_window),
-        TEST(test_watches_of_one_owner_begin_where_each_was_read),
-        TEST(test_a_watch_registered_again_is_not_told_of_the_same_transaction),
-        TEST(test_since_replays_in_order),
-        TEST(test_since_uses_a_one_shot_watch_up),
-        TEST(test_nothing_missed_is_a_replay_of_nothing),
-        TEST(test_since_ahead_of_this_replica_has_to_wait),
-        TEST(test_since_between_window_and_state_begins_there),
-        TEST(test_since_of_another_history_is_refused),
-        TEST(test_without_a_state_only_what_needs_none_works),
-        TEST(test_the_limits_of_an_owner_are_an_error),
-        TEST(test_the_same_watch_again_with_since_is_told_anew),
-        TEST(test_a_window_outrun_during_a_difference_is_a_gap),
-        TEST(test_a_state_replaced_during_a_difference_is_a_gap),
-        TEST(test_who_falls_behind_the_window_is_told),
-        TEST(test_a_replaced_state_is_a_loss),
-        TEST(test_a_state_that_is_not_whole_yet_makes_wait),
-        TEST(test_after_an_older_state_nothing_is_told_twice),
-        TEST(test_a_loss_while_adding_behind_a_read_is_not_silent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,10 +6,9 @@
 
 #include <stdio.h>
 
-static int setup(void **context)
+static void setup(void)
 {
-    (void)context;
-    return subscribe_kit_setup(1);
+    subscribe_kit_setup(1);
 }
 
 /* A resume that the window does not reach: two more transactions elsewhere see to that. */
@@ -24,9 +23,8 @@ static const char *resume(enum watch_kind kind, const char *path, zxid_t since)
 
 /* ---- One-shot watches: ZooKeeper's setWatches, row by row. ---- */
 
-static void test_data_of_a_znode_that_is_gone(void **context)
+TEST(data_of_a_znode_that_is_gone, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("-/a");
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "a NodeDeleted /a [1] diff end\n");
@@ -35,9 +33,8 @@ static void test_data_of_a_znode_that_is_gone(void **context)
     assert_int_equal(left(), 0);
 }
 
-static void test_data_that_has_changed(void **context)
+TEST(data_that_has_changed, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=x");
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "a NodeDataChanged /a [1] ='x' diff end\n");
@@ -48,9 +45,8 @@ static void test_data_that_has_changed(void **context)
     assert_int_equal(left(), 0);
 }
 
-static void test_data_that_has_not_changed(void **context)
+TEST(data_that_has_not_changed, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("+/a/x");
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "");
@@ -61,18 +57,16 @@ static void test_data_that_has_not_changed(void **context)
     assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
 }
 
-static void test_exists_of_a_znode_that_has_come(void **context)
+TEST(exists_of_a_znode_that_has_come, setup, teardown)
 {
-    (void)context;
     APPLY("+/b");
     APPLY("+/a=x");
     assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "a NodeCreated /a [1] ='x' diff end\n");
     assert_true(fixture.result.used_up);
 }
 
-static void test_exists_of_a_znode_that_was_there(void **context)
+TEST(exists_of_a_znode_that_was_there, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "");
     APPLY("=/a=x");
@@ -81,9 +75,8 @@ static void test_exists_of_a_znode_that_was_there(void **context)
     assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "a NodeDataChanged /a [2] ='x' diff end\n");
 }
 
-static void test_exists_of_a_znode_absent_all_along(void **context)
+TEST(exists_of_a_znode_absent_all_along, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_string_equal(resume(WATCH_EXISTS, "/a/b/c", 1), "");
     assert_int_equal(left(), 1);
@@ -92,9 +85,8 @@ static void test_exists_of_a_znode_absent_all_along(void **context)
     assert_string_equal(told(), "a NodeCreated /a/b/c [1] end\n");
 }
 
-static void test_exists_of_a_znode_that_may_have_been_there(void **context)
+TEST(exists_of_a_znode_that_may_have_been_there, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/a/b", "+/a/b/c");
     APPLY("-/a/b/c", "-/a/b");
     assert_string_equal(resume(WATCH_EXISTS, "/a/b/c", 1), "a NodeDeleted /a/b/c [1] diff end\n");
@@ -104,27 +96,24 @@ static void test_exists_of_a_znode_that_may_have_been_there(void **context)
     assert_string_equal(resume(WATCH_EXISTS, "/q", 3), "a NodeDeleted /q [2] diff end\n");
 }
 
-static void test_children_of_a_znode_that_is_gone(void **context)
+TEST(children_of_a_znode_that_is_gone, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("-/a");
     assert_string_equal(resume(WATCH_CHILDREN, "/a", 1), "a NodeDeleted /a [1] diff end\n");
     assert_true(fixture.result.used_up);
 }
 
-static void test_children_that_have_changed(void **context)
+TEST(children_that_have_changed, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/a/x");
     APPLY("-/a/x");
     assert_string_equal(resume(WATCH_CHILDREN, "/a", 1), "a NodeChildrenChanged /a [1] diff end\n");
     assert_true(fixture.result.used_up);
 }
 
-static void test_children_that_have_not_changed(void **context)
+TEST(children_that_have_not_changed, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/a/x");
     APPLY("=/a");
     APPLY("=/a/x");
@@ -136,9 +125,8 @@ static void test_children_that_have_not_changed(void **context)
 
 /* ---- Persistent watches: nothing is replayed by ZooKeeper. ---- */
 
-static void test_persistent_is_told_of_data_and_children(void **context)
+TEST(persistent_is_told_of_data_and_children, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("+/a/x");
     APPLY("=/a=1");
@@ -151,9 +139,8 @@ static void test_persistent_is_told_of_data_and_children(void **context)
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 3), "");
 }
 
-static void test_persistent_is_told_of_a_new_znode_and_its_children(void **context)
+TEST(persistent_is_told_of_a_new_znode_and_its_children, setup, teardown)
 {
-    (void)context;
     APPLY("+/b");
     APPLY("+/a");
     APPLY("=/a=1");
@@ -164,9 +151,8 @@ static void test_persistent_is_told_of_a_new_znode_and_its_children(void **conte
                         "a NodeCreated /a [1] diff\na NodeChildrenChanged /a [1] diff end\n");
 }
 
-static void test_persistent_is_told_of_a_deletion(void **context)
+TEST(persistent_is_told_of_a_deletion, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("-/a");
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "a NodeDeleted /a [1] diff end\n");
@@ -176,9 +162,8 @@ static void test_persistent_is_told_of_a_deletion(void **context)
 
 /* ---- Recursive watches. ---- */
 
-static void test_recursive_is_told_of_the_subtree_in_the_order_of_zxids(void **context)
+TEST(recursive_is_told_of_the_subtree_in_the_order_of_zxids, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/a/1", "+/a/2", "+/a/3", "+/ab");
     APPLY("=/a/3=x");
     APPLY("+/a/1/n", "=/ab");
@@ -191,9 +176,8 @@ static void test_recursive_is_told_of_the_subtree_in_the_order_of_zxids(void **c
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 4), "");
 }
 
-static void test_recursive_is_told_of_a_new_subtree_znode_by_znode(void **context)
+TEST(recursive_is_told_of_a_new_subtree_znode_by_znode, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/a/old", "+/a/old/x");
     APPLY("-/a/old/x", "-/a/old", "-/a");
     APPLY("+/a=new", "+/a/b");
@@ -203,9 +187,8 @@ static void test_recursive_is_told_of_a_new_subtree_znode_by_znode(void **contex
                                                           "a NodeCreated /a/b/c [1] diff end\n");
 }
 
-static void test_recursive_is_told_that_its_root_is_gone(void **context)
+TEST(recursive_is_told_that_its_root_is_gone, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/a/x");
     APPLY("-/a/x", "-/a");
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 1), "a NodeDeleted /a [1] diff end\n");
@@ -215,9 +198,8 @@ static void test_recursive_is_told_that_its_root_is_gone(void **context)
     assert_string_equal(told(), "a NodeCreated /a [1] end\n");
 }
 
-static void test_recursive_on_the_root_walks_everything(void **context)
+TEST(recursive_on_the_root_walks_everything, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("+/b", "+/b/c");
     assert_string_equal(resume(WATCH_RECURSIVE, "/", 1),
@@ -229,11 +211,10 @@ static void test_recursive_on_the_root_walks_everything(void **context)
 
 /* ---- Bounds and rights. ---- */
 
-static void test_what_may_not_be_read_is_left_out(void **context)
+TEST(what_may_not_be_read_is_left_out, setup, teardown)
 {
     struct buf acl;
 
-    (void)context;
     buf_init(&acl, 1000);
     acl_put(&acl, &(struct acl_entry){
                       .perms = ACL_READ, .scheme = slice_str("ip"), .id = slice_str("10.0.0.1")});
@@ -284,7 +265,7 @@ static void grow(size_t count)
     }
 }
 
-static void test_a_walk_goes_on_over_many_slices(void **context)
+TEST(a_walk_goes_on_over_many_slices, setup, teardown)
 {
     enum {
         COUNT = 4500
@@ -293,7 +274,6 @@ static void test_a_walk_goes_on_over_many_slices(void **context)
     const char *line;
     size_t lines = 0;
 
-    (void)context;
     grow(COUNT);
     APPLY("=/big/0000000=first");
     APPLY("=/big/0001000=x");
@@ -310,9 +290,8 @@ static void test_a_walk_goes_on_over_many_slices(void **context)
     buf_clear(&fixture.log);
 }
 
-static void test_too_large_a_walk_is_a_gap(void **context)
+TEST(too_large_a_walk_is_a_gap, setup, teardown)
 {
-    (void)context;
     grow(SUBSCRIBE_DIFF_NODES_MAX);
     assert_string_equal(resume(WATCH_RECURSIVE, "/big", 1), "");
     assert_int_equal(fixture.result.resumed, SUBSCRIBE_GAP);
@@ -321,32 +300,4 @@ static void test_too_large_a_walk_is_a_gap(void **context)
     pump(ZXID_MAX);
     assert_string_equal(told(), "a NodeDataChanged /big/0000007 [1] ='x' end\n");
     assert_string_equal(resume(WATCH_PERSISTENT, "/big", fixture.world.zxid - 1), "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_data_of_a_znode_that_is_gone),
-        TEST(test_data_that_has_changed),
-        TEST(test_data_that_has_not_changed),
-        TEST(test_exists_of_a_znode_that_has_come),
-        TEST(test_exists_of_a_znode_that_was_there),
-        TEST(test_exists_of_a_znode_absent_all_along),
-        TEST(test_exists_of_a_znode_that_may_have_been_there),
-        TEST(test_children_of_a_znode_that_is_gone),
-        TEST(test_children_that_have_changed),
-        TEST(test_children_that_have_not_changed),
-        TEST(test_persistent_is_told_of_data_and_children),
-        TEST(test_persistent_is_told_of_a_new_znode_and_its_children),
-        TEST(test_persistent_is_told_of_a_deletion),
-        TEST(test_recursive_is_told_of_the_subtree_in_the_order_of_zxids),
-        TEST(test_recursive_is_told_of_a_new_subtree_znode_by_znode),
-        TEST(test_recursive_is_told_that_its_root_is_gone),
-        TEST(test_recursive_on_the_root_walks_everything),
-        TEST(test_what_may_not_be_read_is_left_out),
-        TEST(test_a_walk_goes_on_over_many_slices),
-        TEST(test_too_large_a_walk_is_a_gap),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

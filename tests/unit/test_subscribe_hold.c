@@ -6,18 +6,16 @@ enum {
     SETS_MAX = 4 /* Of the window. */
 };
 
-static int setup(void **context)
+static void setup(void)
 {
-    (void)context;
-    return subscribe_kit_setup(SETS_MAX);
+    subscribe_kit_setup(SETS_MAX);
 }
 
-static void test_a_held_watch_catches_up_from_where_it_stopped(void **context)
+TEST(a_held_watch_catches_up_from_where_it_stopped, setup, teardown)
 {
     struct watch *recursive;
     struct watch *data;
 
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
     recursive = find(&fixture.a, fixture.result.id);
@@ -46,11 +44,10 @@ static void test_a_held_watch_catches_up_from_where_it_stopped(void **context)
     assert_string_equal(told(), "a NodeDeleted /a/x [1] end\n");
 }
 
-static void test_a_watch_may_be_held_again_while_it_catches_up(void **context)
+TEST(a_watch_may_be_held_again_while_it_catches_up, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
     watch = find(&fixture.a, fixture.result.id);
     watch_hold(watch);
@@ -66,11 +63,10 @@ static void test_a_watch_may_be_held_again_while_it_catches_up(void **context)
     assert_string_equal(told(), "a NodeCreated /a [1] end\na NodeCreated /b [1] end\n");
 }
 
-static void test_a_watch_may_be_held_while_it_resumes(void **context)
+TEST(a_watch_may_be_held_while_it_resumes, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     APPLY("+/a");
     APPLY("+/b");
     fixture.a.holds = true;
@@ -86,11 +82,10 @@ static void test_a_watch_may_be_held_while_it_resumes(void **context)
     assert_true(fixture.result.used_up);
 }
 
-static void test_a_difference_that_was_cut_is_told_as_a_whole(void **context)
+TEST(a_difference_that_was_cut_is_told_as_a_whole, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     APPLY("+/a", "+/b");
     APPLY("-/b");
     for (int i = 0; i < SETS_MAX; i++) {
@@ -108,11 +103,10 @@ static void test_a_difference_that_was_cut_is_told_as_a_whole(void **context)
 }
 
 /* Whoever says what it has is told the rest now, and not once more when it catches up. */
-static void test_a_held_watch_that_is_asked_for_again_is_held_no_more(void **context)
+TEST(a_held_watch_that_is_asked_for_again_is_held_no_more, setup, teardown)
 {
     struct watch *watch;
 
-    (void)context;
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
     watch = find(&fixture.a, fixture.result.id);
     watch_hold(watch);
@@ -126,17 +120,4 @@ static void test_a_held_watch_that_is_asked_for_again_is_held_no_more(void **con
     APPLY("+/c");
     pump(ZXID_MAX);
     assert_string_equal(told(), "a NodeCreated /c [1] end\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_held_watch_catches_up_from_where_it_stopped),
-        TEST(test_a_watch_may_be_held_again_while_it_catches_up),
-        TEST(test_a_watch_may_be_held_while_it_resumes),
-        TEST(test_a_held_watch_that_is_asked_for_again_is_held_no_more),
-        TEST(test_a_difference_that_was_cut_is_told_as_a_whole),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

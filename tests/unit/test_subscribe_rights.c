@@ -10,16 +10,14 @@ enum {
     FOREIGN = 3000
 };
 
-static int setup(void **context)
+static void setup(void)
 {
-    (void)context;
-    return subscribe_kit_setup(SETS_MAX);
+    subscribe_kit_setup(SETS_MAX);
 }
 
-static int setup_large(void **context)
+static void setup_large(void)
 {
-    (void)context;
-    return subscribe_kit_setup(2 * FOREIGN);
+    subscribe_kit_setup(2 * FOREIGN);
 }
 
 /* What a watch is told that comes back with `since`. */
@@ -37,12 +35,11 @@ static void may_read_all(void)
 /* ---- Resumed. ---- */
 
 /* Each kind of watch, behind each way in which a znode is closed. */
-static void closed_values_are_not_replayed(void **context)
+TEST(closed_values_are_not_replayed, setup, teardown)
 {
     static const enum watch_kind kinds[] = {WATCH_DATA, WATCH_EXISTS, WATCH_PERSISTENT,
                                             WATCH_RECURSIVE};
 
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=secret");
     APPLY("!/a");
@@ -57,9 +54,8 @@ static void closed_values_are_not_replayed(void **context)
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "a NodeDataChanged /a [6] ='secret' end\n");
 }
 
-static void one_who_may_read_is_told(void **context)
+TEST(one_who_may_read_is_told, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=secret");
     APPLY("!/a");
@@ -69,9 +65,8 @@ static void one_who_may_read_is_told(void **context)
 }
 
 /* Written while closed, opened afterwards: the ACL of that time counts as well. */
-static void what_was_closed_then_is_not_told_now(void **context)
+TEST(what_was_closed_then_is_not_told_now, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("!/a");
     APPLY("=/a=secret");
@@ -81,9 +76,8 @@ static void what_was_closed_then_is_not_told_now(void **context)
                         "a NodeDataChanged /a [1] ='news' end\n");
 }
 
-static void closed_in_two_steps_is_closed(void **context)
+TEST(closed_in_two_steps_is_closed, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=secret");
     APPLY("!/a");
@@ -92,9 +86,8 @@ static void closed_in_two_steps_is_closed(void **context)
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
 }
 
-static void a_deleted_znode_has_its_last_acl(void **context)
+TEST(a_deleted_znode_has_its_last_acl, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=secret");
     APPLY("!/a");
@@ -104,9 +97,8 @@ static void a_deleted_znode_has_its_last_acl(void **context)
 }
 
 /* The newest ACL of the path: this one is open, the next one is not. */
-static void a_znode_created_again_has_its_new_acl(void **context)
+TEST(a_znode_created_again_has_its_new_acl, setup, teardown)
 {
-    (void)context;
     APPLY("+/a=old");
     APPLY("-/a");
     APPLY("+/a=new", "!/a");
@@ -117,9 +109,8 @@ static void a_znode_created_again_has_its_new_acl(void **context)
 }
 
 /* The end of a transaction is told with the last event that is left. */
-static void a_multi_ends_with_what_may_be_read(void **context)
+TEST(a_multi_ends_with_what_may_be_read, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/b", "+/c");
     APPLY("=/a=1", "=/b=2", "=/c=3");
     APPLY("!/c");
@@ -129,9 +120,8 @@ static void a_multi_ends_with_what_may_be_read(void **context)
     assert_string_equal(resume(WATCH_RECURSIVE, "/", 3), "");
 }
 
-static void children_of_a_closed_parent_are_not_told(void **context)
+TEST(children_of_a_closed_parent_are_not_told, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("+/a/x=secret");
     APPLY("!/a");
@@ -143,9 +133,8 @@ static void children_of_a_closed_parent_are_not_told(void **context)
 
 /* ---- Later: held, behind, live. ---- */
 
-static void what_was_held_is_looked_at_again(void **context)
+TEST(what_was_held_is_looked_at_again, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
     fixture.a.holds = true;
@@ -163,9 +152,8 @@ static void what_was_held_is_looked_at_again(void **context)
     assert_string_equal(told(), "a NodeDataChanged /a [1] ='news' end\n");
 }
 
-static void what_is_pumped_late_is_looked_at_then(void **context)
+TEST(what_is_pumped_late_is_looked_at_then, setup, teardown)
 {
-    (void)context;
     APPLY("+/a", "+/b");
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
     APPLY("=/a=secret", "=/b=1");
@@ -190,14 +178,13 @@ static void close_meanwhile(void *ctx, zxid_t zxid, const struct change *change)
 }
 
 /* Several sets are read at a time, and each is looked at when its turn comes. */
-static void an_acl_that_changes_while_sets_are_told_counts(void **context)
+TEST(an_acl_that_changes_while_sets_are_told_counts, setup, teardown)
 {
     const struct subscribe_sink sink = {
         .on_event = on_event, .on_change = close_meanwhile, .on_lost = on_lost};
     struct subscriber *other = subscriber_new(fixture.world.view, fixture.world.window, &sink);
     struct subscribe_request request = watch_of(WATCH_PERSISTENT, "/a");
 
-    (void)context;
     closed_meanwhile = false;
     APPLY("+/a");
     assert_int_equal(subscribe_add(other, &fixture.b.owner, &request, &fixture.result), ERR_OK);
@@ -219,9 +206,8 @@ static void fill_window(void)
     }
 }
 
-static void closed_values_are_not_in_a_difference(void **context)
+TEST(closed_values_are_not_in_a_difference, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("=/a=secret", "+/a/x");
     fill_window();
@@ -231,9 +217,8 @@ static void closed_values_are_not_in_a_difference(void **context)
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "");
 }
 
-static void a_deletion_that_is_known_is_not_in_a_difference(void **context)
+TEST(a_deletion_that_is_known_is_not_in_a_difference, setup, teardown)
 {
-    (void)context;
     APPLY("+/a");
     APPLY("!/a");
     fill_window();
@@ -253,9 +238,8 @@ static void close_between(void *ctx)
 }
 
 /* A walk takes many holds of the lock: what it has seen first may be closed at its end. */
-static void what_is_closed_during_a_walk_is_not_told(void **context)
+TEST(what_is_closed_during_a_walk_is_not_told, setup, teardown)
 {
-    (void)context;
     APPLY("+/d");
     APPLY("+/d/a=secret", "+/d/b=1", "+/d/c=2");
     fill_window();
@@ -268,13 +252,12 @@ static void what_is_closed_during_a_walk_is_not_told(void **context)
 
 /* ---- What it costs. ---- */
 
-static void a_quiet_watch_looks_at_no_foreign_change(void **context)
+TEST(a_quiet_watch_looks_at_no_foreign_change, setup_large, teardown)
 {
     struct missed missed;
     struct missed_by by = {
         .owner = &fixture.a.owner, .kind = WATCH_PERSISTENT, .path = slice_str("/quiet")};
 
-    (void)context;
     APPLY("+/quiet", "+/busy");
     for (int i = 0; i < FOREIGN; i++) {
         APPLY("=/busy");
@@ -297,28 +280,4 @@ static void a_quiet_watch_looks_at_no_foreign_change(void **context)
     assert_int_equal(missed_gather(fixture.subscriber, &by, &missed), ERR_OK);
     assert_int_equal(missed.looked, 0);
     missed_release(&missed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(closed_values_are_not_replayed),
-        TEST(one_who_may_read_is_told),
-        TEST(what_was_closed_then_is_not_told_now),
-        TEST(closed_in_two_steps_is_closed),
-        TEST(a_deleted_znode_has_its_last_acl),
-        TEST(a_znode_created_again_has_its_new_acl),
-        TEST(a_multi_ends_with_what_may_be_read),
-        TEST(children_of_a_closed_parent_are_not_told),
-        TEST(what_was_held_is_looked_at_again),
-        TEST(what_is_pumped_late_is_looked_at_then),
-        TEST(an_acl_that_changes_while_sets_are_told_counts),
-        TEST(closed_values_are_not_in_a_difference),
-        TEST(a_deletion_that_is_known_is_not_in_a_difference),
-        TEST(what_is_closed_during_a_walk_is_not_told),
-        cmocka_unit_test_setup_teardown(a_quiet_watch_looks_at_no_foreign_change, setup_large,
-                                        teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,12 +9,11 @@ enum {
     SENDS_MAX = 1000000
 };
 
-static void test_handshake(void **state)
+TEST(handshake)
 {
     struct kit_setup setup = kit_make_setup();
     struct tcp_figures figures;
 
-    (void)state;
     setup.secret[1] = setup.secret[2] = "a secret of some length";
     kit_connect_both(&setup);
     assert_int_equal(kit_nodes[1].peer, 2);
@@ -30,17 +29,16 @@ static void test_handshake(void **state)
     kit_stop_both();
 }
 
-static void test_names_are_resolved(void **state)
+TEST(names_are_resolved)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     setup.host = "localhost";
     kit_connect_both(&setup);
     kit_stop_both();
 }
 
-static void test_port_in_use(void **state)
+TEST(port_in_use)
 {
     struct kit_setup setup = kit_make_setup();
     struct tcp_options options = {.id = 3,
@@ -51,7 +49,6 @@ static void test_port_in_use(void **state)
     struct tcp_handler handler = {.ctx = NULL};
     struct tcp *tcp = NULL;
 
-    (void)state;
     kit_start(&setup, 1);
     assert_int_equal(tcp_open(&kit_nodes[1].loop, &options, &handler, &tcp), ERR_BUSY);
     options.listen_host = "192.0.2.1";
@@ -61,12 +58,11 @@ static void test_port_in_use(void **state)
     kit_stop(1);
 }
 
-static void test_wrong_secret(void **state)
+TEST(wrong_secret)
 {
     struct kit_setup setup = kit_make_setup();
     struct tcp_figures figures = {.refused = 0};
 
-    (void)state;
     setup.secret[1] = "a secret of some length";
     setup.secret[2] = "a Secret of some length";
     kit_start(&setup, 1);
@@ -83,12 +79,11 @@ static void test_wrong_secret(void **state)
     kit_stop_both();
 }
 
-static void test_foreign_cluster(void **state)
+TEST(foreign_cluster)
 {
     struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {7};
 
-    (void)state;
     setup.cluster[2] = 8;
     kit_start(&setup, 1);
     kit_start(&setup, 2);
@@ -101,12 +96,11 @@ static void test_foreign_cluster(void **state)
 }
 
 /* One of the two went on alone, and the other has not been emptied. */
-static void test_another_history(void **state)
+TEST(another_history)
 {
     struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {7};
 
-    (void)state;
     setup.history[1] = 3;
     setup.history[2] = 4;
     kit_start(&setup, 1);
@@ -119,11 +113,10 @@ static void test_another_history(void **state)
     kit_stop_both();
 }
 
-static void test_unknown_id(void **state)
+TEST(unknown_id)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     setup.claims = 9;
     kit_start(&setup, 1);
     kit_start(&setup, 2);
@@ -134,12 +127,11 @@ static void test_unknown_id(void **state)
     kit_stop_both();
 }
 
-static void test_new_identity_reconnects(void **state)
+TEST(new_identity_reconnects)
 {
     struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {9};
 
-    (void)state;
     setup.cluster[1] = setup.cluster[2] = 0;
     kit_connect_both(&setup);
     tcp_set_identity(kit_nodes[1].tcp, cluster, 0, false);
@@ -151,12 +143,11 @@ static void test_new_identity_reconnects(void **state)
     kit_stop_both();
 }
 
-static void test_both_directions(void **state)
+TEST(both_directions)
 {
     struct kit_setup setup = kit_make_setup();
     const uint64_t count = 20000;
 
-    (void)state;
     setup.queue_bytes_max = 64 << 20;
     kit_connect_both(&setup);
     for (uint64_t i = 0; i < count; i++) {
@@ -174,11 +165,10 @@ static void test_both_directions(void **state)
     kit_stop_both();
 }
 
-static void test_long_frames(void **state)
+TEST(long_frames)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     setup.queue_bytes_max = 64 << 20;
     kit_connect_both(&setup);
     for (uint64_t round = 0; round < 6; round += 2) {
@@ -191,11 +181,10 @@ static void test_long_frames(void **state)
     kit_stop_both();
 }
 
-static void test_one_byte_at_a_time(void **state)
+TEST(one_byte_at_a_time)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     setup.secret[1] = setup.secret[2] = "a secret of some length";
     kit_relay_open(&setup, 1, UINT64_MAX);
     kit_connect_both(&setup);
@@ -210,14 +199,13 @@ static void test_one_byte_at_a_time(void **state)
 
 /* Whatever byte is damaged, in the handshake or after it: no message of the damaged connection is
  * delivered from there on, and the next connection works. */
-static void test_each_byte_damaged(void **state)
+TEST(each_byte_damaged)
 {
     const uint64_t identity = 43 + 8 + 8 + 4; /* And history, start, an empty refusal. */
     const uint64_t handshake = GREETING_LEN + HELLO_LEN_LEN + identity + CRYPTO_SHA256_LEN;
     const uint64_t seen = FRAME_HEADER_LEN + 4 + 8 + 1 + 4 + 4 + 12; /* The first frame. */
     const uint64_t total = handshake + seen + FRAME_HEADER_LEN + 24;
 
-    (void)state;
     for (uint64_t flip = 0; flip < total; flip += 3) {
         struct kit_setup setup = kit_make_setup();
 
@@ -242,13 +230,12 @@ static void test_each_byte_damaged(void **state)
     }
 }
 
-static void test_back_pressure(void **state)
+TEST(back_pressure)
 {
     struct kit_setup setup = kit_make_setup();
     struct tcp_figures figures;
     uint64_t sent = 0;
 
-    (void)state;
     setup.queue_bytes_max = 1 << 20;
     kit_relay_open(&setup, KIT_RELAY_BYTES, UINT64_MAX);
     kit_connect_both(&setup);
@@ -271,11 +258,10 @@ static void test_back_pressure(void **state)
     kit_stop_both();
 }
 
-static void test_disconnect_within_callback(void **state)
+TEST(disconnect_within_callback)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     kit_connect_both(&setup);
     kit_nodes[1].disconnect_on = 2;
     for (uint64_t i = 0; i < 10; i++) {
@@ -288,11 +274,10 @@ static void test_disconnect_within_callback(void **state)
     kit_stop_both();
 }
 
-static void test_dead_peer_is_noticed_and_found_again(void **state)
+TEST(dead_peer_is_noticed_and_found_again)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     kit_connect_both(&setup);
     kit_stop(1);
     KIT_RUN_UNTIL(&setup, kit_nodes[2].downs == 1);
@@ -306,11 +291,10 @@ static void test_dead_peer_is_noticed_and_found_again(void **state)
 }
 
 /* A replica that comes back before its old connection was found dead. */
-static void test_newest_connection_wins(void **state)
+TEST(newest_connection_wins)
 {
     struct kit_setup setup = kit_make_setup();
 
-    (void)state;
     kit_relay_open(&setup, KIT_RELAY_BYTES, UINT64_MAX);
     kit_connect_both(&setup);
     kit_relay.stopped = true; /* The old connection stays open and silent. */
@@ -333,28 +317,4 @@ static void test_newest_connection_wins(void **state)
     assert_int_equal(kit_nodes[1].downs, 1);
     kit_relay_close();
     kit_stop_both();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshake),
-        cmocka_unit_test(test_names_are_resolved),
-        cmocka_unit_test(test_port_in_use),
-        cmocka_unit_test(test_wrong_secret),
-        cmocka_unit_test(test_foreign_cluster),
-        cmocka_unit_test(test_another_history),
-        cmocka_unit_test(test_unknown_id),
-        cmocka_unit_test(test_new_identity_reconnects),
-        cmocka_unit_test(test_both_directions),
-        cmocka_unit_test(test_long_frames),
-        cmocka_unit_test(test_one_byte_at_a_time),
-        cmocka_unit_test(test_each_byte_damaged),
-        cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_disconnect_within_callback),
-        cmocka_unit_test(test_dead_peer_is_noticed_and_found_again),
-        cmocka_unit_test(test_newest_connection_wins),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* Two processes with one id: which of them is it, asked on the connections that exist. */
 #include "tests/unit/tcp_claim_kit.h"
 
-static void the_one_that_answers_keeps_its_place(void **state)
+TEST(the_one_that_answers_keeps_its_place, setup, teardown)
 {
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -24,11 +23,10 @@ static void the_one_that_answers_keeps_its_place(void **state)
                                                   "127.0.0.1 (clients: process-3:9998)");
 }
 
-static void it_is_let_in_once_the_other_has_ended(void **state)
+TEST(it_is_let_in_once_the_other_has_ended, setup, teardown)
 {
     uint64_t begin_ms = 0;
 
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1);
@@ -42,11 +40,10 @@ static void it_is_let_in_once_the_other_has_ended(void **state)
 }
 
 /* As the half-open connection of a machine that was rebooted: all is taken, nothing comes back. */
-static void one_that_does_not_answer_is_replaced(void **state)
+TEST(one_that_does_not_answer_is_replaced, setup, teardown)
 {
     uint64_t begin_ms = 0;
 
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -68,11 +65,10 @@ static void one_that_does_not_answer_is_replaced(void **state)
 }
 
 /* On a slow link an answer stands behind much else. */
-static void bytes_count_as_an_answer(void **state)
+TEST(bytes_count_as_an_answer, setup, teardown)
 {
     struct zab_msg ping = {.type = ZAB_PING};
 
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -88,11 +84,10 @@ static void bytes_count_as_an_answer(void **state)
     UNTIL(processes[NEW].ups[1] == 1); /* Silence is none. */
 }
 
-static void the_same_process_takes_its_place_at_once(void **state)
+TEST(the_same_process_takes_its_place_at_once, setup, teardown)
 {
     uint8_t cluster[ZAB_CLUSTER_LEN] = {7};
 
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -105,11 +100,10 @@ static void the_same_process_takes_its_place_at_once(void **state)
 }
 
 /* Without the secret nothing is asked and nothing is said. */
-static void a_stranger_causes_no_question(void **state)
+TEST(a_stranger_causes_no_question, setup, teardown)
 {
     struct tcp_figures figures;
 
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -123,12 +117,11 @@ static void a_stranger_causes_no_question(void **state)
 }
 
 /* The older process hears of it with each question. */
-static void many_attempts_cost_one_question_in_its_time(void **state)
+TEST(many_attempts_cost_one_question_in_its_time, setup, teardown)
 {
     uint64_t begin_ms = 0;
     uint64_t questions = 0;
 
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -141,9 +134,8 @@ static void many_attempts_cost_one_question_in_its_time(void **state)
 }
 
 /* This replica stood still while the answer came: it reads before it decides. */
-static void a_pause_is_not_taken_for_silence(void **state)
+TEST(a_pause_is_not_taken_for_silence, setup, teardown)
 {
-    (void)state;
     start(ONE, 1);
     start(OLD, 10);
     UNTIL(processes[ONE].ups[3] == 1 && processes[OLD].ups[1] == 1);
@@ -157,11 +149,10 @@ static void a_pause_is_not_taken_for_silence(void **state)
 }
 
 /* Its connection with replica 2 is broken; the other process tries to take its place there. */
-static void one_that_is_connected_elsewhere_keeps_its_place(void **state)
+TEST(one_that_is_connected_elsewhere_keeps_its_place, setup, teardown)
 {
     uint16_t nowhere = port_free();
 
-    (void)state;
     via[OLD][2] = nowhere;
     via[NEW][1] = nowhere;
     start(ONE, 1);
@@ -178,11 +169,10 @@ static void one_that_is_connected_elsewhere_keeps_its_place(void **state)
 }
 
 /* It is dead, and replica 1 has not noticed: nobody answers for it, so the new one is let in. */
-static void one_that_is_dead_elsewhere_keeps_no_place(void **state)
+TEST(one_that_is_dead_elsewhere_keeps_no_place, setup, teardown)
 {
     uint16_t nowhere = port_free();
 
-    (void)state;
     via[OLD][2] = nowhere;
     via[NEW][1] = nowhere;
     start(ONE, 1);
@@ -197,11 +187,10 @@ static void one_that_is_dead_elsewhere_keeps_no_place(void **state)
 
 /* Both were let in while replicas 1 and 2 could not hear each other. Behind it the older process
  * has the place everywhere, and the younger one is told. */
-static void a_partition_heals_in_favour_of_the_older_process(void **state)
+TEST(a_partition_heals_in_favour_of_the_older_process, setup, teardown)
 {
     uint16_t nowhere = port_free();
 
-    (void)state;
     via[TWO][1] = port_free();
     via[OLD][2] = nowhere;
     via[NEW][1] = nowhere;
@@ -221,9 +210,8 @@ static void a_partition_heals_in_favour_of_the_older_process(void **state)
 
 /* Replica 3 has dialed the old process of id 2, which stands still, and would not dial again. It
  * learns from replica 1 that another one has come, asks, and hangs up. */
-static void the_other_replicas_look_after_their_connections(void **state)
+TEST(the_other_replicas_look_after_their_connections, setup, teardown)
 {
-    (void)state;
     ids[TWO] = 3;
     ids[OLD] = ids[NEW] = 2;
     listens[TWO] = false;
@@ -246,9 +234,8 @@ static void the_other_replicas_look_after_their_connections(void **state)
 }
 
 /* Id 2 is claimed, and replica 3 finds the younger one at its address: it hangs up and says why. */
-static void a_process_that_is_dialed_may_be_the_wrong_one(void **state)
+TEST(a_process_that_is_dialed_may_be_the_wrong_one, setup, teardown)
 {
-    (void)state;
     ids[TWO] = 3;
     ids[OLD] = ids[NEW] = 2;
     listens[TWO] = false;
@@ -268,30 +255,4 @@ static void a_process_that_is_dialed_may_be_the_wrong_one(void **state)
     end(OLD);
     UNTIL(processes[TWO].ups[2] == 1);
     assert_int_equal(processes[TWO].downs[2], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_one_that_answers_keeps_its_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(it_is_let_in_once_the_other_has_ended, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_does_not_answer_is_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(bytes_count_as_an_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_same_process_takes_its_place_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_stranger_causes_no_question, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_attempts_cost_one_question_in_its_time, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_pause_is_not_taken_for_silence, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_is_connected_elsewhere_keeps_its_place, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(one_that_is_dead_elsewhere_keeps_no_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_partition_heals_in_favour_of_the_older_process, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_other_replicas_look_after_their_connections, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_process_that_is_dialed_may_be_the_wrong_one, setup,
-                                        teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

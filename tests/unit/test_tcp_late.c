@@ -20,14 +20,13 @@ static void take_from_way(int side, uint8_t *to, size_t len)
 
 /* The HELLO of a process that has ended since comes late, and the end of its connection with it:
  * it asks for no place, and nothing is wrong. */
-static void the_late_greeting_of_a_dead_process_is_no_claim(void **state)
+TEST(the_late_greeting_of_a_dead_process_is_no_claim, setup, teardown)
 {
     uint8_t bytes[4096];
     struct sockaddr_in addr = {0};
     struct sockaddr_storage from;
     ssize_t len = -1;
 
-    (void)state;
     via[NEW][1] = port_free();
     start(ONE, 1);
     start(OLD, 10);
@@ -60,9 +59,8 @@ static void the_late_greeting_of_a_dead_process_is_no_claim(void **state)
 
 /* A replica that stood still hears of the next process before it hears of the end of the one that
  * it knows, whose clock was ahead: one process, and nothing is wrong. */
-static void one_that_wakes_up_late_alarms_no_process(void **state)
+TEST(one_that_wakes_up_late_alarms_no_process, setup, teardown)
 {
-    (void)state;
     start(ONE, 1);
     start(TWO, 2);
     start(OLD, 20);
@@ -77,15 +75,4 @@ static void one_that_wakes_up_late_alarms_no_process(void **state)
     UNTIL(processes[NEW].ups[1] == 1);
     run_for(2 * PROBE_MS);
     assert_int_equal(processes[NEW].told[3], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_late_greeting_of_a_dead_process_is_no_claim, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(one_that_wakes_up_late_alarms_no_process, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

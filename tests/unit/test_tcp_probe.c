@@ -14,30 +14,29 @@ static struct raw_peer old;      /* The process of id 3 that is connected. */
 static struct raw_peer claimant; /* Another one. */
 static struct raw_peer fourth;   /* Replica 4. */
 
-static int setup_raw(void **state)
+static void setup_raw(void)
 {
     witness.fd = old.fd = claimant.fd = fourth.fd = -1;
-    (void)setup(state);
+    setup();
     start(ONE, 1);
     raw_connect(&witness, 2, 2);
     raw_connect(&old, 3, OLD_START);
-    return 0;
 }
 
-static int setup_patient(void **state)
+static void setup_patient(void)
 {
     probe_ms = PATIENT_MS;
-    return setup_raw(state);
+    setup_raw();
 }
 
-static int teardown_raw(void **state)
+static void teardown_raw(void)
 {
     probe_ms = PROBE_MS;
     raw_close(&witness);
     raw_close(&old);
     raw_close(&claimant);
     raw_close(&fourth);
-    return teardown(state);
+    teardown();
 }
 
 /* ---- What counts as an answer. ---- */
@@ -59,25 +58,22 @@ static bool is_let_in_beside(uint64_t start)
     return raw_is_let_in(&claimant);
 }
 
-static void an_answer_about_no_process_counts_for_nothing(void **state)
+TEST(an_answer_about_no_process_counts_for_nothing, setup_raw, teardown_raw)
 {
-    (void)state;
     assert_true(is_let_in_beside(0));
     assert_int_equal(processes[ONE].told[3], 0);
 }
 
 /* It has not said that it is connected with that process, so it is not asked. */
-static void an_answer_that_was_not_asked_for_counts_for_nothing(void **state)
+TEST(an_answer_that_was_not_asked_for_counts_for_nothing, setup_raw, teardown_raw)
 {
-    (void)state;
     assert_true(is_let_in_beside(OLD_START));
     assert_int_equal(processes[ONE].told[3], 0);
 }
 
 /* It is asked afterwards, and says no more. */
-static void an_answer_before_its_question_counts_for_nothing(void **state)
+TEST(an_answer_before_its_question_counts_for_nothing, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START);
     raw_send_alive(&witness, 3, OLD_START);
     (void)raw_fence(&witness);
@@ -87,19 +83,17 @@ static void an_answer_before_its_question_counts_for_nothing(void **state)
 }
 
 /* It was asked, and says that another process lives. */
-static void an_answer_about_another_process_counts_for_nothing(void **state)
+TEST(an_answer_about_another_process_counts_for_nothing, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START);
     assert_true(is_let_in_beside(OLD_START + 1));
     assert_int_equal(processes[ONE].told[3], 0);
 }
 
-static void an_answer_to_the_question_counts(void **state)
+TEST(an_answer_to_the_question_counts, setup_patient, teardown_raw)
 {
     struct control question;
 
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START);
     (void)raw_fence(&witness);
     raw_dial(&claimant, 3, NEW_START);
@@ -112,9 +106,8 @@ static void an_answer_to_the_question_counts(void **state)
 }
 
 /* The question was about an earlier claim, which has ended since; nobody answers the next one. */
-static void an_answer_that_comes_late_counts_for_nothing(void **state)
+TEST(an_answer_that_comes_late_counts_for_nothing, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START);
     (void)raw_fence(&witness);
     raw_dial(&claimant, 3, NEW_START);
@@ -128,9 +121,8 @@ static void an_answer_that_comes_late_counts_for_nothing(void **state)
 }
 
 /* Its connection was lost on the way: what comes over the next one answers nothing. */
-static void an_answer_counts_on_the_connection_of_its_question(void **state)
+TEST(an_answer_counts_on_the_connection_of_its_question, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START);
     (void)raw_fence(&witness);
     raw_dial(&claimant, 3, NEW_START);
@@ -144,9 +136,8 @@ static void an_answer_counts_on_the_connection_of_its_question(void **state)
 }
 
 /* A process that says unasked that it lives may have said so long ago. */
-static void a_process_is_asked_before_its_word_counts(void **state)
+TEST(a_process_is_asked_before_its_word_counts, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_send_alive(&old, 3, OLD_START);
     (void)raw_fence(&old);
     raw_dial(&claimant, 3, NEW_START);
@@ -154,9 +145,8 @@ static void a_process_is_asked_before_its_word_counts(void **state)
 }
 
 /* This replica stood still for longer than a claim waits, before it asked. */
-static void a_process_has_its_time_to_answer_behind_a_pause(void **state)
+TEST(a_process_has_its_time_to_answer_behind_a_pause, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_dial(&claimant, 3, NEW_START);
     run_for(PROBE_MS / 20); /* The claim has arrived. */
     (void)poll(NULL, 0, 2 * PROBE_MS);
@@ -178,9 +168,8 @@ static void expect_vouched(struct raw_peer *asker, uint32_t id, uint64_t start)
 }
 
 /* Two questions of one replica: each has its own answer, in the order in which these come. */
-static void questions_about_two_ids_have_an_answer_each(void **state)
+TEST(questions_about_two_ids_have_an_answer_each, setup_patient, teardown_raw)
 {
-    (void)state;
     raw_connect(&fourth, 4, NEW_START);
     raw_send_probe(&witness, 3, OLD_START);
     raw_send_probe(&witness, 4, NEW_START);
@@ -200,11 +189,10 @@ static void questions_about_two_ids_have_an_answer_each(void **state)
 }
 
 /* Two replicas ask for one process: it is asked once, and both hear of it. */
-static void all_that_asked_for_a_process_hear_of_it(void **state)
+TEST(all_that_asked_for_a_process_hear_of_it, setup_patient, teardown_raw)
 {
     struct control control;
 
-    (void)state;
     raw_connect(&fourth, 4, NEW_START);
     raw_send_probe(&witness, 3, OLD_START);
     raw_send_probe(&fourth, 3, OLD_START);
@@ -218,9 +206,8 @@ static void all_that_asked_for_a_process_hear_of_it(void **state)
     }
 }
 
-static void a_question_is_forgotten_with_its_connection(void **state)
+TEST(a_question_is_forgotten_with_its_connection, setup_patient, teardown_raw)
 {
-    (void)state;
     raw_send_probe(&witness, 3, OLD_START);
     (void)raw_wait(&old, CONTROL_PROBE);
     raw_close(&witness);
@@ -232,11 +219,10 @@ static void a_question_is_forgotten_with_its_connection(void **state)
 }
 
 /* The answer to the next one is none to it. */
-static void a_question_without_an_answer_is_forgotten(void **state)
+TEST(a_question_without_an_answer_is_forgotten, setup_raw, teardown_raw)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
-    (void)state;
     raw_connect(&fourth, 4, NEW_START);
     raw_send_probe(&witness, 3, OLD_START);
     (void)raw_wait(&old, CONTROL_PROBE); /* No answer. */
@@ -251,9 +237,8 @@ static void a_question_without_an_answer_is_forgotten(void **state)
     assert_int_equal(raw_fence(&witness), 0);
 }
 
-static void a_process_that_is_not_connected_has_no_voucher(void **state)
+TEST(a_process_that_is_not_connected_has_no_voucher, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_send_probe(&witness, 3, OLD_START + 1);
     raw_send_probe(&witness, 4, NEW_START);
     assert_false(raw_wait(&witness, CONTROL_ALIVE).yes);
@@ -264,12 +249,11 @@ static void a_process_that_is_not_connected_has_no_voucher(void **state)
 /* ---- Asked again. ---- */
 
 /* An older process is with another replica; the question about it is lost, and lost again. */
-static void a_lost_question_about_an_older_process_is_asked_again(void **state)
+TEST(a_lost_question_about_an_older_process_is_asked_again, setup_raw, teardown_raw)
 {
     uint64_t begin_ms = os_now_ms();
     struct control control;
 
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START - 1);
     for (uint32_t i = 0; i < REPEATS; i++) {
         assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 1);
@@ -288,9 +272,8 @@ static void a_lost_question_about_an_older_process_is_asked_again(void **state)
 
 /* A question was open when the claim came: an answer in the claim's own time may be too late for
  * that one. The replica that asked before still hears of it. */
-static void a_claim_does_not_rely_on_an_older_question(void **state)
+TEST(a_claim_does_not_rely_on_an_older_question, setup_patient, teardown_raw)
 {
-    (void)state;
     raw_send_probe(&witness, 3, OLD_START);
     (void)raw_wait(&old, CONTROL_PROBE); /* No answer yet. */
     run_for(PATIENT_MS / 20);
@@ -303,9 +286,8 @@ static void a_claim_does_not_rely_on_an_older_question(void **state)
 }
 
 /* It may have a claim to decide, too. */
-static void a_replica_that_asks_later_has_a_question_of_its_own(void **state)
+TEST(a_replica_that_asks_later_has_a_question_of_its_own, setup_patient, teardown_raw)
 {
-    (void)state;
     raw_connect(&fourth, 4, NEW_START);
     raw_send_probe(&witness, 3, OLD_START);
     (void)raw_wait(&old, CONTROL_PROBE); /* No answer yet. */
@@ -318,9 +300,8 @@ static void a_replica_that_asks_later_has_a_question_of_its_own(void **state)
 }
 
 /* Nobody answered for the older process in time, so the younger one was let in. */
-static void a_process_that_was_let_in_without_an_answer_is_looked_at_again(void **state)
+TEST(a_process_that_was_let_in_without_an_answer_is_looked_at_again, setup_raw, teardown_raw)
 {
-    (void)state;
     raw_close(&old);
     UNTIL(processes[ONE].downs[3] == 1);
     raw_send_seen(&witness, 3, OLD_START);
@@ -339,11 +320,10 @@ static void a_process_that_was_let_in_without_an_answer_is_looked_at_again(void 
 }
 
 /* A younger process is with another replica: the older one is asked as long as that is so. */
-static void an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere(void **state)
+TEST(an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere, setup_raw, teardown_raw)
 {
     uint64_t begin_ms = os_now_ms();
 
-    (void)state;
     raw_send_seen(&witness, 3, NEW_START);
     for (uint32_t i = 0; i < REPEATS; i++) {
         assert_int_equal(raw_wait(&old, CONTROL_PROBE).start, OLD_START);
@@ -355,11 +335,10 @@ static void an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere(void
 }
 
 /* Nothing is asked once both are connected with the same process. */
-static void nothing_is_asked_when_all_agree(void **state)
+TEST(nothing_is_asked_when_all_agree, setup_raw, teardown_raw)
 {
     struct control control;
 
-    (void)state;
     raw_send_seen(&witness, 3, NEW_START);
     (void)raw_wait(&old, CONTROL_PROBE);
     raw_send_alive(&old, 3, OLD_START);
@@ -377,9 +356,8 @@ static void nothing_is_asked_when_all_agree(void **state)
 
 /* A replica that has not answered reports another process meanwhile: it is asked about that one,
  * too. */
-static void a_question_about_another_process_is_another_question(void **state)
+TEST(a_question_about_another_process_is_another_question, setup_patient, teardown_raw)
 {
-    (void)state;
     raw_send_seen(&witness, 3, OLD_START - 1);
     assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 1);
     raw_send_seen(&witness, 3, OLD_START - 2);
@@ -389,37 +367,4 @@ static void a_question_about_another_process_is_another_question(void **state)
     assert_int_equal(processes[ONE].downs[3], 0);
     raw_send_alive(&witness, 3, OLD_START - 2);
     UNTIL(processes[ONE].downs[3] == 1);
-}
-
-int main(void)
-{
-#define RAW(test)     cmocka_unit_test_setup_teardown(test, setup_raw, teardown_raw)
-#define PATIENT(test) cmocka_unit_test_setup_teardown(test, setup_patient, teardown_raw)
-    const struct CMUnitTest tests[] = {
-        RAW(an_answer_about_no_process_counts_for_nothing),
-        RAW(an_answer_that_was_not_asked_for_counts_for_nothing),
-        RAW(an_answer_before_its_question_counts_for_nothing),
-        RAW(an_answer_about_another_process_counts_for_nothing),
-        PATIENT(an_answer_to_the_question_counts),
-        RAW(an_answer_that_comes_late_counts_for_nothing),
-        RAW(an_answer_counts_on_the_connection_of_its_question),
-        RAW(a_process_is_asked_before_its_word_counts),
-        RAW(a_process_has_its_time_to_answer_behind_a_pause),
-        PATIENT(questions_about_two_ids_have_an_answer_each),
-        PATIENT(all_that_asked_for_a_process_hear_of_it),
-        PATIENT(a_question_is_forgotten_with_its_connection),
-        RAW(a_question_without_an_answer_is_forgotten),
-        RAW(a_process_that_is_not_connected_has_no_voucher),
-        RAW(a_lost_question_about_an_older_process_is_asked_again),
-        PATIENT(a_claim_does_not_rely_on_an_older_question),
-        PATIENT(a_replica_that_asks_later_has_a_question_of_its_own),
-        RAW(a_process_that_was_let_in_without_an_answer_is_looked_at_again),
-        RAW(an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere),
-        RAW(nothing_is_asked_when_all_agree),
-        PATIENT(a_question_about_another_process_is_another_question),
-    };
-#undef PATIENT
-#undef RAW
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

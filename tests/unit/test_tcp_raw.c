@@ -37,13 +37,12 @@ static bool ended(int fd)
     return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
-static void test_garbage(void **state)
+TEST(garbage)
 {
     struct kit_setup setup = kit_make_setup();
     uint8_t garbage[GREETING_LEN * 2];
     int silent = -1;
 
-    (void)state;
     memset(garbage, 'G', sizeof(garbage));
     kit_start(&setup, 1);
 
@@ -114,13 +113,12 @@ static void expect_drop(const struct frame_header *change, const char *why)
     kit_stop(1);
 }
 
-static void test_bad_frames(void **state)
+TEST(bad_frames)
 {
     struct frame_header good = {
         .version = PROTOCOL_VERSION, .type = ZAB_PING, .from = 2, .to = 1, .cluster = {7}};
     struct frame_header bad = good;
 
-    (void)state;
     expect_drop(&good, "malformed"); /* An empty PING lacks its fields. */
     bad.len = (uint32_t)zab_msg_size_max(ZAB_PING) + 1;
     expect_drop(&bad, "too long");
@@ -147,13 +145,12 @@ static void test_bad_frames(void **state)
     expect_drop(&bad, "damaged frame");
 }
 
-static void test_hello_too_long(void **state)
+TEST(hello_too_long)
 {
     struct kit_setup setup = kit_make_setup();
     struct greeting greeting = {.version = PROTOCOL_VERSION, .from = 2, .to = 1};
     uint8_t bytes[GREETING_LEN + HELLO_LEN_LEN];
 
-    (void)state;
     kit_start(&setup, 1);
 
     int fd = dial_raw(&setup);
@@ -195,9 +192,8 @@ static void expect_refusal(uint16_t version, const char *why)
     kit_stop(1);
 }
 
-static void test_other_versions(void **state)
+TEST(other_versions)
 {
-    (void)state;
     expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 4 of the protocol");
     expect_refusal(PROTOCOL_VERSION + 2, "version 7 of the protocol");
 }
@@ -215,7 +211,7 @@ static void send_raw(int fd, struct frame_header *header, uint32_t number, struc
 
 /* A peer one version ahead: types that are not known are skipped and counted, and what stands
  * behind the known fields of a message is. */
-static void test_one_version_ahead(void **state)
+TEST(one_version_ahead)
 {
     struct kit_setup setup = kit_make_setup();
     struct frame_header header = {
@@ -224,7 +220,6 @@ static void test_one_version_ahead(void **state)
     struct tcp_figures figures;
     struct buf payload;
 
-    (void)state;
     kit_start(&setup, 1);
 
     int fd = dial_raw(&setup);
@@ -245,15 +240,4 @@ static void test_one_version_ahead(void **state)
     close(fd);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
     kit_stop(1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_garbage),           cmocka_unit_test(test_bad_frames),
-        cmocka_unit_test(test_hello_too_long),    cmocka_unit_test(test_other_versions),
-        cmocka_unit_test(test_one_version_ahead),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

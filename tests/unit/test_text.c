@@ -16,20 +16,16 @@ enum {
 static struct budget budget;
 static struct text text;
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     budget_init(&budget, BUDGET);
     text_init(&text, SIZE_MAX_TEST, &budget);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     text_release(&text);
     assert_int_equal(budget_used(&budget), 0);
-    return 0;
 }
 
 /* Mostly plain, with everything that is escaped, and some characters of several bytes. */
@@ -121,11 +117,10 @@ static void compare(struct blob *blob, enum text_form form, size_t step)
     buf_release(&read);
 }
 
-static void test_each_form_is_what_the_buffered_writer_writes(void **state)
+TEST(each_form_is_what_the_buffered_writer_writes, setup, teardown)
 {
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 1);
     for (uint32_t len = TEXT_REF_MIN - 2; len < TEXT_REF_MIN + 8; len++) {
         struct blob *utf8 = make_utf8(len, &rng);
@@ -139,11 +134,10 @@ static void test_each_form_is_what_the_buffered_writer_writes(void **state)
     }
 }
 
-static void test_a_read_may_end_anywhere(void **state)
+TEST(a_read_may_end_anywhere, setup, teardown)
 {
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 2);
     for (size_t step = 1; step < 40; step++) {
         struct blob *utf8 = make_utf8(BIG + (uint32_t)step, &rng);
@@ -164,7 +158,7 @@ static size_t next_cut(size_t len, size_t whole)
 }
 
 /* A first read of that length: the second one takes the rest. */
-static void test_cut_at_every_length(void **state)
+TEST(cut_at_every_length, setup, teardown)
 {
     struct rng rng;
     struct blob *utf8 = NULL;
@@ -172,7 +166,6 @@ static void test_cut_at_every_length(void **state)
     struct buf whole;
     uint8_t *cut = mem_alloc(SIZE_MAX_TEST);
 
-    (void)state;
     rng_init(&rng, 3);
     utf8 = make_utf8(BIG, &rng);
     buf_init(&whole, SIZE_MAX_TEST);
@@ -196,11 +189,10 @@ static void test_cut_at_every_length(void **state)
     blob_unref(utf8);
 }
 
-static void test_random_texts(void **state)
+TEST(random_texts, setup, teardown)
 {
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 4);
     for (int round = 0; round < 200; round++) {
         struct blob *blob = make_utf8((uint32_t)rng_below(&rng, 3 * TEXT_REF_MIN), &rng);
@@ -211,11 +203,10 @@ static void test_random_texts(void **state)
     }
 }
 
-static void test_a_large_value_counts_once_and_is_given_back(void **state)
+TEST(a_large_value_counts_once_and_is_given_back, setup, teardown)
 {
     struct blob *blob = blob_alloc(1 << 20);
 
-    (void)state;
     memset(blob->data, 'x', blob->len);
     for (int i = 0; i < 8; i++) {
         text_append_blob(&text, blob, TEXT_BASE64);
@@ -229,12 +220,11 @@ static void test_a_large_value_counts_once_and_is_given_back(void **state)
     blob_unref(blob);
 }
 
-static void test_without_room_all_is_given_back(void **state)
+TEST(without_room_all_is_given_back, setup, teardown)
 {
     struct blob *fits = blob_alloc(BUDGET / 2);
     struct blob *not = blob_alloc(BUDGET / 2 + 1);
 
-    (void)state;
     text_append_blob(&text, fits, TEXT_RAW);
     text_append_blob(&text, not, TEXT_RAW);
     text_append_blob(&text, fits, TEXT_RAW);
@@ -249,11 +239,10 @@ static void test_without_room_all_is_given_back(void **state)
     blob_unref(not );
 }
 
-static void test_small_texts_always_have_room(void **state)
+TEST(small_texts_always_have_room, setup, teardown)
 {
     uint8_t *bytes = mem_zalloc(1, TEXT_SMALL_BYTES + 1);
 
-    (void)state;
     budget_take(&budget, BUDGET);
     (void)buf_append(&text.own, bytes, TEXT_SMALL_BYTES);
     assert_true(text_seal(&text));
@@ -268,12 +257,11 @@ static void test_small_texts_always_have_room(void **state)
     mem_free(bytes);
 }
 
-static void test_too_long_a_text_is_dropped(void **state)
+TEST(too_long_a_text_is_dropped, setup, teardown)
 {
     struct text small;
     struct blob *blob = blob_alloc(BIG);
 
-    (void)state;
     text_init(&small, BIG + 10, &budget);
     (void)buf_append_str(&small.own, "01234567890");
     text_append_blob(&small, blob, TEXT_RAW);
@@ -289,13 +277,12 @@ static void test_too_long_a_text_is_dropped(void **state)
     blob_unref(blob);
 }
 
-static void test_moves_with_what_it_has_taken(void **state)
+TEST(moves_with_what_it_has_taken, setup, teardown)
 {
     struct blob *blob = blob_alloc(BIG);
     struct text moved;
     struct buf out;
 
-    (void)state;
     memset(blob->data, 'x', blob->len);
     (void)buf_append_str(&text.own, "a");
     text_append_blob(&text, blob, TEXT_RAW);
@@ -313,9 +300,8 @@ static void test_moves_with_what_it_has_taken(void **state)
     blob_unref(blob);
 }
 
-static void test_own_bytes_count_above_a_few(void **state)
+TEST(own_bytes_count_above_a_few, setup, teardown)
 {
-    (void)state;
     (void)buf_append_str(&text.own, "short");
     text_count(&text);
     assert_int_equal(budget_used(&budget), 0);
@@ -324,24 +310,4 @@ static void test_own_bytes_count_above_a_few(void **state)
     assert_int_equal(budget_used(&budget), text.own.cap);
     text_count(&text);
     assert_int_equal(budget_used(&budget), text.own.cap);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_form_is_what_the_buffered_writer_writes, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_read_may_end_anywhere, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cut_at_every_length, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_random_texts, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_large_value_counts_once_and_is_given_back, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_without_room_all_is_given_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_small_texts_always_have_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_too_long_a_text_is_dropped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_moves_with_what_it_has_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_own_bytes_count_above_a_few, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,13 +21,12 @@ static void look(void *arg)
     seen->ran = true;
 }
 
-static void test_a_thread_has_its_name_and_no_signals(void **state)
+TEST(a_thread_has_its_name_and_no_signals)
 {
     struct thread thread;
     struct seen seen = {.ran = false};
     sigset_t mask;
 
-    (void)state;
     thread_start(&thread, "core", look, &seen);
     thread_join(&thread);
     assert_true(seen.ran);
@@ -37,23 +36,12 @@ static void test_a_thread_has_its_name_and_no_signals(void **state)
     assert_int_equal(sigismember(&mask, SIGTERM), 0); /* The starter's mask is as before. */
 }
 
-static void test_a_long_name_is_cut(void **state)
+TEST(a_long_name_is_cut)
 {
     struct thread thread;
     struct seen seen = {.ran = false};
 
-    (void)state;
     thread_start(&thread, "a-name-longer-than-the-kernel-keeps", look, &seen);
     thread_join(&thread);
     assert_string_equal(seen.name, "a-name-longer-t");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_thread_has_its_name_and_no_signals),
-        cmocka_unit_test(test_a_long_name_is_cut),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

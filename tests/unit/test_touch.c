@@ -10,9 +10,8 @@ enum {
     ROUNDS = 200
 };
 
-static void test_gives_each_once_in_order(void **state)
+TEST(gives_each_once_in_order)
 {
-    (void)state;
     struct touch_set *set = touch_set_new(100);
     const uint64_t *ids = NULL;
     size_t count = 0;
@@ -38,9 +37,8 @@ static void test_gives_each_once_in_order(void **state)
     touch_set_free(set);
 }
 
-static void test_is_bounded(void **state)
+TEST(is_bounded)
 {
-    (void)state;
     struct touch_set *set = touch_set_new(2);
     size_t count = 0;
 
@@ -54,9 +52,8 @@ static void test_is_bounded(void **state)
     touch_set_free(set);
 }
 
-static void test_grows(void **state)
+TEST(grows)
 {
-    (void)state;
     struct touch_set *set = touch_set_new(MANY);
 
     /* Twice, so that both buffers have grown and been used again. */
@@ -92,9 +89,8 @@ static void touch_all(void *arg)
     }
 }
 
-static void test_none_is_lost_between_threads(void **state)
+TEST(none_is_lost_between_threads)
 {
-    (void)state;
     struct touch_set *set = touch_set_new(1000);
     struct toucher touchers[THREADS];
     bool seen[THREADS * 50 + 1] = {false};
@@ -120,16 +116,4 @@ static void test_none_is_lost_between_threads(void **state)
     }
     assert_int_equal(touch_count(set), (uint64_t)THREADS * ROUNDS * 50);
     touch_set_free(set);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gives_each_once_in_order),
-        cmocka_unit_test(test_is_bounded),
-        cmocka_unit_test(test_grows),
-        cmocka_unit_test(test_none_is_lost_between_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

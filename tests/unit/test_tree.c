@@ -18,9 +18,8 @@ static void assert_name(const struct znode *node, const char *name)
     assert_true(slice_eq(znode_name(node), slice_str(name)));
 }
 
-static void test_children_come_in_byte_order(void **context)
+TEST(children_come_in_byte_order)
 {
-    (void)context;
     struct state *state = state_new(1);
     zxid_t zxid = 0;
     const struct znode *root = kit_find(state, "/");
@@ -58,9 +57,8 @@ static void assert_after(const struct state *state, const char *path, const char
     }
 }
 
-static void test_after_finds_the_next_even_from_a_gap(void **context)
+TEST(after_finds_the_next_even_from_a_gap)
 {
-    (void)context;
     struct state *state = state_new(1);
     zxid_t zxid = 0;
 
@@ -83,9 +81,8 @@ static void test_after_finds_the_next_even_from_a_gap(void **context)
     state_free(state);
 }
 
-static void test_walk_knows_its_path(void **context)
+TEST(walk_knows_its_path)
 {
-    (void)context;
     struct state *state = state_new(1);
     zxid_t zxid = 0;
     struct walk walk;
@@ -116,9 +113,8 @@ static void test_walk_knows_its_path(void **context)
     state_free(state);
 }
 
-static void test_the_deepest_tree_works(void **context)
+TEST(the_deepest_tree_works)
 {
-    (void)context;
     struct state *state = state_new(1);
     zxid_t zxid = 0;
     char *path = mem_alloc(2 * STATE_DEPTH_MAX + 1);
@@ -137,10 +133,8 @@ static void test_the_deepest_tree_works(void **context)
     state_free(state);
 }
 
-static void test_a_znode_is_small(void **context)
+TEST(a_znode_is_small)
 {
-    (void)context;
-
     assert_true(offsetof(struct znode, name) <= 150);
 }
 
@@ -150,9 +144,8 @@ static void count_forgotten(void *ctx, struct znode *node)
     *(size_t *)ctx += 1;
 }
 
-static void test_dismantle_reaches_every_znode(void **context)
+TEST(dismantle_reaches_every_znode)
 {
-    (void)context;
     struct znode *top = tree_node_new(slice_str("top"));
     struct znode *spine = top;
     size_t count = 0;
@@ -167,18 +160,4 @@ static void test_dismantle_reaches_every_znode(void **context)
     }
     tree_dismantle(top, count_forgotten, &count);
     assert_int_equal(count, 3001);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_children_come_in_byte_order),
-        cmocka_unit_test(test_after_finds_the_next_even_from_a_gap),
-        cmocka_unit_test(test_walk_knows_its_path),
-        cmocka_unit_test(test_the_deepest_tree_works),
-        cmocka_unit_test(test_a_znode_is_small),
-        cmocka_unit_test(test_dismantle_reaches_every_znode),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,12 +51,11 @@ static json_t *reads_of(const json_t *value)
     return json_object_get(json_object_get(value, "series"), "reads");
 }
 
-static void test_nothing_is_kept_at_first(void **state)
+TEST(nothing_is_kept_at_first)
 {
     struct trend *trend = trend_new();
     json_t *value = ask(trend, TREND_FINE_S, 0, "");
 
-    (void)state;
     assert_int_equal(json_array_size(times_of(value)), 0);
     assert_int_equal(json_object_size(json_object_get(value, "series")), TREND_COUNT);
     assert_int_equal(json_array_size(reads_of(value)), 0);
@@ -64,11 +63,10 @@ static void test_nothing_is_kept_at_first(void **state)
     trend_free(trend);
 }
 
-static void test_values_have_their_times(void **state)
+TEST(values_have_their_times)
 {
     struct trend *trend = trend_new();
 
-    (void)state;
     for (uint64_t second = 100; second < 110; second++) {
         put(trend, TREND_FINE_S, second);
     }
@@ -95,11 +93,10 @@ static void test_values_have_their_times(void **state)
 }
 
 /* A process that stood still leaves a hole, not a line. */
-static void test_what_was_not_measured_is_null(void **state)
+TEST(what_was_not_measured_is_null)
 {
     struct trend *trend = trend_new();
 
-    (void)state;
     put(trend, TREND_FINE_S, 10);
     put(trend, TREND_FINE_S, 14);
     put(trend, TREND_FINE_S, 14);
@@ -121,12 +118,11 @@ static void test_what_was_not_measured_is_null(void **state)
     trend_free(trend);
 }
 
-static void test_rings_are_bounded(void **state)
+TEST(rings_are_bounded)
 {
     struct trend *trend = trend_new();
     uint64_t seconds = (uint64_t)TREND_COARSE_S * TREND_COARSE_SLOTS * 2;
 
-    (void)state;
     for (uint64_t second = 0; second < seconds; second++) {
         put(trend, TREND_FINE_S, second);
         if (second % TREND_COARSE_S == 0) {
@@ -149,12 +145,11 @@ static void test_rings_are_bounded(void **state)
 }
 
 /* The two clocks tick at different moments: times must not jump to and fro by a second. */
-static void test_times_do_not_tremble(void **state)
+TEST(times_do_not_tremble)
 {
     struct trend *trend = trend_new();
     float values[TREND_COUNT] = {0};
 
-    (void)state;
     trend_put(trend, TREND_FINE_S, 1500, 10999, values);
     trend_put(trend, TREND_FINE_S, 2501, 12000, values);
     trend_put(trend, TREND_FINE_S, 3500, 12999, values);
@@ -170,11 +165,10 @@ static void test_times_do_not_tremble(void **state)
     trend_free(trend);
 }
 
-static void test_odd_requests_are_refused(void **state)
+TEST(odd_requests_are_refused)
 {
     const char *why = NULL;
 
-    (void)state;
     assert_int_equal(trend_check(&(struct trend_request){.step_s = 5}, &why), ERR_BAD_ARGUMENTS);
     assert_non_null(strstr(why, "1 or 10"));
     assert_int_equal(
@@ -182,18 +176,4 @@ static void test_odd_requests_are_refused(void **state)
                     &why),
         ERR_BAD_ARGUMENTS);
     assert_non_null(strstr(why, "series"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_kept_at_first),
-        cmocka_unit_test(test_values_have_their_times),
-        cmocka_unit_test(test_what_was_not_measured_is_null),
-        cmocka_unit_test(test_rings_are_bounded),
-        cmocka_unit_test(test_times_do_not_tremble),
-        cmocka_unit_test(test_odd_requests_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

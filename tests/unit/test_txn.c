@@ -6,9 +6,8 @@
 static const struct txn_header header = {
     .origin_member = 3, .origin_boot = UINT64_MAX - 1, .request = 77, .age_ms = 5, .stamp_ms = -5};
 
-static void test_each_type_comes_back(void **state)
+TEST(each_type_comes_back)
 {
-    (void)state;
     const struct txn_effect effects[] = {
         {.type = TXN_CREATE,
          .flags = TXN_REPLY,
@@ -72,9 +71,8 @@ static enum err read_all(struct slice txn)
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
-static void test_every_cut_is_noticed(void **state)
+TEST(every_cut_is_noticed)
 {
-    (void)state;
     struct buf txn;
     size_t header_len = 0;
 
@@ -104,10 +102,8 @@ static void assert_patched_refused(size_t pos, uint8_t value)
     buf_release(&txn);
 }
 
-static void test_what_is_not_known_is_refused(void **state)
+TEST(what_is_not_known_is_refused)
 {
-    (void)state;
-
     assert_patched_refused(0, 1);              /* Version: it had one time, of a wall clock. */
     assert_patched_refused(0, 3);              /* Version. */
     assert_patched_refused(1, 1);              /* Header flags. */
@@ -134,10 +130,8 @@ static struct txn_header read_with(int64_t age_ms, int64_t stamp_ms)
 }
 
 /* A committed transaction is read by all replicas: one that none can read would stop all. */
-static void test_absurd_times_are_read_as_times_that_can_be(void **state)
+TEST(absurd_times_are_read_as_times_that_can_be)
 {
-    (void)state;
-
     assert_int_equal(read_with(-1, 0).age_ms, 0);
     assert_int_equal(read_with(INT64_MIN, 0).age_ms, 0);
     assert_int_equal(read_with(TXN_AGE_MAX_MS + 1, 0).age_ms, 0);
@@ -157,9 +151,8 @@ static void next_of(struct buf *txn, struct txn_effect *ret_effect)
     assert_true(wire_reader_done(&reader));
 }
 
-static void test_sessions_come_back(void **state)
+TEST(sessions_come_back)
 {
-    (void)state;
     const struct txn_session_open open = {
         .session = 7, .timeout_ms = 9, .secret_hash = {1, 2, [31] = 3}, .from = slice_str("::1")};
     const struct txn_session_close close = {.session = 8, .reason = TXN_CLOSED_EXPIRED};
@@ -199,9 +192,8 @@ static void test_sessions_come_back(void **state)
     buf_release(&txn);
 }
 
-static void test_results_come_back(void **state)
+TEST(results_come_back)
 {
-    (void)state;
     const struct txn_remember remember = {.scope = slice_str("s"),
                                           .key = slice_str("key"),
                                           .fingerprint = {9, [15] = 8},
@@ -252,9 +244,8 @@ static enum err get_any(const struct txn_effect *effect)
 }
 
 /* Each cut of the fields, and a byte too many, is noticed; so is the number 0, which is none. */
-static void test_malformed_fields_are_refused(void **state)
+TEST(malformed_fields_are_refused)
 {
-    (void)state;
     struct txn_session_open open = {.session = 7, .from = slice_str("x")};
     struct txn_remember remember = {.scope = slice_str("s"), .result = slice_str("r")};
     struct buf txn;
@@ -294,29 +285,12 @@ static void test_malformed_fields_are_refused(void **state)
     buf_release(&txn);
 }
 
-static void test_an_unknown_reason_is_refused(void **state)
+TEST(an_unknown_reason_is_refused)
 {
-    (void)state;
     static const uint8_t fields[] = {7, 0, 0, 0, 0, 0, 0, 0, 3};
     const struct txn_effect effect = {.type = TXN_SESSION_CLOSE,
                                       .extra = slice_make(fields, sizeof(fields))};
     struct txn_session_close got;
 
     assert_int_equal(txn_get_session_close(&effect, &got), ERR_FORMAT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_type_comes_back),
-        cmocka_unit_test(test_every_cut_is_noticed),
-        cmocka_unit_test(test_what_is_not_known_is_refused),
-        cmocka_unit_test(test_absurd_times_are_read_as_times_that_can_be),
-        cmocka_unit_test(test_sessions_come_back),
-        cmocka_unit_test(test_results_come_back),
-        cmocka_unit_test(test_malformed_fields_are_refused),
-        cmocka_unit_test(test_an_unknown_reason_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

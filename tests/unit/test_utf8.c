@@ -6,7 +6,7 @@ struct row {
     int32_t code; /* -1: malformed. */
 };
 
-static void test_first_and_last_of_each_length(void **state)
+TEST(first_and_last_of_each_length)
 {
     static const struct row rows[] = {
         {"\x01", 0x01},
@@ -21,7 +21,6 @@ static void test_first_and_last_of_each_length(void **state)
         {"\xf4\x8f\xbf\xbf", 0x10ffff},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct slice text = slice_str(rows[i].text);
         size_t pos = 0;
@@ -37,7 +36,7 @@ static void test_first_and_last_of_each_length(void **state)
     }
 }
 
-static void test_malformed(void **state)
+TEST(malformed)
 {
     static const char *const texts[] = {
         "\x80",             /* A continuation alone. */
@@ -55,7 +54,6 @@ static void test_malformed(void **state)
         "\xe2\x82(",        /* Likewise. */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         size_t pos = 0;
 
@@ -65,11 +63,10 @@ static void test_malformed(void **state)
     }
 }
 
-static void test_a_bad_byte_is_found_at_every_place(void **state)
+TEST(a_bad_byte_is_found_at_every_place)
 {
     uint8_t text[40];
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     assert_true(utf8_valid(slice_make(text, sizeof(text))));
     for (size_t i = 0; i < sizeof(text); i++) {
@@ -79,15 +76,4 @@ static void test_a_bad_byte_is_found_at_every_place(void **state)
     }
     assert_true(utf8_valid(slice_make(NULL, 0)));
     assert_true(utf8_valid(slice_make("a\0b", 3)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_and_last_of_each_length),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_a_bad_byte_is_found_at_every_place),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static bool holds(const struct vfs_mem *disk, const char *name, uint64_t offset,
            memcmp(back, text, strlen(text)) == 0;
 }
 
-static void unsynced_writes_are_lost(void **state)
+TEST(unsynced_writes_are_lost)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -36,7 +36,6 @@ static void unsynced_writes_are_lost(void **state)
     struct rng rng;
     uint64_t size = 0;
 
-    (void)state;
     rng_init(&rng, 1);
     put(&vfs, file, 0, "old");
     put(&vfs, file, 1000, "far");
@@ -57,11 +56,10 @@ static void unsynced_writes_are_lost(void **state)
     vfs_mem_free(disk);
 }
 
-static void names_are_durable_only_after_the_directory_is(void **state)
+TEST(names_are_durable_only_after_the_directory_is)
 {
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 1);
     for (int synced = 0; synced < 2; synced++) {
         struct vfs_mem *disk = vfs_mem_new(0);
@@ -83,11 +81,10 @@ static void names_are_durable_only_after_the_directory_is(void **state)
     }
 }
 
-static void each_subset_is_reached(void **state)
+TEST(each_subset_is_reached)
 {
     unsigned seen = 0;
 
-    (void)state;
     for (uint64_t keep = 0; keep < 4; keep++) {
         struct vfs_mem *disk = vfs_mem_new(0);
         struct vfs vfs = vfs_mem_vfs(disk);
@@ -108,14 +105,13 @@ static void each_subset_is_reached(void **state)
     assert_int_equal(seen, 15);
 }
 
-static void calls_fail_and_crash_as_told(void **state)
+TEST(calls_fail_and_crash_as_told)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
     struct vfs_file *file = make_file(&vfs, "a");
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 1);
     vfs_mem_fail_at(disk, vfs_mem_calls(disk) + 2, ERR_NO_SPACE);
     assert_int_equal(vfs.ops->sync(file), ERR_OK);
@@ -133,7 +129,7 @@ static void calls_fail_and_crash_as_told(void **state)
     vfs_mem_free(disk);
 }
 
-static void capacity_is_kept_and_freed(void **state)
+TEST(capacity_is_kept_and_freed)
 {
     struct vfs_mem *disk = vfs_mem_new(10000);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -141,7 +137,6 @@ static void capacity_is_kept_and_freed(void **state)
     char bytes[8000] = "";
     uint64_t left = 0;
 
-    (void)state;
     assert_int_equal(vfs.ops->pwrite(file, 0, bytes, sizeof(bytes)), ERR_OK);
     assert_int_equal(vfs.ops->pwrite(file, 0, bytes, sizeof(bytes)), ERR_OK);
     assert_int_equal(vfs.ops->pwrite(file, 8000, bytes, sizeof(bytes)), ERR_NO_SPACE);
@@ -155,14 +150,13 @@ static void capacity_is_kept_and_freed(void **state)
     vfs_mem_free(disk);
 }
 
-static void clone_is_independent(void **state)
+TEST(clone_is_independent)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
     struct vfs_file *file = make_file(&vfs, "a");
     struct vfs_mem *copy = NULL;
 
-    (void)state;
     put(&vfs, file, 0, "old");
     assert_int_equal(vfs.ops->sync(file), ERR_OK);
     put(&vfs, file, 0, "new");
@@ -179,14 +173,13 @@ static void clone_is_independent(void **state)
     vfs_mem_free(disk);
 }
 
-static void damage_and_wiping(void **state)
+TEST(damage_and_wiping)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
     struct rng rng;
     uint64_t size = 0;
 
-    (void)state;
     rng_init(&rng, 1);
     assert_false(vfs_mem_rot(disk, &rng));
 
@@ -237,7 +230,7 @@ static int count_new(const struct vfs_mem *disk)
     return count;
 }
 
-static void after_a_failed_sync_the_cache_shows_what_the_disk_lacks(void **state)
+TEST(after_a_failed_sync_the_cache_shows_what_the_disk_lacks)
 {
     enum {
         DROPPED,
@@ -246,7 +239,6 @@ static void after_a_failed_sync_the_cache_shows_what_the_disk_lacks(void **state
         CASES
     };
 
-    (void)state;
     for (int how = 0; how < CASES; how++) {
         struct vfs_mem *disk = vfs_mem_new(0);
         struct vfs vfs = vfs_mem_vfs(disk);
@@ -275,7 +267,7 @@ static void after_a_failed_sync_the_cache_shows_what_the_disk_lacks(void **state
     }
 }
 
-static void calls_of_a_failing_disk_fail_until_it_is_mended(void **state)
+TEST(calls_of_a_failing_disk_fail_until_it_is_mended)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -284,7 +276,6 @@ static void calls_of_a_failing_disk_fail_until_it_is_mended(void **state)
     char back[4];
     size_t len = 0;
 
-    (void)state;
     put(&vfs, file, 0, "abcd");
     vfs_mem_fail(disk, VFS_MEM_FAIL_WRITES, 1);
     assert_int_equal(vfs.ops->pwrite(file, 0, "efgh", 4), ERR_IO);
@@ -300,7 +291,7 @@ static void calls_of_a_failing_disk_fail_until_it_is_mended(void **state)
     vfs_mem_free(disk);
 }
 
-static void an_unreadable_block_is_one_until_it_is_written(void **state)
+TEST(an_unreadable_block_is_one_until_it_is_written)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -308,7 +299,6 @@ static void an_unreadable_block_is_one_until_it_is_written(void **state)
     char back[4];
     size_t len = 0;
 
-    (void)state;
     put(&vfs, file, 0, "abcd");
     put(&vfs, file, VFS_BLOCK, "efgh");
     vfs_mem_unreadable(disk, "a", VFS_BLOCK + 1);
@@ -319,22 +309,4 @@ static void an_unreadable_block_is_one_until_it_is_written(void **state)
     assert_memory_equal(back, "ijkl", sizeof(back));
     vfs.ops->close(file);
     vfs_mem_free(disk);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unsynced_writes_are_lost),
-        cmocka_unit_test(names_are_durable_only_after_the_directory_is),
-        cmocka_unit_test(each_subset_is_reached),
-        cmocka_unit_test(calls_fail_and_crash_as_told),
-        cmocka_unit_test(capacity_is_kept_and_freed),
-        cmocka_unit_test(clone_is_independent),
-        cmocka_unit_test(damage_and_wiping),
-        cmocka_unit_test(after_a_failed_sync_the_cache_shows_what_the_disk_lacks),
-        cmocka_unit_test(calls_of_a_failing_disk_fail_until_it_is_mended),
-        cmocka_unit_test(an_unreadable_block_is_one_until_it_is_written),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,25 +15,18 @@ struct fixture {
     zxid_t zxid;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
-    view_replace(fixture.view, fixture.state);
-    view_set_whole(fixture.view, true);
-    op_result_init(&fixture.result);
-    *context = &fixture;
-    return 0;
+    *fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
+    view_replace(fixture->view, fixture->state);
+    view_set_whole(fixture->view, true);
+    op_result_init(&fixture->result);
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     op_result_release(&fixture->result);
     view_free(fixture->view);
-    return 0;
 }
 
 static void make(struct fixture *fixture, const char *path, const char *data)
@@ -90,10 +83,8 @@ static void assert_path(const struct op_result *result, uint32_t i, const char *
 }
 
 /* A state that was just put in place may be a fuzzy one: it is not read before it is owned. */
-static void test_a_state_is_read_once_it_is_whole(void **context)
+TEST(a_state_is_read_once_it_is_whole, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     static const enum op_id reads[] = {OP_GET, OP_STAT, OP_CHILDREN, OP_TREE};
 
     make(fixture, "/a", "xyz");
@@ -106,10 +97,8 @@ static void test_a_state_is_read_once_it_is_whole(void **context)
     }
 }
 
-static void test_get_and_stat(void **context)
+TEST(get_and_stat, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     make(fixture, "/a", "xyz");
     make(fixture, "/n", NULL);
     struct op_result *result = read_op(fixture, op(OP_GET, "/a"));
@@ -127,9 +116,8 @@ static void test_get_and_stat(void **context)
     assert_false(result->has_stat);
 }
 
-static void test_data_outlives_the_znode(void **context)
+TEST(data_outlives_the_znode, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf txn;
 
     make(fixture, "/a", "xyz");
@@ -143,9 +131,8 @@ static void test_data_outlives_the_znode(void **context)
     buf_release(&txn);
 }
 
-static void test_nothing_is_read_before_there_is_a_state(void **context)
+TEST(nothing_is_read_before_there_is_a_state, fixture, setup, teardown)
 {
-    (void)context;
     struct view *view = view_new();
     struct fixture empty = {.view = view};
 
@@ -161,9 +148,8 @@ static void test_nothing_is_read_before_there_is_a_state(void **context)
     view_free(view);
 }
 
-static void test_children_in_pages(void **context)
+TEST(children_in_pages, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CHILDREN, "/d");
 
     make_many(fixture, "/d", 5, "v");
@@ -189,9 +175,8 @@ static void test_children_in_pages(void **context)
     assert_int_equal(read_op(fixture, op(OP_CHILDREN, "/no"))->err, ERR_NO_NODE);
 }
 
-static void test_a_long_page_goes_on_in_further_holds(void **context)
+TEST(a_long_page_goes_on_in_further_holds, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CHILDREN, "/d");
     char name[16];
 
@@ -210,9 +195,8 @@ static void test_a_long_page_goes_on_in_further_holds(void **context)
     assert_true(fixture->result.more);
 }
 
-static void test_a_page_of_data_is_bounded(void **context)
+TEST(a_page_of_data_is_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_CHILDREN, "/d");
     char *data = mem_alloc((1 << 20) + 1);
 
@@ -233,9 +217,8 @@ static void test_a_page_of_data_is_bounded(void **context)
     mem_free(data);
 }
 
-static void test_tree(void **context)
+TEST(tree, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = op(OP_TREE, "/a");
 
     make(fixture, "/a", "1");
@@ -264,18 +247,15 @@ static void test_tree(void **context)
     assert_int_equal(read_op(fixture, args)->err, ERR_NO_NODE);
 }
 
-static void test_a_large_tree_is_refused(void **context)
+TEST(a_large_tree_is_refused, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     make_many(fixture, "/d", VIEW_NODES_MAX, NULL);
     assert_int_equal(read_op(fixture, op(OP_TREE, "/d"))->err, ERR_TOO_LARGE);
     assert_int_equal(read_op(fixture, op(OP_TREE, "/zookeeper"))->err, ERR_OK);
 }
 
-static void test_multi_is_one_state(void **context)
+TEST(multi_is_one_state, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[5] = {op(OP_GET, "/a"), op(OP_STAT, "/no"), op(OP_CHILDREN, "/"),
                              op(OP_EXISTS, "/a"), op(OP_SET, "/a")};
     struct op_args args = {.op = OP_MULTI, .ops = ops, .op_count = 5};
@@ -294,9 +274,8 @@ static void test_multi_is_one_state(void **context)
     assert_int_equal(result->results[4].err, ERR_BAD_ARGUMENTS);
 }
 
-static void test_multi_is_bounded(void **context)
+TEST(multi_is_bounded, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[3] = {op(OP_CHILDREN, "/d"), op(OP_CHILDREN, "/d"), op(OP_GET, "/d")};
     struct op_args args = {.op = OP_MULTI, .ops = ops, .op_count = 3};
 
@@ -335,9 +314,8 @@ static void read_until_stopped(void *arg)
     }
 }
 
-static void test_readers_see_whole_transactions(void **context)
+TEST(readers_see_whole_transactions, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct reader readers[2];
     atomic_bool stop = false;
     struct buf txn;
@@ -361,26 +339,4 @@ static void test_readers_see_whole_transactions(void **context)
         assert_false(readers[i].torn);
     }
     buf_release(&txn);
-}
-
-#define VIEW_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        VIEW_TEST(test_a_state_is_read_once_it_is_whole),
-        VIEW_TEST(test_get_and_stat),
-        VIEW_TEST(test_data_outlives_the_znode),
-        VIEW_TEST(test_nothing_is_read_before_there_is_a_state),
-        VIEW_TEST(test_children_in_pages),
-        VIEW_TEST(test_a_long_page_goes_on_in_further_holds),
-        VIEW_TEST(test_a_page_of_data_is_bounded),
-        VIEW_TEST(test_tree),
-        VIEW_TEST(test_a_large_tree_is_refused),
-        VIEW_TEST(test_multi_is_one_state),
-        VIEW_TEST(test_multi_is_bounded),
-        VIEW_TEST(test_readers_see_whole_transactions),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

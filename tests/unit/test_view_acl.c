@@ -57,36 +57,29 @@ static struct slice alices(struct fixture *fixture, uint32_t perms)
     return buf_slice(&fixture->acl);
 }
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
-    view_replace(fixture.view, fixture.state);
-    view_set_whole(fixture.view, true);
-    op_result_init(&fixture.result);
-    buf_init(&fixture.acl, ACL_BYTES_MAX);
+    *fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
+    view_replace(fixture->view, fixture->state);
+    view_set_whole(fixture->view, true);
+    op_result_init(&fixture->result);
+    buf_init(&fixture->acl, ACL_BYTES_MAX);
     assert_int_equal(
-        auth_add(NULL, slice_str("digest"), slice_str("alice:secret"), "", &fixture.alice.auth),
+        auth_add(NULL, slice_str("digest"), slice_str("alice:secret"), "", &fixture->alice.auth),
         ERR_OK);
-    create(&fixture, "/open", "o", slice_make(NULL, 0));
-    create(&fixture, "/open/mine", "m", alices(&fixture, ACL_ALL));
-    create(&fixture, "/open/other", "x", slice_make(NULL, 0));
-    create(&fixture, "/open/mine/below", "b", slice_make(NULL, 0));
-    *context = &fixture;
-    return 0;
+    create(fixture, "/open", "o", slice_make(NULL, 0));
+    create(fixture, "/open/mine", "m", alices(fixture, ACL_ALL));
+    create(fixture, "/open/other", "x", slice_make(NULL, 0));
+    create(fixture, "/open/mine/below", "b", slice_make(NULL, 0));
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     op_result_release(&fixture->result);
     auth_unref(fixture->alice.auth);
     auth_unref(fixture->root.auth);
     buf_release(&fixture->acl);
     view_free(fixture->view);
-    return 0;
 }
 
 static struct op_result *read_op(struct fixture *fixture, const struct op_principal *who,
@@ -111,10 +104,9 @@ static struct op_args about(enum op_id op, const char *path)
 
 /* ---- READ ---- */
 
-static void each_read_needs_the_permission(void **context)
+TEST(each_read_needs_the_permission, fixture, setup, teardown)
 {
     static const enum op_id ops[] = {OP_GET, OP_STAT, OP_EXISTS, OP_CHILDREN, OP_TREE};
-    struct fixture *fixture = *context;
 
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         struct op_args args = about(ops[i], "/open/mine");
@@ -130,9 +122,8 @@ static void each_read_needs_the_permission(void **context)
 }
 
 /* It is the znode's own list that counts: nothing is inherited. */
-static void what_lies_below_has_its_own_list(void **context)
+TEST(what_lies_below_has_its_own_list, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_result *result =
         read_op(fixture, &fixture->nobody, about(OP_GET, "/open/mine/below"));
 
@@ -140,19 +131,16 @@ static void what_lies_below_has_its_own_list(void **context)
     assert_true(slice_eq(blob_slice(result->data), slice_str("b")));
 }
 
-static void what_is_not_there_is_no_secret(void **context)
+TEST(what_is_not_there_is_no_secret, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_GET, "/open/mine/no"))->err,
                      ERR_NO_NODE);
     assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_EXISTS, "/open/no"))->err,
                      ERR_NO_NODE);
 }
 
-static void the_super_user_reads_all(void **context)
+TEST(the_super_user_reads_all, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct auth *auth = fixture->alice.auth;
     char digest[256];
 
@@ -169,10 +157,8 @@ static void the_super_user_reads_all(void **context)
     assert_int_equal(read_op(fixture, &fixture->root, about(OP_GET, "/far"))->err, ERR_OK);
 }
 
-static void other_permissions_are_no_leave_to_read(void **context)
+TEST(other_permissions_are_no_leave_to_read, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     create(fixture, "/w", "w", alices(fixture, ACL_ALL & ~(uint32_t)ACL_READ));
     assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GET, "/w"))->err, ERR_NO_AUTH);
     assert_int_equal(read_op(fixture, &fixture->alice, about(OP_EXISTS, "/w"))->err, ERR_NO_AUTH);
@@ -181,9 +167,8 @@ static void other_permissions_are_no_leave_to_read(void **context)
 /* ---- Lists of more than one znode. ---- */
 
 /* Names are the parent's; stat and data are not. */
-static void children_that_may_not_be_read_are_names(void **context)
+TEST(children_that_may_not_be_read_are_names, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = about(OP_CHILDREN, "/open");
 
     args.with = OP_WITH_DATA;
@@ -203,9 +188,8 @@ static void children_that_may_not_be_read_are_names(void **context)
     assert_true(slice_eq(blob_slice(result->entries[0].data), slice_str("m")));
 }
 
-static void a_tree_ends_where_reading_does(void **context)
+TEST(a_tree_ends_where_reading_does, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = about(OP_TREE, "/open");
 
     args.with = OP_WITH_STAT;
@@ -219,9 +203,8 @@ static void a_tree_ends_where_reading_does(void **context)
     assert_int_equal(read_op(fixture, &fixture->alice, args)->entry_count, 4);
 }
 
-static void each_element_of_a_list_has_its_own_error(void **context)
+TEST(each_element_of_a_list_has_its_own_error, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args ops[] = {about(OP_GET, "/open/mine"),    about(OP_GET, "/open"),
                             about(OP_EXISTS, "/open/mine"), about(OP_CHILDREN, "/open/mine"),
                             about(OP_GET, "/no"),           about(OP_CHILDREN, "/open")};
@@ -255,9 +238,8 @@ static bool shown_id_is(const struct op_result *result, const char *id)
     return acl_next(&rest, &entry) && slice_eq(entry.id, slice_str(id));
 }
 
-static void an_open_znode_has_no_list(void **context)
+TEST(an_open_znode_has_no_list, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_result *result = read_op(fixture, &fixture->nobody, about(OP_GETACL, "/open"));
 
     assert_int_equal(result->err, ERR_OK);
@@ -265,9 +247,8 @@ static void an_open_znode_has_no_list(void **context)
     assert_null(result->acl);
 }
 
-static void a_list_needs_read_or_admin(void **context)
+TEST(a_list_needs_read_or_admin, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_args args = about(OP_GETACL, "/open/mine");
 
     assert_int_equal(read_op(fixture, &fixture->nobody, args)->err, ERR_NO_AUTH);
@@ -280,9 +261,8 @@ static void a_list_needs_read_or_admin(void **context)
     assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GETACL, "/no"))->err, ERR_NO_NODE);
 }
 
-static void only_who_administers_sees_hashes(void **context)
+TEST(only_who_administers_sees_hashes, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char id[64];
 
     (void)snprintf(id, sizeof id, "%.*s", (int)fixture->alice.auth->ids[0].id.len,
@@ -293,9 +273,8 @@ static void only_who_administers_sees_hashes(void **context)
 }
 
 /* As long as an id may be: more than who shows it could have. */
-static void long_names_are_shown_as_well(void **context)
+TEST(long_names_are_shown_as_well, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     size_t len = 4000;
     char *id = mem_alloc(len + 32);
 
@@ -324,9 +303,8 @@ static uint64_t open_session(struct fixture *fixture)
     return fixture->zxid;
 }
 
-static void a_session_is_found_by_secret_and_by_id(void **context)
+TEST(a_session_is_found_by_secret_and_by_id, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint64_t id = open_session(fixture);
     struct op_session session = {.shown = true, .id = id};
     struct op_session_info info = {0};
@@ -345,9 +323,8 @@ static void a_session_is_found_by_secret_and_by_id(void **context)
     assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_UNKNOWN_SESSION);
 }
 
-static void a_session_is_inspected_by_its_secret(void **context)
+TEST(a_session_is_inspected_by_its_secret, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint64_t id = open_session(fixture);
     uint8_t hash[TXN_SECRET_HASH_LEN];
     struct op_args args;
@@ -367,9 +344,8 @@ static void a_session_is_inspected_by_its_secret(void **context)
     assert_false(result->has_session);
 }
 
-static void a_state_that_is_not_whole_knows_nobody(void **context)
+TEST(a_state_that_is_not_whole_knows_nobody, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct op_session session = {.shown = true, .id = open_session(fixture)};
     struct op_session_info info;
     uint8_t hash[TXN_SECRET_HASH_LEN];
@@ -399,9 +375,8 @@ static bool is_wrong(struct fixture *fixture, const char *credential, struct op_
     return wrong;
 }
 
-static void refused_writes_show_wrong_passwords(void **context)
+TEST(refused_writes_show_wrong_passwords, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     static const char *const named[] = {"/vault", "/vault/x", "/vault/"};
     static const char *const others[] = {"", "/", "/open", "/x/vault", "vault", "//", "/vault//x"};
 
@@ -419,28 +394,4 @@ static void refused_writes_show_wrong_passwords(void **context)
         assert_false(is_wrong(fixture, "alice:wrong",
                               (struct op_args){.op = OP_SET, .path = slice_str(others[i])}));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_read_needs_the_permission, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_lies_below_has_its_own_list, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_no_secret, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_super_user_reads_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_permissions_are_no_leave_to_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(children_that_may_not_be_read_are_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_tree_ends_where_reading_does, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_element_of_a_list_has_its_own_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_open_znode_has_no_list, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_list_needs_read_or_admin, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_who_administers_sees_hashes, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_names_are_shown_as_well, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_session_is_found_by_secret_and_by_id, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_session_is_inspected_by_its_secret, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_state_that_is_not_whole_knows_nobody, setup, teardown),
-        cmocka_unit_test_setup_teardown(refused_writes_show_wrong_passwords, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

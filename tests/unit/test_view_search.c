@@ -46,37 +46,30 @@ static void close_to_all(struct fixture *fixture, const char *path)
     buf_release(&acl);
 }
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
-    view_replace(fixture.view, fixture.state);
-    view_set_whole(fixture.view, true);
-    op_result_init(&fixture.result);
+    *fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
+    view_replace(fixture->view, fixture->state);
+    view_set_whole(fixture->view, true);
+    op_result_init(&fixture->result);
     assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("super:root"),
-                              "super:zUZ0bpqYS7FucDXsnUgxOWTto1s=", &fixture.root.auth),
+                              "super:zUZ0bpqYS7FucDXsnUgxOWTto1s=", &fixture->root.auth),
                      ERR_OK);
-    make(&fixture, "/app", "top");
-    make(&fixture, "/app/alpha", "one");
-    make(&fixture, "/app/alpha/lock-1", "two");
-    make(&fixture, "/app/alpha/lock-2", NULL);
-    make(&fixture, "/app/alpha-", "one two");
-    make(&fixture, "/app/beta", "");
-    make(&fixture, "/app/beta/lock-3", "two");
-    make(&fixture, "/apple", "two");
-    *context = &fixture;
-    return 0;
+    make(fixture, "/app", "top");
+    make(fixture, "/app/alpha", "one");
+    make(fixture, "/app/alpha/lock-1", "two");
+    make(fixture, "/app/alpha/lock-2", NULL);
+    make(fixture, "/app/alpha-", "one two");
+    make(fixture, "/app/beta", "");
+    make(fixture, "/app/beta/lock-3", "two");
+    make(fixture, "/apple", "two");
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     op_result_release(&fixture->result);
     auth_unref(fixture->root.auth);
     view_free(fixture->view);
-    return 0;
 }
 
 static void begin(struct fixture *fixture, const char *path, const char *name, const char *data)
@@ -115,10 +108,8 @@ static const char *find(struct fixture *fixture, const char *path, const char *n
     return search(fixture, &fixture->nobody);
 }
 
-static void names_and_data_are_found_in_the_order_of_a_walk(void **context)
+TEST(names_and_data_are_found_in_the_order_of_a_walk, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     assert_string_equal(find(fixture, "/app", "lock-*", ""),
                         "alpha/lock-1 alpha/lock-2 beta/lock-3");
     assert_false(fixture->result.more);
@@ -138,10 +129,8 @@ static void names_and_data_are_found_in_the_order_of_a_walk(void **context)
                         "zookeeper/config zookeeper/quota");
 }
 
-static void what_was_asked_for_comes_along(void **context)
+TEST(what_was_asked_for_comes_along, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     begin(fixture, "/app", "lock", "two");
     search(fixture, &fixture->nobody);
     assert_int_equal(fixture->result.entry_count, 2);
@@ -152,10 +141,8 @@ static void what_was_asked_for_comes_along(void **context)
     assert_int_equal(fixture->result.entries[1].stat.data_length, 3);
 }
 
-static void a_missing_or_closed_top_is_refused(void **context)
+TEST(a_missing_or_closed_top_is_refused, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     find(fixture, "/none", "", "");
     assert_int_equal(fixture->result.err, ERR_NO_NODE);
     assert_false(fixture->result.more);
@@ -168,10 +155,8 @@ static void a_missing_or_closed_top_is_refused(void **context)
     assert_int_equal(fixture->result.err, ERR_NOT_READY);
 }
 
-static void what_is_closed_shows_its_name_alone(void **context)
+TEST(what_is_closed_shows_its_name_alone, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     close_to_all(fixture, "/app/alpha");
     assert_string_equal(find(fixture, "/app", "*a", ""), "alpha beta");
     assert_string_equal(find(fixture, "/app", "", "one"), "alpha-");
@@ -190,10 +175,8 @@ static void what_is_closed_shows_its_name_alone(void **context)
     assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
 }
 
-static void a_search_looks_no_deeper_than_it_was_told(void **context)
+TEST(a_search_looks_no_deeper_than_it_was_told, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     begin(fixture, "/app", "", "");
     fixture->args.depth = 1;
     assert_string_equal(search(fixture, &fixture->nobody), " alpha alpha- beta");
@@ -218,10 +201,8 @@ static void a_search_looks_no_deeper_than_it_was_told(void **context)
     assert_string_equal(search(fixture, &fixture->nobody), "alpha- beta");
 }
 
-static void names_are_found_in_any_case_when_asked_for(void **context)
+TEST(names_are_found_in_any_case_when_asked_for, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     begin(fixture, "/app", "LOCK-", "");
     assert_string_equal(search(fixture, &fixture->nobody), "");
     fixture->args.any_case = true;
@@ -231,9 +212,8 @@ static void names_are_found_in_any_case_when_asked_for(void **context)
 }
 
 /* The last of 20,000 children is found in a few requests. */
-static void a_child_is_found_among_many(void **context)
+TEST(a_child_is_found_among_many, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint32_t searches = 0;
     uint32_t found = 0;
     char path[64];
@@ -258,9 +238,8 @@ static void a_child_is_found_among_many(void **context)
     assert_int_equal(found, 1);
 }
 
-static void a_search_goes_on_behind_its_cursor(void **context)
+TEST(a_search_goes_on_behind_its_cursor, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     char cursor[256] = "";
 
     static const char *const expected[] = {"alpha/lock-1", "alpha/lock-2", "beta/lock-3"};
@@ -276,9 +255,8 @@ static void a_search_goes_on_behind_its_cursor(void **context)
     }
 }
 
-static void a_cursor_is_a_path_within_the_subtree(void **context)
+TEST(a_cursor_is_a_path_within_the_subtree, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     const char *why = NULL;
 
     begin(fixture, "/app", "", "");
@@ -292,9 +270,8 @@ static void a_cursor_is_a_path_within_the_subtree(void **context)
 }
 
 /* More than one search looks at. */
-static void a_large_subtree_takes_several_searches(void **context)
+TEST(a_large_subtree_takes_several_searches, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     uint32_t searches = 0;
     uint32_t looked = 0;
     uint32_t found = 0;
@@ -321,24 +298,4 @@ static void a_large_subtree_takes_several_searches(void **context)
     assert_int_equal(looked, MANY + 1);
     assert_int_equal(found, MANY / 1000);
     assert_true(searches >= 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(names_and_data_are_found_in_the_order_of_a_walk, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_was_asked_for_comes_along, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_missing_or_closed_top_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_closed_shows_its_name_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_search_looks_no_deeper_than_it_was_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_are_found_in_any_case_when_asked_for, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_child_is_found_among_many, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_search_goes_on_behind_its_cursor, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_cursor_is_a_path_within_the_subtree, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_large_subtree_takes_several_searches, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

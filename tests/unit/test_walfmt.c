@@ -24,12 +24,11 @@ static const struct walfmt_header sample = {
     .batch_first = 11,
 };
 
-static void header_comes_back(void **state)
+TEST(header_comes_back)
 {
     uint8_t block[VFS_BLOCK];
     struct walfmt_header back = {0};
 
-    (void)state;
     walfmt_header_encode(&sample, block);
     assert_int_equal(walfmt_header_decode(block, &back), ERR_OK);
     assert_memory_equal(back.cluster, sample.cluster, STORE_CLUSTER_LEN);
@@ -47,12 +46,11 @@ static void header_comes_back(void **state)
     assert_int_equal(back.batch_first, 11);
 }
 
-static void header_with_any_flipped_bit_is_refused(void **state)
+TEST(header_with_any_flipped_bit_is_refused)
 {
     uint8_t block[VFS_BLOCK];
     struct walfmt_header back;
 
-    (void)state;
     walfmt_header_encode(&sample, block);
     for (size_t bit = 0; bit < (size_t)VFS_BLOCK * 8; bit++) {
         block[bit / 8] ^= (uint8_t)(1U << bit % 8);
@@ -89,11 +87,10 @@ static void build(struct buf *framed, uint32_t count, size_t len)
     mem_free(bytes);
 }
 
-static void batch_comes_back(void **state)
+TEST(batch_comes_back)
 {
     static const size_t lens[] = {0, 1, 424, 425, 508, 4096, 20000};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
         struct buf framed = {0};
         struct walfmt_batch head = {0};
@@ -128,12 +125,11 @@ static void batch_comes_back(void **state)
     }
 }
 
-static void sector_verifies_only_in_its_place(void **state)
+TEST(sector_verifies_only_in_its_place)
 {
     struct buf framed = {0};
     struct walfmt_place other = place;
 
-    (void)state;
     build(&framed, 3, 900);
     for (size_t i = 0; i < framed.len / VFS_SECTOR; i++) {
         const uint8_t *sector = framed.data + i * VFS_SECTOR;
@@ -154,16 +150,15 @@ static void sector_verifies_only_in_its_place(void **state)
     buf_release(&framed);
 }
 
-static void zero_sector_was_never_written(void **state)
+TEST(zero_sector_was_never_written)
 {
     static const uint8_t zeros[VFS_SECTOR];
 
-    (void)state;
     assert_int_equal(walfmt_sector_state(&place, 0, zeros), WALFMT_SECTOR_ZERO);
 }
 
 /* Whatever bytes come, decoding ends with a verdict. */
-static void noise_is_refused(void **state)
+TEST(noise_is_refused)
 {
     struct rng rng;
     uint8_t bytes[VFS_BLOCK];
@@ -171,7 +166,6 @@ static void noise_is_refused(void **state)
     struct walfmt_batch batch;
     struct walfmt_record record;
 
-    (void)state;
     rng_init(&rng, 8);
     for (int round = 0; round < 2000; round++) {
         for (size_t i = 0; i < sizeof(bytes); i++) {
@@ -187,18 +181,4 @@ static void noise_is_refused(void **state)
         assert_int_equal(walfmt_batch_decode(bytes, &place, &batch), ERR_CORRUPT);
         assert_int_equal(walfmt_next(&cursor, &record), ERR_CORRUPT);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(header_comes_back),
-        cmocka_unit_test(header_with_any_flipped_bit_is_refused),
-        cmocka_unit_test(batch_comes_back),
-        cmocka_unit_test(sector_verifies_only_in_its_place),
-        cmocka_unit_test(zero_sector_was_never_written),
-        cmocka_unit_test(noise_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,28 +13,21 @@ struct fixture {
     zxid_t zxid;
 };
 
-static int setup(void **context)
+static void setup(struct fixture *fixture)
 {
-    static struct fixture fixture;
-
-    fixture = (struct fixture){.zxid = 100};
-    buf_init(&fixture.log, WATCH_KIT_LOG_MAX);
-    fixture.table = watch_table_new(kit_on_event, &fixture.log);
-    kit_owner_init(&fixture.a, 'a');
-    kit_owner_init(&fixture.b, 'b');
-    *context = &fixture;
-    return 0;
+    *fixture = (struct fixture){.zxid = 100};
+    buf_init(&fixture->log, WATCH_KIT_LOG_MAX);
+    fixture->table = watch_table_new(kit_on_event, &fixture->log);
+    kit_owner_init(&fixture->a, 'a');
+    kit_owner_init(&fixture->b, 'b');
 }
 
-static int teardown(void **context)
+static void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *context;
-
     watch_owner_release(fixture->table, &fixture->a.owner);
     watch_owner_release(fixture->table, &fixture->b.owner);
     watch_table_free(fixture->table);
     buf_release(&fixture->log);
-    return 0;
 }
 
 static struct watch *add(struct fixture *fixture, struct kit_owner *owner, enum watch_kind kind,
@@ -62,10 +55,8 @@ static size_t left(const struct fixture *fixture)
 
 /* ---- By registered watch (one row of the table each). ---- */
 
-static void test_exists_fires_on_create_set_and_delete_once(void **context)
+TEST(exists_fires_on_create_set_and_delete_once, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_EXISTS, "/a");
     assert_string_equal(FIRE(fixture, "+/a/x"), "");
     assert_string_equal(FIRE(fixture, "+/a"), "a NodeCreated /a [1] end\n");
@@ -78,10 +69,8 @@ static void test_exists_fires_on_create_set_and_delete_once(void **context)
     assert_int_equal(left(fixture), 0);
 }
 
-static void test_data_fires_on_set_and_is_used_up_by_delete(void **context)
+TEST(data_fires_on_set_and_is_used_up_by_delete, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_DATA, "/a");
     assert_string_equal(FIRE(fixture, "+/a/x"), "");
     assert_string_equal(FIRE(fixture, "-/a/x"), "");
@@ -95,10 +84,8 @@ static void test_data_fires_on_set_and_is_used_up_by_delete(void **context)
     assert_int_equal(left(fixture), 1);
 }
 
-static void test_children_fires_on_children_and_its_own_delete(void **context)
+TEST(children_fires_on_children_and_its_own_delete, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_CHILDREN, "/a");
     assert_string_equal(FIRE(fixture, "=/a"), "");
     assert_string_equal(FIRE(fixture, "=/a/x"), "");
@@ -116,10 +103,8 @@ static void test_children_fires_on_children_and_its_own_delete(void **context)
     assert_string_equal(FIRE(fixture, "+/b"), "a NodeChildrenChanged / [5] end\n");
 }
 
-static void test_persistent_fires_on_everything_at_its_path(void **context)
+TEST(persistent_fires_on_everything_at_its_path, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_PERSISTENT, "/a");
     assert_string_equal(FIRE(fixture, "+/a"), "a NodeCreated /a [1] end\n");
     assert_string_equal(FIRE(fixture, "=/a"), "a NodeDataChanged /a [1] end\n");
@@ -132,10 +117,8 @@ static void test_persistent_fires_on_everything_at_its_path(void **context)
     assert_int_equal(left(fixture), 1);
 }
 
-static void test_recursive_fires_for_the_subtree_but_never_for_children(void **context)
+TEST(recursive_fires_for_the_subtree_but_never_for_children, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/a");
     assert_string_equal(FIRE(fixture, "+/a"), "a NodeCreated /a [1] end\n");
     assert_string_equal(FIRE(fixture, "+/a/x"), "a NodeCreated /a/x [1] end\n");
@@ -149,10 +132,8 @@ static void test_recursive_fires_for_the_subtree_but_never_for_children(void **c
     assert_int_equal(left(fixture), 1);
 }
 
-static void test_recursive_on_the_root_sees_all(void **context)
+TEST(recursive_on_the_root_sees_all, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/");
     assert_string_equal(FIRE(fixture, "+/a"), "a NodeCreated /a [1] end\n");
     assert_string_equal(FIRE(fixture, "=/a/b/c"), "a NodeDataChanged /a/b/c [1] end\n");
@@ -161,9 +142,8 @@ static void test_recursive_on_the_root_sees_all(void **context)
 
 /* ---- By change. ---- */
 
-static void test_nothing_fires_on_acl_and_sessions(void **context)
+TEST(nothing_fires_on_acl_and_sessions, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct state_change closed = {.type = TXN_SESSION_CLOSE, .session = 5};
     struct state_changes changes = {.items = &closed, .count = 1};
     struct change_set *set = change_set_new(200, NULL, &changes);
@@ -178,10 +158,8 @@ static void test_nothing_fires_on_acl_and_sessions(void **context)
     change_set_unref(set);
 }
 
-static void test_create_tells_the_znode_then_the_parent(void **context)
+TEST(create_tells_the_znode_then_the_parent, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_CHILDREN, "/a");
     add(fixture, &fixture->a, WATCH_EXISTS, "/a/x");
     add(fixture, &fixture->b, WATCH_RECURSIVE, "/a");
@@ -192,10 +170,8 @@ static void test_create_tells_the_znode_then_the_parent(void **context)
                                                 "b NodeChildrenChanged /a [2] end\n");
 }
 
-static void test_delete_tells_data_then_child_watchers_then_the_parent(void **context)
+TEST(delete_tells_data_then_child_watchers_then_the_parent, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->b, WATCH_CHILDREN, "/a/x");
     add(fixture, &fixture->a, WATCH_DATA, "/a/x");
     add(fixture, &fixture->a, WATCH_CHILDREN, "/a");
@@ -205,10 +181,8 @@ static void test_delete_tells_data_then_child_watchers_then_the_parent(void **co
     assert_int_equal(left(fixture), 0);
 }
 
-static void test_a_session_takes_its_ephemerals_along_like_deletes(void **context)
+TEST(a_session_takes_its_ephemerals_along_like_deletes, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_DATA, "/m/1");
     add(fixture, &fixture->a, WATCH_CHILDREN, "/m");
     add(fixture, &fixture->b, WATCH_RECURSIVE, "/m");
@@ -218,10 +192,8 @@ static void test_a_session_takes_its_ephemerals_along_like_deletes(void **contex
                                                          "b NodeDeleted /m/2 [1] end\n");
 }
 
-static void test_multi_fires_in_the_order_of_its_operations(void **context)
+TEST(multi_fires_in_the_order_of_its_operations, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_PERSISTENT, "/a");
     add(fixture, &fixture->b, WATCH_DATA, "/a");
     add(fixture, &fixture->b, WATCH_EXISTS, "/z");
@@ -233,10 +205,8 @@ static void test_multi_fires_in_the_order_of_its_operations(void **context)
                         "a NodeChildrenChanged /a [1] end\n");
 }
 
-static void test_a_one_shot_watch_fires_once_in_a_multi(void **context)
+TEST(a_one_shot_watch_fires_once_in_a_multi, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_EXISTS, "/a");
     assert_string_equal(FIRE(fixture, "+/a", "=/a", "-/a"), "a NodeCreated /a [1] end\n");
     add(fixture, &fixture->a, WATCH_EXISTS, "/a");
@@ -248,10 +218,8 @@ static void test_a_one_shot_watch_fires_once_in_a_multi(void **context)
 
 /* ---- Collapse. ---- */
 
-static void test_all_watches_of_an_owner_give_one_event_for_a_trigger(void **context)
+TEST(all_watches_of_an_owner_give_one_event_for_a_trigger, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/");
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/a");
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/a/b");
@@ -263,9 +231,8 @@ static void test_all_watches_of_an_owner_give_one_event_for_a_trigger(void **con
     assert_int_equal(left(fixture), 4);
 }
 
-static void test_the_same_watch_twice_is_one(void **context)
+TEST(the_same_watch_twice_is_one, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct watch *first = add(fixture, &fixture->a, WATCH_DATA, "/a");
 
     fixture->zxid += 5;
@@ -283,9 +250,8 @@ static void test_the_same_watch_twice_is_one(void **context)
 
 /* ---- Who may read, from when, and until when. ---- */
 
-static void test_what_the_owner_may_not_read_is_not_told_but_uses_up(void **context)
+TEST(what_the_owner_may_not_read_is_not_told_but_uses_up, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct buf bytes;
     struct blob *acl;
 
@@ -321,10 +287,8 @@ static void test_what_the_owner_may_not_read_is_not_told_but_uses_up(void **cont
     buf_release(&bytes);
 }
 
-static void test_changes_up_to_its_start_do_not_concern_a_watch(void **context)
+TEST(changes_up_to_its_start_do_not_concern_a_watch, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
-
     watch_add(fixture->table, &fixture->a.owner, WATCH_DATA, slice_str("/a"), 101);
     watch_add(fixture->table, &fixture->a.owner, WATCH_PERSISTENT, slice_str("/a"), 102);
     assert_string_equal(FIRE(fixture, "=/a"), "");
@@ -335,9 +299,8 @@ static void test_changes_up_to_its_start_do_not_concern_a_watch(void **context)
     assert_string_equal(FIRE(fixture, "=/a"), "a NodeDataChanged /a [2] end\n");
 }
 
-static void test_an_owner_has_its_limits(void **context)
+TEST(an_owner_has_its_limits, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct watch_owner *owner = &fixture->a.owner;
 
     owner->count_max = 2;
@@ -356,9 +319,8 @@ static void test_an_owner_has_its_limits(void **context)
     assert_int_equal(left(fixture), 0);
 }
 
-static void test_a_held_watch_is_passed_by_and_not_used_up(void **context)
+TEST(a_held_watch_is_passed_by_and_not_used_up, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct watch *held = add(fixture, &fixture->a, WATCH_DATA, "/a");
 
     add(fixture, &fixture->a, WATCH_PERSISTENT, "/a");
@@ -373,9 +335,8 @@ static void test_a_held_watch_is_passed_by_and_not_used_up(void **context)
 
 /* ---- One watch alone. ---- */
 
-static void test_one_watch_alone_is_told_the_same(void **context)
+TEST(one_watch_alone_is_told_the_same, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct change_set *set = KIT_SET(50, "+/a", "+/a/x", "=/q", "-/a/x", "-/a", "!/a");
     struct watch *persistent = add(fixture, &fixture->a, WATCH_PERSISTENT, "/a");
     struct watch *recursive = add(fixture, &fixture->a, WATCH_RECURSIVE, "/a");
@@ -400,9 +361,8 @@ static void test_one_watch_alone_is_told_the_same(void **context)
     change_set_unref(set);
 }
 
-static void test_one_watch_alone_may_be_held_midway(void **context)
+TEST(one_watch_alone_may_be_held_midway, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     struct change_set *set = KIT_SET(50, "=/a", "-/a");
     struct watch *data = add(fixture, &fixture->a, WATCH_DATA, "/a");
 
@@ -425,7 +385,7 @@ static void count_event(void *ctx, struct watch_owner *owner, struct watch *hits
     fan_out_count++;
 }
 
-static void test_thousands_of_owners_at_one_path(void **context)
+TEST(thousands_of_owners_at_one_path, fixture, setup, teardown)
 {
     enum {
         OWNERS = 20000
@@ -434,7 +394,6 @@ static void test_thousands_of_owners_at_one_path(void **context)
     struct kit_owner *owners = mem_zalloc(OWNERS, sizeof(*owners));
     struct change_set *set = KIT_SET(1, "-/a/b");
 
-    (void)context;
     fan_out_count = 0;
     for (size_t i = 0; i < OWNERS; i++) {
         kit_owner_init(&owners[i], 'x');
@@ -453,9 +412,8 @@ static void test_thousands_of_owners_at_one_path(void **context)
 }
 
 /* Those of every owner and kind, each once, and no others. */
-static void test_the_watches_at_a_path_are_found(void **context)
+TEST(the_watches_at_a_path_are_found, fixture, setup, teardown)
 {
-    struct fixture *fixture = *context;
     const struct watch *want[] = {add(fixture, &fixture->a, WATCH_EXISTS, "/x"),
                                   add(fixture, &fixture->b, WATCH_EXISTS, "/x"),
                                   add(fixture, &fixture->a, WATCH_RECURSIVE, "/x")};
@@ -470,11 +428,10 @@ static void test_the_watches_at_a_path_are_found(void **context)
     assert_null(watch_at(fixture->table, slice_str("/none"), NULL));
 }
 
-static void test_names(void **context)
+TEST(names, fixture, setup, teardown)
 {
     enum watch_kind kind;
 
-    (void)context;
     for (int i = WATCH_DATA; i <= WATCH_RECURSIVE; i++) {
         const char *name = watch_kind_name((enum watch_kind)i);
 
@@ -484,37 +441,4 @@ static void test_names(void **context)
     assert_false(watch_kind_parse(slice_str("Data"), &kind));
     assert_false(watch_kind_parse(slice_str(""), &kind));
     assert_string_equal(watch_event_name(WATCH_CHILDREN_CHANGED), "NodeChildrenChanged");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_exists_fires_on_create_set_and_delete_once),
-        TEST(test_data_fires_on_set_and_is_used_up_by_delete),
-        TEST(test_children_fires_on_children_and_its_own_delete),
-        TEST(test_persistent_fires_on_everything_at_its_path),
-        TEST(test_recursive_fires_for_the_subtree_but_never_for_children),
-        TEST(test_recursive_on_the_root_sees_all),
-        TEST(test_nothing_fires_on_acl_and_sessions),
-        TEST(test_create_tells_the_znode_then_the_parent),
-        TEST(test_delete_tells_data_then_child_watchers_then_the_parent),
-        TEST(test_a_session_takes_its_ephemerals_along_like_deletes),
-        TEST(test_multi_fires_in_the_order_of_its_operations),
-        TEST(test_a_one_shot_watch_fires_once_in_a_multi),
-        TEST(test_all_watches_of_an_owner_give_one_event_for_a_trigger),
-        TEST(test_the_same_watch_twice_is_one),
-        TEST(test_what_the_owner_may_not_read_is_not_told_but_uses_up),
-        TEST(test_changes_up_to_its_start_do_not_concern_a_watch),
-        TEST(test_an_owner_has_its_limits),
-        TEST(test_a_held_watch_is_passed_by_and_not_used_up),
-        TEST(test_one_watch_alone_is_told_the_same),
-        TEST(test_one_watch_alone_may_be_held_midway),
-        TEST(test_thousands_of_owners_at_one_path),
-        TEST(test_the_watches_at_a_path_are_found),
-        TEST(test_names),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

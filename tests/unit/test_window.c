@@ -45,14 +45,13 @@ static struct window_mark mark(zxid_t zxid, uint64_t restarts)
     return (struct window_mark){.zxid = zxid, .restarts = restarts};
 }
 
-static void test_reads_give_what_is_behind_a_mark_in_order(void **state)
+TEST(reads_give_what_is_behind_a_mark_in_order)
 {
     struct window *window = window_new(1 << 20, 10, 100);
     zxid_t zxids[READ_MAX];
     zxid_t last;
     size_t count;
 
-    (void)state;
     assert_int_equal(read_zxids(window, mark(100, 0), 8, zxids, &count, &last), ERR_OK);
     assert_int_equal(count, 0);
     assert_int_equal(last, 100);
@@ -71,7 +70,7 @@ static void test_reads_give_what_is_behind_a_mark_in_order(void **state)
     window_free(window);
 }
 
-static void test_a_skipped_record_moves_the_end_alone(void **state)
+TEST(a_skipped_record_moves_the_end_alone)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct window_mark end;
@@ -79,7 +78,6 @@ static void test_a_skipped_record_moves_the_end_alone(void **state)
     zxid_t last;
     size_t count;
 
-    (void)state;
     window_append(window, make_set(1, 1));
     window_skip(window, 5);
     window_skip(window, 4);
@@ -97,14 +95,13 @@ static void test_a_skipped_record_moves_the_end_alone(void **state)
     window_free(window);
 }
 
-static void test_a_mark_ahead_of_the_end_reads_nothing_and_stays(void **state)
+TEST(a_mark_ahead_of_the_end_reads_nothing_and_stays)
 {
     struct window *window = window_new(1 << 20, 10, 7);
     zxid_t zxids[READ_MAX];
     zxid_t last;
     size_t count;
 
-    (void)state;
     window_append(window, make_set(8, 1));
     assert_int_equal(read_zxids(window, mark(20, 0), 8, zxids, &count, &last), ERR_OK);
     assert_int_equal(count, 0);
@@ -112,7 +109,7 @@ static void test_a_mark_ahead_of_the_end_reads_nothing_and_stays(void **state)
     window_free(window);
 }
 
-static void test_the_oldest_go_when_there_are_too_many(void **state)
+TEST(the_oldest_go_when_there_are_too_many)
 {
     struct window *window = window_new(1 << 20, 3, 0);
     struct window_extent extent;
@@ -120,7 +117,6 @@ static void test_the_oldest_go_when_there_are_too_many(void **state)
     zxid_t last;
     size_t count;
 
-    (void)state;
     for (zxid_t zxid = 1; zxid <= 10; zxid++) {
         window_append(window, make_set(zxid, 1));
     }
@@ -136,12 +132,11 @@ static void test_the_oldest_go_when_there_are_too_many(void **state)
     window_free(window);
 }
 
-static void test_the_oldest_go_when_they_cost_too_much(void **state)
+TEST(the_oldest_go_when_they_cost_too_much)
 {
     struct window *window = window_new(10000, 100, 0);
     struct window_extent extent;
 
-    (void)state;
     for (zxid_t zxid = 1; zxid <= 20; zxid++) {
         window_append(window, make_set(zxid, 2000));
         window_extent(window, &extent);
@@ -152,12 +147,11 @@ static void test_the_oldest_go_when_they_cost_too_much(void **state)
     window_free(window);
 }
 
-static void test_the_newest_stays_whatever_it_costs(void **state)
+TEST(the_newest_stays_whatever_it_costs)
 {
     struct window *window = window_new(1000, 100, 0);
     struct window_extent extent;
 
-    (void)state;
     window_append(window, make_set(1, 10));
     window_append(window, make_set(2, 50000));
     window_extent(window, &extent);
@@ -170,7 +164,7 @@ static void test_the_newest_stays_whatever_it_costs(void **state)
     window_free(window);
 }
 
-static void test_readers_keep_what_the_window_has_dropped(void **state)
+TEST(readers_keep_what_the_window_has_dropped)
 {
     struct window *window = window_new(1 << 20, 1, 0);
     struct window_mark start = mark(0, 0);
@@ -178,7 +172,6 @@ static void test_readers_keep_what_the_window_has_dropped(void **state)
     zxid_t last;
     size_t count;
 
-    (void)state;
     window_append(window, make_set(1, 3));
     assert_int_equal(window_read(window, &start, &set, 1, &count, &last), ERR_OK);
     assert_int_equal(count, 1);
@@ -189,7 +182,7 @@ static void test_readers_keep_what_the_window_has_dropped(void **state)
     change_set_unref(set);
 }
 
-static void test_a_restart_ends_all_marks(void **state)
+TEST(a_restart_ends_all_marks)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct window_mark end;
@@ -197,7 +190,6 @@ static void test_a_restart_ends_all_marks(void **state)
     zxid_t last;
     size_t count;
 
-    (void)state;
     window_append(window, make_set(1, 1));
     window_append(window, make_set(2, 1));
     window_restart(window, 1);
@@ -213,7 +205,7 @@ static void test_a_restart_ends_all_marks(void **state)
     window_free(window);
 }
 
-static void test_only_what_somebody_can_watch_is_kept(void **state)
+TEST(only_what_somebody_can_watch_is_kept)
 {
     struct blob *acl = blob_new(slice_str("acl"));
     struct state_change items[] = {
@@ -226,7 +218,6 @@ static void test_only_what_somebody_can_watch_is_kept(void **state)
     struct state_changes changes = {.items = items, .count = 5};
     struct change_set *set = change_set_new(9, NULL, &changes);
 
-    (void)state;
     assert_int_equal(set->count, 3);
     assert_int_equal(set->items[0].type, TXN_CREATE);
     assert_int_equal(set->items[1].session, 5);
@@ -247,14 +238,13 @@ static void count_wake(void *ctx)
     *(int *)ctx += 1;
 }
 
-static void test_listeners_are_woken_once_for_what_was_appended(void **state)
+TEST(listeners_are_woken_once_for_what_was_appended)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     int woken[2] = {0};
     struct window_listener first = {.wake = count_wake, .ctx = &woken[0]};
     struct window_listener second = {.wake = count_wake, .ctx = &woken[1]};
 
-    (void)state;
     window_listen(window, &first);
     window_listen(window, &second);
     window_wake(window);
@@ -286,7 +276,7 @@ static void write_many(void *arg)
     }
 }
 
-static void test_a_reader_beside_the_writer_misses_nothing_unnoticed(void **state)
+TEST(a_reader_beside_the_writer_misses_nothing_unnoticed)
 {
     struct window *window = window_new(1 << 20, 500, 0);
     struct window_mark at = {0};
@@ -295,7 +285,6 @@ static void test_a_reader_beside_the_writer_misses_nothing_unnoticed(void **stat
     zxid_t last;
     size_t count;
 
-    (void)state;
     thread_start(&writer, "writer", write_many, window);
     while (at.zxid < RACE_SETS) {
         if (read_zxids(window, at, READ_MAX, zxids, &count, &last) != ERR_OK) {
@@ -309,23 +298,4 @@ static void test_a_reader_beside_the_writer_misses_nothing_unnoticed(void **stat
     }
     thread_join(&writer);
     window_free(window);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_give_what_is_behind_a_mark_in_order),
-        cmocka_unit_test(test_a_skipped_record_moves_the_end_alone),
-        cmocka_unit_test(test_a_mark_ahead_of_the_end_reads_nothing_and_stays),
-        cmocka_unit_test(test_the_oldest_go_when_there_are_too_many),
-        cmocka_unit_test(test_the_oldest_go_when_they_cost_too_much),
-        cmocka_unit_test(test_the_newest_stays_whatever_it_costs),
-        cmocka_unit_test(test_readers_keep_what_the_window_has_dropped),
-        cmocka_unit_test(test_a_restart_ends_all_marks),
-        cmocka_unit_test(test_only_what_somebody_can_watch_is_kept),
-        cmocka_unit_test(test_listeners_are_woken_once_for_what_was_appended),
-        cmocka_unit_test(test_a_reader_beside_the_writer_misses_nothing_unnoticed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,11 +68,10 @@ static void expect(struct window *window, const char *path, bool below, zxid_t a
     buf_release(&text);
 }
 
-static void changes_of_a_path_are_found(void **state)
+TEST(changes_of_a_path_are_found)
 {
     struct window *window = window_new(1 << 20, 20, 0);
 
-    (void)state;
     append(window, 1, "+/a");
     append(window, 2, "+/a/b");
     append(window, 3, "=/a/b");
@@ -91,13 +90,12 @@ static void changes_of_a_path_are_found(void **state)
     window_free(window);
 }
 
-static void foreign_changes_are_not_looked_at(void **state)
+TEST(foreign_changes_are_not_looked_at)
 {
     struct window *window = window_new(64 << 20, 2 * FOREIGN, 0);
     static char words[FOREIGN][32];
     struct found found;
 
-    (void)state;
     append(window, 1, "+/mine");
     for (int i = 0; i < FOREIGN; i++) {
         (void)snprintf(words[i], sizeof(words[i]), "+/foreign/%d", i);
@@ -126,14 +124,13 @@ static void deep_word(char *out, size_t size, int depth, char first)
     }
 }
 
-static void deep_paths_have_a_bounded_number_of_entries(void **state)
+TEST(deep_paths_have_a_bounded_number_of_entries)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct window_extent extent;
     static char words[3][256];
     struct found found;
 
-    (void)state;
     deep_word(words[0], sizeof(words[0]), DEEP, '=');
     deep_word(words[1], sizeof(words[1]), DEEP - 1, '+');
     deep_word(words[2], sizeof(words[2]), 20, '=');
@@ -153,13 +150,12 @@ static void deep_paths_have_a_bounded_number_of_entries(void **state)
     window_free(window);
 }
 
-static void what_was_dropped_is_missing(void **state)
+TEST(what_was_dropped_is_missing)
 {
     struct window *window = window_new(1 << 20, 3, 0);
     struct window_extent extent;
     struct found found;
 
-    (void)state;
     append(window, 1, "+/a");
     append(window, 2, "+/b");
     append(window, 3, "=/a");
@@ -179,13 +175,12 @@ static void what_was_dropped_is_missing(void **state)
     window_free(window);
 }
 
-static void the_index_counts_in_the_bytes(void **state)
+TEST(the_index_counts_in_the_bytes)
 {
     struct window *window = window_new(20000, 1000, 0);
     static char words[200][64];
     struct window_extent extent;
 
-    (void)state;
     for (int i = 0; i < 200; i++) {
         (void)snprintf(words[i], sizeof(words[i]), "+/a/long/name/of/a/znode/%d", i);
         append(window, (zxid_t)i + 1, words[i]);
@@ -196,7 +191,7 @@ static void the_index_counts_in_the_bytes(void **state)
     window_free(window);
 }
 
-static void nothing_is_read_while_it_is_suspended(void **state)
+TEST(nothing_is_read_while_it_is_suspended)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct window_mark start = {0};
@@ -206,7 +201,6 @@ static void nothing_is_read_while_it_is_suspended(void **state)
     zxid_t last;
     size_t count;
 
-    (void)state;
     append(window, 1, "+/a");
     assert_int_equal(window_read(window, &start, &set, 1, &count, &last), ERR_OK);
     window_suspend(window);
@@ -244,7 +238,7 @@ static bool is_other(struct window *window, const struct change_set *set, const 
     return other;
 }
 
-static void the_newest_acl_counts(void **state)
+TEST(the_newest_acl_counts)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct blob *closed = blob_new(slice_str("closed"));
@@ -253,7 +247,6 @@ static void the_newest_acl_counts(void **state)
     struct change_set *third = change_set_ref(set_with(3, TXN_SET, "/a", closed));
     struct set_acls *acls = NULL;
 
-    (void)state;
     window_append(window, first);
     assert_int_equal(window_acls(window, 0, first, &acls), ERR_OK);
     assert_null(acls);
@@ -279,13 +272,12 @@ static void the_newest_acl_counts(void **state)
     window_free(window);
 }
 
-static void a_set_of_an_earlier_life_is_not_trusted(void **state)
+TEST(a_set_of_an_earlier_life_is_not_trusted)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct change_set *set = change_set_ref(set_with(9, TXN_SET, "/a", NULL));
     struct set_acls *acls = NULL;
 
-    (void)state;
     window_append(window, set);
     window_restart(window, 4); /* The state went back. */
     assert_int_equal(window_acls(window, 0, set, &acls), ERR_MISSING);
@@ -293,13 +285,12 @@ static void a_set_of_an_earlier_life_is_not_trusted(void **state)
     window_free(window);
 }
 
-static void the_acl_of_one_path_is_known_while_it_has_changes(void **state)
+TEST(the_acl_of_one_path_is_known_while_it_has_changes)
 {
     struct window *window = window_new(1 << 20, 2, 0);
     struct blob *closed = blob_new(slice_str("closed"));
     struct blob *acl = NULL;
 
-    (void)state;
     assert_false(window_acl(window, slice_str("/a"), &acl));
     window_append(window, set_with(1, TXN_DELETE, "/a", closed));
     assert_true(window_acl(window, slice_str("/a"), &acl));
@@ -311,21 +302,4 @@ static void the_acl_of_one_path_is_known_while_it_has_changes(void **state)
     assert_null(acl);
     blob_unref(closed);
     window_free(window);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes_of_a_path_are_found),
-        cmocka_unit_test(foreign_changes_are_not_looked_at),
-        cmocka_unit_test(deep_paths_have_a_bounded_number_of_entries),
-        cmocka_unit_test(what_was_dropped_is_missing),
-        cmocka_unit_test(the_index_counts_in_the_bytes),
-        cmocka_unit_test(nothing_is_read_while_it_is_suspended),
-        cmocka_unit_test(the_newest_acl_counts),
-        cmocka_unit_test(a_set_of_an_earlier_life_is_not_trusted),
-        cmocka_unit_test(the_acl_of_one_path_is_known_while_it_has_changes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,12 @@
 #include "base/wire.h"
 #include "tests/lib/unit.h"
 
-static void test_integers_are_little_endian(void **state)
+TEST(integers_are_little_endian)
 {
     struct buf buf;
     const uint8_t expected[] = {0x01, 0x03, 0x02, 0x07, 0x06, 0x05, 0x04, 0x0f,
                                 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 0x09, 0x08};
 
-    (void)state;
     buf_init(&buf, 100);
     wire_put_u8(&buf, 0x01);
     wire_put_u16(&buf, 0x0203);
@@ -27,14 +26,13 @@ static void test_integers_are_little_endian(void **state)
     buf_release(&buf);
 }
 
-static void test_varints_round_trip(void **state)
+TEST(varints_round_trip)
 {
     const uint64_t values[] = {0,         1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX / 2,
                                UINT64_MAX};
     const size_t sizes[] = {1, 1, 1, 2, 2, 3, 5, 9, 10};
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 100);
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         struct wire_reader reader;
@@ -57,10 +55,8 @@ static bool varint_fails(const char *bytes, size_t len)
     return wire_get_varint(&reader) == 0 && !wire_reader_ok(&reader);
 }
 
-static void test_malformed_varints_are_refused(void **state)
+TEST(malformed_varints_are_refused)
 {
-    (void)state;
-
     assert_true(varint_fails("", 0));
     assert_true(varint_fails("\x80", 1));
     assert_true(varint_fails("\x80\x00", 2)); /* Longer than needed. */
@@ -68,12 +64,11 @@ static void test_malformed_varints_are_refused(void **state)
     assert_true(varint_fails("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81\x00", 11));
 }
 
-static void test_bytes_point_into_the_input(void **state)
+TEST(bytes_point_into_the_input)
 {
     struct buf buf;
     struct wire_reader reader;
 
-    (void)state;
     buf_init(&buf, 100);
     wire_put_bytes(&buf, slice_str("abc"));
     wire_put_bytes(&buf, slice_make(NULL, 0));
@@ -90,11 +85,10 @@ static void test_bytes_point_into_the_input(void **state)
     buf_release(&buf);
 }
 
-static void test_a_length_beyond_the_maximum_or_the_input_fails(void **state)
+TEST(a_length_beyond_the_maximum_or_the_input_fails)
 {
     struct wire_reader reader;
 
-    (void)state;
     wire_reader_init(&reader, slice_make("\x03\0\0\0abc", 7));
     assert_int_equal(wire_get_bytes(&reader, 2).len, 0);
     assert_false(wire_reader_ok(&reader));
@@ -110,11 +104,10 @@ static void test_a_length_beyond_the_maximum_or_the_input_fails(void **state)
     assert_false(wire_reader_ok(&reader));
 }
 
-static void test_the_error_sticks(void **state)
+TEST(the_error_sticks)
 {
     struct wire_reader reader;
 
-    (void)state;
     wire_reader_init(&reader, slice_make("\x01\x02\x03", 3));
     assert_int_equal(wire_get_u32(&reader), 0);
     assert_int_equal(wire_get_u8(&reader), 0);
@@ -133,30 +126,14 @@ static void test_the_error_sticks(void **state)
     assert_true(wire_reader_done(&reader));
 }
 
-static void test_store_and_load(void **state)
+TEST(store_and_load)
 {
     uint8_t memory[9] = {0};
 
-    (void)state;
     wire_store_u64(memory + 1, UINT64_C(0x1122334455667788));
     assert_int_equal(memory[1], 0x88);
     assert_true(wire_load_u64(memory + 1) == UINT64_C(0x1122334455667788));
     wire_store_u32(memory + 1, 0xaabbccdd);
     assert_int_equal(wire_load_u32(memory + 1), 0xaabbccdd);
     assert_int_equal(wire_load_u32(memory + 5), 0x11223344);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers_are_little_endian),
-        cmocka_unit_test(test_varints_round_trip),
-        cmocka_unit_test(test_malformed_varints_are_refused),
-        cmocka_unit_test(test_bytes_point_into_the_input),
-        cmocka_unit_test(test_a_length_beyond_the_maximum_or_the_input_fails),
-        cmocka_unit_test(test_the_error_sticks),
-        cmocka_unit_test(test_store_and_load),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,14 +10,13 @@ enum {
     TEXT_MAX = 2000 /* Of an event. */
 };
 
-static int setup(void **state)
+static void setup(struct fixture *fixture)
 {
-    return setup_with(state, 100, 1000);
+    setup_with(fixture, 100, 1000);
 }
 
-static void test_a_plain_request_is_told_to_upgrade(void **state)
+TEST(a_plain_request_is_told_to_upgrade, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct kit_answer answer = kit_ask(http_port(fixture->http), "GET", "/ws/v1", "", NULL);
 
     assert_int_equal(answer.status, 426);
@@ -32,9 +31,8 @@ static bool all_inside(const struct fixture *fixture)
 }
 
 /* Writes wait inside, one behind the other; what comes behind them waits with them. */
-static void test_replies_wait_for_those_before_them(void **state)
+TEST(replies_wait_for_those_before_them, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     uint64_t ids[5];
 
     atomic_store(&fixture->gate->held, true);
@@ -57,9 +55,8 @@ static void test_replies_wait_for_those_before_them(void **state)
     }
 }
 
-static void test_a_gate_without_room_is_asked_again(void **state)
+TEST(a_gate_without_room_is_asked_again, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     uint64_t ids[20];
 
     atomic_store(&fixture->gate->submit_err, ERR_THROTTLED);
@@ -73,10 +70,8 @@ static void test_a_gate_without_room_is_asked_again(void **state)
     }
 }
 
-static void test_a_gate_that_is_closed_is_an_error(void **state)
+TEST(a_gate_that_is_closed_is_an_error, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
-
     atomic_store(&fixture->gate->submit_err, ERR_CLOSED);
     check_reply(fixture, ask_set(fixture, 0), "NotReady");
     check_reply(fixture,
@@ -86,10 +81,8 @@ static void test_a_gate_that_is_closed_is_an_error(void **state)
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\""), "");
 }
 
-static void test_what_the_core_says_is_passed_on(void **state)
+TEST(what_the_core_says_is_passed_on, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
-
     atomic_store(&fixture->gate->reply_err, ERR_OUTCOME_UNKNOWN);
     check_reply(fixture, ask_set(fixture, 0), "OperationTimeout");
     atomic_store(&fixture->gate->reply_err, ERR_REPLICA_BEHIND);
@@ -121,10 +114,8 @@ static bool none_inside(const struct fixture *fixture)
     return atomic_load(&fixture->gate->inside) == 0;
 }
 
-static void test_requests_outlive_their_socket(void **state)
+TEST(requests_outlive_their_socket, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
-
     atomic_store(&fixture->gate->held, true);
     (void)ask_set(fixture, 0);
     (void)ask_set(fixture, 1);
@@ -142,9 +133,8 @@ static void test_requests_outlive_their_socket(void **state)
 /* ---- Sessions ---- */
 
 /* What is asked in one go is judged when its turn has come. */
-static void test_a_key_counts_in_the_session_that_was_asked_for_before_it(void **state)
+TEST(a_key_counts_in_the_session_that_was_asked_for_before_it, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     uint64_t ids[4];
 
     ids[0] = socket_request(fixture->socket, "\"op\":\"session\"");
@@ -166,9 +156,8 @@ static uint64_t ask_attach(struct socket *socket, const struct session *session)
 }
 
 /* Also when the one before it hears of its own attachment afterwards. */
-static void test_who_attached_last_keeps_the_session(void **state)
+TEST(who_attached_last_keeps_the_session, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *first = open_socket(fixture);
     struct socket *last = open_socket(fixture);
     struct session session;
@@ -196,9 +185,8 @@ static void test_who_attached_last_keeps_the_session(void **state)
 }
 
 /* Whatever has become of another, which it had before. */
-static void test_who_loses_a_session_while_attaching_another_has_that(void **state)
+TEST(who_loses_a_session_while_attaching_another_has_that, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *thief = open_socket(fixture);
     struct session lost;
     struct session kept;
@@ -223,9 +211,8 @@ static void test_who_loses_a_session_while_attaching_another_has_that(void **sta
 
 /* ---- The state goes back ---- */
 
-static void test_no_reply_shows_less_than_the_one_before(void **state)
+TEST(no_reply_shows_less_than_the_one_before, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     zxid_t zxid = fixture->gate->zxid;
 
     check_reply(fixture, ask_set(fixture, 0), "");
@@ -238,9 +225,8 @@ static void test_no_reply_shows_less_than_the_one_before(void **state)
 }
 
 /* A subscriber that has lost its place says so, and its watches go on from there. */
-static void test_watches_survive_a_state_that_is_replaced(void **state)
+TEST(watches_survive_a_state_that_is_replaced, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     zxid_t zxid = fixture->gate->zxid + 10;
     json_t *event = NULL;
 
@@ -293,9 +279,8 @@ static void check_overrun(struct socket *socket, zxid_t zxid)
 }
 
 /* By then a watch may be ahead of the subscriber: nothing behind its own place is missing. */
-static void test_an_overrun_names_the_place_of_its_watch(void **state)
+TEST(an_overrun_names_the_place_of_its_watch, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *other = open_socket(fixture);
     struct subscriber *subscriber = fixture->ws->subscriber;
     zxid_t zxid = fixture->gate->zxid;
@@ -313,9 +298,8 @@ static void test_an_overrun_names_the_place_of_its_watch(void **state)
 }
 
 /* As a stream is told: how it ended was in what was missed. */
-static void test_a_session_that_is_found_gone_has_expired(void **state)
+TEST(a_session_that_is_found_gone_has_expired, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct session session;
     json_t *event = NULL;
 
@@ -361,7 +345,7 @@ static void check_event(struct socket *socket, const char *data)
 }
 
 /* Those who are told the same change in different words do not get each other's. */
-static void test_values_come_in_the_format_asked_for(void **state)
+TEST(values_come_in_the_format_asked_for, fixture, setup, teardown)
 {
     static const struct {
         const char *format;
@@ -374,8 +358,6 @@ static void test_values_come_in_the_format_asked_for(void **state)
         {",\"dataformat\":\"none\"", ""},
     };
     struct socket *sockets[sizeof(rows) / sizeof(rows[0])];
-    struct fixture *fixture = *state;
-
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         sockets[i] = open_socket(fixture);
         watch_values(sockets[i], "persistent", rows[i].format);
@@ -390,10 +372,8 @@ static void test_values_come_in_the_format_asked_for(void **state)
 }
 
 /* One event for several watches: in the words of the oldest that wants any. */
-static void test_watches_of_one_socket_agree_on_a_format(void **state)
+TEST(watches_of_one_socket_agree_on_a_format, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
-
     watch_values(fixture->socket, "persistent", ",\"dataformat\":\"none\"");
     watch_values(fixture->socket, "recursive", ",\"dataformat\":\"json\"");
     watch_values(fixture->socket, "data", ",\"dataformat\":\"base64\"");
@@ -410,16 +390,16 @@ enum {
     PIECES_MAX = 40 << 10 /* and there is room for two such. */
 };
 
-static int setup_narrow(void **state)
+static void setup_narrow(struct fixture *fixture)
 {
     kit_choice.pieces_max = PIECES_MAX;
-    return setup(state);
+    setup(fixture);
 }
 
-static int teardown_narrow(void **state)
+static void teardown_narrow(struct fixture *fixture)
 {
     kit_choice.pieces_max = 0;
-    return teardown(state);
+    teardown(fixture);
 }
 
 /* The first bytes of a message that is white space up to its end. */
@@ -467,9 +447,8 @@ static bool two_begun(const struct fixture *fixture)
 }
 
 /* Whose next piece does not fit has to go; those who have begun can finish, and others begin. */
-static void test_messages_that_are_not_whole_have_a_bound(void **state)
+TEST(messages_that_are_not_whole_have_a_bound, fixture, setup_narrow, teardown_narrow)
 {
-    struct fixture *fixture = *state;
     struct socket *one = open_socket(fixture);
     struct socket *two = open_socket(fixture);
     struct socket *late = open_socket(fixture);
@@ -496,9 +475,8 @@ static void test_messages_that_are_not_whole_have_a_bound(void **state)
 
 /* ---- The replica may not answer ---- */
 
-static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
+TEST(who_may_not_answer_sends_its_clients_elsewhere, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     json_t *event = NULL;
 
     atomic_store(&fixture->gate->local_err, ERR_NOT_READY);
@@ -517,10 +495,8 @@ static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
 
 /* What a watch has missed is as old as a read would be: a replica that may not answer the one does
  * not say that nothing was missed. */
-static void test_who_may_not_answer_resumes_no_watch(void **state)
+TEST(who_may_not_answer_resumes_no_watch, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
-
     atomic_store(&fixture->gate->local_err, ERR_NOT_READY);
     check_reply(fixture,
                 socket_request(fixture->socket, "\"op\":\"watch\",\"path\":\"/\","
@@ -529,42 +505,10 @@ static void test_who_may_not_answer_resumes_no_watch(void **state)
     assert_int_equal(counter("\nzabra_ws_watches "), 0);
 }
 
-static void test_a_goodbye_is_answered(void **state)
+TEST(a_goodbye_is_answered, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
-
     socket_say_close(fixture->socket, 1000);
     assert_true(socket_wait_end(fixture->socket, SOCKET_TIMEOUT_MS));
     assert_int_equal(socket_close_code(fixture->socket), 1000);
     wait_until(none_open, fixture);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_plain_request_is_told_to_upgrade),
-        TEST(test_replies_wait_for_those_before_them),
-        TEST(test_a_gate_without_room_is_asked_again),
-        TEST(test_a_gate_that_is_closed_is_an_error),
-        TEST(test_what_the_core_says_is_passed_on),
-        TEST(test_requests_outlive_their_socket),
-        TEST(test_a_key_counts_in_the_session_that_was_asked_for_before_it),
-        TEST(test_who_attached_last_keeps_the_session),
-        TEST(test_who_loses_a_session_while_attaching_another_has_that),
-        TEST(test_no_reply_shows_less_than_the_one_before),
-        TEST(test_watches_survive_a_state_that_is_replaced),
-        TEST(test_an_overrun_names_the_place_of_its_watch),
-        TEST(test_a_session_that_is_found_gone_has_expired),
-        TEST(test_values_come_in_the_format_asked_for),
-        TEST(test_watches_of_one_socket_agree_on_a_format),
-        cmocka_unit_test_setup_teardown(test_messages_that_are_not_whole_have_a_bound, setup_narrow,
-                                        teardown_narrow),
-        TEST(test_who_may_not_answer_sends_its_clients_elsewhere),
-        TEST(test_who_may_not_answer_resumes_no_watch),
-        TEST(test_a_goodbye_is_answered),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void check_rows(const struct row *rows, size_t count)
 
 /* ---- What may be sent ---- */
 
-static void test_messages_pings_and_closes(void **state)
+TEST(messages_pings_and_closes)
 {
     static const struct row rows[] = {
         {FRAME("\x81\x85" ZERO "hello"), "t:hello."},
@@ -165,7 +165,6 @@ static void test_messages_pings_and_closes(void **state)
         {FRAME("\x01\x81" ZERO "a\x88\x80" ZERO "\x80\x81" ZERO "b"), "t:a[close 0 ]"},
     };
 
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -205,9 +204,8 @@ static void check_length(uint64_t len, int length_bytes, const char *fault)
     buf_release(&told);
 }
 
-static void test_lengths_have_one_form(void **state)
+TEST(lengths_have_one_form)
 {
-    (void)state;
     check_length(125, 0, NULL);
     check_length(126, 2, NULL);
     check_length(65535, 2, NULL);
@@ -225,7 +223,7 @@ static void test_lengths_have_one_form(void **state)
 
 /* ---- What may not ---- */
 
-static void test_frames_that_break_a_rule(void **state)
+TEST(frames_that_break_a_rule)
 {
     static const struct row rows[] = {
         {FRAME("\x81\x05"
@@ -252,13 +250,11 @@ static void test_frames_that_break_a_rule(void **state)
         {FRAME("\x8a\xfe"), "[fault 1002]"},
     };
 
-    (void)state;
     CHECK_ROWS(rows);
 }
 
-static void test_reserved_opcodes(void **state)
+TEST(reserved_opcodes)
 {
-    (void)state;
     for (unsigned opcode = 0; opcode < 16; opcode++) {
         bool known = opcode <= 2 || (opcode >= 8 && opcode <= 10);
         uint8_t first = (uint8_t)(0x80 | opcode);
@@ -270,14 +266,13 @@ static void test_reserved_opcodes(void **state)
 }
 
 /* The bound is of a message, in however many frames. */
-static void test_messages_have_a_bound(void **state)
+TEST(messages_have_a_bound)
 {
     struct buf one = make_frame(0x02, MESSAGE_MAX - 1, 8, true);
     struct buf two = make_frame(0x80, 2, 0, false);
     struct buf empty = make_frame(0x80, 1, 0, true);
     struct run run;
 
-    (void)state;
     run_begin(&run);
     run_feed(&run, one.data, one.len);
     run_feed(&run, two.data, two.len);
@@ -311,9 +306,8 @@ static bool may_be_sent(unsigned code)
 }
 
 /* 0-999, 1004-1006, 1015, 1016-2999 and 5000-65535 never stand in a frame. */
-static void test_close_codes(void **state)
+TEST(close_codes)
 {
-    (void)state;
     for (unsigned code = 0; code <= UINT16_MAX; code++) {
         const uint8_t bytes[] = {0x88, 0x82, 0, 0, 0, 0, (uint8_t)(code >> 8), (uint8_t)code};
         struct run run;
@@ -326,7 +320,7 @@ static void test_close_codes(void **state)
     }
 }
 
-static void test_close_payloads(void **state)
+TEST(close_payloads)
 {
     static const struct row rows[] = {
         {FRAME("\x88\x81" ZERO "\x03"), "[fault 1002]"},         /* Half a code. */
@@ -337,16 +331,14 @@ static void test_close_payloads(void **state)
         {FRAME("\x88\x83" ZERO "\x03\xe8\xc3"), "[fault 1007]"}, /* Half a character. */
     };
 
-    (void)state;
     CHECK_ROWS(rows);
 }
 
-static void test_a_control_frame_of_125_bytes(void **state)
+TEST(a_control_frame_of_125_bytes)
 {
     struct buf frame = make_frame(0x89, WS_FRAME_CONTROL_MAX, 0, true);
     struct buf told;
 
-    (void)state;
     buf_init(&told, OUT_MAX);
     (void)buf_append_str(&told, "[ping ");
     for (int i = 0; i < WS_FRAME_CONTROL_MAX; i++) {
@@ -359,7 +351,7 @@ static void test_a_control_frame_of_125_bytes(void **state)
 }
 
 /* A reason of ours must fit a close frame next to its code. */
-static void test_faults_are_final_and_say_why(void **state)
+TEST(faults_are_final_and_say_why)
 {
     static const char unmasked[] = "\x81\x01";
     struct ws_frame frame;
@@ -368,7 +360,6 @@ static void test_faults_are_final_and_say_why(void **state)
     uint8_t *at = more;
     size_t len = sizeof(more);
 
-    (void)state;
     run_begin(&run);
     run_feed(&run, (const uint8_t *)unmasked, 2);
     assert_int_equal(ws_frame_next(&run.reader, &at, &len, &frame), WS_FRAME_FAULT);
@@ -381,11 +372,10 @@ static void test_faults_are_final_and_say_why(void **state)
 /* ---- The handshake ---- */
 
 /* The example of RFC 6455, section 1.3. */
-static void test_the_answer_to_a_handshake(void **state)
+TEST(the_answer_to_a_handshake)
 {
     struct buf out;
 
-    (void)state;
     buf_init(&out, OUT_MAX);
     ws_handshake_answer(&out, slice_str("dGhlIHNhbXBsZSBub25jZQ=="));
     assert_string_equal(buf_cstr(&out), "HTTP/1.1 101 Switching Protocols\r\n"
@@ -395,22 +385,4 @@ static void test_the_answer_to_a_handshake(void **state)
                                         "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
                                         "\r\n");
     buf_release(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages_pings_and_closes),
-        cmocka_unit_test(test_lengths_have_one_form),
-        cmocka_unit_test(test_frames_that_break_a_rule),
-        cmocka_unit_test(test_reserved_opcodes),
-        cmocka_unit_test(test_messages_have_a_bound),
-        cmocka_unit_test(test_close_codes),
-        cmocka_unit_test(test_close_payloads),
-        cmocka_unit_test(test_a_control_frame_of_125_bytes),
-        cmocka_unit_test(test_faults_are_final_and_say_why),
-        cmocka_unit_test(test_the_answer_to_a_handshake),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

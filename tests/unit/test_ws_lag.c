@@ -22,28 +22,29 @@ enum {
     UNFIT = 4503
 };
 
-static int setup_with_queue(void **state, uint32_t request_timeout_ms, uint32_t queue_bytes)
+static void setup_with_queue(struct fixture *fixture, uint32_t request_timeout_ms,
+                             uint32_t queue_bytes)
 {
     kit_choice.watches_max = WATCHES;
     kit_choice.request_timeout_ms = request_timeout_ms;
     kit_choice.slow_timeout_ms = PATIENT_MS;
     kit_choice.queue_bytes = queue_bytes;
-    return setup_with(state, IN_FLIGHT, 10000);
+    setup_with(fixture, IN_FLIGHT, 10000);
 }
 
-static int setup(void **state)
+static void setup(struct fixture *fixture)
 {
-    return setup_with_queue(state, PATIENT_MS, 0);
+    setup_with_queue(fixture, PATIENT_MS, 0);
 }
 
-static int setup_impatient(void **state)
+static void setup_impatient(struct fixture *fixture)
 {
-    return setup_with_queue(state, IMPATIENT_MS, 0);
+    setup_with_queue(fixture, IMPATIENT_MS, 0);
 }
 
-static int setup_usual(void **state)
+static void setup_usual(struct fixture *fixture)
 {
-    return setup_with_queue(state, PATIENT_MS, QUEUE_BYTES);
+    setup_with_queue(fixture, PATIENT_MS, QUEUE_BYTES);
 }
 
 static uint64_t hex(const json_t *object, const char *name)
@@ -133,7 +134,7 @@ static void check_told_before(struct fixture *fixture, uint64_t id, uint64_t wat
     }
 }
 
-static void test_a_read_follows_what_was_lost_on_the_way_to_it(void **state)
+TEST(a_read_follows_what_was_lost_on_the_way_to_it, fixture, setup, teardown)
 {
     static const char *const reads[] = {
         "\"op\":\"get\",\"path\":\"/n0\"",
@@ -141,8 +142,6 @@ static void test_a_read_follows_what_was_lost_on_the_way_to_it(void **state)
         "\"op\":\"exists\",\"path\":\"/none\",\"watch\":true",
         "\"op\":\"children\",\"path\":\"/\",\"limit\":1000",
     };
-    struct fixture *fixture = *state;
-
     make_nodes(fixture, WATCHES);
     watch_nodes(fixture->socket, WATCHES - 1); /* One more comes with a read. */
     for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
@@ -289,21 +288,20 @@ static void check_replies(struct fixture *fixture, int count)
     socket_close(slow);
 }
 
-static void test_replies_follow_what_an_overrun_client_has_missed(void **state)
+TEST(replies_follow_what_an_overrun_client_has_missed, fixture, setup, teardown)
 {
-    check_replies(*state, REPLIES);
+    check_replies(fixture, REPLIES);
 }
 
 /* Events that wait are not what keeps replies from being made. */
-static void test_replies_come_however_many_events_wait(void **state)
+TEST(replies_come_however_many_events_wait, fixture, setup_usual, teardown)
 {
-    check_replies(*state, 2);
+    check_replies(fixture, 2);
 }
 
 /* Says up to where everything was told, and waits for nothing. */
-static void test_a_ping_names_what_has_been_told(void **state)
+TEST(a_ping_names_what_has_been_told, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct told told = {0};
     struct socket *slow = open_overrun(fixture, &slow_reader, 1);
     uint64_t id = socket_request(slow, "\"op\":\"ping\"");
@@ -336,9 +334,8 @@ static uint64_t events_in_the_end(void)
 }
 
 /* Each is told at once what it has missed, and is used up: none is ever held. */
-static void test_what_watches_have_missed_has_a_bound(void **state)
+TEST(what_watches_have_missed_has_a_bound, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = NULL;
 
     make_nodes(fixture, 1);
@@ -392,9 +389,8 @@ static void check_slow_reply(struct socket *slow, uint64_t id, const char *code)
     json_decref(reply);
 }
 
-static void test_a_touch_waits_for_nothing(void **state)
+TEST(a_touch_waits_for_nothing, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
     uint64_t id = ask_about(fixture, slow, "touch", &session);
@@ -407,9 +403,8 @@ static void test_a_touch_waits_for_nothing(void **state)
     socket_close(slow);
 }
 
-static void test_a_session_is_attached_before_that_can_be_said(void **state)
+TEST(a_session_is_attached_before_that_can_be_said, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
 
@@ -418,9 +413,8 @@ static void test_a_session_is_attached_before_that_can_be_said(void **state)
 }
 
 /* By the time that it can be said it is not so any more. */
-static void test_no_session_is_said_to_be_attached_that_has_moved_on(void **state)
+TEST(no_session_is_said_to_be_attached_that_has_moved_on, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
     uint64_t id = ask_about(fixture, slow, "attach", &session);
@@ -451,9 +445,8 @@ static void move(struct gate *gate, const struct session *session)
     window_wake(gate->window);
 }
 
-static void test_nor_one_that_has_moved_to_another_replica(void **state)
+TEST(nor_one_that_has_moved_to_another_replica, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
     uint64_t id = ask_about(fixture, slow, "attach", &session);
@@ -478,9 +471,8 @@ static void forget(struct gate *gate)
 
 /* What shows the present is refused, and what would have to wait for ever is given up: the client
  * is told where to go. */
-static void test_no_farewell_waits_for_what_cannot_be_told(void **state)
+TEST(no_farewell_waits_for_what_cannot_be_told, fixture, setup_usual, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     uint64_t read = socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     uint64_t write = socket_request(slow, "\"op\":\"delete\",\"path\":\"/none\"");
@@ -518,9 +510,8 @@ static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow, int
 }
 
 /* Each is more than may wait when a reply is made, and something is always missing behind it. */
-static void test_large_differences_do_not_keep_replies_waiting(void **state)
+TEST(large_differences_do_not_keep_replies_waiting, fixture, setup_impatient, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture, &slow_reader);
 
     make_nodes(fixture, WATCHES);
@@ -557,9 +548,8 @@ static void catch_up(struct fixture *fixture, struct socket *slow)
 
 /* All that it has asked by then; when it is left alone it reads all there is, and everything is as
  * before. */
-static void test_who_never_catches_up_is_told_so(void **state)
+TEST(who_never_catches_up_is_told_so, fixture, setup_impatient, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &slow_reader, NODES_MANY);
     json_t *reply = NULL;
 
@@ -575,26 +565,4 @@ static void test_who_never_catches_up_is_told_so(void **state)
     assert_true(json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
     socket_close(slow);
-}
-
-#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_read_follows_what_was_lost_on_the_way_to_it, setup),
-        TEST(test_replies_follow_what_an_overrun_client_has_missed, setup),
-        TEST(test_replies_come_however_many_events_wait, setup_usual),
-        TEST(test_a_ping_names_what_has_been_told, setup),
-        TEST(test_what_watches_have_missed_has_a_bound, setup),
-        TEST(test_a_touch_waits_for_nothing, setup),
-        TEST(test_a_session_is_attached_before_that_can_be_said, setup),
-        TEST(test_no_session_is_said_to_be_attached_that_has_moved_on, setup),
-        TEST(test_nor_one_that_has_moved_to_another_replica, setup),
-        TEST(test_no_farewell_waits_for_what_cannot_be_told, setup_usual),
-        TEST(test_large_differences_do_not_keep_replies_waiting, setup_impatient),
-        TEST(test_who_never_catches_up_is_told_so, setup_impatient),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,13 +16,13 @@ enum {
     FEW = 20
 };
 
-static int setup(void **state)
+static void setup(struct fixture *fixture)
 {
     kit_choice.slow_timeout_ms = PATIENT_MS;
     kit_choice.queue_bytes = QUEUE_BYTES;
     kit_choice.unsent_bytes = ROOM_BYTES;
     kit_choice.data_bytes = 2 * VALUE_BYTES;
-    return setup_with(state, FEW, 10000);
+    setup_with(fixture, FEW, 10000);
 }
 
 static bool nothing_waits(const struct fixture *fixture)
@@ -31,10 +31,10 @@ static bool nothing_waits(const struct fixture *fixture)
 }
 
 /* However it ended. */
-static int check_and_teardown(void **state)
+static void check_and_teardown(struct fixture *fixture)
 {
-    wait_until(nothing_waits, *state);
-    return teardown(state);
+    wait_until(nothing_waits, fixture);
+    teardown(fixture);
 }
 
 static struct socket *open_narrow(const struct fixture *fixture)
@@ -224,9 +224,8 @@ static void check_event(struct socket *socket, int number)
 }
 
 /* Among small replies and events, to a client that begins to read when all has happened. */
-static void test_a_large_reply_arrives_in_its_place(void **state)
+TEST(a_large_reply_arrives_in_its_place, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     struct values values;
     uint64_t ids[4];
@@ -256,9 +255,8 @@ static void test_a_large_reply_arrives_in_its_place(void **state)
 }
 
 /* What waits shows the values as they were, and they count until they are sent. */
-static void test_values_that_are_replaced_meanwhile_count_and_arrive(void **state)
+TEST(values_that_are_replaced_meanwhile_count_and_arrive, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     json_t *newer = make_value('2');
     struct values values;
@@ -281,9 +279,8 @@ static void test_values_that_are_replaced_meanwhile_count_and_arrive(void **stat
 }
 
 /* However many wait for it. */
-static void test_a_value_counts_once_for_all_sockets(void **state)
+TEST(a_value_counts_once_for_all_sockets, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *sockets[SOCKETS];
     struct values values;
 
@@ -304,9 +301,8 @@ static void test_a_value_counts_once_for_all_sockets(void **state)
 }
 
 /* Some room is left, but not as much as the value needs. */
-static void test_a_value_without_room_is_refused(void **state)
+TEST(a_value_without_room_is_refused, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct values values;
     json_t *reply = NULL;
 
@@ -332,9 +328,8 @@ static void test_a_value_without_room_is_refused(void **state)
 
 /* What waits for the slow one leaves the budget short, not full: who is refused asks again, and
  * finds the room that the slow one has lost. */
-static void test_a_refusal_ends_the_slowest(void **state)
+TEST(a_refusal_ends_the_slowest, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     struct values values;
@@ -362,9 +357,8 @@ static void test_a_refusal_ends_the_slowest(void **state)
     socket_close(slow);
 }
 
-static void test_a_client_that_hangs_up_leaves_nothing(void **state)
+TEST(a_client_that_hangs_up_leaves_nothing, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     struct values values;
 
@@ -375,20 +369,4 @@ static void test_a_client_that_hangs_up_leaves_nothing(void **state)
     socket_close(slow);
     wait_until(nothing_waits, fixture);
     values_release(&values);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, check_and_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_large_reply_arrives_in_its_place),
-        TEST(test_values_that_are_replaced_meanwhile_count_and_arrive),
-        TEST(test_a_value_counts_once_for_all_sockets),
-        TEST(test_a_value_without_room_is_refused),
-        TEST(test_a_refusal_ends_the_slowest),
-        TEST(test_a_client_that_hangs_up_leaves_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

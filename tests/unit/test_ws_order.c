@@ -15,16 +15,16 @@ enum {
     KINDS = 2
 };
 
-static int setup(void **state)
+static void setup(struct fixture *fixture)
 {
     kit_choice.request_timeout_ms = 0;
-    return setup_with(state, 2 * WATCHES, CALM_MS);
+    setup_with(fixture, 2 * WATCHES, CALM_MS);
 }
 
-static int setup_impatient(void **state)
+static void setup_impatient(struct fixture *fixture)
 {
     kit_choice.request_timeout_ms = SHORT_MS;
-    return setup_with(state, FEW, CALM_MS);
+    setup_with(fixture, FEW, CALM_MS);
 }
 
 /* ---- Another state is put in place ---- */
@@ -82,9 +82,8 @@ static void resume(struct fixture *fixture)
 
 /* Its write is done and its event has yet to be told: the reply waits, and so does a
  * read that shows the write, also one of another client. */
-static void test_replies_wait_while_nothing_can_be_told(void **state)
+TEST(replies_wait_while_nothing_can_be_told, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *other = open_socket(fixture);
     uint64_t ids[KINDS];
     uint64_t id = 0;
@@ -120,9 +119,8 @@ static void check_error(json_t *take_reply, const char *code, const char *outcom
 }
 
 /* A write may have been done in a state that is no more; a read may be asked for elsewhere. */
-static void test_replies_do_not_wait_for_ever(void **state)
+TEST(replies_do_not_wait_for_ever, fixture, setup_impatient, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *other = open_socket(fixture);
     json_t *reply = NULL;
 
@@ -139,9 +137,8 @@ static void test_replies_do_not_wait_for_ever(void **state)
 }
 
 /* A session that the client could not be told of is not attached. */
-static void test_a_session_that_cannot_be_said_is_not_attached(void **state)
+TEST(a_session_that_cannot_be_said_is_not_attached, fixture, setup_impatient, teardown)
 {
-    struct fixture *fixture = *state;
     struct session session;
 
     open_session(fixture, &session);
@@ -236,9 +233,8 @@ static void check_resumed(struct fixture *fixture, const uint64_t ids[WATCHES])
 
 /* One watch after another resumes for longer than a slice: the reply to another client's message,
  * which came during the first, does not wait for all of them. */
-static void test_others_are_answered_between_watches_that_resume(void **state)
+TEST(others_are_answered_between_watches_that_resume, fixture, setup, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *other = open_socket(fixture);
     uint64_t ids[WATCHES];
     zxid_t since = fixture->gate->zxid;
@@ -262,18 +258,4 @@ static void test_others_are_answered_between_watches_that_resume(void **state)
     assert_false(atomic_load(&between.late));
     assert_true(atomic_load(&between.resumed) >= WATCHES);
     socket_close(other);
-}
-
-#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_replies_wait_while_nothing_can_be_told, setup),
-        TEST(test_replies_do_not_wait_for_ever, setup_impatient),
-        TEST(test_a_session_that_cannot_be_said_is_not_attached, setup_impatient),
-        TEST(test_others_are_answered_between_watches_that_resume, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

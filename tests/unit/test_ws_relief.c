@@ -16,12 +16,12 @@ enum {
     SLOW = 4508
 };
 
-static int setup(void **state)
+static void setup(struct fixture *fixture)
 {
     kit_choice.slow_timeout_ms = PATIENT_MS;
     kit_choice.queue_bytes = QUEUE_BYTES;
     kit_choice.unsent_bytes = ROOM_BYTES;
-    return setup_with(state, FEW, 10000);
+    setup_with(fixture, FEW, 10000);
 }
 
 static bool nothing_waits(const struct fixture *fixture)
@@ -30,10 +30,10 @@ static bool nothing_waits(const struct fixture *fixture)
 }
 
 /* However it ended. */
-static int check_and_teardown(void **state)
+static void check_and_teardown(struct fixture *fixture)
 {
-    wait_until(nothing_waits, *state);
-    return teardown(state);
+    wait_until(nothing_waits, fixture);
+    teardown(fixture);
 }
 
 static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
@@ -118,9 +118,8 @@ static int read_numbers(struct socket *socket, int from, int count)
     return overruns;
 }
 
-static void test_the_slowest_gives_way_and_loses_nothing(void **state)
+TEST(the_slowest_gives_way_and_loses_nothing, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     struct socket *quick = open_socket(fixture);
 
@@ -154,9 +153,8 @@ static void take_told(int told[3], const json_t *event)
 }
 
 /* Watches of one socket share events, lose them together, and are told again one by one. */
-static void test_each_watch_goes_on_where_it_was(void **state)
+TEST(each_watch_goes_on_where_it_was, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     int told[3] = {0, 0, 0};
 
@@ -180,9 +178,8 @@ static void test_each_watch_goes_on_where_it_was(void **state)
 }
 
 /* Other clients' answers take all there is. */
-static void test_without_any_room_events_come_later(void **state)
+TEST(without_any_room_events_come_later, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *socket = open_socket(fixture);
 
     create(fixture, "/a");
@@ -199,9 +196,8 @@ static void test_without_any_room_events_come_later(void **state)
 }
 
 /* The event of a one-shot watch is its only one. */
-static void test_without_any_room_one_shot_watches_are_told(void **state)
+TEST(without_any_room_one_shot_watches_are_told, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *socket = open_socket(fixture);
 
     create(fixture, "/a");
@@ -213,10 +209,8 @@ static void test_without_any_room_one_shot_watches_are_told(void **state)
     socket_close(socket);
 }
 
-static void test_without_any_room_large_reads_are_refused(void **state)
+TEST(without_any_room_large_reads_are_refused, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
-
     create(fixture, "/a");
     create(fixture, "/b");
     set_number(fixture, "/a", 0, LARGE_LEN);
@@ -254,9 +248,8 @@ static bool one_is_closed(const struct fixture *fixture)
     return counter("\nzabra_ws_closed_total{code=\"4508\"} ") > 0;
 }
 
-static void test_replies_that_take_the_room_end_their_socket(void **state)
+TEST(replies_that_take_the_room_end_their_socket, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
 
     create(fixture, "/a");
@@ -269,9 +262,8 @@ static void test_replies_that_take_the_room_end_their_socket(void **state)
     socket_close(slow);
 }
 
-static void test_a_client_that_hangs_up_leaves_nothing(void **state)
+TEST(a_client_that_hangs_up_leaves_nothing, fixture, setup, check_and_teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
 
     create(fixture, "/a");
@@ -281,21 +273,4 @@ static void test_a_client_that_hangs_up_leaves_nothing(void **state)
     }
     socket_close(slow);
     wait_until(nothing_waits, fixture);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, check_and_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_slowest_gives_way_and_loses_nothing),
-        TEST(test_each_watch_goes_on_where_it_was),
-        TEST(test_without_any_room_events_come_later),
-        TEST(test_without_any_room_one_shot_watches_are_told),
-        TEST(test_without_any_room_large_reads_are_refused),
-        TEST(test_replies_that_take_the_room_end_their_socket),
-        TEST(test_a_client_that_hangs_up_leaves_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,39 +31,38 @@ enum {
 };
 
 /* One request at a time; clients have to say something often. */
-static int setup_single(void **state)
+static void setup_single(struct fixture *fixture)
 {
-    return setup_with(state, 1, BEAT_MS);
+    setup_with(fixture, 1, BEAT_MS);
 }
 
-static int setup_busy(void **state)
+static void setup_busy(struct fixture *fixture)
 {
-    return setup_with(state, 100, BEAT_MS);
+    setup_with(fixture, 100, BEAT_MS);
 }
 
-static int setup_often(void **state)
+static void setup_often(struct fixture *fixture)
 {
-    return setup_with(state, 100, OFTEN_MS);
+    setup_with(fixture, 100, OFTEN_MS);
 }
 
-static int setup_calm(void **state)
+static void setup_calm(struct fixture *fixture)
 {
-    return setup_with(state, 100, 10000);
+    setup_with(fixture, 100, 10000);
 }
 
-static int setup_many(void **state)
+static void setup_many(struct fixture *fixture)
 {
-    return setup_with(state, 10000, BEAT_MS);
+    setup_with(fixture, 10000, BEAT_MS);
 }
 
 /* A client that takes nothing is not closed. */
-static int setup_patient(void **state)
+static void setup_patient(struct fixture *fixture)
 {
     kit_choice.slow_timeout_ms = KIT_DEADLINE_MS;
-    int failed = setup_with(state, 10000, 10000);
+    setup_with(fixture, 10000, 10000);
 
     kit_choice.slow_timeout_ms = 0;
-    return failed;
 }
 
 /* ---- The server does not read ---- */
@@ -85,9 +84,8 @@ static void take_beats(const struct fixture *fixture, int count)
 
 /* With as much in flight as may be the socket is not read: neither is its client silent then, nor
  * has its session been left. */
-static void test_who_is_not_read_is_not_silent(void **state)
+TEST(who_is_not_read_is_not_silent, fixture, setup_single, teardown)
 {
-    struct fixture *fixture = *state;
     struct session session;
     uint64_t id = 0;
 
@@ -110,10 +108,9 @@ static bool all_have_come(const struct fixture *fixture)
 }
 
 /* A long message is a sign of life from its first piece, and has its time only while we read it. */
-static void test_a_message_is_given_the_time_in_which_it_is_read(void **state)
+TEST(a_message_is_given_the_time_in_which_it_is_read, fixture, setup_busy, teardown)
 {
     static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
-    struct fixture *fixture = *state;
     struct session session;
     uint64_t ids[3];
 
@@ -153,9 +150,8 @@ static bool one_left(const struct fixture *fixture)
 }
 
 /* What it had not read is reset with its connection, of which only a write of ours tells. */
-static void test_who_is_gone_is_noticed_though_it_is_not_read(void **state)
+TEST(who_is_gone_is_noticed_though_it_is_not_read, fixture, setup_single, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *gone = open_socket(fixture);
     uint64_t start_ms = 0;
 
@@ -198,9 +194,8 @@ static void create_long(struct fixture *fixture)
 }
 
 /* What has arrived of another client is read between two of its messages. */
-static void test_what_one_client_asks_keeps_no_other_waiting(void **state)
+TEST(what_one_client_asks_keeps_no_other_waiting, fixture, setup_many, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *busy = open_socket(fixture);
     uint64_t last = 0;
 
@@ -265,12 +260,12 @@ static void look_at_session(struct rated *rated)
 }
 
 /* It is frozen, and its messages are read for seconds: they were sent before. */
-static void test_bytes_that_waited_long_keep_no_session(void **state)
+TEST(bytes_that_waited_long_keep_no_session, fixture, setup_calm, teardown)
 {
     struct rated rated;
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
-    open_rated(*state, &rated, RATE, STALE_MS);
+    open_rated(fixture, &rated, RATE, STALE_MS);
     ask_pings(&rated, RATED);
     while (rated.taken < RATED) {
         if (!socket_all_sent(rated.fixture.socket)) {
@@ -287,11 +282,11 @@ static void test_bytes_that_waited_long_keep_no_session(void **state)
 }
 
 /* The pong repeats when its ping left: the client was alive then, however long the pong waits. */
-static void test_a_pong_shows_when_its_client_was_alive(void **state)
+TEST(a_pong_shows_when_its_client_was_alive, fixture, setup_many, teardown)
 {
     struct rated rated;
 
-    open_rated(*state, &rated, FAST_RATE, FRESH_MS);
+    open_rated(fixture, &rated, FAST_RATE, FRESH_MS);
     ask_pings(&rated, FAST_FIRST);
     for (uint64_t next_ms = rated.start_ms; os_now_ms() < rated.start_ms + FAST_LIVE_MS;) {
         if (os_now_ms() >= next_ms) {
@@ -336,10 +331,9 @@ static uint64_t stop_server(const struct fixture *fixture)
 
 /* What a client says while the thread of the sockets does not run is read before it is judged: it
  * was not silent, and the rest of its message has come in time. */
-static void test_who_speaks_while_the_server_stands_still_is_heard(void **state)
+TEST(who_speaks_while_the_server_stands_still_is_heard, fixture, setup_busy, teardown)
 {
     static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
-    struct fixture *fixture = *state;
     struct socket *whole = open_socket(fixture);
     struct socket *pieces = open_socket(fixture);
     uint64_t id = 0;
@@ -360,9 +354,8 @@ static void test_who_speaks_while_the_server_stands_still_is_heard(void **state)
 }
 
 /* A server that is late at every look is no reason to keep a silent client for ever. */
-static void test_who_is_silent_is_cut_off_by_a_server_that_is_always_late(void **state)
+TEST(who_is_silent_is_cut_off_by_a_server_that_is_always_late, fixture, setup_often, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *silent = open_socket(fixture); /* Nothing of it is read or said from here on. */
     int turns = 0;
 
@@ -412,9 +405,8 @@ static void fill_data(char data[DATA_LEN + 1])
 }
 
 /* Its pongs wait behind what it asks, which is not read before it has taken its answers. */
-static void test_who_reads_slowly_is_not_silent(void **state)
+TEST(who_reads_slowly_is_not_silent, fixture, setup_many, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     char data[DATA_LEN + 1];
 
@@ -438,9 +430,8 @@ static bool all_are_asked(const struct fixture *fixture)
 
 /* It takes its answers as slowly, and its kernel would if it were frozen: the connection stays, and
  * nothing is heard of the session. */
-static void test_what_a_kernel_takes_keeps_no_session(void **state)
+TEST(what_a_kernel_takes_keeps_no_session, fixture, setup_many, teardown)
 {
-    struct fixture *fixture = *state;
     struct fixture frozen = {.gate = fixture->gate, .socket = open_narrow(fixture)};
     struct session session;
     char *data = mem_zalloc(1, LONG_LEN + 1);
@@ -469,9 +460,8 @@ static bool one_is_told(const struct fixture *fixture)
 }
 
 /* It takes none of its answers, and says something: that is read, though no more are made. */
-static void test_a_client_is_heard_while_its_answers_wait(void **state)
+TEST(a_client_is_heard_while_its_answers_wait, fixture, setup_patient, teardown)
 {
-    struct fixture *fixture = *state;
     struct fixture busy = {.gate = fixture->gate, .socket = open_narrow(fixture)};
     struct session session;
     char *data = mem_zalloc(1, LONG_LEN + 1);
@@ -496,9 +486,8 @@ static void test_a_client_is_heard_while_its_answers_wait(void **state)
 }
 
 /* A ping is of the client itself, as a pong is. */
-static void test_a_ping_of_the_client_keeps_its_session(void **state)
+TEST(a_ping_of_the_client_keeps_its_session, fixture, setup_calm, teardown)
 {
-    struct fixture *fixture = *state;
     struct session session;
 
     open_session(fixture, &session);
@@ -509,9 +498,8 @@ static void test_a_ping_of_the_client_keeps_its_session(void **state)
 }
 
 /* The library has all of a large answer at once: that it moves is seen from how it arrives. */
-static void test_who_takes_long_for_one_answer_is_not_closed(void **state)
+TEST(who_takes_long_for_one_answer_is_not_closed, fixture, setup_calm, teardown)
 {
-    struct fixture *fixture = *state;
     struct socket *slow = open_narrow(fixture);
     char data[DATA_LEN + 1];
 
@@ -526,27 +514,4 @@ static void test_who_takes_long_for_one_answer_is_not_closed(void **state)
     socket_request(slow, "\"op\":\"children\",\"path\":\"/\",\"with\":\"data\"");
     read_slowly(slow, (size_t)CHILDREN * DATA_LEN);
     socket_close(slow);
-}
-
-#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_who_is_not_read_is_not_silent, setup_single),
-        TEST(test_a_message_is_given_the_time_in_which_it_is_read, setup_busy),
-        TEST(test_who_is_gone_is_noticed_though_it_is_not_read, setup_single),
-        TEST(test_what_one_client_asks_keeps_no_other_waiting, setup_many),
-        TEST(test_bytes_that_waited_long_keep_no_session, setup_calm),
-        TEST(test_a_pong_shows_when_its_client_was_alive, setup_many),
-        TEST(test_who_speaks_while_the_server_stands_still_is_heard, setup_busy),
-        TEST(test_who_is_silent_is_cut_off_by_a_server_that_is_always_late, setup_often),
-        TEST(test_who_reads_slowly_is_not_silent, setup_many),
-        TEST(test_what_a_kernel_takes_keeps_no_session, setup_many),
-        TEST(test_a_client_is_heard_while_its_answers_wait, setup_patient),
-        TEST(test_a_ping_of_the_client_keeps_its_session, setup_calm),
-        TEST(test_who_takes_long_for_one_answer_is_not_closed, setup_calm),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

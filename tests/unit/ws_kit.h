@@ -58,10 +58,9 @@ static inline struct socket *open_socket(const struct fixture *fixture)
     return socket;
 }
 
-static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t heartbeat_ms)
+static inline void setup_with(struct fixture *fixture, uint32_t in_flight_max,
+                              uint32_t heartbeat_ms)
 {
-    struct fixture *fixture = mem_zalloc(1, sizeof(*fixture));
-
     fixture->gate = kit_gate_new();
     fixture->gate->limits.requests_max = 1000;
     fixture->gate->limits.web_sockets_max = 10;
@@ -99,14 +98,10 @@ static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t hear
 
     assert_int_equal(http_start(fixture->gate, &upgrade, &fixture->http), ERR_OK);
     fixture->socket = open_socket(fixture);
-    *state = fixture;
-    return 0;
 }
 
-static inline int teardown(void **state)
+static inline void teardown(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
-
     atomic_store(&fixture->gate->held, false);
     socket_close(fixture->socket);
     ws_drain(fixture->ws);
@@ -114,8 +109,6 @@ static inline int teardown(void **state)
     ws_stop(fixture->ws);
     http_stop(fixture->http);
     kit_gate_free(fixture->gate);
-    mem_free(fixture);
-    return 0;
 }
 
 /* The counter of that name, as /metrics would show it. */
