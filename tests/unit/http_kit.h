@@ -1,8 +1,6 @@
 /*
  * http_kit.h - the HTTP front end alive, over the gate of http_gate.h, and a client that sends
  * bytes as they are written.
- *
- * Included by one test program each; it defines the functions of server/process/gate.h.
  */
 #ifndef TESTS_UNIT_HTTP_KIT_H
 #define TESTS_UNIT_HTTP_KIT_H

@@ -1,7 +1,5 @@
 /*
  * ws_kit.h - WebSockets and HTTP before a gate that is one replica in memory, and one client.
- *
- * Included by one test program each, as http_kit.h is.
  */
 #ifndef TESTS_UNIT_WS_KIT_H
 #define TESTS_UNIT_WS_KIT_H
@@ -38,16 +36,6 @@ static struct {
     uint64_t unsent_bytes;
     uint32_t data_bytes; /* Of one znode; messages may be twice as long. */
 } kit_choice;
-
-static void (*front_metrics)(void *ctx, struct buf *out);
-static void *front_metrics_ctx;
-
-void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
-{
-    (void)gate;
-    front_metrics = write;
-    front_metrics_ctx = ctx;
-}
 
 static inline struct socket *open_socket(const struct fixture *fixture)
 {
@@ -118,7 +106,7 @@ static inline uint64_t counter(const char *name)
     uint64_t value = 0;
 
     buf_init(&out, 1 << 16);
-    front_metrics(front_metrics_ctx, &out);
+    kit_write_front_metrics(&out);
 
     const char *at = strstr(buf_cstr(&out), name);
 
