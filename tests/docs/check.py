@@ -34,7 +34,8 @@ HEADING = re.compile(r"^#+ +(.*)$", re.M)
 FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
 CODE = re.compile(r"`([^`\n]+)`")
 PROGRAM = re.compile(r"((?:unit|prop|fault|proc|docs)\.\w+)(?::(\w+))?")
-SOURCES = ("tests/{label}/{name}.c", "tests/recipes/{name}.py", "tests/docs/{name}.yaml")
+SOURCES = ("tests/{label}/{name}.c", "tests/{label}/zab/{name}.txt",
+           "tests/recipes/{name}.py", "tests/docs/{name}.yaml")
 INVARIANT = re.compile(r"A\d+")
 
 
@@ -128,7 +129,7 @@ def name_error(word, invariants):
     if text is None:
         return f"there is no {named[1]}"
     title = (named[2] or "").removeprefix("test_")
-    known = not title or re.search(rf"\b(?:(?:void|def) {named[2]}\(|TEST\({title}[,)])", text)
+    known = not title or re.search(rf"\b(?:(?:void|def) {named[2]}\(|TEST\({title}[,)]|test {title}\n)", text)
     return "" if known else f"{named[2]} is not in {named[1]}"
 
 

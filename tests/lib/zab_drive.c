@@ -209,10 +209,17 @@ static void take(struct drive *drive, const struct zab_effect *from)
         take_change(drive, &effect.persist);
     } else if (effect.type == ZAB_FX_FORWARDED) {
         own_slice(drive, &effect.forwarded.bytes);
+        drive->forwarded = effect.forwarded;
     } else if (effect.type == ZAB_FX_REFUSED) {
         own_slice(drive, &effect.refused.bytes);
     } else if (effect.type == ZAB_FX_SIGN) {
         own_slice(drive, &effect.sign.bytes);
+    } else if (effect.type == ZAB_FX_FETCH) {
+        drive->fetch = effect;
+    } else if (effect.type == ZAB_FX_SNAP_FETCH) {
+        drive->snap_fetch[effect.snap_fetch.peer] = effect.snap_fetch;
+    } else if (effect.type == ZAB_FX_RESTORE) {
+        drive->restore = effect;
     }
     if (drive->seen_count == drive->seen_cap) {
         drive->seen_cap = drive->seen_cap ? drive->seen_cap * 2 : 64;
@@ -438,8 +445,7 @@ void drive_restored(struct drive *drive)
     bool again = true;
 
     while (again) {
-        const struct zab_effect *restore = drive_effect(drive, ZAB_FX_RESTORE);
-        zxid_t start = restore->restore.start;
+        zxid_t start = drive->restore.restore.start;
         struct zab_event event = {
             .type = ZAB_EV_RESTORED,
             .restored = {.start = start,
@@ -573,10 +579,11 @@ void drive_persist(struct drive *drive)
 
 void drive_fetched(struct drive *drive)
 {
-    const struct zab_effect *fetch = drive_effect(drive, ZAB_FX_FETCH);
-    zxid_t after = fetch->fetch.after;
-    struct zab_event event = {.type = ZAB_EV_FETCHED, .fetched.token = fetch->fetch.token};
+    zxid_t after = drive->fetch.fetch.after;
+    struct zab_event event = {.type = ZAB_EV_FETCHED, .fetched.token = drive->fetch.fetch.token};
     size_t first = 0;
+
+    drive->fetch.fetch.token = 0;
 
     while (first < drive->disk.count && drive->disk.recs[first]->zxid <= after) {
         first++;

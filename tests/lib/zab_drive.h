@@ -65,6 +65,11 @@ struct drive {
     bool restores_by_hand;    /* RESTORE is answered by drive_restored, not at once. */
     zxid_t restored_end;      /* Of the snapshot; 0: its start. */
     uint64_t restored_digest; /* Of the state there. */
+    /* The newest of each that the host has to answer; token 0: none. */
+    struct zab_effect fetch;
+    struct zab_effect restore;
+    struct zab_snap_fetch snap_fetch[DRIVE_SEEDS_MAX + 1];
+    struct zab_forwarded forwarded;
     struct drive_change *pending;
     size_t pending_count;
     struct zab_effect *seen; /* All effects since drive_clear. */

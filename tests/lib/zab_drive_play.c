@@ -134,7 +134,7 @@ void drive_lead(struct drive *drive)
             drive_learner_says(drive, id, ZAB_ACK_NEWLEADER, zxid_make(drive->promised, 0));
         }
     }
-    if (drive_effect(drive, ZAB_FX_FETCH)) {
+    if (drive->fetch.fetch.token != 0) {
         drive_fetched(drive);
     }
     ASSERT(drive_status(drive).phase == ZAB_PHASE_BROADCAST);
@@ -211,7 +211,7 @@ void drive_follow(struct drive *drive, uint32_t leader, uint32_t epoch)
     drive_follow_wait(drive, leader, epoch);
     drive_leader_says(drive,
                       (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(epoch, 0)});
-    if (drive_effect(drive, ZAB_FX_FETCH)) {
+    if (drive->fetch.fetch.token != 0) {
         drive_fetched(drive); /* What was in the log before it started is not in memory. */
     }
     ASSERT(drive_status(drive).serving);

@@ -290,7 +290,7 @@ static void answer_something(struct villain *villain)
         drive_down(drive, 2 + (uint32_t)pick(villain, 2));
         break;
     case 3:
-        if (drive_effect(drive, ZAB_FX_FETCH)) {
+        if (drive->fetch.fetch.token != 0) {
             drive_fetched(drive);
         }
         break;

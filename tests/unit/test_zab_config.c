@@ -33,11 +33,10 @@ static uint64_t binding(const struct drive *drive)
 }
 
 /* A leader proposes a change only when the one before it is committed. */
-static void a_second_change_in_the_log_proves_the_first_one(void **state)
+TEST(a_second_change_in_the_log_proves_the_first_one)
 {
     struct drive drive;
 
-    (void)state;
     drive_init(&drive, 1, 3);
     drive_start(&drive);
     drive_follow(&drive, 3, 1);
@@ -53,14 +52,13 @@ static void a_second_change_in_the_log_proves_the_first_one(void **state)
 }
 
 /* A leader that counts wrong stops no follower. */
-static void an_age_that_was_never_counted_is_read_as_none(void **state)
+TEST(an_age_that_was_never_counted_is_read_as_none)
 {
     struct zab_config config;
     struct zab_config got;
     struct drive drive;
     struct buf bytes;
 
-    (void)state;
     drive_init(&drive, 1, 3);
     config = drive.init.config;
     config.members[0].admitted_age_ms = ZAB_AGE_MAX_MS;
@@ -89,33 +87,30 @@ static void install_with(struct drive *drive, uint32_t configs)
     assert_int_equal(drive_status(drive).last, snap_end);
 }
 
-static void what_the_installed_log_says_binds_at_once(void **state)
+TEST(what_the_installed_log_says_binds_at_once)
 {
     struct drive drive;
 
-    (void)state;
     install_with(&drive, 1);
     assert_int_equal(binding(&drive), 501); /* All up to the snapshot's end is committed. */
     assert_false(drive.zab->has_pending_config);
     drive_release(&drive);
 }
 
-static void of_two_changes_in_an_installed_log_the_newest_binds(void **state)
+TEST(of_two_changes_in_an_installed_log_the_newest_binds)
 {
     struct drive drive;
 
-    (void)state;
     install_with(&drive, 2);
     assert_int_equal(binding(&drive), 502);
     drive_release(&drive);
 }
 
 /* Behind the snapshot's end nothing is known to be committed but what a later change proves. */
-static void a_change_behind_the_end_is_pending(void **state)
+TEST(a_change_behind_the_end_is_pending)
 {
     struct drive drive;
 
-    (void)state;
     acked(&drive, false);
     whole_snapshot(&drive);
     entries_to(&drive, END - 1);
@@ -131,7 +126,7 @@ static void a_change_behind_the_end_is_pending(void **state)
 
 /* What was changed before the snapshot's start is in none of the records that follow it: a learner
  * that loses its leader right after the switch would count the disks of long ago. */
-static void the_leader_tells_its_configuration_before_the_last_piece(void **state)
+TEST(the_leader_tells_its_configuration_before_the_last_piece)
 {
     struct drive drive;
     struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
@@ -139,7 +134,6 @@ static void the_leader_tells_its_configuration_before_the_last_piece(void **stat
     size_t found = SIZE_MAX;
     size_t last = 0;
 
-    (void)state;
     drive_init(&drive, 3, 3);
     drive_log_reset(&drive.disk, zxid_make(3, 2), 9);
     drive_log_add(&drive.disk, zxid_make(3, 3));
@@ -174,13 +168,12 @@ static void the_leader_tells_its_configuration_before_the_last_piece(void **stat
     drive_release(&drive);
 }
 
-static void a_learner_takes_it_while_the_snapshot_is_on_its_way(void **state)
+TEST(a_learner_takes_it_while_the_snapshot_is_on_its_way)
 {
     struct drive drive;
     struct zab_config config;
     struct buf bytes;
 
-    (void)state;
     acked(&drive, false);
     begin(&drive);
     drive_persist(&drive);
@@ -194,19 +187,4 @@ static void a_learner_takes_it_while_the_snapshot_is_on_its_way(void **state)
     assert_int_equal(binding(&drive), 500);
     assert_int_equal(drive_status(&drive).state, ZAB_FOLLOWING);
     drive_release(&drive);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_age_that_was_never_counted_is_read_as_none),
-        cmocka_unit_test(a_second_change_in_the_log_proves_the_first_one),
-        cmocka_unit_test(what_the_installed_log_says_binds_at_once),
-        cmocka_unit_test(of_two_changes_in_an_installed_log_the_newest_binds),
-        cmocka_unit_test(a_change_behind_the_end_is_pending),
-        cmocka_unit_test(the_leader_tells_its_configuration_before_the_last_piece),
-        cmocka_unit_test(a_learner_takes_it_while_the_snapshot_is_on_its_way),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,11 +16,10 @@ static uint64_t draw(void *ctx, uint64_t bound)
     return rng_below(ctx, bound);
 }
 
-static void nothing_that_a_peer_says_breaks_the_core(void **state)
+TEST(nothing_that_a_peer_says_breaks_the_core)
 {
     uint64_t halted = 0;
 
-    (void)state;
     for (uint64_t run = 0; run < RUNS; run++) {
         static struct villain villain;
         struct rng rng;
@@ -35,13 +34,4 @@ static void nothing_that_a_peer_says_breaks_the_core(void **state)
     }
     /* Most runs must not end early, or little has been tried. */
     assert_true(halted < RUNS / 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_that_a_peer_says_breaks_the_core),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

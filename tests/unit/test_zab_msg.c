@@ -24,9 +24,8 @@ static void encoded(struct buf *out, const struct zab_msg *msg)
     assert_true(out->len <= zab_msg_size_max(msg->type));
 }
 
-static void every_type_has_a_name_and_a_bound(void **state)
+TEST(every_type_has_a_name_and_a_bound)
 {
-    (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         assert_string_not_equal(zab_msg_name((enum zab_msg_type)type), "?");
         assert_true(zab_msg_size_max((enum zab_msg_type)type) > 0);
@@ -37,12 +36,11 @@ static void every_type_has_a_name_and_a_bound(void **state)
 }
 
 /* What is decoded and encoded again are the same bytes. */
-static void every_type_goes_there_and_back(void **state)
+TEST(every_type_goes_there_and_back)
 {
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
 
-    (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         struct zab_range ranges[2];
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
@@ -62,7 +60,7 @@ static void every_type_goes_there_and_back(void **state)
     logrec_unref(rec);
 }
 
-static void fields_keep_their_values(void **state)
+TEST(fields_keep_their_values)
 {
     struct logrec *rec =
         logrec_new(LOGREC_CONFIG, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
@@ -71,7 +69,6 @@ static void fields_keep_their_values(void **state)
     struct zab_msg back;
     struct buf bytes;
 
-    (void)state;
     encoded(&bytes, &msg);
     assert_int_equal(zab_msg_decode(ZAB_ENTRY, buf_slice(&bytes), &back), ERR_OK);
     assert_int_equal(back.dialogue, msg.dialogue);
@@ -96,12 +93,11 @@ static void fields_keep_their_values(void **state)
     buf_release(&bytes);
 }
 
-static void cut_short_or_with_a_rest_it_is_refused(void **state)
+TEST(cut_short_or_with_a_rest_it_is_refused)
 {
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
 
-    (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         struct zab_range ranges[2];
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
@@ -123,12 +119,11 @@ static void cut_short_or_with_a_rest_it_is_refused(void **state)
 }
 
 /* A version later than ours may have put more behind what we know; never less. */
-static void of_a_newer_message_the_rest_is_skipped(void **state)
+TEST(of_a_newer_message_the_rest_is_skipped)
 {
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
 
-    (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         struct zab_range ranges[2];
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
@@ -148,7 +143,7 @@ static void of_a_newer_message_the_rest_is_skipped(void **state)
     logrec_unref(rec);
 }
 
-static void ranges_that_cannot_be_are_refused(void **state)
+TEST(ranges_that_cannot_be_are_refused)
 {
     static const struct zab_range wrong[][2] = {
         {{1, 5, 4}, {2, 0, 0}},
@@ -156,7 +151,6 @@ static void ranges_that_cannot_be_are_refused(void **state)
         {{3, 0, 1}, {2, 0, 1}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct zab_range ranges[2];
         struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
@@ -170,21 +164,20 @@ static void ranges_that_cannot_be_are_refused(void **state)
     }
 }
 
-static void a_count_of_ranges_is_checked_before_memory_is_taken(void **state)
+TEST(a_count_of_ranges_is_checked_before_memory_is_taken)
 {
     struct zab_range ranges[2];
     struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
     struct zab_msg back;
     struct buf bytes;
 
-    (void)state;
     encoded(&bytes, &msg);
     wire_store_u32(bytes.data + bytes.len - 16 - 2 * sizeof ranges[0] - 4, UINT32_MAX);
     assert_int_equal(zab_msg_decode(ZAB_ACKEPOCH, buf_slice(&bytes), &back), ERR_FORMAT);
     buf_release(&bytes);
 }
 
-static void records_that_cannot_be_are_refused(void **state)
+TEST(records_that_cannot_be_are_refused)
 {
     static const struct {
         int type;
@@ -192,7 +185,6 @@ static void records_that_cannot_be_are_refused(void **state)
         zxid_t prev;
     } wrong[] = {{0, 2, 1}, {5, 2, 1}, {1, 2, 2}, {1, 2, 3}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct logrec *rec = logrec_new(LOGREC_TXN, 2, 1, 5, slice_str("record"));
         struct zab_range ranges[2];
@@ -210,21 +202,19 @@ static void records_that_cannot_be_are_refused(void **state)
     }
 }
 
-static void unknown_types_are_refused(void **state)
+TEST(unknown_types_are_refused)
 {
     struct zab_msg back;
 
-    (void)state;
     assert_int_equal(zab_msg_decode((enum zab_msg_type)0, slice_str("x"), &back), ERR_FORMAT);
     assert_int_equal(zab_msg_decode((enum zab_msg_type)999, slice_str("x"), &back), ERR_FORMAT);
 }
 
 /* What it takes as a message it must be able to say again. */
-static void random_bytes_never_crash(void **state)
+TEST(random_bytes_never_crash)
 {
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 4);
     for (int round = 0; round < RANDOM_ROUNDS; round++) {
         enum zab_msg_type type = (enum zab_msg_type)(1 + rng_below(&rng, TYPE_LAST));
@@ -248,9 +238,8 @@ static void random_bytes_never_crash(void **state)
 
 /* ---- Notices. ---- */
 
-static void every_notice_has_a_text_with_its_numbers(void **state)
+TEST(every_notice_has_a_text_with_its_numbers)
 {
-    (void)state;
     for (int type = 0; type <= ZAB_NOTICE_UNREADABLE_SNAPSHOT; type++) {
         struct zab_notice notice = {.type = (enum zab_notice_type)type,
                                     .peer = ZAB_ID_MAX,
@@ -302,12 +291,11 @@ static enum err there_and_back(const struct zab_config *config, struct zab_confi
     return err;
 }
 
-static void a_configuration_goes_there_and_back(void **state)
+TEST(a_configuration_goes_there_and_back)
 {
     struct zab_config config = three();
     struct zab_config back;
 
-    (void)state;
     assert_int_equal(there_and_back(&config, &back), ERR_OK);
     assert_int_equal(back.version, 5);
     assert_int_equal(back.history, 6);
@@ -320,12 +308,11 @@ static void a_configuration_goes_there_and_back(void **state)
     assert_int_equal(zab_config_find(&back, 3)->admitted_age_ms, 77);
 }
 
-static void configurations_that_cannot_be_are_refused(void **state)
+TEST(configurations_that_cannot_be_are_refused)
 {
     struct zab_config back;
     struct zab_config config = three();
 
-    (void)state;
     config.members[2].id = 3;
     assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
     config = three();
@@ -342,13 +329,12 @@ static void configurations_that_cannot_be_are_refused(void **state)
     assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
 }
 
-static void a_configuration_cut_short_is_refused(void **state)
+TEST(a_configuration_cut_short_is_refused)
 {
     struct zab_config config = three();
     struct zab_config back;
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, PAYLOAD_MAX);
     zab_config_encode(&config, &bytes);
     for (size_t len = 0; len < bytes.len; len++) {
@@ -360,13 +346,12 @@ static void a_configuration_cut_short_is_refused(void **state)
 }
 
 /* A replica one version apart has written it into the log. What is older counts by a wall clock. */
-static void newer_configurations_are_read_and_older_ones_refused(void **state)
+TEST(newer_configurations_are_read_and_older_ones_refused)
 {
     struct zab_config config = three();
     struct zab_config back;
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, PAYLOAD_MAX);
     zab_config_encode(&config, &bytes);
     for (uint8_t format = 1; format < 3; format++) {
@@ -384,27 +369,4 @@ static void newer_configurations_are_read_and_older_ones_refused(void **state)
     bytes.data[0] = 0;
     assert_int_equal(zab_config_decode(buf_slice(&bytes), &back), ERR_FORMAT);
     buf_release(&bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_has_a_name_and_a_bound),
-        cmocka_unit_test(every_type_goes_there_and_back),
-        cmocka_unit_test(fields_keep_their_values),
-        cmocka_unit_test(cut_short_or_with_a_rest_it_is_refused),
-        cmocka_unit_test(of_a_newer_message_the_rest_is_skipped),
-        cmocka_unit_test(ranges_that_cannot_be_are_refused),
-        cmocka_unit_test(a_count_of_ranges_is_checked_before_memory_is_taken),
-        cmocka_unit_test(records_that_cannot_be_are_refused),
-        cmocka_unit_test(unknown_types_are_refused),
-        cmocka_unit_test(random_bytes_never_crash),
-        cmocka_unit_test(every_notice_has_a_text_with_its_numbers),
-        cmocka_unit_test(a_configuration_goes_there_and_back),
-        cmocka_unit_test(configurations_that_cannot_be_are_refused),
-        cmocka_unit_test(a_configuration_cut_short_is_refused),
-        cmocka_unit_test(newer_configurations_are_read_and_older_ones_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,12 +142,11 @@ static uint64_t fill_window(struct rig *rig, uint32_t peer)
     return rig->sent[peer] - from;
 }
 
-static void a_fast_learner_gets_more_at_a_time(void **state)
+TEST(a_fast_learner_gets_more_at_a_time)
 {
     struct rig rig;
     uint64_t acked = 0;
 
-    (void)state;
     leads(&rig, 0);
     ask(&rig, 2);
     assert_in_range(fill_window(&rig, 2), CHUNK, 2 * CHUNK);
@@ -162,12 +161,11 @@ static void a_fast_learner_gets_more_at_a_time(void **state)
 }
 
 /* Heartbeats on its connection wait behind what is under way. */
-static void a_slow_learner_gets_one_piece_at_a_time(void **state)
+TEST(a_slow_learner_gets_one_piece_at_a_time)
 {
     struct rig rig;
     uint64_t acked = 0;
 
-    (void)state;
     leads(&rig, 0);
     ask(&rig, 2);
     for (int i = 0; i < 10; i++) {
@@ -196,11 +194,10 @@ static uint64_t window_after(struct rig *rig, uint32_t peer, uint64_t delay_ms)
 }
 
 /* The way there and back takes 300 ms: a piece that takes as long has not waited. */
-static void a_learner_far_away_gets_more_at_a_time(void **state)
+TEST(a_learner_far_away_gets_more_at_a_time)
 {
     struct rig rig;
 
-    (void)state;
     leads(&rig, 0);
     ask_from_afar(&rig, 2, 300);
     assert_int_equal(window_after(&rig, 2, 310), WINDOW_MAX * CHUNK);
@@ -208,11 +205,10 @@ static void a_learner_far_away_gets_more_at_a_time(void **state)
 }
 
 /* Its disk was slow when the dialogue began; a heartbeat shows that it is near. */
-static void the_shortest_round_trip_counts(void **state)
+TEST(the_shortest_round_trip_counts)
 {
     struct rig rig;
 
-    (void)state;
     leads(&rig, 0);
     ask_from_afar(&rig, 2, 900);
     assert_int_equal(window_after(&rig, 2, 700), WINDOW_MAX * CHUNK);
@@ -229,11 +225,10 @@ static void the_shortest_round_trip_counts(void **state)
 }
 
 /* A learner that stood still looks far away: it is taken for no more than a second away. */
-static void no_learner_is_taken_to_be_very_far(void **state)
+TEST(no_learner_is_taken_to_be_very_far)
 {
     struct rig rig;
 
-    (void)state;
     leads(&rig, 0);
     ask_from_afar(&rig, 2, 60000);
     assert_int_equal(window_after(&rig, 2, 1500), CHUNK);
@@ -241,11 +236,10 @@ static void no_learner_is_taken_to_be_very_far(void **state)
 }
 
 /* Each acknowledges at once; what is sent in a second is what the rate says. */
-static void all_learners_share_the_rate(void **state)
+TEST(all_learners_share_the_rate)
 {
     struct rig rig;
 
-    (void)state;
     leads(&rig, RATE);
     ask(&rig, 2);
     ask(&rig, 4);
@@ -263,11 +257,10 @@ static void all_learners_share_the_rate(void **state)
 }
 
 /* A chunk that waits for the rate needs no other event: the core says when it wants to wake. */
-static void the_leader_wakes_for_the_next_piece(void **state)
+TEST(the_leader_wakes_for_the_next_piece)
 {
     struct rig rig;
 
-    (void)state;
     leads(&rig, RATE);
     ask(&rig, 2);
     while (answer(&rig, 2)) {
@@ -275,19 +268,4 @@ static void the_leader_wakes_for_the_next_piece(void **state)
     }
     assert_in_range(zab_wake_ms(rig.drive.zab), rig.drive.now_ms, rig.drive.now_ms + 11);
     drive_release(&rig.drive);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fast_learner_gets_more_at_a_time),
-        cmocka_unit_test(a_slow_learner_gets_one_piece_at_a_time),
-        cmocka_unit_test(a_learner_far_away_gets_more_at_a_time),
-        cmocka_unit_test(the_shortest_round_trip_counts),
-        cmocka_unit_test(no_learner_is_taken_to_be_very_far),
-        cmocka_unit_test(all_learners_share_the_rate),
-        cmocka_unit_test(the_leader_wakes_for_the_next_piece),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

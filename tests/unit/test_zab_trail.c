@@ -23,12 +23,11 @@ static void append(struct trail *trail, struct drive_log *log, zxid_t zxid, uint
     trail_append(trail, drive_log_add(log, zxid), token);
 }
 
-static void it_knows_what_it_holds(void **state)
+TEST(it_knows_what_it_holds)
 {
     struct drive_log log = {0};
     struct trail trail;
 
-    (void)state;
     trail_init(&trail, CACHE, 1 << 20);
     append(&trail, &log, zxid_make(1, 0), 1);
     append(&trail, &log, zxid_make(1, 1), 2);
@@ -47,12 +46,11 @@ static void it_knows_what_it_holds(void **state)
     drive_log_release(&log);
 }
 
-static void durable_moves_with_tokens_and_never_beyond(void **state)
+TEST(durable_moves_with_tokens_and_never_beyond)
 {
     struct drive_log log = {0};
     struct trail trail;
 
-    (void)state;
     trail_init(&trail, CACHE, 1 << 20);
     append(&trail, &log, zxid_make(1, 0), 4);
     append(&trail, &log, zxid_make(1, 1), 7);
@@ -67,12 +65,11 @@ static void durable_moves_with_tokens_and_never_beyond(void **state)
     drive_log_release(&log);
 }
 
-static void a_cut_takes_ranges_records_and_durability(void **state)
+TEST(a_cut_takes_ranges_records_and_durability)
 {
     struct drive_log log = {0};
     struct trail trail;
 
-    (void)state;
     trail_init(&trail, CACHE, 1 << 20);
     append(&trail, &log, zxid_make(1, 0), 1);
     append(&trail, &log, zxid_make(1, 1), 2);
@@ -90,12 +87,11 @@ static void a_cut_takes_ranges_records_and_durability(void **state)
     drive_log_release(&log);
 }
 
-static void the_cache_keeps_what_is_not_durable_or_still_needed(void **state)
+TEST(the_cache_keeps_what_is_not_durable_or_still_needed)
 {
     struct drive_log log = {0};
     struct trail trail;
 
-    (void)state;
     trail_init(&trail, CACHE, 1 << 20);
     for (uint32_t i = 0; i < 20; i++) {
         append(&trail, &log, zxid_make(1, i), i + 1);
@@ -114,12 +110,11 @@ static void the_cache_keeps_what_is_not_durable_or_still_needed(void **state)
     drive_log_release(&log);
 }
 
-static void purging_moves_the_base(void **state)
+TEST(purging_moves_the_base)
 {
     struct drive_log log = {0};
     struct trail trail;
 
-    (void)state;
     drive_log_add(&log, zxid_make(1, 0));
     drive_log_add(&log, zxid_make(1, 1));
     drive_log_add(&log, zxid_make(2, 0));
@@ -138,13 +133,12 @@ static void purging_moves_the_base(void **state)
 
 /* An outline between replicas is bounded, a log is not: where snapshots are rare and leaders change
  * often, the log behind the oldest snapshot begins more than ZAB_RANGES_MAX epochs ago. */
-static void a_log_may_have_any_number_of_epochs(void **state)
+TEST(a_log_may_have_any_number_of_epochs)
 {
     const uint32_t count = ZAB_RANGES_MAX + 1000;
     struct zab_range *ranges = mem_zalloc(count, sizeof ranges[0]);
     struct trail trail;
 
-    (void)state;
     for (uint32_t i = 0; i < count; i++) {
         ranges[i] = (struct zab_range){.epoch = i + 1, .first = 0, .last = 1};
     }
@@ -279,9 +273,8 @@ static void compare_all(const struct family *family)
 }
 
 /* Every place where epoch 2 may begin in epoch 1, and epoch 3 in either of them. */
-static void the_last_common_record_is_exact(void **state)
+TEST(the_last_common_record_is_exact)
 {
-    (void)state;
     for (uint32_t two = 0; two <= COUNTERS; two++) {
         for (uint32_t three = 0; three <= 2 * COUNTERS; three++) {
             struct family family = {0};
@@ -313,9 +306,8 @@ static uint32_t bits_of(uint32_t mask)
 }
 
 /* Every subset of yes-sayers in ensembles of 1 to 7, of which we are member 1. */
-static void a_quorum_is_more_than_half_of_the_voters(void **state)
+TEST(a_quorum_is_more_than_half_of_the_voters)
 {
-    (void)state;
     for (uint32_t voters = 1; voters <= DRIVE_SEEDS_MAX; voters++) {
         struct drive drive;
 
@@ -338,11 +330,10 @@ static void a_quorum_is_more_than_half_of_the_voters(void **state)
  * Members 1 to 4 vote in the old configuration, a change of disks makes some of them strangers to
  * the one or the other: both majorities are needed. All pairs of configurations, all subsets.
  */
-static void while_a_change_is_pending_both_majorities_are_needed(void **state)
+TEST(while_a_change_is_pending_both_majorities_are_needed)
 {
     struct drive drive;
 
-    (void)state;
     drive_init(&drive, 1, 4);
     drive_start(&drive);
     for (uint32_t id = 2; id <= 4; id++) {
@@ -374,11 +365,10 @@ static void while_a_change_is_pending_both_majorities_are_needed(void **state)
 }
 
 /* The highest zxid on a majority, for all combinations of 0..3 on five disks. */
-static void what_a_quorum_has_is_the_median_of_the_disks(void **state)
+TEST(what_a_quorum_has_is_the_median_of_the_disks)
 {
     struct drive drive;
 
-    (void)state;
     drive_init(&drive, 1, 5);
     drive_start(&drive);
     for (uint32_t id = 2; id <= 5; id++) {
@@ -408,11 +398,10 @@ static void what_a_quorum_has_is_the_median_of_the_disks(void **state)
     drive_release(&drive);
 }
 
-static void a_learner_not_in_step_has_acknowledged_nothing(void **state)
+TEST(a_learner_not_in_step_has_acknowledged_nothing)
 {
     struct drive drive;
 
-    (void)state;
     drive_init(&drive, 1, 3);
     drive_start(&drive);
     drive_up(&drive, 2);
@@ -423,23 +412,4 @@ static void a_learner_not_in_step_has_acknowledged_nothing(void **state)
     drive.zab->peers[1].learner.acked = 9;
     assert_int_equal(quorum_acked(drive.zab), 0);
     drive_release(&drive);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_knows_what_it_holds),
-        cmocka_unit_test(durable_moves_with_tokens_and_never_beyond),
-        cmocka_unit_test(a_cut_takes_ranges_records_and_durability),
-        cmocka_unit_test(the_cache_keeps_what_is_not_durable_or_still_needed),
-        cmocka_unit_test(purging_moves_the_base),
-        cmocka_unit_test(a_log_may_have_any_number_of_epochs),
-        cmocka_unit_test(the_last_common_record_is_exact),
-        cmocka_unit_test(a_quorum_is_more_than_half_of_the_voters),
-        cmocka_unit_test(while_a_change_is_pending_both_majorities_are_needed),
-        cmocka_unit_test(what_a_quorum_has_is_the_median_of_the_disks),
-        cmocka_unit_test(a_learner_not_in_step_has_acknowledged_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
