@@ -272,10 +272,10 @@ static bool node_in_step(const struct sim_node *node, const struct sim_node *lea
 {
     const struct replica_status *status = &node->status;
 
-    return node->up && !node->paused && !node->damaged && status->zab.serving &&
-           !status->zab.quarantined && (!node->voter || !status->zab.stranger) &&
-           status->applied == leader->status.applied && status->digest == leader->status.digest &&
-           status->zab.committed == status->applied &&
+    return node->up && !node->paused && node->stopping != node->life && !node->damaged &&
+           status->zab.serving && !status->zab.quarantined &&
+           (!node->voter || !status->zab.stranger) && status->applied == leader->status.applied &&
+           status->digest == leader->status.digest && status->zab.committed == status->applied &&
            status->zab.epoch == leader->status.zab.epoch;
 }
 

@@ -237,12 +237,15 @@ struct sim_node {
     size_t spare_issue_count;
     zxid_t named;    /* The newest configuration proposed that gives a new disk of it the seat. */
     bool spare_seat; /* The committed configuration names that one. */
-    uint64_t config_version; /* Of what it takes for the configuration in force. */
+    uint64_t thrown_incarnation; /* The last disk of it that was thrown away, ... */
+    zxid_t thrown_last;          /* ... and what that one held. */
+    uint64_t config_version;     /* Of what it takes for the configuration in force. */
     bool full;
     bool slow;
     bool isolated;
-    uint32_t life; /* Counts processes. */
-    uint64_t boot; /* Random number of the process, as its transactions name it. */
+    uint32_t life;     /* Counts processes. */
+    uint32_t stopping; /* The life that is to stop; 0: none. */
+    uint64_t boot;     /* Random number of the process, as its transactions name it. */
     uint64_t born_us;
     uint64_t steady_us;    /* Its role, leader or epoch changed then. */
     uint64_t awake_us;     /* It woke from a pause then. */
@@ -559,6 +562,8 @@ bool sim_log_holds(struct sim *sim, zxid_t last, zxid_t zxid);
 void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const struct zab_msg *msg);
 void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_persist *change);
 void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist_done *done);
+/* As it will find itself once all that was asked of its disk is durable. */
+bool sim_disk_is_quarantined(const struct sim_node *node);
 void sim_check_recovered(struct sim *sim, struct sim_node *node,
                          const struct replica_options *options);
 void sim_check_step(struct sim *sim, struct sim_node *node);

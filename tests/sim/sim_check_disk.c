@@ -275,6 +275,20 @@ static bool promise_explained(const struct sim_node *node, uint32_t found)
     return ok;
 }
 
+bool sim_disk_is_quarantined(const struct sim_node *node)
+{
+    bool is = node->shadow.quarantined;
+
+    for (size_t i = 0; i < node->issue_count; i++) {
+        if (node->issues[i].type == ZAB_PERSIST_QUARANTINE) {
+            is = true;
+        } else if (node->issues[i].type == ZAB_PERSIST_RELEASE) {
+            is = false;
+        }
+    }
+    return is;
+}
+
 static bool quarantine_explained(const struct sim_node *node)
 {
     bool ok = node->shadow.quarantined || node->damaged;

@@ -491,6 +491,7 @@ static void drain(struct sim *sim, struct sim_event *event)
 void sim_node_drain(struct sim *sim, struct sim_node *node)
 {
     SIM_TRACE(sim, "fault: clean stop of %u", node->id);
+    node->stopping = node->life;
     sim_after(sim, 0, drain, "drain", node)->a = sim->now_us;
 }
 

@@ -79,37 +79,47 @@ bool sim_seat_is_named(struct sim *sim, const struct sim_node *node)
     return rec && !rec->committed && sim_log_last(sim) < node->named;
 }
 
-/* It counts from now on. */
+/* It counts from now on, unless it has found itself wrong while it was being admitted: then it is a
+ * harmed disk like another, which the majority that admitted it has to bear. */
 static void take_seat(struct sim *sim, struct sim_node *node)
 {
     node->emptied = false;
     node->vacant = false;
-    node->damaged = node->shadow.quarantined;
+    node->damaged = sim_disk_is_quarantined(node);
+    if (node->damaged) {
+        node->harmed_last = node->shadow.last;
+    }
     node->spare_seat = false;
     sim->totals.admissions++;
 }
 
+static bool is_on_shelf(const struct sim_node *node, uint64_t incarnation)
+{
+    return node->spare && node->spare_incarnation == incarnation;
+}
+
 /* The disk on the shelf has it, or one that was thrown away meanwhile, which has it for ever: then
  * neither of the two that are left counts. */
-static void lose_seat(struct sim *sim, struct sim_node *node, bool on_shelf)
+static void lose_seat(struct sim *sim, struct sim_node *node, uint64_t incarnation)
 {
+    bool on_shelf = is_on_shelf(node, incarnation);
+    zxid_t thrown_last = incarnation == node->thrown_incarnation ? node->thrown_last : 0;
+
     node->emptied = true;
     node->damaged = true;
-    node->harmed_last = on_shelf ? node->spare_shadow.last : 0;
+    node->harmed_last = on_shelf ? node->spare_shadow.last : thrown_last;
     node->spare_seat = on_shelf;
     sim->totals.admissions++;
 }
 
 static void admit(struct sim *sim, struct sim_node *node, uint64_t incarnation)
 {
-    bool on_shelf = node->spare && node->spare_incarnation == incarnation;
-
     if (node->identity.incarnation == incarnation) {
         if (node->emptied) {
             take_seat(sim, node);
         }
-    } else if (!node->emptied || node->spare_seat != on_shelf) {
-        lose_seat(sim, node, on_shelf);
+    } else if (!node->emptied || node->spare_seat != is_on_shelf(node, incarnation)) {
+        lose_seat(sim, node, incarnation);
     }
 }
 
@@ -154,11 +164,16 @@ void sim_seat_release(struct sim_node *node)
     node->spare_issues = NULL;
 }
 
-/* An earlier one is thrown away. */
+/* An earlier one is thrown away. It may have acknowledged records, and may be about to be admitted.
+ */
 void sim_seat_keep(struct sim_node *node)
 {
     ASSERT(!node->up && !node->emptied && !node->damaged);
 
+    if (node->spare) {
+        node->thrown_incarnation = node->spare_incarnation;
+        node->thrown_last = node->spare_shadow.last;
+    }
     sim_seat_release(node);
     node->spare = node->disk;
     node->spare_shadow = node->shadow;
