@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/utf8.h"
 
@@ -156,7 +157,7 @@ void log_write(enum log_level level, const char *subject, const char *format, ..
     va_end(args);
     ASSERT(len >= 0);
 
-    size_t size = (size_t)len < sizeof(message) ? (size_t)len : sizeof(message) - 1;
+    size_t size = min_size((size_t)len, sizeof(message) - 1);
 
     build_line(&line, level, subject, slice_make(message, size), atomic_load(&setup_json));
     if (write(atomic_load(&setup_fd), line.text, line.len) != (ssize_t)line.len) {

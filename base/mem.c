@@ -1,11 +1,17 @@
 #include "base/mem.h"
 
+#include "base/check.h"
 #include "base/lack.h"
+#include "base/minmax.h"
 
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    CAP_FIRST = 8 /* Items of an array that begins to grow. */
+};
 
 static void *need(void *ptr, size_t size)
 {
@@ -20,19 +26,36 @@ void *mem_alloc(size_t size)
     return need(malloc(size ? size : 1), size);
 }
 
-void *mem_zalloc(size_t count, size_t size)
+/* SIZE_MAX, which is never to be had, when the product overflows. */
+static size_t product(size_t count, size_t size)
 {
     size_t bytes = 0;
 
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        bytes = SIZE_MAX;
-    }
+    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
+}
+
+void *mem_zalloc(size_t count, size_t size)
+{
+    size_t bytes = product(count, size);
+
     return need(bytes ? calloc(count, size) : calloc(1, 1), bytes);
 }
 
 void *mem_realloc(void *ptr, size_t size)
 {
     return need(realloc(ptr, size ? size : 1), size);
+}
+
+size_t mem_cap_next(size_t cap, size_t max)
+{
+    ASSERT(cap < max);
+
+    return cap > max / 2 ? max : min_size(max_size(cap * 2, CAP_FIRST), max);
+}
+
+void *mem_resize(void *items, size_t count, size_t size)
+{
+    return mem_realloc(items, product(count, size));
 }
 
 void *mem_dup(const void *data, size_t size)

@@ -17,6 +17,23 @@ void *mem_zalloc(size_t count, size_t size);
 /* Grows or shrinks; `ptr` may be NULL. */
 void *mem_realloc(void *ptr, size_t size);
 
+/* Makes room for one item more in a growing array: when its `count` items fill its capacity `cap`,
+ * the capacity is doubled, and `items` and `cap` are set. `max` bounds the capacity; the caller
+ * never holds more items than that. */
+#define MEM_GROW(items, count, cap, max)                                        \
+    do {                                                                        \
+        if ((count) == (cap)) {                                                 \
+            (cap) = (__typeof__(cap))mem_cap_next((cap), (max));                \
+            (items) = mem_resize((items), (cap), sizeof(__typeof__(*(items)))); \
+        }                                                                       \
+    } while (0)
+
+/* For MEM_GROW: the next capacity; `cap` must be below `max`. */
+size_t mem_cap_next(size_t cap, size_t max);
+
+/* Grows or shrinks an array to `count` items; the product is checked for overflow. */
+void *mem_resize(void *items, size_t count, size_t size);
+
 /* Copies `size` bytes. */
 void *mem_dup(const void *data, size_t size);
 

@@ -1,6 +1,7 @@
 #include "base/metric.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 
 /* The smallest i with us <= 2^i; the last bucket takes all that is larger. */
 static unsigned bucket_of(uint64_t us)
@@ -11,7 +12,7 @@ static unsigned bucket_of(uint64_t us)
 
     unsigned bits = 64 - (unsigned)__builtin_clzll(us - 1);
 
-    return bits < METRIC_BUCKETS ? bits : METRIC_BUCKETS - 1;
+    return min_u32(bits, METRIC_BUCKETS - 1);
 }
 
 void metric_observe_us(struct metric_histogram *histogram, uint64_t us)
@@ -30,26 +31,6 @@ static uint64_t load_buckets(const struct metric_histogram *histogram,
         total += counts[i];
     }
     return total;
-}
-
-uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t per_mille)
-{
-    uint64_t counts[METRIC_BUCKETS];
-    uint64_t total = load_buckets(histogram, counts);
-    uint64_t seen = 0;
-
-    ASSERT(per_mille <= 1000);
-
-    if (total == 0) {
-        return 0;
-    }
-    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
-        seen += counts[i];
-        if (seen > 0 && seen * 1000 >= total * per_mille) {
-            return UINT64_C(1) << i;
-        }
-    }
-    UNREACHABLE();
 }
 
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS])

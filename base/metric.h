@@ -39,15 +39,11 @@ static inline uint64_t metric_get(const struct metric_counter *counter)
 
 void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
 
-/* The upper bound in µs of the bucket that holds the given quantile (per mille), 0 when empty;
- * 2^23 stands for the last, unbounded one. */
-uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t per_mille);
-
-/* Adds what each bucket has counted; for several histograms together, and for differences. */
+/* Adds the count of each bucket to `counts`; for sums of histograms, and for differences. */
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS]);
 
-/* The same quantile of such counts in µs, on a straight line within its bucket; -1 when they are
- * all 0. */
+/* The quantile (per mille) of such counts in µs, interpolated within its bucket; -1 when they are all
+ * 0. */
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
 /* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is

@@ -1,6 +1,7 @@
 #include "base/os_files.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 
 #include <dirent.h>
@@ -30,7 +31,7 @@ uint64_t os_files_raise(void)
 
     rlim_t before = limit.rlim_cur;
 
-    limit.rlim_cur = limit.rlim_max < OS_FILES_MAX ? limit.rlim_max : OS_FILES_MAX;
+    limit.rlim_cur = min_u64(limit.rlim_max, OS_FILES_MAX);
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
 }
 

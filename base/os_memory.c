@@ -1,5 +1,6 @@
 /* How much memory this process may have. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_usage.h"
 
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     if (a == 0 || b == 0) {
         return a + b;
     }
-    return a < b ? a : b;
+    return min_u64(a, b);
 }
 
 static uint64_t machine_bytes(const char *root)

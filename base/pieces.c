@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 enum {
     HEAP_BYTES = 16 /* What the heap adds to each allocation. */
@@ -141,9 +142,9 @@ static size_t room_for(const struct pieces *pieces, size_t len)
 
     if (is_plain(pieces->last)) {
         room = 2 * (size_t)pieces->last->room;
-        room = room < PIECES_MERGE_BYTES ? room : PIECES_MERGE_BYTES;
+        room = min_size(room, PIECES_MERGE_BYTES);
     }
-    return len > room ? len : room;
+    return max_size(len, room);
 }
 
 void pieces_put(struct pieces *pieces, const struct slice *parts, size_t count)
@@ -225,7 +226,7 @@ static size_t copy_front(struct pieces *pieces, uint8_t *to, size_t max)
     }
 
     struct slice bytes = front(pieces);
-    size_t len = bytes.len < max ? bytes.len : max;
+    size_t len = min_size(bytes.len, max);
 
     if (len > 0) {
         ASSERT(bytes.data);
@@ -260,7 +261,7 @@ size_t pieces_take(struct pieces *pieces, void *to, size_t max)
 /* `parts_max` is at least 2. */
 static size_t add_part(struct slice *parts, size_t count, struct slice part, size_t left)
 {
-    part.len = part.len < left ? part.len : left;
+    part.len = min_size(part.len, left);
     parts[count] = part;
     return part.len > 0 ? count + 1 : count;
 }
@@ -286,13 +287,13 @@ size_t pieces_look(struct pieces *pieces, struct slice *parts, size_t parts_max,
         size_t skip = at > piece->len ? at - piece->len : 0;
 
         count = add_part(parts, count, slice_make(piece->own + piece->len - own, own), left);
-        left -= own < left ? own : left;
+        left -= min_size(own, left);
         if (piece->text) {
-            return add_part(parts, count,
-                            encode(piece->text, block, left < block_max ? left : block_max), left);
+            return add_part(parts, count, encode(piece->text, block, min_size(left, block_max)),
+                            left);
         }
         count = add_part(parts, count, slice_make(shared.data + skip, shared.len - skip), left);
-        left -= shared.len - skip < left ? shared.len - skip : left;
+        left -= min_size(shared.len - skip, left);
         at = 0;
     }
     return count;
@@ -325,7 +326,7 @@ void pieces_pass(struct pieces *pieces, size_t bytes)
 {
     while (bytes > 0) {
         size_t left = bytes_of(pieces->first) - pieces->at;
-        size_t len = bytes < left ? bytes : left;
+        size_t len = min_size(bytes, left);
 
         bytes -= len;
         pass_text(pieces, len);

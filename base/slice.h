@@ -2,6 +2,8 @@
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 
+#include "base/minmax.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +32,7 @@ static inline bool slice_eq(struct slice a, struct slice b)
 /* Orders by bytes, a prefix before what it begins: <0, 0, >0 as memcmp. */
 static inline int slice_cmp(struct slice a, struct slice b)
 {
-    size_t len = a.len < b.len ? a.len : b.len;
+    size_t len = min_size(a.len, b.len);
     int order = len == 0 ? 0 : memcmp(a.data, b.data, len);
 
     if (order != 0) {

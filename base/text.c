@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "base/jsonesc.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 enum {
-    REFS_FIRST = 4,
     SKIP_BYTES = 4096 /* Encoded at a time, and thrown away. */
 };
 
@@ -99,11 +99,7 @@ static void append_copy(struct text *text, struct slice bytes, enum text_form fo
 
 static struct text_ref *add_ref(struct text *text)
 {
-    if (text->ref_count == text->ref_cap) {
-        ASSERT(text->ref_cap <= UINT32_MAX / 2);
-        text->ref_cap = text->ref_cap ? text->ref_cap * 2 : REFS_FIRST;
-        text->refs = mem_realloc(text->refs, text->ref_cap * sizeof(*text->refs));
-    }
+    MEM_GROW(text->refs, text->ref_count, text->ref_cap, UINT32_MAX);
     return &text->refs[text->ref_count++];
 }
 
@@ -197,7 +193,7 @@ static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t 
     size_t whole = max / 4 * 3;
 
     if (place->skip == 0 && whole > 0) {
-        rest.len = rest.len < whole ? rest.len : whole;
+        rest.len = min_size(rest.len, whole);
         place->source += rest.len;
         return base64_write(to, rest);
     }
@@ -205,9 +201,9 @@ static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t 
     uint8_t quad[4];
     size_t len = sizeof(quad) - place->skip;
 
-    rest.len = rest.len < 3 ? rest.len : 3;
+    rest.len = min_size(rest.len, 3);
     (void)base64_write(quad, rest);
-    len = len < max ? len : max;
+    len = min_size(len, max);
     memcpy(to, quad + place->skip, len);
     place->skip += (uint32_t)len;
     if (place->skip == sizeof(quad)) {
@@ -221,7 +217,7 @@ static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t 
 static size_t read_escaped(struct slice bytes, struct text_place *place, uint8_t *to, size_t max)
 {
     size_t left = bytes.len - place->source;
-    size_t most = left < max ? left : max;
+    size_t most = min_size(left, max);
     struct slice near = slice_make(bytes.data, place->source + most);
     size_t run = jsonesc_run(near, place->source) - place->source;
 
@@ -235,7 +231,7 @@ static size_t read_escaped(struct slice bytes, struct text_place *place, uint8_t
     size_t size = jsonesc_put(unit, bytes.data[place->source]);
     size_t len = size - place->skip;
 
-    len = len < max ? len : max;
+    len = min_size(len, max);
     memcpy(to, unit + place->skip, len);
     place->skip += (uint32_t)len;
     if (place->skip == size) {
@@ -248,7 +244,7 @@ static size_t read_escaped(struct slice bytes, struct text_place *place, uint8_t
 static size_t read_raw(struct slice bytes, struct text_place *place, uint8_t *to, size_t max)
 {
     size_t left = bytes.len - place->source;
-    size_t len = left < max ? left : max;
+    size_t len = min_size(left, max);
 
     memcpy(to, bytes.data + place->source, len);
     place->source += len;
@@ -287,7 +283,7 @@ size_t text_read(const struct text *text, struct text_place *place, void *to, si
 
         if (place->own < own_end) {
             size_t left = own_end - place->own;
-            size_t len = left < max - done ? left : max - done;
+            size_t len = min_size(left, max - done);
 
             memcpy(out + done, text->own.data + place->own, len);
             place->own += len;
@@ -308,7 +304,7 @@ void text_skip(const struct text *text, struct text_place *place, size_t bytes)
     uint8_t scratch[SKIP_BYTES];
 
     while (bytes > 0) {
-        size_t len = text_read(text, place, scratch, bytes < SKIP_BYTES ? bytes : SKIP_BYTES);
+        size_t len = text_read(text, place, scratch, min_size(bytes, SKIP_BYTES));
 
         ASSERT(len > 0);
         bytes -= len;

@@ -27,10 +27,7 @@ void epochs_add(struct epochs *epochs, struct store_epoch_range range)
         return;
     }
     ASSERT(!last || last->epoch < range.epoch);
-    if (epochs->count == epochs->cap) {
-        epochs->cap = epochs->cap ? epochs->cap * 2 : 8;
-        epochs->ranges = mem_realloc(epochs->ranges, epochs->cap * sizeof(*epochs->ranges));
-    }
+    MEM_GROW(epochs->ranges, epochs->count, epochs->cap, UINT32_MAX);
     epochs->ranges[epochs->count++] = range;
 }
 

@@ -123,10 +123,7 @@ static void names_add(void *arg, const char *text)
     if (names->count > NAMES_MAX) {
         return;
     }
-    if (names->count == names->cap) {
-        names->cap = names->cap ? names->cap * 2 : 16;
-        names->list = mem_realloc(names->list, names->cap * sizeof(*names->list));
-    }
+    MEM_GROW(names->list, names->count, names->cap, NAMES_MAX + 1);
     names->list[names->count++] = name_parse(text);
 }
 

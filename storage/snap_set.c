@@ -31,10 +31,7 @@ void snap_set_add(struct snap_set *set, const struct snap_entry *entry)
         *same = *entry;
         return;
     }
-    if (set->count == set->cap) {
-        set->cap = set->cap ? set->cap * 2 : 4;
-        set->list = mem_realloc(set->list, set->cap * sizeof(*set->list));
-    }
+    MEM_GROW(set->list, set->count, set->cap, WAL_ITEMS_MAX);
     while (at > 0 && set->list[at - 1].info.shown.start > entry->info.shown.start) {
         set->list[at] = set->list[at - 1];
         at--;

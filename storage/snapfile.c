@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/hash.h"
+#include "base/minmax.h"
 #include "base/wire.h"
 
 #include <string.h>
@@ -68,7 +69,7 @@ static enum err put(struct snapfile_writer *writer, struct slice bytes)
     writer->hash = hash64(writer->hash, bytes);
     while (err == ERR_OK && bytes.len > 0) {
         size_t room = SNAPFILE_PIECE - writer->pending.len;
-        size_t take = bytes.len < room ? bytes.len : room;
+        size_t take = min_size(bytes.len, room);
         bool fits = buf_append(&writer->pending, bytes.data, take);
 
         ASSERT(fits);

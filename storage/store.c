@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "storage/store_int.h"
 
@@ -69,7 +70,7 @@ struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count)
     pthread_mutex_lock(&wal->index_mutex);
 
     size_t count = epochs->count;
-    struct store_epoch_range *ranges = mem_alloc((count > 0 ? count : 1) * sizeof(*ranges));
+    struct store_epoch_range *ranges = mem_alloc(max_size(count, 1) * sizeof(*ranges));
 
     if (count > 0) {
         memcpy(ranges, epochs->ranges, count * sizeof(*ranges));

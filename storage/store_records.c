@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "base/wire.h"
 #include "storage/store_int.h"
@@ -196,7 +197,7 @@ static void quarantine_encode(struct buf *out, const char *reason)
 {
     struct slice text = slice_str(reason ? reason : "");
 
-    text.len = text.len < STORE_REASON_MAX ? text.len : STORE_REASON_MAX - 1;
+    text.len = min_size(text.len, STORE_REASON_MAX - 1);
     wire_put_u8(out, reason != NULL);
     wire_put_bytes(out, text);
     ASSERT(!out->overflow);

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "storage/store_int.h"
 
@@ -71,7 +72,7 @@ static void note_numbers(struct wal *wal, const struct names *names)
             wal->history_top = name->history;
         }
     }
-    wal->top = wal->manifest.top > wal->top ? wal->manifest.top : wal->top;
+    wal->top = max_u64(wal->manifest.top, wal->top);
     if (wal->manifest.history > wal->history_top) {
         wal->history_top = wal->manifest.history;
     }

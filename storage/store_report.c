@@ -1,5 +1,6 @@
 /* Fills the report of an opening. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "storage/store_int.h"
 
 #include <stdarg.h>
@@ -31,7 +32,7 @@ void report_log(const struct store *store, struct store_report *report)
     report->log_base = wal->live.base;
     report->log_last = wal->live.last;
     report->log_chain = wal->live.last_chain;
-    report->committed = wal->live.committed > snap_end ? wal->live.committed : snap_end;
+    report->committed = max_u64(wal->live.committed, snap_end);
 }
 
 void report_records(const struct store *store, struct store_report *report)

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 
 #include <string.h>
@@ -60,7 +61,7 @@ static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
 {
     uint64_t needed = VFS_BLOCK + framed_alone(record_len);
 
-    return needed > wal->options->segment_bytes ? needed : wal->options->segment_bytes;
+    return max_u64(needed, wal->options->segment_bytes);
 }
 
 /* Packs one more record: the same rule for planning and for writing. */
@@ -169,7 +170,7 @@ static void batch_add(struct wal *wal, const struct logrec *rec, zxid_t committe
     epochs_add(&wal->batch_epochs, (struct store_epoch_range){.epoch = zxid_epoch(rec->zxid),
                                                               .first = counter,
                                                               .last = counter});
-    wal->batch.committed = committed > wal->batch.committed ? committed : wal->batch.committed;
+    wal->batch.committed = max_u64(committed, wal->batch.committed);
 }
 
 enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed)

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "storage/wal.h"
 
@@ -91,7 +92,7 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
         log->last = cut->kept.last;
         log->last_chain = cut->kept.chain;
     }
-    log->committed = log->committed < log->last ? log->committed : log->last;
+    log->committed = min_u64(log->committed, log->last);
     epochs_cut(&log->epochs, log->last);
     if (log->last == log->base) {
         epochs_clear(&log->epochs);
@@ -128,7 +129,7 @@ enum err wal_truncate(struct wal *wal, zxid_t zxid)
     }
     cut.segment = log->segments[cut.spot.segment];
     header_cut(&cut, &header);
-    header.committed = log->committed < zxid ? log->committed : zxid;
+    header.committed = min_u64(log->committed, zxid);
     if (header.prev_zxid != zxid) {
         wal_segment_ref(wal, cut.segment);
         err = cut.spot.is_inside ? cut_keep(wal, &cut, zxid, &header) : ERR_MISSING;

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "storage/wal.h"
 
@@ -29,7 +30,7 @@ static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t
     enum err err = ERR_OK;
 
     while (err == ERR_OK && from < to) {
-        uint64_t piece = to - from < ZERO_PIECE ? to - from : ZERO_PIECE;
+        uint64_t piece = min_u64(to - from, ZERO_PIECE);
 
         err = vfs->ops->pwrite(file, from, zeros, (size_t)piece);
         from += piece;
@@ -39,10 +40,7 @@ static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t
 
 static void next_push(struct wal *wal, struct vfs_file *take_file, uint64_t bytes)
 {
-    if (wal->next_count == wal->next_cap) {
-        wal->next_cap = wal->next_cap ? wal->next_cap * 2 : 4;
-        wal->next = mem_realloc(wal->next, wal->next_cap * sizeof(*wal->next));
-    }
+    MEM_GROW(wal->next, wal->next_count, wal->next_cap, WAL_ITEMS_MAX);
     wal->next[wal->next_count++] = (struct wal_next){.file = take_file, .bytes = bytes};
 }
 
@@ -184,7 +182,7 @@ enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct 
                           struct wal_segment **ret_segment)
 {
     uint64_t needed = VFS_BLOCK + (first.len > 0 ? walfmt_framed_len(first.len) : 0);
-    uint64_t bytes = needed > wal->options->segment_bytes ? needed : wal->options->segment_bytes;
+    uint64_t bytes = max_u64(needed, wal->options->segment_bytes);
     enum err err = wal_next_ensure(wal, 0, bytes);
 
     if (err != ERR_OK) {
@@ -374,10 +372,7 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 
 static void stuck_push(struct wal *wal, uint64_t history, uint64_t number)
 {
-    if (wal->stuck_count == wal->stuck_cap) {
-        wal->stuck_cap = wal->stuck_cap ? wal->stuck_cap * 2 : 4;
-        wal->stuck = mem_realloc(wal->stuck, wal->stuck_cap * sizeof(*wal->stuck));
-    }
+    MEM_GROW(wal->stuck, wal->stuck_count, wal->stuck_cap, WAL_ITEMS_MAX);
     wal->stuck[wal->stuck_count++] = (struct wal_stuck){.history = history, .number = number};
 }
 

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "storage/wal.h"
 
 #include <string.h>
@@ -128,20 +129,14 @@ void wal_segment_push_extent(struct wal_segment *segment, const struct wal_exten
 {
     ASSERT(extent->offset == segment->end && extent->first <= extent->last);
 
-    if (segment->count == segment->cap) {
-        segment->cap = segment->cap ? segment->cap * 2 : 8;
-        segment->extents = mem_realloc(segment->extents, segment->cap * sizeof(*extent));
-    }
+    MEM_GROW(segment->extents, segment->count, segment->cap, WAL_ITEMS_MAX);
     segment->extents[segment->count++] = *extent;
     segment->end += extent->bytes;
 }
 
 void wal_log_push(struct wal_log *log, struct wal_segment *take_segment)
 {
-    if (log->count == log->cap) {
-        log->cap = log->cap ? log->cap * 2 : 8;
-        log->segments = mem_realloc(log->segments, log->cap * sizeof(struct wal_segment *));
-    }
+    MEM_GROW(log->segments, log->count, log->cap, WAL_ITEMS_MAX);
     ASSERT(take_segment->refs > 0 && !take_segment->is_listed);
     take_segment->is_listed = true;
     log->segments[log->count++] = take_segment;
@@ -174,7 +169,7 @@ void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const str
     wal_segment_push_extent(log->tail, extent);
     log->last = extent->last;
     log->last_chain = extent->chain;
-    log->committed = committed > log->committed ? committed : log->committed;
+    log->committed = max_u64(committed, log->committed);
     log->records_total += extent->count;
     log->bytes_total += extent->bytes;
     for (size_t i = 0; i < epochs->count; i++) {

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "storage/wal.h"
 
@@ -313,7 +314,7 @@ static struct tail tail_read(struct scan *scan, const struct wal_segment *segmen
 
     while (tail.is_readable && tail.bad_offset == 0 && at < segment->header.bytes) {
         uint64_t left = segment->header.bytes - at;
-        size_t len = left < TAIL_PIECE ? (size_t)left : TAIL_PIECE;
+        size_t len = min_size(left, TAIL_PIECE);
         size_t got = 0;
 
         tail.is_readable =
@@ -419,8 +420,7 @@ static bool scan_all(struct scan *scan)
         if (header->prev_zxid != wal->live.last || header->prev_chain != wal->live.last_chain) {
             return bad_batch(scan, i, 0, "the segment does not continue the log");
         }
-        wal->live.committed =
-            header->committed > wal->live.committed ? header->committed : wal->live.committed;
+        wal->live.committed = max_u64(header->committed, wal->live.committed);
         if (!scan_segment(scan, i)) {
             return false;
         }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "base/minmax.h"
 #include "base/wire.h"
 
 #include <string.h>
@@ -174,7 +175,7 @@ void walfmt_frame(struct slice raw, const struct walfmt_place *place, struct buf
     ASSERT(out);
     for (size_t i = 0; i < total / VFS_SECTOR; i++) {
         uint8_t *sector = out + i * VFS_SECTOR;
-        size_t take = raw.len - pos < WALFMT_CONTENT ? raw.len - pos : WALFMT_CONTENT;
+        size_t take = min_size(raw.len - pos, WALFMT_CONTENT);
 
         if (take > 0) {
             memcpy(sector, raw.data + pos, take);

@@ -51,3 +51,34 @@ TEST(copies)
     mem_free(text);
     mem_free(bytes);
 }
+
+TEST(an_array_grows_to_its_bound)
+{
+    enum {
+        MAX = 100
+    };
+
+    uint32_t *items = NULL;
+    uint32_t count = 0;
+    uint32_t cap = 0;
+    uint32_t resized = 0;
+
+    while (count < MAX) {
+        uint32_t before = cap;
+
+        MEM_GROW(items, count, cap, MAX);
+        resized += cap != before;
+        assert_true(cap > count && cap <= MAX);
+        items[count] = count;
+        count++;
+    }
+    assert_int_equal(cap, MAX);
+    assert_int_equal(resized, 5); /* 8, 16, 32, 64, 100. */
+    for (uint32_t i = 0; i < MAX; i++) {
+        assert_int_equal(items[i], i);
+    }
+    mem_free(items);
+    assert_true(mem_cap_next(0, 3) == 3);
+    assert_true(mem_cap_next(SIZE_MAX / 2 + 1, SIZE_MAX) == SIZE_MAX);
+    assert_true(mem_cap_next(SIZE_MAX - 1, SIZE_MAX) == SIZE_MAX);
+}

@@ -32,26 +32,6 @@ TEST(bucket_bounds_are_inclusive)
     assert_true(histogram.buckets[23] == 1);
 }
 
-TEST(quantiles)
-{
-    struct metric_histogram histogram = {0};
-
-    assert_true(metric_quantile_us(&histogram, 500) == 0);
-    for (int i = 0; i < 90; i++) {
-        metric_observe_us(&histogram, 10);
-    }
-    for (int i = 0; i < 10; i++) {
-        metric_observe_us(&histogram, 1000);
-    }
-    assert_true(metric_quantile_us(&histogram, 0) == 16);
-    assert_true(metric_quantile_us(&histogram, 500) == 16);
-    assert_true(metric_quantile_us(&histogram, 900) == 16);
-    assert_true(metric_quantile_us(&histogram, 901) == 1024);
-    assert_true(metric_quantile_us(&histogram, 1000) == 1024);
-    metric_observe_us(&histogram, UINT32_MAX);
-    assert_true(metric_quantile_us(&histogram, 1000) == 1 << 23);
-}
-
 TEST(text)
 {
     struct buf out;

@@ -13,6 +13,7 @@
  * process claims.
  */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -216,10 +217,10 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
                 ask(tcp, link);
             }
             link->claim->overdue = link->claim->asked && now_ms >= link->claim->deadline_ms;
-            wake_ms = tcp_earlier(wake_ms, link->claim->asked ? link->claim->deadline_ms
-                                                              : ask_at_ms(link->claim));
+            wake_ms = min_u64(wake_ms, link->claim->asked ? link->claim->deadline_ms
+                                                          : ask_at_ms(link->claim));
         }
-        wake_ms = tcp_earlier(wake_ms, rival_tick(tcp, link, now_ms));
+        wake_ms = min_u64(wake_ms, rival_tick(tcp, link, now_ms));
     }
     return wake_ms;
 }

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -210,7 +211,7 @@ enum err conn_read(struct conn *conn, size_t want)
     ASSERT(conn->state != CONN_CLOSED);
     ASSERT(want <= INPUT_BYTES_MAX / 2);
 
-    size_t len = want > READ_BYTES ? want : READ_BYTES;
+    size_t len = max_u64(want, READ_BYTES);
 
     compact(conn);
 

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -45,8 +46,7 @@ uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
         return UINT64_MAX;
     }
 
-    uint64_t from_ms =
-        link->retry_at_ms > tcp->dial_from_ms ? link->retry_at_ms : tcp->dial_from_ms;
+    uint64_t from_ms = max_u64(link->retry_at_ms, tcp->dial_from_ms);
 
     if (now_ms < from_ms) {
         return from_ms;

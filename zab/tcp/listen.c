@@ -1,5 +1,6 @@
 /* The peer port: accepts callers, and drops unproven ones when there are too many. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_files.h"
 #include "zab/tcp/tcp_int.h"
@@ -197,8 +198,7 @@ void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
         explain_failure(tcp, failed, why);
     }
     tcp->listen_at_ms = os_now_ms() + tcp->listen_pause_ms;
-    tcp->listen_pause_ms =
-        tcp->listen_pause_ms < RETRY_MAX_MS / 2 ? tcp->listen_pause_ms * 2 : (uint32_t)RETRY_MAX_MS;
+    tcp->listen_pause_ms = min_u32(tcp->listen_pause_ms * 2, RETRY_MAX_MS);
     tell(tcp, why);
 }
 

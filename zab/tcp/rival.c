@@ -6,6 +6,7 @@
  * be lost: as long as the processes differ both replicas ask again every `probe_ms`.
  */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -159,11 +160,11 @@ uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms)
         wake_ms = link->looked_ms + tcp->options.probe_ms;
     }
     if (link->rivals_ms != 0) {
-        wake_ms = tcp_earlier(wake_ms, tick_older(tcp, link, now_ms));
+        wake_ms = min_u64(wake_ms, tick_older(tcp, link, now_ms));
     }
     if (link->doubted_ms != 0) {
         link->overdue = now_ms >= link->doubted_ms + tcp->options.probe_ms;
-        wake_ms = tcp_earlier(wake_ms, link->doubted_ms + tcp->options.probe_ms);
+        wake_ms = min_u64(wake_ms, link->doubted_ms + tcp->options.probe_ms);
     }
     return wake_ms;
 }

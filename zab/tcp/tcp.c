@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "zab/tcp/tcp_int.h"
@@ -198,7 +199,7 @@ static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
             continue; /* Of claim_tick. */
         }
         if (conn->deadline_ms > now_ms) {
-            wake_ms = tcp_earlier(wake_ms, conn->deadline_ms);
+            wake_ms = min_u64(wake_ms, conn->deadline_ms);
         } else {
             tcp_drop(conn, "the handshake took too long");
         }
@@ -215,12 +216,12 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     }
     wake_ms = tcp->accept_from_ms != 0 ? tcp->accept_from_ms : wake_ms;
     tcp->depth++;
-    wake_ms = tcp_earlier(wake_ms, listen_tick(tcp, now_ms));
+    wake_ms = min_u64(wake_ms, listen_tick(tcp, now_ms));
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        wake_ms = tcp_earlier(wake_ms, dial_tick(&tcp->links[i], tcp, now_ms));
+        wake_ms = min_u64(wake_ms, dial_tick(&tcp->links[i], tcp, now_ms));
     }
-    wake_ms = tcp_earlier(wake_ms, expire_shaking(tcp, now_ms));
-    wake_ms = tcp_earlier(wake_ms, claim_tick(tcp, now_ms));
+    wake_ms = min_u64(wake_ms, expire_shaking(tcp, now_ms));
+    wake_ms = min_u64(wake_ms, claim_tick(tcp, now_ms));
     tcp->depth--;
     tcp_reap(tcp);
     return wake_ms;

@@ -164,11 +164,6 @@ static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
 }
 
-static inline uint64_t tcp_earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* A connection has ended or failed: when to try again. */
 void link_again(struct link *link, struct tcp *tcp, bool at_once);
 
