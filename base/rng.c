@@ -52,17 +52,3 @@ uint64_t rng_below(struct rng *rng, uint64_t bound)
     }
     return draw % bound;
 }
-
-uint64_t rng_range(struct rng *rng, uint64_t low, uint64_t high)
-{
-    ASSERT(low <= high);
-
-    uint64_t span = high - low;
-
-    return span == UINT64_MAX ? rng_u64(rng) : low + rng_below(rng, span + 1);
-}
-
-bool rng_chance(struct rng *rng, uint32_t per_million)
-{
-    return rng_below(rng, 1000000) < per_million;
-}

@@ -2,7 +2,6 @@
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct rng {
@@ -14,11 +13,5 @@ uint64_t rng_u64(struct rng *rng);
 
 /* Uniform in [0, bound); `bound` must not be 0. */
 uint64_t rng_below(struct rng *rng, uint64_t bound);
-
-/* Uniform in [low, high], both included. */
-uint64_t rng_range(struct rng *rng, uint64_t low, uint64_t high);
-
-/* True with probability `per_million` / 1,000,000. */
-bool rng_chance(struct rng *rng, uint32_t per_million);
 
 #endif

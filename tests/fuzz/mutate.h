@@ -8,7 +8,7 @@
 #define TESTS_FUZZ_MUTATE_H
 
 #include "base/buf.h"
-#include "base/rng.h"
+#include "tests/lib/draw.h"
 
 /* Changes `bytes` in one to four places; `other` gives pieces to put in. The length stays within
  * the buffer's maximum. */

@@ -1,5 +1,5 @@
 /* Disturbs the scripted life: crashes, kills, failing calls. */
-#include "base/rng.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/store_life.h"
 
 #include <inttypes.h>

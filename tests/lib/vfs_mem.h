@@ -9,8 +9,8 @@
 #ifndef TESTS_LIB_VFS_MEM_H
 #define TESTS_LIB_VFS_MEM_H
 
-#include "base/rng.h"
 #include "storage/vfs.h"
+#include "tests/lib/draw.h"
 
 struct vfs_mem;
 

@@ -9,9 +9,9 @@
 #define TESTS_LIB_WATCH_KIT_H
 
 #include "base/buf.h"
-#include "base/rng.h"
 #include "server/read/view.h"
 #include "server/watch/watch.h"
+#include "tests/lib/draw.h"
 
 enum {
     WATCH_KIT_WORDS_MAX = 16,

@@ -14,7 +14,7 @@
 #ifndef TESTS_PROC_CHAOS_H
 #define TESTS_PROC_CHAOS_H
 
-#include "base/rng.h"
+#include "tests/lib/draw.h"
 #include "tests/proc/faulty.h"
 #include "tests/proc/network.h"
 

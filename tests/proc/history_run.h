@@ -11,8 +11,8 @@
 #ifndef TESTS_PROC_HISTORY_RUN_H
 #define TESTS_PROC_HISTORY_RUN_H
 
-#include "base/rng.h"
 #include "base/thread.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/history.h"
 #include "tests/proc/ensemble.h"
 

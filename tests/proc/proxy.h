@@ -15,6 +15,7 @@
 #include "base/thread.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 enum {
     PROXY_CONNECTIONS = 64,

@@ -12,13 +12,13 @@
 #define TESTS_SIM_SIM_H
 
 #include "base/map.h"
-#include "base/rng.h"
 #include "server/process/persist.h"
 #include "server/process/recover.h"
 #include "server/process/snap_send.h"
 #include "server/replica/replica.h"
 #include "server/sessions/touch.h"
 #include "storage/store.h"
+#include "tests/lib/draw.h"
 #include "tests/sim/sim_op.h"
 #include "tests/sim/sim_totals.h"
 

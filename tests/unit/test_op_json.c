@@ -1,7 +1,7 @@
 /* Bodies of requests into arguments, results into JSON. */
 #include "base/mem.h"
-#include "base/rng.h"
 #include "server/json/op_json.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
 
 enum {

@@ -2,8 +2,8 @@
  * escapes. */
 #include "base/base64.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "server/json/op_json.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
 
 enum {

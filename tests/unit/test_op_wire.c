@@ -1,8 +1,8 @@
 /* The forwarded form: what goes in comes out, and hostile bytes do no harm. */
 #include "base/mem.h"
-#include "base/rng.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
 
 enum {

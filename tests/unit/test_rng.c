@@ -1,4 +1,4 @@
-#include "base/rng.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
 
 /* The reference implementation's first outputs for the state that splitmix64 makes of seed 0. */

@@ -1,7 +1,7 @@
 /* The bytes of messages and of the configuration: there and back, cut short, and at random. */
 #include "base/mem.h"
-#include "base/rng.h"
 #include "base/wire.h"
+#include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/zab_sample.h"
 #include "zab/config.h"
