@@ -28,6 +28,7 @@ void epochs_add(struct epochs *epochs, struct store_epoch_range range)
     }
     ASSERT(!last || last->epoch < range.epoch);
     MEM_GROW(epochs->ranges, epochs->count, epochs->cap, UINT32_MAX);
+    ASSERT(epochs->ranges);
     epochs->ranges[epochs->count++] = range;
 }
 

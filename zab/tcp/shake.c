@@ -134,6 +134,7 @@ static bool take_greeting(struct conn *conn)
     if (input.len < GREETING_LEN) {
         return false;
     }
+    ASSERT(input.data);
     memcpy(their_greeting(conn), input.data, GREETING_LEN);
     conn->in_used += GREETING_LEN;
     if (greeting_decode(their_greeting(conn), &greeting)) {
