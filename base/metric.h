@@ -42,8 +42,8 @@ void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
 /* Adds the count of each bucket to `counts`; for sums of histograms, and for differences. */
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS]);
 
-/* The quantile (per mille) of such counts in µs, interpolated within its bucket; -1 when they are all
- * 0. */
+/* The quantile (per mille) of such counts in µs, interpolated within its bucket; -1 when they are
+ * all 0. */
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
 /* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is

@@ -12,7 +12,7 @@ enum {
     PIECE = 8192
 };
 
-/* The next part of a path; false when it is none that leads further down. */
+/* The next part of a path; false when it does not lead further down. */
 static bool take_part(struct slice *path, char part[OS_FILE_NAME_MAX + 1])
 {
     const uint8_t *slash = path->len > 0 ? memchr(path->data, '/', path->len) : NULL;
@@ -27,7 +27,7 @@ static bool take_part(struct slice *path, char part[OS_FILE_NAME_MAX + 1])
     return strcmp(part, ".") != 0 && strcmp(part, "..") != 0;
 }
 
-/* Takes over `dir_fd`. The file, opened, or -1 when there is none of that path. */
+/* Takes over `dir_fd`. Returns the opened file, or -1 when the path leads to none. */
 static int open_below(int dir_fd, struct slice path)
 {
     char part[OS_FILE_NAME_MAX + 1];
@@ -37,7 +37,7 @@ static int open_below(int dir_fd, struct slice path)
         int next = -1;
 
         if (depth < OS_FILE_DEPTH_MAX && take_part(&path, part)) {
-            /* Whatever waits when it is opened, a pipe, is no file either. */
+            /* Not a pipe either, whose opening would wait. */
             int flags = path.data ? O_DIRECTORY : O_NONBLOCK;
 
             next = openat(fd, part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags);

@@ -98,8 +98,8 @@ void os_kept_release(struct os_kept *kept)
     pthread_mutex_destroy(&kept->mutex);
 }
 
-/* The claim comes first: whatever takes the place of one that is given up gives it back, and there
- * are more of them than of threads that could. */
+/* The claim comes first: a thread that takes a descriptor which was closed here closes it again,
+ * and there are more kept descriptors than such threads. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode)
 {
     int fd = -1;

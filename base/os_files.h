@@ -25,17 +25,18 @@ enum {
  * that holds now. At the start, before other threads run. */
 uint64_t os_files_raise(void);
 
-/* The limit that holds now; 0 when the kernel does not tell. */
+/* The limit that holds now; 0 when it is unknown. */
 uint64_t os_files_max(void);
 
-/* Descriptors that are open now; OS_FILES_UNKNOWN_OPEN when the kernel does not tell. */
+/* Descriptors that are open now; OS_FILES_UNKNOWN_OPEN when it is unknown. */
 uint32_t os_files_open(void);
 
 /* True for the error numbers that say that there is no descriptor left, in this process (EMFILE) or
  * in the machine (ENFILE). */
 bool os_files_is_lack(int error);
 
-/* Any thread. Storage needs a descriptor now: others do not keep what they open for clients. */
+/* Any thread. Storage needs a descriptor now: other threads close again what they open for clients.
+ */
 void os_files_claim(void);
 bool os_files_are_claimed(void);
 
@@ -54,11 +55,10 @@ struct os_kept {
 void os_kept_init(struct os_kept *kept, uint32_t max); /* `max` of them, at most OS_KEPT_MAX. */
 void os_kept_release(struct os_kept *kept);
 
-/* Any thread. openat with descriptors that are given up for it, when there is no other; sets errno.
- */
+/* Any thread. openat that closes a kept descriptor when there is no other; sets errno. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode);
 
-/* Any thread. A descriptor has become free: those that are missing are kept again. */
+/* Any thread. A descriptor has become free: fills up the kept ones. */
 void os_kept_fill(struct os_kept *kept);
 
 #endif

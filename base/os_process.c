@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The soft limit only, so that it can be taken back; the flag alone is what forbids. */
+/* Changes only the soft limit, which can be raised again; the flag is what forbids dumps. */
 static void limit_dumps(bool allow)
 {
     struct rlimit limit;

@@ -1,4 +1,4 @@
-/* os_process.h - what the kernel does with this process: core dumps, and whose it is. */
+/* os_process.h - core dumps of this process, and whether it runs as root. */
 #ifndef BASE_OS_PROCESS_H
 #define BASE_OS_PROCESS_H
 
@@ -8,7 +8,7 @@
  * memory; a debugger needs root. For a process that holds secrets; before it reads the first. */
 void os_dumps_forbid(void);
 
-/* Takes that back. */
+/* Allows both again. */
 void os_dumps_allow(void);
 
 /* True when it runs as root. */

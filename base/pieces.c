@@ -306,7 +306,8 @@ bool pieces_at_text(const struct pieces *pieces)
     return piece && piece->text && pieces->at >= piece->len;
 }
 
-/* So many bytes of the first piece are taken: as far as they are of its text. */
+/* Takes `len` bytes off the first piece: moves the place in its text, as far as they reach there.
+ */
 static void pass_text(const struct pieces *pieces, size_t len)
 {
     struct piece_text *text = pieces->first->text;

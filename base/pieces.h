@@ -81,8 +81,8 @@ size_t pieces_look(struct pieces *pieces, struct slice *parts, size_t parts_max,
 /* True when the next byte is of a text: each look encodes it again. */
 bool pieces_at_text(const struct pieces *pieces);
 
-/* So many bytes of that are taken. When fewer of a text are taken than were shown, those that were
- * not are encoded once more. */
+/* Takes `bytes` bytes of what was shown. When fewer of a text are taken than were shown, the rest
+ * is encoded once more. */
 void pieces_pass(struct pieces *pieces, size_t bytes);
 
 /* Throws away all but the rest of a piece that was begun. */

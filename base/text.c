@@ -112,7 +112,7 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
         return;
     }
     if (text->no_room || text->own.overflow) {
-        return; /* The text is lost: what else would be in it costs nothing. */
+        return; /* The text is lost: no more memory for it. */
     }
 
     uint64_t len = encoded_len(bytes, form);

@@ -93,8 +93,8 @@ static inline bool text_is_plain(const struct text *text)
 /* Copies the next bytes, up to `max`, and moves the place; 0 at the end only. */
 size_t text_read(const struct text *text, struct text_place *place, void *to, size_t max);
 
-/* Moves the place over the next `bytes`, of which there must be so many. Costs as much as reading
- * them: for what a socket took of a block that was encoded for it. */
+/* Moves the place over the next `bytes` bytes, which must exist. Costs as much as reading them: for
+ * the part of an encoded block that a socket took. */
 void text_skip(const struct text *text, struct text_place *place, size_t bytes);
 
 #endif
