@@ -1,5 +1,5 @@
 """Which file calls which, read out of the object files: no circles, and no call that the table of
-includes forbids.
+includes forbids; and no function or table without a user.
 
 An arrow leads from a file to each file whose function or table its code names in a relocation. A
 table of function pointers lies in data, and a callback that is passed in is named by the file that
@@ -12,7 +12,7 @@ import os
 import re
 
 import tables
-from common import SKIPPED, folder_of, matches_any, run, walk
+from common import SKIPPED, folder_of, matches_any, run, sources, walk
 
 OBJECT = re.compile(r" -o (\S+\.o) ")
 SECTION = re.compile(r"RELOCATION RECORDS FOR \[(.*)\]:")
@@ -48,8 +48,8 @@ def read_definitions(objects):
 
 
 def read_arrows(objects, definitions):
-    """{(file, file that it calls): symbols}."""
-    arrows = collections.defaultdict(set)
+    """{(file, file that it calls): symbols}, and all symbols that code or tables name."""
+    arrows, named = collections.defaultdict(set), set()
     source, is_code = None, False
     for line in run(["objdump", "-r", "-w", *objects]).stdout.split("\n"):
         head, section = line.split(":")[0], SECTION.match(line)
@@ -58,12 +58,13 @@ def read_arrows(objects, definitions):
             source = objects[head]
         elif section:
             is_code = section[1].startswith(".text")
-        elif is_code and len(words) == 3 and words[1].startswith("R_"):
+        elif len(words) == 3 and words[1].startswith("R_"):
             symbol = ADDEND.sub("", words[2])
+            named.add(symbol)
             target = definitions.get(symbol, source)
-            if target != source:
+            if is_code and target != source:
                 arrows[source, target].add(symbol)
-    return arrows
+    return arrows, named
 
 
 def reached(graph, start):
@@ -138,6 +139,21 @@ def check_folders(root, arrows, report):
                                                  f"{other}/")
 
 
+def check_use(root, definitions, named, report):
+    """Each function is of use to the product. The compiler may have put it into its callers, so the
+    text decides in the end: a name that stands once in sources (its definition) and once in headers
+    (its declaration) has no caller."""
+    counts = {".c": collections.Counter(), ".h": collections.Counter()}
+    for source in sources(root):
+        if source.folder != "tests":
+            counts[source.path[-2:]].update(re.findall(r"\w+", source.bare))
+    for symbol, path in definitions.items():
+        if symbol in named or symbol in tables.FOR_TESTS:
+            continue
+        if counts[".c"][symbol] <= 1 and counts[".h"][symbol] <= 1:
+            report.fail(path, 1, f"{symbol} has no user in the product")
+
+
 def check(options, report):
     objects = product(options)
     if not objects:
@@ -145,7 +161,9 @@ def check(options, report):
         return SKIPPED
     for source in objects.values():
         report.look(source)
-    arrows = read_arrows(objects, read_definitions(objects))
+    definitions = read_definitions(objects)
+    arrows, named = read_arrows(objects, definitions)
     check_circles(arrows, report)
     check_folders(options.root, arrows, report)
+    check_use(options.root, definitions, named, report)
     return None

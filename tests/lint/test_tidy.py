@@ -307,8 +307,8 @@ class Circles(Tree):
         self.put("compile_commands.json", json.dumps(commands))
         return {"build": self.root}
 
-    def check_with(self, known, files):
-        with unittest.mock.patch.object(tables, "CIRCLES", known):
+    def check_with(self, known, files, for_tests=tuple("abcd")):
+        with unittest.mock.patch.multiple(tables, CIRCLES=known, FOR_TESTS=for_tests):
             return self.check("circles", **self.build(files))
 
     def test_a_circle(self):
@@ -337,7 +337,7 @@ class Circles(Tree):
                  "zab/c.c": "void a(void);\nvoid (*const calls[])(void) = {a};\n"
                             "void c(void);\nvoid c(void) { }\n",
                  "zab/d.c": "void c(void); void d(void); void d(void) { c(); }\n"}
-        self.assertEqual(self.check_with([], files), [])
+        self.assertEqual(self.check_with([], files, ["d", "table", "calls"]), [])
 
     def test_folders(self):
         self.put("server/read/view.h", "/* view */\nvoid view(void);\n")
@@ -351,7 +351,7 @@ class Circles(Tree):
                  "http/front.c": "void gate(void); void gate_own(void); void front(void);\n"
                                  "void front(void) { gate(); gate_own(); }\n"}
         known = [["server/read/view.c", "server/state/txn.c"]]
-        found = self.check_with(known, files)
+        found = self.check_with(known, files, ["front"])
         self.assertEqual(sorted(set(found)),
                          ["http/front.c:1", "server/read/view.c:1", "server/state/txn.c:1"])
         self.assertTrue(any("server/state/ may not include server/read/view.h" in message
@@ -359,6 +359,18 @@ class Circles(Tree):
         self.assertTrue(any("calls gate_own" in message for message in self.messages))
         self.assertFalse(any("calls gate of" in message for message in self.messages))
         self.assertEqual(sum("circle of folders" in message for message in self.messages), 2)
+
+    def test_a_function_has_a_caller(self):
+        self.put("zab/a.h", "/* a */\nvoid a(void);\nvoid b(void);\nvoid c(void);\n"
+                            "void d(void);\nvoid e(void);\nstatic inline void f(void) { e(); }\n")
+        files = {"zab/a.c": '#include "zab/a.h"\nvoid a(void) { b(); }\n',
+                 "zab/b.c": '#include "zab/a.h"\nvoid b(void) { }\nvoid d(void) { }\n'
+                            "void c(void) { d(); }\nvoid e(void) { }\n",
+                 "tests/unit/t.c": '#include "zab/a.h"\nvoid t(void);\nvoid t(void) { a(); c(); }\n'}
+        self.assertEqual(self.check_with([], files, ()), ["zab/a.c:1", "zab/b.c:1"])
+        self.assertEqual(self.messages, ["a has no user in the product",
+                                         "c has no user in the product"])
+        self.assertEqual(self.check_with([], files, ("a", "c")), [])
 
     def test_nothing_built(self):
         self.check("circles", build="/nowhere")
