@@ -7,6 +7,7 @@
 #define BASE_MEM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Returns `size` uninitialised bytes; `size` 0 is allowed and gives a unique pointer. */
 void *mem_alloc(size_t size);
@@ -27,6 +28,9 @@ void *mem_realloc(void *ptr, size_t size);
             (items) = mem_resize((items), (cap), sizeof(__typeof__(*(items)))); \
         }                                                                       \
     } while (0)
+
+/* The bound of an array whose items are bounded elsewhere: by messages, by memory. */
+#define MEM_ITEMS_MAX UINT32_MAX
 
 /* For MEM_GROW: the next capacity; `cap` must be below `max`. */
 size_t mem_cap_next(size_t cap, size_t max);

@@ -1,4 +1,5 @@
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/cmd.h"
@@ -296,7 +297,7 @@ static long try_ms(const struct client *client, const struct asking *asking)
     if (share_ms < TRY_MIN_MS) {
         share_ms = TRY_MIN_MS;
     }
-    return (long)(share_ms < left_ms ? share_ms : left_ms);
+    return (long)min_u64(share_ms, left_ms);
 }
 
 /* There was no answer. A read that was cut off counts as if no replica had listened. */
@@ -520,8 +521,7 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
             return false;
         }
         wait_ms = wait_ms < left_ms - LAST_TRY_MS ? wait_ms : left_ms - LAST_TRY_MS;
-        asking->pause_ms =
-            asking->pause_ms * 2 < PAUSE_MAX_MS ? asking->pause_ms * 2 : PAUSE_MAX_MS;
+        asking->pause_ms = min_u32(asking->pause_ms * 2, PAUSE_MAX_MS);
         asking->interrupted = !pause_for(client, wait_ms);
         return !asking->interrupted;
     }

@@ -1,5 +1,6 @@
 /* Builds a request for curl: headers, credentials, session. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/cmd.h"
@@ -42,7 +43,7 @@ void client_enter(struct client *client, const char *session)
 
 void client_seen_number(struct client *client, uint64_t zxid)
 {
-    client->seen_zxid = zxid > client->seen_zxid ? zxid : client->seen_zxid;
+    client->seen_zxid = max_u64(zxid, client->seen_zxid);
 }
 
 void client_seen(struct client *client, const char *zxid)
@@ -161,7 +162,7 @@ uint64_t client_waited_ms(const struct client *client)
 
     (void)curl_easy_getinfo(client->easy, CURLINFO_PRETRANSFER_TIME_T, &connect_us);
     begun_ms += (uint64_t)connect_us / 1000;
-    return os_now_ms() - (client->sent_ms > begun_ms ? client->sent_ms : begun_ms);
+    return os_now_ms() - max_u64(client->sent_ms, begun_ms);
 }
 
 /* True for a read of replicated data, which a majority can confirm. */

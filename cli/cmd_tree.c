@@ -1,5 +1,6 @@
 /* tree: a subtree as it was at one moment. */
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
@@ -52,7 +53,7 @@ static void mark_last(const json_t *nodes, bool *last)
     for (size_t i = json_array_size(nodes); i > 0; i--) {
         size_t depth = depth_of(jsonr_text(json_array_get(nodes, i - 1), "path"));
 
-        depth = depth <= DEPTH_MAX ? depth : DEPTH_MAX;
+        depth = min_u64(depth, DEPTH_MAX);
         last[i - 1] = !open[depth];
         open[depth] = true;
         for (size_t below = depth + 1; below <= DEPTH_MAX && open[below]; below++) {
@@ -91,7 +92,7 @@ static void print_tree(const struct cli *cli, const json_t *nodes)
     for (size_t i = 0; i < count; i++) {
         size_t depth = depth_of(jsonr_text(json_array_get(nodes, i), "path"));
 
-        depth = depth <= DEPTH_MAX ? depth : DEPTH_MAX;
+        depth = min_u64(depth, DEPTH_MAX);
         buf_clear(&text);
         for (size_t level = top + 1; level < depth; level++) {
             buf_append_str(&text, closed[level] ? with->blank : with->through);

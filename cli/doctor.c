@@ -1,5 +1,6 @@
 #include "cli/doctor.h"
 
+#include "base/minmax.h"
 #include "cli/doctor_int.h"
 #include "cli/jsonr.h"
 
@@ -252,7 +253,7 @@ static void look_at_lag(struct look *look)
     {
         uint64_t zxid = hex(replica, "status.zxid");
 
-        newest = zxid > newest ? zxid : newest;
+        newest = max_u64(zxid, newest);
     }
     json_array_foreach(look->replicas, i, replica)
     {

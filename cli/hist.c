@@ -1,5 +1,7 @@
 #include "cli/hist.h"
 
+#include "base/minmax.h"
+
 enum {
     FLAT = 2 * HIST_HALF, /* Buckets of one time each. */
     THOUSAND = 1000
@@ -32,7 +34,7 @@ void hist_add(struct hist *hist, uint64_t us)
     hist->buckets[bucket_of(us)]++;
     hist->count++;
     hist->sum_us += us;
-    hist->max_us = us > hist->max_us ? us : hist->max_us;
+    hist->max_us = max_u64(us, hist->max_us);
 }
 
 uint64_t hist_us(const struct hist *hist, uint64_t thousandths)
@@ -43,7 +45,7 @@ uint64_t hist_us(const struct hist *hist, uint64_t thousandths)
     for (uint64_t i = 0; i < HIST_BUCKETS; i++) {
         seen += hist->buckets[i];
         if (seen >= wanted && seen > 0) {
-            return top_of(i) < hist->max_us ? top_of(i) : hist->max_us;
+            return min_u64(top_of(i), hist->max_us);
         }
     }
     return hist->max_us;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "storage/names.h"
 #include "storage/slots.h"
 
@@ -35,10 +36,7 @@ static void judge(struct inspect_file *file, bool is_sound, const char *verdict,
 
 static struct inspect_file *add(struct inspect_files *files, const char *name, const char *kind)
 {
-    if (files->count == files->cap) {
-        files->cap = files->cap ? files->cap * 2 : 16;
-        files->items = mem_realloc(files->items, files->cap * sizeof(*files->items));
-    }
+    MEM_GROW(files->items, files->count, files->cap, MEM_ITEMS_MAX);
 
     struct inspect_file *file = &files->items[files->count++];
 
@@ -77,8 +75,7 @@ static void on_slot(void *arg, const struct inspect_slot *slot)
               "the other copy fails verification; the next start "
               "rewrites it");
     } else {
-        judge(file, true, "sound", "written %" PRIu64 " times",
-              one->seq > two->seq ? one->seq : two->seq);
+        judge(file, true, "sound", "written %" PRIu64 " times", max_u64(one->seq, two->seq));
     }
 }
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/lack.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/curl_handles.h"
@@ -353,7 +354,7 @@ static uint64_t turn(struct live *live, uint64_t now_ms)
     for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
         uint64_t stream_ms = live->streams[i] ? stream_turn(live->streams[i], now_ms) : UINT64_MAX;
 
-        due_ms = stream_ms < due_ms ? stream_ms : due_ms;
+        due_ms = min_u64(stream_ms, due_ms);
     }
     (void)curl_multi_perform(live->multi, &running);
     take_ends(live);
@@ -386,6 +387,6 @@ void live_wait(struct live *live, uint64_t until_ms, struct live_news *news)
         if (take_news(live, now_ms, news) || now_ms >= until_ms) {
             return;
         }
-        poll_until(live, due_ms < until_ms ? due_ms : until_ms);
+        poll_until(live, min_u64(due_ms, until_ms));
     }
 }

@@ -1,6 +1,7 @@
 #include "cli/stream.h"
 
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/curl_handles.h"
@@ -272,7 +273,7 @@ static void try_next(struct stream *stream, uint64_t now_ms)
 {
     stream->endpoint = (stream->endpoint + 1) % client_endpoints(stream->client)->count;
     stream->connect_ms = now_ms + stream->pause_ms;
-    stream->pause_ms = stream->pause_ms * 2 < PAUSE_MAX_MS ? stream->pause_ms * 2 : PAUSE_MAX_MS;
+    stream->pause_ms = min_u32(stream->pause_ms * 2, PAUSE_MAX_MS);
     stream->down_ms = stream->down_ms ? stream->down_ms : now_ms;
 }
 
@@ -283,9 +284,7 @@ static uint64_t silence_ms(const struct stream *stream)
     uint64_t share_ms =
         (uint64_t)stream->client->settings->timeout_ms / (uint64_t)stream->client->endpoints.count;
 
-    return stream->greeted              ? BEATS_SILENT * stream->beat_ms
-           : share_ms > GREETING_MIN_MS ? share_ms
-                                        : GREETING_MIN_MS;
+    return stream->greeted ? BEATS_SILENT * stream->beat_ms : max_u64(share_ms, GREETING_MIN_MS);
 }
 
 uint64_t stream_turn(struct stream *stream, uint64_t now_ms)

@@ -1,6 +1,7 @@
 #include "cli/wait.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/url.h"
 
@@ -93,7 +94,7 @@ static int take_news(struct wait *wait, uint64_t until_ms, bool *ret_worth)
 {
     struct live_news news;
 
-    live_wait(wait->live, until_ms < wait->until_ms ? until_ms : wait->until_ms, &news);
+    live_wait(wait->live, min_u64(until_ms, wait->until_ms), &news);
     switch (news.kind) {
     case LIVE_EVENT:
         *ret_worth = is_worth_a_look(wait, news.event);

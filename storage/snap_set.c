@@ -31,7 +31,7 @@ void snap_set_add(struct snap_set *set, const struct snap_entry *entry)
         *same = *entry;
         return;
     }
-    MEM_GROW(set->list, set->count, set->cap, WAL_ITEMS_MAX);
+    MEM_GROW(set->list, set->count, set->cap, MEM_ITEMS_MAX);
     while (at > 0 && set->list[at - 1].info.shown.start > entry->info.shown.start) {
         set->list[at] = set->list[at - 1];
         at--;

@@ -22,10 +22,6 @@
 
 #include <pthread.h>
 
-enum {
-    WAL_ITEMS_MAX = INT32_MAX /* Of each list in memory; the disk is full long before. */
-};
-
 /* One batch in a segment. */
 struct wal_extent {
     zxid_t first;

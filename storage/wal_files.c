@@ -40,7 +40,7 @@ static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t
 
 static void next_push(struct wal *wal, struct vfs_file *take_file, uint64_t bytes)
 {
-    MEM_GROW(wal->next, wal->next_count, wal->next_cap, WAL_ITEMS_MAX);
+    MEM_GROW(wal->next, wal->next_count, wal->next_cap, MEM_ITEMS_MAX);
     wal->next[wal->next_count++] = (struct wal_next){.file = take_file, .bytes = bytes};
 }
 
@@ -372,7 +372,7 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 
 static void stuck_push(struct wal *wal, uint64_t history, uint64_t number)
 {
-    MEM_GROW(wal->stuck, wal->stuck_count, wal->stuck_cap, WAL_ITEMS_MAX);
+    MEM_GROW(wal->stuck, wal->stuck_count, wal->stuck_cap, MEM_ITEMS_MAX);
     wal->stuck[wal->stuck_count++] = (struct wal_stuck){.history = history, .number = number};
 }
 

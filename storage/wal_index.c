@@ -129,14 +129,14 @@ void wal_segment_push_extent(struct wal_segment *segment, const struct wal_exten
 {
     ASSERT(extent->offset == segment->end && extent->first <= extent->last);
 
-    MEM_GROW(segment->extents, segment->count, segment->cap, WAL_ITEMS_MAX);
+    MEM_GROW(segment->extents, segment->count, segment->cap, MEM_ITEMS_MAX);
     segment->extents[segment->count++] = *extent;
     segment->end += extent->bytes;
 }
 
 void wal_log_push(struct wal_log *log, struct wal_segment *take_segment)
 {
-    MEM_GROW(log->segments, log->count, log->cap, WAL_ITEMS_MAX);
+    MEM_GROW(log->segments, log->count, log->cap, MEM_ITEMS_MAX);
     ASSERT(take_segment->refs > 0 && !take_segment->is_listed);
     take_segment->is_listed = true;
     log->segments[log->count++] = take_segment;

@@ -19,7 +19,7 @@ uint64_t wal_batch_bytes_max(const struct wal *wal)
     uint64_t one = (uint64_t)WALFMT_RECORD_HEAD + wal->options->record_bytes_max;
     uint64_t many = WALFMT_BATCH_RAW_MAX;
 
-    return walfmt_framed_len(WALFMT_BATCH_HEAD + (max_u64(one, many)));
+    return walfmt_framed_len(WALFMT_BATCH_HEAD + max_u64(one, many));
 }
 
 /* Reads `len` bytes of the batch, `done` of which are there, and takes their frames off. */

@@ -5,6 +5,7 @@
  */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "ws/ws_int.h"
 
 enum {
@@ -82,7 +83,7 @@ zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid)
     const struct ws_lags *lags = &socket->lags;
 
     for (uint32_t i = lags->first; i < lags->count; i++) {
-        zxid = lags->list[i].from < zxid ? lags->list[i].from : zxid;
+        zxid = min_u64(lags->list[i].from, zxid);
     }
     return zxid;
 }
@@ -124,12 +125,12 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
         return;
     }
     if (tag->watch == 0) {
-        cutting->all = tag->from < cutting->all ? tag->from : cutting->all;
+        cutting->all = min_u64(tag->from, cutting->all);
         return;
     }
     rewind = map_get_u64(&cutting->by_watch, tag->watch);
     if (rewind) {
-        rewind->from = tag->from < rewind->from ? tag->from : rewind->from;
+        rewind->from = min_u64(tag->from, rewind->from);
     } else if (watch_by_id(subscribe_table(socket->ws->subscriber), &socket->owner, tag->watch)) {
         rewind = &cutting->rewinds[cutting->count++];
         *rewind = (struct ws_lag){.watch = tag->watch, .from = tag->from};
@@ -141,7 +142,7 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
 static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch)
 {
     const struct ws_lag *rewind = map_get_u64(&cutting->by_watch, watch->id);
-    zxid_t all = cutting->all > watch->start ? cutting->all : watch->start;
+    zxid_t all = max_u64(cutting->all, watch->start);
     zxid_t from = cutting->all == ZXID_MAX ? ZXID_MAX : all;
 
     return rewind && rewind->from < from ? rewind->from : from;
@@ -157,7 +158,7 @@ static void rewind_lags(struct ws_socket *socket, const struct cutting *cutting)
         const struct watch *watch = watch_by_id(table, &socket->owner, lag->watch);
         zxid_t from = watch ? rewind_of(cutting, watch) : ZXID_MAX;
 
-        lag->from = from < lag->from ? from : lag->from;
+        lag->from = min_u64(from, lag->from);
     }
 }
 
@@ -188,7 +189,7 @@ static void notify_all(struct ws_socket *socket)
 
     for (uint32_t i = lags->first; i < lags->count; i++) {
         ids[count++] = lags->list[i].watch;
-        least = lags->list[i].from < least ? lags->list[i].from : least;
+        least = min_u64(lags->list[i].from, least);
         if (count == WS_IDS_MAX || i + 1 == lags->count) {
             ws_notice_overrun(socket, ids, count, least);
             least = ZXID_MAX;

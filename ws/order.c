@@ -3,6 +3,7 @@
  * of that reply, for all sockets: so on each socket an event precedes every reply that shows its
  * effect.
  */
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
@@ -10,7 +11,7 @@ const char ws_order_taking_over[] = "this replica is taking over another state";
 
 void ws_order_saw(struct ws_socket *socket, zxid_t zxid)
 {
-    socket->order.seen = zxid > socket->order.seen ? zxid : socket->order.seen;
+    socket->order.seen = max_u64(zxid, socket->order.seen);
 }
 
 zxid_t ws_order_complete(const struct ws_socket *socket)

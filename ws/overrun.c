@@ -7,6 +7,7 @@
  * client has received all events that their state includes.
  */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
@@ -110,14 +111,14 @@ static void lose_place(struct ws_socket *socket, zxid_t from)
 
     list_for_each (it, &socket->owner.watches) {
         struct watch *watch = list_entry(it, struct watch, by_owner);
-        zxid_t place = from > watch->start ? from : watch->start;
+        zxid_t place = max_u64(from, watch->start);
 
         if (watch->held) {
             continue;
         }
         watch_hold(watch);
         ws_lags_add(socket, watch->id, place, false);
-        least = place < least ? place : least;
+        least = min_u64(place, least);
         ids[count++] = watch->id;
         if (count == WS_IDS_MAX) {
             ws_notice_overrun(socket, ids, count, least);

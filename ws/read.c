@@ -4,6 +4,7 @@
  * pongs of a client whose messages wait are still seen as long as there is room.
  */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/utf8.h"
 #include "ws/ws_int.h"
@@ -19,8 +20,7 @@ static void keep_to_rate(struct ws_socket *socket)
     if (per_s == 0) {
         return;
     }
-    socket->intake.rate_us =
-        (socket->intake.rate_us > now_us ? socket->intake.rate_us : now_us) + 1000000 / per_s;
+    socket->intake.rate_us = max_u64(socket->intake.rate_us, now_us) + 1000000 / per_s;
     if (socket->intake.rate_us > now_us + WS_BURST_US) {
         ws_intake_stop(socket, WS_STOP_RATE, true);
         ws_timer_at(socket,

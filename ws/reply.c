@@ -1,4 +1,5 @@
 /* Replies: results and problems, each counted in the metrics. */
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
@@ -90,7 +91,7 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     gate_credentials_refused(message->ws->gate, message->request);
     problem.detail = result->detail;
     problem.retry_after_ms = result->retry_after_ms;
-    problem.zxid = result->zxid < most ? result->zxid : most;
+    problem.zxid = min_u64(result->zxid, most);
     ws_order_saw(message->socket, problem.zxid);
     problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
     problem.index = result->failed_index;

@@ -1,4 +1,6 @@
 /* Phase 3: proposals, the commit watermark, signs of life and quorum rounds. */
+#include "base/mem.h"
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static bool is_broadcasting(const struct zab *zab)
@@ -33,8 +35,7 @@ static bool has_delivered_history(const struct zab *zab)
 static bool own_disk_lags(const struct zab *zab)
 {
     const struct trail *trail = &zab->trail;
-    zxid_t from = trail->durable > zxid_make(zab->lead.epoch, 0) ? trail->durable
-                                                                 : zxid_make(zab->lead.epoch, 0);
+    zxid_t from = max_u64(trail->durable, zxid_make(zab->lead.epoch, 0));
 
     ASSERT(trail->last >= from);
     return trail->last - from >= zab->limits.pending_max ||
@@ -263,10 +264,7 @@ static void confirm_push(struct confirm_list *list, struct confirm confirm)
 {
     ASSERT(list->count <= list->cap);
 
-    if (list->count == list->cap) {
-        list->cap = list->cap ? list->cap * 2 : 16;
-        list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
-    }
+    MEM_GROW(list->items, list->count, list->cap, MEM_ITEMS_MAX);
     list->items[list->count++] = confirm;
 }
 

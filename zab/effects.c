@@ -1,3 +1,4 @@
+#include "base/mem.h"
 #include "zab/zab_int.h"
 
 void zab_effects_init(struct zab_effects *effects)
@@ -26,10 +27,7 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type)
     struct zab_effects *effects = zab->effects;
 
     ASSERT(effects);
-    if (effects->count == effects->cap) {
-        effects->cap = effects->cap ? effects->cap * 2 : 64;
-        effects->items = mem_realloc(effects->items, effects->cap * sizeof effects->items[0]);
-    }
+    MEM_GROW(effects->items, effects->count, effects->cap, MEM_ITEMS_MAX);
     ASSERT(effects->count < effects->cap);
     struct zab_effect *effect = &effects->items[effects->count++];
 

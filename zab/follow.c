@@ -1,4 +1,5 @@
 /* Phases 1 and 3 on the learner's side: its dialogue with one leader. */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static uint32_t self_flags(const struct zab *zab)
@@ -339,7 +340,7 @@ static void on_commit(struct zab *zab, zxid_t zxid)
     if (zab->follow.phase == FOLLOW_SERVE) {
         commit_to(zab, zxid);
     } else if (MUTANT(15)) {
-        commit_to(zab, zxid < zab->trail.last ? zxid : zab->trail.last);
+        commit_to(zab, min_u64(zxid, zab->trail.last));
     }
 }
 

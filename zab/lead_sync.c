@@ -3,6 +3,7 @@
  * order, from the last common record on. A learner's queue is a position in that log; the record
  * that starts the epoch goes out as NEWLEADER, what follows it is PROPOSE.
  */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static bool flight_is_sound(const struct zab *zab, const struct flight *flight)
@@ -101,7 +102,7 @@ static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
         };
 
         fx_send(zab, peer->id, &msg);
-        learner->commit_sent = commit > learner->commit_sent ? commit : learner->commit_sent;
+        learner->commit_sent = max_u64(commit, learner->commit_sent);
     }
     learner->sent = rec->zxid;
 }

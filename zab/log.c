@@ -2,6 +2,7 @@
  * The log of this replica as the core treats it: what enters it, what of it is committed, and what
  * is delivered. The only file that hands records to the host.
  */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void config_set(struct zab *zab, const struct zab_config *config)
@@ -92,8 +93,7 @@ void log_append(struct zab *zab, struct logrec *take_rec)
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
     persist->append.rec = logrec_ref(take_rec);
-    persist->append.committed =
-        zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    persist->append.committed = min_u64(zab->committed, zab->trail.durable);
     trail_append(&zab->trail, take_rec, persist->token);
     if (take_rec->type == LOGREC_CONFIG) {
         config_seen(zab, take_rec);
@@ -181,7 +181,7 @@ bool may_deliver(const struct zab *zab)
 
 void deliver(struct zab *zab)
 {
-    zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    zxid_t limit = min_u64(zab->committed, zab->trail.durable);
     uint32_t budget = DELIVER_MAX;
 
     zab->deliver_more = false;
@@ -218,7 +218,7 @@ void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
                 (struct zab_notice){.type = ZAB_NOTICE_UNREADABLE_LOG, .zxid = zab->delivered});
         return;
     }
-    zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    zxid_t limit = min_u64(zab->committed, zab->trail.durable);
 
     for (size_t i = 0; i < fetched->rec_count; i++) {
         struct logrec *rec = fetched->recs[i];

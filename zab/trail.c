@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 
 enum {
@@ -315,7 +316,7 @@ struct logrec *trail_find(const struct trail *trail, zxid_t zxid)
 
 void trail_shrink(struct trail *trail, zxid_t keep)
 {
-    zxid_t limit = keep < trail->durable ? keep : trail->durable;
+    zxid_t limit = min_u64(keep, trail->durable);
     ASSERT(limit <= trail->last);
 
     while (trail->ring_count > trail->cache_max || trail->ring_bytes > trail->cache_bytes_max) {
@@ -364,8 +365,8 @@ static bool common_in_ranges(const struct trail *trail, const struct zab_range *
             if (theirs->epoch != ours->epoch) {
                 continue;
             }
-            uint32_t last = ours->last < theirs->last ? ours->last : theirs->last;
-            uint32_t first = ours->first > theirs->first ? ours->first : theirs->first;
+            uint32_t last = min_u32(ours->last, theirs->last);
+            uint32_t first = max_u32(ours->first, theirs->first);
 
             if (last >= first) {
                 ASSERT(trail_has(trail, zxid_make(ours->epoch, last)));

@@ -1,5 +1,6 @@
 #include "zab/zab.h"
 
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void zab_limits_default(struct zab_limits *limits)
@@ -29,7 +30,7 @@ void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes)
 
     uint64_t room = queue_bytes - ZAB_QUEUE_RESERVE;
 
-    limits->window_bytes_max = limits->window_bytes_max < room ? limits->window_bytes_max : room;
+    limits->window_bytes_max = min_u64(limits->window_bytes_max, room);
 }
 
 uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
