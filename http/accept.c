@@ -1,7 +1,8 @@
 /*
  * The acceptor: one thread that owns the listening socket and the connections whose first head is
- * not complete. It peeks, so that the library finds all bytes unread; a level-triggered loop would
- * spin on a half-received head, so the low-water mark is raised to one byte more than is known.
+ * incomplete. It peeks, so that the library finds all bytes unread. A level-triggered loop would
+ * spin on an incomplete head, so the low-water mark is set to one byte more than has been seen.
+ *
  */
 #include "base/check.h"
 #include "base/loop.h"
@@ -19,17 +20,17 @@
 
 enum {
     BACKLOG = 1024,
-    ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
-    FINISH_MS = 5,         /* Between two looks at what is left, while finishing. */
-    GRACE_MS = 250,        /* Then: for a new connection to say what it wants. */
+    ACCEPTS_PER_TURN = 64, /* Then deadlines and heads have their turn. */
+    FINISH_MS = 5,         /* Between two checks for open connections, while draining. */
+    GRACE_MS = 250,        /* While draining: for a new connection to send its request. */
     HANDSHAKE_MS = 20,     /* For handshakes that have begun to end before the port closes. */
     ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
     LATE_LOOKS_MAX = 4,
-    KERNEL_BYTES = 512 << 10 /* Of one connection that wait in the kernel. */
+    KERNEL_BYTES = 512 << 10 /* Unsent bytes of a connection in the kernel. */
 };
 
-/* No descriptor is left. A connection that is not accepted would keep the loop spinning. So it is
- * accepted with the spare descriptor, answered 503 and closed; or accepting pauses. */
+/* No descriptor is left. A connection that is not accepted would make the loop spin. So it is
+ * accepted with the spare descriptor, answered 503 and closed; if that fails, accepting pauses. */
 static void shed_one(struct http_accept *accept)
 {
     struct sockaddr_storage address;
@@ -62,7 +63,8 @@ static bool accept_one(struct http_accept *accept)
     int fd = loop_accept(accept->listen.fd, &address);
 
     if (fd >= 0 && os_files_are_claimed()) {
-        http_raw_turn_away(accept->http, fd); /* It took what storage had given up for a file. */
+        http_raw_turn_away(accept->http,
+                           fd); /* It has the descriptor that storage needs for a file. */
     } else if (fd >= 0) {
         http_pending_take(accept, fd, &address);
     } else if (os_files_is_lack(-fd)) {
@@ -97,7 +99,7 @@ static void wake(struct http_accept *accept)
     (void)!write(accept->wake.fd, &one, sizeof(one));
 }
 
-static void tell(struct http_accept *accept, bool *flag, bool value)
+static void set_flag(struct http_accept *accept, bool *flag, bool value)
 {
     pthread_mutex_lock(&accept->mutex);
     *flag = value;
@@ -110,13 +112,13 @@ static void close_listen(struct http_accept *accept)
     if (accept->listening) {
         loop_remove(&accept->loop, &accept->listen);
         close(accept->listen.fd);
-        tell(accept, &accept->listening, false);
+        set_flag(accept, &accept->listening, false);
     }
 }
 
-/* Closing the port resets the connections that the kernel has completed and that are not accepted
- * yet. So no handshake begins any more, those of near clients have a moment to end, and all that is
- * complete is accepted and served. A client that is further away is reset and tries another
+/* Closing the port resets connections that the kernel has completed but that are not accepted yet.
+ * So new handshakes are blocked, those of near clients have a moment to end, and all connections
+ * that are complete are accepted and served. A more distant client is reset and tries another
  * replica; with drainDelay it has been sent there before. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
@@ -134,7 +136,7 @@ static void end_listen(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* Nobody new comes in: each look closes what has become idle, until nothing is left. */
+/* No new connection arrives any more: each check closes idle connections, until none is left. */
 static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
 {
     if (accept->grace_end_ms == 0) {
@@ -144,18 +146,18 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
         http_pending_refuse_silent(accept);
     }
 
-    /* In this order: what was handed over is open, or counts. */
+    /* In this order: a connection that was handed over is open, or still counts. */
     bool none = list_empty(&accept->pending) && atomic_load(&accept->http->handed) == 0;
 
     none = http_conns_close_idle(accept->http) == 0 && none;
     if (none || now_ms >= end_ms) {
         atomic_store(&accept->finish_ms, 0);
-        tell(accept, &accept->finished, true);
+        set_flag(accept, &accept->finished, true);
     }
 }
 
-/* After the process has stood still, what came meanwhile is read first: deadlines are looked at the
- * next time. One that stands still again and again looks at them all the same, now and then. */
+/* After a stall of the process, the bytes that arrived meanwhile are read first, and deadlines are
+ * checked the next time. A process that stalls again and again still checks them now and then. */
 static void scan(struct http_accept *accept, uint64_t now_ms)
 {
     bool late = now_ms >= accept->scan_at_ms + HTTP_SCAN_LATE_MS;

@@ -1,5 +1,4 @@
-/* accept_int.h - the acceptor, and the connections that it has not given away: accept.c, pending.c.
- */
+/* accept_int.h - the acceptor and the connections that it still owns: accept.c, pending.c. */
 #ifndef HTTP_ACCEPT_INT_H
 #define HTTP_ACCEPT_INT_H
 
@@ -9,17 +8,18 @@
 #include "http/http_int.h"
 #include "http/seats.h"
 
-/* A connection that is not the library's: its head is incomplete, or it was refused. */
+/* A connection that the acceptor owns: its head is incomplete, or it was refused. */
 struct pending {
     struct loop_watch watch;
     struct list node;
     struct http_accept *accept;
     struct sockaddr_storage address;
     uint64_t deadline_ms;
-    size_t peeked;     /* Bytes seen when last looked. */
-    bool lingering;    /* Answered; waiting for the client to hang up. */
-    bool counted;      /* In the caps. */
-    enum http_cap cap; /* That is reached: it has a seat, and only a probe is answered. */
+    size_t peeked;  /* Bytes that were in the socket at the last look. */
+    bool lingering; /* Answered; waits for the client to close. */
+    bool counted;   /* Counted in the caps. */
+    enum http_cap
+        cap; /* The cap that is reached: the connection has a seat, and only a probe is answered. */
     struct seats_entry seat;
 };
 
@@ -28,33 +28,33 @@ struct http_accept {
     struct loop loop;
     struct loop_watch listen;
     struct loop_watch wake;
-    int spare_fd;       /* Given up for a moment when descriptors run out; -1: there is none. */
-    uint64_t paused_ms; /* No descriptor is left: accepts nothing until then; 0: accepts. */
+    int spare_fd;       /* Closed for a moment when descriptors run out; -1: none. */
+    uint64_t paused_ms; /* Accepts nothing until then, because no descriptor is left; 0: accepts. */
     struct list pending;
     uint32_t lingering;
     struct seats seats; /* Of struct pending.seat. */
-    uint8_t *head;      /* Scratch for peeking. */
+    uint8_t *head;      /* Scratch space for peeking. */
     uint64_t scan_at_ms;
-    uint32_t late_looks; /* One after the other. */
+    uint32_t late_looks; /* Consecutive late scans. */
     struct thread thread;
     _Atomic bool close_listen;
-    uint64_t close_ms;          /* When the port closes, no handshake begins till then; 0: open. */
-    _Atomic uint64_t finish_ms; /* When finishing must have ended; 0: not finishing. */
+    uint64_t close_ms; /* When the port closes; no new handshake begins until then; 0: open. */
+    _Atomic uint64_t finish_ms; /* The deadline of the drain; 0: not draining. */
     uint64_t grace_end_ms;
     _Atomic bool stop;
-    pthread_mutex_t mutex; /* Of `listening` and `finished`. */
+    pthread_mutex_t mutex; /* Guards `listening` and `finished`. */
     pthread_cond_t changed;
     bool listening;
     bool finished;
 };
 
-/* Takes a socket that was accepted: a place of the caps, or a seat. */
+/* Takes an accepted socket, which counts in the caps or gets a seat. */
 void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address);
 
-/* Ends those whose deadline has passed. */
+/* Ends connections whose deadline has passed. */
 void http_pending_scan(struct http_accept *accept, uint64_t now_ms);
 
-/* The replica ends: connections that have sent no byte are answered 503. */
+/* The replica is stopping: answers 503 to connections that have sent no byte. */
 void http_pending_refuse_silent(struct http_accept *accept);
 void http_pending_drop_all(struct http_accept *accept);
 

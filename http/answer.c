@@ -11,7 +11,7 @@ enum {
     LOCATION_NAME_LEN = 12 /* "Location: " and the end of the line. */
 };
 
-/* "http://host:port", as the client knows us. */
+/* "http://host:port", as the client addressed this replica. */
 static void put_base(struct http_conn *conn, struct buf *out)
 {
     struct slice host = conn->request.head.host;
@@ -27,7 +27,7 @@ static void put_base(struct http_conn *conn, struct buf *out)
     }
 }
 
-/* URL of a znode on the request's route. */
+/* The URL of a znode on the request's route. */
 static void put_uri(struct http_conn *conn, struct slice path, struct buf *out)
 {
     const struct http_route *route = conn->request.route;
@@ -37,7 +37,7 @@ static void put_uri(struct http_conn *conn, struct slice path, struct buf *out)
     http_target_encode(out, path);
 }
 
-/* URL of the session that this request has opened; nobody else is told of it. */
+/* The URL of the session that this request has opened; only its creator receives it. */
 static void put_session_uri(struct http_conn *conn, struct buf *out)
 {
     if (conn->request.args.secret.len > 0) {
@@ -53,15 +53,15 @@ static bool is_gone(enum err err)
     return err == ERR_SESSION_EXPIRED || err == ERR_UNKNOWN_SESSION;
 }
 
-/* PUT /sessions/v1/{id} names the session as a resource, so 404 says that it is gone: ZooKeeper's
- * REST gateway answers so, and its clients then open another session. */
+/* PUT /sessions/v1/{id} addresses the session as a resource, so 404 means that it has ended.
+ * ZooKeeper's REST gateway answers the same, and its clients then open another session. */
 static bool is_lost_heartbeat(const struct http_request *request, enum err err)
 {
     return request->def && request->def->id == OP_TOUCH && request->auth.url_secret.data &&
            is_gone(err);
 }
 
-/* What would help: another session, or credentials. */
+/* What the client needs: another session, or credentials. */
 static const char *challenge(enum err err)
 {
     return is_gone(err) ? "Zk-Session" : HTTP_CHALLENGE_BASIC;
@@ -103,7 +103,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     }
 }
 
-/* What a request would have done; OP_KIND_INFO before it is known. */
+/* The kind of the request; OP_KIND_INFO before it is known. */
 static enum op_kind kind_of(const struct http_request *request)
 {
     return request->def ? op_args_kind(&request->args) : OP_KIND_INFO;
@@ -143,7 +143,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     if (conn->target.len > 0 && conn->target.data[0] == '/') {
         put_base(conn, &conn->uri);
     }
-    http_mask_target(request->route, buf_slice(&conn->target), &conn->uri);
+    http_redact_target(request->route, buf_slice(&conn->target), &conn->uri);
     problem.request = buf_slice(&conn->uri);
     text_clear(&conn->out, HTTP_KEEP_BYTES);
     jsonw_init(&json, &conn->out.own);
@@ -175,7 +175,7 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
     const struct http_request *request = &conn->request;
     struct op_problem problem = op_problem_make(kind_of(request), result->err);
 
-    /* Who has shown nothing yet may still show what the ACL asks for. */
+    /* A client without credentials may still present those that the ACL requires. */
     if (result->err == ERR_NO_AUTH && !conn->principal.auth) {
         problem.status = MHD_HTTP_UNAUTHORIZED;
     }
@@ -190,8 +190,8 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
 
 /* ---- Successes ---- */
 
-/* The bytes themselves, straight from the tree: the response holds a reference. With the length
- * that the library adds these are eight headers, so a Date is left out. */
+/* The bytes of the znode without a copy: the response holds a reference. Date is left out to keep
+ * the head of raw reads short. */
 static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *result,
                                     const char *etag)
 {
@@ -213,7 +213,7 @@ static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *re
     http_header(response, "Zk-Stat", stat);
     http_header(response, "X-Content-Type-Options", "nosniff");
     http_header(response, "Content-Security-Policy", "sandbox");
-    http_header(response, "Cache-Control", "no-store"); /* JSON of this URL has the same tag. */
+    http_header(response, "Cache-Control", "no-store"); /* The JSON of this URL has the same tag. */
     http_header_common(conn, response, false);
     return http_send(conn, empty ? MHD_HTTP_NO_CONTENT : MHD_HTTP_OK, response);
 }
@@ -232,14 +232,14 @@ static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_resu
         http_header(response, "Zk-Stat", stat);
     }
     if (status == MHD_HTTP_NOT_MODIFIED && conn->request.wants.media == HTTP_MEDIA_JSON) {
-        http_header(response, "Cache-Control", "no-cache"); /* As the answer with a body. */
+        http_header(response, "Cache-Control", "no-cache"); /* As with a body. */
     }
     http_header_common(conn, response, true);
     return http_send(conn, status, response);
 }
 
-/* A longer one does not fit the library's memory beside the head of the request: it would send no
- * answer at all. */
+/* A longer Location does not fit into the library's memory next to the head of the request; the
+ * library would then send no answer at all. */
 static size_t location_max(struct http_conn *conn)
 {
     const union MHD_ConnectionInfo *info =
@@ -287,7 +287,7 @@ static struct slice addressed_path(const struct http_request *request)
     return path;
 }
 
-/* A write that made its znode answers 201, also where it was asked to set one: the replica that
+/* A write that created its znode answers 201, even if it was asked to set one: the replica that
  * answers may know only what the log says. */
 static bool has_created(const struct http_request *request, const struct op_result *result)
 {
@@ -364,7 +364,7 @@ static bool not_modified(const struct http_request *request, const char *etag)
            http_etag_matches(asked, etag);
 }
 
-/* A client that has nothing yet, and there is nothing. */
+/* The client has no answer yet, and there is no znode. */
 static bool is_awaited(const struct http_request *request, const struct op_result *result)
 {
     return request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&
@@ -390,7 +390,7 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
         request->answer.zxid = result->zxid;
     }
     request->answer.replayed = result->replayed;
-    /* Closing what is closed already is no error: the first answer may have been lost. */
+    /* Closing a closed session is no error: the first answer may have been lost. */
     if (request->def->id == OP_CLOSE && is_gone(result->err)) {
         return answer_empty(conn, result, request->def->status, "");
     }

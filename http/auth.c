@@ -1,7 +1,8 @@
 /*
- * Who asks: credentials, the session that a request is in, the key of a retry, and the ACL of what
- * it creates. A session's secret is read here, hashed here and made here; it goes nowhere but into
- * the answer to whoever opens the session.
+ * Request authentication: credentials, the session of the request, its idempotency key, and the ACL
+ * of the znode that it creates. A session's secret is created, read and hashed here alone; only the
+ * client that opens the session receives it.
+ *
  */
 #include "base/check.h"
 #include "http/http_int.h"
@@ -34,7 +35,7 @@ static void take_credentials(struct http_conn *conn)
 
 /* ---- Sessions ---- */
 
-/* The same session may be named in several places, but not two of them. */
+/* A request may name its session several times, but not two different sessions. */
 static void take_secret(struct http_conn *conn, struct slice text)
 {
     struct http_request *request = &conn->request;
@@ -47,7 +48,8 @@ static void take_secret(struct http_conn *conn, struct slice text)
     }
     if (!op_is_uuid(text)) {
         http_refuse(conn, ERR_UNKNOWN_SESSION,
-                    "a session is named by the id of 36 characters that opening it has answered");
+                    "a session is named by its secret id of 36 characters, which is in the answer "
+                    "that opened it");
         return;
     }
     op_args_hash_secret(&named, hash);
@@ -59,8 +61,8 @@ static void take_secret(struct http_conn *conn, struct slice text)
     memcpy(session->hash, hash, sizeof(hash));
 }
 
-/* What is done to a session itself: its place is in the arguments. */
-static void place_session(struct http_conn *conn)
+/* For an operation on a session, its hash becomes an argument. */
+static void put_session_argument(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     const struct op_field *field =
@@ -77,7 +79,7 @@ static void place_session(struct http_conn *conn)
         slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
 }
 
-/* Whoever asks for a session is not in one: what an old one has become does not matter. */
+/* The state of an old session, if the request names one, does not matter. */
 static void open_session(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -87,9 +89,10 @@ static void open_session(struct http_conn *conn)
     op_args_hash_secret(&request->args, request->auth.secret_hash);
 }
 
-/* ---- Keys of retries ---- */
+/* ---- Idempotency keys ---- */
 
-/* A string of structured fields (RFC 9651) or its bare bytes; the quotes are not part of it. */
+/* A string of structured fields (RFC 9651), whose quotes are no part of the key, or its bare bytes.
+ * */
 static bool parse_key(struct slice text, struct slice *ret_key)
 {
     bool quoted = text.len >= 2 && text.data[0] == '"' && text.data[text.len - 1] == '"';
@@ -112,12 +115,12 @@ static void take_key(struct http_conn *conn)
     struct slice header = request->head.idempotency_key;
 
     if (!header.data || !request->def || request->def->kind != OP_KIND_WRITE) {
-        return; /* What changes nothing may be repeated as it is. */
+        return; /* A request that changes nothing may be repeated without a key. */
     }
     if (request->def->id == OP_SESSION) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
-                    "a session is opened without Idempotency-Key: when the answer is lost, open "
-                    "another one; the first ends by its time-out");
+                    "a session is opened without Idempotency-Key: if the answer is lost, open "
+                    "another one; the first one expires");
     } else if (!parse_key(header, &request->auth.key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "Idempotency-Key must be 1 to %d visible characters, quoted or not",
@@ -126,7 +129,7 @@ static void take_key(struct http_conn *conn)
                !op_is_uuid(request->auth.key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "without a session or credentials an Idempotency-Key must be a UUID, so that "
-                    "nobody else has the same");
+                    "no other client has the same key");
     }
 }
 
@@ -186,7 +189,7 @@ static bool parse_entries(struct slice list, struct buf *out)
     return out->len > 0 && !out->overflow && acl_is_sound(buf_slice(out));
 }
 
-/* The leader makes it canonical; here it only has to be readable. */
+/* The leader makes the ACL canonical; here it only has to be readable. */
 static void take_acl(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -197,7 +200,8 @@ static void take_acl(struct http_conn *conn)
         return;
     }
     if (!creates) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-Acl has a meaning only where a znode is created");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "Zk-Acl is valid only for a request that creates a znode");
     } else if (!acl_standard(header, &request->auth.acl)) {
         if (!parse_entries(header, &conn->acl)) {
             http_refuse(conn, ERR_INVALID_ACL,
@@ -208,7 +212,7 @@ static void take_acl(struct http_conn *conn)
     }
 }
 
-void http_place_acl(struct http_conn *conn)
+void http_auth_apply_acl(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
@@ -222,18 +226,18 @@ void http_place_acl(struct http_conn *conn)
     request->args.acl = request->auth.acl;
 }
 
-void http_take_who(struct http_conn *conn)
+void http_authenticate(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
     if (request->route->kind != HTTP_ROUTE_OPS) {
-        return; /* Probes and the like are for everybody, whatever is shown. */
+        return; /* Probes and other fixed resources need no authentication. */
     }
     take_credentials(conn);
     take_secret(conn, request->head.session);
     take_secret(conn, request->auth.session_param);
     take_secret(conn, request->auth.url_secret);
-    place_session(conn);
+    put_session_argument(conn);
     take_key(conn);
     take_acl(conn);
     if (request->def && request->def->id == OP_SESSION) {

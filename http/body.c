@@ -1,8 +1,9 @@
 /*
- * Bodies of answers. A small one is written whole and handed to the library. A large one is a text
- * (base/text.h): it keeps references to the values and encodes them while the socket takes them. So
- * a client that reads nothing costs the values themselves, once for all clients, and one block. All
- * of it counts in maxUnsentBytes; a large answer that finds no room there is refused.
+ * Bodies of answers. A small body is written completely and handed to the library. A large one is a
+ * text (base/text.h): it references the values and encodes them as the socket accepts bytes. So a
+ * client that reads nothing costs one block and the values, which all clients share. Both count in
+ * maxUnsentBytes; a large answer for which there is no room is refused.
+ *
  */
 #include "base/check.h"
 #include "base/lack.h"
@@ -10,15 +11,15 @@
 #include "http/http_int.h"
 
 enum {
-    BLOCK_BYTES = 128 << 10,  /* Of a large answer, encoded at a time. */
-    REFUSED_BYTES = 16 << 10, /* Of an answer; a larger one needs room. */
+    BLOCK_BYTES = 128 << 10,  /* Encoded at a time, of a large answer. */
+    REFUSED_BYTES = 16 << 10, /* A larger answer needs room. */
 };
 
-/* Behind the response of a large answer: it may outlive the request. */
+/* The body of a large answer, which may outlive the request. */
 struct http_body {
     struct text text;
     struct text_place place;
-    size_t block; /* Bytes of the library's buffer, taken from the budget. */
+    size_t block; /* Bytes of the library's buffer, counted in the budget. */
 };
 
 bool http_refuse_no_room(struct http_conn *conn)
@@ -26,12 +27,12 @@ bool http_refuse_no_room(struct http_conn *conn)
     metric_add(&conn->http->metrics.refused_unsent, 1);
     text_clear(&conn->out, TEXT_FREE_BYTES);
     http_refuse(conn, ERR_THROTTLED,
-                "answers that clients have not read take all of maxUnsentBytes: ask for less, try "
-                "again later, or elsewhere");
+                "unread answers fill maxUnsentBytes: ask for less, try again later, or use another "
+                "replica");
     return false;
 }
 
-/* The library keeps a buffer for each large answer. */
+/* The size of the library's buffer for a large answer. */
 static size_t block_of(const struct text *text)
 {
     uint64_t len = text_len(text);
@@ -39,13 +40,13 @@ static size_t block_of(const struct text *text)
     return len < BLOCK_BYTES ? (size_t)len : BLOCK_BYTES;
 }
 
-/* A write is done, and its client must hear of it. */
+/* The write is done, and its client must learn that. */
 static bool is_for_write(const struct http_conn *conn)
 {
     return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
 }
 
-/* Many answers that are small, one by one, take as much as a few large ones. */
+/* Many small answers together take as much as a few large ones. */
 static bool is_refused(const struct http_conn *conn, size_t len)
 {
     return len > REFUSED_BYTES && !is_for_write(conn) &&
@@ -62,7 +63,7 @@ bool http_body_seal(struct http_conn *conn)
     struct text *out = &conn->out;
 
     if (text_is_plain(out) && !out->no_room && !out->own.overflow && is_for_write(conn)) {
-        return true; /* Counted when it is sent. */
+        return true; /* It is counted when it is sent. */
     }
     if (!http_body_has_room(conn)) {
         return false;
@@ -97,7 +98,7 @@ static void on_free(void *cls)
     mem_free(body);
 }
 
-/* The library makes none only when there is no memory left. */
+/* The library fails only when it has no memory. */
 static struct MHD_Response *must_have(struct MHD_Response *response)
 {
     if (!response) {
@@ -125,7 +126,7 @@ static struct MHD_Response *from_text(struct http_conn *conn)
     return http_response_pulled(text_len(&body->text), body->block, on_read, body, on_free);
 }
 
-/* conn->out is not touched before the next request of this connection. */
+/* conn->out does not change before the next request of this connection. */
 static struct MHD_Response *from_own(struct http_conn *conn)
 {
     struct text *out = &conn->out;
@@ -185,7 +186,7 @@ static void free_pinned(void *cls)
 
 static struct MHD_Response *from_blob(struct blob *blob, void (*release)(void *), void *cls)
 {
-    /* The library does not write to it: its signature is older than that promise. */
+    /* The library does not write to it, although its signature allows that. */
     return must_have(MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data,
                                                                             release, cls));
 }

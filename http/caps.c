@@ -1,7 +1,8 @@
 /*
- * How many connections there are, in all and from each address. A client that waits for changes
- * over HTTP holds a second descriptor of its connection (see watcher.h): both come out of one
- * share, so that no mix of clients takes what storage and the other replicas need.
+ * Counts connections, in total and per address. A client that waits for changes over HTTP uses a
+ * second descriptor of its connection (see watcher.h). Both count in one limit, so that no mix of
+ * clients takes the descriptors that storage and the other replicas need.
+ *
  */
 #include "base/check.h"
 #include "http/http_int.h"

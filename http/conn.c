@@ -1,8 +1,9 @@
 /*
- * The life of a connection and its deadlines. The library closes only what is silent; a client
- * that sends a byte now and then would stay for ever. So each phase has an end, and the acceptor
- * looks who is past it. Phase and deadline change together by compare-and-swap: whoever moves the
- * phase owns the right to write to the socket.
+ * Connections and their deadlines. The library closes only silent connections; a client that sends
+ * a byte now and then would stay for ever. So each phase has a deadline, which the acceptor
+ * enforces. The phase changes by compare-and-swap: the thread that changes it has the right to
+ * write to the socket.
+ *
  */
 #include "base/check.h"
 #include "base/hash.h"
@@ -13,7 +14,7 @@
 #include "http/slow_int.h"
 #include "server/op/acl.h"
 
-/* From the first byte of a head on its time is that of a head. */
+/* The deadline of a head starts with its first byte. */
 static void on_part(struct http_inlet *inlet)
 {
     struct http_conn *conn = list_entry(inlet, struct http_conn, inlet);
@@ -75,7 +76,7 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd, void **sock
     struct http_conn *conn = conn_new(http, mhd);
 
     http_inlet_attach(&conn->inlet, conn->fd);
-    /* The acceptor has seen a whole head: this connection is not idle before that is answered. */
+    /* The acceptor has seen a complete head: the connection is not idle before that is answered. */
     (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     pthread_mutex_lock(&http->conns_mutex);
     list_push_back(&http->conns, &conn->node);
@@ -158,9 +159,10 @@ void http_conn_reset(struct http_conn *conn)
     }
 }
 
-/* A reset would take the answer away from a client that is still sending: the library reads on, and
- * closes when the client does, or when http_conns_scan has shut the connection. */
-void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const char *detail)
+/* A reset would destroy the answer for a client that is still sending. So the library continues to
+ * read, and closes when the client does or when http_conns_scan has shut the connection down. */
+void http_conn_send_problem(struct http_conn *conn, enum err err, uint32_t status,
+                            const char *detail)
 {
     struct buf out;
 
@@ -175,17 +177,18 @@ void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const
 
 void http_conn_refuse(struct http_conn *conn)
 {
-    const struct http_verdict *verdict = &conn->inlet.verdict;
+    const struct http_refusal *refusal = &conn->inlet.refusal;
 
     metric_add(&conn->http->metrics.refused_head, 1);
-    conn->request.fault.err = verdict->err;
-    conn->request.answer.status = verdict->status;
+    conn->request.fault.err = refusal->err;
+    conn->request.answer.status = refusal->status;
     if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
-        http_conn_tell(conn, verdict->err, verdict->status, verdict->detail);
+        http_conn_send_problem(conn, refusal->err, refusal->status, refusal->detail);
     }
 }
 
-/* A request that did not come in time is told so; what waits or reads an answer is just closed. */
+/* A request that is late is answered; a connection that is idle or being answered is just closed.
+ * */
 static bool expire(struct http_conn *conn, uint32_t phase)
 {
     if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {
@@ -195,9 +198,9 @@ static bool expire(struct http_conn *conn, uint32_t phase)
         metric_add(&conn->http->metrics.timeouts, 1);
     }
     if (phase == HTTP_HEAD || phase == HTTP_BODY) {
-        http_conn_tell(conn, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
-                       phase == HTTP_HEAD ? "the request head took too long"
-                                          : "the request body took too long");
+        http_conn_send_problem(conn, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
+                               phase == HTTP_HEAD ? "the request head took too long"
+                                                  : "the request body took too long");
         return true;
     }
     atomic_store(&conn->deadline_ms, 0);
@@ -237,7 +240,7 @@ void http_conns_scan(struct http *http, uint64_t now_ms)
     pthread_mutex_unlock(&http->conns_mutex);
 }
 
-/* A request that lies in the socket was sent in good faith: it is answered first. */
+/* A request may already be in the socket: it is answered first. */
 static bool is_idle(const struct http_conn *conn, uint32_t phase)
 {
     uint8_t byte = 0;

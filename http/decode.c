@@ -1,9 +1,9 @@
-/* From target, head and body to arguments, by the descriptors of the row alone. */
+/* Decodes the target and the head to arguments, following the row of the operation. */
 #include "base/check.h"
 #include "http/http_int.h"
 
 enum {
-    WAIT_SECONDS_MAX = 1000000 /* Read of Prefer: wait; the limit that counts is configured. */
+    WAIT_SECONDS_MAX = 1000000 /* Read from Prefer: wait; maxWait limits it further. */
 };
 
 /* ---- Where the request goes ---- */
@@ -19,7 +19,7 @@ static void check_host(struct http_conn *conn)
          strncasecmp((const char *)authority.data, (const char *)host.data, host.len) != 0)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "the request target names another host than Host");
     }
-    /* Only HTTP/1.0 may come without: the library has refused others. */
+    /* Only HTTP/1.0 may have no Host; other requests without one are refused earlier. */
     if (host.data && !http_host_allowed(conn->http->names, host)) {
         http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts",
                     http_quote_len(host), http_quote(host));
@@ -65,7 +65,7 @@ static void find_route(struct http_conn *conn)
     }
     request->route = http_route_find(&conn->http->routes, request->target.path, &path);
     if (!request->route) {
-        http_refuse(conn, ERR_NOT_FOUND, "there is nothing at this URL; see /");
+        http_refuse(conn, ERR_NOT_FOUND, "there is no resource at this URL; see /");
         return;
     }
     if (request->route->has_id) {
@@ -82,7 +82,7 @@ static void find_route(struct http_conn *conn)
     }
 }
 
-/* ---- Which row of the route ---- */
+/* ---- The row of the route ---- */
 
 static const struct http_param *find_param(const struct http_target *target, struct slice name)
 {
@@ -94,14 +94,15 @@ static const struct http_param *find_param(const struct http_target *target, str
     return NULL;
 }
 
-/* By its secret, in any of its places. */
+/* The request names a session, in the URL, as a header or as a parameter. */
 static bool names_session(const struct http_request *request)
 {
     return request->auth.url_secret.len > 0 || request->head.session.data ||
            find_param(&request->target, slice_str("session"));
 }
 
-/* Without a choice: what is asked of a collection is about all, unless one of them is named. */
+/* Without a parameter that selects the row: a collection means all sessions, unless the request
+ * names one. */
 static const struct op_def *default_row(const struct http_request *request)
 {
     const struct op_def *all =
@@ -161,7 +162,7 @@ static void choose(struct http_conn *conn)
 
 /* ---- Query parameters ---- */
 
-/* In a URL the kind of a watch is its mode. */
+/* The kind of a watch is called mode in a URL. */
 static const struct op_field *query_field(const struct op_def *def, struct slice name)
 {
     bool mode = slice_eq(name, slice_str("mode"));
@@ -170,7 +171,7 @@ static const struct op_field *query_field(const struct op_def *def, struct slice
     return field && (field->source == OP_FROM_QUERY) ? field : NULL;
 }
 
-/* `name` is what the client called it. */
+/* `name` is the client's name for the field. */
 static void take_field(struct http_conn *conn, const struct op_field *field, struct slice name,
                        struct slice value)
 {
@@ -212,7 +213,7 @@ static void take_consistency(struct http_conn *conn, struct slice value)
     }
 }
 
-/* What old clients send everywhere: checked, and without effect where it has no meaning. */
+/* Old clients send dataformat everywhere: it is checked, and ignored where it has no meaning. */
 static void check_dataformat(struct http_conn *conn, struct slice value)
 {
     const struct op_field *field = op_field_find(ops_by_id(OP_GET), slice_str("dataformat"));
@@ -225,8 +226,8 @@ static void check_dataformat(struct http_conn *conn, struct slice value)
     }
 }
 
-/* Of a stream: whether it keeps its session alive. Not a field of the row, because WebSockets keep
- * theirs by other means. */
+/* Whether a stream keeps its session alive. It is no field of the row, because WebSockets do that
+ * in another way. */
 static void take_keep_session(struct http_conn *conn, struct slice value)
 {
     static const struct op_field field = {
@@ -265,7 +266,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (slice_eq(param->name, slice_str("dataformat"))) {
         check_dataformat(conn, param->value);
     } else if (key.len > 0 && slice_eq(param->name, key)) {
-        return; /* Has chosen the row. */
+        return; /* It has selected the row. */
     } else if (route->has_path && slice_eq(param->name, slice_str("path"))) {
         take_path_alias(conn, param->value);
     } else if (reads_tree(request->def) && slice_eq(param->name, slice_str("consistency"))) {
@@ -296,7 +297,7 @@ static void take_query(struct http_conn *conn)
         }
         take_param(conn, &target->params[i]);
     }
-    /* The root, as the URL without a path and as "/znodes/v1/". */
+    /* A URL without a path is the root. */
     if (conn->request.route->has_path && conn->request.args.path.len == 0 &&
         !conn->request.args.path.data) {
         conn->request.args.path = slice_str("/");
@@ -341,11 +342,12 @@ static void take_position(struct http_conn *conn)
     if (!parse_hex(request->head.history, &history)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-History is not a hexadecimal number");
     } else if (history != request->replica.history) {
-        http_refuse(conn, ERR_HISTORY_CHANGED, "this ensemble has another history: start again");
+        http_refuse(conn, ERR_HISTORY_CHANGED,
+                    "this ensemble has another history: read again without Zk-History");
     }
 }
 
-/* What a browser sends by itself when it comes back is newer than the `since` of its URL. */
+/* When a browser reconnects, its Last-Event-ID is newer than the `since` of its URL. */
 static void take_last_event(struct http_conn *conn)
 {
     const struct op_field *field = op_field_find(conn->request.def, slice_str("since"));
@@ -372,7 +374,7 @@ static void take_header_fields(struct http_conn *conn)
     take_last_event(conn);
 }
 
-/* A condition that would be passed over in silence is refused. */
+/* A condition that would be ignored is refused. */
 static void check_conditions(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -389,9 +391,9 @@ static void check_conditions(struct http_conn *conn)
     }
 }
 
-/* "wait=25": the seconds that an answer may take; the first one counts. What is no number of them
- * is no preference. A read waits for no longer than maxWait; what bounds a write is requestTimeout.
- */
+/* "wait=25": how many seconds the client waits for the answer. The first such preference counts;
+ * one that is no number is ignored. A read waits no longer than maxWait, a write no longer than
+ * requestTimeout. */
 static void take_prefer(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -451,7 +453,7 @@ static void choose_media(struct http_conn *conn)
     }
 }
 
-/* ---- All of it ---- */
+/* ---- The whole head ---- */
 
 static void decode_target(struct http_conn *conn)
 {
@@ -491,12 +493,12 @@ void http_decode_head(struct http_conn *conn)
         return;
     }
     if (request->route->kind == HTTP_ROUTE_UI) {
-        http_choose_body(conn); /* Query and credentials are the page's own affair. */
+        http_choose_body(conn); /* The page handles its query and credentials itself. */
         return;
     }
     take_query(conn);
     take_position(conn);
-    http_take_who(conn);
+    http_authenticate(conn);
     check_keep_session(conn);
     if (request->def) {
         take_header_fields(conn);

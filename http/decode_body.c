@@ -1,10 +1,10 @@
-/* The body of a request: in which form it may come, and what it adds to the arguments. */
+/* The body of a request: which forms are accepted, and decoding it to arguments. */
 #include "base/check.h"
 #include "http/http_int.h"
 
-/* ---- Before it comes ---- */
+/* ---- Before the body ---- */
 
-/* What a body may be for: data, else what only JSON can say. */
+/* The field that a body is for: data, else the first field of a JSON body. */
 static const struct op_field *body_field(const struct op_def *def)
 {
     const struct op_field *first = NULL;
@@ -20,15 +20,15 @@ static const struct op_field *body_field(const struct op_def *def)
     return first;
 }
 
-/* True for a type that says nothing about the body, because clients add it without being asked:
- * curl -d and urllib call every body a form, fetch calls every string plain text. */
+/* True for a type that clients add by default, so that it says nothing about the body: curl -d and
+ * urllib call each body a form, fetch calls each string plain text. */
 static bool is_default_type(struct slice type)
 {
     return type.len == 0 || http_media_is(type, "application/x-www-form-urlencoded") ||
            http_media_is(type, "text/plain");
 }
 
-/* Lines, as many as there are: they are done as they come. */
+/* An unlimited number of lines, which are processed as they arrive. */
 static void choose_lines(struct http_conn *conn)
 {
     struct slice type = conn->request.head.content_type;
@@ -43,8 +43,8 @@ static void choose_lines(struct http_conn *conn)
     }
 }
 
-/* Data is stored byte for byte, whatever its type is: PUT takes it bare. POST takes it bare, or in
- * the form of an element of a multi, which only application/json announces. */
+/* Data is stored byte for byte, whatever its type is. PUT takes it as it is. POST also takes an
+ * element of a multi, with the type application/json. */
 static void choose_data(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -53,7 +53,7 @@ static void choose_data(struct http_conn *conn)
                          http_media_is(request->head.content_type, "application/json");
 }
 
-/* There is only one form, so a type is needed no more than for data. */
+/* JSON is the only form, so the type may be missing. */
 static void choose_json(struct http_conn *conn)
 {
     struct slice type = conn->request.head.content_type;
@@ -86,7 +86,7 @@ static void choose_form(struct http_conn *conn)
                                            : conn->http->limits->data_bytes_max;
 }
 
-/* Nothing is decoded here: what a client has compressed would be stored as it came. */
+/* No encoding is decoded: compressed data would be stored as it is. */
 static void check_encoding(struct http_conn *conn)
 {
     struct slice encoding = conn->request.head.content_encoding;
@@ -131,7 +131,7 @@ void http_choose_body(struct http_conn *conn)
 
 /* ---- After the body ---- */
 
-/* The body's full path must be a child of the znode that the URL names. */
+/* The path in the body must be a child of the znode in the URL. */
 static void check_child(struct http_conn *conn, struct slice parent)
 {
     struct slice path = conn->request.args.path;
@@ -144,8 +144,8 @@ static void check_child(struct http_conn *conn, struct slice parent)
     }
 }
 
-/* What a create makes: the URL's znode is the parent, the name comes as parameter or in the body.
- */
+/* The path of the znode to create: its parent is in the URL, its name in a parameter or in the
+ * body. */
 static void place_created(struct http_conn *conn, struct slice parent)
 {
     struct http_request *request = &conn->request;
@@ -211,9 +211,9 @@ void http_decode_body(struct http_conn *conn)
     if (!request->refused && has_name_field(request->def)) {
         place_created(conn, parent);
     } else if (request->body.json && request->args.path.data != parent.data) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "path is that of the URL");
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be the path of the URL");
     }
-    http_place_acl(conn);
+    http_auth_apply_acl(conn);
     if (request->refused) {
         return;
     }

@@ -21,7 +21,7 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
 /* The tag of what a write changes, the data or the ACL, from a stat. */
 void http_etag_changed(enum op_id op, const struct stat_view *stat, char out[HTTP_ETAG_MAX]);
 
-/* The tag of bytes that have no number: of their hash. */
+/* The tag of bytes without a version: from their hash. */
 void http_etag_bytes(struct slice bytes, char out[HTTP_ETAG_MAX]);
 
 /* If-None-Match: a list of tags, weak ones too, or "*". */

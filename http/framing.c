@@ -12,10 +12,10 @@ enum {
     POOL_PARSED_MIN = 4 << 10
 };
 
-/* What the scan of a head has found. */
+/* The result of scanning a head. */
 struct scan {
-    struct http_verdict verdict;
-    uint32_t entries; /* Headers and parameters, which the library keeps apart. */
+    struct http_refusal refusal;
+    uint32_t entries; /* Headers and parameters: the library has an entry for each. */
     bool minor_zero;  /* HTTP/1.0 */
     bool has_host;
     bool has_length;
@@ -23,20 +23,20 @@ struct scan {
     uint64_t length;
 };
 
-static struct http_verdict bad(const char *detail)
+static struct http_refusal bad(const char *detail)
 {
-    return (struct http_verdict){ERR_BAD_ARGUMENTS, 400, detail};
+    return (struct http_refusal){ERR_BAD_ARGUMENTS, 400, detail};
 }
 
-static struct http_verdict too_large(const char *detail)
+static struct http_refusal too_large(const char *detail)
 {
-    return (struct http_verdict){ERR_HEADER_TOO_LARGE, 431, detail};
+    return (struct http_refusal){ERR_HEADER_TOO_LARGE, 431, detail};
 }
 
 static void refuse(struct scan *scan, const char *detail)
 {
-    if (scan->verdict.err == ERR_OK) {
-        scan->verdict = bad(detail);
+    if (scan->refusal.err == ERR_OK) {
+        scan->refusal = bad(detail);
     }
 }
 
@@ -82,9 +82,9 @@ static void scan_version(struct slice text, struct scan *scan)
 
     if (!shaped) {
         refuse(scan, "the request line does not end in an HTTP version");
-    } else if (text.data[5] != '1' && scan->verdict.err == ERR_OK) {
-        scan->verdict = (struct http_verdict){ERR_UNIMPLEMENTED, HTTP_STATUS_VERSION,
-                                              "the HTTP versions here are 1.0 and 1.1"};
+    } else if (text.data[5] != '1' && scan->refusal.err == ERR_OK) {
+        scan->refusal = (struct http_refusal){ERR_UNIMPLEMENTED, HTTP_STATUS_VERSION,
+                                              "only HTTP/1.0 and HTTP/1.1 are supported"};
     } else {
         scan->minor_zero = text.data[7] == '0';
     }
@@ -101,7 +101,7 @@ static void scan_request_line(struct slice line, struct scan *scan)
         return;
     }
     scan_version(slice_make(last + 1, (size_t)(end - last - 1)), scan);
-    if (scan->verdict.err != ERR_OK) {
+    if (scan->refusal.err != ERR_OK) {
         return;
     }
     if (last <= first + 1) {
@@ -156,7 +156,7 @@ static void take_once(bool *seen, struct scan *scan)
     *seen = true;
 }
 
-/* The three that say where a request ends, and for which host it is. */
+/* Headers that determine the end of a request and its host. */
 static void take_framing(struct slice name, struct slice value, struct scan *scan)
 {
     if (name.len == 4 && is_name(name, "host")) {
@@ -192,9 +192,9 @@ static void scan_header_line(struct slice line, struct scan *scan)
     }
 }
 
-/* ---- The whole ---- */
+/* ---- The whole head ---- */
 
-/* Blank lines before the request line are passed over. */
+/* Blank lines before the request line are ignored. */
 static size_t blank_lines(struct slice bytes)
 {
     size_t len = 0;
@@ -218,19 +218,19 @@ static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
     if (scan->has_length && scan->has_coding) {
         refuse(scan, "Content-Length and Transfer-Encoding exclude each other");
     }
-    if (scan->verdict.err == ERR_OK && head_len + (size_t)scan->entries * HTTP_ENTRY_BYTES > room) {
-        scan->verdict = too_large("the request head has too many headers and query parameters");
+    if (scan->refusal.err == ERR_OK && head_len + (size_t)scan->entries * HTTP_ENTRY_BYTES > room) {
+        scan->refusal = too_large("the request head has too many headers and query parameters");
     }
 }
 
-/* Lines up to the blank one; returns the length with it, 0 when it is not there yet. */
+/* Scans lines up to the blank one; returns the length with it, or 0 if it has not arrived. */
 static size_t scan_lines(struct slice bytes, struct scan *scan)
 {
     const uint8_t *end = bytes.data + bytes.len;
     const uint8_t *at = bytes.data + blank_lines(bytes);
     bool first = true;
 
-    while (at < end && scan->verdict.err == ERR_OK) {
+    while (at < end && scan->refusal.err == ERR_OK) {
         const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
         size_t len = feed ? (size_t)(feed - at) : (size_t)(end - at);
 
@@ -265,15 +265,15 @@ static size_t scan_lines(struct slice bytes, struct scan *scan)
     return 0;
 }
 
-struct http_verdict http_head_judge(struct slice bytes, size_t head_max,
-                                    struct http_framing *ret_framing)
+struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
+                                            struct http_framing *ret_framing)
 {
-    struct scan scan = {.verdict = {.err = ERR_OK}};
+    struct scan scan = {.refusal = {.err = ERR_OK}};
     size_t looked = bytes.len < head_max + 1 ? bytes.len : head_max + 1;
     size_t len = scan_lines(slice_make(bytes.data, looked), &scan);
 
     *ret_framing = (struct http_framing){.head_len = 0};
-    if (scan.verdict.err == ERR_OK && (len > head_max || (len == 0 && looked > head_max))) {
+    if (scan.refusal.err == ERR_OK && (len > head_max || (len == 0 && looked > head_max))) {
         return too_large("the request head is larger than maxHeadBytes");
     }
     if (len > 0) {
@@ -281,13 +281,13 @@ struct http_verdict http_head_judge(struct slice bytes, size_t head_max,
         *ret_framing = (struct http_framing){
             .head_len = len, .chunked = scan.has_coding, .body_len = scan.length};
     }
-    return scan.verdict;
+    return scan.refusal;
 }
 
-/* ---- For the library ---- */
+/* ---- The form for the library ---- */
 
-/* The library keeps blanks behind a value and ignores those in front of it: they are moved there.
- * It also copies each cookie, which no part of zabra reads: the field gets another name. */
+/* The library keeps blanks after a value but ignores those before it, so they are moved. It also
+ * copies each cookie, which zabra does not read, so the header gets another name. */
 static void tidy_line(uint8_t *line, size_t len)
 {
     uint8_t *colon = memchr(line, ':', len);
@@ -332,11 +332,11 @@ void http_head_tidy(uint8_t *head, size_t len)
 enum chunk_state {
     CHUNK_SIZE, /* In the digits. */
     CHUNK_EXTENSION,
-    CHUNK_SIZE_FEED, /* Behind the carriage return of that line. */
+    CHUNK_SIZE_FEED, /* After the carriage return of that line. */
     CHUNK_DATA,
-    CHUNK_DATA_RETURN, /* Behind the data. */
+    CHUNK_DATA_RETURN, /* After the data. */
     CHUNK_DATA_FEED,
-    CHUNK_TRAILER_BEGIN, /* At the begin of a line behind the last chunk. */
+    CHUNK_TRAILER_BEGIN, /* At the start of a line after the last chunk. */
     CHUNK_TRAILER,       /* In its name. */
     CHUNK_TRAILER_VALUE,
     CHUNK_TRAILER_FEED,
@@ -388,7 +388,7 @@ static void take_extension(struct http_chunks *chunks, uint8_t byte)
     }
 }
 
-/* At the begin of a line or in a name. */
+/* At the start of a line or in a name. */
 static void take_trailer(struct http_chunks *chunks, uint8_t byte)
 {
     bool begin = chunks->state == CHUNK_TRAILER_BEGIN;
@@ -413,7 +413,7 @@ static void take_trailer_value(struct http_chunks *chunks, uint8_t byte)
     }
 }
 
-/* Behind a byte that was taken at `pos`. */
+/* After a byte at `pos` was taken. */
 static void count_trailers(struct http_chunks *chunks, uint32_t state, size_t pos)
 {
     bool ended = state == CHUNK_TRAILER_FEED;
@@ -477,7 +477,7 @@ static void take_byte(struct http_chunks *chunks, uint8_t byte)
         chunks->over = chunks->fault == NULL;
         break;
     case CHUNK_DATA:
-        break; /* Not byte by byte. */
+        break; /* Not taken byte by byte. */
     }
 }
 

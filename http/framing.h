@@ -2,8 +2,9 @@
  * framing.h - where requests begin and end in the bytes of a connection, by our own strict rules.
  *
  * The acceptor applies them to the first head of a connection and the inlet (inlet.h) to all later
- * ones, so every head gets the same verdict. What passes leaves the library nothing to refuse by
- * itself. Pure: no I/O.
+ * ones, so each head is treated alike. The library has no reason to refuse what passes. Pure: no
+ * I/O.
+ *
  */
 #ifndef HTTP_FRAMING_H
 #define HTTP_FRAMING_H
@@ -15,59 +16,60 @@
 #include <stdint.h>
 
 enum {
-    HTTP_STATUS_VERSION = 505,     /* No symbol of enum err has it. */
-    HTTP_CHUNK_DIGITS_MAX = 12,    /* Of a chunk's size. */
+    HTTP_STATUS_VERSION = 505,     /* No value of enum err has this status. */
+    HTTP_CHUNK_DIGITS_MAX = 12,    /* Of the size of a chunk. */
     HTTP_CHUNK_EXTRAS_MAX = 1024,  /* Bytes of all chunk extensions of a body. */
-    HTTP_TRAILER_BYTES_MAX = 1024, /* Of the lines behind the last chunk. */
-    HTTP_TARGET_PARAMS_MAX = 64,   /* Query parameters that the library may be given. */
-    HTTP_ENTRY_BYTES = 64,         /* Of the library's pool, for a header or a parameter. */
+    HTTP_TRAILER_BYTES_MAX = 1024, /* Of the lines after the last chunk. */
+    HTTP_TARGET_PARAMS_MAX = 64,   /* Query parameters that may reach the library. */
+    HTTP_ENTRY_BYTES = 64,         /* Of the library's pool, for each header or parameter. */
     HTTP_POOL_RESERVE_BYTES = 1536 /* Of the pool, for the head of the answer without Location. */
 };
 
-/* What is wrong with a request's bytes; `err` ERR_OK: nothing. */
-struct http_verdict {
+/* Why the bytes of a request are refused; `err` ERR_OK: they are not. */
+struct http_refusal {
     enum err err;
     uint32_t status;
     const char *detail; /* Constant. */
 };
 
-/* What follows a head. */
+/* The length of a head, and of the body after it. */
 struct http_framing {
-    size_t head_len; /* With its blank line and those before it; 0: the head is not complete. */
+    size_t
+        head_len; /* Including its blank line and leading blank lines; 0: the head is incomplete. */
     bool chunked;
     uint64_t body_len; /* When not chunked. */
 };
 
-/* Bytes that start where a head does. A fault is found as early as its bytes are there. `head_max`
- * is maxHeadBytes. */
-struct http_verdict http_head_judge(struct slice bytes, size_t head_max,
-                                    struct http_framing *ret_framing);
+/* Checks bytes that start with a head. A fault is found as soon as its bytes have arrived.
+ * `head_max` is maxHeadBytes. */
+struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
+                                            struct http_framing *ret_framing);
 
-/* Puts a whole head that was judged good into the form that the library needs, at the same length:
- * it takes the blanks behind a value for a part of it, and copies cookies and keeps them apart. */
+/* Rewrites a complete, correct head for the library, at the same length: the library keeps blanks
+ * after a value, and copies cookies, which take its memory. */
 void http_head_tidy(uint8_t *head, size_t len);
 
-/* The library's memory for a connection that serves heads up to `head_max`: parsed headers need
- * room beside their text. */
+/* The library's memory for a connection with heads up to `head_max`: parsed headers need room in
+ * addition to their text. */
 size_t http_pool_bytes(size_t head_max);
 
-/* What a head with its entries leaves of it beyond the reserve. */
+/* What a head with its entries leaves of that memory, less the reserve. */
 size_t http_pool_left(size_t head_max, size_t head_len, size_t entries);
 
-/* A body in chunks, as far as it has come. Zeroed at its start. */
+/* The state of a chunked body. Zeroed at its start. */
 struct http_chunks {
     uint32_t state;
     uint32_t digits;
     uint32_t extras;     /* Bytes of extensions so far. */
     uint32_t trailers;   /* Bytes of trailers so far. */
-    size_t trailers_at;  /* Where trailers are among the bytes last taken, with their line ends; */
-    size_t trailers_len; /* nobody needs them. */
-    uint64_t left;       /* Of this chunk. */
+    size_t trailers_at;  /* Position of trailers, with their line ends, in the bytes last taken. */
+    size_t trailers_len; /* Their length; they are dropped. */
+    uint64_t left;       /* Bytes left of this chunk. */
     bool over;           /* The body is complete. */
     const char *fault;   /* Constant; NULL: none. */
 };
 
-/* Takes bytes until the end of the body or a fault; returns how many were good. */
+/* Takes bytes until the end of the body or a fault; returns how many were correct. */
 size_t http_chunks_take(struct http_chunks *chunks, struct slice bytes);
 
 #endif

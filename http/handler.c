@@ -1,8 +1,9 @@
 /*
- * What the library calls. For each request: the target, then the handler with the head alone, with
- * each piece of the body, and once more when all is there; after a suspension once again. An answer
- * queued in the very first call would end the connection, so only refusals that must end it come
- * there.
+ * The library's callbacks. For each request the library calls http_on_target, then http_on_request
+ * with the head alone, with each piece of the body, and once more when the request is complete;
+ * after each suspension it calls again. An answer that is queued in the first call ends the
+ * connection, so only refusals that must end it are sent there.
+ *
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -32,7 +33,7 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
     struct http_head *head = cls;
 
     (void)kind;
-    http_head_add_judged(head, slice_make(name, name_len), slice_make(value, value_len));
+    http_head_add_checked(head, slice_make(name, name_len), slice_make(value, value_len));
     return MHD_YES;
 }
 
@@ -52,7 +53,8 @@ static void read_head(struct http_conn *conn, const char *method)
     http_decode_head(conn);
 }
 
-/* Of a refused body; who sends a long import does not look for an answer before its end. */
+/* How much of a refused body is read; the client of a long import reads no answer before its end.
+ * */
 static uint64_t swallow_max(const struct http_request *request)
 {
     bool import = request->def && request->def->id == OP_IMPORT;
@@ -60,7 +62,7 @@ static uint64_t swallow_max(const struct http_request *request)
     return import ? HTTP_IMPORT_SWALLOW_BYTES : HTTP_SWALLOW_BYTES;
 }
 
-/* A refused body is read to its end when that is short enough, so that the connection lives on. */
+/* A refused body that is short enough is read to its end, so that the connection can be reused. */
 static bool must_answer_now(const struct http_request *request)
 {
     uint64_t len = 0;
@@ -73,15 +75,14 @@ static bool must_answer_now(const struct http_request *request)
            (body && len != UINT64_MAX && len > swallow_max(request));
 }
 
-/* What comes behind an answer that did not wait for it, until that was read or nobody waits any
- * more. */
+/* Discards what follows an early answer, until the deadline of the connection. */
 static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
 {
     *len = 0;
     return atomic_load(&conn->deadline_ms) != 0 ? MHD_YES : MHD_NO;
 }
 
-/* The bytes of this request were refused before the library got them. */
+/* The inlet has refused the bytes of this request. */
 static enum MHD_Result refuse_bytes(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -112,13 +113,14 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method)
     return must_answer_now(request) ? http_answer_fault(conn) : MHD_YES;
 }
 
-/* A body without a length that never ends: the library takes no answer in the middle of a body. */
+/* A refused body that does not end: the library accepts no answer in the middle of a body. */
 static enum MHD_Result cut_off(struct http_conn *conn, size_t *len)
 {
     const struct op_fault *fault = &conn->request.fault;
 
     if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
-        http_conn_tell(conn, fault->err, (uint32_t)err_http_status(fault->err), fault->detail);
+        http_conn_send_problem(conn, fault->err, (uint32_t)err_http_status(fault->err),
+                               fault->detail);
     }
     return swallow(conn, len);
 }
@@ -151,7 +153,8 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     return !task || task->extend(conn) ? MHD_YES : MHD_NO;
 }
 
-/* What the core is asked: the request itself or, for what is answered here, to find its session. */
+/* The request for the core: the operation itself or, when it is answered here, the look-up of its
+ * session. */
 static void fill_op(struct http_conn *conn, struct op_request *op)
 {
     struct http_request *request = &conn->request;
@@ -173,8 +176,8 @@ static void fill_op(struct http_conn *conn, struct op_request *op)
     request->multi = NULL;
 }
 
-/* Writes are checked by the leader; what opens or closes a session, and what says how this replica
- * is, is answered to anybody. */
+/* The leader checks the sessions of writes. Opening or closing a session, and the status of this
+ * replica, need none. */
 static bool needs_session(const struct http_request *request)
 {
     enum op_kind kind = op_args_kind(&request->args);
@@ -184,7 +187,7 @@ static bool needs_session(const struct http_request *request)
     return request->auth.session.shown && checked;
 }
 
-/* Rows that the front end does itself, on the library's thread. */
+/* Operations of the front end itself, on the library's thread. */
 static enum MHD_Result run_front(struct http_conn *conn)
 {
     enum op_id op = conn->request.def->id;
@@ -217,7 +220,7 @@ static enum MHD_Result run_here(struct http_conn *conn)
     UNREACHABLE();
 }
 
-/* A write is done, and its session may be new to this replica. */
+/* The session of the write may be new to this replica. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -294,7 +297,7 @@ static enum MHD_Result run_op(struct http_conn *conn)
         (void)http_session_look(conn, &zxid);
     }
     if (needs_session(request) && request->auth.session_id == 0) {
-        /* It may be so new that this replica has not heard of it. */
+        /* It may be too new for this replica to know it. */
         request->wants.consistency = OP_LINEARIZABLE;
         return ask_core(conn);
     }
@@ -336,7 +339,7 @@ static enum MHD_Result finish(struct http_conn *conn)
     case HTTP_ROUTE_OPS:
         return run_op(conn);
     case HTTP_ROUTE_SOCKET:
-        break; /* Refused by the decoder. */
+        break; /* The decoder has refused it. */
     }
     UNREACHABLE();
 }
@@ -365,7 +368,7 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     return request->task.ops ? request->task.ops->resume(conn) : finish(conn);
 }
 
-/* One line per request: what was asked, without secrets and without the query; what it cost. */
+/* One line per request, without secrets and without the query. */
 static void write_access(struct http_conn *conn, uint64_t took_us)
 {
     const struct http_request *request = &conn->request;
@@ -376,7 +379,7 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
     target.len = query ? (size_t)(query - target.data) : target.len;
     target.len = target.len < LOG_TARGET_MAX ? target.len : LOG_TARGET_MAX;
     buf_init(&path, (size_t)LOG_TARGET_MAX * 2);
-    http_mask_path(request->route, target, &path);
+    http_redact_path(request->route, target, &path);
     log_info("http",
              "request=%llx remote=%s method=%s route=%s target=%s status=%u bytes=%zu us=%llu "
              "zxid=0x%llx code=%s",

@@ -56,10 +56,10 @@ static bool equals_nocase(struct slice text, const char *word, size_t len)
     return text.len == len && strncasecmp((const char *)text.data, word, len) == 0;
 }
 
-/* What a byte may be part of. */
+/* Classes of bytes. */
 enum {
     BYTE_TOKEN = 1,
-    BYTE_CONTROL = 2 /* But not a tab. */
+    BYTE_CONTROL = 2 /* Except a tab. */
 };
 
 __extension__ static const uint8_t byte_class[256] = {
@@ -169,10 +169,10 @@ void http_head_add(struct http_head *head, struct slice name, struct slice value
         set_fault(head, "a header's value has a control character");
         return;
     }
-    http_head_add_judged(head, name, value);
+    http_head_add_checked(head, name, value);
 }
 
-void http_head_add_judged(struct http_head *head, struct slice name, struct slice value)
+void http_head_add_checked(struct http_head *head, struct slice name, struct slice value)
 {
     value = trim(value);
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
@@ -244,8 +244,8 @@ bool http_head_body(const struct http_head *head, uint64_t *ret_len)
     return *ret_len > 0;
 }
 
-/* Empty lines before the request line: the library passes over them, so they must not be taken for
- * the end of a head that nobody has looked at. */
+/* Empty lines before the request line, which the library ignores: they are not the end of the head.
+ * */
 static size_t leading_blank(struct slice bytes)
 {
     size_t len = 0;
@@ -285,7 +285,7 @@ static const char *lint_byte(struct slice bytes, size_t i)
 {
     uint8_t byte = bytes.data[i];
     uint8_t next = i + 1 < bytes.len ? bytes.data[i + 1] : '\0';
-    bool last = i + 1 == bytes.len; /* What follows is not known yet. */
+    bool last = i + 1 == bytes.len; /* The next byte has not arrived. */
 
     if (byte == '\n' && (i == 0 || bytes.data[i - 1] != '\r')) {
         return "a line ends without a carriage return";
@@ -314,7 +314,7 @@ const char *http_head_lint(struct slice bytes)
     return NULL;
 }
 
-/* The line at `*pos` without its end; moves behind it. */
+/* Returns the line at `*pos` without its end, and moves past it. */
 static struct slice next_line(struct slice bytes, size_t *pos)
 {
     const uint8_t *from = bytes.data + *pos;
@@ -325,7 +325,7 @@ static struct slice next_line(struct slice bytes, size_t *pos)
     return slice_make(from, len > 0 && from[len - 1] == '\r' ? len - 1 : len);
 }
 
-/* The end of the request line, " HTTP/1.1" or one like it; empty when there is none. */
+/* The version at the end of the request line, for example "HTTP/1.1"; empty when there is none. */
 static struct slice version_of(struct slice line)
 {
     static const char shape[] = " HTTP/1.1";
@@ -337,7 +337,7 @@ static struct slice version_of(struct slice line)
     return slice_make(line.data + line.len - len + 1, len - 1);
 }
 
-/* "GET /path" of a request line whose version is cut off. */
+/* Splits "GET /path", a request line without its version. */
 static struct http_line split_line(struct slice line)
 {
     const uint8_t *blank = line.len > 0 ? memchr(line.data, ' ', line.len) : NULL;
@@ -476,7 +476,8 @@ static const char *media_name(enum http_media media)
     return "";
 }
 
-/* How closely a range names the type: 3 exactly, 2 by its main type, 1 as anything, 0 not. */
+/* How closely a range matches the type: 3 exactly, 2 by the main type, 1 as any type, 0 not at all.
+ * */
 static int range_fit(struct slice range, enum http_media media)
 {
     const char *name = media_name(media);
@@ -492,7 +493,7 @@ static int range_fit(struct slice range, enum http_media media)
     return slice_eq(range, slice_str("*/*")) ? 1 : 0;
 }
 
-/* "0.5" in thousandths; what cannot be read counts as 1. */
+/* "0.5" in thousandths; an invalid value counts as 1. */
 static int quality_of(struct slice digits)
 {
     int quality = 0;

@@ -1,9 +1,10 @@
 /*
- * head.h - the request's headers that matter, and what is wrong with them.
+ * head.h - the headers that a request uses, and what is wrong with them.
  *
- * The library lets ambiguous framing pass (two lengths, a length next to chunks, two hosts, names
- * with blanks); whoever stands before us may read such a request differently, so it is refused and
- * the connection ends. Values belong to the library and live as long as the request.
+ * The library accepts ambiguous framing (two lengths, a length next to chunks, two hosts, names
+ * with blanks). A proxy in front may read such a request differently, so it is refused and the
+ * connection ends. Values belong to the library and live as long as the request.
+ *
  */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
@@ -13,9 +14,9 @@
 
 #include <stdint.h>
 
-/* What a client is answered in. */
+/* Media types of answers. */
 enum http_media {
-    HTTP_MEDIA_NONE, /* Nothing that we have. */
+    HTTP_MEDIA_NONE, /* None that is available. */
     HTTP_MEDIA_JSON,
     HTTP_MEDIA_RAW, /* application/octet-stream. */
     HTTP_MEDIA_TEXT,
@@ -51,75 +52,75 @@ struct http_head {
     struct slice history; /* Zk-History. */
     struct slice min_zxid;
     struct slice session;
-    const char *fault; /* What makes the head ambiguous or malformed; NULL: nothing. */
+    const char *fault; /* Why the head is ambiguous or malformed; NULL: it is correct. */
 };
 
-/* Takes one header in; blanks around the value are dropped. */
+/* Adds one header; blanks around the value are dropped. */
 void http_head_add(struct http_head *head, struct slice name, struct slice value);
 
-/* The same for a line that the inlet has judged: name and value are clean. */
-void http_head_add_judged(struct http_head *head, struct slice name, struct slice value);
+/* The same for a header that the inlet has checked. */
+void http_head_add_checked(struct http_head *head, struct slice name, struct slice value);
 
-/* The value of a header by its name among those of struct http_head; `data` NULL: not given. */
+/* The value of a header of struct http_head by its name; `data` NULL: not given. */
 struct slice http_head_get(const struct http_head *head, const char *name);
 
 /* Checks that need all headers; sets `fault`. */
 void http_head_finish(struct http_head *head);
 
-/* A browser says that the page is of another origin (of another site, or of this site under another
- * host or port), and not of which one. */
+/* The browser says that the page is from another origin (another site, or this site under another
+ * host or port), but not from which. */
 bool http_head_is_cross_origin(const struct http_head *head);
 
-/* True when a body follows; `*ret_len` is its length or UINT64_MAX when it comes in chunks. */
+/* True when a body follows; `*ret_len` is its length, or UINT64_MAX when it is chunked. */
 bool http_head_body(const struct http_head *head, uint64_t *ret_len);
 
-/* The first lines of a connection as bytes, as far as they are known: bare line feeds, controls and
- * folded lines are refused. A constant sentence, or NULL when all is well. */
+/* Checks the bytes of a head that have arrived: bare line feeds, control characters and folded
+ * lines are faults. Returns a constant sentence, or NULL when there is none. */
 const char *http_head_lint(struct slice bytes);
 
-/* The same of one whole line without its end. */
+/* The same for one complete line without its end. */
 const char *http_line_lint(struct slice line);
 
 /* A method or the name of a header. */
 bool http_is_token(struct slice text);
 
-/* What a request line asks. */
+/* The request line without its version. */
 struct http_line {
     struct slice method;
     struct slice target; /* As sent. */
 };
 
-/* A whole head that has passed the lint, with its blank line: its headers by the rules above. A
- * constant sentence, or NULL when all is well. Slices point into `bytes`. */
+/* Reads a complete head that has passed the lint, with its blank line. Returns a constant sentence,
+ * or NULL when there is no fault. Slices point into `bytes`. */
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
                            struct http_head *ret_head);
 
-/* The same for its verdict alone. */
+/* The same, for the fault alone. */
 const char *http_head_check(struct slice bytes);
 
-/* A whole head: its request is one that waits on purpose, for hours perhaps, or moves a whole
- * subtree. A guess is enough. */
+/* The request of a complete head waits on purpose, perhaps for hours, or moves a subtree. A guess
+ * is enough. */
 bool http_head_waits(struct slice bytes);
 
 /* Where the head ends (behind its blank line), or 0 when it is not complete. Blank lines before the
  * request line belong to the head. */
 size_t http_head_end(struct slice bytes);
 
-/* The best of `offered` (a 0-terminated list, best first) by the Accept header; without a header
- * the first. HTTP_MEDIA_NONE when none is acceptable. */
+/* The best of `offered` (preferred first, ended by HTTP_MEDIA_NONE) for the Accept header; without
+ * a header the first. HTTP_MEDIA_NONE when none is acceptable. */
 enum http_media http_head_media(struct slice accept, const enum http_media *offered);
 
-/* The Accept-Encoding header names gzip, or everything, and does not rule it out. */
+/* The Accept-Encoding header accepts gzip, by its name or by `*`. */
 bool http_head_takes_gzip(struct slice accept_encoding);
 
-/* The media type without parameters equals `type`, in any case. */
+/* The media type without parameters equals `type`, ignoring case. */
 bool http_media_is(struct slice content_type, const char *type);
 
-/* True when a comma-separated list has the token, in any case. */
+/* True when a comma-separated list has the token, ignoring case. */
 bool http_list_has(struct slice list, const char *token);
 
-/* Cuts the next element off a comma-separated list whose quotes may hold commas; false at the end.
- */
+/* Cuts the next element off a comma-separated list; quoted commas do not separate. False at the
+ * end. */
 bool http_list_next(struct slice *list, struct slice *ret_element);
 
 #endif

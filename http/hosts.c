@@ -1,6 +1,7 @@
 /*
- * Which names this replica answers to, and which web pages may talk to it. Ports in Host are
- * ignored: rebinding attacks are about names, and port mappings would only get in the way.
+ * The host names that this replica accepts, and the web pages that may use it. The port in Host is
+ * ignored: DNS rebinding attacks use names, and port mappings would otherwise be refused.
+ *
  */
 #include "base/mem.h"
 #include "http/http_int.h"
@@ -27,13 +28,14 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
 }
 
-/* An address: anybody may own a name that begins like one, and let it lead here. */
+/* Only an address counts: a name that starts like one may belong to an attacker and resolve to this
+ * host. */
 static bool is_loopback(const char *host)
 {
     return is_address(host) && (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0);
 }
 
-/* "[::1]:80" and "name:80" without port and brackets; false when it is no authority. */
+/* Strips port and brackets from "[::1]:80" or "name:80"; false when it is no authority. */
 static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
 {
     const uint8_t *start = authority.data;

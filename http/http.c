@@ -1,4 +1,4 @@
-/* Start, drain and stop of the front end. */
+/* Starts, drains and stops the front end. */
 #include "http/http.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@ enum {
     LOG_TEXT_MAX = 256
 };
 
-/* Clients that hang up are everyday life: the library's remarks are for debugging. */
+/* Closed connections are normal, so messages of the library are logged for debugging only. */
 static void on_log(void *cls, const char *format, va_list args)
 {
     char text[LOG_TEXT_MAX];
@@ -31,7 +31,7 @@ static void on_log(void *cls, const char *format, va_list args)
     log_debug("http", "%s", text);
 }
 
-/* The caps are the acceptor's; the library's own, per thread, must never be the tighter one. */
+/* The acceptor enforces the caps; the library's own limit, which is per thread, must be higher. */
 static unsigned int library_limit(const struct config_clients *limits, uint32_t threads)
 {
     return (limits->connections_max + 64) * threads;
@@ -79,7 +79,7 @@ static void http_free(struct http *http)
 {
     ASSERT(list_empty(&http->conns) && budget_used(&http->bodies) == 0);
 
-    /* Those given to the library which it stopped before it opened them: it tells nobody. */
+    /* The library reports no connection that it was given but stopped before opening. */
     http_caps_release(&http->caps, atomic_load(&http->handed));
     http_names_free(http->names);
     http_large_release(&http->large);
@@ -132,13 +132,13 @@ void http_drain(struct http *http)
 {
     uint64_t end_ms = os_now_ms() + HTTP_DRAIN_MS;
 
-    atomic_store(&http->draining, true); /* Answers end their connections from now on. */
+    atomic_store(&http->draining, true); /* From now on each answer ends its connection. */
     http_accept_close(http->accept);
     http_watcher_drain(http->watcher);
     http_accept_finish(http->accept, end_ms);
 }
 
-/* The library dies on connections that are suspended; the gate answers each by its deadline. */
+/* The library aborts if a connection is still suspended; each is resumed by its deadline. */
 static void wait_for_gate(struct http *http)
 {
     pthread_mutex_lock(&http->wait_mutex);
@@ -148,7 +148,7 @@ static void wait_for_gate(struct http *http)
     pthread_mutex_unlock(&http->wait_mutex);
 }
 
-/* The library closes connections without sending what it was given for them last. */
+/* The library closes connections without sending the answers that were queued last. */
 static void wait_for_answers(struct http *http)
 {
     uint64_t end_ms = os_now_ms() + HTTP_ENDING_MS;
@@ -165,7 +165,7 @@ void http_stop(struct http *http)
     }
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
-    http_large_end(http); /* The acceptor was the one that ended their waits. */
+    http_large_end(http); /* Until now the acceptor ended their waits. */
     http_probe_stop(http->probe);
     http_watcher_drain(http->watcher);
     wait_for_gate(http);

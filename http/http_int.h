@@ -1,10 +1,11 @@
 /*
  * http_int.h - what the files of this folder share: the front end, its connections, one request.
  *
- * Owners: `struct http` is constant after the start except for atomics and what a mutex guards. A
- * connection belongs to the one library thread that serves it, except for `phase` and
- * `deadline_ms`, which the acceptor reads to enforce deadlines, and for the time it is suspended,
- * when its request belongs to the gate.
+ * Owners: after the start `struct http` is constant, except for atomics and what a mutex guards. A
+ * connection belongs to the library thread that serves it, with two exceptions: the acceptor reads
+ * `phase` and `deadline_ms` to enforce deadlines, and while the connection is suspended its request
+ * belongs to the thread that will resume it.
+ *
  */
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
@@ -26,83 +27,85 @@ struct http_probe;
 struct http_watcher;
 
 enum {
-    HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
-    HTTP_SCAN_LATE_MS = 500,      /* A look so much too late: the process has stood still. */
-    HTTP_ORIGIN_MAX = 300,        /* Each answer repeats it; a name of 253 fits. */
-    HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
-    HTTP_LINGER_MS = 1000,        /* A refused client may send on and read its answer that long. */
-    HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
-    /* The same of an import that was refused or has failed: who sends a long one does not look for
-     * an answer before its end, and would not find it behind a reset. */
+    HTTP_SCAN_MS = 250,      /* Between two scans for expired deadlines. */
+    HTTP_SCAN_LATE_MS = 500, /* A scan this late means that the process was stalled. */
+    HTTP_ORIGIN_MAX = 300,   /* Each answer repeats the Origin; a host name of 253 bytes fits. */
+    HTTP_KEEP_BYTES = 4096,  /* An idle connection keeps no larger buffers. */
+    HTTP_LINGER_MS = 1000,   /* How long a refused client may still send, and read its answer. */
+    HTTP_SWALLOW_BYTES = 8 << 20, /* A refused body up to this size is read to its end, so that the
+                                     client gets the answer. */
+    /* The same for an import that was refused or has failed: a client that sends a long body reads
+     * no answer before its end, and a reset would destroy the answer. */
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
-    HTTP_ENDING_MS = 3000,  /* For the last answers of http_stop; they are small. */
-    HTTP_INSTANCE_MAX = 64, /* Text that names a request. */
-    HTTP_BYTES_PER_MS = 16, /* Slowest reader of an answer that is put up with. */
-    HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* Bytes; so long a reader may be slower. */
+    HTTP_ENDING_MS = 3000,  /* For the last answers at http_stop, which are small. */
+    HTTP_INSTANCE_MAX = 64, /* Bytes of the text that identifies a request. */
+    HTTP_BYTES_PER_MS = 16, /* The slowest acceptable reader of an answer. */
+    HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* How far a reader may fall behind, in bytes. */
     HTTP_ANSWER_MAX = 64 << 20,                  /* Bytes of a JSON answer. */
-    HTTP_CLIENTS_MAX = 64 << 10,                 /* Of the client addresses of all replicas. */
-    HTTP_SLOWEST_MAX = 256,                      /* Cut off at one look at most. */
-    HTTP_BODIES_BYTES = 256 << 20 /* Of the requests of all connections, until they are answered. */
+    HTTP_CLIENTS_MAX = 64 << 10,                 /* For the client addresses of all replicas. */
+    HTTP_SLOWEST_MAX = 256,                      /* Connections closed in one scan at most. */
+    HTTP_BODIES_BYTES = 256 << 20 /* For the bodies of all requests that are not answered yet. */
 };
 
 #define HTTP_TAKING_OVER     "this replica is taking over another state"
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
 
 struct http_metrics {
-    struct metric_counter connections;      /* Open now, handed to the library. */
+    struct metric_counter connections;      /* Open now, and handed to the library. */
     struct metric_counter connections_ever; /* Accepted. */
-    struct metric_counter refused_total;    /* At accept: all connections taken. */
-    struct metric_counter refused_address;  /* At accept: too many from the address. */
+    struct metric_counter refused_total;    /* At accept: maxConnections reached. */
+    struct metric_counter refused_address;  /* At accept: maxConnectionsPerAddress reached. */
     struct metric_counter refused_head;     /* Malformed, too large or too slow first head. */
-    struct metric_counter seats_ever;       /* Over a cap: taken for a probe that may come. */
-    struct metric_counter timeouts;         /* Deadlines passed on open connections. */
-    struct metric_counter refused_unsent;   /* Answers without room in maxUnsentBytes. */
-    struct metric_counter refused_bodies;   /* Requests whose body had no room in http.bodies. */
-    struct metric_counter closed_slowest;   /* Cut off to make room there. */
-    struct metric_counter requests[6];      /* By class of status; 0: answered with none. */
-    struct metric_histogram latency;        /* From the request line to the end of the answer. */
+    struct metric_counter seats_ever; /* Over a cap, and given a seat: the client may be a probe. */
+    struct metric_counter timeouts;   /* Open connections whose deadline passed. */
+    struct metric_counter refused_unsent; /* Answers for which maxUnsentBytes had no room. */
+    struct metric_counter refused_bodies; /* Requests for whose body http.bodies had no room. */
+    struct metric_counter closed_slowest; /* Connections closed to make room in maxUnsentBytes. */
+    struct metric_counter requests[6];    /* By class of status; 0: no status was sent. */
+    struct metric_histogram latency;      /* From the request line to the end of the answer. */
 };
 
 /* Connections per address; any thread. */
 struct http_caps {
     pthread_mutex_t mutex;
-    struct map counts; /* Of the address's hash to a count kept in the pointer itself. */
+    struct map counts; /* From the hash of an address to a count, kept in the pointer itself. */
     uint32_t total;
     uint32_t total_max;
     uint32_t address_max;
-    uint32_t copies;    /* Second descriptors of connections that wait for changes. */
-    uint32_t files_max; /* Of connections and copies together. */
+    uint32_t copies;    /* Duplicated descriptors of connections that wait for changes. */
+    uint32_t files_max; /* Limit for connections and copies together. */
 };
 
 /* Exports and imports. */
 struct http_transfers {
-    _Atomic uint32_t places;              /* Taken, of config_clients.transfers_max. */
+    _Atomic uint32_t slots;               /* In use, of config_clients.transfers_max. */
     struct metric_counter exports;        /* Under way. */
     struct metric_counter exports_ever;   /* Begun. */
-    struct metric_counter exports_failed; /* Ended without their last line. */
+    struct metric_counter exports_failed; /* Ended before the last line. */
     struct metric_counter exported_znodes;
     struct metric_counter imports;         /* Under way. */
     struct metric_counter imports_ever;    /* Begun. */
-    struct metric_counter imports_failed;  /* Not done to their end. */
+    struct metric_counter imports_failed;  /* Ended before the last line was applied. */
     struct metric_counter imported_znodes; /* Created or overwritten. */
 };
 
 /* Large reads; see large.c. */
 struct http_large {
     pthread_mutex_t mutex;
-    struct list waiting; /* Of struct http_large_turn.node, in order; suspended. */
+    struct list waiting; /* Suspended connections by struct http_large_turn.node, in FIFO order. */
     uint32_t waiting_count;
     uint32_t running;
     uint32_t running_max;
 };
 
-/* Of the acceptor, from one look at slow clients to the next; see slow.c. */
+/* Kept by the acceptor from one scan for slow clients to the next; see slow.c. */
 struct http_relief {
-    uint64_t refusals; /* Of the budget, at the last look. */
-    uint64_t used;     /* Bytes, when connections were last cut off to make room, */
-    uint64_t expected; /* and what these kept; 0: none since there was room. */
-    uint32_t least;    /* Slow connections to cut off at the next time. */
+    uint64_t refusals; /* Refusals of the budget at the last scan. */
+    uint64_t used;     /* Bytes in use when connections were last closed to make room. */
+    uint64_t
+        expected; /* Bytes that these connections held; 0: none was closed since there was room. */
+    uint32_t least; /* Slow connections to close next time. */
 };
 
 struct http_names; /* Host and Origin lists: hosts.c. */
@@ -114,8 +117,8 @@ struct http {
     struct http_names *names;
     struct http_caps caps;
     struct MHD_Daemon *daemon;
-    /* One thread for connections that begin with a stream or a long poll: each resumption walks all
-     * suspended connections of its daemon, and those of the other one must not pay for them. */
+    /* One thread for connections that start with a stream or a long poll: the library walks all
+     * suspended connections of a daemon to resume one, and plain requests must not pay for that. */
     struct MHD_Daemon *waiting_daemon;
     struct http_watcher *watcher;
     struct http_accept *accept;
@@ -125,37 +128,37 @@ struct http {
     pthread_mutex_t conns_mutex;
     struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
     _Atomic uint64_t next_request;
-    _Atomic uint32_t handed; /* Connections given to the library that it has not opened yet. */
+    _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
     _Atomic bool draining;
-    _Atomic uint32_t ending;    /* Large reads resumed by http_stop and not yet answered. */
-    pthread_mutex_t wait_mutex; /* Of `suspended`; http_drain and http_stop wait on `changed`. */
+    _Atomic uint32_t ending; /* Large reads that http_stop resumed and that are not answered yet. */
+    pthread_mutex_t wait_mutex; /* Guards `suspended`; http_stop waits on `changed`. */
     pthread_cond_t changed;
-    uint32_t suspended; /* Requests that the gate holds. */
+    uint32_t suspended; /* Requests that another thread will resume. */
     struct http_transfers transfers;
     struct http_large large;
     struct http_relief relief;
-    struct budget bodies; /* Of requests that are not answered yet. */
+    struct budget bodies; /* Bodies of requests that are not answered yet. */
     struct http_metrics metrics;
 };
 
-/* Where a connection stands; what the deadline is about. */
+/* The phase of a connection, which its deadline ends. */
 enum http_phase {
     HTTP_IDLE,    /* Between requests. */
-    HTTP_HEAD,    /* The request line is here. */
-    HTTP_BODY,    /* The head is here. */
-    HTTP_BUSY,    /* All is here, the answer is made: no deadline of ours. */
-    HTTP_SENDING, /* The answer is on its way. */
-    HTTP_EXPIRED  /* It was answered past the library; nobody else may. Until the deadline what
-                     comes is thrown away; then, or without one, it is closed. */
+    HTTP_HEAD,    /* The request line has arrived. */
+    HTTP_BODY,    /* The head has arrived. */
+    HTTP_BUSY,    /* The request is complete and being processed: no deadline here. */
+    HTTP_SENDING, /* The answer is being sent. */
+    HTTP_EXPIRED  /* It was answered past the library, and nothing else may be sent. Incoming bytes
+                     are discarded until the deadline; then, or without one, it is closed. */
 };
 
-/* How a client takes its answer; the acceptor's. */
+/* How fast a client reads its answer; the acceptor's. */
 struct http_pace {
-    uint64_t of_ms;    /* The deadline of that answer: it tells one from the next. */
+    uint64_t of_ms;    /* The deadline of the answer, which identifies it. */
     uint64_t acked;    /* Bytes that the client's kernel has acknowledged. */
-    uint64_t moved_ms; /* When these were seen to grow, or nothing waited. */
-    uint64_t seen_ms;  /* The last look. */
-    uint64_t look_ms;  /* When to look again; UINT64_MAX: nothing waits. */
+    uint64_t moved_ms; /* When `acked` last grew, or nothing was waiting. */
+    uint64_t seen_ms;  /* The last scan. */
+    uint64_t look_ms;  /* When to scan again; UINT64_MAX: nothing is waiting. */
     int64_t credit;    /* By http_pace_credit; below 0: slower than HTTP_BYTES_PER_MS. */
 };
 
@@ -163,22 +166,23 @@ struct http_conn {
     struct list node; /* In http.conns. */
     struct http *http;
     struct MHD_Connection *mhd;
-    int fd; /* The library's; valid while the connection is in the list. */
+    int fd; /* The library's; valid while the connection is in http.conns. */
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
     struct http_inlet inlet;       /* Library thread. */
-    uint64_t address_key;          /* Of http.caps. */
+    uint64_t address_key;          /* The key of its address in http.caps. */
     struct op_principal principal; /* `auth` is that of the request alone. */
     struct http_request request;
     struct buf target;  /* The target as sent. */
-    struct buf decoded; /* What its parts decode to. */
+    struct buf decoded; /* Its decoded parts. */
     struct buf body;
-    size_t body_charged;   /* Bytes that the request has taken from http.bodies. */
-    struct buf strings;    /* What strings of a JSON body decode to. */
-    struct buf acl;        /* What Zk-Acl decodes to. */
-    struct buf uri;        /* URL of the resource addressed. */
-    struct text out;       /* The answer's body while it is sent; of a large one until then. */
-    _Atomic uint64_t kept; /* Bytes that its answer keeps in the budget, about; 0: small. */
+    size_t body_charged; /* Bytes taken from http.bodies. */
+    struct buf strings;  /* Decoded strings of a JSON body. */
+    struct buf acl;      /* The decoded Zk-Acl. */
+    struct buf uri;      /* The URL of the resource. */
+    struct text
+        out; /* The body of the answer: a small one while it is sent, a large one until then. */
+    _Atomic uint64_t kept; /* About how many bytes of the budget its answer holds; 0: small. */
     struct http_pace pace;
 };
 
@@ -187,58 +191,61 @@ void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_conte
                       enum MHD_ConnectionNotificationCode code);
 struct http_conn *http_conn_of(struct MHD_Connection *mhd);
 
-/* Moves to a phase that ends `limit_ms` from now (0: never). False when the acceptor was faster and
- * the connection is already closed. */
+/* Enters a phase that ends `limit_ms` from now (0: never). False when the acceptor was first and
+ * has closed the connection. */
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
-/* The answer to a request in whose middle the library takes none: by raw bytes, and the end. The
- * caller has moved to HTTP_EXPIRED. */
-void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const char *detail);
-/* Tells what the inlet has found, and ends the connection; in its library thread. */
+/* Answers in the middle of a request, where the library accepts no answer: writes raw bytes and
+ * ends the connection. The caller has entered HTTP_EXPIRED. */
+void http_conn_send_problem(struct http_conn *conn, enum err err, uint32_t status,
+                            const char *detail);
+/* Sends the refusal of the inlet and ends the connection; on its library thread. */
 void http_conn_refuse(struct http_conn *conn);
-void http_conn_reset(struct http_conn *conn); /* Frees what the request held. */
+void http_conn_reset(struct http_conn *conn); /* Frees what the request holds. */
 
 /* Acceptor: closes connections whose deadline has passed. */
 void http_conns_scan(struct http *http, uint64_t now_ms);
 
-/* Acceptor: closes those that have nothing more to say; returns how many have. */
+/* Acceptor: closes idle connections; returns how many are left. */
 uint32_t http_conns_close_idle(struct http *http);
 
 /* ---- request.c: what every stage of a request may need ---- */
 
-/* Refuses the request; the first refusal stays. */
+/* Refuses the request. The first refusal stays. */
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A client's text for a format of "%.*s": never more than an error should repeat. */
+/* A client's text for a format of "%.*s", cut to the length that an error may repeat. */
 int http_quote_len(struct slice text);
 const char *http_quote(struct slice text);
 
-/* False, and the request is refused: this replica may not answer from its own state now. */
+/* False, with the request refused: this replica may not answer from its own state now. */
 bool http_check_local(struct http_conn *conn);
 
-/* What the gate knows now; asked once for each request, and only when something depends on it. */
+/* The gate's status, fetched once per request, and only when something depends on it. */
 const struct gate_status *http_status(struct http_conn *conn);
-void http_status_renew(struct http_conn *conn); /* After a suspension: the status is asked again. */
+void http_status_renew(
+    struct http_conn *conn); /* After a suspension: the status is fetched again. */
 
-/* An answer must not be of an older state than this. */
+/* The answer must reflect at least this state. */
 zxid_t http_least_zxid(const struct http_request *request);
 
-/* The handler is called again when the connection is resumed, from any thread. That thread may
- * touch neither the connection nor `http` afterwards: http_stop waits for the last one. */
+/* Any thread may resume the connection; the library then calls the handler again. The resuming
+ * thread must not touch the connection or `http` afterwards: http_stop waits for the last one. */
 void http_suspend(struct http_conn *conn);
 void http_resume(struct http *http, struct MHD_Connection *mhd);
 uint32_t http_suspended(struct http *http);
 
-/* Hands the request, for the principal of the connection, to the gate and suspends the connection;
- * the reply is in request.op when the handler is called again. Takes `op`. */
+/* Gives the request, with the principal of the connection, to the gate and suspends the connection.
+ * When the handler is called again the reply is in request.op. */
 enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op);
 
-/* Looks the session of the request up here, and says that its client is alive. ERR_UNKNOWN_SESSION
- * is certain only if `*ret_zxid`, the state looked at, is that of a quorum round begun since. */
+/* Looks up the session of the request on this replica and records a heartbeat for it.
+ * ERR_UNKNOWN_SESSION is certain only if a quorum round that began after the request is part of
+ * `*ret_zxid`, the state that was read. */
 enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
 
-/* Behind a quorum round: a session that is not there now is gone, unless this state is an older one
- * that has been put in place since. */
+/* After a quorum round: a session that this replica does not know has ended, unless a snapshot has
+ * installed an older state since. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why);
 
 /* ---- caps.c ---- */
@@ -249,19 +256,19 @@ enum http_cap {
 };
 
 void http_caps_init(struct http_caps *caps, const struct config_clients *limits);
-/* `lost`: places that nobody will give back. */
+/* `lost`: connections that will not be given back. */
 void http_caps_release(struct http_caps *caps, uint32_t lost);
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
 void http_caps_give(struct http_caps *caps, uint64_t address_key);
 
-/* A second descriptor for a connection; false: the share of all clients is used up. */
+/* Counts a duplicated descriptor of a connection; false: clients have used up their share. */
 bool http_caps_take_copy(struct http_caps *caps);
 void http_caps_give_copy(struct http_caps *caps);
 
 /* ---- accept.c ---- */
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept);
-void http_accept_close(struct http_accept *accept); /* No new connections; returns once true. */
-/* Returns once all connections are closed, those that speak after their answer; at `end_ms` (as
+void http_accept_close(struct http_accept *accept); /* Returns when no new connection can arrive. */
+/* Returns when all connections are closed, the busy ones after their answer; at `end_ms` (as
  * os_now_ms) at the latest. */
 void http_accept_finish(struct http_accept *accept, uint64_t end_ms);
 void http_accept_stop(struct http_accept *accept);
@@ -274,17 +281,17 @@ enum {
 };
 
 struct http_upgrade_request {
-    char key[HTTP_SOCKET_KEY_LEN + 1]; /* When there is no error. */
-    enum err err;                      /* Why not. */
+    char key[HTTP_SOCKET_KEY_LEN + 1]; /* Valid without an error. */
+    enum err err;                      /* Why it is refused. */
     const char *detail;                /* Constant. */
-    struct auth *auth;                 /* What was shown; the caller's reference. */
+    struct auth *auth;                 /* The credentials; the caller owns the reference. */
 };
 
-/* True when a whole first head asks for the WebSocket; false: it is for the library. */
+/* True when a complete first head asks for a WebSocket; false: it is for the library. */
 bool http_upgrade_read(const struct http *http, struct slice bytes,
                        struct http_upgrade_request *ret_request);
 /* Counts malformed credentials, and refuses a user whose passwords have failed too often. */
-void http_upgrade_guard(const struct http *http, const struct op_principal *who,
+void http_upgrade_guard(const struct http *http, const struct op_principal *principal,
                         struct http_upgrade_request *request);
 struct http_seat *http_seat_new(struct http *http, uint64_t address_key);
 
@@ -302,83 +309,84 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
 enum MHD_Result http_read(struct http_conn *conn);
 
 /* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
-void http_decode_head(struct http_conn *conn); /* Sets request.refused when it must be. */
-void http_choose_body(struct http_conn *conn); /* By the head: which form, how much. */
-void http_decode_body(struct http_conn *conn); /* All of it is there. */
+void http_decode_head(struct http_conn *conn); /* May refuse the request. */
+void http_choose_body(struct http_conn *conn); /* From the head: the form and the maximum size. */
+void http_decode_body(struct http_conn *conn); /* The body is complete. */
 
 /* ---- request_body.c: the bodies of all requests together ---- */
 
-/* False, and the request is refused: there is no room for more. At most request.body.max bytes. */
+/* False, with the request refused: the budget has no room. request.body.max bytes at most. */
 bool http_request_body_append(struct http_conn *conn, const char *data, size_t len);
 
-/* Counts what the body was decoded to; false as above. */
+/* Counts the memory of the decoded body; false as above. */
 bool http_request_body_decoded(struct http_conn *conn);
 
-/* The body is not needed any more, nor is what it was decoded to. */
+/* Frees the body; neither it nor its decoded parts are needed any more. */
 void http_request_body_drop(struct http_conn *conn);
 
-/* ---- who.c: credentials, session, key of a retry ---- */
+/* ---- auth.c: request authentication ---- */
 
-/* By the head, when the row is known. */
-void http_take_who(struct http_conn *conn);
+/* Reads credentials, session, idempotency key and ACL from the head, when the row is known. */
+void http_authenticate(struct http_conn *conn);
 
-/* The ACL of the header, once the body is decoded. */
-void http_place_acl(struct http_conn *conn);
+/* Applies the ACL of the header, after the body is decoded. */
+void http_auth_apply_acl(struct http_conn *conn);
 
-/* ---- mask.c: targets without secrets ---- */
+/* ---- redact.c: request targets without secrets ---- */
 
 /* Appends the target as sent, or its path alone. `route` may be NULL. */
-void http_mask_target(const struct http_route *route, struct slice raw, struct buf *out);
-void http_mask_path(const struct http_route *route, struct slice path, struct buf *out);
+void http_redact_target(const struct http_route *route, struct slice raw, struct buf *out);
+void http_redact_path(const struct http_route *route, struct slice path, struct buf *out);
 
 /* ---- answer.c: from results to responses ---- */
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
 
-/* Of a read: the client has this answer already, or there is nothing yet to answer with. */
+/* For a read: the client already has this answer, or the znode that it waits for does not exist. */
 bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result);
 
-/* `given` says what went wrong; where, when and who is filled in. */
+/* `given` says what failed; the request, its path and the zxid are filled in. */
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given);
 enum MHD_Result http_answer_fault(struct http_conn *conn);
 
 /* ---- body.c: the library's response object ---- */
 
-/* The text in conn->out is whole. False, and the request is refused: it is too long, or there is no
- * room for it in maxUnsentBytes. Needed before http_response_out when it may have references. */
+/* The text in conn->out is complete. False, with the request refused: it is too long, or
+ * maxUnsentBytes has no room for it. Required before http_response_out for a text that may have
+ * references. */
 bool http_body_seal(struct http_conn *conn);
 
-/* The same for a body without references that may be refused: false when all room is used and it is
- * no small one. Answers to writes always have room. */
+/* The same for a body without references: false when the budget is full and the body is not small.
+ * Answers to writes always have room. */
 bool http_body_has_room(struct http_conn *conn);
 
-/* Refuses an answer for want of room; returns false. */
+/* Refuses an answer because there is no room; returns false. */
 bool http_refuse_no_room(struct http_conn *conn);
 
-/* A body in conn->out, of that media type. */
+/* A response with the body in conn->out. */
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
 struct MHD_Response *http_response_empty(void);
 
-/* Bytes that outlast the answer. */
+/* For bytes that outlive the answer. */
 struct MHD_Response *http_response_lasting(struct slice bytes);
 
-/* A body that the library asks for piece by piece. */
+/* The library pulls the body piece by piece. */
 struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
                                           ssize_t (*read)(void *cls, uint64_t pos, char *to,
                                                           size_t max),
                                           void *cls, void (*release)(void *cls));
 
-/* The bytes themselves, straight from the tree. NULL, and the request is refused: no room. */
+/* The bytes of a znode without a copy. NULL, with the request refused: no room. */
 struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob);
 
 /* ---- send.c: headers ---- */
 void http_header(struct MHD_Response *response, const char *name, const char *value);
 void http_header_date(struct MHD_Response *response);
 
-/* `date`: with Date, and the Vary of answers that are made for their client. */
+/* `date`: adds Date, and the Vary of answers that depend on the client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
 
-/* Queues and lets go of the response, and of what the request has brought along: results of the
- * gate and arguments of a multi are gone afterwards. */
+/* Queues and releases the response. Frees what the request holds: results of the gate and arguments
+ * of a multi are gone afterwards. */
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
 
 /* ---- info.c: what is no operation ---- */
@@ -388,97 +396,101 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_document(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
-enum MHD_Result http_send_info(struct http_conn *conn); /* The body of such an answer is made. */
+enum MHD_Result http_send_info(struct http_conn *conn); /* The body is in conn->out. */
 
-/* What a probe asks of. */
+/* What a probe asks for. */
 struct http_probe_ask {
     bool live; /* Else ready. */
     bool json;
     bool verbose;
 };
 
-/* Bodies; any thread. True: all is well. */
+/* Write the bodies; any thread. True: the checks pass. */
 bool http_write_probe(struct http *http, const struct http_probe_ask *ask, struct buf *out);
 void http_write_metrics(struct http *http, struct buf *out);
 
-/* ---- probe.c: probes that need no place and none of the library's threads ---- */
+/* ---- probe.c: probes that need no connection slot and no thread of the library ---- */
 
 /* Listens on limits->probe_address, if there is one; ERR_BUSY, ERR_CONFIG, ERR_IO. */
 enum err http_probe_start(struct http *http, struct http_probe **ret_probe);
 void http_probe_stop(struct http_probe *probe); /* Accepts NULL. */
 
-/* A whole head that asks for a probe. */
+/* The head is complete and asks for a probe. */
 bool http_probe_asks(struct slice head);
 
-/* Acceptor: gives a socket away whose head asks for a probe; false when there is no room. */
+/* Acceptor: hands over a socket whose head asks for a probe; false when there is no room. */
 bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key);
 
 /* ---- ui.c: the dashboard ---- */
 enum MHD_Result http_answer_ui(struct http_conn *conn);
 
-/* ---- stream.c: events as they happen ---- */
+/* ---- stream.c: streams of events ---- */
 enum MHD_Result http_stream_begin(struct http_conn *conn);
 
-/* ---- watches.c: who watches what ---- */
+/* ---- watches.c: the list of watches ---- */
 enum MHD_Result http_watches_begin(struct http_conn *conn);
 
 /* ---- wait.c: long polls; `task.data` of a read ---- */
 
-/* The answer is unchanged, and the client would rather wait (request.wants.wait_ms). True: the
- * connection is suspended until the znode changes; `result` is what was read. False: the read is
- * answered at once, or refused. */
+/* The answer is unchanged, and the client prefers to wait (request.wants.wait_ms). True: the
+ * connection is suspended until the znode changes; `result` is what was read. False: answer at
+ * once, or the request is refused. */
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
-bool http_wait_has_hung_up(const struct http_conn *conn); /* The client, while it waited. */
-void http_wait_free(struct http_conn *conn);              /* Accepts that there is none. */
+bool http_wait_has_hung_up(
+    const struct http_conn *conn);           /* The client closed the connection while it waited. */
+void http_wait_free(struct http_conn *conn); /* Accepts that there is none. */
 
 /* ---- transfer.c: exports, and what they share with imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);
 
-/* A place for one more; false, with the request refused, when all are taken or this replica may not
- * answer. */
+/* Takes a slot for a transfer; false, with the request refused, when all are in use or this replica
+ * may not answer. */
 bool http_transfer_begin(struct http_conn *conn);
 void http_transfer_end(struct http *http);
 void http_transfer_write_metrics(const struct http *http, struct buf *out);
 
-/* ---- import.c: bodies that are done as they come ---- */
-void http_import_begin(struct http_conn *conn); /* The head is here; it may be refused. */
+/* ---- import.c: bodies that are processed as they arrive ---- */
+void http_import_begin(struct http_conn *conn); /* The head has arrived; may refuse it. */
 
-/* ---- large.c: reads that take a thread for long ---- */
+/* ---- large.c: reads that occupy a thread for long ---- */
 enum http_large_entry {
     HTTP_LARGE_ENTERED,
-    HTTP_LARGE_WAITING, /* Suspended until it has its turn, or its time is over. */
-    HTTP_LARGE_REFUSED  /* request.refused. */
+    HTTP_LARGE_WAITING, /* Suspended until its turn comes or its time is over. */
+    HTTP_LARGE_REFUSED  /* The request is refused. */
 };
 
 void http_large_init(struct http_large *large, uint32_t http_threads);
 void http_large_release(struct http_large *large);
 
-/* Known to be large before, or behind, the read itself. */
+/* Whether a read is large: known before the read, or from its result. */
 bool http_large_before(const struct http_request *request);
 bool http_large_behind(const struct http_request *request, const struct op_result *result);
 enum http_large_entry http_large_enter(struct http_conn *conn);
-void http_large_leave(struct http_conn *conn);            /* When it has entered; else nothing. */
-void http_large_scan(struct http *http, uint64_t now_ms); /* Acceptor: whose time is over. */
-void http_large_end(struct http *http); /* All that wait get 503; http.ending counts them. */
+void http_large_leave(struct http_conn *conn); /* Does nothing for a read that has not entered. */
+void http_large_scan(struct http *http,
+                     uint64_t now_ms); /* Acceptor: resumes reads whose time is over. */
+void http_large_end(
+    struct http *http); /* Answers all waiting reads with 503; http.ending counts them. */
 uint32_t http_large_waiting(struct http_large *large);
-bool http_large_has_turn(struct http_conn *conn); /* Resumed; false: refused, it is too late. */
+bool http_large_has_turn(struct http_conn *conn); /* After it was resumed; false, with the request
+                                                     refused: its time is over. */
 
 /* ---- raw.c: answers without the library ---- */
 
-/* A whole response with a problem body and `Connection: close`. */
+/* A complete response with `Connection: close`. */
 struct http_raw {
     uint32_t status;
     const char *content_type;
-    const char *headers; /* More of them, with their line ends; "" */
+    const char *headers; /* Additional ones with their line ends, or "". */
     struct slice body;
-    bool is_head; /* Its length is told, and it is not sent. */
+    bool is_head; /* Its length is sent without the body. */
 };
 
 void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw);
 void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
                       const char *detail);
 
-/* Closes a connection with 503, for lack of descriptors. */
+/* Answers a connection with 503 and closes it, because there are no descriptors. */
 void http_raw_turn_away(struct http *http, int take_fd);
 
 /* ---- hosts.c ---- */
@@ -486,17 +498,17 @@ struct http_names *http_names_new(const struct config_clients *limits);
 void http_names_free(struct http_names *names);
 bool http_host_allowed(const struct http_names *names, struct slice host);
 
-/* On the list of origins. */
+/* The origin is in allowedOrigins. */
 bool http_origin_listed(const struct http_names *names, struct slice origin);
 
-/* The page comes from a replica of this ensemble: of `clients`, addresses with a blank behind each.
- * Names and addresses of loopback are one. */
+/* The page comes from a replica of this ensemble. `clients` are their addresses, each followed by a
+ * blank. All names and addresses of loopback are equal. */
 bool http_origin_is_replica(struct slice clients, struct slice origin);
 
-/* A page of another origin than ours that may talk to us: listed, or of a replica. Any thread. */
+/* A page of another origin that may use this replica: listed, or from a replica. Any thread. */
 bool http_origin_allowed(const struct http *http, struct slice origin);
 
-/* The page comes from the very host it talks to. */
+/* The page comes from the host that it sends the request to. */
 bool http_origin_is_host(struct slice origin, struct slice host);
 
 #endif

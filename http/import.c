@@ -1,8 +1,9 @@
 /*
- * Imports: the body is done as it comes, a batch at a time, and read on only when that batch is
- * answered; so its length is bounded by nothing, and the client's own progress is that of the
- * import. The library takes no answer before the end of the body: the one answer comes then, and
- * what was wrong in the middle is said after the rest has been read, or the connection ends.
+ * Imports: the body is applied in batches as it arrives, and reading continues only when a batch is
+ * answered. So the length of the body is unlimited, and the client's progress is that of the
+ * import. The library accepts no answer before the end of the body: a failure in the middle is
+ * reported after the rest has been read, or by raw bytes at the end of the connection.
+ *
  */
 #include "server/transfer/import.h"
 
@@ -14,10 +15,10 @@
 struct http_import {
     struct import *import;
     uint64_t start_ms;
-    uint64_t held_ms;  /* Spent on batches: the client's time stood still. */
-    uint64_t seen;     /* Bytes of the body until it has failed. */
-    uint64_t asked_ms; /* When the last one was submitted. */
-    bool admitted;     /* This replica has come as far as the client has seen. */
+    uint64_t held_ms;  /* Spent on batches, which does not count as the client's time. */
+    uint64_t seen;     /* Bytes of the body before the failure. */
+    uint64_t asked_ms; /* When the last batch was submitted. */
+    bool admitted;     /* This replica has applied the state that the client has seen. */
 };
 
 static struct http_import *import_of(const struct http_conn *conn)
@@ -41,7 +42,7 @@ static void release(struct http_conn *conn)
     mem_free(import);
 }
 
-/* The body may take as long as one of its length may, besides what we have taken ourselves. */
+/* The body has the time of any body of its length, plus the time spent on batches. */
 static bool extend(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
@@ -78,8 +79,8 @@ static bool is_session_unknown(const struct http_request *request)
     return request->auth.session.shown && request->auth.session_id == 0;
 }
 
-/* Planned by an older state than the client has seen, znodes would be passed over that are gone.
- * And a session that this replica does not know may be new, or gone. */
+/* A plan from a state older than the client has seen could skip znodes that do not exist any more.
+ * A session that this replica does not know may be new, or may have ended. */
 static bool must_wait(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
@@ -117,7 +118,7 @@ static void admit(struct http_conn *conn, const struct op_result *result)
     }
 }
 
-/* What the gate has answered, if it was asked. */
+/* Takes the gate's answer, if there is one. */
 static void take_answer(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -137,7 +138,7 @@ static void take_answer(struct http_conn *conn)
     request->replica.has_status = false;
 }
 
-/* From here on the body is only swallowed. */
+/* From here on the rest of the body is discarded. */
 static void refuse(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -158,7 +159,8 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
         return submit_wait(conn);
     }
     if (import_state(import) == IMPORT_TAKES && atomic_load(&conn->http->draining)) {
-        import_stop(import, ERR_NOT_READY, "this replica is being stopped: go on at another one");
+        import_stop(import, ERR_NOT_READY,
+                    "this replica is shutting down: continue on another replica");
     }
     if (import_state(import) == IMPORT_TAKES) {
         used = import_take(import, slice_make(data, *len));

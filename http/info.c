@@ -1,5 +1,5 @@
-/* What is no operation: the index, probes, metrics, the contract in writing, OPTIONS; and bodies
- * about this replica. */
+/* Resources that are no operation: the index, probes, metrics, the API description, OPTIONS; and
+ * answers about this replica. */
 #include "base/check.h"
 #include "http/etag.h"
 #include "http/http_int.h"
@@ -129,7 +129,7 @@ static void write_checks_json(struct buf *out, const struct gate_check *checks, 
     jsonw_object_end(&json);
 }
 
-/* Each check by name; the sentence where something is wrong, or for all with ?verbose. */
+/* One line per check; with its text if it fails, or for all with ?verbose. */
 static void write_checks_text(struct buf *out, const struct gate_check *checks, size_t check_count,
                               const struct http_probe_ask *ask)
 {
@@ -214,7 +214,7 @@ static void write_own_metrics(struct http *http, struct buf *out)
                 "Memory of request bodies that are not answered yet.");
     metric_put(out, "zabra_http_body_bytes", NULL, budget_used(&http->bodies));
     put_one(out, "zabra_http_body_refused_total", "counter",
-            "Requests refused because the bodies of others took all room.",
+            "Requests refused because the bodies of others left no room.",
             &metrics->refused_bodies);
     put_one(out, "zabra_http_slowest_closed_total", "counter",
             "Connections closed to make room in maxUnsentBytes.", &metrics->closed_slowest);
@@ -227,7 +227,7 @@ static void write_own_metrics(struct http *http, struct buf *out)
     metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
     put_one(out, "zabra_http_probe_seats_total", "counter",
             "Connections over a cap that took a seat for probes.", &metrics->seats_ever);
-    metric_head(out, "zabra_http_large_waiting", "gauge", "Large reads that wait for their turn.");
+    metric_head(out, "zabra_http_large_waiting", "gauge", "Large reads waiting for their turn.");
     metric_put(out, "zabra_http_large_waiting", NULL, http_large_waiting(&http->large));
     metric_head(out, "zabra_http_suspended", "gauge",
                 "Requests that wait for the core, or for a change.");
@@ -249,7 +249,7 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn)
     return send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 
-/* ---- The contract: documents that never change while the process lives ---- */
+/* ---- The API description, which never changes while the process runs ---- */
 
 enum MHD_Result http_answer_document(struct http_conn *conn)
 {

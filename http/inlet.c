@@ -12,10 +12,10 @@ enum {
     PAGE_FDS = 4096,
     PAGES = HTTP_INLET_FDS_MAX / PAGE_FDS,
     SWALLOW_BYTES = 4096,
-    SWALLOWS_MAX = 64 /* Reads of refused bytes in one go. */
+    SWALLOWS_MAX = 64 /* Reads of refused bytes at a time. */
 };
 
-/* The request that stands in place of what is refused: the library asks for its body, in vain. */
+/* The request that replaces refused bytes: the library waits for its body, which never arrives. */
 static const char stub[] = "POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\n";
 
 struct page {
@@ -24,8 +24,8 @@ struct page {
 
 static _Atomic(struct page *) pages[PAGES]; /* Kept until the process ends. */
 
-/* What recv() does. The thread sanitizer knows that bytes which were sent before they are received
- * order the two threads, but of recvfrom() it does not. */
+/* The system call of recv(). The thread sanitizer derives the order of two threads from bytes that
+ * one sends and the other receives, but not for recvfrom(). */
 static ssize_t receive(int fd, void *to, size_t len, int flags)
 {
 #ifdef __SANITIZE_THREAD__
@@ -38,7 +38,7 @@ static ssize_t receive(int fd, void *to, size_t len, int flags)
 #endif
 }
 
-/* ---- Which descriptors are attached ---- */
+/* ---- Attached descriptors ---- */
 
 static struct page *page_of(int fd)
 {
@@ -96,7 +96,8 @@ void http_inlet_detach(struct http_inlet *inlet, int fd)
 void http_inlet_begin(struct http_inlet *inlet)
 {
     inlet->heads_begun++;
-    ASSERT(inlet->heads_begun <= inlet->heads_in); /* The library has read past this module. */
+    ASSERT(inlet->heads_begun <=
+           inlet->heads_in); /* Otherwise the library has read past this module. */
 }
 
 bool http_inlet_refuses(const struct http_inlet *inlet)
@@ -104,22 +105,22 @@ bool http_inlet_refuses(const struct http_inlet *inlet)
     return inlet->state == HTTP_INLET_REFUSED && inlet->heads_begun == inlet->heads_in;
 }
 
-/* ---- The verdict ---- */
+/* ---- Checks ---- */
 
-/* How far bytes have been looked at. */
+/* The state of a check. */
 struct look {
     uint8_t *bytes;
-    size_t len;       /* Of `bytes`; less than there were when trailers have been taken out. */
-    size_t good;      /* Bytes that may go to the library. */
-    size_t last_head; /* Where the last head among them begins; SIZE_MAX: there is none. */
+    size_t len;       /* Of `bytes`, without trailers that were removed. */
+    size_t good;      /* Bytes that the library may read. */
+    size_t last_head; /* Where the last head among them starts; SIZE_MAX: there is none. */
 };
 
 static void take_head(struct http_inlet *inlet, struct slice rest, struct look *look)
 {
     struct http_framing framing;
 
-    inlet->verdict = http_head_judge(rest, inlet->head_max, &framing);
-    if (inlet->verdict.err != ERR_OK) {
+    inlet->refusal = http_head_check_framing(rest, inlet->head_max, &framing);
+    if (inlet->refusal.err != ERR_OK) {
         inlet->state = HTTP_INLET_REFUSED;
         return;
     }
@@ -150,7 +151,7 @@ static void take_length(struct http_inlet *inlet, struct slice rest, struct look
     }
 }
 
-/* The library keeps trailers in the memory for a head, so it does not get them. */
+/* The library would keep trailers in the memory for the head, so they are removed. */
 static void drop_trailers(struct look *look, size_t at, size_t len)
 {
     memmove(look->bytes + at, look->bytes + at + len, look->len - at - len);
@@ -158,7 +159,7 @@ static void drop_trailers(struct look *look, size_t at, size_t len)
     look->good -= len;
 }
 
-/* A fault in the body refuses the whole request as long as the library has not got its head. */
+/* A fault in the body refuses the whole request, unless the library already has its head. */
 static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look *look)
 {
     struct http_chunks *chunks = &inlet->chunks;
@@ -169,7 +170,7 @@ static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look
         drop_trailers(look, begin + chunks->trailers_at, chunks->trailers_len);
     }
     if (chunks->fault) {
-        inlet->verdict = (struct http_verdict){ERR_BAD_ARGUMENTS, 400, chunks->fault};
+        inlet->refusal = (struct http_refusal){ERR_BAD_ARGUMENTS, 400, chunks->fault};
         inlet->state = HTTP_INLET_REFUSED;
         if (look->last_head != SIZE_MAX) {
             look->good = look->last_head;
@@ -206,10 +207,10 @@ static struct look look_at(struct http_inlet *inlet, uint8_t *bytes, size_t len)
     return look;
 }
 
-/* ---- What the library reads ---- */
+/* ---- Reads of the library ---- */
 
-/* -1 with EAGAIN, or the end as the kernel tells it. What was sent before would turn the answer's
- * end into a reset if it were left unread. */
+/* Returns -1 with EAGAIN, or the end that the kernel reports. Unread bytes would turn the end of
+ * the answer into a reset. */
 static ssize_t swallow(int fd)
 {
     static _Thread_local uint8_t trash[SWALLOW_BYTES];
@@ -225,7 +226,7 @@ static ssize_t swallow(int fd)
     return got;
 }
 
-/* Moves what is ready to the library. */
+/* Gives the library the bytes that are ready. */
 static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
 {
     size_t given = inlet->ready < len ? inlet->ready : len;
@@ -241,7 +242,7 @@ static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
     return given;
 }
 
-/* Behind a look at bytes: asks for the rest of a head, or puts the stub in place of what is bad. */
+/* After a check: waits for the rest of a head, or replaces refused bytes by the stub. */
 static void refuse_or_wait(struct http_inlet *inlet, int fd, const struct look *look)
 {
     if (inlet->state != HTTP_INLET_REFUSED) {
@@ -267,7 +268,7 @@ static void refuse_or_wait(struct http_inlet *inlet, int fd, const struct look *
     (void)swallow(fd);
 }
 
-/* More bytes behind the part of a head that is held. */
+/* Reads more bytes after the part of a head that is held. */
 static ssize_t read_more(struct http_inlet *inlet, int fd)
 {
     size_t room = inlet->head_max + 1 - inlet->held.len;
@@ -289,8 +290,8 @@ static ssize_t read_more(struct http_inlet *inlet, int fd)
     return got;
 }
 
-/* The library waits for the next edge when it gets less than it asked for: then the socket must be
- * empty, and nothing ready may be left here. */
+/* The library waits for the next edge when it gets less than it asked for. So the socket must be
+ * empty then, and no ready bytes may be left here. */
 static ssize_t read_slowly(struct http_inlet *inlet, int fd, uint8_t *to, size_t len, size_t done)
 {
     for (;;) {
@@ -310,7 +311,7 @@ static ssize_t read_slowly(struct http_inlet *inlet, int fd, uint8_t *to, size_t
     }
 }
 
-static ssize_t read_judged(struct http_inlet *inlet, int fd, uint8_t *to, size_t len)
+static ssize_t read_checked(struct http_inlet *inlet, int fd, uint8_t *to, size_t len)
 {
     if (inlet->held.len > 0 || inlet->state == HTTP_INLET_REFUSED) {
         return read_slowly(inlet, fd, to, len, 0);
@@ -335,7 +336,7 @@ static ssize_t read_judged(struct http_inlet *inlet, int fd, uint8_t *to, size_t
     return read_slowly(inlet, fd, to, len, look.good);
 }
 
-/* Named so by the label alone, because the C library's header may define an inline recv(). */
+/* The symbol is set by the label, because the C library's header may define an inline recv(). */
 ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags) __asm__("recv")
     __attribute__((visibility("default"), used));
 
@@ -343,5 +344,5 @@ ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags)
 {
     struct http_inlet *inlet = flags == 0 ? inlet_of(fd) : NULL;
 
-    return inlet && len > 0 ? read_judged(inlet, fd, to, len) : receive(fd, to, len, flags);
+    return inlet && len > 0 ? read_checked(inlet, fd, to, len) : receive(fd, to, len, flags);
 }

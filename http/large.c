@@ -1,22 +1,22 @@
 /*
- * Large reads: at most httpThreads - 1 of them (one at least) run at a time, so that a thread is
- * left for what is small. The others are suspended and run in the order in which they came. A tree
- * or a search counts before it is read, what else has much to tell once that is known; then it is
- * read again.
+ * Large reads: at most httpThreads - 1 of them, and at least one, run at a time, so that a thread
+ * is left for small requests. The others are suspended and run in FIFO order. A tree or a search is
+ * always large; any other read is large when its result is, and is then read again in its turn.
+ *
  */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 
 enum {
-    LARGE_BYTES = 64 << 10,    /* Of an answer that has to be encoded: about a millisecond. */
-    LARGE_ENTRY_BYTES = 200,   /* What an entry, or a part of a multi, takes beside its data. */
-    LARGE_WAITING_MAX = 10000, /* More are refused. */
+    LARGE_BYTES = 64 << 10,    /* Encoding an answer of this size takes about a millisecond. */
+    LARGE_ENTRY_BYTES = 200,   /* Size of an entry, or of a part of a multi, without its data. */
+    LARGE_WAITING_MAX = 10000, /* Further ones are refused. */
 };
 
 static const char closing_text[] = "this replica is shutting down";
 static const char late_text[] =
-    "large reads of others were in front of this one for requestTimeout; "
+    "this read waited for other large reads longer than requestTimeout: "
     "ask for less or try again later";
 
 void http_large_init(struct http_large *large, uint32_t http_threads)
@@ -55,7 +55,7 @@ bool http_large_behind(const struct http_request *request, const struct op_resul
     uint64_t bytes = (uint64_t)result->result_count * LARGE_ENTRY_BYTES;
 
     if (request->wants.media == HTTP_MEDIA_RAW && result->result_count == 0) {
-        return false; /* Sent as it lies in memory. */
+        return false; /* It is sent without encoding. */
     }
     for (uint32_t i = 0; i < result->result_count; i++) {
         bytes += bytes_of(&result->results[i]);
@@ -73,8 +73,8 @@ uint32_t http_large_waiting(struct http_large *large)
     return waiting;
 }
 
-/* The gate's time-out is also ours: a client has no other for its reads. */
-static void wait_in_line(struct http_conn *conn)
+/* A read waits as long as a request at the gate may. */
+static void wait_in_queue(struct http_conn *conn)
 {
     struct http *http = conn->http;
     struct http_large *large = &http->large;
@@ -84,7 +84,7 @@ static void wait_in_line(struct http_conn *conn)
     turn->end_ms = os_now_ms() + http->limits->request_timeout_ms;
     list_push_back(&large->waiting, &turn->node);
     large->waiting_count++;
-    http_suspend(conn); /* Before any thread can resume it. */
+    http_suspend(conn); /* With the mutex held, so before any thread can resume it. */
 }
 
 static void refuse_entry(struct http_conn *conn)
@@ -92,7 +92,8 @@ static void refuse_entry(struct http_conn *conn)
     if (atomic_load(&conn->http->draining)) {
         http_refuse(conn, ERR_NOT_READY, closing_text);
     } else {
-        http_refuse(conn, ERR_THROTTLED, "too many large reads wait for their turn; ask for less");
+        http_refuse(conn, ERR_THROTTLED,
+                    "too many large reads are waiting: ask for less or try again later");
     }
 }
 
@@ -110,10 +111,10 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
         conn->request.large.state = HTTP_LARGE_RUNS;
         entry = HTTP_LARGE_ENTERED;
     } else if (large->waiting_count >= LARGE_WAITING_MAX ||
-               atomic_load(&conn->http->draining)) { /* Nobody would end its wait. */
+               atomic_load(&conn->http->draining)) { /* No thread would end its wait. */
         entry = HTTP_LARGE_REFUSED;
     } else {
-        wait_in_line(conn);
+        wait_in_queue(conn);
     }
     pthread_mutex_unlock(&large->mutex);
     if (entry == HTTP_LARGE_REFUSED) {
@@ -187,13 +188,13 @@ void http_large_scan(struct http *http, uint64_t now_ms)
     }
 }
 
-/* Each is resumed before the next one is taken; the first in the line first. */
+/* In FIFO order; each is resumed before the next one is taken. */
 void http_large_end(struct http *http)
 {
     struct http_large *large = &http->large;
     struct http_conn *last = NULL;
 
-    ASSERT(atomic_load(&http->draining)); /* Nothing enters the line any more. */
+    ASSERT(atomic_load(&http->draining)); /* No read can enter the queue any more. */
     do {
         pthread_mutex_lock(&large->mutex);
         last = list_empty(&large->waiting) ? NULL : take_first(large, HTTP_LARGE_LATE);

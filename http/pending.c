@@ -1,4 +1,4 @@
-/* Connections whose first head is not complete, or that were refused. Acceptor's thread. */
+/* Connections whose first head is incomplete, or that were refused. Acceptor's thread. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -10,8 +10,8 @@
 
 enum {
     LINGERS_MAX = 256,
-    SEATS_MAX = 512, /* For connections over a cap, of which one may be a probe. */
-    SEAT_MS = 1000   /* For such a one to say what it wants. */
+    SEATS_MAX = 512, /* For connections over a cap, which may be probes. */
+    SEAT_MS = 1000   /* For such a connection to send its request. */
 };
 
 static const struct sockaddr *address_of(const struct pending *pending)
@@ -44,14 +44,14 @@ static void pending_drop(struct pending *pending, bool close_fd)
     mem_free(pending);
 }
 
-/* What the limit of open files leaves room for; 0 in the limits: there is enough. */
+/* The smaller limit; 0 in `limit`: the limit of open files is high enough. */
 static uint32_t at_most(uint32_t limit, uint32_t most)
 {
     return limit > 0 && limit < most ? limit : most;
 }
 
-/* Answers without the library; the socket is read empty for a while, because closing it with bytes
- * unread would reset the connection and take the answer away from the client. */
+/* Answers without the library. The socket is read for a while before it is closed: closing it with
+ * unread bytes would reset the connection and destroy the answer. */
 static void refuse(struct pending *pending, enum err err, uint32_t status, const char *detail)
 {
     struct http_accept *accept = pending->accept;
@@ -85,7 +85,7 @@ static void hand_over(struct pending *pending, struct slice head)
     loop_low_water(fd, 1);
     pending_drop(pending, false);
     atomic_fetch_add(&http->handed, 1);
-    /* On failure the library has closed the socket and will not tell us. */
+    /* On failure the library has closed the socket and will not report it. */
     if (MHD_add_connection(daemon, fd, (const struct sockaddr *)&address, len) != MHD_YES) {
         http_caps_give(&http->caps, http_address_key((const struct sockaddr *)&address));
         atomic_fetch_sub(&http->handed, 1);
@@ -98,9 +98,9 @@ static void refuse_head(struct pending *pending, enum err err, uint32_t status, 
     refuse(pending, err, status, detail);
 }
 
-/* The bytes stay in the socket: who takes it reads the head once more. */
+/* The bytes stay in the socket: the taker reads the head again. */
 static void hand_to_sockets(struct pending *pending, size_t head_len, const char *key,
-                            struct op_principal *who)
+                            struct op_principal *principal)
 {
     struct http_accept *accept = pending->accept;
     struct http *http = accept->http;
@@ -108,7 +108,7 @@ static void hand_to_sockets(struct pending *pending, size_t head_len, const char
 
     loop_low_water(pending->watch.fd, 1);
     loop_remove(&accept->loop, &pending->watch);
-    if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, head_len, key, who, seat)) {
+    if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, head_len, key, principal, seat)) {
         list_remove(&pending->node);
         mem_free(pending);
         return;
@@ -130,7 +130,7 @@ static void refuse_over_cap(struct pending *pending)
     }
 }
 
-/* Over a cap: a probe is answered all the same, by the thread for them. */
+/* Over a cap a probe is still answered, by the thread for probes. */
 static void admit_probe(struct pending *pending, struct slice head)
 {
     struct http_accept *accept = pending->accept;
@@ -152,19 +152,19 @@ static void admit_probe(struct pending *pending, struct slice head)
     refuse_over_cap(pending);
 }
 
-/* Takes the credentials of the request. */
+/* Consumes the credentials of the request. */
 static void upgrade(struct pending *pending, size_t head_len, struct http_upgrade_request *request)
 {
-    struct op_principal who = {.auth = request->auth};
+    struct op_principal principal = {.auth = request->auth};
 
-    http_address_text(address_of(pending), who.address, sizeof(who.address));
-    http_upgrade_guard(pending->accept->http, &who, request);
+    http_address_text(address_of(pending), principal.address, sizeof(principal.address));
+    http_upgrade_guard(pending->accept->http, &principal, request);
     if (request->err != ERR_OK) {
         refuse(pending, request->err, (uint32_t)err_http_status(request->err), request->detail);
     } else {
-        hand_to_sockets(pending, head_len, request->key, &who);
+        hand_to_sockets(pending, head_len, request->key, &principal);
     }
-    principal_release(&who);
+    principal_release(&principal);
 }
 
 static void admit(struct pending *pending, struct slice head)
@@ -190,22 +190,22 @@ static void look_at_head(struct pending *pending)
         return;
     }
     if (got <= 0 || (size_t)got == pending->peeked) {
-        /* Gone, or done sending before its head was whole. */
+        /* Closed by the client, or it ended sending before its head was complete. */
         pending_drop(pending, true);
         return;
     }
 
     struct slice bytes = slice_make(accept->head, (size_t)got);
     struct http_framing framing;
-    struct http_verdict verdict = http_head_judge(bytes, max, &framing);
+    struct http_refusal refusal = http_head_check_framing(bytes, max, &framing);
     struct slice head = slice_make(bytes.data, framing.head_len);
     const char *fault =
-        verdict.err == ERR_OK && head.len > 0 ? http_head_check(head) : verdict.detail;
+        refusal.err == ERR_OK && head.len > 0 ? http_head_check(head) : refusal.detail;
 
-    if (fault && verdict.err == ERR_OK) {
+    if (fault && refusal.err == ERR_OK) {
         refuse_head(pending, ERR_BAD_ARGUMENTS, MHD_HTTP_BAD_REQUEST, fault);
     } else if (fault) {
-        refuse_head(pending, verdict.err, verdict.status, fault);
+        refuse_head(pending, refusal.err, refusal.status, fault);
     } else if (head.len > 0) {
         admit(pending, head);
     } else {
@@ -286,7 +286,7 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
         if (pending->cap != HTTP_CAP_OK) {
             refuse_over_cap(pending);
         } else if (pending->lingering || pending->peeked == 0) {
-            /* A connection that never said anything is no request to answer. */
+            /* A connection that has sent nothing has no request to answer. */
             pending_drop(pending, true);
         } else {
             refuse_head(pending, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
@@ -295,7 +295,7 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* The answer lies in the socket: a client that sends its request later reads it. */
+/* A client that sends its request later finds the answer in its socket. */
 void http_pending_refuse_silent(struct http_accept *accept)
 {
     struct list *next = NULL;

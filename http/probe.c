@@ -1,7 +1,8 @@
 /*
- * Probes on a thread of their own: on the socket of probeListen, and those that the acceptor gives
- * away because all places are taken. One answer, and the end. When all seats of a kind are taken
- * one gives way (seats.h), so that silent connections cannot block probes.
+ * Probes on their own thread: on the socket of probeListen, and connections over a cap that the
+ * acceptor hands over. Each connection gets one answer and ends. When all seats of a kind are taken
+ * one connection is evicted (seats.h), so that silent connections cannot block probes.
+ *
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -19,18 +20,18 @@
 
 enum {
     SEATS_MAX = 256, /* Of each kind. */
-    BACKLOG = 1024,  /* A burst that fills it costs a probe a second. */
+    BACKLOG = 1024,  /* A burst that fills it delays a probe by a second. */
     ACCEPTS_PER_TURN = 16,
     HEAD_MS = 2000, /* For a head to arrive. */
-    SEND_MS = 5000, /* For the answer to be taken; then for the client to hang up. */
+    SEND_MS = 5000, /* For the client to read the answer and close. */
     TURN_MS = 250,
     ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
     ANSWER_MAX = 8 << 20
 };
 
 enum kind {
-    KIND_OWN,   /* Of probeListen. */
-    KIND_GIVEN, /* By the acceptor. */
+    KIND_OWN,   /* On probeListen. */
+    KIND_GIVEN, /* Handed over by the acceptor. */
     KINDS
 };
 
@@ -40,11 +41,11 @@ struct seat {
     struct http_probe *probe;
     enum kind kind;
     uint64_t deadline_ms;
-    struct buf in;  /* The head, as far as it is here. */
-    struct buf out; /* What is left of the answer. */
+    struct buf in;  /* The bytes of the head that have arrived. */
+    struct buf out; /* The unsent rest of the answer. */
 };
 
-/* A socket on its way from the acceptor. */
+/* A socket that the acceptor has handed over. */
 struct given {
     int fd;
     uint64_t address_key;
@@ -60,11 +61,11 @@ struct http_probe {
     struct thread thread;
     _Atomic bool stop;
     pthread_mutex_t mutex;         /* Of `given`. */
-    struct given given[SEATS_MAX]; /* Not seated yet. */
+    struct given given[SEATS_MAX]; /* Without a seat so far. */
     uint32_t given_count;
 };
 
-/* ---- What is answered ---- */
+/* ---- Answers ---- */
 
 static struct slice path_of(struct slice target)
 {
@@ -149,7 +150,8 @@ static void write_answer(struct http *http, struct slice bytes, struct buf *out)
     } else if (head.host.data && !http_host_allowed(http->names, head.host)) {
         write_problem(http, out, ERR_MISDIRECTED, "the Host is not in allowedHosts");
     } else if (!is_probe_path(line.target)) {
-        write_problem(http, out, ERR_NOT_FOUND, "here are /livez, /readyz and /metrics alone");
+        write_problem(http, out, ERR_NOT_FOUND,
+                      "this port serves /livez, /readyz and /metrics only");
     } else if (!reads(line.method)) {
         write_problem(http, out, ERR_METHOD_NOT_ALLOWED, "probes can only be read");
     } else {
@@ -187,12 +189,12 @@ static void seat_send(struct seat *seat)
     loop_modify(&seat->probe->loop, &seat->watch, seat->out.len > 0 ? LOOP_WRITE : LOOP_READ);
 }
 
-static void seat_answer(struct seat *seat, struct http_verdict verdict, size_t head_len)
+static void seat_answer(struct seat *seat, struct http_refusal refusal, size_t head_len)
 {
     struct http *http = seat->probe->http;
 
-    if (verdict.err != ERR_OK) {
-        http_raw_problem(http, &seat->out, verdict.err, verdict.status, verdict.detail);
+    if (refusal.err != ERR_OK) {
+        http_raw_problem(http, &seat->out, refusal.err, refusal.status, refusal.detail);
     } else {
         write_answer(http, slice_make(seat->in.data, head_len), &seat->out);
     }
@@ -218,10 +220,10 @@ static void seat_read(struct seat *seat)
     seat->in.len += (size_t)got;
     seat->place.stage = SEATS_BEGUN;
 
-    struct http_verdict verdict = http_head_judge(buf_slice(&seat->in), max, &framing);
+    struct http_refusal refusal = http_head_check_framing(buf_slice(&seat->in), max, &framing);
 
-    if (verdict.err != ERR_OK || framing.head_len > 0) {
-        seat_answer(seat, verdict, framing.head_len);
+    if (refusal.err != ERR_OK || framing.head_len > 0) {
+        seat_answer(seat, refusal, framing.head_len);
     }
 }
 
@@ -280,7 +282,7 @@ static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
         }
         if (seat->place.stage == SEATS_BEGUN) {
             seat_answer(seat,
-                        (struct http_verdict){ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
+                        (struct http_refusal){ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
                                               "the request head took too long"},
                         0);
         } else {
@@ -305,11 +307,12 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
                       (struct given){fd, http_address_key((const struct sockaddr *)&address)},
                       KIND_OWN);
         } else if (os_files_is_lack(-fd)) {
-            /* Its descriptor is for the next one. */
+            /* The next connection gets its descriptor. */
             if (probe->seats[KIND_OWN].count > 0) {
                 free_weakest(probe, KIND_OWN);
             } else {
-                probe->paused_ms = os_now_ms() + ACCEPT_PAUSE_MS; /* Or the loop would spin. */
+                probe->paused_ms =
+                    os_now_ms() + ACCEPT_PAUSE_MS; /* Otherwise the loop would spin. */
                 loop_modify(&probe->loop, watch, 0);
             }
             return;
@@ -417,7 +420,7 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
     pthread_mutex_init(&probe->mutex, NULL);
     watch_all(probe, listen_fd);
     if (own) {
-        log_info("http", "probes are answered on http://%s:%u as well", limits->probe_address,
+        log_info("http", "probes are also answered on http://%s:%u", limits->probe_address,
                  limits->probe_port);
     }
     thread_start(&probe->thread, "probes", run, probe);

@@ -1,4 +1,5 @@
-/* Answers written straight to a socket, when the library has not got it or may not be asked. */
+/* Answers written directly to a socket that the library does not own, or whose library thread
+ * cannot answer. */
 #include "base/check.h"
 #include "base/loop.h"
 #include "http/http_int.h"
@@ -13,7 +14,7 @@ static const char *reason_of(uint32_t status)
     return reason ? reason : "Error";
 }
 
-/* What the client needs to know beside the status. */
+/* Headers that belong to a status. */
 static const char *header_of(uint32_t status)
 {
     switch (status) {
@@ -23,7 +24,7 @@ static const char *header_of(uint32_t status)
     case MHD_HTTP_UNAUTHORIZED:
         return "WWW-Authenticate: " HTTP_CHALLENGE_BASIC "\r\n";
     case MHD_HTTP_METHOD_NOT_ALLOWED:
-        return "Allow: GET, HEAD\r\n"; /* Of probes, the one resource that is answered so. */
+        return "Allow: GET, HEAD\r\n"; /* For probes: only they are answered so. */
     case MHD_HTTP_UPGRADE_REQUIRED:
         return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     default:
@@ -52,7 +53,7 @@ void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t
 {
     struct buf body;
     struct jsonw json;
-    struct op_problem problem = op_problem_make(OP_KIND_INFO, err); /* Before any operation. */
+    struct op_problem problem = op_problem_make(OP_KIND_INFO, err); /* No operation has started. */
     bool retry = status == 429 || status == 503;
     struct gate_status now;
     char instance[HTTP_INSTANCE_MAX];

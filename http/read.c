@@ -1,7 +1,8 @@
 /*
- * Reads of the tree. Most are run and answered at once. A large one waits for its turn (large.c),
- * and one whose client would rather wait for a change than have the same answer again does so
- * (wait.c); either way it is read again when its connection is resumed.
+ * Reads of the tree. Most are answered at once. A large read waits for its turn (large.c). A read
+ * whose answer has not changed may wait for a change instead (wait.c). Either way it is read again
+ * when its connection is resumed.
+ *
  */
 #include "base/check.h"
 #include "http/http_int.h"
@@ -45,7 +46,7 @@ static enum MHD_Result resume(struct http_conn *conn)
 
 static void release(struct http_conn *conn)
 {
-    http_large_leave(conn); /* Resumed for its turn, and closed before it came. */
+    http_large_leave(conn); /* The connection may be closed between the resumption and the read. */
     http_wait_free(conn);
 }
 
@@ -75,5 +76,5 @@ enum MHD_Result http_read(struct http_conn *conn)
         done = http_answer_fault(conn);
     }
     op_result_release(&result);
-    return done; /* Waiting, the connection is another thread's to resume by now. */
+    return done; /* When the read waits, another thread may already have resumed the connection. */
 }

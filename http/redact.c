@@ -1,7 +1,8 @@
 /*
- * Request targets as others may read them, in the access log and in problem objects. A session's
- * secret may be part of one: as the last segment at /sessions/v1, as session=, or where it does not
- * belong at all, when a client has made a mistake.
+ * Redacts secrets in request targets, for the access log and problem objects. The secret of a
+ * session may be the last segment at /sessions/v1, or the value of session=, or stand anywhere else
+ * by a client's mistake.
+ *
  */
 #include "base/check.h"
 #include "http/http_int.h"
@@ -16,7 +17,7 @@ static int hex_digit(uint8_t byte)
     return at ? (int)((at - digits) % 16) : -1;
 }
 
-/* The byte at `*pos`, which may be escaped; moves behind it. */
+/* Returns the byte at `*pos`, which may be escaped, and moves past it. */
 static uint8_t next_byte(struct slice raw, size_t *pos)
 {
     uint8_t byte = raw.data[*pos];
@@ -34,7 +35,7 @@ static uint8_t next_byte(struct slice raw, size_t *pos)
     return byte;
 }
 
-/* Where the UUID that begins at `pos` ends, or 0 when there is none. */
+/* The end of the UUID that starts at `pos`, or 0 if there is none. */
 static size_t uuid_end(struct slice raw, size_t pos)
 {
     uint8_t text[OP_SECRET_LEN];
@@ -48,7 +49,7 @@ static size_t uuid_end(struct slice raw, size_t pos)
     return op_is_uuid(slice_make(text, sizeof(text))) ? pos : 0;
 }
 
-static void put_masked(struct slice raw, struct buf *out)
+static void put_redacted(struct slice raw, struct buf *out)
 {
     size_t pos = 0;
 
@@ -64,7 +65,7 @@ static void put_masked(struct slice raw, struct buf *out)
     }
 }
 
-/* "name=value"; the value of a session is masked whatever it looks like. */
+/* "name=value"; the value of session= is redacted even if it is no UUID. */
 static void put_param(struct slice raw, struct buf *out)
 {
     static const char session[] = "session=";
@@ -74,7 +75,7 @@ static void put_param(struct slice raw, struct buf *out)
         buf_append_str(out, session);
         buf_append_str(out, mask);
     } else {
-        put_masked(raw, out);
+        put_redacted(raw, out);
     }
 }
 
@@ -95,10 +96,10 @@ static void put_query(struct slice raw, struct buf *out)
     }
 }
 
-void http_mask_path(const struct http_route *route, struct slice path, struct buf *out)
+void http_redact_path(const struct http_route *route, struct slice path, struct buf *out)
 {
     if (!route) {
-        put_masked(path, out); /* Where nothing is known of what it means. */
+        put_redacted(path, out); /* The meaning of the path is unknown. */
     } else if (route->has_id && path.len > route->fixed_len + 1) {
         buf_append_str(out, route->name);
     } else {
@@ -106,12 +107,12 @@ void http_mask_path(const struct http_route *route, struct slice path, struct bu
     }
 }
 
-void http_mask_target(const struct http_route *route, struct slice raw, struct buf *out)
+void http_redact_target(const struct http_route *route, struct slice raw, struct buf *out)
 {
     const uint8_t *mark = raw.len > 0 ? memchr(raw.data, '?', raw.len) : NULL;
     size_t path_len = mark ? (size_t)(mark - raw.data) : raw.len;
 
-    http_mask_path(route, slice_make(raw.data, path_len), out);
+    http_redact_path(route, slice_make(raw.data, path_len), out);
     if (mark) {
         buf_append_byte(out, '?');
         put_query(slice_make(mark + 1, raw.len - path_len - 1), out);

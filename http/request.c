@@ -1,7 +1,7 @@
 /*
- * What every stage of a request may need: to refuse it, to suspend its connection and resume it, to
- * hand it to the core, to find its session. These are the leaves of the folder: nothing here
- * answers.
+ * What every stage of a request may need: refuse it, suspend and resume its connection, give it to
+ * the core, find its session. Nothing here answers a request, so all other files may call it.
+ *
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -71,7 +71,7 @@ void http_status_renew(struct http_conn *conn)
     conn->request.replica.history = gate_history(conn->http->gate);
 }
 
-/* A snapshot may have put an older state in place since the core found this replica new enough. */
+/* A snapshot may have installed an older state after the core found this replica new enough. */
 zxid_t http_least_zxid(const struct http_request *request)
 {
     zxid_t waited = request->op ? request->op->wait_zxid : 0;
@@ -121,9 +121,8 @@ static void on_reply(struct op_request *op)
     http_resume(conn->http, conn->mhd);
 }
 
-/* How long the core may take. A client that waits for less (Prefer: wait) learns by then whether
- * its write was done. For a read that preference is the wait for a change, which is another wait.
- */
+/* The time that the core has. A client with a shorter patience (Prefer: wait) learns by then
+ * whether its write was done. For a read, that preference is the wait for a change instead. */
 static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
 {
     uint64_t most_ms = conn->http->limits->request_timeout_ms;

@@ -1,8 +1,9 @@
 /*
  * request.h - one request, in parts by the stage that fills them in.
  *
- * All of it is zeroed between two requests of a connection. What is borrowed lies in the buffers of
- * the connection, or in the library's memory, until then.
+ * The whole struct is zeroed between two requests of a connection. Slices point into the
+ * connection's buffers or the library's memory, which last as long.
+ *
  */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
@@ -22,25 +23,28 @@ enum http_large_state {
     HTTP_LARGE_NONE,
     HTTP_LARGE_WAITS,
     HTTP_LARGE_RUNS,
-    HTTP_LARGE_LATE /* Its time in the line is over. */
+    HTTP_LARGE_LATE /* Its time in the queue is over. */
 };
 
-/* One read among them. */
+/* The turn of one large read; see large.c. */
 struct http_large_turn {
     enum http_large_state state;
     struct list node;
-    uint64_t end_ms; /* When it need wait no longer. */
+    uint64_t end_ms; /* The deadline of the wait. */
     bool ends;       /* Counts in http.ending. */
 };
 
-/* What a request does that cannot be answered at once: it waits for another thread, or takes its
- * body piece by piece. One at a time; the one that follows takes its place. */
+/* What a request does that cannot be answered at once: it waits for another thread, or processes
+ * its body piece by piece. A request has one task at a time; a later task replaces the earlier one.
+ * */
 struct http_task_ops {
     /* The body is complete, or the connection was resumed: answers, or suspends again. */
     enum MHD_Result (*resume)(struct http_conn *conn);
-    /* Of a task that begins with the head: the next bytes of the body; `*len` is what was left. */
+    /* For a task that starts at the head: takes the next bytes of the body and sets `*len` to how
+     * many are left. */
     enum MHD_Result (*take_body)(struct http_conn *conn, const char *data, size_t *len);
-    /* And, once it is refused, gives the rest of the body its time; false when that is over. */
+    /* For the same task, after its request was refused: extends the deadline of the rest of the
+     * body; false when the time is up. */
     bool (*extend)(struct http_conn *conn);
     void (*release)(struct http_conn *conn); /* The request has ended. NULL: nothing to free. */
 };
@@ -50,13 +54,13 @@ struct http_task {
     void *data;
 };
 
-/* Who asks, and in which session; auth.c. */
+/* Authentication: the client and its session; auth.c. */
 struct http_auth {
     struct slice url_secret;        /* Of a session, in the URL; `data` NULL: not given. */
-    struct slice session_param;     /* The same as session=. */
-    struct op_session session;      /* By its hash. */
-    uint64_t session_id;            /* Public; 0: not found yet. */
-    char secret[OP_SECRET_LEN + 1]; /* Of the session to be opened. */
+    struct slice session_param;     /* From session=. */
+    struct op_session session;      /* Identified by the hash of its secret. */
+    uint64_t session_id;            /* The public id; 0: not found yet. */
+    char secret[OP_SECRET_LEN + 1]; /* Of the session that this request opens. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
     struct slice key; /* Idempotency-Key; empty: none. */
     struct slice acl; /* Zk-Acl, encoded. */
@@ -66,10 +70,10 @@ struct http_auth {
 struct http_wants {
     enum http_media media;
     enum op_consistency consistency;
-    zxid_t min_zxid;   /* The answer must not be of an older state. */
-    uint32_t wait_ms;  /* Prefer: wait; 0: answered at once. */
+    zxid_t min_zxid;   /* The answer must reflect at least this state. */
+    uint32_t wait_ms;  /* From Prefer: wait; 0: the answer is immediate. */
     bool keep_session; /* The stream keeps its session alive. */
-    bool verbose;      /* Of a probe. */
+    bool verbose;      /* For a probe. */
 };
 
 /* The body; decode_body.c, handler.c. */
@@ -80,7 +84,7 @@ struct http_request_body {
     struct slice name; /* Of the znode to create; `data` NULL: not given. */
 };
 
-/* What this replica knew when it was asked; request.c. */
+/* What this replica knew when it was last asked; request.c. */
 struct http_request_replica {
     bool has_status;
     struct gate_status status;
@@ -92,10 +96,10 @@ struct http_answer {
     bool queued;     /* The library has it. */
     bool close;      /* It is the last one of its connection. */
     bool cors;       /* The Origin may read it. */
-    bool replayed;   /* It is that to an earlier request with the same key. */
-    bool has_waited; /* As Prefer asks. */
+    bool replayed;   /* It repeats the answer to an earlier request with the same key. */
+    bool has_waited; /* The client's Prefer: wait was honoured. */
     bool is_endless; /* It has no end of its own, and no deadline. */
-    bool is_untimed; /* It took time on purpose, which says nothing about this replica. */
+    bool is_untimed; /* The wait is intended, so the duration is no latency of this replica. */
     uint32_t status;
     size_t bytes;
     zxid_t zxid; /* The state that it reflects. */
@@ -105,7 +109,7 @@ struct http_answer {
 struct http_request {
     uint64_t id;
     uint64_t start_us;
-    bool begun;          /* The first call of the handler was made. */
+    bool begun;          /* The handler has been called with the head. */
     bool refused;        /* `fault` is the answer. */
     bool is_head;        /* HEAD, handled as GET: */
     struct slice method; /* "GET" then. */
@@ -120,7 +124,7 @@ struct http_request {
     struct http_wants wants;
     struct http_request_body body;
     struct http_request_replica replica;
-    struct http_task task;        /* What it does until it can be answered. */
+    struct http_task task;        /* What it does until it is answered. */
     struct op_request *op;        /* While the gate has it, and its result after. */
     struct http_large_turn large; /* Among the large reads. */
     struct http_answer answer;

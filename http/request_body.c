@@ -1,34 +1,36 @@
 /*
- * The body of a request while its connection keeps it: until the request is answered or refused.
- * Each body has a limit of its own (request.body.max); the bodies of all connections together have
- * one budget, http.bodies. A request that takes up to SMALL_BYTES, as one with a body of 8 KiB
- * does, counts there and is never refused. An import keeps no body here: its lines are done as they
- * come.
+ * Request bodies, which a connection keeps until the request is answered or refused. Each body has
+ * its own limit (request.body.max); the bodies of all connections share one budget, http.bodies. A
+ * request that needs up to SMALL_BYTES, for example one with a body of 8 KiB, counts there but is
+ * never refused. An import keeps no body: its lines are processed as they arrive.
+ *
  */
 #include "base/check.h"
 #include "http/http_int.h"
 
 enum {
-    SMALL_BYTES = 32 << 10 /* Of the body, and of what it was decoded to. */
+    SMALL_BYTES = 32 << 10 /* Of the body and its decoded parts. */
 };
 
 static bool refuse(struct http_conn *conn)
 {
     metric_add(&conn->http->metrics.refused_bodies, 1);
-    http_refuse(conn, ERR_THROTTLED,
-                "request bodies that are not answered yet take all of the %d MiB that this replica "
-                "has for them: try again later, send less at once, or use another replica",
-                HTTP_BODIES_BYTES >> 20);
+    http_refuse(
+        conn, ERR_THROTTLED,
+        "request bodies in flight fill the %d MiB that this replica has for them: try again "
+        "later, send less at once, or use another replica",
+        HTTP_BODIES_BYTES >> 20);
     return false;
 }
 
-/* Memory of a buffer that counts: what a connection keeps between requests is free. */
+/* The memory of a buffer that counts: what a connection keeps between requests does not. */
 static size_t counted(size_t cap)
 {
     return cap > HTTP_KEEP_BYTES ? cap : 0;
 }
 
-/* The request keeps `bytes` in all from now on. False, and the request is refused: no room. */
+/* Raises what the request takes from the budget to `bytes`. False, with the request refused: no
+ * room. */
 static bool charge(struct http_conn *conn, size_t bytes)
 {
     struct budget *budget = &conn->http->bodies;
@@ -45,7 +47,7 @@ static bool charge(struct http_conn *conn, size_t bytes)
     return true;
 }
 
-/* What the buffer will have once `len` more bytes are in it: it doubles, up to its maximum. */
+/* The capacity of the buffer with `len` more bytes: it doubles, up to its maximum. */
 static size_t cap_with(const struct buf *body, size_t len)
 {
     size_t total = body->len + len;

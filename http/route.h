@@ -1,9 +1,9 @@
 /*
- * route.h - which row of the table of operations a method and a path mean.
+ * route.h - finds the row of the table of operations for a method and a path.
  *
- * Built from the table at the start: routes are not written down here. Only what is no operation
- * (probes, metrics, the index, the contract, the dashboard, the place of WebSockets) is named by
- * this folder.
+ * The routes are built from the table at the start. Only resources that are no operation are named
+ * here: probes, metrics, the index, the API description, the dashboard and the path of WebSockets.
+ *
  */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
@@ -22,15 +22,15 @@ enum http_route_kind {
     HTTP_ROUTE_METRICS,
     HTTP_ROUTE_DOCUMENT,
     HTTP_ROUTE_UI,
-    HTTP_ROUTE_SOCKET /* For WebSockets: a request that gets this far is none. */
+    HTTP_ROUTE_SOCKET /* For WebSockets; a request that gets this far is no valid one. */
 };
 
 struct http_route {
     enum http_route_kind kind;
-    const char *name; /* As in the table, for the log: "/znodes/v1/{path}". */
+    const char *name; /* As in the table: "/znodes/v1/{path}". */
     size_t fixed_len; /* Of `name` without "/{path}" or "/{id}". */
-    bool has_path;    /* What follows the fixed part is the path of a znode, or of a file. */
-    bool has_id;      /* It is a slash, and the id of a session or nothing. */
+    bool has_path;    /* The fixed part is followed by the path of a znode or a file. */
+    bool has_id;      /* It may be followed by a slash and the id of a session. */
     const struct op_def *rows[HTTP_ROWS_MAX];
     uint32_t row_count;
 };
@@ -42,26 +42,26 @@ struct http_routes {
 
 void http_routes_init(struct http_routes *routes);
 
-/* The route of a decoded path, or NULL. `*ret_path` is what follows the fixed part, from its slash
- * on: empty when there is nothing. */
+/* The route of a decoded path, or NULL. `*ret_path` is the rest after the fixed part, with its
+ * slash, or empty. */
 const struct http_route *http_route_find(const struct http_routes *routes, struct slice path,
                                          struct slice *ret_path);
 
-/* First row of that method, or NULL. */
+/* The first row of that method, or NULL. */
 const struct op_def *http_route_method(const struct http_route *route, struct slice method);
 
-/* First row of that method that is of the collection alone, not of its elements; or NULL. */
+/* The first row of that method for the collection alone, not for its elements; or NULL. */
 const struct op_def *http_route_collection(const struct http_route *route, struct slice method);
 
-/* The query parameter that chooses among the rows of a method ("view"), or empty. */
+/* The query parameter that selects a row of a method ("view"), or empty. */
 struct slice http_route_key(const struct http_route *route, struct slice method);
 
-/* The row of that method and value of the key, or NULL. */
+/* The row of that method for that value of the parameter, or NULL. */
 const struct op_def *http_route_select(const struct http_route *route, struct slice method,
                                        struct slice value);
 
-/* Whether a row of a collection and its elements is there for an element, too: a session is opened
- * at the collection alone. */
+/* Whether a row also exists for an element of the collection: a session is opened at the collection
+ * alone. */
 bool http_route_is_of(const struct op_def *def, bool element);
 
 /* Appends "GET, HEAD, OPTIONS". */

@@ -1,4 +1,4 @@
-/* Places for connections that may be probes: which one gives way. */
+/* Seats for connections that may be probes. */
 #include "http/seats.h"
 
 #include "base/check.h"
@@ -6,7 +6,7 @@
 
 struct seats_address {
     uint64_t key;
-    uint32_t count; /* Of places. */
+    uint32_t count; /* Of seats. */
 };
 
 void seats_init(struct seats *seats)
@@ -66,7 +66,7 @@ struct seats_entry *seats_weakest(const struct seats *seats)
 
     ASSERT(seats->count > 0);
 
-    /* Not all addresses can have less than the average. */
+    /* At least one address has the average or more. */
     uint32_t share = seats->count / (uint32_t)map_count(&seats->addresses);
 
     list_for_each (node, &seats->order) {

@@ -1,4 +1,4 @@
-/* Headers that all answers share, and the library's response objects. */
+/* Headers that all answers share; sending a response. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -16,7 +16,7 @@ void http_header(struct MHD_Response *response, const char *name, const char *va
     (void)MHD_add_response_header(response, name, value);
 }
 
-/* Days since 1970 into a date (Gregorian, by 400-year eras that start on 1 March). */
+/* Converts days since 1970 to a date (Gregorian, by 400-year eras that start on 1 March). */
 static void civil_date(int64_t days, int *ret_year, int *ret_month, int *ret_day)
 {
     int64_t shifted = days + 719468;
@@ -47,7 +47,7 @@ static void write_date(int64_t second, char out[DATE_LEN])
                    months[month], year % 10000, of_day / 3600, of_day / 60 % 60, of_day % 60);
 }
 
-/* Formatting a date costs as much as the rest of a small answer: once a second is enough. */
+/* Formatting a date costs as much as the rest of a small answer, so it is done once a second. */
 static const char *date_now(void)
 {
     static _Thread_local char text[DATE_LEN];
@@ -131,7 +131,7 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     }
 }
 
-/* What led to the answer is not needed any more, and an answer may wait long for its client. */
+/* Frees what is not needed any more, because an answer may wait long for its client. */
 static void drop_request(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

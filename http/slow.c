@@ -1,23 +1,25 @@
 /*
- * Clients that do not take their answers. The acceptor looks at each connection whose answer is on
- * its way, or lies in the kernel. When the client's kernel acknowledges nothing for slowTimeout the
- * connection is closed. While the budget of unsent bytes is short the slowest clients are closed
- * earlier, as many as it takes. All here is the acceptor's, under conns_mutex.
+ * Clients that do not read their answers. The acceptor checks each connection whose answer is being
+ * sent or is still in the kernel. When the client's kernel acknowledges nothing for slowTimeout,
+ * the connection is closed. While the budget of unsent bytes is short, the slowest clients are
+ * closed earlier, as many as necessary. All of this runs on the acceptor's thread with conns_mutex
+ * held.
  *
- * How slow a client is: each answer begins with a credit of bytes, which what the client takes adds
- * to, and which the time uses up at HTTP_BYTES_PER_MS. A client that takes a byte now and then is
- * as slow as one that takes nothing.
+ * How slow a client is: each answer starts with a credit of bytes. What the client reads adds to
+ * it, and time reduces it by HTTP_BYTES_PER_MS. A client that reads a byte now and then is as slow
+ * as one that reads nothing.
+ *
  */
 #include "base/check.h"
 #include "base/loop.h"
 #include "http/slow_int.h"
 
 enum {
-    LOOK_MS = 1000,       /* Between two looks, and the age of progress that protects a client. */
-    LATE_MS = 2 * LOOK_MS /* Longer the process stood still, and not the client. */
+    LOOK_MS = 1000,       /* Between two checks; progress this recent protects a client. */
+    LATE_MS = 2 * LOOK_MS /* A longer interval is a stall of this process, not of the client. */
 };
 
-/* Whether the answer is another one than at the last look. */
+/* Whether this is another answer than at the last check. */
 static bool is_another(struct http_pace *pace, uint64_t deadline_ms)
 {
     return pace->of_ms != deadline_ms;
@@ -42,7 +44,7 @@ int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms)
     return left < HTTP_PACE_CREDIT ? left : HTTP_PACE_CREDIT;
 }
 
-/* A client that has taken all there was is not the slow one of the two. */
+/* A client that has read everything is not slow. */
 static void rate(struct http_conn *conn, uint64_t taken, uint64_t now_ms)
 {
     struct http_pace *pace = &conn->pace;
@@ -55,7 +57,7 @@ static void rate(struct http_conn *conn, uint64_t taken, uint64_t now_ms)
     }
 }
 
-/* An idle connection whose client has taken all need not be asked again. */
+/* An idle connection whose client has read everything need not be checked again. */
 static void look(struct http_conn *conn, uint32_t phase, uint64_t now_ms)
 {
     struct http_pace *pace = &conn->pace;
@@ -78,7 +80,7 @@ static bool is_slower(const struct http_pace *a, const struct http_pace *b)
     return a->credit != b->credit ? a->credit < b->credit : a->moved_ms < b->moved_ms;
 }
 
-/* The slowest in front; when all places are taken the fastest of them goes. */
+/* Sorted with the slowest first; a full list drops the fastest. */
 static void note(struct http_slowest *slowest, struct http_conn *conn)
 {
     uint32_t at = slowest->count;
@@ -114,8 +116,8 @@ void http_slow_begin(struct http *http, uint64_t now_ms, struct http_slowest *re
     http->relief.refusals = refusals;
 }
 
-/* The phases in which bytes may wait for the client. */
-static bool is_telling(uint32_t phase)
+/* The phases in which bytes may be unsent. */
+static bool may_have_unsent(uint32_t phase)
 {
     return phase == HTTP_SENDING || phase == HTTP_IDLE;
 }
@@ -125,7 +127,7 @@ static bool has_stalled(const struct http_pace *pace, uint64_t now_ms)
     return now_ms - pace->moved_ms >= LOOK_MS;
 }
 
-/* While there is room a client that takes something is left alone, however slowly it does. */
+/* While there is room, a client that makes progress is left alone, however slow it is. */
 static bool gives_way(const struct http_pace *pace, const struct http_slowest *slowest)
 {
     return slowest->level == BUDGET_FULL || has_stalled(pace, slowest->now_ms) ||
@@ -141,7 +143,7 @@ bool http_slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_ms
                     atomic_load_explicit(&conn->kept, memory_order_relaxed) > 0;
 
     slowest->going += is_short && phase == HTTP_EXPIRED ? 1 : 0;
-    if (!is_telling(phase) || deadline_ms == 0) {
+    if (!may_have_unsent(phase) || deadline_ms == 0) {
         return false;
     }
     if (is_another(pace, deadline_ms)) {
@@ -166,13 +168,13 @@ static uint64_t kept_by(const struct http_conn *conn)
     return atomic_load_explicit(&conn->kept, memory_order_relaxed);
 }
 
-/* Slow by itself, and not only slower than others. */
+/* Slow by itself, not only in comparison with others. */
 static bool is_slow(const struct http_conn *conn, uint64_t now_ms)
 {
     return has_stalled(&conn->pace, now_ms) || conn->pace.credit < 0;
 }
 
-/* By what the last cut has given back. */
+/* From what the last closing freed. */
 static void set_least(struct http_relief *relief, uint64_t used)
 {
     bool enough = used + relief->expected / 2 <= relief->used;

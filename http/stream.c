@@ -1,4 +1,4 @@
-/* The library's side of a stream: from request to response, and the bytes out of its queue. */
+/* The library's side of a stream: from request to response, and the bytes from its queue. */
 #include "http/stream.h"
 
 #include "base/check.h"
@@ -6,7 +6,7 @@
 #include "base/os_clock.h"
 
 enum {
-    RESPONSE_BLOCK = 1024 /* Only HTTP/1.0 passes through it. */
+    RESPONSE_BLOCK = 1024 /* Used for HTTP/1.0 only. */
 };
 
 /* ---- The queue. ---- */
@@ -23,7 +23,7 @@ static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
     return len;
 }
 
-/* With the mutex held, and nothing left in the queue. */
+/* With the mutex held and the queue empty. */
 static ssize_t idle(struct http_stream *stream)
 {
     if (stream->ended) {
@@ -38,7 +38,7 @@ static ssize_t idle(struct http_stream *stream)
     return 0;
 }
 
-/* The library asks again when the socket has taken what it got. */
+/* The library asks again when the socket has room. */
 static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
 {
     struct http_stream *stream = cls;
@@ -56,7 +56,7 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
     return len;
 }
 
-/* The response is done with, and so is whoever may have taken from the queue. */
+/* The response is freed, so no thread of the library uses the queue any more. */
 static void on_free(void *cls)
 {
     struct http_stream *stream = cls;
@@ -100,7 +100,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
     return stream;
 }
 
-/* What the watcher need not be asked about. */
+/* Checks that do not need the watcher. */
 static bool may_begin(struct http_conn *conn)
 {
     const struct http_request *request = &conn->request;
@@ -110,10 +110,10 @@ static bool may_begin(struct http_conn *conn)
         return false;
     }
     if (atomic_load(&conn->http->draining)) {
-        http_refuse(conn, ERR_NOT_READY, "this replica is being stopped: go to another one");
+        http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
     } else if (args->has_since_history && args->since_history != request->replica.history) {
         http_refuse(conn, ERR_HISTORY_CHANGED,
-                    "this ensemble has another history: read anew, then watch without since");
+                    "this ensemble has another history: read again, then watch without since");
     }
     return !request->refused;
 }
@@ -133,13 +133,13 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
 static const char *refusal_text(enum err err)
 {
     if (err == ERR_REPLICA_BEHIND) {
-        return "this replica has not come as far as since or Zk-Min-Zxid: try again or elsewhere";
+        return "this replica has not applied since or Zk-Min-Zxid: try again or at another one";
     }
     if (err == ERR_NOT_READY) {
-        return "this replica is being stopped, or is cut off: go to another one";
+        return "this replica is shutting down or has no leader: use another replica";
     }
     if (err == ERR_THROTTLED) {
-        return "too much waits for clients that do not read (maxUnsentBytes): try again";
+        return "unread answers fill maxUnsentBytes: try again later, or use another replica";
     }
     return err_text(err);
 }
@@ -152,14 +152,14 @@ static enum MHD_Result opened(struct http_conn *conn)
 
     request->replica.has_status = false;
     if (stream->err == ERR_CLOSED) {
-        return MHD_NO; /* The client has hung up. */
+        return MHD_NO; /* The client has closed the connection. */
     }
     if (stream->err != ERR_OK) {
         http_refuse(conn, stream->err, "%s", refusal_text(stream->err));
         return http_answer_fault(conn);
     }
     request->answer.zxid = stream->zxid;
-    request->task = (struct http_task){NULL}; /* From here on the stream is the response's. */
+    request->task = (struct http_task){NULL}; /* From here on the response owns the stream. */
     request->answer.is_endless = true;
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream, on_free);
     return answer_head(conn, response);
@@ -185,8 +185,10 @@ enum MHD_Result http_stream_begin(struct http_conn *conn)
     if (request->is_head) {
         return answer_head(conn, http_response_empty());
     }
-    if (!watcher_take_place(conn->http->watcher)) {
-        http_refuse(conn, ERR_THROTTLED, "all streams of this replica are taken (maxStreams)");
+    if (!watcher_take_slot(conn->http->watcher)) {
+        http_refuse(conn, ERR_THROTTLED,
+                    "this replica has as many waiting requests and streams as it may "
+                    "(maxStreams)");
         return http_answer_fault(conn);
     }
     stream = stream_new(conn);

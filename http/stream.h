@@ -1,12 +1,14 @@
 /*
  * stream.h - one stream of events: GET /watch/v1/{path} as Server-Sent Events or NDJSON.
  *
- * The watcher's thread writes frames into the stream's queue; the library's thread takes them out
- * when the socket has room, and suspends the connection when there is nothing. An event is encoded
- * once for all streams of one form, whose queues refer to it. The window of changes is the one
- * buffer for those who are slow: when a queue is full, or all queues together are, the watch is
- * held, and catches up from the window once the queue is empty. Only when the window has moved on
- * as well is anything coalesced, and then the client is told.
+ * The watcher's thread puts frames into the stream's queue. The library's thread takes them out
+ * when the socket has room, and suspends the connection when the queue is empty. An event is
+ * encoded once for all streams of one form, whose queues share it. The window of changes is the
+ * only buffer for slow clients: when a queue is full, or all queues together are, the watch is
+ * held, and catches up from the window when the queue is empty. Events are lost only when the
+ * window no longer reaches back that far; the client then receives `overrun` and the difference, or
+ * `gap`.
+ *
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -14,18 +16,19 @@
 #include "http/watcher.h"
 
 enum {
-    STREAM_KEEP_BYTES = 16 << 10,  /* Of the text of an event, between events. */
-    STREAM_FEW_BYTES = 64 << 10,   /* Of what a client has missed, while room is short. */
-    STREAM_RELIEF_MS = 50,         /* Between looks at who is slowest. */
-    STREAM_RELIEF_GRACE_MS = 1000, /* Has taken nothing for so long: slow, when room is short. */
-    STREAM_RELIEF_CLOSE_MS = 250,  /* The same, when there is none left at all. */
-    STREAM_RELIEF_BYTES = 4 << 10  /* What waits for one that is cut off then, at least. */
+    STREAM_KEEP_BYTES = 16 << 10, /* Memory that is kept for the text of events. */
+    STREAM_FEW_BYTES = 64 << 10,  /* Of missed events at a time, while the budget is short. */
+    STREAM_RELIEF_MS = 50,        /* Between two searches for the slowest streams. */
+    STREAM_RELIEF_GRACE_MS =
+        1000, /* A stream that took nothing for this long is slow while the budget is short. */
+    STREAM_RELIEF_CLOSE_MS = 250, /* The same, while the budget is full. */
+    STREAM_RELIEF_BYTES = 4 << 10 /* The smallest queue for which a stream is closed then. */
 };
 
-enum stream_place {
-    STREAM_OPENING, /* Not answered yet; it may wait for `least`. */
+enum stream_state {
+    STREAM_OPENING, /* Not answered yet; may wait for `least`. */
     STREAM_OPEN,
-    STREAM_ENDED /* Its last frame is in the queue; or it was refused. */
+    STREAM_ENDED /* Its last frame is in the queue, or it was refused. */
 };
 
 struct http_stream {
@@ -33,44 +36,44 @@ struct http_stream {
     struct http *http;
     struct MHD_Connection *mhd;
     struct buf path;
-    struct subscribe_request request; /* `path` is the one above. */
-    zxid_t least;                     /* Not answered before this replica has come so far. */
+    struct subscribe_request request; /* Its `path` is the one above. */
+    zxid_t least;                     /* Not opened before this replica has applied it. */
     uint64_t history;
-    uint64_t session;   /* Public id of the session it is in, or 0. */
-    bool keeps_session; /* It was asked to keep that alive. */
+    uint64_t session;   /* The public id of its session, or 0. */
+    bool keeps_session; /* Its heartbeats keep the session alive. */
     uint32_t beat_every_ms;
     int fd;                    /* The library's. */
-    bool sse;                  /* Else NDJSON. */
-    enum op_dataformat format; /* Of values. */
+    bool sse;                  /* Server-Sent Events; else NDJSON. */
+    enum op_dataformat format; /* Of the values in events. */
 
-    /* The watcher's thread; the first two are read by the library's thread once it is resumed. */
+    /* The watcher's thread; the library's thread reads the first two after it was resumed. */
     enum err err;
-    zxid_t zxid; /* State that the answer reflects. */
-    enum stream_place place;
+    zxid_t zxid; /* The state that the answer reflects. */
+    enum stream_state state;
     uint32_t watch;          /* Its id. */
-    zxid_t group;            /* Of which not all is told yet, or 0. */
-    bool held;               /* Events behind `from` are not in the queue. */
-    bool cut;                /* A difference is larger than the queue may be. */
-    bool crowded;            /* There was no room for all of a difference. */
-    bool finished;           /* A one-shot watch is used up. */
-    const char *session_end; /* "closed", "expired", or NULL while the session lives. */
+    zxid_t group;            /* The transaction whose events are not all queued yet, or 0. */
+    bool held;               /* Events after `from` are not in the queue. */
+    bool cut;                /* The difference is larger than the queue may be. */
+    bool crowded;            /* The budget had no room for the difference. */
+    bool finished;           /* The one-shot watch has fired. */
+    const char *session_end; /* "closed", "expired", or NULL while the session is alive. */
     zxid_t session_end_zxid;
-    bool ask_session; /* Changes were lost: its end may have been among them. */
+    bool ask_session; /* Changes were lost, which may include the end of the session. */
     zxid_t from;
-    uint64_t acked;     /* Bytes that the client's kernel had taken in at the last heartbeat. */
-    uint64_t behind_ms; /* Since when it is held, or 0. */
+    uint64_t acked;     /* Bytes that the client's kernel had acknowledged at the last heartbeat. */
+    uint64_t behind_ms; /* Since when the watch is held, or 0. */
     uint64_t beat_ms;   /* When the next heartbeat is due. */
-    uint64_t limit_ms;  /* Opening: until when. Ended: until when its queue may be read, */
-    uint64_t ended_ms;  /* and since when it is over. */
+    uint64_t limit_ms;  /* The deadline for opening; when ended, for reading the queue. */
+    uint64_t ended_ms;  /* When it ended. */
 
-    pthread_mutex_t mutex; /* Of what follows. */
+    pthread_mutex_t mutex; /* Guards what follows. */
     struct pieces queue;
-    bool parked;       /* Suspended for want of bytes. */
-    bool overrun;      /* Lost what waited: goes on once the library asks for more. */
-    bool ended;        /* Behind the queue comes the end. */
-    bool broken;       /* The connection is of no use any more. */
-    bool wants_room;   /* WATCHER_ROOM when the queue is empty. */
-    uint64_t moved_ms; /* When the library took bytes, or first found some. */
+    bool parked;       /* Suspended because the queue is empty. */
+    bool overrun;      /* Its events were discarded; catches up when the library asks for more. */
+    bool ended;        /* The response ends after the queue. */
+    bool broken;       /* The connection is closed, or must be. */
+    bool wants_room;   /* Calls WATCHER_ROOM when the queue is empty. */
+    uint64_t moved_ms; /* When the library last took bytes, or the first were put. */
 };
 
 static inline struct http_stream *stream_of(struct watcher_client *client)
@@ -88,49 +91,49 @@ size_t stream_queue_len(struct http_stream *stream);
 bool stream_is_overrun(struct http_stream *stream);
 void stream_resume(struct http_stream *stream); /* Its connection, if there is something to send. */
 
-struct watch *stream_watch(struct http_stream *stream); /* NULL: it is used up, or was released. */
+struct watch *stream_watch(struct http_stream *stream); /* NULL: it has fired, or was released. */
 
 /* Events from `zxid` on stay in the window. */
 void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid);
 
-/* Throws away the events that wait, and holds the watch at the first of them. */
+/* Discards the queued events and holds the watch at the first of them. */
 void stream_overrun(struct http_stream *stream);
 
-/* No watch and no heartbeat any more; what is in the queue may be read for a while. */
+/* Removes watch and heartbeats; the client may read the queue for a while. */
 void stream_end(struct http_stream *stream);
 
-/* The connection ends, whatever waits for it. */
+/* Closes the connection, whatever the queue holds. */
 void stream_break_off(struct http_stream *stream);
 
 /* Both, and the queue is emptied. */
 void stream_cut_off(struct http_stream *stream);
 
-/* ---- stream_tell.c: calls, heartbeats, the end ---- */
+/* ---- stream_serve.c: calls, heartbeats, the end ---- */
 extern const struct watcher_ops stream_ops;
 
-/* ---- stream_missed.c: changes ---- */
+/* ---- stream_changes.c: changes ---- */
 void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
 void stream_on_lost(struct watcher_client *client, zxid_t from);
 
-/* Goes on from where its watch was held. */
+/* Continues from where its watch was held. */
 void stream_catch_up(struct http_stream *stream);
 
 void stream_begin(struct http_stream *stream);
 
-/* Opens it, refuses it, or leaves it for another try. */
+/* Opens it, refuses it, or leaves it for the next try. */
 void stream_try_open(struct http_stream *stream);
 
-/* Gives the connection back to the library, which asks http_stream_opened. */
+/* Resumes the connection, which is then answered with the stream or the error. */
 void stream_answer(struct http_stream *stream, enum err err);
 
-/* Its end, if it comes later than this look, will be among the changes. */
+/* If the session ends after this call, its end will be among the changes. */
 enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info);
 
-/* ---- stream_frame.c: what a stream says ---- */
+/* ---- stream_frame.c: the frames ---- */
 
-/* The events of a pump are the same for many streams: the reference is the watcher's, and good
- * until the next call. */
+/* Many streams receive the same event: the watcher owns the reference, which is valid until the
+ * next call. */
 struct blob *stream_event_frame(struct http_stream *stream, const struct watch_event *event);
 
 /* Each appends one frame. */
@@ -144,10 +147,10 @@ void stream_put_gap(const struct http_stream *stream, struct buf *out, zxid_t zx
 void stream_put_session(const struct http_stream *stream, struct buf *out);
 void stream_put_closing(const struct http_stream *stream, struct buf *out, const char *reason);
 
-/* ---- stream_relief.c: when what waits for all clients is too much ---- */
+/* ---- stream_relief.c: when unsent bytes exceed the budget ---- */
 
-/* May more events wait? When there is no room the slowest streams lose theirs first. */
+/* Whether more events may be queued. Without room, the slowest streams lose their events first. */
 bool stream_relief_finds_room(struct http_watcher *watcher);
-void stream_relief(struct http_watcher *watcher); /* Between events: it may end streams. */
+void stream_relief(struct http_watcher *watcher); /* Between events: may end streams. */
 
 #endif

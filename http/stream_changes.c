@@ -1,11 +1,11 @@
-/* What a stream is told of changes: as they happen, or later what it has missed of them, because it
- * was not open yet, its queue was full, or the window was lost. */
+/* Changes for a stream: as they happen, or later those that it has missed because it was not open
+ * yet, its queue was full, or the window was lost. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "http/stream.h"
 
 enum {
-    SESSION_BEATS = 3 /* Heartbeats in the time-out of a session. */
+    SESSION_BEATS = 3 /* Heartbeats within the timeout of a session. */
 };
 
 enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info)
@@ -15,14 +15,14 @@ enum err stream_find_session(const struct http_stream *stream, struct op_session
     return view_find_session(gate_view(stream->http->gate), &session, ret_info);
 }
 
-/* ---- Told, or held. ---- */
+/* ---- Queued or held ---- */
 
 static bool is_one_shot(const struct http_stream *stream)
 {
     return watch_is_one_shot(stream->request.kind);
 }
 
-static void told(struct http_stream *stream, const struct watch_event *event)
+static void count_event(struct http_stream *stream, const struct watch_event *event)
 {
     metric_add(&stream->client.watcher->metrics.events, 1);
     stream->group = event->last ? 0 : event->zxid;
@@ -37,7 +37,7 @@ static bool finds_room(struct http_stream *stream)
     return stream_relief_finds_room(stream->client.watcher);
 }
 
-/* A full queue is looked at between transactions only: each is told as a whole. */
+/* A full queue matters only between transactions: each is sent as a whole. */
 static bool is_full(struct http_stream *stream, const struct watch_event *event, size_t len,
                     size_t max)
 {
@@ -45,7 +45,7 @@ static bool is_full(struct http_stream *stream, const struct watch_event *event,
            (len >= max || !finds_room(stream));
 }
 
-/* Of what a stream has missed. While room is short it comes in small parts. */
+/* Bytes of missed events at a time: small parts while the budget is short. */
 static size_t gather_max(const struct http_stream *stream)
 {
     size_t max = stream->http->limits->socket_queue_bytes_max;
@@ -54,7 +54,7 @@ static size_t gather_max(const struct http_stream *stream)
     return level != BUDGET_ROOMY && max > STREAM_FEW_BYTES ? STREAM_FEW_BYTES : max;
 }
 
-/* How to tell it again, or the difference that it is part of. */
+/* From where the event, or the difference that it belongs to, can be replayed. */
 static struct piece_tag tag_of(const struct http_stream *stream, const struct watch *watch,
                                const struct watch_event *event)
 {
@@ -75,10 +75,10 @@ static void put_gather(struct http_stream *stream, const struct watch *watch,
     stream_put_event(stream, &watcher->text, event);
     text = buf_slice(&watcher->text);
     pieces_put_tagged(&watcher->gather, &tag, &text, 1, NULL, 0);
-    told(stream, event);
+    count_event(stream, event);
 }
 
-/* A difference is of use only as a whole. */
+/* A difference is useful only as a whole. */
 static void gather_difference(struct http_stream *stream, const struct watch *watch,
                               const struct watch_event *event)
 {
@@ -96,8 +96,8 @@ static void gather_difference(struct http_stream *stream, const struct watch *wa
     }
 }
 
-/* What was missed goes to the watcher's own queue, because the frame that says how it was made up
- * comes first. */
+/* Missed events go to the watcher's own queue first, because the frame that announces how they were
+ * collected precedes them. */
 static void gather(struct http_stream *stream, struct watch *watch, const struct watch_event *event)
 {
     if (event->diff) {
@@ -125,11 +125,11 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
         struct piece_tag tag = tag_of(stream, hits, event);
 
         stream_put_shared(stream, &tag, stream_event_frame(stream, event));
-        told(stream, event);
+        count_event(stream, event);
     }
 }
 
-/* ---- Gathering. ---- */
+/* ---- Collecting missed events ---- */
 
 static void gather_begin(struct http_stream *stream)
 {
@@ -139,7 +139,7 @@ static void gather_begin(struct http_stream *stream)
     stream->crowded = false;
 }
 
-/* A difference that is too large is none. */
+/* A difference that is too large is dropped. */
 static void gather_end(struct http_stream *stream, struct subscribe_result *result)
 {
     struct http_watcher *watcher = stream->client.watcher;
@@ -160,7 +160,7 @@ static void gather_end(struct http_stream *stream, struct subscribe_result *resu
     }
 }
 
-/* Says that not each change is told one by one. */
+/* Reports that events were lost or merged. */
 static void put_notice(struct http_stream *stream, const struct subscribe_result *result,
                        zxid_t from)
 {
@@ -191,8 +191,8 @@ static void hold_again(struct http_stream *stream, zxid_t from)
 
 void stream_catch_up(struct http_stream *stream)
 {
-    if (watcher_is_tired(&stream->client) || stream_is_overrun(stream) || !finds_room(stream)) {
-        return; /* It is asked again: at WATCHER_RETRY_MS, or when the library has room. */
+    if (watcher_over_budget(&stream->client) || stream_is_overrun(stream) || !finds_room(stream)) {
+        return; /* It is tried again: after WATCHER_RETRY_MS, or when the library has room. */
     }
 
     struct watch *watch = stream_watch(stream);
@@ -207,7 +207,7 @@ void stream_catch_up(struct http_stream *stream)
 
     gather_end(stream, &result);
     if (err != ERR_OK || stream->crowded) {
-        hold_again(stream, from); /* The state is not whole yet, or there is no room. */
+        hold_again(stream, from); /* A snapshot is being installed, or there is no room. */
         return;
     }
     put_notice(stream, &result, from);
@@ -222,7 +222,7 @@ void stream_on_lost(struct watcher_client *client, zxid_t from)
     struct http_stream *stream = stream_of(client);
     struct watch *watch = NULL;
 
-    if (stream->place != STREAM_OPEN) {
+    if (stream->state != STREAM_OPEN) {
         return;
     }
     stream->ask_session = stream->session != 0;
@@ -233,7 +233,7 @@ void stream_on_lost(struct watcher_client *client, zxid_t from)
     }
 }
 
-/* ---- Begin. ---- */
+/* ---- Open ---- */
 
 static enum err try_add(struct http_stream *stream, struct subscribe_result *ret_result)
 {
@@ -258,7 +258,7 @@ void stream_answer(struct http_stream *stream, enum err err)
 {
     stream->err = err;
     if (err != ERR_OK) {
-        stream->place = STREAM_ENDED;
+        stream->state = STREAM_ENDED;
         stream->limit_ms = UINT64_MAX;
         watch_owner_release(subscribe_table(stream->client.watcher->subscriber),
                             &stream->client.owner);
@@ -271,7 +271,7 @@ static void open(struct http_stream *stream, const struct subscribe_result *resu
     struct http_watcher *watcher = stream->client.watcher;
     struct buf hello;
 
-    stream->place = STREAM_OPEN;
+    stream->state = STREAM_OPEN;
     stream->watch = result->id;
     stream->zxid = result->zxid;
     stream->beat_ms = watcher->now_ms + stream->beat_every_ms;
@@ -287,7 +287,7 @@ static void open(struct http_stream *stream, const struct subscribe_result *resu
     stream_put_gathered(stream);
 }
 
-/* One that the stream keeps alive must be heard of often enough. */
+/* A session that the stream keeps alive needs enough heartbeats within its timeout. */
 static enum err enter_session(struct http_stream *stream)
 {
     struct op_session_info info;
@@ -304,7 +304,7 @@ static enum err enter_session(struct http_stream *stream)
 
 void stream_try_open(struct http_stream *stream)
 {
-    if (stream->request.has_since && watcher_is_tired(&stream->client)) {
+    if (stream->request.has_since && watcher_over_budget(&stream->client)) {
         return;
     }
 

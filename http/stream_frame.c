@@ -1,6 +1,5 @@
-/* The words of a stream. An event of Server-Sent Events has a name, a JSON object, and, where a
- * client may resume from it, an id that the browser sends back by itself; NDJSON is the object
- * alone. */
+/* The frames of a stream. A Server-Sent Event has a name, a JSON object, and, if a client may
+ * resume from it, an id that browsers send back automatically; NDJSON is the object alone. */
 #include "base/check.h"
 #include "base/os_rng.h"
 #include "http/stream.h"
@@ -9,11 +8,11 @@
 
 enum {
     HISTORY_TEXT = 24,
-    RETRY_MS = 500,        /* A browser whose stream has ended comes back after this, */
-    RETRY_SPREAD_MS = 2000 /* and up to this more: not all at once. */
+    RETRY_MS = 500,        /* A browser reconnects after this time, */
+    RETRY_SPREAD_MS = 2000 /* plus a random part of this, so that not all reconnect at once. */
 };
 
-/* What a frame begins with, up to where the object is written. */
+/* Writes the start of a frame, up to the object. */
 static void frame_begin(const struct http_stream *stream, struct buf *out, const char *name)
 {
     if (stream->sse) {
@@ -23,7 +22,7 @@ static void frame_begin(const struct http_stream *stream, struct buf *out, const
     }
 }
 
-/* `zxid` 0: no place to resume from. */
+/* `zxid` 0: a client cannot resume from this frame. */
 static void frame_end(const struct http_stream *stream, struct buf *out, zxid_t zxid)
 {
     buf_append_byte(out, '\n');
@@ -54,7 +53,7 @@ static bool same_event(const struct watcher_frames *frames, const struct watch_e
            frames->path == event->path.data;
 }
 
-/* Forgets those of another event. */
+/* Drops the frames of the last event. */
 static void begin_event(struct watcher_frames *frames, const struct watch_event *event)
 {
     for (size_t i = 0; i < WATCHER_FRAMES; i++) {
@@ -96,7 +95,7 @@ struct blob *stream_event_frame(struct http_stream *stream, const struct watch_e
     return frames->shared[form];
 }
 
-/* A fresh stream, and one behind a gap, may be resumed from its very beginning. */
+/* A fresh stream, and one after a gap, can be resumed from its first frame. */
 static bool is_bookmark(const struct subscribe_result *result)
 {
     return result->resumed == SUBSCRIBE_FRESH || result->resumed == SUBSCRIBE_GAP;

@@ -1,8 +1,9 @@
 /*
- * The queue of a stream: frames that wait for its client, and what becomes of them. The watcher's
- * thread puts them in; stream.c takes them out on the library's thread. When no more may wait the
- * watch is held, and events stay in the window. What waits may also be thrown away, because it can
- * be replayed from there; or the stream ends.
+ * The queue of a stream: frames that wait for its client. The watcher's thread puts them in;
+ * stream.c takes them out on the library's thread. When the queue is full the watch is held, and
+ * later events stay in the window. Queued events may also be discarded, because they can be
+ * replayed from the window.
+ *
  */
 #include "base/os_clock.h"
 #include "http/stream.h"
@@ -76,7 +77,7 @@ bool stream_is_overrun(struct http_stream *stream)
     return overrun;
 }
 
-/* ---- Held, or thrown away. ---- */
+/* ---- Hold and overrun ---- */
 
 struct watch *stream_watch(struct http_stream *stream)
 {
@@ -97,7 +98,7 @@ void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid)
     pthread_mutex_lock(&stream->mutex);
     stream->wants_room = true;
     pthread_mutex_unlock(&stream->mutex);
-    watcher_due(&stream->client); /* The queue may be empty by now. */
+    watcher_due(&stream->client); /* The queue may already be empty. */
 }
 
 static void on_cut(void *ctx, const struct piece_tag *tag)
@@ -109,7 +110,7 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* A stream that waits for bytes has taken all; another one continues when it has room for more. */
+/* A parked stream has sent everything; another one continues when the library asks for more. */
 static zxid_t cut_queue(struct http_stream *stream)
 {
     zxid_t from = ZXID_MAX;
@@ -127,7 +128,7 @@ void stream_overrun(struct http_stream *stream)
     struct watch *watch = stream_watch(stream);
     zxid_t from = ZXID_MAX;
 
-    if (stream->place != STREAM_OPEN || !watch) {
+    if (stream->state != STREAM_OPEN || !watch) {
         return;
     }
     from = cut_queue(stream);
@@ -141,9 +142,9 @@ void stream_overrun(struct http_stream *stream)
     }
 }
 
-/* ---- The end. ---- */
+/* ---- The end ---- */
 
-/* The library looks again. */
+/* Wakes the library if there is something to send. */
 void stream_resume(struct http_stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
@@ -157,7 +158,7 @@ void stream_resume(struct http_stream *stream)
     pthread_mutex_unlock(&stream->mutex);
 }
 
-/* Nobody is at the other end, or nobody who reads. */
+/* The client is gone, or does not read. */
 void stream_break_off(struct http_stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
@@ -173,10 +174,10 @@ void stream_end(struct http_stream *stream)
 {
     struct http_watcher *watcher = stream->client.watcher;
 
-    if (stream->place != STREAM_OPEN) {
+    if (stream->state != STREAM_OPEN) {
         return;
     }
-    stream->place = STREAM_ENDED;
+    stream->state = STREAM_ENDED;
     stream->held = false;
     stream->ended_ms = watcher->now_ms;
     stream->limit_ms = watcher->now_ms + stream->http->limits->slow_timeout_ms;

@@ -1,20 +1,20 @@
-/* When what waits for all clients, here and on WebSockets, takes the room there is: streams lose
- * what waits for them, those first that have taken nothing for the longest time. They go on from
- * there once they read; those that keep what cannot be told again are cut off. */
+/* When unsent bytes, here and of WebSockets, exceed the budget: streams lose their queued events,
+ * first those that have taken nothing for the longest time. They catch up when their clients read.
+ * Streams that hold what cannot be replayed are closed. */
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "http/stream.h"
 
 #include <stdlib.h>
 
-/* A stream for which something waits. */
+/* A stream with queued bytes. */
 struct slow {
     struct http_stream *stream;
     uint64_t moved_ms;
-    size_t bytes; /* That it keeps: what an event has sent already is kept until its end. */
+    size_t bytes; /* Bytes that it holds: an event is held until all of it is sent. */
 };
 
-/* Longest since it took something first, then the largest. */
+/* The longest without progress first, then the largest. */
 static int compare(const void *a, const void *b)
 {
     const struct slow *left = a;
@@ -30,7 +30,7 @@ static bool look(struct watcher_client *client, struct slow *ret_slow)
 {
     struct http_stream *stream = stream_of(client);
 
-    if (!client->ops->is_stream || stream->place == STREAM_OPENING) {
+    if (!client->ops->is_stream || stream->state == STREAM_OPENING) {
         return false;
     }
     pthread_mutex_lock(&stream->mutex);
@@ -41,11 +41,11 @@ static bool look(struct watcher_client *client, struct slow *ret_slow)
     return ret_slow->bytes > 0;
 }
 
-/* Those that have taken nothing for `grace_ms`, in order; the caller frees. */
+/* Streams that have taken nothing for `grace_ms`, in order; the caller frees the array. */
 static size_t find_slow(struct http_watcher *watcher, uint64_t grace_ms, struct slow **ret_all)
 {
     uint64_t now_ms = os_now_ms();
-    size_t cap = atomic_load(&watcher->places);
+    size_t cap = atomic_load(&watcher->slots);
     size_t count = 0;
     struct slow *all = mem_zalloc(cap, sizeof(*all));
 
@@ -76,7 +76,7 @@ static void overrun_slowest(struct http_watcher *watcher, uint64_t grace_ms)
     mem_free(all);
 }
 
-/* Some are slower than others: they give way before it hurts anybody else. */
+/* While the budget is short, only streams that are clearly slow lose events. */
 static void relieve_early(struct http_watcher *watcher)
 {
     uint64_t now_ms = os_now_ms();

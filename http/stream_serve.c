@@ -1,13 +1,13 @@
-/* The watcher's side of a stream: its queue, its calls, heartbeats and its end. What is told of
- * changes is in stream_missed.c. */
+/* The watcher's side of a stream: calls, heartbeats, time limits and its end. Changes are in
+ * stream_changes.c. */
 #include "base/mem.h"
 #include "http/stream.h"
 
 enum {
-    EXCUSES_MAX = 4 /* Times the patience with a client that takes nothing, at most. */
+    EXCUSES_MAX = 4 /* slowTimeout is extended this many times at most. */
 };
 
-/* ---- The end. ---- */
+/* ---- The end ---- */
 
 static void put_closing(struct http_stream *stream, const char *reason)
 {
@@ -21,7 +21,7 @@ static void put_closing(struct http_stream *stream, const char *reason)
 
 static void end_because(struct http_stream *stream, const char *reason)
 {
-    if (stream->place == STREAM_OPEN) {
+    if (stream->state == STREAM_OPEN) {
         put_closing(stream, reason);
         stream_end(stream);
     }
@@ -31,7 +31,7 @@ static void end_session(struct http_stream *stream)
 {
     struct buf out;
 
-    if (stream->place != STREAM_OPEN) {
+    if (stream->state != STREAM_OPEN) {
         return;
     }
     buf_init(&out, SIZE_MAX / 2);
@@ -41,7 +41,7 @@ static void end_session(struct http_stream *stream)
     stream_end(stream);
 }
 
-/* ---- Changes. ---- */
+/* ---- Changes ---- */
 
 static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
 {
@@ -54,10 +54,10 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct c
     }
 }
 
-/* ---- Called. ---- */
+/* ---- Calls ---- */
 
-/* How a session that is not there has ended nobody can say: it is told as the word for a refusal
- * has it, SessionExpired, on WebSockets, too. */
+/* It is not known how a missing session ended. It is reported as expired, like the error
+ * SessionExpired; WebSockets do the same. */
 static void ask_session(struct http_stream *stream)
 {
     struct op_session_info info;
@@ -71,13 +71,13 @@ static void ask_session(struct http_stream *stream)
 
 static void serve(struct http_stream *stream)
 {
-    if (stream->place == STREAM_OPENING) {
+    if (stream->state == STREAM_OPENING) {
         stream_try_open(stream);
     }
-    if (stream->place == STREAM_OPEN && stream->ask_session) {
+    if (stream->state == STREAM_OPEN && stream->ask_session) {
         ask_session(stream);
     }
-    if (stream->place == STREAM_OPEN && stream->held && stream_queue_len(stream) == 0) {
+    if (stream->state == STREAM_OPEN && stream->held && stream_queue_len(stream) == 0) {
         stream_catch_up(stream);
     }
     if (stream->session_end) {
@@ -121,7 +121,7 @@ static void on_call(struct watcher_client *client, uint32_t calls)
 static void on_hangup(struct watcher_client *client)
 {
     struct http_stream *stream = stream_of(client);
-    bool opening = stream->place == STREAM_OPENING;
+    bool opening = stream->state == STREAM_OPENING;
 
     stream_end(stream);
     stream_break_off(stream);
@@ -134,17 +134,17 @@ static void on_end(struct watcher_client *client, enum watcher_end why)
 {
     struct http_stream *stream = stream_of(client);
 
-    if (stream->place == STREAM_OPENING) {
+    if (stream->state == STREAM_OPENING) {
         stream_answer(stream, ERR_NOT_READY);
     } else {
         end_because(stream, why == WATCHER_DRAIN ? "drain" : "cut-off");
     }
 }
 
-/* ---- Time. ---- */
+/* ---- Time ---- */
 
-/* The client has asked for it: its session is alive as long as its kernel takes in what is sent,
- * which a process that is frozen does not prevent. */
+/* With keepSession the session stays alive as long as the client's kernel acknowledges what is
+ * sent, which it also does for a frozen process. */
 static void touch(struct http_stream *stream)
 {
     if (stream->keeps_session && stream->session != 0 &&
@@ -165,17 +165,17 @@ static void beat(struct http_stream *stream)
     buf_release(&out);
 }
 
-/* When whoever has taken nothing since then has been slow for too long. After a time in which this
- * process stood still, and sent nothing itself, it begins anew; but one that stands still again and
- * again does not keep for ever what nobody takes. */
+/* When a client that has taken nothing since `since_ms` counts as slow. After a stall of this
+ * process, which sent nothing meanwhile, the time starts again; but not for ever, if the process
+ * stalls again and again. */
 static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
 {
     uint64_t limit_ms = stream->http->limits->slow_timeout_ms;
-    uint64_t stood_ms = stream->client.watcher->stood_ms;
+    uint64_t stalled_ms = stream->client.watcher->stalled_ms;
     uint64_t last_ms = since_ms + (EXCUSES_MAX - 1) * limit_ms;
 
-    stood_ms = stood_ms < last_ms ? stood_ms : last_ms;
-    return (since_ms > stood_ms ? since_ms : stood_ms) + limit_ms;
+    stalled_ms = stalled_ms < last_ms ? stalled_ms : last_ms;
+    return (since_ms > stalled_ms ? since_ms : stalled_ms) + limit_ms;
 }
 
 static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uint64_t moved_ms)
@@ -217,7 +217,7 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
 {
     struct http_stream *stream = stream_of(client);
 
-    switch (stream->place) {
+    switch (stream->state) {
     case STREAM_OPENING:
         stream_try_open(stream);
         return now_ms + WATCHER_RETRY_MS;
@@ -226,13 +226,13 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
     case STREAM_ENDED:
         break;
     }
-    if (now_ms == client->watcher->stood_ms && stream->limit_ms != UINT64_MAX) {
+    if (now_ms == client->watcher->stalled_ms && stream->limit_ms != UINT64_MAX) {
         stream->limit_ms = slow_at(stream, stream->ended_ms);
     }
     if (now_ms < stream->limit_ms) {
         return stream->limit_ms;
     }
-    stream_break_off(stream); /* Its last words are of no interest to anybody. */
+    stream_break_off(stream); /* The client has not read the last frames in time. */
     stream->limit_ms = UINT64_MAX;
     return UINT64_MAX;
 }

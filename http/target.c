@@ -20,7 +20,7 @@ static enum err refuse(const char **ret_why, const char *why)
     return ERR_BAD_ARGUMENTS;
 }
 
-/* Value of the escape at `text[pos]`, or -1. */
+/* The value of the escape at `text[pos]`, or -1. */
 static int escape_at(struct slice text, size_t pos)
 {
     if (pos + 2 >= text.len) {
@@ -33,7 +33,7 @@ static int escape_at(struct slice text, size_t pos)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* Decodes `text` behind what `decoded` holds; the result never is longer than the text. */
+/* Appends the decoded `text` to `decoded`; it is never longer than the text. */
 static enum err decode(struct slice text, bool plus_is_blank, struct buf *decoded,
                        struct slice *ret_text, const char **ret_why)
 {
@@ -122,7 +122,7 @@ static enum err parse_query(struct slice query, struct buf *decoded, struct http
     return ERR_OK;
 }
 
-/* "http://host:port/path": what a proxy is sent. */
+/* "http://host:port/path", as sent to a proxy. */
 static bool split_absolute(struct slice *text, struct slice *ret_authority)
 {
     struct slice http = slice_str("http://");
@@ -145,7 +145,7 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
 
     *ret_target = (struct http_target){.path = slice_make(NULL, 0)};
     buf_clear(decoded);
-    /* Room for the whole once and for one joined name, so that slices stay where they are. */
+    /* Room for all of it and for one joined name, so that slices stay valid. */
     if (!buf_reserve(decoded, 2 * raw.len + 2)) {
         return refuse(ret_why, "the URL is too long");
     }

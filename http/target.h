@@ -1,8 +1,9 @@
 /*
- * target.h - the request target, decoded by our own strict rules, once.
+ * target.h - the request target, decoded once, by strict rules.
  *
- * The library cuts a path at an encoded NUL and lets bad escapes pass; so the raw text is taken
- * before it sees it. In the path `+` is itself and `%2F` is a slash; in the query `+` is a blank.
+ * The library cuts a path at an encoded NUL and accepts bad escapes, so the raw text is decoded
+ * here instead. In the path `+` is itself and `%2F` is a slash; in the query `+` is a blank.
+ *
  */
 #ifndef HTTP_TARGET_H
 #define HTTP_TARGET_H
@@ -21,21 +22,21 @@ struct http_param {
 
 struct http_target {
     struct slice path;      /* Decoded, from the first slash on. */
-    struct slice authority; /* Of an absolute-form target, else empty. */
+    struct slice authority; /* Of a target in absolute form; else empty. */
     struct http_param params[HTTP_PARAMS_MAX];
     uint32_t param_count;
     bool is_asterisk; /* "*", for OPTIONS. */
 };
 
-/* Slices point into `raw` and `decoded`, which is filled anew and must not change afterwards except
- * by http_target_join. ERR_BAD_ARGUMENTS with a constant sentence. */
+/* Slices point into `raw` and `decoded`. `decoded` is overwritten, and afterwards only
+ * http_target_join may change it. ERR_BAD_ARGUMENTS with a constant sentence. */
 enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_target *ret_target,
                            const char **ret_why);
 
-/* parent + "/" + name, in the room that http_target_parse has left in `decoded`. */
+/* parent + "/" + name, in the room that http_target_parse left in `decoded`. */
 struct slice http_target_join(struct buf *decoded, struct slice parent, struct slice name);
 
-/* Appends `path` with everything escaped that is not unreserved, a sub-delimiter, `:`, `@`, `/`. */
+/* Appends `path`; escapes all but unreserved characters, sub-delimiters, `:`, `@` and `/`. */
 void http_target_encode(struct buf *out, struct slice path);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * Exports: whole subtrees as they are at one zxid. The library asks for bytes when the socket has
- * room, so the reader sets the pace, and only what is being sent is written: nothing waits in a
- * queue. What a slow reader costs are the znodes that are kept for it (maxExportBytes), and its
- * place; who is slower than any body may be is cut off.
+ * Exports: a subtree as it was at one zxid. The library pulls bytes when the socket has room, so
+ * the reader sets the pace, and nothing waits in a queue. A slow reader occupies a slot and the
+ * znodes that are kept for it (maxExportBytes); a reader that is slower than any body may be is
+ * disconnected.
+ *
  */
 #include "base/check.h"
 #include "base/loop.h"
@@ -12,25 +13,25 @@
 #include "server/transfer/export.h"
 
 enum {
-    RESPONSE_BLOCK = 1024, /* Only HTTP/1.0 passes through it. */
-    /* Without a measure an export and its reader would take all the processor there is, a long
-     * slice of time at once, and the writes of others would wait for it. */
+    RESPONSE_BLOCK = 1024, /* Used for HTTP/1.0 only. */
+    /* Unlimited, an export and its reader would take all processor time, and writes of other
+     * clients would wait. */
     BYTES_PER_S = 32 << 20,
     AHEAD_BYTES = 128 << 10
 };
 
 struct http_export {
     struct http *http;
-    struct http_conn *conn; /* While the response is read. */
+    struct http_conn *conn; /* Valid while the response is pulled. */
     struct export *export;
     struct buf out;
-    size_t taken; /* Bytes of it. */
-    bool more;    /* Behind `out` there is more. */
+    size_t taken; /* Bytes of `out` that were pulled. */
+    bool more;    /* `out` is not the last part. */
     uint64_t start_ms;
     uint64_t sent; /* Bytes. */
 };
 
-/* ---- Places ---- */
+/* ---- Slots ---- */
 
 bool http_transfer_begin(struct http_conn *conn)
 {
@@ -40,29 +41,29 @@ bool http_transfer_begin(struct http_conn *conn)
         return false;
     }
     if (atomic_load(&http->draining)) {
-        http_refuse(conn, ERR_NOT_READY, "this replica is being stopped: go to another one");
+        http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
         return false;
     }
-    if (atomic_fetch_add(&http->transfers.places, 1) < http->limits->transfers_max) {
+    if (atomic_fetch_add(&http->transfers.slots, 1) < http->limits->transfers_max) {
         return true;
     }
     http_transfer_end(http);
     http_refuse(conn, ERR_THROTTLED,
-                "this replica does as many exports and imports as it may (maxTransfers): try again "
-                "later, or elsewhere");
+                "this replica runs as many exports and imports as it may (maxTransfers): try again "
+                "later, or use another replica");
     return false;
 }
 
 void http_transfer_end(struct http *http)
 {
-    uint32_t before = atomic_fetch_sub(&http->transfers.places, 1);
+    uint32_t before = atomic_fetch_sub(&http->transfers.slots, 1);
 
     ASSERT(before > 0);
 }
 
 /* ---- The answer ---- */
 
-/* Nobody may take longer than this from now on, nor longer than a body may in all. */
+/* Limits the time to the next read of the client, and the whole time by the length of the body. */
 static bool set_deadline(struct http_export *export)
 {
     uint64_t slow_ms = export->http->limits->slow_timeout_ms;
@@ -80,7 +81,7 @@ static void write_more(struct http_export *export)
     export->taken = 0;
     if (atomic_load(&export->http->draining)) {
         export_stop(export->export, &export->out, ERR_NOT_READY,
-                    "this replica is being stopped: begin anew elsewhere");
+                    "this replica is shutting down: start again on another replica");
         export->more = false;
         return;
     }
@@ -105,12 +106,13 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
     if (len > 0) {
         memcpy(to, export->out.data + export->taken, len);
     }
-    export->taken += len; /* 0: asked again, after the other connections of this thread. */
+    export->taken +=
+        len; /* With 0 the library asks again, after the other connections of this thread. */
     export->sent += len;
     return set_deadline(export) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-/* The response is done with: sent, or nobody is there to take it. */
+/* The response was sent, or the connection is closed. */
 static void on_free(void *cls)
 {
     struct http_export *export = cls;
@@ -147,13 +149,13 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     export->export = take_export;
     export->more = true;
     export->start_ms = os_now_ms();
-    buf_init(&export->out, SIZE_MAX / 2); /* One znode more than export_write's measure. */
+    buf_init(&export->out, SIZE_MAX / 2); /* One znode more than export_write aims at. */
     metric_add(&http->transfers.exports, 1);
     metric_add(&http->transfers.exports_ever, 1);
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export, on_free);
     conn->request.answer.is_endless = true;
     conn->request.answer.is_untimed = true;
-    conn->request.answer.close = true; /* The socket stays slow. */
+    conn->request.answer.close = true; /* The pace of the socket cannot be reset. */
     loop_pace(conn->fd, BYTES_PER_S, AHEAD_BYTES);
     return answer_head(conn, response);
 }

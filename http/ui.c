@@ -1,7 +1,7 @@
 /*
- * The dashboard: files that belong to one page. They come out of the binary or, while they are
- * developed, from a directory. The page has many URLs, one for each thing that it shows, so
- * whatever is neither below assets/ nor a page of the documentation below docs/ is the page.
+ * The dashboard: the files of one page, from the binary or, for development, from a directory. The
+ * page has many URLs, so each path that is neither below assets/ nor below docs/ is the page.
+ *
  */
 #include "web/assets.h"
 
@@ -21,7 +21,7 @@ struct ui_file {
     const char *type;
     char etag[HTTP_ETAG_MAX];
     bool gzip;  /* The bytes are compressed. */
-    bool fixed; /* Of that name there will never be others. */
+    bool fixed; /* The name contains a hash of the bytes, so they never change. */
 };
 
 static bool is_asset(struct slice path)
@@ -34,7 +34,7 @@ static bool is_doc(struct slice path)
     return slice_starts_with(path, slice_str(ASSET_DOCS));
 }
 
-/* The tag names the bytes that are sent, so it tells the compressed ones from the others. */
+/* The tag identifies the bytes that are sent, so compressed ones have another tag. */
 static bool find_inside(const struct http_request *request, struct slice path,
                         struct ui_file *ret_file)
 {
@@ -89,7 +89,7 @@ static bool find_on_disk(struct http_conn *conn, struct slice path, struct ui_fi
     return true;
 }
 
-/* Goes into a header as it is. */
+/* The address is copied into a header. */
 static bool is_plain_address(struct slice address)
 {
     for (size_t i = 0; i < address.len; i++) {
@@ -128,7 +128,7 @@ static void append_replicas(struct http *http, struct buf *policy)
     buf_release(&clients);
 }
 
-/* Nothing but our own files runs, nothing is sent to others, and nobody frames the page. */
+/* Only zabra's own files run, nothing is sent to other hosts, and no page may frame this one. */
 static void page_headers(struct http_conn *conn, struct MHD_Response *response)
 {
     struct buf policy;
@@ -181,7 +181,7 @@ static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *f
     return http_send(conn, status, response);
 }
 
-/* The documentation as such is its first page. */
+/* The directory of the documentation stands for its first page. */
 static struct slice file_of(struct slice asked, bool page)
 {
     if (page) {
@@ -200,7 +200,7 @@ enum MHD_Result http_answer_ui(struct http_conn *conn)
     struct ui_file file = {.type = NULL};
     bool found = disk ? find_on_disk(conn, path, &file) : find_inside(request, path, &file);
 
-    request->args.path = slice_make(NULL, 0); /* It is no znode's. */
+    request->args.path = slice_make(NULL, 0); /* It is no path of a znode. */
     if (found) {
         return send_file(conn, &file, !asset);
     }

@@ -1,7 +1,8 @@
 /*
- * Connections that become WebSockets: decided on their first head, whose bytes stay in the socket
- * for whoever speaks the protocol. All that can be refused with an answer is refused here, so that
- * a client sees the same problem objects on both sides of the one port.
+ * Connections that become WebSockets, as their first head decides. Its bytes stay in the socket for
+ * the WebSocket front end. All faults that HTTP can answer are refused here, so that clients get
+ * the same problem objects from both protocols.
+ *
  */
 #include "base/base64.h"
 #include "base/check.h"
@@ -68,7 +69,7 @@ static void check_page(const struct http *http, const struct http_head *head,
     }
 }
 
-/* The request line ends in the version. */
+/* The version follows the target in the request line. */
 static bool is_http_1_0(const struct http_line *line)
 {
     static const char version[] = " HTTP/1.0";
@@ -110,7 +111,7 @@ static void check_protocol(const struct http_line *line, const struct http_head 
     take_key(head->socket_key, request);
     if (!http_list_has(head->socket_protocol, subprotocol)) {
         refuse(request, ERR_BAD_ARGUMENTS,
-               "Sec-WebSocket-Protocol must offer zabra.v1.json, the one subprotocol here");
+               "Sec-WebSocket-Protocol must offer zabra.v1.json, the only subprotocol");
     }
 }
 
@@ -165,12 +166,12 @@ bool http_upgrade_read(const struct http *http, struct slice bytes,
     return mine;
 }
 
-void http_upgrade_guard(const struct http *http, const struct op_principal *who,
+void http_upgrade_guard(const struct http *http, const struct op_principal *principal,
                         struct http_upgrade_request *request)
 {
     if (request->err == ERR_AUTH_FAILED) {
-        gate_credentials_failed(http->gate, who, GATE_FAILED_MALFORMED);
-    } else if (request->err == ERR_OK && gate_credentials_wait(http->gate, who, 0) > 0) {
+        gate_credentials_failed(http->gate, principal, GATE_FAILED_MALFORMED);
+    } else if (request->err == ERR_OK && gate_credentials_wait(http->gate, principal, 0) > 0) {
         refuse(request, ERR_THROTTLED, gate_credentials_slowed);
     }
 }

@@ -1,9 +1,9 @@
 /*
- * Long polls: a read whose entity tag the client already has, with `Prefer: wait=N`, is answered
- * when the tag changes, and one of a znode that is not there when it is made. The watch begins at
- * exactly the state that was read, so no change falls in between; each change of the znode wakes
- * the request, which reads again and compares. What is waited for follows from the shape of the
- * answer: a tag has a letter for what it covers.
+ * Long polls. With `Prefer: wait=N`, a read whose entity tag the client already has is answered
+ * when the tag changes, and a read of a missing znode when it is created. The watch starts at
+ * exactly the state that was read, so no change is missed. Each change of the znode wakes the
+ * request, which reads again and compares. The shape of the answer decides what is watched.
+ *
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -15,10 +15,10 @@ struct http_wait {
     struct http *http;
     struct http_conn *conn;
     struct subscribe_request request;
-    bool acl;        /* The tag changes with ACLs, too. */
-    uint64_t end_ms; /* Of the whole wait. */
-    bool over;       /* Time is up, or there is nothing to wait for here any more. */
-    bool gone;       /* The client has hung up. */
+    bool acl;        /* The tag also changes with ACLs. */
+    uint64_t end_ms; /* The end of the wait. */
+    bool over;       /* The time is up, or this replica cannot wait any longer. */
+    bool gone;       /* The client has closed the connection. */
 };
 
 static struct http_wait *wait_of(struct watcher_client *client)
@@ -28,7 +28,7 @@ static struct http_wait *wait_of(struct watcher_client *client)
 
 /* ---- The watcher's thread. ---- */
 
-/* The connection is the library's again, and the wait with it. */
+/* Returns the connection, and with it the wait, to the library. */
 static void finish(struct http_wait *wait)
 {
     struct http *http = wait->http;
@@ -38,16 +38,17 @@ static void finish(struct http_wait *wait)
     http_resume(http, wait->conn->mhd);
 }
 
-static void give_up(struct http_wait *wait)
+static void end_wait(struct http_wait *wait)
 {
     wait->over = true;
     finish(wait);
 }
 
 /*
- * Whether the watch says all that has changed since the state that was read. Changes that it has
- * missed in between were told by now, so those of other znodes need no second look: among many
- * writes a request would read and read again. Changes of ACLs are not replayed.
+ * Whether the watch covers all changes since the state that was read. The changes in between have
+ * been replayed to it, so the request need not read again because of other znodes: among many
+ * writes it would never stop. Changes of ACLs are not replayed.
+ *
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {
@@ -64,7 +65,7 @@ static void begin(struct http_wait *wait)
 
     metric_add(&watcher->metrics.waits, 1);
     if (!watcher_add(&wait->client, wait->conn->fd) || watcher->ended) {
-        give_up(wait);
+        end_wait(wait);
         return;
     }
     if (wait->acl) {
@@ -98,7 +99,8 @@ static void on_event(struct watcher_client *client, struct watch *hits,
 static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
 {
     const struct subscribe_request *request = &wait_of(client)->request;
-    /* Of a tree a few too many: it is read again, and the tag decides. */
+    /* A prefix matches a few paths too many in a tree; the request reads again and compares the
+     * tag. */
     bool covered = request->kind == WATCH_RECURSIVE ? slice_starts_with(change->path, request->path)
                                                     : slice_eq(change->path, request->path);
 
@@ -128,7 +130,7 @@ static void on_hangup(struct watcher_client *client)
 static void on_end(struct watcher_client *client, enum watcher_end end)
 {
     (void)end;
-    give_up(wait_of(client));
+    end_wait(wait_of(client));
 }
 
 static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
@@ -137,7 +139,7 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
     uint64_t end_ms = wait->end_ms;
 
     if (now_ms >= end_ms) {
-        give_up(wait);
+        end_wait(wait);
         return UINT64_MAX;
     }
     return end_ms;
@@ -156,7 +158,7 @@ static const struct watcher_ops wait_ops = {
 
 /* ---- The library's threads. ---- */
 
-/* Whose events cover all that the tag covers, but for the ACL. */
+/* The kind of watch whose events cover what the tag covers, except the ACL. */
 static enum watch_kind kind_for(enum op_shape shape, bool missing)
 {
     if (missing) {
@@ -197,9 +199,10 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
         return false;
     }
     if (!wait) {
-        if (!watcher_take_place(conn->http->watcher)) {
-            http_refuse(conn, ERR_THROTTLED,
-                        "all places to wait on this replica are taken (maxStreams)");
+        if (!watcher_take_slot(conn->http->watcher)) {
+            http_refuse(
+                conn, ERR_THROTTLED,
+                "this replica has as many waiting requests and streams as it may (maxStreams)");
             return false;
         }
         wait = wait_new(conn, result->err == ERR_NO_NODE);
@@ -209,7 +212,7 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
     }
     wait->request.since = result->zxid;
     if (result->zxid > request->wants.min_zxid) {
-        request->wants.min_zxid = result->zxid; /* The next answer is no older one. */
+        request->wants.min_zxid = result->zxid; /* The next answer must not be older. */
     }
     http_suspend(conn);
     watcher_call(&wait->client, WATCHER_BEGIN);

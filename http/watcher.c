@@ -1,4 +1,4 @@
-/* The watcher's thread: calls, changes, timers, and the end of it all. */
+/* The watcher's thread: calls, changes, timers, start and stop. */
 #include "http/watcher.h"
 
 #include "base/check.h"
@@ -9,27 +9,27 @@
 #include <unistd.h>
 
 enum {
-    CHECK_MS = 250,  /* How often the gate is asked whether this replica may still answer. */
+    CHECK_MS = 250,  /* Between two checks whether this replica may still answer. */
     ASK_MS_MIN = 10, /* Between two walks over all clients. */
     FOREVER_MS = 1000
 };
 
-/* ---- Any thread. ---- */
+/* ---- Any thread ---- */
 
-bool watcher_take_place(struct http_watcher *watcher)
+bool watcher_take_slot(struct http_watcher *watcher)
 {
     uint32_t max = watcher->http->limits->streams_max;
 
-    if (atomic_fetch_add(&watcher->places, 1) < max) {
+    if (atomic_fetch_add(&watcher->slots, 1) < max) {
         return true;
     }
-    watcher_give_place(watcher);
+    watcher_give_slot(watcher);
     return false;
 }
 
-void watcher_give_place(struct http_watcher *watcher)
+void watcher_give_slot(struct http_watcher *watcher)
 {
-    uint32_t before = atomic_fetch_sub(&watcher->places, 1);
+    uint32_t before = atomic_fetch_sub(&watcher->slots, 1);
 
     ASSERT(before > 0);
 }
@@ -41,9 +41,9 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
     client->watcher = conn->http->watcher;
     client->session = conn->request.auth.session_id;
     client->over = conn->request.def->id == OP_WATCH ? "stream" : "wait";
-    client->who = conn->principal;
-    client->who.auth = auth_ref(conn->principal.auth);
-    watch_owner_init(&client->owner, &client->who, 1, SIZE_MAX);
+    client->principal = conn->principal;
+    client->principal.auth = auth_ref(conn->principal.auth);
+    watch_owner_init(&client->owner, &client->principal, 1, SIZE_MAX);
     list_init(&client->call);
     list_init(&client->node);
     list_init(&client->listening);
@@ -55,8 +55,8 @@ void watcher_client_release(struct watcher_client *client)
 {
     ASSERT(!client->known && client->hangup.fd < 0);
 
-    principal_release(&client->who);
-    watcher_give_place(client->watcher);
+    principal_release(&client->principal);
+    watcher_give_slot(client->watcher);
 }
 
 void watcher_call(struct watcher_client *client, enum watcher_call call)
@@ -79,13 +79,13 @@ static void wake(struct http_watcher *watcher)
     }
 }
 
-/* Core thread. With nobody waiting there is nothing to tell, and adding a watch looks for itself.
- */
+/* Core thread. Without clients there is nothing to do, and adding a watch reads the window itself.
+ * */
 static void on_news(void *ctx)
 {
     struct http_watcher *watcher = ctx;
 
-    if (atomic_load(&watcher->places) > 0) {
+    if (atomic_load(&watcher->slots) > 0) {
         wake(watcher);
     }
 }
@@ -95,21 +95,21 @@ struct budget *watcher_unsent(const struct http_watcher *watcher)
     return gate_unsent(watcher->http->gate);
 }
 
-/* ---- Clients. ---- */
+/* ---- Clients ---- */
 
 static void on_hangup(struct loop_watch *watch, uint32_t ready)
 {
     struct watcher_client *client = watch->ctx;
 
     (void)ready;
-    /* It would be reported again until the descriptor is closed. */
+    /* Otherwise the loop would report it until the descriptor is closed. */
     loop_remove(&client->watcher->loop, &client->hangup);
     client->watched = false;
     client->ops->on_hangup(client);
 }
 
-/* A second descriptor within the share of all clients, and not while storage needs one; -1: none.
- */
+/* A duplicated descriptor, within the limit of all clients, and not while storage needs one; -1:
+ * none. */
 static int copy_of(struct http_watcher *watcher, int fd)
 {
     struct http_caps *caps = &watcher->http->caps;
@@ -180,7 +180,7 @@ void watcher_due(struct watcher_client *client)
     }
 }
 
-bool watcher_is_tired(struct watcher_client *client)
+bool watcher_over_budget(struct watcher_client *client)
 {
     struct http_watcher *watcher = client->watcher;
 
@@ -199,7 +199,7 @@ void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms)
     }
 }
 
-/* ---- What the subscriber says. ---- */
+/* ---- Callbacks of the subscriber ---- */
 
 static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
                      const struct watch_event *event)
@@ -235,7 +235,7 @@ static void on_lost(void *ctx, zxid_t from)
     }
 }
 
-/* ---- A turn. ---- */
+/* ---- A turn ---- */
 
 static void serve_due(struct http_watcher *watcher)
 {
@@ -255,7 +255,7 @@ static void take_calls(struct http_watcher *watcher)
     while (!list_empty(&batch)) {
         struct watcher_client *client = list_first(&batch, struct watcher_client, call);
 
-        /* Out of the list first: from the exchange on it may be posted again. */
+        /* Removed first, because it may be posted again after the exchange. */
         list_remove(&client->call);
         client->ops->on_call(client, atomic_exchange(&client->calls, 0));
     }
@@ -269,7 +269,7 @@ static void pump(struct http_watcher *watcher)
     if (list_empty(&watcher->clients)) {
         return;
     }
-    /* What is read ahead of the last look is told in the next turn, behind calls and timers. */
+    /* Further events are handled in the next turn, after calls and timers. */
     watcher->more = subscribe_pump(watcher->subscriber, ZXID_MAX, WATCHER_SETS) != before;
 }
 
@@ -282,7 +282,7 @@ static void end_all(struct http_watcher *watcher, enum watcher_end end)
     }
 }
 
-/* A client must not sit in silence on a replica that hears of nothing any more. */
+/* A client must not wait on a replica that receives no changes any more. */
 static void check_replica(struct http_watcher *watcher)
 {
     const char *why = NULL;
@@ -311,7 +311,7 @@ static void ask_all(struct http_watcher *watcher)
         return;
     }
     if (now_ms - watcher->next_ms >= WATCHER_LATE_MS) {
-        watcher->stood_ms = now_ms;
+        watcher->stalled_ms = now_ms;
     }
     watcher->next_ms = now_ms + FOREVER_MS;
     list_for_each_safe (it, next, &watcher->clients) {
@@ -340,7 +340,7 @@ static int wait_ms(const struct http_watcher *watcher)
     return until_ms > watcher->now_ms ? (int)(until_ms - watcher->now_ms) : 0;
 }
 
-/* What was put off in the last turn. */
+/* Takes what was deferred in the last turn. */
 static void take_later(struct http_watcher *watcher)
 {
     while (!list_empty(&watcher->later)) {
@@ -351,9 +351,9 @@ static void take_later(struct http_watcher *watcher)
     }
 }
 
-/* ---- Who watches what. ---- */
+/* ---- The list of watches ---- */
 
-/* Its places are bounded by the connections of those who ask, and wait for their answers. */
+/* The mailbox is bounded by the connections of the clients that request the list. */
 static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct http_watcher *watcher = ctx;
@@ -371,18 +371,18 @@ static bool is_at(const struct watcher_client *client, const struct watch_listin
             slice_eq(watch_path(list_first(watches, struct watch, by_owner)), listing->path));
 }
 
-/* Each has one watch at most. */
+/* Each client has one watch at most. */
 static void add_listing(struct http_watcher *watcher, struct watch_listing *listing)
 {
-    bool go_on = true;
+    bool more = true;
 
     watch_listing_begin(listing);
-    for (struct list *it = watcher->clients.next; it != &watcher->clients && go_on; it = it->next) {
+    for (struct list *it = watcher->clients.next; it != &watcher->clients && more; it = it->next) {
         const struct watcher_client *client = list_entry(it, struct watcher_client, node);
         const struct watch_listing_client row = {
             .owner = &client->owner, .session = client->session, .over = client->over};
 
-        go_on = !is_at(client, listing) || watch_listing_add_client(listing, &row);
+        more = !is_at(client, listing) || watch_listing_add_client(listing, &row);
     }
 }
 
@@ -426,9 +426,9 @@ static void run(void *arg)
     }
 }
 
-/* ---- Start and stop. ---- */
+/* ---- Start and stop ---- */
 
-/* The mailbox is drained in each turn; here its descriptor has only ended the wait. */
+/* Each turn drains the mailbox; its descriptor only ends the wait of the loop. */
 static void on_inbox(struct loop_watch *watch, uint32_t ready)
 {
     (void)watch;
@@ -442,7 +442,7 @@ static void on_wake(struct loop_watch *watch, uint32_t ready)
 
     (void)ready;
     (void)!read(watch->fd, &count, sizeof(count));
-    /* What is appended from here on wakes again; what came before is pumped in this turn. */
+    /* Later changes wake again; this turn handles the earlier ones. */
     atomic_store(&watcher->woken, false);
 }
 
@@ -505,14 +505,14 @@ void http_watcher_drain(struct http_watcher *watcher)
 
 void http_watcher_stop(struct http_watcher *watcher)
 {
-    /* Nobody who asks is left: each was waited for. */
+    /* All requests for the list have been answered. */
     gate_set_front_listing(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
     gate_set_front_figures(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
     window_unlisten(gate_window(watcher->http->gate), &watcher->listener);
     atomic_store(&watcher->stop, true);
     wake(watcher);
     thread_join(&watcher->thread);
-    ASSERT(list_empty(&watcher->clients) && atomic_load(&watcher->places) == 0);
+    ASSERT(list_empty(&watcher->clients) && atomic_load(&watcher->slots) == 0);
     subscriber_free(watcher->subscriber);
     for (size_t i = 0; i < WATCHER_FRAMES; i++) {
         blob_unref(watcher->frames.shared[i]);
@@ -542,9 +542,9 @@ void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *
     put_one(out, "zabra_http_stream_events_total", "counter", "Events written to streams.",
             &metrics->events);
     put_one(out, "zabra_http_stream_overruns_total", "counter",
-            "Slow streams that were given a difference.", &metrics->overruns);
+            "Slow streams that received a difference.", &metrics->overruns);
     put_one(out, "zabra_http_stream_gaps_total", "counter",
-            "Streams that were told of a gap and have to read anew.", &metrics->gaps);
+            "Streams that lost events and received a gap.", &metrics->gaps);
     put_one(out, "zabra_http_stream_slow_total", "counter",
-            "Streams that were closed because nobody reads them.", &metrics->slow);
+            "Streams that were closed because their client was slow.", &metrics->slow);
 }

@@ -1,9 +1,10 @@
-/* The list of watches: asked of the threads that own them, while the connection is suspended. */
+/* The list of watches: collected by the threads that own them, while the connection is suspended.
+ * */
 #include "base/mem.h"
 #include "http/http_int.h"
 #include "server/process/watch_listing.h"
 
-/* The thread that was asked last. */
+/* Runs on the last of these threads. */
 static void on_done(struct watch_listing *listing)
 {
     struct http_conn *conn = listing->ctx;

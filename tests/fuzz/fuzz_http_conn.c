@@ -69,7 +69,7 @@ static void follow(struct slice bytes, struct asked *asked)
         struct http_line line = {.method = slice_str("")};
         struct http_head head = {.fault = NULL};
 
-        asked->fault = http_head_judge(bytes, HEAD_MAX, &framing).err != ERR_OK;
+        asked->fault = http_head_check_framing(bytes, HEAD_MAX, &framing).err != ERR_OK;
         if (asked->fault || framing.head_len == 0) {
             return;
         }

@@ -274,7 +274,7 @@ static void the_probes_port_answers_probes_alone(void **state)
     assert_non_null(strstr(buf_cstr(&there), "zabra_http_connections "));
     ask_probe_port("GET /readyz HTTP/1.1\r\nAccept: application/json\r\n" HOST, 200,
                    "{\"ok\":true,\"checks\":[");
-    ask_probe_port("GET /znodes/v1/ HTTP/1.1\r\n" HOST, 404, "/livez, /readyz and /metrics alone");
+    ask_probe_port("GET /znodes/v1/ HTTP/1.1\r\n" HOST, 404, "/livez, /readyz and /metrics only");
     ask_probe_port("POST /livez HTTP/1.1\r\nContent-Length: 0\r\n" HOST, 405, "Allow: GET, HEAD");
     ask_probe_port("GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "allowedHosts");
     ask_probe_port("GET /livez HTTP/1.1\nHost: localhost\r\n\r\n", 400, "carriage return");

@@ -68,7 +68,7 @@ static const struct bad table[] = {
     BAD("no target", "GET HTTP/1.1\r\n" HOST "\r\n", 400, "no target"),
     BAD("no version", "GET /livez\r\n\r\n", 400, "does not end in an HTTP version"),
     BAD("no HTTP", "\x16\x03\x01\x02", 400, "control character"),
-    BAD("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "1.0 and 1.1"),
+    BAD("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/1.0 and HTTP/1.1"),
     BAD("chunk without a size",
         "PUT /znodes/v1/s HTTP/1.1\r\n" HOST RAW_TYPE CHUNKED "zz\r\nab\r\n0\r\n\r\n", 400,
         "not a hexadecimal number"),

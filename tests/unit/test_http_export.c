@@ -419,7 +419,7 @@ TEST(a_replica_that_stops_ends_it_with_an_error, setup, front_teardown)
     thread_start(&stopper, "stopper", drain, NULL);
     assert_true(read_znodes(&stream, &last) < MANY);
     assert_non_null(last);
-    assert_non_null(strstr(last, "being stopped"));
+    assert_non_null(strstr(last, "shutting down"));
     kit_stream_close(&stream);
     thread_join(&stopper);
 }

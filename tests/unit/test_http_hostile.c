@@ -434,7 +434,7 @@ TEST(a_large_read_waits_for_its_turn_but_not_for_ever, setup_hasty, teardown)
     set_large_running(http->large.running_max);
     answer = kit_ask(port, "GET", "/znodes/v1/?view=tree", "", NULL);
     assert_int_equal(answer.status, 503);
-    assert_non_null(memmem(answer.body, answer.body_len, "large reads of others", 21));
+    assert_non_null(memmem(answer.body, answer.body_len, "other large reads", 17));
     kit_free(&answer);
     answer = kit_ask(port, "GET", "/znodes/v1/", "", NULL);
     assert_int_equal(answer.status, 200);

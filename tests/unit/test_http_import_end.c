@@ -150,7 +150,7 @@ TEST(a_replica_that_stops_says_how_far_it_came, setup, front_teardown)
     kit_send(fd, "0\r\n\r\n");
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 503);
-    assert_true(kit_body_has(&answer, "being stopped"));
+    assert_true(kit_body_has(&answer, "shutting down"));
     assert_true(kit_body_has(&answer, "\"import\":{\"dryRun\":false,\"lines\":0,"));
     kit_free(&answer);
     close(fd);

@@ -106,7 +106,7 @@ TEST(heads_are_checked)
     assert_int_equal(http_head_end(slice_str("")), 0);
     assert_non_null(check("GET /\r\nHost: a\r\n\r\n"));
     assert_non_null(check("GET / HTTP\r\nHost: a\r\n\r\n"));
-    assert_null(check("GET / HTTP/2.0\r\n\r\n")); /* http_head_judge says 505. */
+    assert_null(check("GET / HTTP/2.0\r\n\r\n")); /* http_head_check_framing says 505. */
     /* Blank lines before it hide nothing of a head. */
     assert_int_equal(http_head_end(slice_str("\r\n\r\n")), 0);
     assert_int_equal(http_head_end(slice_str("\r\n\r\na\r\n\r\n")), 9);

@@ -184,7 +184,7 @@ TEST(a_session_must_be_named_soundly, setup, front_teardown)
     assert_int_equal(ask("POST", "/sessions/v1/?op=create&expire=soon", "", "expire"), 400);
     assert_int_equal(ask("POST", "/sessions/v1/?op=destroy", "", "op"), 400);
     assert_int_equal(ask("POST", "/sessions/v1/?op=create",
-                         "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd\r\n", "time-out"),
+                         "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd\r\n", "expires"),
                      400);
     assert_int_equal(ask("PATCH", "/sessions/v1/", header, NULL), 405);
 }
