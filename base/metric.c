@@ -83,6 +83,18 @@ void metric_put(struct buf *out, const char *name, const char *labels, uint64_t 
     buf_printf(out, " %llu\n", (unsigned long long)value);
 }
 
+void metric_put_gauge(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metric_head(out, name, "gauge", help);
+    metric_put(out, name, NULL, value);
+}
+
+void metric_put_counter(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metric_head(out, name, "counter", help);
+    metric_put(out, name, NULL, value);
+}
+
 void metric_put_double(struct buf *out, const char *name, const char *labels, double value)
 {
     put_name(out, name, labels);

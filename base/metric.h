@@ -50,6 +50,9 @@ double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mi
  * written by metric_head, once per name. Histograms are in seconds. */
 void metric_head(struct buf *out, const char *name, const char *type, const char *help);
 void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value);
+/* One family with one value, and its head. */
+void metric_put_gauge(struct buf *out, const char *name, const char *help, uint64_t value);
+void metric_put_counter(struct buf *out, const char *name, const char *help, uint64_t value);
 void metric_put_double(struct buf *out, const char *name, const char *labels, double value);
 void metric_put_histogram(struct buf *out, const char *name, const char *labels,
                           const struct metric_histogram *histogram);

@@ -234,28 +234,26 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
     return ERR_OK;
 }
 
-void http_accept_close(struct http_accept *accept)
+static void await_flag(struct http_accept *accept, const bool *flag, bool value)
 {
-    atomic_store(&accept->close_listen, true);
     wake(accept);
     pthread_mutex_lock(&accept->mutex);
-    while (accept->listening) {
+    while (*flag != value) {
         pthread_cond_wait(&accept->changed, &accept->mutex);
     }
     pthread_mutex_unlock(&accept->mutex);
 }
 
+void http_accept_close(struct http_accept *accept)
+{
+    atomic_store(&accept->close_listen, true);
+    await_flag(accept, &accept->listening, false);
+}
+
 void http_accept_finish(struct http_accept *accept, uint64_t end_ms)
 {
-    ASSERT(end_ms > 0);
-
     atomic_store(&accept->finish_ms, end_ms);
-    wake(accept);
-    pthread_mutex_lock(&accept->mutex);
-    while (!accept->finished) {
-        pthread_cond_wait(&accept->changed, &accept->mutex);
-    }
-    pthread_mutex_unlock(&accept->mutex);
+    await_flag(accept, &accept->finished, true);
 }
 
 void http_accept_stop(struct http_accept *accept)

@@ -73,8 +73,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     char etag[HTTP_ETAG_MAX];
     struct buf allow;
 
-    http_header(response, "Cache-Control", "no-store");
-    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_no_store(response);
     if (problem->retry_after_ms > 0) {
         char seconds[24];
 

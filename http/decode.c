@@ -14,9 +14,7 @@ static void check_host(struct http_conn *conn)
     struct slice host = request->head.host;
     struct slice authority = request->target.authority;
 
-    if (authority.len > 0 &&
-        (authority.len != host.len ||
-         strncasecmp((const char *)authority.data, (const char *)host.data, host.len) != 0)) {
+    if (authority.len > 0 && !http_equals_nocase(authority, host)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "the request target names another host than Host");
     }
     /* Only HTTP/1.0 may have no Host; other requests without one are refused earlier. */
@@ -313,14 +311,12 @@ static bool parse_hex(struct slice text, uint64_t *ret_value)
         text = slice_make(text.data + 2, text.len - 2);
     }
     for (size_t i = 0; i < text.len; i++) {
-        static const char digits[] = "0123456789abcdef";
-        int byte = text.data[i] >= 'A' && text.data[i] <= 'F' ? text.data[i] + 32 : text.data[i];
-        const char *at = byte ? strchr(digits, byte) : NULL;
+        int digit = http_hex_digit(text.data[i]);
 
-        if (!at || *ret_value >> 60 != 0) {
+        if (digit < 0 || *ret_value >> 60 != 0) {
             return false;
         }
-        *ret_value = *ret_value << 4 | (uint64_t)(at - digits);
+        *ret_value = *ret_value << 4 | (uint64_t)digit;
     }
     return text.len > 0;
 }

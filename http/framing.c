@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "http/head.h"
+#include "http/target.h"
 
 #include <string.h>
 #include <strings.h>
@@ -121,17 +122,6 @@ static bool is_name(struct slice name, const char *lower)
     return strncasecmp((const char *)name.data, lower, name.len) == 0;
 }
 
-static struct slice trim(struct slice text)
-{
-    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text = slice_make(text.data + 1, text.len - 1);
-    }
-    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t')) {
-        text.len--;
-    }
-    return text;
-}
-
 static void take_length(struct slice value, struct scan *scan)
 {
     if (value.len == 0 || value.len > LENGTH_DIGITS_MAX) {
@@ -163,11 +153,11 @@ static void take_framing(struct slice name, struct slice value, struct scan *sca
         take_once(&scan->has_host, scan);
     } else if (name.len == 14 && is_name(name, "content-length")) {
         take_once(&scan->has_length, scan);
-        take_length(trim(value), scan);
+        take_length(http_trim(value), scan);
     } else if (name.len == 17 && is_name(name, "transfer-encoding")) {
         take_once(&scan->has_coding, scan);
-        value = trim(value);
-        if (value.len != strlen("chunked") || !is_name(value, "chunked")) {
+        value = http_trim(value);
+        if (!http_equals_nocase(value, slice_str("chunked"))) {
             refuse(scan, "the only Transfer-Encoding is chunked");
         }
     }
@@ -301,7 +291,7 @@ static void tidy_line(uint8_t *line, size_t len)
     }
 
     size_t room = len - (size_t)(colon + 1 - line);
-    struct slice value = trim(slice_make(colon + 1, room));
+    struct slice value = http_trim(slice_make(colon + 1, room));
 
     if (value.len > 0 && value.data + value.len < line + len) {
         memmove(line + len - value.len, value.data, value.len);
@@ -343,17 +333,6 @@ enum chunk_state {
     CHUNK_END_FEED
 };
 
-static int hex_value(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-
-    uint8_t lower = byte | 0x20;
-
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 static bool is_text(uint8_t byte)
 {
     return (byte >= 0x20 || byte == '\t') && byte != 0x7f;
@@ -361,7 +340,7 @@ static bool is_text(uint8_t byte)
 
 static void take_size(struct http_chunks *chunks, uint8_t byte)
 {
-    int value = hex_value(byte);
+    int value = http_hex_digit(byte);
 
     if (value >= 0 && chunks->digits < HTTP_CHUNK_DIGITS_MAX) {
         chunks->left = chunks->left << 4 | (uint64_t)value;

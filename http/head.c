@@ -51,9 +51,14 @@ enum {
     QUALITY_MAX = 1000
 };
 
+bool http_equals_nocase(struct slice a, struct slice b)
+{
+    return a.len == b.len && strncasecmp((const char *)a.data, (const char *)b.data, a.len) == 0;
+}
+
 static bool equals_nocase(struct slice text, const char *word, size_t len)
 {
-    return text.len == len && strncasecmp((const char *)text.data, word, len) == 0;
+    return http_equals_nocase(text, slice_make(word, len));
 }
 
 /* Classes of bytes. */
@@ -128,7 +133,7 @@ const char *http_line_lint(struct slice line)
                                              : "the request head has a control character";
 }
 
-static struct slice trim(struct slice text)
+struct slice http_trim(struct slice text)
 {
     while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
         text = slice_make(text.data + 1, text.len - 1);
@@ -174,7 +179,7 @@ void http_head_add(struct http_head *head, struct slice name, struct slice value
 
 void http_head_add_checked(struct http_head *head, struct slice name, struct slice value)
 {
-    value = trim(value);
+    value = http_trim(value);
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
         if (equals_nocase(name, known_headers[i].name, known_headers[i].len)) {
             /* An empty value still counts as given. */
@@ -254,31 +259,6 @@ static size_t leading_blank(struct slice bytes)
         len++;
     }
     return len;
-}
-
-size_t http_head_end(struct slice bytes)
-{
-    const uint8_t *end = bytes.data + bytes.len;
-
-    if (bytes.len == 0) {
-        return 0;
-    }
-    /* A bare line feed ends lines for the library, so it must end the head here too. */
-    for (const uint8_t *at = bytes.data + leading_blank(bytes); at < end;) {
-        const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
-
-        if (!feed) {
-            return 0;
-        }
-        at = feed + 1;
-        if (at < end && *at == '\n') {
-            return (size_t)(at + 1 - bytes.data);
-        }
-        if (at + 1 < end && at[0] == '\r' && at[1] == '\n') {
-            return (size_t)(at + 2 - bytes.data);
-        }
-    }
-    return 0;
 }
 
 static const char *lint_byte(struct slice bytes, size_t i)
@@ -425,7 +405,7 @@ bool http_list_next(struct slice *list, struct slice *ret_element)
         quoted = list->data[end] == '"' ? !quoted : quoted;
         end++;
     }
-    *ret_element = trim(slice_make(list->data, end));
+    *ret_element = http_trim(slice_make(list->data, end));
     end = end < list->len ? end + 1 : end;
     *list = slice_make(list->data + end, list->len - end);
     return true;
@@ -447,7 +427,7 @@ static struct slice before(struct slice text, uint8_t byte)
 {
     const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
 
-    return trim(slice_make(text.data, at ? (size_t)(at - text.data) : text.len));
+    return http_trim(slice_make(text.data, at ? (size_t)(at - text.data) : text.len));
 }
 
 bool http_media_is(struct slice content_type, const char *type)

@@ -55,6 +55,12 @@ struct http_head {
     const char *fault; /* Why the head is ambiguous or malformed; NULL: it is correct. */
 };
 
+/* Equal, ignoring case. */
+bool http_equals_nocase(struct slice a, struct slice b);
+
+/* Without blanks and tabs at both ends. */
+struct slice http_trim(struct slice text);
+
 /* Adds one header; blanks around the value are dropped. */
 void http_head_add(struct http_head *head, struct slice name, struct slice value);
 
@@ -101,10 +107,6 @@ const char *http_head_check(struct slice bytes);
 /* The request of a complete head waits on purpose, perhaps for hours, or moves a subtree. A guess
  * is enough. */
 bool http_head_waits(struct slice bytes);
-
-/* Where the head ends (behind its blank line), or 0 when it is not complete. Blank lines before the
- * request line belong to the head. */
-size_t http_head_end(struct slice bytes);
 
 /* The best of `offered` (preferred first, ended by HTTP_MEDIA_NONE) for the Accept header; without
  * a header the first. HTTP_MEDIA_NONE when none is acceptable. */

@@ -183,16 +183,8 @@ bool http_origin_allowed(const struct http *http, struct slice origin)
 
 bool http_origin_is_host(struct slice origin, struct slice host)
 {
-    const char *schemes[] = {"http://", "https://"};
+    struct slice authority;
 
-    for (size_t i = 0; i < 2; i++) {
-        size_t len = strlen(schemes[i]);
-
-        if (origin.len == len + host.len && host.len > 0 &&
-            memcmp(origin.data, schemes[i], len) == 0 &&
-            strncasecmp((const char *)origin.data + len, (const char *)host.data, host.len) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return host.len > 0 && origin_authority(origin, &authority) &&
+           http_equals_nocase(authority, host);
 }

@@ -381,6 +381,7 @@ struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blo
 /* ---- send.c: headers ---- */
 void http_header(struct MHD_Response *response, const char *name, const char *value);
 void http_header_date(struct MHD_Response *response);
+void http_header_no_store(struct MHD_Response *response); /* And nosniff. */
 
 /* `date`: adds Date, and the Vary of answers that depend on the client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
@@ -388,6 +389,10 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
 /* Queues and releases the response. Frees what the request holds: results of the gate and arguments
  * of a multi are gone afterwards. */
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
+
+/* The same with 200, for lines or events that the library pulls. */
+enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
+                                const char *content_type);
 
 /* ---- info.c: what is no operation ---- */
 enum MHD_Result http_answer_index(struct http_conn *conn);

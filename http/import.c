@@ -206,8 +206,7 @@ static enum MHD_Result answer_done(struct http_conn *conn)
     jsonw_init(&json, &conn->out.own);
     op_json_import(&json, figures);
     response = http_response_out(conn, "application/json");
-    http_header(response, "Cache-Control", "no-store");
-    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_no_store(response);
     http_header_common(conn, response, true);
     return http_send(conn, request->def->status, response);
 }

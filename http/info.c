@@ -12,8 +12,7 @@ static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const c
 {
     struct MHD_Response *response = http_response_out(conn, type);
 
-    http_header(response, "Cache-Control", "no-store");
-    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_no_store(response);
     if (conn->request.wants.media == HTTP_MEDIA_HTML) {
         http_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'self'");
     }
@@ -181,23 +180,16 @@ enum MHD_Result http_answer_probe(struct http_conn *conn)
 
 /* ---- Metrics ---- */
 
-static void put_one(struct buf *out, const char *name, const char *type, const char *help,
-                    const struct metric_counter *counter)
-{
-    metric_head(out, name, type, help);
-    metric_put(out, name, NULL, metric_get(counter));
-}
-
 static void write_own_metrics(struct http *http, struct buf *out)
 {
     static const char *const classes[] = {"code=\"none\"", "code=\"1xx\"", "code=\"2xx\"",
                                           "code=\"3xx\"",  "code=\"4xx\"", "code=\"5xx\""};
     const struct http_metrics *metrics = &http->metrics;
 
-    put_one(out, "zabra_http_connections", "gauge", "Open HTTP connections.",
-            &metrics->connections);
-    put_one(out, "zabra_http_connections_total", "counter", "Connections accepted.",
-            &metrics->connections_ever);
+    metric_put_gauge(out, "zabra_http_connections", "Open HTTP connections.",
+                     metric_get(&metrics->connections));
+    metric_put_counter(out, "zabra_http_connections_total", "Connections accepted.",
+                       metric_get(&metrics->connections_ever));
     metric_head(out, "zabra_http_refused_total", "counter", "Connections refused at accept.");
     metric_put(out, "zabra_http_refused_total", "reason=\"total\"",
                metric_get(&metrics->refused_total));
@@ -205,19 +197,20 @@ static void write_own_metrics(struct http *http, struct buf *out)
                metric_get(&metrics->refused_address));
     metric_put(out, "zabra_http_refused_total", "reason=\"head\"",
                metric_get(&metrics->refused_head));
-    put_one(out, "zabra_http_timeouts_total", "counter", "Requests cut off by a deadline.",
-            &metrics->timeouts);
-    put_one(out, "zabra_http_unsent_refused_total", "counter",
-            "Answers refused because maxUnsentBytes had no room for them.",
-            &metrics->refused_unsent);
-    metric_head(out, "zabra_http_body_bytes", "gauge",
-                "Memory of request bodies that are not answered yet.");
-    metric_put(out, "zabra_http_body_bytes", NULL, budget_used(&http->bodies));
-    put_one(out, "zabra_http_body_refused_total", "counter",
-            "Requests refused because the bodies of others left no room.",
-            &metrics->refused_bodies);
-    put_one(out, "zabra_http_slowest_closed_total", "counter",
-            "Connections closed to make room in maxUnsentBytes.", &metrics->closed_slowest);
+    metric_put_counter(out, "zabra_http_timeouts_total", "Requests cut off by a deadline.",
+                       metric_get(&metrics->timeouts));
+    metric_put_counter(out, "zabra_http_unsent_refused_total",
+                       "Answers refused because maxUnsentBytes had no room for them.",
+                       metric_get(&metrics->refused_unsent));
+    metric_put_gauge(out, "zabra_http_body_bytes",
+                     "Memory of request bodies that are not answered yet.",
+                     budget_used(&http->bodies));
+    metric_put_counter(out, "zabra_http_body_refused_total",
+                       "Requests refused because the bodies of others left no room.",
+                       metric_get(&metrics->refused_bodies));
+    metric_put_counter(out, "zabra_http_slowest_closed_total",
+                       "Connections closed to make room in maxUnsentBytes.",
+                       metric_get(&metrics->closed_slowest));
     metric_head(out, "zabra_http_requests_total", "counter", "Requests by class of status.");
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         metric_put(out, "zabra_http_requests_total", classes[i], metric_get(&metrics->requests[i]));
@@ -225,13 +218,13 @@ static void write_own_metrics(struct http *http, struct buf *out)
     metric_head(out, "zabra_http_request_seconds", "histogram",
                 "From the request line to the end of the answer.");
     metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
-    put_one(out, "zabra_http_probe_seats_total", "counter",
-            "Connections over a cap that took a seat for probes.", &metrics->seats_ever);
-    metric_head(out, "zabra_http_large_waiting", "gauge", "Large reads waiting for their turn.");
-    metric_put(out, "zabra_http_large_waiting", NULL, http_large_waiting(&http->large));
-    metric_head(out, "zabra_http_suspended", "gauge",
-                "Requests that wait for the core, or for a change.");
-    metric_put(out, "zabra_http_suspended", NULL, http_suspended(http));
+    metric_put_counter(out, "zabra_http_probe_seats_total",
+                       "Connections over a cap that took a seat for probes.",
+                       metric_get(&metrics->seats_ever));
+    metric_put_gauge(out, "zabra_http_large_waiting", "Large reads waiting for their turn.",
+                     http_large_waiting(&http->large));
+    metric_put_gauge(out, "zabra_http_suspended",
+                     "Requests that wait for the core, or for a change.", http_suspended(http));
 }
 
 void http_write_metrics(struct http *http, struct buf *out)

@@ -9,30 +9,14 @@
 
 static const char mask[] = "*";
 
-static int hex_digit(uint8_t byte)
-{
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    const char *at = byte ? strchr(digits, byte) : NULL;
-
-    return at ? (int)((at - digits) % 16) : -1;
-}
-
 /* Returns the byte at `*pos`, which may be escaped, and moves past it. */
 static uint8_t next_byte(struct slice raw, size_t *pos)
 {
+    int escaped = raw.data[*pos] == '%' ? http_escape_at(raw, *pos) : -1;
     uint8_t byte = raw.data[*pos];
 
-    if (byte == '%' && *pos + 2 < raw.len) {
-        int high = hex_digit(raw.data[*pos + 1]);
-        int low = hex_digit(raw.data[*pos + 2]);
-
-        if (high >= 0 && low >= 0) {
-            *pos += 3;
-            return (uint8_t)(high << 4 | low);
-        }
-    }
-    *pos += 1;
-    return byte;
+    *pos += escaped < 0 ? 1 : 3;
+    return escaped < 0 ? byte : (uint8_t)escaped;
 }
 
 /* The end of the UUID that starts at `pos`, or 0 if there is none. */

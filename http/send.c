@@ -96,6 +96,12 @@ static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
     buf_release(&origin);
 }
 
+void http_header_no_store(struct MHD_Response *response)
+{
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+}
+
 void http_header_date(struct MHD_Response *response)
 {
     http_header(response, "Date", date_now());
@@ -163,4 +169,13 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
     MHD_destroy_response(response);
     drop_request(conn);
     return done;
+}
+
+enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
+                                const char *content_type)
+{
+    http_header(response, "Content-Type", content_type);
+    http_header_no_store(response);
+    http_header_common(conn, response, true);
+    return http_send(conn, MHD_HTTP_OK, response);
 }

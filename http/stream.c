@@ -122,12 +122,8 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
 {
     bool sse = conn->request.wants.media == HTTP_MEDIA_SSE;
 
-    http_header(response, "Content-Type", sse ? "text/event-stream" : "application/x-ndjson");
-    http_header(response, "Cache-Control", "no-store");
     http_header(response, "X-Accel-Buffering", "no");
-    http_header(response, "X-Content-Type-Options", "nosniff");
-    http_header_common(conn, response, true);
-    return http_send(conn, MHD_HTTP_OK, response);
+    return http_send_lines(conn, response, sse ? "text/event-stream" : "application/x-ndjson");
 }
 
 static const char *refusal_text(enum err err)
@@ -159,7 +155,8 @@ static enum MHD_Result opened(struct http_conn *conn)
         return http_answer_fault(conn);
     }
     request->answer.zxid = stream->zxid;
-    request->task = (struct http_task){NULL}; /* From here on the response owns the stream. */
+    request->task =
+        (struct http_task){.ops = NULL}; /* From here on the response owns the stream. */
     request->answer.is_endless = true;
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream, on_free);
     return answer_head(conn, response);

@@ -86,8 +86,9 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
 void stream_put(struct http_stream *stream, enum piece_kind kind, struct slice bytes);
 void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame);
 void stream_put_gathered(struct http_stream *stream);
-size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms); /* Bytes. */
-size_t stream_queue_len(struct http_stream *stream);
+
+/* Bytes in the queue; `ret_moved_ms`, when the client last made progress, may be NULL. */
+size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms);
 bool stream_is_overrun(struct http_stream *stream);
 void stream_resume(struct http_stream *stream); /* Its connection, if there is something to send. */
 
@@ -136,16 +137,17 @@ enum err stream_find_session(const struct http_stream *stream, struct op_session
  * next call. */
 struct blob *stream_event_frame(struct http_stream *stream, const struct watch_event *event);
 
-/* Each appends one frame. */
+/* Appends the frame of an event. */
 void stream_put_event(const struct http_stream *stream, struct buf *out,
                       const struct watch_event *event);
-void stream_put_hello(const struct http_stream *stream, struct buf *out,
-                      const struct subscribe_result *result);
-void stream_put_heartbeat(const struct http_stream *stream, struct buf *out, zxid_t zxid);
-void stream_put_overrun(const struct http_stream *stream, struct buf *out, zxid_t from);
-void stream_put_gap(const struct http_stream *stream, struct buf *out, zxid_t zxid);
-void stream_put_session(const struct http_stream *stream, struct buf *out);
-void stream_put_closing(const struct http_stream *stream, struct buf *out, const char *reason);
+
+/* Each puts one frame into the queue. */
+void stream_put_hello(struct http_stream *stream, const struct subscribe_result *result);
+void stream_put_heartbeat(struct http_stream *stream, zxid_t zxid);
+void stream_put_overrun(struct http_stream *stream, zxid_t from);
+void stream_put_gap(struct http_stream *stream, zxid_t zxid);
+void stream_put_session(struct http_stream *stream);
+void stream_put_closing(struct http_stream *stream, const char *reason);
 
 /* ---- stream_relief.c: when unsent bytes exceed the budget ---- */
 

@@ -118,7 +118,7 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
 
     if (client->watcher->gatherer == client) {
         gather(stream, hits, event);
-    } else if (is_full(stream, event, stream_queue_len(stream), max) && !hits->held) {
+    } else if (is_full(stream, event, stream_queued(stream, NULL), max) && !hits->held) {
         stream_hold(stream, hits, event->zxid);
     }
     if (client->watcher->gatherer != client && !hits->held) {
@@ -164,18 +164,12 @@ static void gather_end(struct http_stream *stream, struct subscribe_result *resu
 static void put_notice(struct http_stream *stream, const struct subscribe_result *result,
                        zxid_t from)
 {
-    struct buf out;
-
-    buf_init(&out, SIZE_MAX / 2);
     if (result->resumed == SUBSCRIBE_GAP) {
-        stream_put_gap(stream, &out, result->zxid);
-        stream_put(stream, PIECE_FIXED, buf_slice(&out));
+        stream_put_gap(stream, result->zxid);
     } else if (result->resumed == SUBSCRIBE_DIFFED) {
         metric_add(&stream->client.watcher->metrics.overruns, 1);
-        stream_put_overrun(stream, &out, from);
-        stream_put(stream, PIECE_NOTICE, buf_slice(&out));
+        stream_put_overrun(stream, from);
     }
-    buf_release(&out);
 }
 
 static void hold_again(struct http_stream *stream, zxid_t from)
@@ -269,7 +263,6 @@ void stream_answer(struct http_stream *stream, enum err err)
 static void open(struct http_stream *stream, const struct subscribe_result *result)
 {
     struct http_watcher *watcher = stream->client.watcher;
-    struct buf hello;
 
     stream->state = STREAM_OPEN;
     stream->watch = result->id;
@@ -280,10 +273,7 @@ static void open(struct http_stream *stream, const struct subscribe_result *resu
     if (stream->session != 0) {
         watcher_listen(&stream->client);
     }
-    buf_init(&hello, SIZE_MAX / 2);
-    stream_put_hello(stream, &hello, result);
-    stream_put(stream, PIECE_FIXED, buf_slice(&hello));
-    buf_release(&hello);
+    stream_put_hello(stream, result);
     stream_put_gathered(stream);
 }
 

@@ -8,6 +8,7 @@
 
 enum {
     HISTORY_TEXT = 24,
+    RETRY_TEXT = 32,
     RETRY_MS = 500,        /* A browser reconnects after this time, */
     RETRY_SPREAD_MS = 2000 /* plus a random part of this, so that not all reconnect at once. */
 };
@@ -101,85 +102,111 @@ static bool is_bookmark(const struct subscribe_result *result)
     return result->resumed == SUBSCRIBE_FRESH || result->resumed == SUBSCRIBE_GAP;
 }
 
-void stream_put_hello(const struct http_stream *stream, struct buf *out,
-                      const struct subscribe_result *result)
+/* One frame, from its name to the queue. */
+struct frame {
+    struct http_stream *stream;
+    struct buf out;
+    struct jsonw json;
+};
+
+static void frame_open(struct frame *frame, struct http_stream *stream, const char *name)
+{
+    frame->stream = stream;
+    buf_init(&frame->out, SIZE_MAX / 2);
+    frame_begin(stream, &frame->out, name);
+    jsonw_init(&frame->json, &frame->out);
+}
+
+static void frame_put(struct frame *frame, enum piece_kind kind, zxid_t zxid)
+{
+    frame_end(frame->stream, &frame->out, zxid);
+    stream_put(frame->stream, kind, buf_slice(&frame->out));
+    buf_release(&frame->out);
+}
+
+static void put_retry(struct http_stream *stream)
+{
+    char line[RETRY_TEXT];
+    int len = snprintf(line, sizeof(line), "retry: %u\n",
+                       RETRY_MS + (unsigned int)(os_random_u64() % RETRY_SPREAD_MS));
+
+    stream_put(stream, PIECE_FIXED, slice_make(line, (size_t)len));
+}
+
+void stream_put_hello(struct http_stream *stream, const struct subscribe_result *result)
 {
     struct gate_status status;
     char history[HISTORY_TEXT];
-    struct jsonw json;
+    struct frame frame;
+    struct jsonw *json = &frame.json;
 
     gate_status(stream->http->gate, &status);
     (void)snprintf(history, sizeof(history), "%016llx", (unsigned long long)stream->history);
     if (stream->sse) {
-        buf_printf(out, "retry: %u\n",
-                   RETRY_MS + (unsigned int)(os_random_u64() % RETRY_SPREAD_MS));
+        put_retry(stream);
     }
-    frame_begin(stream, out, "watch");
-    jsonw_init(&json, out);
-    jsonw_object(&json);
-    jsonw_kv_cstr(&json, "event", "watch");
-    jsonw_kv_string(&json, "path", stream->request.path);
-    jsonw_kv_cstr(&json, "kind", watch_kind_name(stream->request.kind));
-    jsonw_kv_cstr(&json, "resumed", subscribe_resumed_name(result->resumed));
-    jsonw_kv_hex(&json, "zxid", result->zxid);
-    jsonw_kv_cstr(&json, "history", history);
-    jsonw_kv_u64(&json, "server", status.id);
-    jsonw_kv_u64(&json, "heartbeat_ms", stream->beat_every_ms);
-    jsonw_object_end(&json);
-    frame_end(stream, out, is_bookmark(result) ? result->zxid : 0);
+    frame_open(&frame, stream, "watch");
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "event", "watch");
+    jsonw_kv_string(json, "path", stream->request.path);
+    jsonw_kv_cstr(json, "kind", watch_kind_name(stream->request.kind));
+    jsonw_kv_cstr(json, "resumed", subscribe_resumed_name(result->resumed));
+    jsonw_kv_hex(json, "zxid", result->zxid);
+    jsonw_kv_cstr(json, "history", history);
+    jsonw_kv_u64(json, "server", status.id);
+    jsonw_kv_u64(json, "heartbeat_ms", stream->beat_every_ms);
+    jsonw_object_end(json);
+    frame_put(&frame, PIECE_FIXED, is_bookmark(result) ? result->zxid : 0);
 }
 
-void stream_put_heartbeat(const struct http_stream *stream, struct buf *out, zxid_t zxid)
+void stream_put_heartbeat(struct http_stream *stream, zxid_t zxid)
 {
-    struct jsonw json;
+    struct frame frame;
 
-    frame_begin(stream, out, "heartbeat");
-    jsonw_init(&json, out);
-    op_json_heartbeat(&json, zxid);
-    frame_end(stream, out, zxid);
+    frame_open(&frame, stream, "heartbeat");
+    op_json_heartbeat(&frame.json, zxid);
+    frame_put(&frame, PIECE_BEAT, zxid);
 }
 
-void stream_put_overrun(const struct http_stream *stream, struct buf *out, zxid_t from)
+void stream_put_overrun(struct http_stream *stream, zxid_t from)
 {
-    struct jsonw json;
+    struct frame frame;
 
-    frame_begin(stream, out, "overrun");
-    jsonw_init(&json, out);
-    op_json_overrun(&json, NULL, 0, from);
-    frame_end(stream, out, 0);
+    frame_open(&frame, stream, "overrun");
+    op_json_overrun(&frame.json, NULL, 0, from);
+    frame_put(&frame, PIECE_NOTICE, 0);
 }
 
-void stream_put_gap(const struct http_stream *stream, struct buf *out, zxid_t zxid)
+void stream_put_gap(struct http_stream *stream, zxid_t zxid)
 {
-    struct jsonw json;
+    struct frame frame;
 
-    frame_begin(stream, out, "gap");
-    jsonw_init(&json, out);
-    op_json_gap(&json, NULL, 0, zxid);
-    frame_end(stream, out, zxid);
+    frame_open(&frame, stream, "gap");
+    op_json_gap(&frame.json, NULL, 0, zxid);
+    frame_put(&frame, PIECE_FIXED, zxid);
 }
 
-void stream_put_session(const struct http_stream *stream, struct buf *out)
+void stream_put_session(struct http_stream *stream)
 {
-    struct jsonw json;
+    struct frame frame;
 
-    frame_begin(stream, out, "session");
-    jsonw_init(&json, out);
-    op_json_session_event(&json, stream->session_end, stream->session, stream->session_end_zxid);
-    frame_end(stream, out, 0);
+    frame_open(&frame, stream, "session");
+    op_json_session_event(&frame.json, stream->session_end, stream->session,
+                          stream->session_end_zxid);
+    frame_put(&frame, PIECE_FIXED, 0);
 }
 
-void stream_put_closing(const struct http_stream *stream, struct buf *out, const char *reason)
+void stream_put_closing(struct http_stream *stream, const char *reason)
 {
     struct buf servers;
     struct jsonw json;
+    struct frame frame;
 
     buf_init(&servers, SIZE_MAX / 2);
     jsonw_init(&json, &servers);
     gate_write_servers(stream->http->gate, &json);
-    frame_begin(stream, out, "closing");
-    jsonw_init(&json, out);
-    op_json_closing(&json, reason, buf_slice(&servers));
-    frame_end(stream, out, 0);
+    frame_open(&frame, stream, "closing");
+    op_json_closing(&frame.json, reason, buf_slice(&servers));
+    frame_put(&frame, PIECE_FIXED, 0);
     buf_release(&servers);
 }

@@ -55,16 +55,11 @@ size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms)
 
     size_t len = stream->queue.bytes;
 
-    *ret_moved_ms = stream->moved_ms;
+    if (ret_moved_ms) {
+        *ret_moved_ms = stream->moved_ms;
+    }
     pthread_mutex_unlock(&stream->mutex);
     return len;
-}
-
-size_t stream_queue_len(struct http_stream *stream)
-{
-    uint64_t moved_ms = 0;
-
-    return stream_queued(stream, &moved_ms);
 }
 
 bool stream_is_overrun(struct http_stream *stream)

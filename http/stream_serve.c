@@ -9,36 +9,20 @@ enum {
 
 /* ---- The end ---- */
 
-static void put_closing(struct http_stream *stream, const char *reason)
-{
-    struct buf out;
-
-    buf_init(&out, SIZE_MAX / 2);
-    stream_put_closing(stream, &out, reason);
-    stream_put(stream, PIECE_FIXED, buf_slice(&out));
-    buf_release(&out);
-}
-
 static void end_because(struct http_stream *stream, const char *reason)
 {
     if (stream->state == STREAM_OPEN) {
-        put_closing(stream, reason);
+        stream_put_closing(stream, reason);
         stream_end(stream);
     }
 }
 
 static void end_session(struct http_stream *stream)
 {
-    struct buf out;
-
-    if (stream->state != STREAM_OPEN) {
-        return;
+    if (stream->state == STREAM_OPEN) {
+        stream_put_session(stream);
+        stream_end(stream);
     }
-    buf_init(&out, SIZE_MAX / 2);
-    stream_put_session(stream, &out);
-    stream_put(stream, PIECE_FIXED, buf_slice(&out));
-    buf_release(&out);
-    stream_end(stream);
 }
 
 /* ---- Changes ---- */
@@ -77,7 +61,7 @@ static void serve(struct http_stream *stream)
     if (stream->state == STREAM_OPEN && stream->ask_session) {
         ask_session(stream);
     }
-    if (stream->state == STREAM_OPEN && stream->held && stream_queue_len(stream) == 0) {
+    if (stream->state == STREAM_OPEN && stream->held && stream_queued(stream, NULL) == 0) {
         stream_catch_up(stream);
     }
     if (stream->session_end) {
@@ -153,18 +137,6 @@ static void touch(struct http_stream *stream)
     }
 }
 
-static void beat(struct http_stream *stream)
-{
-    struct http_watcher *watcher = stream->client.watcher;
-    struct buf out;
-
-    buf_init(&out, SIZE_MAX / 2);
-    stream_put_heartbeat(stream, &out,
-                         stream->held ? stream->from : subscribe_at(watcher->subscriber));
-    stream_put(stream, PIECE_BEAT, buf_slice(&out));
-    buf_release(&out);
-}
-
 /* When a client that has taken nothing since `since_ms` counts as slow. After a stall of this
  * process, which sent nothing meanwhile, the time starts again; but not for ever, if the process
  * stalls again and again. */
@@ -200,7 +172,9 @@ static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
         stream->beat_ms = now_ms + stream->beat_every_ms;
         touch(stream);
         if (len == 0) {
-            beat(stream);
+            stream_put_heartbeat(stream, stream->held
+                                             ? stream->from
+                                             : subscribe_at(stream->client.watcher->subscriber));
         }
     }
     if (stream->held) {

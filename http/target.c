@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 
-static int hex_digit(uint8_t byte)
+int http_hex_digit(uint8_t byte)
 {
     if (byte >= '0' && byte <= '9') {
         return byte - '0';
@@ -20,15 +20,14 @@ static enum err refuse(const char **ret_why, const char *why)
     return ERR_BAD_ARGUMENTS;
 }
 
-/* The value of the escape at `text[pos]`, or -1. */
-static int escape_at(struct slice text, size_t pos)
+int http_escape_at(struct slice text, size_t pos)
 {
     if (pos + 2 >= text.len) {
         return -1;
     }
 
-    int high = hex_digit(text.data[pos + 1]);
-    int low = hex_digit(text.data[pos + 2]);
+    int high = http_hex_digit(text.data[pos + 1]);
+    int low = http_hex_digit(text.data[pos + 2]);
 
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
@@ -46,7 +45,7 @@ static enum err decode(struct slice text, bool plus_is_blank, struct buf *decode
         int byte = text.data[pos];
 
         if (byte == '%') {
-            byte = escape_at(text, pos);
+            byte = http_escape_at(text, pos);
             pos += 2;
         } else if (byte == '+' && plus_is_blank) {
             byte = ' ';

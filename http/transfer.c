@@ -129,15 +129,6 @@ static void on_free(void *cls)
     mem_free(export);
 }
 
-static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *response)
-{
-    http_header(response, "Content-Type", "application/x-ndjson");
-    http_header(response, "Cache-Control", "no-store");
-    http_header(response, "X-Content-Type-Options", "nosniff");
-    http_header_common(conn, response, true);
-    return http_send(conn, MHD_HTTP_OK, response);
-}
-
 static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_export)
 {
     struct http *http = conn->http;
@@ -157,7 +148,7 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     conn->request.answer.is_untimed = true;
     conn->request.answer.close = true; /* The pace of the socket cannot be reset. */
     loop_pace(conn->fd, BYTES_PER_S, AHEAD_BYTES);
-    return answer_head(conn, response);
+    return http_send_lines(conn, response, "application/x-ndjson");
 }
 
 static enum MHD_Result begin(struct http_conn *conn)
@@ -182,8 +173,9 @@ static enum MHD_Result begin(struct http_conn *conn)
     } else {
         http_transfer_end(conn->http);
         export_free(export);
-        done = result.err == ERR_OK ? answer_head(conn, http_response_empty())
-                                    : http_answer_result(conn, &result);
+        done = result.err == ERR_OK
+                   ? http_send_lines(conn, http_response_empty(), "application/x-ndjson")
+                   : http_answer_result(conn, &result);
     }
     op_result_release(&result);
     return done;
@@ -196,28 +188,27 @@ enum MHD_Result http_export_begin(struct http_conn *conn)
 
 /* ---- Metrics ---- */
 
-static void put_one(struct buf *out, const char *name, const char *type, const char *help,
-                    const struct metric_counter *counter)
-{
-    metric_head(out, name, type, help);
-    metric_put(out, name, NULL, metric_get(counter));
-}
-
 void http_transfer_write_metrics(const struct http *http, struct buf *out)
 {
     const struct http_transfers *transfers = &http->transfers;
 
-    put_one(out, "zabra_http_exports", "gauge", "Exports under way.", &transfers->exports);
-    put_one(out, "zabra_http_exports_total", "counter", "Exports begun.", &transfers->exports_ever);
-    put_one(out, "zabra_http_exports_failed_total", "counter",
-            "Exports that ended without their last line: overrun, cut off, or hung up.",
-            &transfers->exports_failed);
-    put_one(out, "zabra_http_exported_znodes_total", "counter", "Znodes written by exports.",
-            &transfers->exported_znodes);
-    put_one(out, "zabra_http_imports", "gauge", "Imports under way.", &transfers->imports);
-    put_one(out, "zabra_http_imports_total", "counter", "Imports begun.", &transfers->imports_ever);
-    put_one(out, "zabra_http_imports_failed_total", "counter",
-            "Imports that were not done to their end.", &transfers->imports_failed);
-    put_one(out, "zabra_http_imported_znodes_total", "counter",
-            "Znodes created or overwritten by imports.", &transfers->imported_znodes);
+    metric_put_gauge(out, "zabra_http_exports", "Exports under way.",
+                     metric_get(&transfers->exports));
+    metric_put_counter(out, "zabra_http_exports_total", "Exports begun.",
+                       metric_get(&transfers->exports_ever));
+    metric_put_counter(out, "zabra_http_exports_failed_total",
+                       "Exports that ended without their last line: overrun, cut off, or hung up.",
+                       metric_get(&transfers->exports_failed));
+    metric_put_counter(out, "zabra_http_exported_znodes_total", "Znodes written by exports.",
+                       metric_get(&transfers->exported_znodes));
+    metric_put_gauge(out, "zabra_http_imports", "Imports under way.",
+                     metric_get(&transfers->imports));
+    metric_put_counter(out, "zabra_http_imports_total", "Imports begun.",
+                       metric_get(&transfers->imports_ever));
+    metric_put_counter(out, "zabra_http_imports_failed_total",
+                       "Imports that were not done to their end.",
+                       metric_get(&transfers->imports_failed));
+    metric_put_counter(out, "zabra_http_imported_znodes_total",
+                       "Znodes created or overwritten by imports.",
+                       metric_get(&transfers->imported_znodes));
 }

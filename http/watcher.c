@@ -526,25 +526,20 @@ void http_watcher_stop(struct http_watcher *watcher)
     mem_free(watcher);
 }
 
-static void put_one(struct buf *out, const char *name, const char *type, const char *help,
-                    const struct metric_counter *counter)
-{
-    metric_head(out, name, type, help);
-    metric_put(out, name, NULL, metric_get(counter));
-}
-
 void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *out)
 {
     const struct watcher_metrics *metrics = &watcher->metrics;
 
-    put_one(out, "zabra_http_streams", "gauge", "Open streams of events.", &metrics->streams);
-    put_one(out, "zabra_http_waits", "gauge", "Long polls that wait.", &metrics->waits);
-    put_one(out, "zabra_http_stream_events_total", "counter", "Events written to streams.",
-            &metrics->events);
-    put_one(out, "zabra_http_stream_overruns_total", "counter",
-            "Slow streams that received a difference.", &metrics->overruns);
-    put_one(out, "zabra_http_stream_gaps_total", "counter",
-            "Streams that lost events and received a gap.", &metrics->gaps);
-    put_one(out, "zabra_http_stream_slow_total", "counter",
-            "Streams that were closed because their client was slow.", &metrics->slow);
+    metric_put_gauge(out, "zabra_http_streams", "Open streams of events.",
+                     metric_get(&metrics->streams));
+    metric_put_gauge(out, "zabra_http_waits", "Long polls that wait.", metric_get(&metrics->waits));
+    metric_put_counter(out, "zabra_http_stream_events_total", "Events written to streams.",
+                       metric_get(&metrics->events));
+    metric_put_counter(out, "zabra_http_stream_overruns_total",
+                       "Slow streams that received a difference.", metric_get(&metrics->overruns));
+    metric_put_counter(out, "zabra_http_stream_gaps_total",
+                       "Streams that lost events and received a gap.", metric_get(&metrics->gaps));
+    metric_put_counter(out, "zabra_http_stream_slow_total",
+                       "Streams that were closed because their client was slow.",
+                       metric_get(&metrics->slow));
 }
