@@ -56,11 +56,6 @@ MAY_INCLUDE = {
 # Circles of calls between files that are left. A circle may become smaller or go, and then its line
 # here; a new one, or a file that joins one, is refused.
 CIRCLES = [
-    ["http/accept.c", "http/answer.c", "http/body.c", "http/conn.c", "http/document.c",
-     "http/front.c", "http/handler.c", "http/http.c", "http/import.c", "http/info.c",
-     "http/large.c", "http/pending.c", "http/probe.c", "http/request_body.c", "http/send.c",
-     "http/stream.c", "http/stream_missed.c", "http/stream_relief.c", "http/stream_tell.c",
-     "http/transfer.c", "http/ui.c", "http/wait.c", "http/watcher.c", "http/watches.c"],
     ["zab/admit.c", "zab/broadcast.c", "zab/digest.c", "zab/election.c", "zab/follow.c",
      "zab/follow_snap.c", "zab/follow_sync.c", "zab/lead.c", "zab/lead_keep.c", "zab/lead_snap.c",
      "zab/lead_sync.c", "zab/lead_time.c", "zab/log.c", "zab/zab.c"],
@@ -78,7 +73,6 @@ CIRCLES = [
     ["cli/cli.c", "cli/cmd_get.c", "cli/cmd_table.c", "cli/help.c"],
     ["server/state/cut.c", "server/state/state.c", "server/state/undo.c"],
     ["server/config/config.c", "server/config/config_check.c", "server/config/config_value.c"],
-    ["http/decode.c", "http/decode_body.c", "http/who.c"],
     ["server/json/op_json_acl.c", "server/json/op_json_field.c"],
     ["server/json/op_json_export.c", "server/json/op_json_problem.c"],
     ["server/read/view.c", "server/read/view_list.c"],
@@ -179,7 +173,7 @@ WORDS_LEFT = {
     "base": 9,
     "cli": 48,
     "docs": 28,
-    "http": 100,
+    "http": 0,
     "openapi": 31,
     "server": 250,
     "storage": 0,
