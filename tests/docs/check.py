@@ -128,8 +128,8 @@ def name_error(word, invariants):
     text = program_text(named[1])
     if text is None:
         return f"there is no {named[1]}"
-    title = (named[2] or "").removeprefix("test_")
-    known = not title or re.search(rf"\b(?:(?:void|def) {named[2]}\(|TEST\({title}[,)]|test {title}\n)", text)
+    known = not named[2] or re.search(
+        rf"\b(?:(?:void|def) {named[2]}\(|TEST\({named[2]}[,)]|test {named[2]}\n)", text)
     return "" if known else f"{named[2]} is not in {named[1]}"
 
 

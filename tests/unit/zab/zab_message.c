@@ -145,7 +145,9 @@ static void address(struct play *play, uint32_t peer, const struct words *words,
         msg->dialogue = drive->dialogue;
         msg->epoch = drive->epoch;
     }
-    if (line_value(words, "dialogue")) {
+    if (line_has(words, "dialogue=none")) {
+        msg->dialogue = 0;
+    } else if (line_value(words, "dialogue")) {
         msg->dialogue += (uint32_t)strtoll(line_value(words, "dialogue"), NULL, 10);
     }
     msg->epoch = (uint32_t)value_or(play, words, "epoch", msg->epoch);

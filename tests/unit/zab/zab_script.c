@@ -133,11 +133,10 @@ static void run_line(struct run *run, size_t line)
     }
 }
 
-/* Carries out the lines of "let NAME", of which nothing is shown. False when there is none. */
-static bool run_part(struct run *run, const char *name, int depth)
+/* Carries out the lines of "let NAME"; appends what comes of them. False when there is none. */
+static bool run_part(struct run *run, const char *name, int depth, struct buf *came)
 {
     size_t start = script_find(run->script, "let", name);
-    struct buf unseen;
 
     if (start == run->script->count) {
         return false;
@@ -145,15 +144,29 @@ static bool run_part(struct run *run, const char *name, int depth)
     for (size_t i = start + 1; i < part_end(run->script, start); i++) {
         const char *line = run->script->lines[i];
 
-        if (!is_remark(line) && (depth >= DEPTH_MAX || !run_part(run, line + IN, depth + 1))) {
+        if (!is_remark(line) &&
+            (depth >= DEPTH_MAX || !run_part(run, line + IN, depth + 1, came))) {
             run_line(run, i);
+            play_report(&run->play, came);
         }
     }
-    buf_init(&unseen, 1 << 20);
-    play_report(&run->play, &unseen);
-    buf_release(&unseen);
-    drive_clear(&run->play.drive);
     return true;
+}
+
+/* A line of a test: "NAME" of a "let" shows nothing, "see NAME" all that comes of it. */
+static void run_input(struct run *run, size_t line, struct buf *came)
+{
+    const char *text = run->script->lines[line] + IN;
+
+    if (strncmp(text, "see ", 4) == 0 && run_part(run, text + 4, 0, came)) {
+        return;
+    }
+    if (run_part(run, text, 0, came)) {
+        buf_clear(came);
+        return;
+    }
+    run_line(run, line);
+    play_report(&run->play, came);
 }
 
 /* Holds what came out against the lines behind `line`; returns the first line behind them. */
@@ -212,10 +225,7 @@ static void play_test(struct run *run, size_t start, size_t end)
             continue;
         }
         buf_init(&came, 1 << 20);
-        if (!run_part(run, line + IN, 0)) {
-            run_line(run, i);
-        }
-        play_report(&run->play, &came);
+        run_input(run, i, &came);
         (void)buf_printf(&run->got, "%s\n", line);
         note_lines(&run->got, buf_cstr(&came));
         i = compare(run, i, end, buf_cstr(&came));
