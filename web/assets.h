@@ -3,8 +3,8 @@
  *
  * build.mjs bundles them and writes the table and the assembler file that brings their bytes in.
  * Each file is there twice, as it is and compressed: clients that take no gzip are few, and the
- * bytes that nobody asks for are never read into memory. A build without the dashboard has an empty
- * table.
+ * bytes that no client requests are never read into memory. A build without the dashboard has an
+ * empty table.
  */
 #ifndef WEB_ASSETS_H
 #define WEB_ASSETS_H

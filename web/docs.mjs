@@ -1,4 +1,4 @@
-// The pages of docs/ as HTML, for /ui/docs/ of each replica: whoever has a problem at night reads there
+// The pages of docs/ as HTML, for /ui/docs/ of each replica: an operator with a problem at night reads there
 // what a warning means, without another host. Headings have the anchors that they have on GitHub; what
 // is linked beyond docs/ is not there, so it is only named.
 

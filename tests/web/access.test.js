@@ -63,10 +63,10 @@ const remains = (page) =>
 
 visiting('one signs in, is told who one is, and signs out', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
-  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  await page.getByText('Not allowed: you need permission to read').waitFor();
   await page.getByText('You are not signed in.').waitFor();
   await signIn(page, 'bob', 'another-w0rd');
-  await page.getByText('the password may have been another one').waitFor();
+  await page.getByText('the password may be wrong').waitFor();
   await signOut(page, 'bob');
   await page.getByText('You are not signed in.').waitFor();
   await signIn(page, 'bob', 'pass-w0rd');
@@ -115,25 +115,25 @@ visiting(
   { refused: true },
   async (page, visit) => {
     await visit.open('/ui/tree/app/config', READ_ONLY);
-    for (const name of ['Edit', 'New below', 'Delete']) {
+    for (const name of ['Edit', 'New child', 'Delete']) {
       const button = page.getByRole('button', { name, exact: true });
       assert.equal(await button.getAttribute('aria-disabled'), 'true', name);
       await button.focus();
-      await page.getByRole('tooltip').getByText('This replica takes no writes').waitFor();
+      await page.getByRole('tooltip').getByText('This replica is read-only').waitFor();
     }
     await visit.open('/ui/tools/?tool=import', READ_ONLY);
-    await page.getByRole('img', { name: 'Read-only: this replica takes no writes' }).waitFor();
+    await page.getByRole('img', { name: 'Read-only: this replica refuses writes' }).waitFor();
     await page.getByLabel('File').setInputFiles({
       name: 'a.ndjson',
       mimeType: 'text/plain',
       buffer: Buffer.from('{"path":"new"}\n'),
     });
-    await page.getByRole('button', { name: 'Look what it would do' }).click();
-    await page.getByText('Znodes it would create: 1.').waitFor();
+    await page.getByRole('button', { name: 'Preview import' }).click();
+    await page.getByText('Znodes to create: 1.').waitFor();
     const run = page.getByRole('button', { name: 'Import 1 znode' });
     assert.equal(await run.getAttribute('aria-disabled'), 'true');
     await run.hover();
-    await page.getByRole('tooltip').getByText('This replica takes no writes').waitFor();
+    await page.getByRole('tooltip').getByText('This replica is read-only').waitFor();
     await run.press('Enter');
     assert.equal(await run.count(), 1, 'nothing came of it');
 
@@ -203,7 +203,7 @@ visiting(
     await palette(page);
     await page.keyboard.type('/nowhere');
     await page.keyboard.press('Enter');
-    await page.getByText('This znode does not exist, or not any more.').waitFor();
+    await page.getByText('Not found (it may have been deleted).').waitFor();
     await palette(page);
     await page.keyboard.type('sign in');
     await page.keyboard.press('Enter');
@@ -211,7 +211,7 @@ visiting(
     await page.keyboard.press('Escape');
     await palette(page);
     await page.keyboard.type('nothing of this name');
-    await page.getByText('Nothing is called so.').waitFor();
+    await page.getByText('No matches.').waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
   },

@@ -9,7 +9,7 @@ const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
 const MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>';
 const OWNER = { Authorization: `Basic ${Buffer.from('bob:secret').toString('base64')}` };
 /** Remarks that are true on a machine that has other things to do. */
-const BUSY = /^Half of the syncs|leader for [\d,]+ ms:/;
+const BUSY = /^The median log sync|last heard from the leader .* ago:/;
 
 let browser;
 let replicas;
@@ -40,9 +40,7 @@ const item = (page, name) => page.getByRole('treeitem').filter({ hasText: name }
 
 visiting('the overview says how the ensemble is', {}, async (page, visit) => {
   await visit.open('/ui/');
-  await page
-    .getByText(/^(All is well|Working, with remarks): 3 of 3 voting, led by replica [123]$/)
-    .waitFor();
+  await page.getByText(/^(All is well|Degraded): 3 of 3 voting, led by replica [123]$/).waitFor();
   await until('no other remark is left', async () => {
     const remarks = await page.locator('.warnings li').allTextContents();
     return remarks.every((one) => BUSY.test(one));
@@ -73,7 +71,7 @@ visiting('a filter that has found nothing yet can go on', {}, async (page, visit
   await visit.open('/ui/tree/app?tab=children');
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('emp');
   await page
-    .getByText('No child fits the filter so far; further children were not searched yet.')
+    .getByText('No child matches the filter so far; further children were not searched yet.')
     .waitFor();
   first = false;
   await page.getByRole('button', { name: 'Search further children' }).click();
@@ -86,13 +84,15 @@ visiting('what goes by itself is marked, and its stat says when', {}, async (pag
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=lease&ttl=3600000');
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=job&sequence=true');
   await visit.open('/ui/tree/app/group?tab=stat');
-  await page.getByText('no session: it goes when its last child has gone').waitFor();
-  await item(page, 'group').getByText('Container: goes when').waitFor({ state: 'attached' });
-  await item(page, 'lease').getByText('Goes when it has not').waitFor({ state: 'attached' });
+  await page.getByText('no session: container, deleted after its last child').waitFor();
+  await item(page, 'group').getByText('Container: deleted after').waitFor({ state: 'attached' });
+  await item(page, 'lease')
+    .getByText('TTL: deleted when it has not')
+    .waitFor({ state: 'attached' });
   await item(page, 'job').getByText('Sequential name').waitFor({ state: 'attached' });
   await item(page, 'lease').click();
   await page.getByRole('tab', { name: 'Stat' }).click();
-  await page.getByText('it goes when it has not changed for 3,600,000 ms').waitFor();
+  await page.getByText('deleted when it has not changed for 1 h').waitFor();
 });
 
 visiting('the tree is opened level by level, and znodes are read', {}, async (page, visit) => {
@@ -109,9 +109,9 @@ visiting('the tree is opened level by level, and znodes are read', {}, async (pa
     '{\n  "n": 12345678901234567890,\n  "a": [\n    1\n  ]\n}',
   );
   await page.getByRole('tab', { name: 'Stat' }).click();
-  await page.getByText('no session: it stays until it is deleted').waitFor();
+  await page.getByText('no session: persistent').waitFor();
   await page.getByRole('tab', { name: 'ACL' }).click();
-  await page.getByRole('cell', { name: 'Everybody world' }).waitFor();
+  await page.getByRole('cell', { name: 'Every client world' }).waitFor();
   await page.goBack();
   await page.getByRole('heading', { name: '/', exact: true }).waitFor();
 });
@@ -133,13 +133,13 @@ visiting(
   {},
   async (page, visit) => {
     await visit.open('/ui/tree/app/config');
-    await page.getByRole('link', { name: 'See it as a lock' }).click();
+    await page.getByRole('link', { name: 'View as a recipe' }).click();
     await page.waitForURL('**/ui/recipes/app/config');
     await page.goBack();
-    await page.getByRole('link', { name: 'Watch what happens' }).click();
+    await page.getByRole('link', { name: 'Watch this subtree' }).click();
     await page.getByRole('link', { name: '/app/config' }).waitFor();
     await page.goBack();
-    await page.getByRole('link', { name: 'Export it' }).waitFor();
+    await page.getByRole('link', { name: 'Export this subtree' }).waitFor();
     await page.keyboard.press('Control+k');
     await page.keyboard.type('export');
     await page.getByRole('option', { name: 'Export /app/config' }).waitFor();
@@ -155,9 +155,9 @@ visiting('a link leads to a znode, whatever its name is like', {}, async (page, 
   await page.getByRole('link', { name: 'v1.2' }).click();
   await page.getByRole('heading', { name: 'v1.2' }).waitFor();
   await visit.open('/ui/tree/none');
-  await page.getByText('This znode does not exist, or not any more.').waitFor();
+  await page.getByText('Not found (it may have been deleted).').waitFor();
   await visit.open('/ui/nothing');
-  await page.getByText('There is no such view.').waitFor();
+  await page.getByText('This view does not exist.').waitFor();
 });
 
 visiting('bytes stay what they are', {}, async (page, visit) => {
@@ -202,7 +202,7 @@ visiting('names and values of strangers are shown, and nothing more', {}, async 
 
 visiting('what one may not read says so, until one signs in', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
-  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  await page.getByText('Not allowed: you need permission to read').waitFor();
   await item(page, 'safe').locator('.twist').click();
   await page.locator('.tree-row.error').waitFor();
   await page.getByRole('banner').getByRole('button', { name: 'Sign in' }).click();
@@ -213,7 +213,7 @@ visiting('what one may not read says so, until one signs in', {}, async (page, v
   await item(page, 'inside').waitFor();
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
   await page.reload();
-  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  await page.getByText('Not allowed: you need permission to read').waitFor();
 });
 
 visiting('the keyboard is enough', {}, async (page, visit) => {
@@ -241,7 +241,7 @@ visiting('the keyboard is enough', {}, async (page, visit) => {
   await page.keyboard.press('ArrowLeft');
   await item(page, 'config').waitFor({ state: 'detached' });
   await page.keyboard.press('?');
-  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
 });

@@ -47,7 +47,7 @@ visiting('each replica knows how all of them are', {}, async (page, visit) => {
       const state = id === leads ? 'leader' : 'follower';
       await card(page, id).getByText(state, { exact: true }).waitFor();
       await card(page, id)
-        .getByText(/^half in .* 99 % in /)
+        .getByText(/^p50 .*, p99 /)
         .waitFor();
     }
     await card(page, at + 1)
@@ -74,10 +74,10 @@ visiting(
     await row.getByRole('link').click();
     await page.getByRole('link', { name: '/members/<b>one' }).waitFor();
     await page.getByRole('row').filter({ hasText: 'subtree' }).getByText('/members').waitFor();
-    await page.getByText('As replica 2 knows them').waitFor();
+    await page.getByText('As reported by replica 2').waitFor();
     const close = page.getByRole('button', { name: 'Close the session' });
     await close.hover();
-    await page.getByText('Only the super user closes sessions of others').waitFor();
+    await page.getByText('Only the super user can close sessions of other clients').waitFor();
     await signIn(page, 'super', 'root');
     await until(
       'the right is there',
@@ -85,14 +85,14 @@ visiting(
     );
     await close.click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByText('Deleted with it (1):').waitFor();
+    await dialog.getByText('Also deleted (1):').waitFor();
     await dialog.getByText('/members/<b>one').waitFor();
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     await close.click();
     await dialog.getByRole('button', { name: 'Close the session' }).click();
     await page.getByText(`Session ${client.session} is closed.`).waitFor();
-    await page.getByText('There is no such session').waitFor();
+    await page.getByText('This session does not exist').waitFor();
     const gone = await fetch(`${replicas.url()}/znodes/v1/members/%3Cb%3Eone`);
     assert.equal(gone.status, 404);
     client.die();
@@ -111,19 +111,19 @@ visiting('the owner of an ephemeral is a link to its session', {}, async (page, 
 
 visiting('what is not there, or not for all, is said', {}, async (page, visit) => {
   await visit.open('/ui/sessions/0x7fff');
-  await page.getByText('There is no such session').waitFor();
+  await page.getByText('This session does not exist').waitFor();
   await page.getByRole('link', { name: 'All sessions' }).click();
-  await page.getByText('You see the sessions that were opened as you').waitFor();
+  await page.getByText('You see the sessions that were opened with your identity').waitFor();
 });
 
 visiting('each replica has figures of its own, each with what it says', {}, async (page, visit) => {
   await replicas.create('/counted', 'x');
   await visit.open('/ui/metrics');
-  await page.getByText('Figures are those of replica 1 alone').waitFor();
+  await page.getByText('Figures of replica 1 only').waitFor();
   await page.locator('.plot canvas').first().waitFor();
   assert.equal(await page.locator('figure.plot').count(), 20);
   await page.getByLabel('Replica').selectOption('3');
-  await page.getByText('Figures are those of replica 3 alone').waitFor();
+  await page.getByText('Figures of replica 3 only').waitFor();
   await page.locator('.plot canvas').first().waitFor();
   await page.getByLabel('Range').selectOption('6h');
   await page.locator('.plot canvas').first().waitFor();
@@ -177,9 +177,9 @@ visiting('one that stands still and one that is gone are told apart', {}, async 
   replicas.processes[still - 1].kill('SIGSTOP');
   try {
     await card(page, still)
-      .getByText(/^(Has said nothing for|Does not answer, last heard of) \d+ s/)
+      .getByText(/^(Silent for|Does not answer, last contact) \d+ s/)
       .waitFor({ timeout: 60_000 });
-    await page.getByText('2 of 3 vote: one more loss, and writes stop.').waitFor();
+    await page.getByText('2 of 3 vote: if one more fails, writes stop.').waitFor();
   } finally {
     replicas.processes[still - 1].kill('SIGCONT');
   }
@@ -187,7 +187,7 @@ visiting('one that stands still and one that is gone are told apart', {}, async 
   await replicas.kill(still - 1);
   await card(page, still).getByText('unreachable').waitFor();
   await card(page, still)
-    .getByText(/^Does not answer, last heard of/)
+    .getByText(/^Does not answer, last contact/)
     .waitFor();
   await page.getByText(`Replica ${still} cannot be reached.`).waitFor();
 });

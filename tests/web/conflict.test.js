@@ -49,11 +49,11 @@ visiting('who writes while somebody else does chooses: mine or theirs', {}, asyn
   await edit(visit, '/conflict/text');
   await editor(page).fill('mine');
   await replicas.create('/conflict/text', 'theirs', { at: 1 });
-  await said(page, /^It has changed meanwhile: version 1/);
+  await said(page, /^Another client changed it meanwhile: version 1/);
   assert.equal(await button(page, 'Save').getAttribute('aria-disabled'), 'true');
   await button(page, 'Keep mine').click();
   await replicas.create('/conflict/text', 'theirs again', { at: 1 });
-  await said(page, /^It has changed meanwhile: version 2/);
+  await said(page, /^Another client changed it meanwhile: version 2/);
   await button(page, 'Keep mine').click();
   await save(page);
   assert.equal((await replicas.data('/conflict/text')).toString(), 'mine');
@@ -73,7 +73,7 @@ visiting(
   async (page, visit) => {
     const path = '/conflict/apart';
     await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 6: 'theirs' }));
-    await said(page, 'Merged: nothing is left to choose, and what you see is what is saved.');
+    await said(page, 'Merged without open conflicts: you will save exactly this text.');
     assert.equal(await page.locator('.cm-deletedChunk').count(), 0);
     await merged(page).click();
     await said(page, 'Saved: version 2.');
@@ -91,9 +91,9 @@ visiting('a conflict is chosen before the merged text can be saved', {}, async (
   assert.deepEqual(await visit.barriers(), []);
   const isSaved = async () => (await merged(page).getAttribute('aria-disabled')) === 'false';
   assert.ok(!(await isSaved()));
-  assert.ok(await page.getByLabel('Take a file').isDisabled(), 'it would end the choice');
+  assert.ok(await page.getByLabel('Upload a file').isDisabled(), 'it would end the choice');
   await merged(page).hover();
-  await page.getByRole('tooltip').getByText('Choose first, yours or theirs').waitFor();
+  await page.getByRole('tooltip').getByText('First choose a side for each conflict').waitFor();
   await editor(page).press('Control+End');
   await page.keyboard.type(' and more'); // Apart from the conflicts: nothing to choose.
   assert.equal(await chunk.count(), 2);
@@ -162,11 +162,11 @@ visiting(
 visiting('an undone merge has taken nothing', {}, async (page, visit) => {
   const path = '/conflict/undone';
   await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 4: 'theirs' }));
-  await said(page, 'Merged: nothing is left to choose, and what you see is what is saved.');
+  await said(page, 'Merged without open conflicts: you will save exactly this text.');
   await editor(page).press('Control+z');
   await page.locator('.cm-deletedChunk').waitFor();
   await replicas.create(path, linesWith({ 4: 'theirs', 6: 'other' }), { at: 1 });
-  await said(page, 'Merged: nothing is left to choose, and what you see is what is saved.');
+  await said(page, 'Merged without open conflicts: you will save exactly this text.');
   await merged(page).click();
   await said(page, 'Saved: version 3.');
   const all = linesWith({ 0: 'mine', 4: 'theirs', 6: 'other' });

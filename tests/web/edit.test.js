@@ -34,34 +34,36 @@ async function statOf(path) {
 visiting('a znode is created below the one that is shown', {}, async (page, visit) => {
   await replicas.create('/new');
   await visit.open('/ui/tree/new');
-  await button(page, 'New below').click();
+  await button(page, 'New child').click();
   await page.getByLabel('Name', { exact: true }).fill('a/b');
   await page.getByRole('textbox', { name: 'Data' }).fill('hello');
-  await dialog(page).getByText('It will be /new/a/b').waitFor();
+  await dialog(page).getByText('Path: /new/a/b').waitFor();
   await button(page, 'Create').click();
   await heading(page, 'b');
   assert.equal((await replicas.data('/new/a/b')).toString(), 'hello');
-  await button(page, 'New below').click();
+  await button(page, 'New child').click();
   await page.getByLabel('Sequential').check();
   await page.getByLabel('Name, before the number').fill('job-');
-  await page.getByLabel('With a time to live').check();
+  await page.getByLabel('TTL: deleted').check();
   await page.getByLabel('Seconds').fill('90');
-  await page.getByLabel('Data as').selectOption('hex');
+  await page.getByLabel('Data format').selectOption('hex');
   await page.getByRole('textbox', { name: 'Data' }).fill('00 ff 0');
   await button(page, 'Create').click();
-  await dialog(page).getByText('This is no hex').waitFor();
+  await dialog(page).getByText('This is not hex').waitFor();
   await page.getByRole('textbox', { name: 'Data' }).fill('00 ff');
   await button(page, 'Create').click();
   await heading(page, 'job-0000000000');
   assert.deepEqual(await replicas.data('/new/a/b/job-0000000000'), Buffer.from([0, 255]));
   assert.equal((await statOf('/new/a/b/job-0000000000')).ttl, 90_000);
   await visit.open('/ui/tree/new');
-  await button(page, 'New below').click();
+  await button(page, 'New child').click();
   await page.getByLabel('Container').check();
-  assert.ok(await page.getByLabel('Sequential: not with containers').isDisabled());
-  assert.ok(await page.getByLabel('Ephemeral: the dashboard has no session').isDisabled());
+  assert.ok(await page.getByLabel('Sequential: not available for containers').isDisabled());
+  assert.ok(
+    await page.getByLabel('Ephemeral: not available, the dashboard has no session').isDisabled(),
+  );
   await page.getByLabel('Name', { exact: true }).fill('<b>\u202egpj');
-  await page.getByLabel('Data as').selectOption('file');
+  await page.getByLabel('Data format').selectOption('file');
   await page
     .getByLabel('File', { exact: true })
     .setInputFiles({ name: 'x', mimeType: 'a/b', buffer: RAW });
@@ -84,7 +86,7 @@ visiting(
       },
     );
     await visit.open('/ui/tree/limited');
-    await button(page, 'New below').click();
+    await button(page, 'New child').click();
     const name = page.getByLabel('Name', { exact: true });
     const refused = async (typed, text) => {
       await name.fill(typed);
@@ -99,7 +101,7 @@ visiting(
     await page.getByRole('textbox', { name: 'Data' }).fill('more than twenty bytes of data');
     await refused('large', 'QuotaExceeded');
     assert.equal(await name.getAttribute('aria-invalid'), 'false');
-    await page.getByLabel('Data as').selectOption('file');
+    await page.getByLabel('Data format').selectOption('file');
     const input = page.getByLabel('File', { exact: true });
     await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
     await refused('larger', 'TooLarge');
@@ -118,7 +120,7 @@ visiting(
     const name = page.getByLabel('Name', { exact: true });
     const data = page.getByRole('textbox', { name: 'Data' });
     const again = async (typed) => {
-      await button(page, 'New below').click();
+      await button(page, 'New child').click();
       await name.waitFor();
       assert.deepEqual([await name.inputValue(), await data.inputValue()], typed);
     };
@@ -166,7 +168,7 @@ visiting('who has gone on is not called back by what comes late', {}, async (pag
   });
   await visit.open('/ui/tree/late');
   await item(page, 'late').locator('.twist').click();
-  await button(page, 'New below').click();
+  await button(page, 'New child').click();
   await page.getByLabel('Name', { exact: true }).fill('one');
   await button(page, 'Create').click();
   await until('it is made', () => late !== undefined);
@@ -195,7 +197,7 @@ visiting('data is edited as what it is, and bytes stay bytes', {}, async (page, 
   await until('indented', async () => (await page.locator('.cm-line').count()) === 3);
   await editor(page).press('Control+Home');
   await page.keyboard.type('x');
-  await said(page, /^This is no JSON\./);
+  await said(page, /^This is not JSON\./);
   await button(page, 'Save').press('Enter');
   assert.equal((await statOf('/edit/json')).version, 0);
   await editor(page).press('Backspace');
@@ -205,7 +207,7 @@ visiting('data is edited as what it is, and bytes stay bytes', {}, async (page, 
 
   await replicas.create('/edit/broken', BROKEN);
   await edit(visit, '/edit/broken');
-  await said(page, 'It is no UTF-8: editing it as text would damage it.');
+  await said(page, 'It is not UTF-8: editing it as text would damage it.');
   assert.equal(await editor(page).textContent(), '61 ff fe 0d 0a 62');
   assert.ok(await page.locator('option[value=text]').isDisabled());
   await page.getByLabel('Edit as').selectOption('base64');
@@ -233,7 +235,7 @@ visiting('a MiB is edited, and a file takes its place', {}, async (page, visit) 
   assert.equal(large.subarray(0, 3).toString(), 'bxx');
   await button(page, 'Edit').click();
   await editor(page).waitFor();
-  const file = page.getByLabel('Take a file');
+  const file = page.getByLabel('Upload a file');
   await file.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
   await said(page, /of 1\.0 MiB/);
   await page.locator('.hint.bad').waitFor();
@@ -283,7 +285,7 @@ visiting(
     await replicas.ask('DELETE', '/znodes/v1/gone/one', { at: 1 });
     await said(page, /^It was deleted meanwhile/);
     await item(page, 'two').click();
-    await dialog(page).getByText('What you have written into /gone/one is not saved.').waitFor();
+    await dialog(page).getByText('Your changes of /gone/one are not saved.').waitFor();
     await button(page, 'Stay').click();
     await page.goBack();
     await button(page, 'Stay').click();
@@ -409,7 +411,7 @@ visiting('the keyboard is enough, also without a clipboard', {}, async (page, vi
   await page.keyboard.press('Enter');
   await heading(page, 'two');
   await page.keyboard.press('?');
-  await said(page, 'Edit the znode that is shown');
+  await said(page, 'Edit the shown znode');
   await page.keyboard.press('Escape');
   await button(page, 'Copy the path').press('Enter');
   await said(page, 'Copied.');
@@ -421,7 +423,7 @@ visiting('the keyboard is enough, also without a clipboard', {}, async (page, vi
   await page.reload();
   await page.getByText('Bookmarks').click();
   await page.getByRole('link', { name: '/keys/one/two' }).click();
-  await said(page, 'This znode does not exist, or not any more.');
+  await said(page, 'Not found (it may have been deleted).');
 });
 
 for (const look of [

@@ -42,12 +42,12 @@ const visiting = visitingBy(() => ({ browser, replicas }));
 
 visiting('what is asked for in the form is told, and is in the URL', {}, async (page, visit) => {
   await visit.open('/ui/events');
-  await page.getByText('Name a path and what of it').waitFor();
+  await page.getByText('Enter a path and choose a kind').waitFor();
   await pathField(page).fill('/app/');
   await page.keyboard.press('Enter');
   await watching(page, '/app');
   assert.equal(new URL(page.url()).searchParams.get('watch'), 'recursive:/app');
-  await page.getByText('Nothing has happened yet.').waitFor();
+  await page.getByText('No events yet.').waitFor();
   await replicas.create('/app/two', 'y', { at: 1 });
   await line(page, 'created').filter({ hasText: '/app/two' }).waitFor();
   await replicas.create('/app/two', 'z', { at: 2 });
@@ -62,7 +62,7 @@ visiting('what is asked for in the form is told, and is in the URL', {}, async (
   await replicas.create('/app/one/child');
   await line(page, 'children changed').filter({ hasText: '/app/one' }).waitFor();
   const used = page.locator('.subscription', { hasText: 'Children, once' });
-  await used.getByText('used up').waitFor();
+  await used.getByText('fired').waitFor();
   await used.getByRole('button', { name: 'Watch again' }).click();
   await used.locator('.dot.good').waitFor();
   await page.reload(); // As somebody who was given the link.
@@ -85,9 +85,9 @@ visiting(
     await replicas.create('/app/three', 'x');
     await replicas.create('/app/four', 'x');
     await total(page, 2);
-    await page.getByText('1 of 2 are shown').waitFor();
+    await page.getByText('1 of 2 shown').waitFor();
     assert.equal(await page.locator('.stream-row').count(), 1);
-    await page.getByRole('button', { name: 'Copy what is shown' }).click();
+    await page.getByRole('button', { name: 'Copy the shown events' }).click();
     await page.getByText('Copied.').waitFor();
     const copied = await page.evaluate(() => navigator.clipboard.readText());
     const event = JSON.parse(copied.trim());
@@ -100,10 +100,10 @@ visiting(
     await replicas.create('/app/five', 'x');
     await page.getByText('1 wait').waitFor();
     assert.equal(await line(page, '/app/five').count(), 0);
-    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('button', { name: 'Resume' }).click();
     await line(page, '/app/five').waitFor();
     await page.getByRole('button', { name: 'Clear' }).click();
-    await page.getByText('Nothing has happened yet.').waitFor();
+    await page.getByText('No events yet.').waitFor();
   },
 );
 
@@ -135,7 +135,7 @@ visiting('a gap is marked where it is', {}, async (page, visit) => {
   await replicas.create('/gap/before');
   await line(page, '/gap/before').waitFor();
   tell({ event: 'gap', watches: [watch], zxid: '0x100000001' });
-  await line(page, 'A gap: events of /gap were lost.').waitFor();
+  await line(page, 'Gap: events of /gap were lost.').waitFor();
   await replicas.create('/gap/after', '', { at: 1 });
   await line(page, '/gap/after').waitFor();
   assert.deepEqual(
@@ -262,7 +262,7 @@ visiting('the serving replica is lost, and no event is missed', {}, async (page,
     await replicas.create(`/lost/while-${at}`, '', { at: 1 + (at % 2) });
   }
   await line(page, 'No connection.').waitFor();
-  await line(page, 'continues where the events were interrupted').waitFor();
+  await line(page, 'events resume without a gap').waitFor();
   for (let at = 0; at < WHILE; at += 1) {
     await page.getByRole('link', { name: `/lost/while-${at}`, exact: true }).waitFor();
   }

@@ -110,18 +110,18 @@ visiting(
     await views[1].open('/ui/events?watch=recursive:/app', follower);
     await views[2].open('/ui/tree/app', follower);
     const writer = views[2].page;
-    await button(writer, 'New below').click();
+    await button(writer, 'New child').click();
     await writer.getByLabel('Name', { exact: true }).fill('new');
     await condition(page, 'Live').waitFor();
     const began = Date.now();
     await Promise.all([replicas.kill(leader), replicas.kill(other)]);
     for (const one of [page, ...views.map((view) => view.page)]) {
       await condition(one, 'No majority').waitFor();
-      await one.getByText('Nothing can be written until then').waitFor();
+      await one.getByText('Writes are not possible').waitFor();
     }
     assert.ok(Date.now() - began < KNOWN_MS, `${Date.now() - began} ms`);
-    await views[0].page.getByText('Trouble: 1 of 3 voting').waitFor();
-    for (const name of ['Edit', 'New below', 'Delete']) {
+    await views[0].page.getByText('Critical: 1 of 3 voting').waitFor();
+    for (const name of ['Edit', 'New child', 'Delete']) {
       assert.ok(!(await isOffered(page, name)), name);
     }
     assert.ok(!(await isOffered(writer, 'Create')), 'a dialog that was open before');
@@ -160,9 +160,9 @@ visiting('a save without a majority says so, and what will happen', {}, async (p
     await said(page, /^Not saved yet: the replica waits for its leader/);
     await said(
       page,
-      /^Not saved yet: there is no majority of replicas\. The same save is asked for/,
+      /^Not saved yet: there is no majority of replicas\. The dashboard retries the same save/,
     );
-    await said(page, /^Not known yet whether it was saved: there is no majority of replicas/);
+    await said(page, /^It is not known yet whether it was saved: there is no majority of replicas/);
     await until('no save is offered', async () => !(await isOffered(page, 'Save')));
     await button(page, 'Save').hover();
     await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
@@ -194,7 +194,7 @@ visiting(
         return now > 0 && now !== leader + 1;
       });
       await condition(page, 'Live').waitFor();
-      await served.page.getByText(/^Replica \d serves this page now; before it was/).waitFor();
+      await served.page.getByText(/^Now connected to replica \d, before to/).waitFor();
       await pause(KNOWN_MS);
     } finally {
       signal([leader], 'SIGCONT');
@@ -233,7 +233,7 @@ visiting(
     });
     await visit.open('/ui/', follower);
     await page.getByText('All is well').waitFor();
-    await page.getByText(`As seen by replica ${follower + 1}`).waitFor();
+    await page.getByText(`As reported by replica ${follower + 1}`).waitFor();
     await pause(KNOWN_MS);
     await condition(page, 'Live').waitFor();
     assert.ok(asked <= 2, `asked in vain: ${asked}`);

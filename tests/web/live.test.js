@@ -52,7 +52,7 @@ test('what others do is seen', async () => {
   await item(page, 'two').waitFor();
   await replicas.ask('DELETE', '/znodes/v1/live/one', { at: 1 });
   await item(page, 'one').waitFor({ state: 'detached' });
-  await page.getByText('This znode does not exist').waitFor();
+  await page.getByText('Not found (it may have been deleted)').waitFor();
   await replicas.create('/live/one', 'again', { at: 1 });
   await page.getByText('again').waitFor();
   assert.deepEqual(visit.complaints, []);
@@ -92,12 +92,12 @@ test('one of 20,000 children is found by its name, in the tree and among the chi
   for (const text of ['child-19999', 'CHILD-19999', '*-19999', 'child-1999?']) {
     await filter.fill(text);
     await item(page, 'child-19999').waitFor();
-    await tree.getByText('The replica searches').waitFor({ state: 'detached' });
+    await tree.getByText('Searching the other children').waitFor({ state: 'detached' });
     const names = await tree.locator('.name').allTextContents();
     assert.equal(names.filter((name) => name.startsWith('child')).length, /\?/.test(text) ? 10 : 1);
   }
   await filter.fill('child-none');
-  await tree.getByText('Nothing here fits the filter').waitFor();
+  await tree.getByText('No matches').waitFor();
   await page.getByText('The first 200 of 20,000').waitFor();
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('19999');
   await page.getByText('The first 200').waitFor({ state: 'detached' });
@@ -113,7 +113,7 @@ test('one of 20,000 children is found by its name, in the tree and among the chi
     await page.getByRole('button', { name: 'Search further children' }).click();
   }
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('none');
-  await page.getByText('No child fits the filter.').waitFor();
+  await page.getByText('No child matches the filter.').waitFor();
   assert.deepEqual(await visit.barriers(), []);
   assert.deepEqual(visit.complaints, []);
   await visit.end();
@@ -138,7 +138,7 @@ test('the serving replica is lost, and nothing is missed', async () => {
   await replicas.kill(0);
   await replicas.create('/app/while', '', { at: 1 });
   await replicas.create('/app/one', 'meanwhile', { at: 1 });
-  await page.getByText(/^Replica [23] serves this page now; before it was replica 1\.$/).waitFor();
+  await page.getByText(/^Now connected to replica [23], before to replica 1\.$/).waitFor();
   const elsewhere = page.locator('.banner').getByRole('link');
   const { host, pathname } = new URL(await elsewhere.textContent());
   assert.notEqual(host, new URL(page.url()).host);

@@ -75,7 +75,7 @@ test('a lock with 20 waiters, while its holder and some that wait are killed', a
   assert.deepEqual(await page.locator('.stand strong').allTextContents(), left);
   await clients[2].ask('close');
   await sentence(page, `${left[1]} holds it, ${left.length - 2} waiting`);
-  await page.getByText(`${left[0]} has gone; ${left[1]} is first now`).waitFor();
+  await page.getByText(`${left[0]} left; ${left[1]} is first now`).waitFor();
 
   const seen = await states();
   for (const [at, { holders, count }] of seen.entries()) {
@@ -161,7 +161,7 @@ test('each recipe is found, drawn as what it is, and lives', async () => {
   const visit = await Visit.begin(browser, replicas);
   const { page } = visit;
   const go = async (path) => {
-    await page.getByLabel('Path of a directory').fill(path);
+    await page.getByLabel('Path of a znode').fill(path);
     await page.getByRole('button', { name: 'Open' }).click();
   };
   await visit.open('/ui/');
@@ -170,33 +170,33 @@ test('each recipe is found, drawn as what it is, and lives', async () => {
   const row = page.getByRole('row').filter({ hasText: '/election/scheduler' });
   await row.getByRole('cell', { name: 'Election', exact: true }).waitFor();
   await row.getByRole('link').click();
-  await sentence(page, 'alice leads, 1 standing by');
+  await sentence(page, 'alice leads, 1 waiting');
   await page.getByText('waits for alice').waitFor();
   await go('/locks/catalog');
   await sentence(page, '2 reading, 1 waiting');
   await go('/semaphores/licences');
   await sentence(page, '1 leases held, 1 waiting');
   await go('/barriers/migration');
-  await sentence(page, 'Raised: processes that come wait');
+  await sentence(page, 'Raised: processes wait');
   await client.ask('delete', { path: '/barriers/migration' });
-  await sentence(page, 'Lowered: everybody passes');
+  await sentence(page, 'Lowered: processes pass');
   await go('/barriers/step');
-  await sentence(page, 'Filling: 1 have come, and wait for more');
+  await sentence(page, 'Filling: 1 have entered and wait for more');
   await page.getByLabel('Needed').fill('3');
   await page.getByLabel('Needed').press('Enter');
-  await sentence(page, 'Filling: 1 of 3 have come');
+  await sentence(page, 'Filling: 1 of 3 have entered');
   assert.match(page.url(), /of=3/);
   await other.create('/barriers/step/members/b', '', { ephemeral: true });
-  await sentence(page, 'Filling: 2 of 3 have come');
+  await sentence(page, 'Filling: 2 of 3 have entered');
   await client.create('/barriers/step/ready');
   await sentence(page, 'Open: 2 inside');
   await go('/queues/mail');
-  await sentence(page, '2 items, the oldest waits for');
+  await sentence(page, '2 items, the oldest has waited for');
   await page.locator('.stand').first().getByText('first letter').waitFor();
   await client.ask('delete', { path: '/queues/mail/item-0000000000' });
   await page.locator('.stand').first().getByText('second letter').waitFor();
   await client.ask('delete', { path: '/queues/mail/item-0000000001' });
-  await sentence(page, 'Empty: nothing to take');
+  await sentence(page, 'Empty');
   await go('/counters/tickets');
   await sentence(page, '41');
   await client.ask('set', { path: '/counters/tickets', dataUtf8: '12345678901234567890' });
@@ -204,7 +204,7 @@ test('each recipe is found, drawn as what it is, and lives', async () => {
   await go('/groups/hostile');
   await page.getByText('‹202E›<b>bold').waitFor();
   assert.equal(await page.evaluate(() => globalThis.hit), undefined);
-  await page.getByLabel('Drawn as').selectOption('lock');
+  await page.getByLabel('Show as').selectOption('lock');
   await sentence(page, 'Free: no process holds it');
   assert.match(page.url(), /kind=lock/);
   assert.deepEqual(visit.complaints, []);
@@ -219,11 +219,11 @@ test('what is not there, and what may not be read, is said', async () => {
   const visit = await Visit.begin(browser, replicas);
   const { page } = visit;
   await visit.open('/ui/recipes/locks/none');
-  await page.getByText('It is drawn when it is made.').waitFor();
+  await page.getByText('It is shown once it is created.').waitFor();
   await client.create('/locks/none');
   await sentence(page, 'Free: no process holds it');
   await visit.open('/ui/recipes/locks/safe');
-  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  await page.getByText('Not allowed: you need permission to read').waitFor();
   assert.deepEqual(visit.complaints, []);
   await visit.end();
 });

@@ -28,32 +28,32 @@ const visiting = visitingBy(() => ({ browser, replicas }));
 visiting('an ACL is changed in words, and the data stays as it is', {}, async (page, visit) => {
   await replicas.create('/acl/open', BROKEN);
   await visit.open('/ui/tree/acl/open?tab=acl');
-  const check = page.getByRole('form', { name: 'What may an identity do here?' });
+  const check = page.getByRole('form', { name: 'Check the permissions of an identity' });
   await check.getByLabel('User').fill('alice');
   await check.getByRole('button', { name: 'Check' }).click();
-  await said(page, 'alice may: read, write, create children, delete children, change the ACL');
+  await said(page, 'alice: read, write, create children, delete children, change the ACL');
   await button(page, 'Change').click();
   const add = page.getByRole('form', { name: 'Add an entry' });
   await add.getByLabel('User').fill('alice');
   await add.getByLabel('Password').fill('secret');
   await add.getByRole('button', { name: 'Add' }).click();
   await page.getByLabel('User alice: write').check();
-  await page.getByLabel('Everybody: change the ACL').uncheck();
-  await page.getByLabel('Everybody: write').uncheck();
-  await said(page, 'You could not change this ACL any more.');
+  await page.getByLabel('Every client: change the ACL').uncheck();
+  await page.getByLabel('Every client: write').uncheck();
+  await said(page, 'You could no longer change this ACL.');
   assert.equal(await button(page, 'Save').getAttribute('aria-disabled'), 'true');
-  await page.getByLabel('Everybody: change the ACL').check();
-  await page.getByText('You could not change').waitFor({ state: 'detached' });
+  await page.getByLabel('Every client: change the ACL').check();
+  await page.getByText('You could no longer change').waitFor({ state: 'detached' });
   await button(page, 'Save').click();
   await said(page, 'The ACL is saved.');
   await check.getByLabel('User').fill('alice');
   await check.getByRole('button', { name: 'Check' }).click();
-  await said(page, 'alice may: read, write, create children');
+  await said(page, 'alice: read, write, create children');
   const { acl } = await (await replicas.ask('GET', '/znodes/v1/acl/open?view=acl')).json();
   assert.ok(acl.some(({ id }) => id === 'alice:x' || id.startsWith('alice:')));
   assert.deepEqual(await replicas.data('/acl/open'), BROKEN);
   await page.getByRole('tab', { name: 'Data' }).click();
-  const reason = 'The right to write is missing';
+  const reason = 'You need permission to write';
   await button(page, 'Edit').hover();
   await said(page, reason);
   assert.equal(await button(page, 'Edit').getAttribute('aria-disabled'), 'true');
@@ -66,7 +66,7 @@ visiting(
     await replicas.create('/acl/changed');
     await visit.open('/ui/tree/acl/changed?tab=acl');
     await button(page, 'Change').click();
-    await page.getByLabel('Everybody: write').uncheck();
+    await page.getByLabel('Every client: write').uncheck();
     await replicas.ask('PATCH', '/znodes/v1/acl/changed', {
       at: 1,
       headers: { 'Content-Type': 'application/json' },
@@ -75,7 +75,7 @@ visiting(
       }),
     });
     await button(page, 'Save').click();
-    await said(page, /^The ACL has changed meanwhile/);
+    await said(page, /^Another client changed the ACL meanwhile/);
     await page.getByRole('tab', { name: 'Stat' }).click();
     await page.getByRole('tab', { name: 'ACL' }).click();
     await button(page, 'Keep mine').click();
@@ -87,7 +87,7 @@ visiting(
     await replicas.create('/acl/anew');
     await visit.open('/ui/tree/acl/anew?tab=acl');
     await button(page, 'Change').click();
-    await page.getByLabel('Everybody: write').uncheck();
+    await page.getByLabel('Every client: write').uncheck();
     const ops = [
       { op: 'delete', path: '/acl/anew' },
       { op: 'create', path: '/acl/anew', acl: [{ scheme: 'world', id: 'anyone', perms: ['all'] }] },
@@ -98,7 +98,7 @@ visiting(
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ ops }),
     });
-    await said(page, /^The ACL has changed meanwhile/);
+    await said(page, /^Another client changed the ACL meanwhile/);
     await button(page, 'Take theirs').click();
     await page.getByLabel('User bob: read').waitFor();
 
@@ -113,9 +113,9 @@ visiting(
     });
     await visit.open('/ui/tree/acl/anew?tab=acl');
     await button(page, 'Change').click();
-    await button(page, 'Remove Everybody').first().click();
-    assert.ok(await page.getByLabel('Everybody: write').isChecked());
-    assert.equal(await button(page, 'Remove Everybody').count(), 1);
+    await button(page, 'Remove Every client').first().click();
+    assert.ok(await page.getByLabel('Every client: write').isChecked());
+    assert.equal(await button(page, 'Remove Every client').count(), 1);
   },
 );
 
@@ -134,9 +134,9 @@ visiting('rights that are missing are said before, and by the server', {}, async
   });
   await visit.open('/ui/tree/bob/own');
   for (const [name, right] of [
-    ['Edit', 'The right to write is missing'],
-    ['New below', 'The right to create children is missing'],
-    ['Delete', 'The right to delete children is missing on its parent'],
+    ['Edit', 'You need permission to write'],
+    ['New child', 'You need permission to create children'],
+    ['Delete', 'You need permission to delete children of its parent'],
   ]) {
     await button(page, name).focus();
     await page.getByRole('tooltip').getByText(right).waitFor();
@@ -146,7 +146,7 @@ visiting('rights that are missing are said before, and by the server', {}, async
   await item(page, 'own').click({ modifiers: ['Control'] });
   await page.locator('.marked').getByRole('button', { name: 'Delete' }).click();
   await dialog(page).getByRole('button', { name: 'Delete', exact: true }).click();
-  await dialog(page).getByText('Not allowed: the right to delete children is missing').waitFor();
+  await dialog(page).getByText('Not allowed: you need permission to delete children').waitFor();
   assert.ok(await replicas.has('/bob/own'));
 });
 
@@ -154,12 +154,12 @@ visiting('a replica to look at takes no writes, and says so', {}, async (page, v
   await replicas.create('/look/one', 'x');
   await visit.open('/ui/tree/look/one', READ_ONLY);
   await page.getByRole('img', { name: 'Read-only' }).waitFor();
-  for (const name of ['Edit', 'New below', 'Delete']) {
+  for (const name of ['Edit', 'New child', 'Delete']) {
     await button(page, name).focus();
-    await page.getByRole('tooltip').getByText('This replica takes no writes').waitFor();
+    await page.getByRole('tooltip').getByText('This replica is read-only').waitFor();
   }
   await page.locator('body').press('e');
-  await page.getByRole('status').getByText('This replica takes no writes').waitFor();
+  await page.getByRole('status').getByText('This replica is read-only').waitFor();
   await page.getByRole('tab', { name: 'ACL' }).click();
   assert.equal(await button(page, 'Change').getAttribute('aria-disabled'), 'true');
 });

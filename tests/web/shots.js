@@ -164,8 +164,8 @@ async function checkImport(page) {
     mimeType: 'application/x-ndjson',
     buffer: Buffer.from(text),
   });
-  await page.getByRole('button', { name: 'Look what it would do' }).click();
-  await page.getByText('Znodes it would create').waitFor();
+  await page.getByRole('button', { name: 'Preview import' }).click();
+  await page.getByText('Znodes to create').waitFor();
 }
 
 /** Somebody else saves what is being edited. */

@@ -48,28 +48,28 @@ visiting('a subtree is searched by name and by data', {}, async (page, visit) =>
   await page.getByLabel('Below this znode').fill('shop/');
   await page.getByRole('textbox', { name: 'Name' }).fill('shoe-*');
   await page.getByRole('textbox', { name: 'Name' }).press('Enter');
-  await page.getByText(/^100 found, \d+ looked at$/).waitFor();
+  await page.getByText(/^100 found, \d+ searched$/).waitFor();
   assert.equal(new URL(page.url()).pathname, '/ui/tools/shop');
   assert.equal(await hits(page).count(), 1 + 100);
-  await page.getByRole('button', { name: 'Go on searching' }).click();
+  await page.getByRole('button', { name: 'Continue searching' }).click();
   await page.getByText(/^200 found/).waitFor();
-  await page.getByRole('button', { name: 'Go on searching' }).click();
-  await page.getByText(/^250 found: all \d+ were looked at$/).waitFor();
-  await page.getByLabel('Data holds').fill('size 49');
+  await page.getByRole('button', { name: 'Continue searching' }).click();
+  await page.getByText(/^250 found, all \d+ searched$/).waitFor();
+  await page.getByLabel('Data contains').fill('size 49');
   await page.getByRole('button', { name: 'Search' }).click();
-  await page.getByText(/^5 found: all/).waitFor();
+  await page.getByText(/^5 found, all/).waitFor();
   await page.reload();
-  await page.getByText(/^5 found: all/).waitFor();
+  await page.getByText(/^5 found, all/).waitFor();
   await page.getByRole('link', { name: '/shop/shoe-049' }).click();
   await page.getByRole('heading', { name: 'shoe-049' }).waitFor();
   await page.goBack();
   await page.getByRole('textbox', { name: 'Name' }).fill('<b>');
-  await page.getByLabel('Data holds').fill('');
+  await page.getByLabel('Data contains').fill('');
   await page.getByRole('button', { name: 'Search' }).click();
   await page.getByRole('link', { name: '/shop/<b>hat' }).waitFor();
   await page.getByRole('textbox', { name: 'Name' }).fill('boots');
   await page.getByRole('button', { name: 'Search' }).click();
-  await page.getByText(/^Nothing was found\. \d+ znodes were looked at\.$/).waitFor();
+  await page.getByText(/^No matches in \d+ znodes\.$/).waitFor();
   await visit.open('/ui/tools/none?name=x');
   await page.getByRole('alert').getByText('NoNode').waitFor();
 });
@@ -85,22 +85,26 @@ async function exported(page) {
 visiting('what is exported can be imported, and is told exactly', {}, async (page, visit) => {
   await visit.open('/ui/tools/shop?tool=export');
   const file = await exported(page);
-  await page.getByText(/^It is whole: 252 znodes as they were at \d+:\d+, /).waitFor();
-  await page.getByText('Left out: 1 ephemerals, 0 that you may not read').waitFor();
+  await page.getByText(/^Complete: 252 znodes at \d+:\d+, /).waitFor();
+  await page.getByText('Skipped: 1 ephemerals, 0 that you may not read').waitFor();
   assert.match(file.name, /^zabra-shop-\d+-\d+\.ndjson$/);
 
   await client.create('/blank ', 'x');
   await visit.open('/ui/tools/blank%20?tool=export');
   await exported(page);
-  await page.getByText(/^It is whole: 1 znodes /).waitFor();
+  await page.getByText(/^Complete: 1 znodes /).waitFor();
 
   await page.getByRole('tab', { name: 'Import' }).click();
   await page.getByLabel('Below this znode').fill('/copy/shop');
   await page.getByLabel('File').setInputFiles(file.path);
-  const look = page.getByRole('button', { name: 'Look what it would do' });
+  const look = page.getByRole('button', { name: 'Preview import' });
   await look.click();
-  await page.getByText('Znodes it would create: 252. There already: 0.').waitFor();
-  await assert.rejects(client.ask('stat', { path: '/copy/shop' }), /NoNode/, 'only looked at');
+  await page.getByText('Znodes to create: 252. Existing: 0.').waitFor();
+  await assert.rejects(
+    client.ask('stat', { path: '/copy/shop' }),
+    /NoNode/,
+    'A preview first shows',
+  );
   await page.getByRole('button', { name: 'Import 252 znodes' }).click();
   await page.getByText('Done.').waitFor();
   const { stat } = await client.ask('stat', { path: '/copy/shop' });
@@ -109,34 +113,34 @@ visiting('what is exported can be imported, and is told exactly', {}, async (pag
   await client.ask('delete', { path: '/copy/shop/shoe-007' });
   await client.ask('set', { path: '/copy/shop/shoe-008', dataUtf8: 'changed' });
   const again = async (choice, button) => {
-    await page.getByRole('button', { name: 'Another one' }).click();
+    await page.getByRole('button', { name: 'Choose another file' }).click();
     await page.getByLabel('File').setInputFiles(file.path);
     await look.click();
     await page.getByLabel(choice).check();
     await page.getByRole('button', { name: button }).click();
     await page.getByText('Done').waitFor();
   };
-  await page.getByRole('button', { name: 'Another one' }).click();
+  await page.getByRole('button', { name: 'Choose another file' }).click();
   await page.getByLabel('File').setInputFiles(file.path);
   await look.click();
-  await page.getByText('Znodes it would create: 1. There already: 251.').waitFor();
+  await page.getByText('Znodes to create: 1. Existing: 251.').waitFor();
   await page.getByRole('link', { name: '/copy/shop/shoe-008' }).waitFor();
   await page.getByText('and 231 more').waitFor();
-  await again('Leave it as it is', 'Import 1 znode');
+  await again('Skip', 'Import 1 znode');
   const kept = await client.ask('get', { path: '/copy/shop/shoe-008', dataformat: 'utf8' });
   assert.equal(kept.dataUtf8, 'changed');
-  await again('Overwrite its data and its ACL', 'Import 252 znodes');
+  await again('Overwrite data and ACL', 'Import 252 znodes');
   const put = await client.ask('get', { path: '/copy/shop/shoe-008', dataformat: 'utf8' });
   assert.equal(put.dataUtf8, 'size 8');
 
-  await page.getByRole('button', { name: 'Another one' }).click();
+  await page.getByRole('button', { name: 'Choose another file' }).click();
   await page.getByLabel('File').setInputFiles(file.path);
   await look.click();
-  await page.getByText('Znodes it would create: 0. There already: 252.').waitFor();
+  await page.getByText('Znodes to create: 0. Existing: 252.').waitFor();
   const none = page.getByRole('button', { name: 'Import 0 znodes' });
   assert.equal(await none.getAttribute('aria-disabled'), 'true');
   await none.hover();
-  await page.getByRole('tooltip').getByText('There is nothing to write').waitFor();
+  await page.getByRole('tooltip').getByText('No changes to import').waitFor();
 });
 
 visiting(
@@ -149,7 +153,7 @@ visiting(
     const choose = async () => {
       await visit.open('/ui/tools/partly?tool=import');
       await page.getByLabel('File').setInputFiles(file);
-      await page.getByRole('button', { name: 'Look what it would do' }).click();
+      await page.getByRole('button', { name: 'Preview import' }).click();
     };
     writeFileSync(file, [...lines.slice(0, 10), 'nonsense'].join('\n'));
     await choose();
@@ -157,11 +161,11 @@ visiting(
 
     writeFileSync(file, lines.join('\n'));
     await choose();
-    await page.getByText('Znodes it would create: 2,000. There already: 0.').waitFor();
+    await page.getByText('Znodes to create: 2,000. Existing: 0.').waitFor();
     await client.create('/partly/line-1500');
     await page.getByRole('button', { name: 'Import 2,000 znodes' }).click();
     await page.getByText(/^Line 1,501: /).waitFor();
-    await page.getByText('It has failed. What was done before stays:').waitFor();
+    await page.getByText('The import failed. These earlier changes remain:').waitFor();
     const { stat } = await client.ask('stat', { path: '/partly' });
     const created = page.locator('.fact', { hasText: 'Created' }).locator('dd');
     const told = Number((await created.textContent()).replace(',', ''));
@@ -184,7 +188,7 @@ visiting('an import goes on when one leaves it, and is told of', {}, async (page
   });
   await visit.open('/ui/tools/left?tool=import');
   await page.getByLabel('File').setInputFiles(file);
-  await page.getByRole('button', { name: 'Look what it would do' }).click();
+  await page.getByRole('button', { name: 'Preview import' }).click();
   await page.getByRole('button', { name: 'Import 2 znodes' }).click();
   await page.getByText('Importing').waitFor();
   await page.getByRole('link', { name: 'Overview' }).click();
@@ -201,12 +205,12 @@ visiting('what may not be read or written is said', { refused: true }, async (pa
   await client.ask('setacl', { path: '/safe', acl: 'creator' });
   await visit.open('/ui/tools/safe?tool=export');
   await page.getByRole('button', { name: 'Export' }).click();
-  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  await page.getByText('Not allowed: you need permission to read').waitFor();
   const file = join(replicas.directory, 'one.ndjson');
   writeFileSync(file, '{"path":"child"}\n');
   await visit.open('/ui/tools/safe?tool=import');
   await page.getByLabel('File').setInputFiles(file);
-  await page.getByRole('button', { name: 'Look what it would do' }).click();
+  await page.getByRole('button', { name: 'Preview import' }).click();
   await page.getByRole('alert').waitFor();
 });
 

@@ -14,6 +14,7 @@ import {
 import { hasRightToLeft, isReadable, visibleName, visibleText } from '../../../web/src/format/text';
 import { duration, localTime, NO_TIME, relativeTime, utcTime } from '../../../web/src/format/time';
 import { epochCounter } from '../../../web/src/format/zxid';
+import { language } from '../../../web/src/i18n';
 import { guess, show } from '../../../web/src/views/znode/forms';
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
@@ -45,6 +46,12 @@ test('sizes and times are short', () => {
     [5, 61_000, 3_600_000, 90_061_000].map((ms) => duration(ms)),
     ['5 ms', '1 min 1 s', '1 h', '1 d 1 h'],
   );
+  language.value = 'zh';
+  assert.deepEqual(
+    [500, 74_000, 90_061_000].map((ms) => duration(ms)),
+    ['500 毫秒', '1 分 14 秒', '1 天 1 小时'],
+  );
+  language.value = 'en';
   assert.equal(relativeTime(0), NO_TIME);
 });
 

@@ -19,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-/** No answer came: of a write nobody knows whether it was done. */
+/** No answer came: the outcome of a write is unknown. */
 export function connectionLoss(write: boolean): ApiError {
   return new ApiError({
     code: 'ConnectionLoss' as Problem['code'],

@@ -1,5 +1,5 @@
 // Looking again at what has changed: changes that come together are looked at together, what changes all
-// the time now and then, nothing twice at a time, and nothing while nobody sees it.
+// the time now and then, nothing twice at a time, and nothing while the page is hidden.
 
 const REST_SHARE = 4; // What takes long is followed by a rest so many times as long.
 

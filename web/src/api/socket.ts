@@ -1,6 +1,6 @@
 // One WebSocket for all that is live: requests with their replies, watches, and what becomes of both
 // when the replica is lost. Then it goes to the next one, asks again what was not answered, and has
-// each watch go on where it was.
+// each watch continue where it was.
 
 import { batch, type Signal, signal } from '@preact/signals';
 import { Alarm } from './alarm';
@@ -41,9 +41,9 @@ export interface WatchRequest {
   kind: WatchKind;
   values?: boolean;
   onChange(change: Change): void;
-  /** What happened meanwhile cannot be told: read anew. */
+  /** Events were lost: read the data again. */
   onReset(): void;
-  /** A replica watches from now on, or again; `resumed`: how what was missed was told. */
+  /** A replica watches from now on, or again; `resumed`: how missed events were delivered. */
   onReady?(resumed: string | undefined): void;
   /** It was not taken; it is tried again at the next connection. */
   onRefused?(error: ApiError): void;
@@ -52,7 +52,7 @@ export interface WatchRequest {
 interface Watch extends WatchRequest {
   /** As the replica calls it; undefined while it has not answered. */
   id: number | undefined;
-  /** It goes on behind this zxid; undefined: from now on. */
+  /** It resumes after this zxid; undefined: from now on. */
   since: string | undefined;
   /** The replica has still to tell it what it was too slow for: events of others say nothing about it. */
   behind: boolean;
@@ -156,7 +156,7 @@ export class Socket {
     }
   }
 
-  /** From now on as this user; undefined: as nobody. A socket cannot forget, so a new one is made. */
+  /** From now on as this user; undefined: anonymous. A socket cannot drop an identity, so a new one is opened. */
   identify(identity: Identity | undefined): void {
     this.identity = identity;
     this.refused.value = undefined;
@@ -358,7 +358,7 @@ export class Socket {
     }
   }
 
-  /** To a replica watches of the same are one. It is taken back when nobody has it, or is about to. */
+  /** To a replica watches of the same are one. It is removed when no subscriber has it, or is about to. */
   private release({ kind, path }: Watch, id: number): void {
     const asked = [...this.asked].some((one) => one.kind === kind && one.path === path);
     if (!asked && !this.byId.get(id)?.size) {
@@ -398,7 +398,7 @@ export class Socket {
     }
   }
 
-  /** Watches have been told of everything up to here: those that this replica has taken. */
+  /** Watches that this replica has accepted have received everything up to here. */
   private told(zxid: string, of: (watch: Watch) => boolean): void {
     this.heard(zxid);
     for (const watch of this.watches) {
@@ -452,7 +452,7 @@ export class Socket {
     }
   }
 
-  /** A replica has answered: who we are, what was not answered, and what is watched. */
+  /** A replica has answered: sends the identity, unanswered requests and watches. */
   private begin(hello: Hello): void {
     this.alive(hello.heartbeat_ms);
     if (this.history !== undefined && this.history !== hello.history) {

@@ -127,11 +127,11 @@ function turn(): void {
   }
 }
 
-/** Starts all of it. Every connection is a new look: who serves, and who we are to it. */
+/** Starts all of it. Every connection asks again which replica serves, and for our identities. */
 export function followCluster(): void {
   effect(() => {
     const user = identity.value;
-    whoami.value = undefined; // Until the replica has said who this one is.
+    whoami.value = undefined; // Until the replica has reported the identities.
     untracked(() => socket.identify(user));
   });
   effect(() => {

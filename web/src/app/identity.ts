@@ -1,4 +1,4 @@
-// Who is looking. The password stays in memory, or in the storage of this tab when the user says so.
+// The user of the page. The password stays in memory, or in the storage of this tab when the user says so.
 
 import { signal } from '@preact/signals';
 import type { Identity } from '../api/socket';

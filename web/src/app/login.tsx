@@ -1,4 +1,4 @@
-// Who is looking: shown to the replica with each connection, kept nowhere else but where said.
+// The user of the page: sent to the replica with each connection, stored only where stated.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -118,7 +118,7 @@ function wordsOf({ scheme, id }: Identity): string {
   }
 }
 
-/** Who one is, as the replica says. */
+/** The identities that the replica reports. */
 function SignedIn({ onClose }: { onClose: () => void }) {
   const known: Whoami | undefined = whoami.value;
   return (

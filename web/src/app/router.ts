@@ -72,7 +72,7 @@ export function navigate(url: string, replace = false): void {
   route.value = to;
 }
 
-/** The browser has gone already: who is to be asked first is brought back. */
+/** The browser has navigated already: the page that must ask first is brought back. */
 function goneTo(state: unknown): void {
   if (state === null) {
     place += 1; // A link within the page, as to its content: an entry that others do not know.

@@ -1,4 +1,4 @@
-// Whether somebody sees the page.
+// Whether the page is visible.
 
 import type { Seen } from '../api/looks';
 

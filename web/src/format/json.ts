@@ -16,7 +16,7 @@ export function isJson(text: string): boolean {
   }
 }
 
-/** `text` must be JSON. What is behind so many lines that nobody reads them stays in one. */
+/** `text` must be JSON. The part after the first lines, more than a person reads, stays in one line. */
 export function indentJson(text: string): string {
   const out: string[] = [];
   let depth = 0;

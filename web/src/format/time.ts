@@ -1,6 +1,6 @@
 // Times in the reader's zone, in UTC, and as "3 minutes ago".
 
-import { locale } from '../i18n';
+import { language, locale } from '../i18n';
 
 export const NO_TIME = '—';
 
@@ -28,7 +28,7 @@ const moments = once(
 );
 const ages = once((language) => new Intl.RelativeTimeFormat(language, { numeric: 'auto' }));
 
-/** Dates of JavaScript end here, and throw beyond: a page shows what it is told all the same. */
+/** Dates of JavaScript end here, and throw beyond: a page must still show what a replica answers. */
 const LAST_MOMENT = 8.64e15;
 
 function isMoment(ms: number): boolean {
@@ -56,16 +56,23 @@ export function relativeTime(ms: number, now = Date.now()): string {
   return ages().format(Math.trunc(away / size), unit);
 }
 
-/** "3 d 4 h", "12 s", "40 ms": two units at most. */
+/** Names of units. In Chinese no blank follows them: "500 毫秒前". */
+const UNIT_NAMES = {
+  en: { d: 'd', h: 'h', min: 'min', s: 's', ms: 'ms' },
+  zh: { d: '天', h: '小时', min: '分', s: '秒', ms: '毫秒' },
+};
+
+/** "3 d 4 h", "12 s", "40 ms" or "3 天 4 小时": two units at most. */
 export function duration(ms: number): string {
+  const names = UNIT_NAMES[language.value];
   if (ms < 1_000) {
-    return `${Math.round(ms)} ms`;
+    return `${Math.round(ms)} ${names.ms}`;
   }
   const parts: [string, number][] = [
-    ['d', 86_400_000],
-    ['h', 3_600_000],
-    ['min', 60_000],
-    ['s', 1_000],
+    [names.d, 86_400_000],
+    [names.h, 3_600_000],
+    [names.min, 60_000],
+    [names.s, 1_000],
   ];
   const first = parts.findIndex(([, size]) => ms >= size);
   return parts

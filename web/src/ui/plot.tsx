@@ -1,4 +1,4 @@
-// Curves over time. What they are at now stands beside them in words, for those who do not see them.
+// Curves over time. Their current values stand beside them as text, also for screen readers.
 
 import { useEffect, useRef } from 'preact/hooks';
 import { shownTheme } from '../app/theme';

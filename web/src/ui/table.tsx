@@ -8,7 +8,7 @@ export interface Column<Row> {
 }
 
 interface Props<Row> {
-  /** What it lists, for those who do not see it. */
+  /** Its contents, for screen readers. */
   caption: string;
   columns: Column<Row>[];
   rows: Row[];

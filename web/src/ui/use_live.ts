@@ -11,7 +11,7 @@ export interface Live<T> {
   error?: ApiError;
 }
 
-/** The newest answer of `ask`, every `ms`; begins anew when `inputs` change. `again` asks at once. */
+/** The newest answer of `ask`, every `ms`; starts again when `inputs` change. `again` asks at once. */
 export function useLive<T>(
   ask: () => Promise<T>,
   ms: number,

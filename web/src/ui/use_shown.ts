@@ -1,7 +1,7 @@
 import type { RefObject } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
-/** Whether the component is still there: what comes late must not lead elsewhere who has gone on. */
+/** Whether the component is still shown: a late answer must not navigate a user that has left it. */
 export function useShown(): RefObject<boolean> {
   const shown = useRef(true);
   useEffect(() => {

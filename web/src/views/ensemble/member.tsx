@@ -21,7 +21,7 @@ const LAMPS: Partial<Record<string, string>> = {
   looking: 'warn',
 };
 
-/** Transactions between the leader and `zxid`; undefined where that cannot be told. */
+/** Transactions between the leader and `zxid`; undefined where that is unknown. */
 export function behind(zxid: string, leader: string | undefined): number | undefined {
   if (!leader || epochOf(zxid) !== epochOf(leader)) {
     return undefined;

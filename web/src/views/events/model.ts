@@ -1,4 +1,4 @@
-// What has happened, as it is told: several subscriptions in one stream, bounded. Thousands of events may
+// The received events: several subscriptions in one stream, bounded. Thousands of events may
 // come in a second: they are only put aside here, and shown together some times a second. A drawing does no
 // more for a list of thousands than for a short one, and all that it shows is of one moment.
 
@@ -33,11 +33,11 @@ export interface Subscription extends Wanted {
 
 export type Line = { seq: number; at: number } & (
   | { kind: 'event'; change: Change; of: string[] }
-  /** What happened meanwhile cannot be told. */
+  /** Events were lost. */
   | { kind: 'gap'; of: string }
-  /** What is told next is a difference: steps in between are left out. */
+  /** The next events are a difference, without the steps in between. */
   | { kind: 'diff'; of: string }
-  /** The replica is lost; another one goes on. */
+  /** The replica is lost; another one continues. */
   | { kind: 'lost' }
   | { kind: 'back'; replica: string }
   /** So many were thrown away, for there were too many while it was paused. */
@@ -85,7 +85,7 @@ export function matches(line: Line, filter: string): boolean {
   return path.toLowerCase().includes(filter) || event.toLowerCase().includes(filter);
 }
 
-/** As other clients are told it, and what there is to say besides. */
+/** As other clients receive it, with additions of this page. */
 function plain(line: Line): object {
   const at = new Date(line.at).toISOString();
   switch (line.kind) {
@@ -140,7 +140,7 @@ export class EventsModel {
     this.shown = signal(this.state());
   }
 
-  /** These and no others; what goes on is not touched. */
+  /** These and no others; running subscriptions are not touched. */
   want(wanted: Wanted[]): void {
     const keys = new Set(wanted.map(keyOf));
     for (const { key } of this.subscriptions.peek()) {
@@ -263,7 +263,7 @@ export class EventsModel {
 
   // ---- Lines ----
 
-  /** One event may be told to several subscriptions: at once, or, of what was missed, one after the other. */
+  /** Several subscriptions may receive one event: at once, or, for missed events, one after the other. */
   private take(key: string, change: Change): void {
     const what = `${change.zxid} ${change.event} ${change.path}`;
     const line = this.known.get(what);

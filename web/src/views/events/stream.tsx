@@ -27,7 +27,7 @@ export function Stream({ shown }: { shown: Shown }) {
       handle.current?.show(lines.length - 1);
     }
   }, [shown, follows.value]);
-  /** Lines that come do not move it up: only who looks does. */
+  /** New lines do not scroll it up: only the user does. */
   const onScroll = (event: Event) => {
     const box = event.target as HTMLElement;
     const left = box.scrollHeight - box.scrollTop - box.clientHeight;

@@ -26,7 +26,7 @@ import {
 import { Stream } from './stream';
 import { say } from './texts';
 
-const DRAW_MS = 100; // Between two drawings: more often nobody could read, and a browser is busy with them.
+const DRAW_MS = 100; // Between two drawings: faster is unreadable, and keeps the browser busy.
 
 let drawn = 0; // When, by the clock of frames.
 
@@ -65,7 +65,7 @@ function useModel(): EventsModel {
   useEffect(() => {
     for (const { key, state } of model.subscriptions.peek()) {
       if (state === 'refused') {
-        model.again(key); // Who else may see more.
+        model.again(key); // Another identity may see more.
       }
     }
   }, [model, identity.value]);

@@ -2,6 +2,7 @@
 
 import type { Ensemble, Member, Status } from '../../api/types';
 import { LAG_MS, votesOf } from '../../app/condition';
+import { duration } from '../../format/time';
 
 export type Level = 'good' | 'warn' | 'bad';
 
@@ -68,7 +69,7 @@ function absence({ id, connected, refused, heard_ms: heard }: Member): Warning {
     ? {
         level: 'warn',
         text: 'warn_silent',
-        values: { id, seconds: Math.floor((heard ?? 0) / 1_000) },
+        values: { id, time: duration(heard ?? 0) },
         docs: 'operating',
         section: 'Health',
       }
@@ -110,11 +111,11 @@ function memberWarnings(member: Member, seenBy: number): Warning[] {
     warnings.push({ level: 'bad', text: 'warn_disk', values: { id }, docs: 'operating', section });
   }
   if (lag > LAG_MS && id !== seenBy) {
-    const values = { id, ms: lag };
+    const values = { id, time: duration(lag) };
     warnings.push({ level: 'warn', text: 'warn_behind', values, docs: 'guarantees' });
   }
   if (typeof sync === 'number' && sync > SLOW_SYNC_MS) {
-    const values = { id, ms: Math.round(sync) };
+    const values = { id, time: duration(sync) };
     const section = 'Disks';
     warnings.push({ level: 'warn', text: 'warn_sync', values, docs: 'operating', section });
   }
@@ -153,7 +154,8 @@ function statusWarnings(status: Status): Warning[] {
     });
   }
   if (lag > LAG_MS) {
-    warnings.push({ level: 'warn', text: 'warn_lag', values: { id, ms: lag }, docs: 'guarantees' });
+    const values = { id, time: duration(lag) };
+    warnings.push({ level: 'warn', text: 'warn_lag', values, docs: 'guarantees' });
   }
   return warnings;
 }

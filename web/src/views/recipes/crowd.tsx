@@ -1,4 +1,4 @@
-// Groups, barriers, semaphores: who is there, without an order.
+// Groups, barriers, semaphores: the members, without an order.
 
 import type { ChildEntry } from '../../api/types';
 import { navigate, route, urlOf } from '../../app/router';

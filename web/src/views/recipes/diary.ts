@@ -1,11 +1,11 @@
-// What has changed between two pictures of a directory: who came, who has gone, whose turn it is.
+// The changes between two pictures of a directory: members that joined and left, and the turn.
 
 import type { ChildEntry } from '../../api/types';
 import { childOf } from '../../format/path';
 import type { Picture } from './model';
 import { placesOf, standings } from './shape';
 
-const NAMED = 3; // Of more only the number is told.
+const NAMED = 3; // Of more only the number is shown.
 
 export interface Entry {
   at: number; // ms since 1970
@@ -14,11 +14,11 @@ export interface Entry {
   /** Told of more than a few instead of all names. */
   cameCount: number;
   goneCount: number;
-  /** Who has become the first. */
+  /** The new first member. */
   first: string | undefined;
 }
 
-/** Znodes that stand for somebody, by their paths. */
+/** Znodes that represent a member, by their paths. */
 export function listed({ path, children, inner, kind }: Picture): Map<string, ChildEntry> {
   const all = new Map<string, ChildEntry>();
   const add = (folder: string, list: ChildEntry[] = []) => {

@@ -26,7 +26,7 @@ export function LineDrawing() {
   );
 }
 
-/** A lock that is one ephemeral znode: who waits for it is not seen. */
+/** A lock that is one ephemeral znode: its waiters are not visible. */
 export function SimpleLock() {
   const { picture } = useScene();
   const { path, stat } = picture;
@@ -97,7 +97,7 @@ export function Line({ path, all, fence }: LineProps) {
   );
 }
 
-/** undefined: that it waits, and for whom, is said anyway. */
+/** undefined: the text already shows that it waits, and for which znode. */
 function roleOf({ place: { role }, holds, waitsFor }: Standing): string | undefined {
   switch (role) {
     case 'reader':

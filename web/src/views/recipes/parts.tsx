@@ -31,7 +31,7 @@ export function useScene(): Scene {
   return scene;
 }
 
-/** How it is, in one sentence that screen readers are told when it changes. */
+/** The state in one sentence, announced to screen readers when it changes. */
 export function Sentence({ icon, children }: { icon: IconName; children: ComponentChildren }) {
   return (
     <p class="recipe-sentence" role="status">
@@ -78,7 +78,7 @@ interface FactsProps {
   named?: boolean;
 }
 
-/** What is known of a znode that stands for somebody; its name, unless that is told already. */
+/** The facts about a member's znode; with its name, unless that is shown already. */
 export function Facts({ path, stat, fence, named }: FactsProps) {
   return (
     <span class="recipe-facts">

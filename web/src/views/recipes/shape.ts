@@ -117,7 +117,7 @@ function isMember({ stat }: ChildEntry): boolean {
   return stat !== undefined && isEphemeral(stat);
 }
 
-/** Whose line is empty, or who never has children: where it is tells. */
+/** Recipes whose queue is empty, or that never have children: detected by their path. */
 function guessEmpty(path: string, stat: Stat, text: string | undefined): Kind | undefined {
   const folder = FOLDERS[parentOf(path)];
   if (folder) {
@@ -129,7 +129,7 @@ function guessEmpty(path: string, stat: Stat, text: string | undefined): Kind | 
   return isEphemeral(stat) ? 'lock' : undefined;
 }
 
-// ---- Who holds, who waits ----
+// ---- Holders and waiters ----
 
 export interface Standing {
   place: Place;

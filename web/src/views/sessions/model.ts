@@ -26,7 +26,7 @@ export type AskPage = (
   leader: boolean,
 ) => Promise<Sessions>;
 
-/** The leader is asked first, who alone knows when each was heard of; then the one that serves. */
+/** Asks the leader first, which alone knows the last contact of each session; then the serving replica. */
 function asker(ask: AskPage): (query: Record<string, string | number>) => Promise<Sessions> {
   let leader = true;
   return (query) =>
@@ -57,7 +57,7 @@ export async function listSessions(ask: AskPage, pages: number): Promise<Listing
   return { sessions: all, more: after !== undefined, hearsAll, at: Date.now() };
 }
 
-/** The id before: lists go on behind one. */
+/** The previous id: lists continue after one. */
 function before(id: string): string | undefined {
   return /^0x[0-9a-f]{1,16}$/.test(id) && id !== '0x0'
     ? `0x${(BigInt(id) - 1n).toString(16)}`

@@ -1,4 +1,4 @@
-// One session: who it is, what it owns, what it watches, and its end.
+// One session: its client, what it owns, what it watches, and its end.
 
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -239,7 +239,7 @@ function Close({
   const busy = useSignal(false);
   const close = async () => {
     if (busy.peek()) {
-      return; // The second one would be told that there is none.
+      return; // The second request would find no session.
     }
     busy.value = true;
     try {

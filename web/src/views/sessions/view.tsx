@@ -39,7 +39,7 @@ export default function SessionsView() {
   return path === '/' ? <AllSessions /> : <OneSession key={path} id={path.slice(1)} />;
 }
 
-/** Whoever is asked, and as whom. */
+/** The replica that is asked, and the identity. */
 function inputs(): unknown[] {
   return [socket.hello.value?.server, identity.value, ensemble.value?.leader];
 }

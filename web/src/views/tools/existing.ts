@@ -1,5 +1,5 @@
 // Which znodes of a file are there already: of its first lines, for a list that people can look at.
-// What becomes of all of them is told by the replica.
+// The replica reports the outcome of all of them.
 
 import type { Socket } from '../../api/socket';
 import { childOf } from '../../format/path';

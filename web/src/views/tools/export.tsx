@@ -17,7 +17,7 @@ import { Lines } from './lines';
 import { PathField, typed, typedPath } from './path_field';
 import { say } from './texts';
 
-const SHOW_MS = 200; // So often the progress is told.
+const SHOW_MS = 200; // How often the progress is shown.
 
 interface Progress {
   running: boolean;

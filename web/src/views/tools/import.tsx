@@ -61,7 +61,7 @@ function writing(step: Step): boolean {
 
 const ask = (event: BeforeUnloadEvent) => event.preventDefault();
 
-/** To whoever has gone on meanwhile. */
+/** For a user that has left the page meanwhile. */
 function sayLate(top: string, step: Step): void {
   const path = visibleName(top);
   if (step.step === 'done') {
@@ -82,7 +82,7 @@ export function Import({ path }: { path: string }) {
   useEffect(
     () => () => {
       if (!writing(now.peek())) {
-        abort.current?.abort(); // Half an import is worse than one that nobody looks at.
+        abort.current?.abort(); // A partial import is worse than one that runs in the background.
       }
     },
     [],

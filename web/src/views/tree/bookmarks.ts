@@ -1,4 +1,4 @@
-// Znodes that somebody comes back to, kept in this browser.
+// Bookmarked znodes, stored in this browser.
 
 import { signal } from '@preact/signals';
 import { remember, remembered } from '../../app/settings';

@@ -21,7 +21,7 @@ interface Folder {
   children: ChildEntry[]; // In the order of their names.
   after: string | undefined; // There are more behind this name.
   loading: boolean;
-  stale: boolean; // It was to be loaded anew while it was being loaded.
+  stale: boolean; // A reload was requested while it was loading.
   error: Error | undefined;
   fresh: Set<string>; // Names that came while one was looking.
   found: Found | undefined; // As long as there is a filter, and not all is loaded.

@@ -22,7 +22,7 @@ export default function TreeView() {
   const model = useMemo(() => new TreeModel(socket, page), []);
   const { path } = route.value;
   useEffect(() => () => model.stop(), [model]);
-  useEffect(() => model.refreshAll(), [model, identity.value]); // Who else may see more.
+  useEffect(() => model.refreshAll(), [model, identity.value]); // Another identity may see more.
   useEffect(() => {
     for (const one of path === '/' ? ['/'] : ancestorsOf(path).slice(0, -1)) {
       model.open(one);
@@ -95,7 +95,7 @@ function isRefused(): boolean {
   return reason !== undefined;
 }
 
-/** Who looks at the stat of one znode wants that of the next, too. */
+/** A user that views the stat of one znode wants that of the next, too. */
 function tabOf(): Record<string, string> {
   const tab = route.value.query.get('tab');
   return tab ? { tab } : {};

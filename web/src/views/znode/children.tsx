@@ -129,7 +129,7 @@ function Shown({ path, listed: { entries, more, next }, filter, total, onGoOn }:
       <>
         <Empty>{say('children_unfit_yet')}</Empty>
         <div class="bar">
-          <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+          <Button onClick={() => onGoOn(next)}>{say('children_further')}</Button>
         </div>
       </>
     );
@@ -146,7 +146,7 @@ function Shown({ path, listed: { entries, more, next }, filter, total, onGoOn }:
         <>
           <p class="hint">{say('children_found', { shown })}</p>
           <div class="bar">
-            <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+            <Button onClick={() => onGoOn(next)}>{say('children_further')}</Button>
           </div>
         </>
       )}

@@ -3,7 +3,7 @@ import type { Stat } from '../../api/types';
 import { urlOf } from '../../app/router';
 import { byteSize } from '../../format/bytes';
 import { isEphemeral } from '../../format/kind';
-import { localTime, NO_TIME, utcTime } from '../../format/time';
+import { duration, localTime, NO_TIME, utcTime } from '../../format/time';
 import { epochCounter } from '../../format/zxid';
 import { locale } from '../../i18n';
 import { Ago } from '../../ui/ago';
@@ -30,7 +30,7 @@ function Time({ ms }: { ms: number }) {
   );
 }
 
-/** Who keeps it alive. */
+/** What keeps it alive. */
 function Owner({ stat }: { stat: Stat }) {
   if (isEphemeral(stat)) {
     return (
@@ -40,7 +40,7 @@ function Owner({ stat }: { stat: Stat }) {
     );
   }
   if (stat.ttl !== undefined) {
-    return <>{say('owner_ttl', { ms: stat.ttl.toLocaleString(locale()) })}</>;
+    return <>{say('owner_ttl', { time: duration(stat.ttl) })}</>;
   }
   return <>{say(stat.container ? 'owner_container' : 'owner_none')}</>;
 }

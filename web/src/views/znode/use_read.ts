@@ -7,7 +7,7 @@ interface State<T> {
   error?: ApiError;
 }
 
-/** What a read has answered, asked anew when `inputs` change, or by `again`; the old answer stays until
+/** What a read has answered, repeated when `inputs` change, or by `again`; the old answer stays until
  * then. */
 export function useRead<T>(
   read: () => Promise<T>,

@@ -121,7 +121,7 @@ export function Znode({ path }: { path: string }) {
   const edited = useRef(false);
   useEffect(() => {
     if (edited.current && !edits) {
-      // Whoever has ended editing by keyboard goes on where it has begun.
+      // After editing by keyboard the focus returns to where it began.
       article.current?.querySelector<HTMLElement>('.actions button')?.focus();
     }
     edited.current = edits;
@@ -162,7 +162,7 @@ interface LeavingProps {
   acl: Signal<AclDraft | undefined>;
 }
 
-/** Whoever has written something is asked before it goes: within the page, and with it. */
+/** Asks before unsaved text is discarded: by navigation within the page, or by closing it. */
 function Leaving({ path, draft, acl }: LeavingProps) {
   useEffect(() => {
     const isDirty = () => [draft, acl].some((one) => one.peek()?.dirty.peek() === true);

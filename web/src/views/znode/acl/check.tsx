@@ -1,4 +1,4 @@
-// What may somebody do here? The replica knows; it tells who may change the ACL.
+// The permissions of an identity here. The replica shows them to callers with the admin permission.
 
 import { useSignal } from '@preact/signals';
 import type { ApiError } from '../../../api/error';

@@ -1,4 +1,4 @@
-// Changing an ACL: rights as boxes with words, entries that come and go, and a warning to whoever is
+// Changing an ACL: rights as boxes with words, entries that come and go, and a warning to a user that is
 // about to shut himself out.
 
 import { useSignal } from '@preact/signals';

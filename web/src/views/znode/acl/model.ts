@@ -11,7 +11,7 @@ import { sha1 } from '../../../format/sha1';
 
 export const PERMS: Perm[] = ['read', 'write', 'create', 'delete', 'admin'];
 
-/** `auth`: whoever saves it, as the replica knows him. */
+/** `auth`: the saving user, as the replica knows it. */
 export interface Entry {
   scheme: AclEntry['scheme'] | 'auth';
   id: string;
@@ -36,7 +36,7 @@ export function keyOf({ scheme, id }: Pick<Entry, 'scheme' | 'id'>): string {
   return `${scheme}:${id}`;
 }
 
-/** As the replica makes it of what somebody signs in with. */
+/** As the replica derives it from the credentials. */
 export function digestId(user: string, password: string): string {
   return `${user}:${toBase64(sha1(new TextEncoder().encode(`${user}:${password}`)))}`;
 }
@@ -46,7 +46,7 @@ export function isMasked({ scheme, id }: Pick<Entry, 'scheme' | 'id'>): boolean 
   return scheme === 'digest' && id.endsWith(':x');
 }
 
-// ---- Whom an entry means ----
+// ---- The identity of an entry ----
 
 function bitsOf(address: string): number | undefined {
   const parts = address.split('.').map(Number);
@@ -78,7 +78,7 @@ function means({ scheme, id }: Entry, who: Whoami): boolean {
   }
 }
 
-/** What `who` may do by these entries. */
+/** The permissions of an identity by these entries. */
 export function permsOf(entries: Entry[], who: Whoami): Perm[] {
   const granted = new Set(
     entries.filter((entry) => means(entry, who)).flatMap(({ perms }) => perms),
@@ -152,7 +152,7 @@ export class AclDraft {
     return permsOf(copyOf(this.base.value.acl), who).filter((perm) => !after.includes(perm));
   }
 
-  /** The list was read anew. */
+  /** The list was read again. */
   observe(seen: SeenAcl): void {
     if (sameAcl(seen, this.base.peek()) || this.busy.peek()) {
       return;

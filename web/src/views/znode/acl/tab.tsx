@@ -1,4 +1,4 @@
-// The ACL of a znode: who may do what, what somebody may do, and changing it.
+// The ACL of a znode: its entries, the permissions of an identity, and changing it.
 
 import type { Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';

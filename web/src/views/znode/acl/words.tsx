@@ -5,7 +5,7 @@ import { Table } from '../../../ui/table';
 import { type Entry, keyOf, PERMS } from './model';
 import { say } from './texts';
 
-/** Whom an entry means. The hash of a password says nothing to people. */
+/** The identity of an entry, without the hash, which means nothing to people. */
 export function whoOf({ scheme, id }: Pick<Entry, 'scheme' | 'id'>): string {
   switch (scheme) {
     case 'world':
@@ -37,7 +37,7 @@ export function placeOf(entry: Entry & { at: number }): string {
   return `${entry.at} ${keyOf(entry)}`;
 }
 
-/** Who may do what, to look at. */
+/** The entries, read-only. */
 export function AclTable({ entries }: { entries: Entry[] }) {
   return (
     <Table

@@ -60,7 +60,7 @@ effect(() => {
     return;
   }
   if (user !== undefined) {
-    left.clear(); // What somebody else has typed is none of one's business.
+    left.clear(); // The text of another user must not be shown.
   }
   for (const one of left.values()) {
     one.key = undefined; // The request would be another one's.

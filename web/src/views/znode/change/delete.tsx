@@ -156,7 +156,7 @@ function Confirm({ counted, max, onAgain, onClose, onDeleted }: ConfirmProps) {
       {busy.value && <Waiting />}
       <footer>
         {error.value && error.value.outcome !== 'unknown' && (
-          <Button onClick={onAgain}>{say('anew')}</Button>
+          <Button onClick={onAgain}>{say('count_again')}</Button>
         )}
         <Button onClick={onClose}>{say('keep')}</Button>
         <Button kind="danger" type="submit" reason={reason}>

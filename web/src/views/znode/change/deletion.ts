@@ -17,7 +17,7 @@ export interface Counted extends Chosen {
   count: number;
 }
 
-export const MANY = 10; // So many are only deleted by who types their number.
+export const MANY = 10; // To delete this many, the user types their number.
 const NO_NAME = '/'; // Holds no name, so a search finds nothing and only counts.
 const PAGES_MAX = 1_000; // Of one count.
 

@@ -5,7 +5,7 @@ import { Failure } from '../../../ui/state';
 import { toast } from '../../../ui/toast';
 import { say } from './texts';
 
-/** To whoever has not waited for the answer. */
+/** For a user that has not waited for the answer. */
 export function sayLate(path: string, { message, outcome }: ApiError): void {
   const values = { path: visibleName(path), detail: message };
   toast(say(outcome === 'unknown' ? 'late_unknown' : 'late_failed', values), true);

@@ -18,7 +18,7 @@ interface Props {
   onSave: () => void;
 }
 
-/** Nothing, as long as nobody else has done anything. */
+/** Nothing, as long as no other client has changed the znode. */
 export function Meanwhile({ draft, onSave }: Props) {
   const theirs = draft.theirs.value;
   const phase = draft.phase.value;
@@ -81,7 +81,7 @@ interface ConflictProps {
 }
 
 function Conflict({ draft, theirs: { stat, bytes } }: ConflictProps) {
-  const anew = stat.czxid !== draft.base.value.stat.czxid;
+  const again = stat.czxid !== draft.base.value.stat.czxid;
   const text = isText(draft) && textOf(draft.form.value, bytes) !== undefined;
   const merging = draft.merging.value;
   const what = {
@@ -92,7 +92,7 @@ function Conflict({ draft, theirs: { stat, bytes } }: ConflictProps) {
   return (
     <Notice>
       <span class="grow">
-        {say(anew ? 'changed_anew' : 'changed', what)}{' '}
+        {say(again ? 'changed_again' : 'changed', what)}{' '}
         {merging ? mergeHint(draft) : say('conflict')}
       </span>
       <span class="choices">

@@ -14,7 +14,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 /** Why a text stands for no bytes. */
 export type Fault = 'bad_json' | 'bad_hex' | 'bad_base64';
 
-/** The form in which somebody would want to edit these. */
+/** The preferred form to edit these bytes. */
 export function bestForm(bytes: Bytes): EditForm {
   const text = asUtf8(bytes);
   if (text === undefined || !isReadable(text)) {

@@ -1,10 +1,10 @@
-// What somebody is writing into a znode, and what has happened to that znode meanwhile. Knows no page.
+// The unsaved text of a znode, and the changes of that znode meanwhile. Independent of the page.
 //
 //   base     what was read: saving asks for just this version of it
 //   origin   what mine grew from: the base, with what was taken of theirs into mine since
-//   theirs   what somebody else has made of it since: one chooses, and then `base` is that
+//   theirs   the version of another client since then: after a choice, `base` is that
 //
-// Nothing that was typed goes before it is saved, or discarded by whoever has typed it.
+// No typed text is dropped before the user saves or discards it.
 
 import { computed, signal } from '@preact/signals';
 import type { ApiError } from '../../../api/error';
@@ -37,7 +37,7 @@ export interface Grown {
 export type Phase =
   | 'editing'
   | 'saving'
-  /** Asked again and again, and nobody has said yet whether it was done. */
+  /** Retried several times, and the outcome is still unknown. */
   | 'unknown'
   /** Saved as it stands, or discarded. */
   | 'ended';
@@ -150,7 +150,7 @@ export class Draft {
 
   // ---- What others do ----
 
-  /** The znode was read anew. */
+  /** The znode was read again. */
   observe(seen: Seen | 'gone'): void {
     if (this.phase.peek() === 'saving' || this.phase.peek() === 'unknown') {
       this.late = seen; // It may be this very write.

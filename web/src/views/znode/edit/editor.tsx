@@ -17,7 +17,7 @@ function load(): Promise<Code | undefined> {
   return import('./editor_code').catch(() => undefined);
 }
 
-/** Where editors have ended: whoever looks at another tab finds the cursor and what can be undone. */
+/** The state of closed editors: a user that returns from another tab finds the cursor and the undo history. */
 const kept = new WeakMap<Start, ReturnType<Editor['stop']>>();
 
 interface Props {
