@@ -30,7 +30,7 @@ struct bench_worker {
     enum bench_what what;
     uint64_t begun_us;
     struct buf line; /* Of a stream of events: begun and not ended. */
-    bool opened;     /* The stream has told its first line. */
+    bool opened;     /* The stream has delivered its first line. */
 };
 
 /* ---- Requests ---- */

@@ -1,6 +1,6 @@
 /*
- * cli.h - what a command that talks to the ensemble works with: its arguments, the settings, where
- * its output goes, the client; and the short ways to ask and to tell. One per process, one thread.
+ * cli.h - the context of a command that talks to the ensemble: arguments, settings, output, client;
+ * with helpers to send requests and report errors. One per process, one thread.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -30,15 +30,15 @@ int cli_run(const struct cmd *cmd, int arg_count, char **args);
  * it has seen. */
 int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 
-/* client_ask(), and what went wrong is told. CMD_OK, CMD_SHOWN or an exit code: but for CMD_OK the
+/* client_ask(), which reports its errors. CMD_OK, CMD_SHOWN or an exit code: but for CMD_OK the
  * command is over, and returns it. */
 int cli_ask(const struct cli *cli, const struct client_request *request);
 
-/* Tells what went wrong with the last request of the client. Returns its exit code; this and
+/* Reports the error of the last request of the client. Returns its exit code; this and
  * cli_fail() make CMD_CHILD_FAILED of it when the command was to run another one. */
 int cli_tell(const struct cli *cli);
 
-/* The JSON of the last answer, which belongs to the client; NULL: told. */
+/* The JSON of the last answer, which belongs to the client; NULL: reported. */
 json_t *cli_json(const struct cli *cli);
 
 /* cli_ask() and cli_json() in one; cli_read() is a read that no other request follows. */
@@ -48,27 +48,26 @@ int cli_read(const struct cli *cli, const char *target, json_t **ret_json);
 /* Prints the answer to the last request as it is. */
 void cli_answer(const struct cli *cli);
 
-/* Tells what the command itself has found; `code` is one word. Returns the exit code. */
+/* Reports an error that the command itself has found; `code` is one word. Returns the exit code. */
 int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* The same for what is wrong with the command line. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An operand that is the path of a znode ("/" when it is not there): false, and told, when it is
- * not a legal one. */
+/* An operand that is the path of a znode (default "/"). False, and reported, when it is invalid. */
 bool cli_path(const struct cli *cli, int operand, const char **ret_path);
 
 /* An operand that is there and names a lock, a queue and the like: a path, or a name within the
- * command's folder. The path comes into `path`; false, and told, when it is not a legal one. */
+ * command's folder. The path comes into `path`; false, and reported, when it is not a legal one. */
 bool cli_named(const struct cli *cli, int operand, struct buf *path);
 
 /* A command with a verb and such a name as its first operands. */
 int cli_run_verb(struct cli *cli,
                  int (*run_verb)(struct cli *cli, const char *verb, const char *path));
 
-/* A number, or a time in ms, that an option gives: false, and told, when it is none, or not within
- * the range. */
+/* A number, or a time in ms, that an option gives: false, and reported, when it is none, or not
+ * within the range. */
 bool cli_number(const struct cli *cli, const char *option, struct args_range range,
                 int64_t *ret_number);
 bool cli_duration(const struct cli *cli, const char *option, struct args_range range,

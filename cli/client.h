@@ -1,10 +1,10 @@
 /*
- * client.h - one request after the other, to whichever replica answers, with libcurl.
+ * client.h - one request after the other, to the first replica that answers, with libcurl.
  *
  * The client stays with the replica that answered last, tries the next one when that does not
- * serve, and shows each the newest zxid that it has seen, so that what it reads never goes back.
- * Each write has an Idempotency-Key: trying it again is always safe, and is done until the time of
- * the request is over. One thread.
+ * serve, and sends the newest zxid that it has seen, so that it never reads an older state. Each
+ * write has an Idempotency-Key: a retry is always safe, and is repeated until the time of the
+ * request is over. One thread.
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
@@ -45,7 +45,7 @@ struct client_reply {
     char etag[CLIENT_HEADER_MAX];
     char zxid[CLIENT_HEADER_MAX];
     int64_t retry_after_ms;
-    int endpoint; /* Who has answered. */
+    int endpoint; /* The endpoint that has answered. */
 };
 
 /* What went wrong with the last request. */
@@ -54,12 +54,12 @@ struct client_error {
     long status;                /* Of HTTP, 0 without an answer. */
     char code[CLIENT_CODE_MAX]; /* "NoNode"; of the client's own: "NoEnsemble", "TimedOut". */
     char message[CLIENT_MESSAGE_MAX];
-    json_t *problem; /* As the replica has told it, or NULL. */
+    json_t *problem; /* As reported by the replica, or NULL. */
 };
 
 struct client;
 
-/* Takes nothing over; `settings` must stay. NULL: told in `settings->error`. */
+/* Takes nothing over; `settings` must stay. NULL: the reason is in `settings->error`. */
 struct client *client_open(struct settings *settings);
 void client_close(struct client *client);
 
@@ -71,12 +71,12 @@ int client_ask(struct client *client, const struct client_request *request);
 const struct client_reply *client_reply(const struct client *client);
 const struct client_error *client_error(const struct client *client);
 
-/* When the last request has failed because nobody serves: adds to its message why, as far as the
- * replicas say so, and what to do. That may take a second. */
+/* When the last request has failed because no replica serves: adds to its message the reason that
+ * the replicas report, and what to do. That may take a second. */
 void client_explain(struct client *client);
 
 /* True when the last request was refused because what it names is not, or not any more, what it has
- * asked for (If-Match, a version): somebody was quicker. */
+ * asked for (If-Match, a version): another client was quicker. */
 bool client_was_late(const struct client *client);
 
 /* Its body as JSON, which belongs to the client; NULL when it is none. */
@@ -93,7 +93,7 @@ struct endpoints *client_endpoints(struct client *client);
 
 /* For requests that are made elsewhere (stream.h, live.h): credentials, session, the newest zxid
  * and what the request says, put into a handle. The list of headers is to be freed by the caller
- * with curl_slist_free_all once the handle is done. CMD_OK, or told in client_error(). */
+ * with curl_slist_free_all once the handle is done. CMD_OK, or the reason in client_error(). */
 struct curl_slist;
 int client_prepare(struct client *client, void *easy, const struct client_request *request,
                    const char *url, struct curl_slist **ret_headers);

@@ -1,7 +1,7 @@
 /*
- * The line for a shell that asks the same. No secret stands in it, or on the command line of a
- * process that it starts: the password's file is read by the shell, and goes to curl as a piece of
- * its configuration through a pipe; so does the session, which is in the environment.
+ * The shell line with the same request. It contains no secret, nor does the command line of a
+ * process that it starts: the shell reads the password's file and passes it to curl as
+ * configuration through a pipe; so it does with the session, which is in the environment.
  */
 #include "cli/client_int.h"
 

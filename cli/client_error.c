@@ -122,7 +122,7 @@ int client_foreign(struct client *client, const char *url, long status)
                        url, status);
 }
 
-/* Of a replica that could not tell its reason. */
+/* For a replica that gave no reason. */
 static int judge_bare(struct client *client, long status)
 {
     (void)client_fail(client, exit_code_of(status, ""), "Http",

@@ -26,7 +26,7 @@ struct client {
     char password[SETTINGS_PASSWORD_MAX];
     bool has_password;
     int interrupt_fd;
-    uint64_t note_ms; /* When to say why it takes so long (monotonic); 0: not to be said, */
+    uint64_t note_ms; /* When to explain the delay (monotonic); 0: never, */
     bool noted;       /* or was said. */
     int64_t uploaded; /* Bytes of the body that are sent, in the try under way; */
     uint64_t sent_ms; /* when the last of them was (monotonic); 0: there was none, */
@@ -47,13 +47,13 @@ void client_url(const struct client *client, const struct client_request *reques
 /* A try begins: notes when its body was sent. */
 void client_time_upload(struct client *client);
 
-/* So long ago the request was sent to its end. */
+/* How long ago the request was completely sent. */
 uint64_t client_waited_ms(const struct client *client);
 
 /* A request begins: from when on client_note() says something. */
 void client_note_later(struct client *client);
 
-/* Says on a terminal, once, why the replicas do not do what they are asked, if they say so. */
+/* Prints once, on a terminal, why the replicas do not serve the request, if they report it. */
 void client_note(struct client *client);
 
 /* True when a replica of zabra has answered what the handle has asked: each names its zxid. */

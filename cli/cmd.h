@@ -122,7 +122,7 @@ const struct cmd *cmd_by_name(const char *name);
 /* The name of a command that `name` may have been meant for, or NULL. */
 const char *cmd_guess(const char *name);
 
-/* For those with `run_alone`: tells on stderr what is wrong with the command line; CMD_USAGE. */
+/* For those with `run_alone`: reports an error of the command line on stderr; CMD_USAGE. */
 int cmd_usage_error(const struct cmd *cmd, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

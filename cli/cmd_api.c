@@ -52,7 +52,7 @@ static void take_type(struct client_request *request)
     request->headers[kept] = NULL;
 }
 
-/* False: told. */
+/* False: reported. */
 static bool take_headers(const struct cli *cli, struct client_request *request)
 {
     const char *header = NULL;

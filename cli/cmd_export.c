@@ -327,7 +327,7 @@ static int run_dry(struct cli *cli, struct transfer *transfer)
 }
 
 /* An import is not a transaction, and a missing permission would show in its middle. So lines that
- * can be read twice are sent as a dry run first. All requests together wait as long as one may.
+ * can be read twice are sent as a dry run first. All requests share --timeout.
  * CMD_DENIED and a missing answer are reported here; the import itself finds all other errors. */
 static int ask_before(struct cli *cli, struct transfer *transfer)
 {

@@ -195,7 +195,7 @@ static int try_queue(struct queue *queue)
     return code == CMD_NO_NODE ? EMPTY : code == CMD_CONFLICT ? cli_tell(queue->cli) : code;
 }
 
-/* A queue that is not there yet is waited for, too. */
+/* Also waits for a queue that does not exist yet. */
 static int wait_item(struct queue *queue)
 {
     int code = CMD_OK;

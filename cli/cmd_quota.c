@@ -219,7 +219,7 @@ static int show_all(const struct cli *cli)
 
 /* ---- Setting ---- */
 
-/* Limits that are given, -1 for "none". False: told. */
+/* The given limits, -1 for "none". False: reported. */
 static bool take(const struct cli *cli, int64_t values[LIMITS])
 {
     struct args_range range = {.min = 0, .max = LIMIT_MAX};

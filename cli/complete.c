@@ -158,7 +158,7 @@ static void offer_paths(struct completing *c)
         settings->curl = false;
         settings->verbose = false;
         if (!settings->password_file) {
-            settings->user = NULL; /* Nobody is asked for a password here. */
+            settings->user = NULL; /* Completion asks for no password. */
         }
         client = client_open(settings);
         if (client) {

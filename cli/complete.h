@@ -1,9 +1,9 @@
 /*
- * complete.h - what a command line may go on with, by the table of commands; znodes are asked for.
+ * complete.h - completions of a command line, by the table of commands; replicas know the znodes.
  *
  * A line of the result is a candidate, a tab and a few words; or one of ":file" (names of files),
  * ":command" (names of programs), ":nospace" (the one candidate is not the end of the word). What
- * goes wrong is silent: nobody wants errors in the middle of typing.
+ * goes wrong is silent: errors would disturb the typing.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H

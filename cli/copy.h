@@ -19,7 +19,7 @@ struct copy {
 };
 
 /* Reads the source as it is at one moment, and fills in the operations. CMD_OK, CMD_SHOWN, or an
- * exit code: then `told` says whether client_error() is still to be told. */
+ * exit code: then `told` says whether client_error() is still to be reported. */
 int copy_read(struct cli *cli, struct copy *copy);
 
 /* An element of a multi that makes `path` out of a line of an export. Pure. */

@@ -4,11 +4,11 @@
 
 #include "cli/revise.h"
 
-/* The number that was read; blanks around it are no part of it. CMD_OK, or told. */
+/* The number that was read; blanks around it are no part of it. CMD_OK, or reported. */
 int count_number(const struct revise *revise, int64_t *ret_number);
 
-/* Adds, again and again until nobody was quicker; with `create` what is not there is 0. CMD_OK,
- * CMD_SHOWN, or told. */
+/* Adds, again and again until no other client was quicker; with `create` a missing number is 0.
+ * CMD_OK, CMD_SHOWN, or reported. */
 int count_add(struct revise *revise, int64_t by, bool create, int64_t *ret_sum);
 
 void count_print(const struct cli *cli, const char *path, int64_t number);

@@ -30,7 +30,7 @@ struct child {
     pid_t pid;              /* 0: not running. */
     int status;             /* As waitpid gave it last. */
     bool ready;             /* Has served. */
-    bool foreign;           /* At its start somebody else answered at its port. */
+    bool foreign;           /* At its start another process answered at its port. */
     bool killed;            /* By us. */
     uint64_t started_ms;    /* Monotonic. */
     uint64_t restart_at_ms; /* 0: no restart planned. */
@@ -42,7 +42,7 @@ struct child {
     struct buf line;           /* Begun and not ended. */
 };
 
-/* Starts `zabra serve --config` with its own process group. False, and told on stderr, when the
+/* Starts `zabra serve --config` with its own process group. False, and reported on stderr, when the
  * machine refuses. `log_path`, `config_path`, `id` and `loop` are set. */
 bool child_start(struct child *child);
 

@@ -1,5 +1,5 @@
 /*
- * doctor.h - what is wrong with an ensemble, out of what its replicas tell. Pure.
+ * doctor.h - diagnoses an ensemble from the reports of its replicas. Pure.
  *
  * Facts are one object: "ensemble" (an answer of /ensemble/v1, or null) and "replicas", a list of
  * {"endpoint","error","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}:

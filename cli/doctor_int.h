@@ -68,7 +68,7 @@ struct look {
 void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 
-/* The member that tells clients to use this endpoint, or NULL. */
+/* The member that advertises this endpoint to clients, or NULL. */
 const json_t *doctor_member_at(const struct look *look, const char *endpoint);
 
 /* "replica 2 (http://...)", also of one that does not answer, where others know it. */
@@ -88,7 +88,7 @@ double doctor_figure(const json_t *replica, const char *name);
  * a full disk. */
 bool doctor_is_explained(const json_t *replica);
 
-/* Members that are away, as far as their endpoints have not told that. */
+/* Members that are away, unless their endpoints were reported already. */
 void doctor_look_at_members(struct look *look);
 
 /* Comes last of what is about errors: whether what was found explains that no replica serves. */

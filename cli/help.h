@@ -11,7 +11,7 @@
 void help_all(FILE *to);
 void help_one(const struct cmd *cmd);
 
-/* Tells that there is no command of that name, and which one may be meant. CMD_USAGE. */
+/* Reports an unknown command, and the one that may be meant. CMD_USAGE. */
 int help_unknown(const struct out *out, const char *name);
 
 extern const struct cmd cmd_help;

@@ -14,7 +14,7 @@ enum {
     TTL_MAX_MS = 3600000,
     GRACE_SHARE = 6, /* Of the time-out. */
     GRACE_MIN_SHARE = 4,
-    LOOK_SHARE = 8,      /* So much of it a look at the znode may take. */
+    LOOK_SHARE = 8,      /* The part of it that a check of the znode may take. */
     LOOK_AGAIN_MS = 500, /* After one that was not answered. */
     ZXID_TEXT_MAX = 32
 };

@@ -2,8 +2,8 @@
  * hold.h - a command that runs for as long as something is held: a session, and mostly an ephemeral
  * znode of it.
  *
- * When the session is lost, or may be, or somebody has deleted the znode, the command is ended
- * before anybody else can hold it: that takes the last third of the time-out.
+ * When the session is lost, or may be, or another client has deleted the znode, the command is
+ * ended before another process can hold it: that takes the last third of the time-out.
  */
 #ifndef CLI_HOLD_H
 #define CLI_HOLD_H
@@ -15,7 +15,7 @@ struct hold {
     struct wait wait;
     int64_t grace_ms; /* From SIGTERM to SIGKILL. */
     const char *path; /* Of the znode; NULL: there is none. */
-    uint64_t look_ms; /* When to ask whether it is there; UINT64_MAX: a watch would have told. */
+    uint64_t look_ms; /* When to check that it exists; UINT64_MAX: a watch would report its end. */
     int env_count;
     char *env[LIVE_ENV_MAX];
 };
@@ -40,7 +40,7 @@ struct hold {
     "session after --ttl; when it wakes up it ends the command and closes the session.\n"
 
 /* Opens a session, for a command that must be given. `page` (or NULL) is where the documentation
- * tells all the requests that --curl cannot show in one line. CMD_OK, CMD_SHOWN, or told; close in
+ * shows all requests that --curl cannot print in one line. CMD_OK, CMD_SHOWN, or reported; close in
  * all cases. */
 int hold_open(struct hold *hold, struct cli *cli, const char *page);
 void hold_close(struct hold *hold);
@@ -48,7 +48,7 @@ void hold_close(struct hold *hold);
 /* One more variable for the command. */
 void hold_env(struct hold *hold, const char *name, const char *value);
 
-/* Runs the command while the znode at `path` (NULL: the session) is there. The exit code. */
+/* Runs the command while the znode at `path` (NULL: the session) exists. The exit code. */
 int hold_run(struct hold *hold, const char *path);
 
 #endif

@@ -16,7 +16,7 @@ void inherited_note(void);
 /* As if this one, which must not be closed by exec, had been given to us, too. */
 void inherited_add(int fd);
 
-/* True when whoever started us has said that this signal is to be ignored, as nohup does with
+/* True when the parent process has set this signal to be ignored, as nohup does with
  * SIGHUP: a process that takes signals itself would receive it all the same. */
 bool inherited_ignores(int signal_number);
 

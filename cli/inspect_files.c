@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the visitor needs while it goes from file to file. */
+/* The state of the visitor between two files. */
 struct visit {
     struct inspect_files *files;
     const struct store_report *report;
@@ -166,7 +166,7 @@ static struct inspect_file *segment_newest(struct inspect_files *files)
     return newest;
 }
 
-/* A segment that the log goes through, up to `end` in it; 0: to where its batches end. */
+/* A segment of the log, up to `end` in it; 0: to the end of its batches. */
 static void judge_reached(struct inspect_file *file, uint64_t end,
                           const struct store_report *report)
 {

@@ -1,9 +1,9 @@
 /*
  * inspect_files.h - the files of a replica's directory, each with a verdict, for `zabra inspect`.
  *
- * storage/inspect.h tells what lies in each file; here it is held against the rest: which segments
- * the log still goes through, what a crash leaves behind in a sound directory, and what only an
- * opening would remove. A verdict on the whole is store_open's.
+ * storage/inspect.h reads each file; here it is compared with the others: which segments the log
+ * still uses, what a crash leaves in a sound directory, and what an opening would remove.
+ * store_open gives the verdict on the whole.
  */
 #ifndef CLI_INSPECT_FILES_H
 #define CLI_INSPECT_FILES_H

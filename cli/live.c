@@ -282,7 +282,7 @@ static bool take_event(struct live *live, struct live_news *news)
 
 /* ---- Waiting ---- */
 
-/* What the terminal sends goes to the whole group in front: a child that is in it has it. */
+/* A signal of the terminal goes to the whole foreground group: a child in it has received it. */
 static bool has_got(const struct live *live, const struct signalfd_siginfo *info)
 {
     return info->ssi_code == SI_KERNEL && getpgid(live->child) == getpgrp();

@@ -3,7 +3,7 @@
  *
  * A session is kept alive, watches are read, a child runs and signals come in; live_wait() returns
  * with the next thing that has happened, so that a command is read from top to bottom. While a
- * child runs signals are passed on to it; else they are told to the command. The child has the
+ * child runs signals are passed on to it; else the command gets them as news. The child has the
  * process group of zabra: what the terminal sends (Ctrl-C) it has got already, and is not passed on
  * twice.
  */
@@ -20,12 +20,12 @@ enum {
 
 enum live_kind {
     LIVE_TIME,   /* The time to wait is over. */
-    LIVE_EVENT,  /* A watch has told something. */
+    LIVE_EVENT,  /* A watch has an event. */
     LIVE_OVER,   /* A watch has ended; client_error() says why, if it was refused. */
     LIVE_SIGNAL, /* And there is no child. */
     LIVE_CHILD,  /* The child has ended. */
-    LIVE_LOST,   /* The session is over, or may be: nothing was heard of it for two thirds of its
-                    time-out. Told once. */
+    LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
+                    timeout. Reported once. */
 };
 
 struct live_news {
@@ -38,9 +38,9 @@ struct live_news {
 
 struct live;
 
-/* Takes over the signals: from here on INT, TERM, HUP, QUIT, USR1 and USR2 arrive here, and a
- * request of the client is interrupted by them, of which cli_ask says nothing: live_wait tells of
- * the signal next. */
+/* Takes over the signals: from here on INT, TERM, HUP, QUIT, USR1 and USR2 arrive here, and they
+ * interrupt a request of the client, which cli_ask does not report: live_wait returns the signal
+ * next. */
 struct live *live_open(struct cli *cli);
 
 /* Ends what is left: child and what that has started (SIGKILL), streams, session (it is closed, if
@@ -56,23 +56,23 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms);
 const char *live_session_secret(const struct live *live);
 int64_t live_session_timeout_ms(const struct live *live);
 
-/* So long nobody else can have what the session holds; 0: it may be over. */
+/* How long no other client can get what the session holds; 0: it may be over. */
 int64_t live_session_left_ms(const struct live *live);
 
 /* Begins a watch; live_unwatch ends it, else live_close. NULL: there are too many. */
 struct stream *live_watch(struct live *live, const struct stream_request *request);
 void live_unwatch(struct live *live, struct stream *stream);
 
-/* While they are held no events are told, but kept: for when the command cannot use them yet. */
+/* While held, events are kept and not delivered: for when the command cannot use them yet. */
 void live_hold_events(struct live *live, bool hold);
 
 /* Starts a command, without a shell: `args` ends with NULL, `env` has "NAME=value" (ends with NULL)
  * beside our own environment, `input` is its standard input (-1: ours). It dies with us. CMD_OK,
- * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN, which has been told. */
+ * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN, which has been reported. */
 int live_run(struct live *live, char **args, char *const *env, int input);
 bool live_has_child(const struct live *live);
 
-/* The last signal that came while a child ran, whoever has given it to the child; 0: none. */
+/* The last signal that came while a child ran, from any sender; 0: none. */
 int live_last_signal(const struct live *live);
 
 /* SIGTERM to the command and, when it has ended, to what it has left behind; SIGKILL to all that

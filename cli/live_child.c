@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 10,  /* So often it is looked whether anything of the command still runs, */
-    KILL_MS = 2000 /* for so long, once it is killed. */
+    LOOK_MS = 10,  /* How often to check whether a process of the command still runs, */
+    KILL_MS = 2000 /* and for how long after the kill. */
 };
 
 bool live_has_child(const struct live *live)

@@ -25,7 +25,7 @@ struct live {
     struct curl_slist *touch_headers;
     bool touching;
     bool expired; /* A replica has said so. */
-    bool lost;    /* That was told. */
+    bool lost;    /* The loss was reported. */
     int endpoint;
     uint64_t touch_ms; /* When the next sign of life is due. */
     uint64_t sent_ms;  /* When the one under way was sent, */

@@ -28,8 +28,8 @@ struct out_column {
     bool right;         /* Numbers stand at the right. */
 };
 
-/* True when the command itself puts what it found into words; false when out_answer() and the like
- * are to be used. Text with --curl: nothing is said, and true. */
+/* True when the command itself prints its result as text; false when it uses out_answer() and
+ * similar functions. With --curl text is silent, and this is true. */
 bool out_is_text(const struct out *out);
 
 /* JSON or lines of it, not text or a table. */

@@ -21,7 +21,7 @@ void place_release(struct place *place)
     buf_release(&place->path);
 }
 
-/* What is not told already. */
+/* Reports errors that were not reported yet. */
 static int tell(const struct place *place, int code)
 {
     return code == CMD_NO_NODE || code == CMD_CONFLICT ? cli_tell(place->wait->cli) : code;
@@ -80,7 +80,7 @@ int place_take(struct place *place)
     return code == CMD_OK ? take_answer(place) : tell(place, code);
 }
 
-/* ---- Who stands before us ---- */
+/* ---- The places before ours ---- */
 
 static int list_page(struct place *place, const char *after)
 {
@@ -107,7 +107,7 @@ struct walk {
     int64_t highest;  /* the highest of these; -1: there is none, */
     struct buf last;  /* and its name. */
     struct buf after; /* Where the next page begins. */
-    bool found;       /* Ours is there. */
+    bool found;       /* Our znode exists. */
     bool over;
 };
 

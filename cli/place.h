@@ -1,9 +1,10 @@
 /*
- * place.h - a place in a line: an ephemeral, sequential znode. Who stands first holds what the line
- * is for. The same znodes as the recipes of docs/recipes use, so that all can stand in one line.
+ * place.h - a place in a queue: an ephemeral, sequential znode. The first place holds what the
+ * queue is for. The same znodes as the recipes of docs/recipes use, so that all can share one
+ * queue.
  *
  * The number of a place decides, whatever stands before it: a lock and an election at one path are
- * one line, and who came first comes first. What has no number stands in no line.
+ * one queue, in the order of arrival. A znode without a number has no place in it.
  *
  * A create whose answer was lost is tried again with its key, and makes no second znode. Each waits
  * for the one just before, so that one release wakes one.
@@ -25,19 +26,19 @@ struct place {
 void place_init(struct place *place, struct wait *wait, const char *line, const char *prefix);
 void place_release(struct place *place);
 
-/* Makes the znode, and missing parents. CMD_OK, CMD_SHOWN, or told. */
+/* Makes the znode, and missing parents. CMD_OK, CMD_SHOWN, or reported. */
 int place_take(struct place *place);
 
 /* The number that the ensemble has put behind the name of a sequential znode; -1: it has none. */
 int64_t place_number(const char *name);
 
-/* How many stand before us, and the path of the last one of them. CMD_OK, or told. */
+/* The number of places before ours, and the path of the last one. CMD_OK, or reported. */
 int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last);
 
-/* Waits until nobody does. CMD_OK, told, or a signal. */
+/* Waits until no place does. CMD_OK, a reported error, or a signal. */
 int place_come_first(struct place *place);
 
-/* Deletes the znode. CMD_OK, or told. */
+/* Deletes the znode. CMD_OK, or reported. */
 int place_leave(struct place *place);
 
 #endif

@@ -11,7 +11,7 @@ struct prom_line {
     struct slice value;
 };
 
-/* Takes lines off `rest` up to the next one that tells a figure. False: there is none left. */
+/* Takes lines off `rest` up to the next one with a figure. False: none is left. */
 bool prom_next(struct slice *rest, struct prom_line *ret_line);
 
 /* The labels as an object, and the value as a number (text when JSON has no such number); the

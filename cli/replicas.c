@@ -191,7 +191,7 @@ int replicas_none(const struct cli *cli, const struct replicas *replicas)
                     cli->settings.endpoints);
 }
 
-/* ---- Who there is ---- */
+/* ---- The members ---- */
 
 static void add_member(struct endpoints *endpoints, const char *url)
 {

@@ -1,6 +1,6 @@
 /*
- * replicas.h - asks each replica for itself, all at the same time: what each of them knows, and who
- * does not answer. The client (client.h) asks whichever answers instead. One thread.
+ * replicas.h - asks each replica for itself, all at the same time: what each of them knows, and
+ * which do not answer. The client (client.h) asks the first one that answers instead. One thread.
  */
 #ifndef CLI_REPLICAS_H
 #define CLI_REPLICAS_H
@@ -30,17 +30,17 @@ struct replicas {
     int count;
 };
 
-/* Asks all endpoints of the client for the target, which is read only. CMD_OK, whoever answers; or
- * CMD_SHOWN (--curl), or an exit code that has been told. Release in any case. */
+/* Asks all endpoints of the client for the target, which is read only. CMD_OK, whatever they
+ * answer; or CMD_SHOWN (--curl), or an exit code that has been reported. Release in any case. */
 int replicas_ask(struct cli *cli, const char *target, struct replicas *replicas);
 void replicas_release(struct replicas *replicas);
 
-/* Tells that no replica has answered, or that another server has. Returns the exit code. */
+/* Reports that no replica has answered, or that another server has. Returns the exit code. */
 int replicas_none(const struct cli *cli, const struct replicas *replicas);
 
-/* Adds to the client's endpoints those that the replicas tell of (/ensemble/v1), and gives one of
+/* Adds to the client's endpoints those that the replicas advertise (/ensemble/v1), and gives one of
  * their answers, of a replica that knows a leader if there is one; the caller drops it. NULL:
- * nobody has answered. */
+ * no replica has answered. */
 int replicas_find(struct cli *cli, json_t **ret_ensemble);
 
 #endif

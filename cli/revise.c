@@ -47,7 +47,7 @@ int revise_read(struct revise *revise)
     return CMD_OK;
 }
 
-/* What was there when we looked is not there now, or the other way round. */
+/* The znode existed at the read and does not exist now, or the reverse. */
 static bool was_quicker(const struct revise *revise, int code)
 {
     const struct client *client = revise->cli->client;

@@ -1,5 +1,5 @@
 /*
- * revise.h - read a znode, and write it back only if nobody else was quicker: what every change
+ * revise.h - read a znode, and write it back only if no other client was quicker: what every change
  * that depends on what was there is made of.
  */
 #ifndef CLI_REVISE_H
@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 
 enum {
-    REVISE_AGAIN = -2 /* Somebody was quicker: read again. */
+    REVISE_AGAIN = -2 /* Another client was quicker: read again. */
 };
 
 struct revise {
@@ -27,11 +27,11 @@ struct revise {
 void revise_init(struct revise *revise, struct cli *cli, const char *path);
 void revise_release(struct revise *revise);
 
-/* CMD_OK also when there is no such znode; else told. */
+/* CMD_OK also when there is no such znode; else reported. */
 int revise_read(struct revise *revise);
 
-/* CMD_OK, REVISE_AGAIN, CMD_SHOWN, or an exit code that was told: when there is no more time for
- * another try that is CMD_CONFLICT. */
+/* CMD_OK, REVISE_AGAIN, CMD_SHOWN, or an exit code that was reported: when there is no more time
+ * for another try that is CMD_CONFLICT. */
 int revise_write(struct revise *revise, struct slice data, bool null);
 
 #endif

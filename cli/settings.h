@@ -25,7 +25,7 @@ enum {
 
 struct settings {
     const char *endpoints;  /* "host:port,host:port". */
-    bool endpoints_guessed; /* Nobody has named any: these are the usual ones. */
+    bool endpoints_guessed; /* None were given: these are the defaults. */
     const char *user;       /* Of HTTP Basic, or NULL. */
     const char *password_file;
     const char *session; /* Secret of the session that all requests are in, or NULL. */
@@ -59,7 +59,7 @@ bool settings_refuse(struct settings *settings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Reads the password: first line of the file, else asked for on the terminal without an echo.
- * False: told in `error`. */
+ * False: the reason is in `error`. */
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX]);
 
 /* A variable of the environment, or NULL when it is not there or empty. */

@@ -1,6 +1,6 @@
 /*
- * The password: first line of a file, or typed on the terminal. A signal that comes while it is
- * typed ends the process as ever, but not before the terminal shows again what is typed.
+ * The password: first line of a file, or typed on the terminal. A signal during the typing ends the
+ * process as usual, but only after the terminal's echo is restored.
  */
 #include "cli/settings.h"
 
@@ -19,7 +19,7 @@ enum {
 
 /* ---- From a file ---- */
 
-/* Keeps the first line; an end without any is none. */
+/* Keeps the first line; the end of the file without a line is no password. */
 static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
 {
     size_t len = 0;

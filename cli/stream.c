@@ -17,7 +17,7 @@ enum {
     BEATS_SILENT = 2, /* After so many without a byte the connection is dead. */
     GREETING_MIN_MS = 1000,
     PAUSE_MIN_MS = 100,  /* Between two connections, */
-    PAUSE_MAX_MS = 2000, /* twice as long each time that one has told nothing. */
+    PAUSE_MAX_MS = 2000, /* twice as long after each connection without an event. */
     CONNECT_MS = 3000
 };
 
@@ -31,7 +31,7 @@ struct stream {
     char *path;
     char *kind;
     bool values;
-    bool once; /* The kind tells one event. */
+    bool once; /* The kind of watch ends after one event. */
 
     char history[HISTORY_MAX];
     char bookmark[BOOKMARK_MAX];
@@ -41,7 +41,7 @@ struct stream {
     json_t *ready;   /* Array: to hand out. */
     size_t ready_at; /* The next one of it. */
     bool running;    /* A transfer is under way, */
-    bool greeted;    /* and has told its first line. */
+    bool greeted;    /* and has delivered its first line. */
     bool broken;     /* What came was no event: the connection is given up. */
     bool over;       /* There will be no more. */
     uint32_t pause_ms;
@@ -324,7 +324,8 @@ static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
     try_next(stream, now_ms);
 }
 
-/* Another server. A replica may be at another endpoint; where there is none this is the end. */
+/* Another server. A replica may be at another endpoint; without another endpoint the stream ends.
+ */
 static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
 {
     const struct endpoints *endpoints = client_endpoints(stream->client);

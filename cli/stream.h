@@ -1,6 +1,6 @@
 /*
  * stream.h - the events of a watch, from whichever replica serves: when a stream ends it resumes at
- * the next one, exactly behind the last whole transaction that was told.
+ * the next one, exactly behind the last whole transaction that was delivered.
  *
  * The events of a transaction are handed out together once its last one is here, so that nothing
  * comes twice when the connection breaks in the middle. Driven by live.h, or by a loop that runs
@@ -38,7 +38,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms);
 bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t now_ms);
 
 /* The next event as JSON, which the caller drops; NULL: none yet. Besides changes: "watch" at each
- * connection (its "resumed" tells what was missed), "heartbeat", "overrun", "gap", "session". */
+ * connection (its "resumed" shows what was missed), "heartbeat", "overrun", "gap", "session". */
 json_t *stream_next(struct stream *stream);
 
 /* True when there will be no more: an event that comes once has come, or a replica has refused, and

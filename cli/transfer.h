@@ -16,12 +16,12 @@ enum {
     TRANSFER_PROBLEM_MAX = 1 << 20
 };
 
-/* How far it is; for who shows it. */
+/* The progress, for display. */
 struct transfer_progress {
     const char *verb; /* "exported". */
     uint64_t bytes;
     uint64_t lines;
-    uint64_t bytes_total; /* 0: nobody knows. */
+    uint64_t bytes_total; /* 0: unknown. */
 };
 
 struct transfer {
@@ -31,10 +31,10 @@ struct transfer {
     bool (*take)(void *ctx, struct slice bytes);
     void *ctx;
     int64_t
-        patience_ms; /* So long nothing may move; 0: as the settings say. Then what is left of it
-                        behind the waits for the first move and for the answer; at least 1. */
+        patience_ms; /* How long the transfer may stall; 0: as in the settings. Afterwards the rest
+                        of it after the waits for the first byte and for the answer; at least 1. */
     struct transfer_progress progress;
-    struct buf answer; /* Of a refusal, or all of it when nobody takes it. */
+    struct buf answer; /* Of a refusal, or the whole answer when there is no callback. */
     bool input_failed; /* errno says why, in input_errno. */
     int input_errno;
 };

@@ -164,7 +164,7 @@ static int or_signal(struct wait *wait, int code)
     return code;
 }
 
-/* Tells what has become of a request, if that is an error. */
+/* Reports the result of a request, if it is an error. */
 static int tell(const struct wait *wait, int code)
 {
     if (code <= CMD_OK || code > CMD_SIGNAL) {
