@@ -23,7 +23,7 @@ export class Problem extends Error {
   }
 }
 
-/** The session is over, or nobody could be asked for so long that it may be. */
+/** The session is over, or no replica answered for so long that it may be. */
 export class SessionLost extends Error {}
 
 /** The URL of a znode, without the server. */
@@ -147,7 +147,7 @@ export class Client {
     }
   }
 
-  /** Whether it was there, and it was us who deleted it. */
+  /** Whether it existed and this call deleted it. */
   async delete(path) {
     try {
       await this.call('DELETE', target(path));

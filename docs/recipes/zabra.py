@@ -152,7 +152,7 @@ class Client:
             return None
 
     def delete(self, path):
-        """Whether it was there, and it was us who deleted it."""
+        """Whether it existed and this call deleted it."""
         try:
             self.call("DELETE", target(path))
             return True
