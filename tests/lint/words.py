@@ -15,6 +15,9 @@ INCLUDE_LINE = re.compile(r"^\s*(?:#\s*include|import)\b.*$", re.MULTILINE)
 # Between two words of a sentence: also the start of the next line of a comment or a literal.
 BETWEEN = r'(?:[\s*#]|\\n|"\s*")+'
 
+# A literal of one word, or a placeholder, is a name.
+NAME_QUOTES = {"''", '""', "{}"}
+
 
 def erase(match):
     return re.sub(r"[^\n]", " ", match[0])
@@ -57,7 +60,8 @@ def found_in(path, text):
     for pattern, advice in patterns():
         for match in pattern.finditer(prose):
             line = line_of(prose, match.start())
-            if tables.WORDS_MARK not in lines[line - 1]:
+            name = prose[match.start() - 1:match.start()] + prose[match.end():match.end() + 1]
+            if name not in NAME_QUOTES and tables.WORDS_MARK not in lines[line - 1]:
                 yield line, " ".join(re.findall(r"\w+", match[0])), advice
 
 
