@@ -77,12 +77,22 @@ bool config_is_loopback(const char *host)
     return !strcmp(host, "localhost");
 }
 
-const struct config_server *config_self(const struct config *config)
+const struct config_server *config_find_server(const struct config *config, uint32_t id)
 {
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        if (config->peers.servers[i].id == config->id) {
-            return &config->peers.servers[i];
+    const struct config_peers *peers = &config->peers;
+
+    for (uint32_t i = 0; i < peers->server_count; i++) {
+        if (peers->servers[i].id == id) {
+            return &peers->servers[i];
         }
     }
-    UNREACHABLE();
+    return NULL;
+}
+
+const struct config_server *config_self(const struct config *config)
+{
+    const struct config_server *self = config_find_server(config, config->id);
+
+    ASSERT(self);
+    return self;
 }

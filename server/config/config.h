@@ -187,6 +187,9 @@ struct config_sources {
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);
 
+/* The entry of a replica; NULL: there is none. */
+const struct config_server *config_find_server(const struct config *config, uint32_t id);
+
 /* The entry of this replica; there is one after config_load. */
 const struct config_server *config_self(const struct config *config);
 

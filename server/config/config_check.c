@@ -30,16 +30,6 @@ static void add_single(struct config *config)
     config->peers.server_count = 1;
 }
 
-static bool has_self(const struct config *config)
-{
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        if (config->peers.servers[i].id == config->id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static enum err check_addresses(struct config_loader *loader)
 {
     const struct config *config = loader->config;
@@ -68,7 +58,7 @@ static enum err check_servers(struct config_loader *loader)
     if (config->peers.server_count == 0) {
         add_single(config);
     }
-    if (!has_self(config)) {
+    if (!config_find_server(config, config->id)) {
         return config_fail(loader,
                            "id: %u is not in the list of servers; add server.%u=host:peerPort or "
                            "correct id",
@@ -89,11 +79,23 @@ static enum err check_servers(struct config_loader *loader)
     return check_addresses(loader);
 }
 
+/* The address is reachable from other machines only when the operator has accepted the risk. */
+static enum err check_reach(struct config_loader *loader, const char *key, const char *address,
+                            const char *text)
+{
+    if (config_is_loopback(address) || loader->config->clients.insecure) {
+        return ERR_OK;
+    }
+    return config_fail(loader,
+                       "%s: %s is beyond loopback and there is no TLS; keep 127.0.0.1 or accept "
+                       "the risk with insecure=true",
+                       key, text);
+}
+
 static enum err check_client_address(struct config_loader *loader)
 {
-    const struct config *config = loader->config;
     struct in6_addr address;
-    const char *text = config->clients.client_address;
+    const char *text = loader->config->clients.client_address;
 
     if (inet_pton(AF_INET, text, &address) != 1 && inet_pton(AF_INET6, text, &address) != 1) {
         return config_fail(loader,
@@ -101,17 +103,12 @@ static enum err check_client_address(struct config_loader *loader)
                            "127.0.0.1, 0.0.0.0 or ::1",
                            text);
     }
-    if (!config_is_loopback(text) && !config->clients.insecure) {
-        return config_fail(loader,
-                           "clientAddress: %s is beyond loopback and there is no TLS; keep "
-                           "127.0.0.1 or accept the risk with insecure=true",
-                           text);
-    }
-    return ERR_OK;
+    return check_reach(loader, "clientAddress", text, text);
 }
 
-/* "127.0.0.1:9990" or "[::1]:9990"; false when it is neither. */
-static bool split_address(const char *text, char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port)
+/* "127.0.0.1:9990" or "[::1]:9990". */
+static enum err split_address(struct config_loader *loader, const char *key, const char *text,
+                              char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port)
 {
     const char *colon = strrchr(text, ':');
     size_t len = colon ? (size_t)(colon - text) : 0;
@@ -119,77 +116,72 @@ static bool split_address(const char *text, char ret_address[CONFIG_HOST_MAX], u
     struct in6_addr address;
     uint64_t port = 0;
 
-    if (!colon || !config_parse_number(colon + 1, &port) || port == 0 || port > UINT16_MAX) {
-        return false;
-    }
-    *ret_port = (uint16_t)port;
     (void)snprintf(ret_address, CONFIG_HOST_MAX, "%.*s", (int)(bracketed ? len - 2 : len),
                    bracketed ? text + 1 : text);
-    return inet_pton(bracketed ? AF_INET6 : AF_INET, ret_address, &address) == 1;
+    if (!colon || !config_parse_number(colon + 1, &port) || port == 0 || port > UINT16_MAX ||
+        inet_pton(bracketed ? AF_INET6 : AF_INET, ret_address, &address) != 1) {
+        return config_fail(loader,
+                           "%s: \"%.64s\" is not a numeric address with a port; give for example "
+                           "127.0.0.1:9990, 0.0.0.0:10998 or [::1]:9990",
+                           key, text);
+    }
+    *ret_port = (uint16_t)port;
+    return ERR_OK;
 }
 
 /* /metrics is served there as well, so the rule for clients' addresses holds for it. */
 static enum err check_probe_address(struct config_loader *loader)
 {
-    struct config *config = loader->config;
-    const char *text = config->clients.probe_listen;
+    struct config_clients *clients = &loader->config->clients;
+    const char *text = clients->probe_listen;
 
     if (text[0] == '\0') {
         return ERR_OK;
     }
-    if (!split_address(text, config->clients.probe_address, &config->clients.probe_port)) {
-        return config_fail(loader,
-                           "probeListen: \"%.64s\" is not a numeric address with a port; give for "
-                           "example 127.0.0.1:9990 or [::1]:9990",
-                           text);
+
+    enum err err =
+        split_address(loader, "probeListen", text, clients->probe_address, &clients->probe_port);
+
+    if (err == ERR_OK) {
+        err = check_reach(loader, "probeListen", clients->probe_address, text);
     }
-    if (!config_is_loopback(config->clients.probe_address) && !config->clients.insecure) {
-        return config_fail(loader,
-                           "probeListen: %s is beyond loopback and there is no TLS; keep 127.0.0.1 "
-                           "or accept the risk with insecure=true",
-                           text);
+    if (err == ERR_OK && clients->probe_port == clients->client_port) {
+        err = config_fail(loader,
+                          "probeListen: port %u is the clientPort as well; give one of the two "
+                          "another one",
+                          clients->probe_port);
     }
-    if (config->clients.probe_port == config->clients.client_port) {
-        return config_fail(loader,
-                           "probeListen: port %u is the clientPort as well; give one of the two "
-                           "another one",
-                           config->clients.probe_port);
-    }
-    return ERR_OK;
+    return err;
 }
 
 /* The address on which this replica listens for others; they may use another one to reach it. */
 static enum err check_peer_address(struct config_loader *loader)
 {
     struct config *config = loader->config;
+    struct config_peers *peers = &config->peers;
     const struct config_server *self = config_self(config);
-    const char *text = config->peers.listen;
 
-    if (text[0] == '\0') {
-        (void)snprintf(config->peers.host, sizeof(config->peers.host), "%s", self->host);
-        config->peers.port = self->port;
+    if (peers->listen[0] == '\0') {
+        (void)snprintf(peers->host, sizeof(peers->host), "%s", self->host);
+        peers->port = self->port;
         return ERR_OK;
     }
-    if (!split_address(text, config->peers.host, &config->peers.port)) {
-        return config_fail(loader,
-                           "peerListen: \"%.64s\" is not a numeric address with a port; give for "
-                           "example 0.0.0.0:10998 or [::]:10998",
-                           text);
+
+    enum err err = split_address(loader, "peerListen", peers->listen, peers->host, &peers->port);
+
+    if (err == ERR_OK && self->port == 0) {
+        err = config_fail(loader, "peerListen: without server.N no other replica connects; add "
+                                  "server.N=host:peerPort or remove peerListen");
     }
-    if (self->port == 0) {
-        return config_fail(loader, "peerListen: without server.N no other replica connects; add "
-                                   "server.N=host:peerPort or remove peerListen");
+    if (err == ERR_OK &&
+        (peers->port == config->clients.client_port || peers->port == config->clients.probe_port)) {
+        err = config_fail(
+            loader,
+            "peerListen: port %u is that of %s as well; give one of the two another "
+            "one",
+            peers->port, peers->port == config->clients.client_port ? "clientPort" : "probeListen");
     }
-    if (config->peers.port == config->clients.client_port ||
-        config->peers.port == config->clients.probe_port) {
-        return config_fail(loader,
-                           "peerListen: port %u is that of %s as well; give one of the two another "
-                           "one",
-                           config->peers.port,
-                           config->peers.port == config->clients.client_port ? "clientPort"
-                                                                             : "probeListen");
-    }
-    return ERR_OK;
+    return err;
 }
 
 /* By default one address cannot have all connections; clients behind one proxy need more. */
@@ -206,6 +198,7 @@ static enum err check_sizes(struct config_loader *loader)
 {
     const struct config *config = loader->config;
 
+    share_connections(loader->config);
     if (config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
         return config_fail(loader, "walSegmentBytes: give a multiple of %d", SEGMENT_ALIGN);
     }
@@ -431,32 +424,14 @@ static enum err check_web_dir(struct config_loader *loader)
 
 enum err config_check(struct config_loader *loader)
 {
-    enum err err = check_servers(loader);
+    enum err (*const checks[])(struct config_loader * loader) = {
+        check_servers,  check_client_address, check_probe_address, check_peer_address, check_sizes,
+        check_sessions, check_tree_bytes,     check_super,         check_web_dir,      check_secret,
+    };
+    enum err err = ERR_OK;
 
-    if (err == ERR_OK) {
-        err = check_client_address(loader);
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && err == ERR_OK; i++) {
+        err = checks[i](loader);
     }
-    if (err == ERR_OK) {
-        err = check_probe_address(loader);
-    }
-    if (err == ERR_OK) {
-        err = check_peer_address(loader);
-    }
-    share_connections(loader->config);
-    if (err == ERR_OK) {
-        err = check_sizes(loader);
-    }
-    if (err == ERR_OK) {
-        err = check_sessions(loader);
-    }
-    if (err == ERR_OK) {
-        err = check_tree_bytes(loader);
-    }
-    if (err == ERR_OK) {
-        err = check_super(loader);
-    }
-    if (err == ERR_OK) {
-        err = check_web_dir(loader);
-    }
-    return err == ERR_OK ? check_secret(loader) : err;
+    return err;
 }

@@ -31,12 +31,9 @@ const char *core_peer_duplicate(const struct config *config, const struct core_p
 
 static struct core_peer *peer_of(struct server *server, uint32_t id)
 {
-    for (uint32_t i = 0; i < server->config->peers.server_count; i++) {
-        if (server->config->peers.servers[i].id == id) {
-            return &server->core.links[i];
-        }
-    }
-    return NULL;
+    const struct config_server *entry = config_find_server(server->config, id);
+
+    return entry ? &server->core.links[entry - server->config->peers.servers] : NULL;
 }
 
 static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,

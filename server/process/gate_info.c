@@ -89,21 +89,22 @@ static void write_figures(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "tree_bytes", figures.memory_bytes);
 }
 
+/* A number, or null when it is 0: not known. */
+static void write_known(struct jsonw *json, const char *key, uint64_t number)
+{
+    jsonw_key(json, key);
+    if (number == 0) {
+        jsonw_null(json);
+    } else {
+        jsonw_u64(json, number);
+    }
+}
+
 /* The limit of the tree, and the replica that it comes from: as the leader last reported. */
 static void write_room(struct jsonw *json, const struct prep_room *room)
 {
-    jsonw_key(json, "tree_bytes_max");
-    if (room->bytes_max == 0) {
-        jsonw_null(json);
-    } else {
-        jsonw_u64(json, room->bytes_max);
-    }
-    jsonw_key(json, "tree_bytes_max_of");
-    if (room->member == 0) {
-        jsonw_null(json);
-    } else {
-        jsonw_u64(json, room->member);
-    }
+    write_known(json, "tree_bytes_max", room->bytes_max);
+    write_known(json, "tree_bytes_max_of", room->member);
 }
 
 /* The log that is kept for learners which are being refilled. */
@@ -155,12 +156,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_hex(json, "committed", status.committed);
     jsonw_kv_hex(json, "logged", status.logged);
     jsonw_kv_hex(json, "durable", status.durable);
-    jsonw_key(json, "leader");
-    if (status.leader != 0) {
-        jsonw_u64(json, status.leader);
-    } else {
-        jsonw_null(json);
-    }
+    write_known(json, "leader", status.leader);
     jsonw_kv_u64(json, "lag_ms", status.lag_ms);
     jsonw_kv_hex(json, "digest", status.digest);
     write_cluster(json, &copy->config);
