@@ -59,15 +59,6 @@ size_t prep_pending(const struct prep *prep)
     return overlay_count(&prep->overlay);
 }
 
-enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail)
-{
-    ASSERT(err != ERR_OK);
-
-    step->result->err = err;
-    step->result->detail = detail;
-    return err;
-}
-
 /* With a quorum's disks nearly full the rest of their space is for what gives some back. */
 static enum err check_space(const struct prep_step *step)
 {

@@ -124,6 +124,13 @@ static enum err check_place(const struct prep_step *step, struct slice path)
     return ERR_OK;
 }
 
+/* The list of the new znode into prep->acl; empty: open. */
+static enum err take_acl(const struct prep_step *step, const struct op_args *args)
+{
+    buf_clear(&step->prep->acl);
+    return args->has_acl ? prep_fix_acl(step, args->acl) : ERR_OK;
+}
+
 enum err prep_create(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node parent;
@@ -133,7 +140,7 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
         err = check_coarse(step, args->path);
     }
     if (err == ERR_OK) {
-        err = prep_fix_acl(step, args);
+        err = take_acl(step, args);
     }
     if (err != ERR_OK) {
         return err;

@@ -99,8 +99,8 @@ enum err prep_remember(struct prep_step *step);
 enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
                   const char *detail);
 
-/* The list of a create, as it is stored, into prep->acl. */
-enum err prep_fix_acl(const struct prep_step *step, const struct op_args *args);
+/* A list as it is stored, into prep->acl. */
+enum err prep_fix_acl(const struct prep_step *step, struct slice acl);
 
 /* One reference to a list for the overlay; NULL when it is open to all. */
 struct blob *prep_acl_blob(struct slice acl);
@@ -128,12 +128,5 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args);
 enum err prep_close(const struct prep_step *step, const struct op_args *args);
 enum err prep_expire(const struct prep_step *step, const struct op_args *args);
 enum err prep_kill(const struct prep_step *step, const struct op_args *args);
-
-/* Whether the session may have one more ephemeral, at that path. */
-enum err prep_check_ephemeral(const struct prep_step *step, struct slice path);
-
-/* A znode of that owner has come or is gone; nothing when the owner is no session. */
-void prep_count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
-                          bool comes);
 
 #endif

@@ -122,24 +122,6 @@ enum err prep_look_key(struct prep_step *step)
 
 /* ---- Remembering. ---- */
 
-void prep_answer(const struct prep_step *step, struct slice path, bool has_stat)
-{
-    struct op_result *result = step->result;
-    struct overlay_node node;
-
-    if (step->job->key.len == 0) {
-        return;
-    }
-    buf_clear(&result->arena);
-    buf_append_slice(&result->arena, path);
-    result->path = buf_slice(&result->arena);
-    result->has_stat = has_stat;
-    if (has_stat) {
-        prep_look(step, path, &node);
-        result->stat = node.stat;
-    }
-}
-
 static uint64_t size_of(const struct txn_remember *remember)
 {
     return remember->scope.len + remember->key.len + remember->result.len;

@@ -7,10 +7,47 @@
 
 #include <stdlib.h>
 
-void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node)
+/* ---- Ephemerals of the owner. ---- */
+
+/* Whether the session may have one more ephemeral, at that path. */
+static enum err check_ephemeral(const struct prep_step *step, struct slice path)
 {
-    overlay_get(&step->prep->overlay, step->state, path, ret_node);
+    const struct prep_limits *limits = &step->prep->limits;
+    struct overlay_session session;
+
+    overlay_session(&step->prep->overlay, step->state, step->session, &session);
+    ASSERT(session.open);
+    if (session.ephemeral_count >= limits->session_ephemerals_max) {
+        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
+                           "the session has as many ephemeral znodes as maxSessionEphemerals "
+                           "allows");
+    }
+    if (session.ephemeral_bytes + path.len > limits->session_ephemeral_bytes_max) {
+        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
+                           "the paths of the session's ephemeral znodes have as many bytes as "
+                           "maxSessionEphemeralBytes allows");
+    }
+    return ERR_OK;
 }
+
+/* A znode of that owner has come or is gone; nothing when the owner is no session. */
+static void count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
+                            bool comes)
+{
+    struct overlay *overlay = &step->prep->overlay;
+    struct overlay_session session;
+
+    if (!owner_is_session(owner)) {
+        return;
+    }
+    overlay_session(overlay, step->state, owner, &session);
+    ASSERT(session.open && (comes || session.ephemeral_count > 0));
+    session.ephemeral_count += comes ? 1 : UINT32_MAX;
+    session.ephemeral_bytes += comes ? path.len : -(uint64_t)path.len;
+    overlay_put_session(overlay, step->state, step->zxid, &session);
+}
+
+/* ---- Znodes. ---- */
 
 static enum err check_parent(const struct prep_step *step, struct slice path,
                              const struct overlay_node *parent)
@@ -64,7 +101,7 @@ enum err prep_put_node(const struct prep_step *step, struct slice path,
     enum err err = check_parent(step, path, &parent);
 
     if (err == ERR_OK && owner_is_session(effect.owner)) {
-        err = prep_check_ephemeral(step, path);
+        err = check_ephemeral(step, path);
     }
     if (err == ERR_OK) {
         err = prep_check_quota(step, path, 1, (int64_t)effect.data.len);
@@ -77,7 +114,7 @@ enum err prep_put_node(const struct prep_step *step, struct slice path,
     parent.stat.pzxid = step->zxid;
     overlay_put(&step->prep->overlay, path_parent(path), step->zxid, &parent);
     put_new(step, path, &effect);
-    prep_count_ephemeral(step, path, effect.owner, true);
+    count_ephemeral(step, path, effect.owner, true);
     prep_count_quota(step, path, 1, (int64_t)effect.data.len);
     prep_limits_set(step, path, effect.data);
     effect.type = TXN_CREATE;
@@ -103,7 +140,7 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     parent.stat.num_children--;
     parent.stat.pzxid = step->zxid;
     overlay_put(overlay, path_parent(path), step->zxid, &parent);
-    prep_count_ephemeral(step, path, node.owner, false);
+    count_ephemeral(step, path, node.owner, false);
     prep_count_node(step, path, &node, false);
     overlay_put(overlay, path, step->zxid, &(struct overlay_node){.exists = false});
     prep_count_quota(step, path, -1, -(int64_t)node.stat.data_length);

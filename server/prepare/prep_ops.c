@@ -1,3 +1,4 @@
+/* The operations on a znode that is there: set, check, delete, setacl, and the leader's reap. */
 #include "base/check.h"
 #include "base/wire.h"
 #include "server/op/acl.h"
@@ -5,67 +6,6 @@
 #include "server/state/path.h"
 
 #include <inttypes.h>
-
-/* By an element of the same multi, which is undone with the one that fails. */
-static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
-{
-    const struct stat_view *stat = &node->stat;
-
-    return stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
-}
-
-enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
-                             const char *detail)
-{
-    const struct op_principal *who = step->job->who;
-
-    /* Who deletes by the right of the parent may be one who must not see the znode itself. */
-    if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
-        step->result->has_stat = node->exists && !is_changed_here(step, node);
-        step->result->stat = node->stat;
-    }
-    return prep_refuse(step, ERR_BAD_VERSION, detail);
-}
-
-enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
-                            const struct overlay_node *node)
-{
-    ASSERT(node->exists);
-
-    if (args->has_version && args->version != -1 && args->version != node->stat.version) {
-        return prep_refuse_version(step, node, NULL);
-    }
-    if (args->has_czxid && args->czxid != node->stat.czxid) {
-        return prep_refuse_version(step, node, "it was deleted and made again: the czxid differs");
-    }
-    if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
-        return prep_refuse_version(step, node, "the ACL has another aversion");
-    }
-    if (args->has_etag &&
-        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
-        return prep_refuse_version(step, node, "the data has changed since that ETag");
-    }
-    return ERR_OK;
-}
-
-/* A missing znode meets no condition on what it is; a plain request is told that it is missing. */
-enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args)
-{
-    if (args->has_etag || args->must_exist) {
-        return prep_refuse(step, ERR_BAD_VERSION, "If-Match: the znode does not exist");
-    }
-    return prep_refuse(step, ERR_NO_NODE, NULL);
-}
-
-enum err prep_check_path(const struct prep_step *step, struct slice path)
-{
-    const char *why = NULL;
-
-    if (path_check(path, &why) != ERR_OK) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, why);
-    }
-    return ERR_OK;
-}
 
 static bool is_config(struct slice path)
 {
@@ -298,4 +238,65 @@ enum err prep_reap(const struct prep_step *step, const struct op_args *args)
     }
     prep_delete_node(step, args->path, TXN_REPLY);
     return ERR_OK;
+}
+
+static void put_acl(const struct prep_step *step, struct slice path, struct overlay_node *node)
+{
+    struct slice acl = buf_slice(&step->prep->acl);
+    struct blob *blob = prep_acl_blob(acl);
+
+    node->acl = blob;
+    node->stat.aversion = stat_version_next(node->stat.aversion);
+    overlay_put(&step->prep->overlay, path, step->zxid, node);
+    prep_count_acl(step, acl);
+    blob_unref(blob);
+    txn_put(step->out, &(struct txn_effect){.type = TXN_SET_ACL,
+                                            .flags = TXN_REPLY,
+                                            .path = path,
+                                            .acl = acl,
+                                            .version = node->stat.aversion});
+    prep_answer(step, path, true);
+}
+
+static enum err check_acl(const struct prep_step *step, const struct op_args *args,
+                          const struct overlay_node *node)
+{
+    enum err err = prep_may(step, node, ACL_ADMIN, NULL);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (is_config(args->path)) {
+        return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
+    }
+    if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
+        return prep_refuse_version(step, node, "the ACL has another aversion");
+    }
+    if (args->has_etag &&
+        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.aversion)) {
+        return prep_refuse_version(step, node, "the ACL has changed since that ETag");
+    }
+    return ERR_OK;
+}
+
+enum err prep_set_acl(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = prep_check_path(step, args->path);
+
+    if (err == ERR_OK) {
+        err = prep_fix_acl(step, args->acl);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return prep_refuse_missing(step, args);
+    }
+    err = check_acl(step, args, &node);
+    if (err == ERR_OK) {
+        put_acl(step, args->path, &node);
+    }
+    return err;
 }

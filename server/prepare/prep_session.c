@@ -1,4 +1,4 @@
-/* Sessions: who is in one, opening, attaching, closing, and the ephemerals that hang on them. */
+/* Sessions: who is in one, opening, attaching, closing. */
 #include "base/check.h"
 #include "server/prepare/prep_int.h"
 
@@ -278,42 +278,4 @@ enum err prep_kill(const struct prep_step *step, const struct op_args *args)
     }
     close_session(step, session.id, TXN_CLOSED_BY_CLIENT);
     return ERR_OK;
-}
-
-/* ---- Ephemerals. ---- */
-
-enum err prep_check_ephemeral(const struct prep_step *step, struct slice path)
-{
-    const struct prep_limits *limits = &step->prep->limits;
-    struct overlay_session session;
-
-    overlay_session(&step->prep->overlay, step->state, step->session, &session);
-    ASSERT(session.open);
-    if (session.ephemeral_count >= limits->session_ephemerals_max) {
-        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
-                           "the session has as many ephemeral znodes as maxSessionEphemerals "
-                           "allows");
-    }
-    if (session.ephemeral_bytes + path.len > limits->session_ephemeral_bytes_max) {
-        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
-                           "the paths of the session's ephemeral znodes have as many bytes as "
-                           "maxSessionEphemeralBytes allows");
-    }
-    return ERR_OK;
-}
-
-void prep_count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
-                          bool comes)
-{
-    struct overlay *overlay = &step->prep->overlay;
-    struct overlay_session session;
-
-    if (!owner_is_session(owner)) {
-        return;
-    }
-    overlay_session(overlay, step->state, owner, &session);
-    ASSERT(session.open && (comes || session.ephemeral_count > 0));
-    session.ephemeral_count += comes ? 1 : UINT32_MAX;
-    session.ephemeral_bytes += comes ? path.len : -(uint64_t)path.len;
-    overlay_put_session(overlay, step->state, step->zxid, &session);
 }

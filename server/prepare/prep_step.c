@@ -1,0 +1,130 @@
+/* What each check uses: the znode as it will be, refusals, conditions, rights, the answer. */
+#include "base/check.h"
+#include "server/op/acl.h"
+#include "server/prepare/prep_int.h"
+#include "server/state/path.h"
+
+void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node)
+{
+    overlay_get(&step->prep->overlay, step->state, path, ret_node);
+}
+
+void prep_answer(const struct prep_step *step, struct slice path, bool has_stat)
+{
+    struct op_result *result = step->result;
+    struct overlay_node node;
+
+    if (step->job->key.len == 0) {
+        return;
+    }
+    buf_clear(&result->arena);
+    buf_append_slice(&result->arena, path);
+    result->path = buf_slice(&result->arena);
+    result->has_stat = has_stat;
+    if (has_stat) {
+        prep_look(step, path, &node);
+        result->stat = node.stat;
+    }
+}
+
+/* ---- Refusals and conditions. ---- */
+
+enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail)
+{
+    ASSERT(err != ERR_OK);
+
+    step->result->err = err;
+    step->result->detail = detail;
+    return err;
+}
+
+/* By an element of the same multi, which is undone with the one that fails. */
+static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
+{
+    const struct stat_view *stat = &node->stat;
+
+    return stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
+}
+
+enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
+                             const char *detail)
+{
+    const struct op_principal *who = step->job->who;
+
+    /* Who deletes by the right of the parent may be one who must not see the znode itself. */
+    if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
+        step->result->has_stat = node->exists && !is_changed_here(step, node);
+        step->result->stat = node->stat;
+    }
+    return prep_refuse(step, ERR_BAD_VERSION, detail);
+}
+
+/* A missing znode meets no condition on what it is; a plain request is told that it is missing. */
+enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args)
+{
+    if (args->has_etag || args->must_exist) {
+        return prep_refuse(step, ERR_BAD_VERSION, "If-Match: the znode does not exist");
+    }
+    return prep_refuse(step, ERR_NO_NODE, NULL);
+}
+
+enum err prep_check_path(const struct prep_step *step, struct slice path)
+{
+    const char *why = NULL;
+
+    if (path_check(path, &why) != ERR_OK) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, why);
+    }
+    return ERR_OK;
+}
+
+enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
+                            const struct overlay_node *node)
+{
+    ASSERT(node->exists);
+
+    if (args->has_version && args->version != -1 && args->version != node->stat.version) {
+        return prep_refuse_version(step, node, NULL);
+    }
+    if (args->has_czxid && args->czxid != node->stat.czxid) {
+        return prep_refuse_version(step, node, "it was deleted and made again: the czxid differs");
+    }
+    if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
+        return prep_refuse_version(step, node, "the ACL has another aversion");
+    }
+    if (args->has_etag &&
+        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
+        return prep_refuse_version(step, node, "the data has changed since that ETag");
+    }
+    return ERR_OK;
+}
+
+/* ---- Rights. ---- */
+
+enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
+                  const char *detail)
+{
+    const struct op_principal *who = step->job->who;
+
+    ASSERT(node->exists);
+    if (who == NULL || node->acl == NULL || acl_allows(blob_slice(node->acl), who, perms)) {
+        return ERR_OK;
+    }
+    return prep_refuse(step, ERR_NO_AUTH, detail);
+}
+
+enum err prep_fix_acl(const struct prep_step *step, struct slice acl)
+{
+    static const struct op_principal nobody = {.auth = NULL};
+    const struct op_principal *who = step->job->who != NULL ? step->job->who : &nobody;
+    const char *why = NULL;
+    enum err err = acl_fix(acl, who, &step->prep->acl, &why);
+
+    return err == ERR_OK ? ERR_OK : prep_refuse(step, err, why);
+}
+
+/* The lists of the overlay are shared, as those of the tree. */
+struct blob *prep_acl_blob(struct slice acl)
+{
+    return acl.len > 0 ? blob_new(acl) : NULL;
+}
