@@ -31,7 +31,7 @@ static void draw_snapshot_point(struct replica *replica)
     replica->snap_at_bytes = bytes / 2 + rng_below(&replica->rng, bytes / 2 + 1) + 1;
 }
 
-void replica_refresh(struct replica *replica)
+static void refresh(struct replica *replica)
 {
     zab_status(replica->zab, &replica->status);
 }
@@ -97,29 +97,12 @@ struct replica *replica_new(const struct replica_options *options)
     replica->report_ms = replica->now_ms + replica->report_every_ms;
     replica->expiry = expiry_new(replica->report_every_ms);
     draw_snapshot_point(replica);
-    replica_refresh(replica);
+    refresh(replica);
     take_times(replica);
     if (options->window) {
         window_restart(options->window, replica->applied); /* What was recovered is whole. */
     }
     return replica;
-}
-
-void replica_keep(struct replica *replica, struct blob *take_blob)
-{
-    if (replica->kept_count == replica->kept_cap) {
-        replica->kept_cap = replica->kept_cap ? replica->kept_cap * 2 : 16;
-        replica->kept = mem_realloc(replica->kept, replica->kept_cap * sizeof(struct blob *));
-    }
-    replica->kept[replica->kept_count++] = take_blob;
-}
-
-static void release_kept(struct replica *replica)
-{
-    for (size_t i = 0; i < replica->kept_count; i++) {
-        blob_unref(replica->kept[i]);
-    }
-    replica->kept_count = 0;
 }
 
 void replica_free(struct replica *replica)
@@ -129,7 +112,7 @@ void replica_free(struct replica *replica)
     }
     requests_close(replica);
     lead_clear(replica);
-    release_kept(replica);
+    replica_release_kept(replica);
     mem_free(replica->kept);
     mem_free(replica->ready);
     map_release(&replica->by_id);
@@ -141,11 +124,6 @@ void replica_free(struct replica *replica)
     prep_free(replica->prep);
     zab_free(replica->zab);
     mem_free(replica);
-}
-
-bool replica_leads(const struct replica *replica)
-{
-    return replica->status.state == ZAB_LEADING && replica->status.serving;
 }
 
 /* ---- Roles. ---- */
@@ -169,7 +147,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
 {
     struct zab_status before = replica->status;
 
-    replica_refresh(replica);
+    refresh(replica);
     /* It serves since this step, and its last deliveries stand behind this effect; another one like
      * this stands behind them. */
     if (!before.serving && replica->applied < replica->status.delivered) {
@@ -268,7 +246,7 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
             at++;
         }
         if (at == replica->inner.count) {
-            replica_refresh(replica);
+            refresh(replica);
             requests_run_queue(replica);
             lead_run_forwards(replica);
         }
@@ -359,7 +337,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     struct zab_event timed = *event;
 
     replica->wall_ms = wall_ms;
-    release_kept(replica);
+    replica_release_kept(replica);
     sessions_clock(replica);
     before_step(replica, event);
     times_turn(replica);
@@ -368,7 +346,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     zab_step(replica->zab, &timed, &replica->inner);
     periodic(replica);
     take_effects(replica, effects);
-    replica_refresh(replica);
+    refresh(replica);
     replica_note_readable(replica);
     want_snapshot(replica, effects);
 }

@@ -172,6 +172,11 @@ struct replica {
     uint64_t tree_refused; /* Requests that this leader has refused for lack of room. */
 };
 
+static inline bool replica_leads(const struct replica *replica)
+{
+    return replica->status.state == ZAB_LEADING && replica->status.serving;
+}
+
 /* replica_request.c: the life of a request of this replica's own clients. */
 void request_dispatch(struct replica *replica, struct op_request *request);
 void request_reply(struct replica *replica, struct op_request *request, enum err err,
@@ -204,7 +209,7 @@ struct op_request *lane_take_unblocked(struct replica *replica); /* NULL: no mor
 void lane_note_done(struct replica *replica, const struct op_request *request);
 bool lane_is_overtaken(const struct replica *replica, const struct op_request *request);
 
-/* replica_lead.c: the leader's work for everybody's requests. */
+/* replica_propose.c: what the leader proposes. */
 enum lead_outcome {
     LEAD_PROPOSED,
     LEAD_REFUSED,
@@ -213,14 +218,20 @@ enum lead_outcome {
 };
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
                                struct op_result *result, zxid_t *ret_zxid);
-void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
-bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
-void lead_run_forwards(struct replica *replica);
-void lead_clear(struct replica *replica);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
 zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms); /* 0: nothing was written. */
 void lead_keep_age_idle(struct replica *replica);
+
+/* Keeps the bytes that an effect of this step points to, until the next step. */
+void replica_keep(struct replica *replica, struct blob *take_blob);
+void replica_release_kept(struct replica *replica);
+
+/* replica_lead.c: the leader's work for learners. */
+void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
+bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
+void lead_run_forwards(struct replica *replica);
+void lead_clear(struct replica *replica);
 
 /* replica_forward.c: what replicas tell each other of clients. */
 
@@ -296,10 +307,5 @@ void times_heard(struct replica *replica, const struct sign *sign);
 /* What the clocks of a majority have reached, as far as they are known. */
 void times_compare(struct replica *replica);
 int64_t times_ahead_ms(const struct replica *replica); /* The own clock, of that; 0: unknown. */
-
-/* replica.c */
-void replica_refresh(struct replica *replica);
-void replica_keep(struct replica *replica, struct blob *take_blob);
-bool replica_leads(const struct replica *replica);
 
 #endif
