@@ -1,0 +1,146 @@
+/* Small changes of the tree that keep all derived data: digest, counts, costs and indexes. */
+#include "base/check.h"
+#include "server/state/cost.h"
+#include "server/state/state_int.h"
+
+static uint64_t size_of(const struct znode *node)
+{
+    return (uint64_t)node->name_len + blob_slice(node->data).len;
+}
+
+/* A znode with its data, without its ACL: lists are shared. */
+static uint64_t cost_of(const struct znode *node)
+{
+    return cost_node(node->name_len, node->owner) + cost_data(blob_slice(node->data).len);
+}
+
+static uint64_t hash_of(const struct state *state, const struct znode *node)
+{
+    return tree_node_hash(node, node->acl != 0 ? acls_hash(&state->acls, node->acl) : 0);
+}
+
+void state_sum_out(struct state *state, const struct znode *node)
+{
+    ASSERT(state->node_count > 0);
+
+    state->digest -= hash_of(state, node);
+}
+
+void state_sum_in(struct state *state, const struct znode *node)
+{
+    ASSERT(node->parent != NULL || node == state->root);
+
+    state->digest += hash_of(state, node);
+}
+
+/* The znode has got its owner. */
+static void own(struct state *state, struct znode *node)
+{
+    ASSERT(node->parent != NULL);
+
+    if (owner_is_session(node->owner)) {
+        state->ephemeral_count++;
+        ephemeral_joined(state, node);
+    }
+    reap_update(state, node);
+}
+
+/* The znode loses its owner. It may hang in the air: looks at no other znode. */
+static void disown(struct state *state, struct znode *node)
+{
+    if (owner_is_session(node->owner)) {
+        ASSERT(state->ephemeral_count > 0);
+        state->ephemeral_count--;
+        ephemeral_left(state, node);
+    }
+    reap_forget(state, node);
+}
+
+void state_link(struct state *state, struct znode *parent, struct znode *node)
+{
+    ASSERT(node->num_children == 0 && parent->num_children < UINT32_MAX);
+
+    tree_link(parent, node);
+    state->node_count++;
+    state->data_bytes += size_of(node);
+    state->tree_cost += cost_of(node);
+    own(state, node);
+    acls_ref(&state->acls, node->acl);
+    state_sum_in(state, node);
+    quota_joined(state, node);
+}
+
+/* The znode is leaving: takes it out of everything but the tree. */
+static void forget(void *ctx, struct znode *node)
+{
+    struct state *state = ctx;
+
+    ASSERT(state->node_count > STATE_BUILTIN_COUNT);
+    ASSERT(state->data_bytes >= size_of(node) && state->tree_cost > cost_of(node));
+    state_sum_out(state, node);
+    state->node_count--;
+    state->data_bytes -= size_of(node);
+    state->tree_cost -= cost_of(node);
+    acls_unref(&state->acls, node->acl);
+    disown(state, node);
+}
+
+void state_unlink(struct state *state, struct znode *node)
+{
+    ASSERT(node->num_children == 0 && node->parent != NULL);
+
+    quota_leaving(state, node);
+    forget(state, node);
+    tree_unlink(node);
+}
+
+void state_drop_below(struct state *state, struct znode *node)
+{
+    const struct znode *child = znode_first_child(node, slice_make(NULL, 0));
+
+    quota_leaving_below(state, node);
+    while (child != NULL) {
+        struct znode *top = tree_child(node, znode_name(child));
+
+        ASSERT(top == child);
+        tree_unlink(top);
+        tree_dismantle(top, forget, state);
+        child = znode_first_child(node, slice_make(NULL, 0));
+    }
+    ASSERT(node->num_children == 0);
+}
+
+struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data)
+{
+    ASSERT(state->data_bytes >= size_of(node));
+
+    state->data_bytes -= size_of(node);
+    state->tree_cost -= cost_of(node);
+    struct blob *old = tree_node_swap_data(node, take_data);
+
+    state->data_bytes += size_of(node);
+    state->tree_cost += cost_of(node);
+    quota_resized(state, node, blob_slice(old).len);
+    return old;
+}
+
+void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
+{
+    ASSERT(node->parent != NULL);
+
+    disown(state, node);
+    state->tree_cost -= cost_of(node);
+    node->owner = owner;
+    state->tree_cost += cost_of(node);
+    own(state, node);
+}
+
+void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
+{
+    ASSERT(node->parent != NULL || node == state->root);
+
+    /* In this order: it may be the same one. */
+    acls_ref(&state->acls, acl);
+    acls_unref(&state->acls, node->acl);
+    node->acl = acl;
+}
