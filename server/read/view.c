@@ -125,8 +125,7 @@ void view_refuse(struct op_result *result, enum err err, const char *detail)
     result->detail = detail;
 }
 
-/* The lock, or the reason why there is nothing to read. */
-static const struct state *begin(struct view *view, struct op_result *result)
+const struct state *view_begin(struct view *view, struct op_result *result)
 {
     const struct state *state = view_read_whole(view);
 
@@ -173,7 +172,7 @@ void view_look(const struct state *state, const struct op_principal *who,
 static void look(struct view *view, const struct op_principal *who, const struct op_args *args,
                  struct op_result *result)
 {
-    const struct state *state = begin(view, result);
+    const struct state *state = view_begin(view, result);
 
     if (state != NULL) {
         view_look(state, who, args, result);
@@ -195,27 +194,6 @@ void view_stat(struct view *view, const struct op_principal *who, const struct o
     ASSERT(args->op == OP_STAT || args->op == OP_EXISTS);
 
     look(view, who, args, result);
-}
-
-void view_children(struct view *view, const struct op_principal *who, const struct op_args *args,
-                   struct op_result *result)
-{
-    struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
-                             .who = who,
-                             .nodes_max = VIEW_NODES_MAX};
-    bool go_on = true;
-
-    ASSERT(args->op == OP_CHILDREN);
-    while (go_on) {
-        const struct state *state = begin(view, result);
-
-        if (state == NULL) {
-            break;
-        }
-        go_on = view_page_more(state, args, &page, result);
-        view_read_done(view);
-    }
-    view_page_end(result);
 }
 
 enum err view_cut_begin(struct view *view, const struct op_principal *who, struct slice path,

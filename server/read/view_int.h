@@ -24,6 +24,9 @@ struct view_page {
     bool full;          /* The answer has reached its bound of bytes. */
 };
 
+/* The lock and the state; NULL, no lock, and the reason in `result` while none may be read. */
+const struct state *view_begin(struct view *view, struct op_result *result);
+
 /* Fills err, zxid and what the operation asks for, without the data of children. */
 void view_look(const struct state *state, const struct op_principal *who,
                const struct op_args *args, struct op_result *result);

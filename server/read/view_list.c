@@ -99,6 +99,27 @@ bool view_page_more(const struct state *state, const struct op_args *args, struc
     return result->more && result->entry_count < page->limit && !page->full;
 }
 
+void view_children(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   struct op_result *result)
+{
+    struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
+                             .who = who,
+                             .nodes_max = VIEW_NODES_MAX};
+    bool go_on = true;
+
+    ASSERT(args->op == OP_CHILDREN);
+    while (go_on) {
+        const struct state *state = view_begin(view, result);
+
+        if (state == NULL) {
+            break;
+        }
+        go_on = view_page_more(state, args, &page, result);
+        view_read_done(view);
+    }
+    view_page_end(result);
+}
+
 /* The path below the top, without its first slash. */
 static struct slice relative(const struct walk *walk)
 {
