@@ -60,16 +60,6 @@ void op_json_export_end(struct jsonw *json, const struct op_export_figures *figu
     jsonw_object_end(json);
 }
 
-void op_json_export_error(struct jsonw *json, const struct op_problem *problem)
-{
-    ASSERT(problem->message);
-
-    jsonw_object(json);
-    jsonw_key(json, "error");
-    op_json_problem(json, problem);
-    jsonw_object_end(json);
-}
-
 void op_json_import(struct jsonw *json, const struct op_import_figures *figures)
 {
     jsonw_object(json);

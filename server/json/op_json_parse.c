@@ -4,42 +4,6 @@
 #include "server/json/op_json_int.h"
 
 #include <jansson.h>
-#include <stdio.h>
-
-static json_t *load(struct slice text, json_error_t *ret_error)
-{
-    return json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-                      ret_error);
-}
-
-json_t *op_json_load(struct op_json_parse *parse, struct slice text)
-{
-    const char *what = parse->message ? "the message" : "the body";
-    json_error_t error;
-
-    if (text.len == 0) {
-        op_json_fail(parse, ERR_BAD_ARGUMENTS, what, "is empty");
-        return NULL;
-    }
-
-    json_t *root = load(parse->scan->lean, &error);
-
-    if (!root) {
-        /* Once more as a whole, so that line and column are those that the client counts. */
-        json_decref(load(text, &error));
-        (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),
-                       "%s is not valid JSON: %.100s (line %d, column %d)", what, error.text,
-                       error.line, error.column);
-        parse->fault->err = ERR_BAD_ARGUMENTS;
-        return NULL;
-    }
-    if (!json_is_object(root)) {
-        op_json_fail(parse, ERR_BAD_ARGUMENTS, what, "must be a JSON object");
-        json_decref(root);
-        return NULL;
-    }
-    return root;
-}
 
 static enum err check_element(struct op_json_parse *parse, struct op_args *item)
 {
