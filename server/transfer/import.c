@@ -66,20 +66,6 @@ const struct op_import_figures *import_figures(const struct import *import)
     return &import->figures;
 }
 
-void import_fail(struct import *import, enum err err, uint64_t line, struct slice path,
-                 const char *why)
-{
-    struct op_fault *fault = &import->fault;
-
-    ASSERT(import->state != IMPORT_FAILED && err != ERR_OK);
-    import->state = IMPORT_FAILED;
-    import->figures.line = line;
-    fault->err = err;
-    (void)snprintf(fault->detail, sizeof(fault->detail), "line %llu: %.*s%s%.120s",
-                   (unsigned long long)line, path.len < 80 ? (int)path.len : 80,
-                   path.len > 0 ? (const char *)path.data : "", path.len > 0 ? ": " : "", why);
-}
-
 void import_stop(struct import *import, enum err err, const char *why)
 {
     ASSERT(import->state == IMPORT_TAKES && err != ERR_OK);

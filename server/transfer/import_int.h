@@ -55,11 +55,11 @@ struct import {
     struct map known; /* Hashes of paths that a dry run would have made. */
 };
 
+/* ---- import_plan.c ---- */
+
 /* Line `line` and why, about the znode at `path` (may be empty). */
 void import_fail(struct import *import, enum err err, uint64_t line, struct slice path,
                  const char *why);
-
-/* ---- import_plan.c ---- */
 
 /* Decides for each item by what there is; a dry run also finds what would be refused. False when
  * the import has failed. */

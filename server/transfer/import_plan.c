@@ -8,6 +8,22 @@
 #include "server/state/state.h"
 #include "server/transfer/import_int.h"
 
+#include <stdio.h>
+
+void import_fail(struct import *import, enum err err, uint64_t line, struct slice path,
+                 const char *why)
+{
+    struct op_fault *fault = &import->fault;
+
+    ASSERT(import->state != IMPORT_FAILED && err != ERR_OK);
+    import->state = IMPORT_FAILED;
+    import->figures.line = line;
+    fault->err = err;
+    (void)snprintf(fault->detail, sizeof(fault->detail), "line %llu: %.*s%s%.120s",
+                   (unsigned long long)line, path.len < 80 ? (int)path.len : 80,
+                   path.len > 0 ? (const char *)path.data : "", path.len > 0 ? ": " : "", why);
+}
+
 /* ---- What is there already ---- */
 
 static bool same_acl(const struct state *state, const struct znode *node,
