@@ -396,7 +396,7 @@ enum err diff_gather(const struct subscriber *subscriber, const struct missed_by
     }
     /* Slices of two states that do not follow one another make no difference. */
     if (err == ERR_OK && (diff.too_much || life(subscriber) != life_before)) {
-        missed_give_up(missed, subscriber->at.zxid);
+        return ERR_TOO_LARGE;
     }
     if (missed->event_count > 1) {
         qsort(missed->events, missed->event_count, sizeof(struct diff_event), by_zxid);

@@ -67,7 +67,8 @@ void missed_release(struct missed *missed);
 enum err missed_gather(const struct subscriber *subscriber, const struct missed_by *by,
                        struct missed *missed);
 
-/* The difference alone. */
+/* The difference alone. ERR_TOO_LARGE: it cannot be told, because it is larger than its bounds or
+ * the state was replaced meanwhile; what was gathered is to be given up. */
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed);
 

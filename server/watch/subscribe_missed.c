@@ -130,7 +130,12 @@ enum err missed_gather(const struct subscriber *subscriber, const struct missed_
         return err;
     }
     PROBE("subscribe.diffed");
-    return diff_gather(subscriber, by, missed);
+    err = diff_gather(subscriber, by, missed);
+    if (err == ERR_TOO_LARGE) {
+        missed_give_up(missed, at);
+        err = ERR_OK;
+    }
+    return err;
 }
 
 /* ---- Telling. ---- */
