@@ -15,7 +15,6 @@
 #include "server/op/auth.h"
 #include "server/state/stat.h"
 #include "server/state/txn.h"
-#include "server/watch/watch.h"
 
 /* Numbers go over the wire between replicas: never renumber. */
 enum op_id {
@@ -82,6 +81,19 @@ enum op_dataformat {
     OP_JSON,
     OP_NONE
 };
+
+/* In requests by name: see watch_kind_name. Tables by kind have WATCH_KINDS places; 0 is no kind. */
+enum watch_kind {
+    WATCH_DATA = 1, /* One-shot; of a znode that exists. */
+    WATCH_EXISTS,   /* One-shot; also of a znode that does not exist. */
+    WATCH_CHILDREN, /* One-shot. */
+    WATCH_PERSISTENT,
+    WATCH_RECURSIVE,
+    WATCH_KINDS
+};
+
+/* "data", "exists", "children", "persistent", "recursive". */
+const char *watch_kind_name(enum watch_kind kind);
 
 /* What an import does with a znode that is there. */
 enum op_conflict {

@@ -41,6 +41,25 @@ static const struct word conflict_words[] = {
     {NULL, 0},
 };
 
+static const struct word kind_words[] = {
+    {"data", WATCH_DATA},
+    {"exists", WATCH_EXISTS},
+    {"children", WATCH_CHILDREN},
+    {"persistent", WATCH_PERSISTENT},
+    {"recursive", WATCH_RECURSIVE},
+    {NULL, 0},
+};
+
+_Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == WATCH_KINDS, "each kind has a name");
+
+const char *watch_kind_name(enum watch_kind kind)
+{
+    const struct word *word = &kind_words[kind - WATCH_DATA];
+
+    ASSERT(kind >= WATCH_DATA && kind < WATCH_KINDS && word->value == kind);
+    return word->text;
+}
+
 static bool word_find(const struct word *words, struct slice text, uint32_t *ret_value)
 {
     for (const struct word *word = words; word->text; word++) {
@@ -218,29 +237,27 @@ static enum err parse_match(const struct op_field *field, struct slice text, str
     return ERR_OK;
 }
 
+_Static_assert(sizeof(enum op_with) == sizeof(uint32_t), "parse_word writes any of these enums");
+
 static enum err parse_word(const struct op_field *field, struct slice text, struct op_args *args,
                            const char **ret_why)
 {
+    static const struct {
+        const struct word *words;
+        const char *why;
+    } types[] = {
+        [OP_FIELD_WITH] = {with_words, "must be names, stat or data"},
+        [OP_FIELD_DATAFORMAT] = {dataformat_words, "must be base64, utf8, auto, json or none"},
+        [OP_FIELD_CONFLICT] = {conflict_words, "must be fail, skip or overwrite"},
+        [OP_FIELD_KIND] = {kind_words,
+                           "must be data, exists, children, persistent or recursive"},
+    };
     uint32_t value = 0;
 
-    if (field->type == OP_FIELD_WITH) {
-        if (!word_find(with_words, text, &value)) {
-            return refuse(ret_why, "must be names, stat or data");
-        }
-        args->with = (enum op_with)value;
-        return ERR_OK;
+    if (!word_find(types[field->type].words, text, &value)) {
+        return refuse(ret_why, types[field->type].why);
     }
-    if (field->type == OP_FIELD_CONFLICT) {
-        if (!word_find(conflict_words, text, &value)) {
-            return refuse(ret_why, "must be fail, skip or overwrite");
-        }
-        args->conflict = (enum op_conflict)value;
-        return ERR_OK;
-    }
-    if (!word_find(dataformat_words, text, &value)) {
-        return refuse(ret_why, "must be base64, utf8, auto, json or none");
-    }
-    args->dataformat = (enum op_dataformat)value;
+    *(uint32_t *)field_at(field, args) = value;
     return ERR_OK;
 }
 
@@ -302,6 +319,7 @@ static enum err parse_by_type(const struct op_field *field, struct slice text, s
     case OP_FIELD_WITH:
     case OP_FIELD_DATAFORMAT:
     case OP_FIELD_CONFLICT:
+    case OP_FIELD_KIND:
         return parse_word(field, text, args, ret_why);
     case OP_FIELD_MATCH:
     case OP_FIELD_ACL_MATCH:
@@ -310,10 +328,6 @@ static enum err parse_by_type(const struct op_field *field, struct slice text, s
         return parse_none_match(text, args, ret_why);
     case OP_FIELD_SECRET:
         return parse_secret(text, args, ret_why);
-    case OP_FIELD_KIND:
-        return watch_kind_parse(text, &args->kind)
-                   ? ERR_OK
-                   : refuse(ret_why, "must be data, exists, children, persistent or recursive");
     case OP_FIELD_SINCE:
         return parse_since(text, args, ret_why);
     case OP_FIELD_BYTES:

@@ -5,30 +5,6 @@
 #include "server/op/acl.h"
 #include "server/watch/watch_int.h"
 
-static const char *const kind_names[WATCH_KINDS] = {
-    [WATCH_DATA] = "data",           [WATCH_EXISTS] = "exists",
-    [WATCH_CHILDREN] = "children",   [WATCH_PERSISTENT] = "persistent",
-    [WATCH_RECURSIVE] = "recursive",
-};
-
-const char *watch_kind_name(enum watch_kind kind)
-{
-    ASSERT(kind >= WATCH_DATA && kind <= WATCH_RECURSIVE);
-
-    return kind_names[kind];
-}
-
-bool watch_kind_parse(struct slice name, enum watch_kind *ret_kind)
-{
-    for (int kind = WATCH_DATA; kind <= WATCH_RECURSIVE; kind++) {
-        if (slice_eq(name, slice_str(kind_names[kind]))) {
-            *ret_kind = (enum watch_kind)kind;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *watch_event_name(enum watch_event_type type)
 {
     switch (type) {

@@ -10,21 +10,8 @@
 #define SERVER_WATCH_H
 
 #include "base/list.h"
-#include "server/op/auth.h"
+#include "server/op/op.h"
 #include "server/watch/window.h"
-
-/* Over the wire by name: see watch_kind_name. */
-enum watch_kind {
-    WATCH_DATA = 1, /* One-shot; of a znode that is there. */
-    WATCH_EXISTS,   /* One-shot; also of a znode that is not there. */
-    WATCH_CHILDREN, /* One-shot. */
-    WATCH_PERSISTENT,
-    WATCH_RECURSIVE
-};
-
-enum {
-    WATCH_KINDS = WATCH_RECURSIVE + 1 /* Length of a table with a place for each kind. */
-};
 
 enum watch_event_type {
     WATCH_CREATED = 1,
@@ -32,10 +19,6 @@ enum watch_event_type {
     WATCH_DATA_CHANGED,
     WATCH_CHILDREN_CHANGED
 };
-
-/* "data", "exists", "children", "persistent", "recursive"; and back, false for another name. */
-const char *watch_kind_name(enum watch_kind kind);
-bool watch_kind_parse(struct slice name, enum watch_kind *ret_kind);
 
 /* ZooKeeper's: "NodeCreated", "NodeDeleted", "NodeDataChanged", "NodeChildrenChanged". */
 const char *watch_event_name(enum watch_event_type type);

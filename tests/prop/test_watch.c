@@ -90,6 +90,7 @@ static bool data_table_fires(struct rule *rule, const char *type, const char *pa
     case WATCH_RECURSIVE:
         return is_below(path, rule->path);
     case WATCH_CHILDREN:
+    case WATCH_KINDS:
         break;
     }
     return false;

@@ -38,6 +38,8 @@ static bool concerns(const struct sim_trigger *trigger, const struct sim_stream 
         return same;
     case WATCH_RECURSIVE:
         return trigger->type != WATCH_CHILDREN_CHANGED && is_below(trigger->path, stream->path);
+    case WATCH_KINDS:
+        break;
     }
     UNREACHABLE();
 }

@@ -1,6 +1,7 @@
 /* The table of watches against ZooKeeper's tables: what each change fires, and for whom. */
 #include "base/mem.h"
 #include "server/op/acl.h"
+#include "server/op/ops.h"
 #include "server/watch/watch.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/watch_kit.h"
@@ -430,15 +431,17 @@ TEST(the_watches_at_a_path_are_found, fixture, setup, teardown)
 
 TEST(names, fixture, setup, teardown)
 {
-    enum watch_kind kind;
+    const struct op_field *field = op_field_find(ops_by_id(OP_WATCH), slice_str("kind"));
+    struct op_args args;
+    const char *why = NULL;
 
-    for (int i = WATCH_DATA; i <= WATCH_RECURSIVE; i++) {
+    for (int i = WATCH_DATA; i < WATCH_KINDS; i++) {
         const char *name = watch_kind_name((enum watch_kind)i);
 
-        assert_true(watch_kind_parse(slice_str(name), &kind));
-        assert_int_equal(kind, i);
+        assert_int_equal(op_field_parse(field, slice_str(name), &args, &why), ERR_OK);
+        assert_int_equal(args.kind, i);
     }
-    assert_false(watch_kind_parse(slice_str("Data"), &kind));
-    assert_false(watch_kind_parse(slice_str(""), &kind));
+    assert_int_equal(op_field_parse(field, slice_str("Data"), &args, &why), ERR_BAD_ARGUMENTS);
+    assert_int_equal(op_field_parse(field, slice_str(""), &args, &why), ERR_BAD_ARGUMENTS);
     assert_string_equal(watch_event_name(WATCH_CHILDREN_CHANGED), "NodeChildrenChanged");
 }
