@@ -54,11 +54,8 @@ enum op_id {
     OP_EPHEMERALS = 34,
     OP_KILL = 35,    /* Close somebody else's session: the super user. */
     OP_WATCHES = 36, /* Over HTTP alone, like the next one. */
-    OP_TREND = 37,   /* The last. */
-};
-
-enum {
-    OP_IDS = OP_TREND + 1 /* Of tables by id; no id is as large. */
+    OP_TREND = 37,
+    OP_IDS /* Tables by id have so many places; 0 is no operation. */
 };
 
 enum op_consistency {

@@ -74,6 +74,13 @@ static enum err check_space(const struct prep_step *step)
     return ERR_OK;
 }
 
+static enum err (*const checks[OP_IDS])(const struct prep_step *, const struct op_args *) = {
+    [OP_CREATE] = prep_create,        [OP_SET] = prep_set,       [OP_DELETE] = prep_delete,
+    [OP_CHECK] = prep_check,          [OP_REAP] = prep_reap,     [OP_SETACL] = prep_set_acl,
+    [OP_SESSION] = prep_open_session, [OP_ATTACH] = prep_attach, [OP_CLOSE] = prep_close,
+    [OP_EXPIRE] = prep_expire,        [OP_KILL] = prep_kill,
+};
+
 static enum err prep_one(const struct prep_step *step, const struct op_args *args)
 {
     if (args->data.len > step->prep->limits.data_bytes_max) {
@@ -82,58 +89,11 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     if (args->data_null && args->data.len > 0) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "null data cannot have bytes");
     }
-    switch (args->op) {
-    case OP_CREATE:
-        return prep_create(step, args);
-    case OP_SET:
-        return prep_set(step, args);
-    case OP_DELETE:
-        return prep_delete(step, args);
-    case OP_CHECK:
-        return prep_check(step, args);
-    case OP_REAP:
-        return prep_reap(step, args);
-    case OP_SETACL:
-        return prep_set_acl(step, args);
-    case OP_SESSION:
-        return prep_open_session(step, args);
-    case OP_ATTACH:
-        return prep_attach(step, args);
-    case OP_CLOSE:
-        return prep_close(step, args);
-    case OP_EXPIRE:
-        return prep_expire(step, args);
-    case OP_KILL:
-        return prep_kill(step, args);
-    case OP_GET:
-    case OP_EXISTS:
-    case OP_STAT:
-    case OP_CHILDREN:
-    case OP_TREE:
-    case OP_MULTI:
-    case OP_SYNC:
-    case OP_STATUS:
-    case OP_ENSEMBLE:
-    case OP_LIMITS:
-    case OP_WHOAMI:
-    case OP_TOUCH:
-    case OP_GETSESSION:
-    case OP_GETACL:
-    case OP_WATCH:
-    case OP_UNWATCH:
-    case OP_AUTH:
-    case OP_DETACH:
-    case OP_PING:
-    case OP_SEARCH:
-    case OP_EXPORT:
-    case OP_IMPORT:
-    case OP_SESSIONS:
-    case OP_EPHEMERALS:
-    case OP_WATCHES:
-    case OP_TREND:
-        break;
+    ASSERT(args->op < OP_IDS);
+    if (checks[args->op] == NULL) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
     }
-    return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
+    return checks[args->op](step, args);
 }
 
 /* Empties the answer of a request that is not done after all. */
