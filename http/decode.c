@@ -1,6 +1,7 @@
 /* Decodes the target and the head to arguments, following the row of the operation. */
 #include "base/check.h"
 #include "http/http_int.h"
+#include "server/read/view.h"
 
 enum {
     WAIT_SECONDS_MAX = 1000000 /* Read from Prefer: wait; maxWait limits it further. */
@@ -249,7 +250,7 @@ static void check_keep_session(struct http_conn *conn)
 
 static bool reads_tree(const struct op_def *def)
 {
-    return def && (def->read || def->id == OP_EXPORT);
+    return def && (view_reads(def->id) || def->id == OP_EXPORT);
 }
 
 static void take_param(struct http_conn *conn, const struct http_param *param)

@@ -39,8 +39,8 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
 
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
-    ops_write_info(conn->http->gate, &request->args, &conn->principal, request->auth.session_id,
-                   &json);
+    gate_write_info(conn->http->gate, &request->args, &conn->principal, request->auth.session_id,
+                    &json);
     return http_send_info(conn);
 }
 

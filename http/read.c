@@ -6,13 +6,14 @@
  */
 #include "base/check.h"
 #include "http/http_int.h"
+#include "server/read/view.h"
 
 static void read_view(struct http_conn *conn, struct op_result *result)
 {
     struct http_request *request = &conn->request;
 
     op_result_init(result);
-    request->def->read(gate_view(conn->http->gate), &conn->principal, &request->args, result);
+    view_run(gate_view(conn->http->gate), &conn->principal, &request->args, result);
     if (result->zxid != 0 && result->zxid < http_least_zxid(request)) {
         op_result_release(result);
         op_result_init(result);
@@ -59,7 +60,7 @@ enum MHD_Result http_read(struct http_conn *conn)
     struct op_result result;
     enum MHD_Result done = MHD_YES;
 
-    ASSERT(request->def->read);
+    ASSERT(view_reads(request->def->id));
     request->task.ops = &read_task;
     op_result_init(&result);
     if (http_large_before(request)) {

@@ -92,8 +92,7 @@ static bool read_now(struct ws_message *message)
     bool done = true;
 
     op_result_init(&result);
-    request->def->read(gate_view(message->ws->gate), &message->socket->principal, &request->args,
-                       &result);
+    view_run(gate_view(message->ws->gate), &message->socket->principal, &request->args, &result);
     if (may_ask_again(message, &result)) {
         done = ask(message);
     } else if (result.zxid != 0 && result.zxid < least_zxid(message)) {
@@ -129,8 +128,8 @@ static bool run_info(struct ws_message *message)
     struct jsonw json = ws_reply_begin(message, 0);
 
     jsonw_key(&json, message->request->def->name);
-    ops_write_info(message->ws->gate, &message->request->args, &message->socket->principal,
-                   message->socket->session.attached.id, &json);
+    gate_write_info(message->ws->gate, &message->request->args, &message->socket->principal,
+                    message->socket->session.attached.id, &json);
     ws_reply_end(message, &json);
     return true;
 }

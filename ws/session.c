@@ -54,7 +54,7 @@ void ws_session_touch(struct ws_message *message)
     }
     op_args_hash_secret(args, message->hash);
     op_result_init(&result);
-    request->def->read(gate_view(message->ws->gate), &message->socket->principal, args, &result);
+    view_run(gate_view(message->ws->gate), &message->socket->principal, args, &result);
     if (result.has_session) {
         gate_touch(message->ws->gate, result.session.id);
     }

@@ -11,9 +11,6 @@
 #include "server/op/op.h"
 #include "server/state/txn.h"
 
-struct view;
-struct gate;
-
 enum op_kind {
     OP_KIND_READ,  /* Answered from the tree on the front end's own thread. */
     OP_KIND_WRITE, /* Through the gate and the log. */
@@ -69,7 +66,7 @@ enum op_shape {
     OP_SHAPE_CREATED,    /* Path, URI and the stat. */
     OP_SHAPE_MULTI,      /* Results in order. */
     OP_SHAPE_ZXID,       /* The zxid alone. */
-    OP_SHAPE_INFO,       /* Written by ops_write_info. */
+    OP_SHAPE_INFO,       /* Written by gate_write_info. */
     OP_SHAPE_SESSION,    /* Of a session: secret (when it is new), public id, time-out. */
     OP_SHAPE_SESSIONS,   /* Of all sessions, a page. */
     OP_SHAPE_EPHEMERALS, /* Paths or objects. */
@@ -114,8 +111,6 @@ struct op_def {
     uint32_t status;               /* HTTP status of success with JSON. */
     uint32_t status_raw;           /* The same for application/octet-stream; 0: JSON only. */
     const struct op_field *fields; /* Ends with a NULL name. */
-    void (*read)(struct view *view, const struct op_principal *who, const struct op_args *args,
-                 struct op_result *result);
 };
 
 /* All rows; ends with a NULL name. */
@@ -164,12 +159,6 @@ void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]
 
 /* The row's kind; that of a multi follows from its elements. */
 enum op_kind op_args_kind(const struct op_args *args);
-
-/* Answer of an OP_SHAPE_INFO operation: one JSON value. `session` is the public id of the one that
- * the request is in, or 0. Any thread. */
-struct jsonw;
-void ops_write_info(struct gate *gate, const struct op_args *args,
-                    const struct op_principal *principal, uint64_t session, struct jsonw *json);
 
 /* The compact form of arguments between replicas (FORWARD). Fields of the row only, in row order.
  */

@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "server/op/ops.h"
-#include "server/process/trend.h"
+#include "server/op/trend_request.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
 

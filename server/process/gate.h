@@ -133,6 +133,11 @@ void gate_set_front_listing(struct gate *gate, enum gate_front front,
 /* One JSON value: the recent past for plots; see trend.h. `args` of OP_TREND. Any thread. */
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);
 
+/* Answer of an OP_SHAPE_INFO operation: one JSON value. `session` is the public id of the one that
+ * the request is in, or 0. Any thread. */
+void gate_write_info(struct gate *gate, const struct op_args *args,
+                     const struct op_principal *principal, uint64_t session, struct jsonw *json);
+
 /* ---- Credentials: see guard.h. Any thread. ---- */
 
 enum gate_failure {

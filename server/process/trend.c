@@ -27,12 +27,6 @@ struct trend {
     struct ring rings[RINGS];
 };
 
-static const char *const names[] = {
-#define X(symbol, name) name,
-    TREND_MAP(X)
-#undef X
-};
-
 static void ring_init(struct ring *ring, uint32_t step_s, uint32_t slots)
 {
     *ring = (struct ring){.step_s = step_s, .slots = slots};
@@ -121,65 +115,6 @@ void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wa
     (void)pthread_mutex_unlock(&trend->mutex);
 }
 
-/* The next name of a list; false at its end. */
-static bool next_name(struct slice *rest, struct slice *ret_name)
-{
-    if (rest->len == 0) {
-        return false;
-    }
-    const uint8_t *comma = memchr(rest->data, ',', rest->len);
-    size_t len = comma ? (size_t)(comma - rest->data) : rest->len;
-    size_t skip = comma ? len + 1 : len;
-
-    *ret_name = slice_make(rest->data, len);
-    *rest = slice_make(rest->data + skip, rest->len - skip);
-    return true;
-}
-
-static bool is_wanted(struct slice list, struct slice name)
-{
-    struct slice wanted;
-
-    if (list.len == 0) {
-        return true;
-    }
-    while (next_name(&list, &wanted)) {
-        if (slice_eq(wanted, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_known(struct slice name)
-{
-    for (uint32_t i = 0; i < TREND_COUNT; i++) {
-        if (slice_eq(slice_str(names[i]), name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-enum err trend_check(const struct trend_request *request, const char **ret_why)
-{
-    struct slice rest = request->series;
-    struct slice name;
-
-    if (request->step_s != TREND_FINE_S && request->step_s != TREND_COARSE_S) {
-        *ret_why = "step must be 1 or 10 seconds";
-        return ERR_BAD_ARGUMENTS;
-    }
-    while (next_name(&rest, &name)) {
-        if (!is_known(name)) {
-            *ret_why =
-                "series must be names of series, comma separated; without it the answer has all";
-            return ERR_BAD_ARGUMENTS;
-        }
-    }
-    return ERR_OK;
-}
-
 /* How many of the newest slots are later than `since_s`. */
 static uint64_t slots_since(const struct ring *ring, int64_t since_s)
 {
@@ -217,7 +152,7 @@ static void write_number(float value, struct jsonw *json)
 static void write_series(const struct ring *ring, uint64_t slots, uint32_t series,
                          struct jsonw *json)
 {
-    jsonw_key(json, names[series]);
+    jsonw_key(json, trend_series_name(series));
     jsonw_array(json);
     for (uint64_t i = slots; i > 0; i--) {
         write_number(slot_at(ring, ring->last - (i - 1))[series], json);
@@ -238,7 +173,7 @@ void trend_write(struct trend *trend, const struct trend_request *request, struc
     jsonw_key(json, "series");
     jsonw_object(json);
     for (uint32_t i = 0; i < TREND_COUNT; i++) {
-        if (is_wanted(request->series, slice_str(names[i]))) {
+        if (trend_is_wanted(request, i)) {
             write_series(ring, slots, i, json);
         }
     }

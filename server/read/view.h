@@ -45,7 +45,14 @@ const struct state *view_read(struct view *view);
 const struct state *view_read_whole(struct view *view);
 void view_read_done(struct view *view);
 
-/* Read operations, one function per row. Each takes the lock for a bounded look, fills `result`
+/* Runs the read operation of args->op by one of the functions below; a multi must hold reads. */
+void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result);
+
+/* Whether the operation is one of them (OP_MULTI is: it may hold reads). */
+bool view_reads(enum op_id op);
+
+/* Each takes the lock for a bounded look, fills `result`
  * (err, zxid and data; not the path, which is that of `args`) and lets go. Any thread. First
  * ERR_NO_NODE, then ERR_NO_AUTH when the znode's ACL does not let `who` read; of children and
  * entries of a tree that are closed to `who` there is the name alone.

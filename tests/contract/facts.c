@@ -4,6 +4,7 @@
  */
 #include "base/jsonw.h"
 #include "http/route.h"
+#include "server/read/view.h"
 
 #include <stdio.h>
 
@@ -53,7 +54,7 @@ static void put_rows(struct jsonw *json)
         jsonw_kv_bool(json, "internal", op_is_internal(def->id));
         jsonw_kv_bool(json, "in_multi", op_may_be_in_multi(def->id));
         jsonw_kv_bool(json, "http_only", op_is_http_only(def->id));
-        jsonw_kv_bool(json, "reads_tree", def->read || def->shape == OP_SHAPE_LINES);
+        jsonw_kv_bool(json, "reads_tree", view_reads(def->id) || def->shape == OP_SHAPE_LINES);
         jsonw_kv_u64(json, "status", def->status);
         jsonw_kv_u64(json, "status_raw", def->status_raw);
         put_fields(json, def);

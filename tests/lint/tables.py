@@ -34,9 +34,7 @@ MAY_INCLUDE = {
     "server/state": [r"base/.*"],
     "server/config": [r"base/.*", r"zab/.*"],
     "server/json": [r"base/.*", r"server/(op|state|watch)/.*"],
-    # The table of operations still names read functions, watch kinds and a series of plots above it.
-    "server/op": [r"base/.*", r"server/state/.*",
-                  r"server/(read/view|watch/watch|process/trend)\.h"],
+    "server/op": [r"base/.*", r"server/state/.*"],
     "server/prepare": [r"base/.*", r"server/(op|state)/.*"],
     "server/process": [r"base/.*", r"zab/.*", r"storage/.*",
                        r"server/(config|op|read|replica|sessions|state|watch)/.*"],

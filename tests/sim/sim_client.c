@@ -263,7 +263,7 @@ static void read_view(struct sim *sim, struct sim_op *op)
     struct op_result result;
 
     op_result_init(&result);
-    ops_by_id(op->id)->read(node->view, &sim_nobody, &op->args[0], &result);
+    view_run(node->view, &sim_nobody, &op->args[0], &result);
     if (result.zxid < op->need) { /* A snapshot has replaced the state meanwhile. */
         result.err = ERR_REPLICA_BEHIND;
     }

@@ -1,5 +1,6 @@
 /* The table of operations, text into fields, and the rules across fields. */
 #include "server/op/ops.h"
+#include "server/read/view.h"
 #include "tests/lib/unit.h"
 
 static const struct op_field *field(enum op_id op, const char *name)
@@ -47,7 +48,7 @@ TEST(each_row_is_found_by_number_and_by_name)
         rows++;
         assert_ptr_equal(ops_by_id(def->id), def);
         assert_ptr_equal(ops_by_name(slice_str(def->name)), def);
-        assert_true((def->read != NULL) == (def->kind == OP_KIND_READ || def->id == OP_MULTI));
+        assert_true(view_reads(def->id) == (def->kind == OP_KIND_READ || def->id == OP_MULTI));
         assert_true((def->method[0] == '\0') == (def->route[0] == '\0'));
         while (def->fields[fields].name) {
             fields++;

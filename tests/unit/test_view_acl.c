@@ -89,7 +89,7 @@ static struct op_result *read_op(struct fixture *fixture, const struct op_princi
 
     op_result_release(result);
     op_result_init(result);
-    ops_by_id(args.op)->read(fixture->view, who, &args, result);
+    view_run(fixture->view, who, &args, result);
     return result;
 }
 
