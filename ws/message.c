@@ -149,7 +149,7 @@ bool ws_message_submit(struct ws_message *message)
         hold(message->socket);
         return false;
     }
-    message->request->lane = message->socket->queue.lane;
+    message->request->fifo = message->socket->queue.fifo;
     message->request->deadline_ms = os_now_ms() + ws->limits->request_timeout_ms;
     message->step = WS_INSIDE;
     ws->inside++;

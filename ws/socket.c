@@ -8,7 +8,7 @@ struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival)
     const struct config_clients *limits = ws->limits;
 
     socket->ws = ws;
-    socket->queue.lane = ++ws->lanes;
+    socket->queue.fifo = ++ws->fifos;
     socket->seat = arrival->seat;
     socket->principal = arrival->principal;
     watch_owner_init(&socket->owner, &socket->principal, limits->watches_max,

@@ -152,7 +152,7 @@ struct ws {
     size_t pieces_max;   /* ... and how many there may be. */
     uint64_t inside;     /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of what the gate takes: with all of it, it would refuse some. */
-    uint32_t lanes;      /* Given to sockets so far. */
+    uint32_t fifos;      /* Given to sockets so far. */
     uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
     struct buf scratch; /* The event or short reply being written. */
@@ -212,7 +212,7 @@ struct ws_queue {
     struct list messages; /* Of ws_message.node, in order of arrival. */
     struct list *next;    /* The first that is not started; `messages` itself: none. */
     struct list held;     /* In ws.held. */
-    uint32_t lane;        /* Of its requests: its writes take effect in order. */
+    uint32_t fifo;        /* Of its requests: its writes take effect in order. */
     uint32_t count;       /* Of messages. */
     size_t bytes;         /* Of their texts. */
     uint32_t unrun;       /* Started messages that run once all before them are answered. */

@@ -79,7 +79,8 @@ enum op_dataformat {
     OP_NONE
 };
 
-/* In requests by name: see watch_kind_name. Tables by kind have WATCH_KINDS places; 0 is no kind. */
+/* In requests by name: see watch_kind_name. Tables by kind have WATCH_KINDS places; 0 is no kind.
+ */
 enum watch_kind {
     WATCH_DATA = 1, /* One-shot; of a znode that exists. */
     WATCH_EXISTS,   /* One-shot; also of a znode that does not exist. */
@@ -260,9 +261,9 @@ struct op_request {
     struct op_principal principal; /* Its `auth` is a reference of the request's own. */
     struct op_session session;
     struct slice key; /* Idempotency-Key; empty: none. */
-    uint32_t lane;    /* Writes of one lane take effect in their order, also when the leader changes
-                         between them, and a linearizable read is answered behind the writes before
-                         it; 0: there is no other one to be in order with. */
+    uint32_t fifo;    /* Number of a connection; 0: none. Writes of one FIFO take effect in order,
+                         also across a change of leader; a linearizable read is answered after the
+                         earlier writes. */
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
     uint64_t deadline_ms;  /* Monotonic; answered by then, whatever happens. */
@@ -272,9 +273,9 @@ struct op_request {
     void *ctx; /* The front end's. */
     struct op_result result;
     struct list node;      /* The gate's and the replica's while it is theirs. */
-    struct list lane_node; /* The replica's. */
+    struct list fifo_node; /* The replica's. */
     uint64_t id;           /* Number given by the replica. */
-    uint32_t state;        /* The replica's. */
+    uint32_t stage;        /* The replica's: enum request_stage. */
     zxid_t wait_zxid;      /* The replica's; given back: what a read has waited for. */
     uint32_t wait_epoch;   /* The replica's. */
     size_t wait_bytes;     /* The replica's. */

@@ -372,7 +372,7 @@ static void post_batch(struct server *server)
 static void report_host(struct server *server)
 {
     const struct sampler *sampler = &server->sampler;
-    struct sign_host host = {
+    struct heartbeat_host host = {
         .up_ms = server->core.now_ms - server->start_ms,
         .sync_p50_us = atomic_load(&sampler->sync_p50_us),
         .sync_p99_us = atomic_load(&sampler->sync_p99_us),

@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static enum sign_role role_of(const struct gate *gate, const struct zab_status *status)
+static enum replica_role role_of(const struct gate *gate, const struct zab_status *status)
 {
-    return sign_role_of(status, config_self(gate->server->config)->voter);
+    return replica_role_of(status, config_self(gate->server->config)->voter);
 }
 
 void gate_init(struct gate *gate, struct server *server)
@@ -54,7 +54,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     }
     memcpy(to->links, core->links, sizeof to->links);
     memcpy(to->not_listening, core->listen.why, sizeof to->not_listening);
-    to->sign_count = replica_signs(core->replica, to->signs);
+    to->heartbeat_count = replica_heartbeats(core->replica, to->heartbeats);
     to->at_ms = core->now_ms;
     to->store = figures;
     (void)pthread_mutex_unlock(&gate->mutex);
@@ -133,7 +133,7 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
     uint64_t now_ms = os_now_ms();
 
     if (!atomic_load_explicit(&gate->readable, memory_order_acquire)) {
-        *ret_why = atomic_load(&gate->role) == SIGN_QUARANTINE
+        *ret_why = atomic_load(&gate->role) == ROLE_QUARANTINE
                        ? "this replica is in quarantine and is being refilled"
                        : "this replica has not been in step with a leader since it started";
         return ERR_NOT_READY;
@@ -187,7 +187,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
 
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
-        .role = sign_role_name(role_of(gate, &replica->zab)),
+        .role = replica_role_name(role_of(gate, &replica->zab)),
         .serving = replica->zab.serving && !replica->aside,
         .in_step = replica->zab.serving,
         .draining = replica->draining || atomic_load(&gate->ending),

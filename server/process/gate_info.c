@@ -198,9 +198,9 @@ static uint64_t silent_ms(const struct config *config)
 }
 
 /* Last contact with the peer, directly or through the leader; 0: never. */
-static uint64_t heard_at(const struct peer_view *peer, const struct sign *sign)
+static uint64_t heard_at(const struct peer_view *peer, const struct heartbeat *heartbeat)
 {
-    uint64_t report_ms = sign ? sign->at_ms : 0;
+    uint64_t report_ms = heartbeat ? heartbeat->at_ms : 0;
 
     return peer->status.heard_ms > report_ms ? peer->status.heard_ms : report_ms;
 }
@@ -215,22 +215,22 @@ static bool is_silent(const struct config *config, const struct publication *cop
 /* The peer's own report, unless it has sent a newer message to this replica. A peer whose last
  * report says that it leads, while another one leads now, is joining. */
 static const char *reported_state(const struct zab_status *self, const struct peer_view *peer,
-                                  const struct sign *sign)
+                                  const struct heartbeat *heartbeat)
 {
     bool looking = peer->status.state == ZAB_LOOKING;
 
-    if (!sign || (looking && peer->status.heard_ms >= sign->at_ms)) {
+    if (!heartbeat || (looking && peer->status.heard_ms >= heartbeat->at_ms)) {
         return looking ? "looking" : (peer->status.voter ? "follower" : "observer");
     }
-    bool serving = (sign->flags & SIGN_SERVING) != 0;
-    bool learns = sign->role == SIGN_FOLLOWER || sign->role == SIGN_OBSERVER;
-    bool has_led = sign->role == SIGN_LEADER && self->leader != 0;
+    bool serving = (heartbeat->flags & HEARTBEAT_SERVING) != 0;
+    bool learns = heartbeat->role == ROLE_FOLLOWER || heartbeat->role == ROLE_OBSERVER;
+    bool has_led = heartbeat->role == ROLE_LEADER && self->leader != 0;
 
-    return has_led || (learns && !serving) ? "joining" : sign_role_name(sign->role);
+    return has_led || (learns && !serving) ? "joining" : replica_role_name(heartbeat->role);
 }
 
 static const char *state_name(const struct publication *copy, const struct peer_view *peer,
-                              const struct sign *sign, bool silent)
+                              const struct heartbeat *heartbeat, bool silent)
 {
     const struct zab_status *self = &copy->replica.zab;
 
@@ -246,7 +246,7 @@ static const char *state_name(const struct publication *copy, const struct peer_
     if (self->state == ZAB_LEADING && !peer->status.synced) {
         return "joining";
     }
-    return reported_state(self, peer, sign);
+    return reported_state(self, peer, heartbeat);
 }
 
 static void write_url(struct jsonw *json, const char *address)
@@ -277,23 +277,24 @@ static void write_ms(struct jsonw *json, const char *key, uint32_t us)
 }
 
 /* A replica's own status report; the values are those of the time of the report. */
-static void write_sign(struct jsonw *json, const struct sign *sign)
+static void write_heartbeat(struct jsonw *json, const struct heartbeat *heartbeat)
 {
-    jsonw_kv_u64(json, "epoch", sign->epoch);
-    jsonw_kv_u64(json, "lag_ms", sign->lag_ms);
-    jsonw_kv_u64(json, "tree_bytes_max", sign->tree_bytes_max);
-    write_ms(json, "log_sync_p50_ms", sign->host.sync_p50_us);
-    write_ms(json, "log_sync_p99_ms", sign->host.sync_p99_us);
-    jsonw_kv_bool(json, "disk_low", (sign->flags & SIGN_DISK_LOW) != 0);
-    jsonw_kv_bool(json, "draining", (sign->flags & SIGN_DRAINING) != 0);
-    jsonw_kv_cstr(json, "version", sign->host.version);
-    jsonw_kv_u64(json, "uptime_ms", sign->host.up_ms);
+    jsonw_kv_u64(json, "epoch", heartbeat->epoch);
+    jsonw_kv_u64(json, "lag_ms", heartbeat->lag_ms);
+    jsonw_kv_u64(json, "tree_bytes_max", heartbeat->tree_bytes_max);
+    write_ms(json, "log_sync_p50_ms", heartbeat->host.sync_p50_us);
+    write_ms(json, "log_sync_p99_ms", heartbeat->host.sync_p99_us);
+    jsonw_kv_bool(json, "disk_low", (heartbeat->flags & HEARTBEAT_DISK_LOW) != 0);
+    jsonw_kv_bool(json, "draining", (heartbeat->flags & HEARTBEAT_DRAINING) != 0);
+    jsonw_kv_cstr(json, "version", heartbeat->host.version);
+    jsonw_kv_u64(json, "uptime_ms", heartbeat->host.up_ms);
 }
 
 static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy,
                        const struct core_peer *link)
 {
-    const struct sign *sign = signs_find(copy->signs, copy->sign_count, gate->server->config->id);
+    const struct heartbeat *heartbeat =
+        heartbeats_find(copy->heartbeats, copy->heartbeat_count, gate->server->config->id);
     struct gate_status status;
 
     gate_status(gate, &status);
@@ -301,25 +302,25 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     jsonw_kv_bool(json, "connected", true);
     jsonw_kv_bool(json, "votes", !copy->replica.zab.stranger && !copy->replica.zab.quarantined);
     jsonw_kv_hex(json, "zxid", status.applied);
-    if (sign) {
+    if (heartbeat) {
         jsonw_kv_u64(json, "heard_ms", 0);
-        jsonw_kv_u64(json, "state_ms", sign->role_ms);
-        write_sign(json, sign);
+        jsonw_kv_u64(json, "state_ms", heartbeat->role_ms);
+        write_heartbeat(json, heartbeat);
     }
     write_duplicate(gate->server->config, json, link);
     write_url(json, gate->server->config->clients.advertise_client);
 }
 
 /* The newest zxid that the peer is known to have; 0: none. */
-static zxid_t zxid_of(const struct peer_view *peer, const struct sign *sign)
+static zxid_t zxid_of(const struct peer_view *peer, const struct heartbeat *heartbeat)
 {
-    zxid_t zxid = sign ? sign->zxid : 0;
+    zxid_t zxid = heartbeat ? heartbeat->zxid : 0;
 
     zxid = peer->status.acked > zxid ? peer->status.acked : zxid;
     return peer->status.voted > zxid ? peer->status.voted : zxid;
 }
 
-static void write_heard(struct jsonw *json, const struct sign *sign, const char *state,
+static void write_heard(struct jsonw *json, const struct heartbeat *heartbeat, const char *state,
                         uint64_t heard_ms)
 {
     uint64_t now_ms = os_now_ms();
@@ -327,8 +328,8 @@ static void write_heard(struct jsonw *json, const struct sign *sign, const char 
     if (heard_ms != 0) {
         jsonw_kv_u64(json, "heard_ms", now_ms > heard_ms ? now_ms - heard_ms : 0);
     }
-    if (sign && strcmp(state, sign_role_name(sign->role)) == 0) {
-        jsonw_kv_u64(json, "state_ms", sign->role_ms + (now_ms - sign->at_ms));
+    if (heartbeat && strcmp(state, replica_role_name(heartbeat->role)) == 0) {
+        jsonw_kv_u64(json, "state_ms", heartbeat->role_ms + (now_ms - heartbeat->at_ms));
     }
 }
 
@@ -336,19 +337,20 @@ static void write_peer(const struct config *config, struct jsonw *json,
                        const struct publication *copy, const struct peer_view *peer,
                        const struct core_peer *link)
 {
-    const struct sign *sign = signs_find(copy->signs, copy->sign_count, peer->status.id);
-    uint64_t heard_ms = heard_at(peer, sign);
-    const char *state = state_name(copy, peer, sign, is_silent(config, copy, heard_ms));
+    const struct heartbeat *heartbeat =
+        heartbeats_find(copy->heartbeats, copy->heartbeat_count, peer->status.id);
+    uint64_t heard_ms = heard_at(peer, heartbeat);
+    const char *state = state_name(copy, peer, heartbeat, is_silent(config, copy, heard_ms));
 
     jsonw_kv_cstr(json, "state", state);
     jsonw_kv_bool(json, "connected", peer->status.connected);
     jsonw_kv_bool(json, "votes", peer->status.voter && peer->status.counted);
-    if (zxid_of(peer, sign) != 0) {
-        jsonw_kv_hex(json, "zxid", zxid_of(peer, sign));
+    if (zxid_of(peer, heartbeat) != 0) {
+        jsonw_kv_hex(json, "zxid", zxid_of(peer, heartbeat));
     }
-    write_heard(json, sign, state, heard_ms);
-    if (sign) {
-        write_sign(json, sign);
+    write_heard(json, heartbeat, state, heard_ms);
+    if (heartbeat) {
+        write_heartbeat(json, heartbeat);
     }
     if (link->refused[0] != '\0') {
         jsonw_kv_cstr(json, "refused", link->refused);

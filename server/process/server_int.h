@@ -144,10 +144,10 @@ struct publication {
     struct replica_status replica;
     struct peer_view peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
-    struct core_peer links[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
-    char not_listening[PEER_REFUSED_MAX];    /* Why peers cannot connect yet; "": they can. */
-    struct sign signs[ZAB_MEMBERS_MAX];      /* The last status report of each replica. */
-    size_t sign_count;
+    struct core_peer links[ZAB_MEMBERS_MAX];      /* By index of the configuration file. */
+    char not_listening[PEER_REFUSED_MAX];         /* Why peers cannot connect yet; "": they can. */
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX]; /* The last status report of each replica. */
+    size_t heartbeat_count;
     struct zab_config config;
     struct tcp_figures tcp;
     struct store_figures store;
@@ -206,7 +206,7 @@ struct gate {
         void *ctx;
     } front_listing[GATE_FRONTS];
 
-    _Atomic uint32_t role;     /* enum sign_role. */
+    _Atomic uint32_t role;     /* enum replica_role. */
     _Atomic bool ending;       /* SIGTERM has come: not ready any more. */
     const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */

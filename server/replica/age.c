@@ -59,7 +59,7 @@ void age_turn(struct age *age, uint32_t epoch, bool own, bool leads, uint64_t no
 {
     ASSERT(own || !leads);
     if (age->runs && (!leads || epoch != age->epoch)) {
-        /* What it has counted itself is like what it has heard of another leader. */
+        /* The age that it counted itself becomes one that it has heard. */
         age->heard_ms = age_now(age, now_ms);
         age->runs = false;
         set_line(age, age->heard_ms, now_ms);

@@ -20,15 +20,15 @@ void replica_effects_release(struct replica_effects *effects)
     zab_effects_release(&effects->zab);
 }
 
-/* The next snapshot after between half and the whole of the configured number, so that replicas do
- * not take theirs at the same time. */
+/* Draws the next snapshot point at random between half and the whole of the configured number, so
+ * that replicas do not take snapshots at the same time. */
 static void draw_snapshot_point(struct replica *replica)
 {
     uint64_t count = replica->options.snap_count;
     uint64_t bytes = replica->options.snap_bytes;
 
-    replica->snap_at_records = count / 2 + rng_below(&replica->rng, count / 2 + 1) + 1;
-    replica->snap_at_bytes = bytes / 2 + rng_below(&replica->rng, bytes / 2 + 1) + 1;
+    replica->snapshot.at_records = count / 2 + rng_below(&replica->rng, count / 2 + 1) + 1;
+    replica->snapshot.at_bytes = bytes / 2 + rng_below(&replica->rng, bytes / 2 + 1) + 1;
 }
 
 static void refresh(struct replica *replica)
@@ -36,7 +36,7 @@ static void refresh(struct replica *replica)
     zab_status(replica->zab, &replica->status);
 }
 
-/* What they point to is the caller's. */
+/* A copy; what the options point to belongs to the caller. */
 static void keep_options(struct replica *replica, const struct replica_options *options)
 {
     struct zab_init *init = &replica->options.zab;
@@ -51,7 +51,7 @@ static void keep_options(struct replica *replica, const struct replica_options *
     init->range_count = 0;
 }
 
-/* Of what was recovered. */
+/* Age and stamp of the recovered state. */
 static void take_times(struct replica *replica)
 {
     const struct state *state = view_read(replica->view);
@@ -77,30 +77,30 @@ struct replica *replica_new(const struct replica_options *options)
     replica->view = options->view;
     rng_init(&replica->rng, options->zab.rng_seed ^ options->boot);
     zab_effects_init(&replica->inner);
-    list_init(&replica->requests);
-    lanes_init(replica);
-    list_init(&replica->verdicts);
-    list_init(&replica->forwards);
-    map_init(&replica->by_id);
-    map_init(&replica->verdict_by_token);
+    list_init(&replica->requests.all);
+    fifos_init(replica);
+    list_init(&replica->learners.deferred);
+    list_init(&replica->learners.forwards);
+    map_init(&replica->requests.by_id);
+    map_init(&replica->learners.deferred_by_token);
     buf_init(&replica->txn, TXN_BYTES_MAX);
     replica->now_ms = options->zab.now_ms;
-    replica->compared_ms = replica->now_ms;
-    replica->awake_ms = replica->now_ms;
-    replica->applied = options->zab.committed;
-    replica->waiting_min = UINT64_MAX;
-    replica->records_since_snap = options->records_since_snap;
-    replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
-    replica->reap_ms = replica->now_ms + options->reap_every_ms;
-    replica->report_every_ms =
+    replica->clock.compared_ms = replica->now_ms;
+    replica->clock.awake_ms = replica->now_ms;
+    replica->tree.applied = options->zab.committed;
+    replica->requests.waiting_min = UINT64_MAX;
+    replica->snapshot.records = options->records_since_snap;
+    replica->requests.scan_ms = replica->now_ms + DEADLINE_SCAN_MS;
+    replica->leader.reap_ms = replica->now_ms + options->reap_every_ms;
+    replica->sessions.report_every_ms =
         options->zab.limits.tick_ms / 2 > 0 ? options->zab.limits.tick_ms / 2 : 1;
-    replica->report_ms = replica->now_ms + replica->report_every_ms;
-    replica->expiry = expiry_new(replica->report_every_ms);
+    replica->sessions.report_ms = replica->now_ms + replica->sessions.report_every_ms;
+    replica->sessions.expiry = expiry_new(replica->sessions.report_every_ms);
     draw_snapshot_point(replica);
     refresh(replica);
     take_times(replica);
     if (options->window) {
-        window_restart(options->window, replica->applied); /* What was recovered is whole. */
+        window_restart(options->window, replica->tree.applied); /* The recovered state is whole. */
     }
     return replica;
 }
@@ -113,14 +113,14 @@ void replica_free(struct replica *replica)
     requests_close(replica);
     lead_clear(replica);
     replica_release_kept(replica);
-    mem_free(replica->kept);
-    mem_free(replica->ready);
-    map_release(&replica->by_id);
-    map_release(&replica->verdict_by_token);
+    mem_free(replica->kept.items);
+    mem_free(replica->requests.ready);
+    map_release(&replica->requests.by_id);
+    map_release(&replica->learners.deferred_by_token);
     buf_release(&replica->txn);
-    state_changes_release(&replica->changes);
+    state_changes_release(&replica->tree.changes);
     zab_effects_release(&replica->inner);
-    expiry_free(replica->expiry);
+    expiry_free(replica->sessions.expiry);
     prep_free(replica->prep);
     zab_free(replica->zab);
     mem_free(replica);
@@ -128,7 +128,7 @@ void replica_free(struct replica *replica)
 
 /* ---- Roles. ---- */
 
-/* A cluster has been founded or found: there is a history now, and so there is a tree. */
+/* The ensemble was bootstrapped or joined: now that there is a history, there is a tree. */
 static void make_state(struct replica *replica)
 {
     const struct zab_config *config = zab_config(replica->zab);
@@ -148,9 +148,9 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     struct zab_status before = replica->status;
 
     refresh(replica);
-    /* It serves since this step, and its last deliveries stand behind this effect; another one like
-     * this stands behind them. */
-    if (!before.serving && replica->applied < replica->status.delivered) {
+    /* The replica serves since this step, but its last deliveries come after this effect; another
+     * ROLE effect comes after them. */
+    if (!before.serving && replica->tree.applied < replica->status.delivered) {
         replica->status.serving = false;
     }
     out->status_changed = true;
@@ -158,20 +158,20 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     if (before.state != replica->status.state || before.leader != replica->status.leader ||
         (before.serving && !replica->status.serving)) {
         if (replica->status.state == ZAB_LOOKING) {
-            replica->elections++;
+            replica->counts.elections++;
         }
         prep_clear(replica->prep);
-        replica->low_since = 0;
+        replica->leader.low_since = 0;
         lead_clear(replica);
         sessions_role_ended(replica);
         requests_role_ended(replica);
     }
-    replica_note_readable(replica); /* Before anybody is told to read. */
+    replica_update_readable(replica); /* Before any request is told to read. */
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }
     times_turn(replica);
-    signs_note_room(replica);
+    heartbeats_note_room(replica);
     sessions_role_began(replica);
 }
 
@@ -195,7 +195,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     switch (effect.type) {
     case ZAB_FX_CONFIRMED:
         if (!sessions_confirmed(replica, effect.confirmed.request) &&
-            !lead_confirmed(replica, effect.confirmed.request, effect.confirmed.zxid)) {
+            !lead_confirmed(replica, effect.confirmed.request)) {
             requests_confirmed(replica, effect.confirmed.request, effect.confirmed.zxid);
         }
         break;
@@ -206,7 +206,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         requests_refused(replica, effect.refused.request, effect.refused.bytes);
         break;
     case ZAB_FX_SIGN:
-        signs_heard(replica, effect.sign.peer, effect.sign.bytes);
+        heartbeats_heard(replica, effect.sign.peer, effect.sign.bytes);
         break;
     case ZAB_FX_ROLE:
         on_role(replica, out);
@@ -224,7 +224,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_RESTORE:
-        replica->loading++;
+        replica->tree.loading++;
         replica_restoring(replica);
         pass_on(out, &replica->inner.items[index]);
         break;
@@ -233,7 +233,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     }
 }
 
-/* Our part of what the protocol asks for; taking it may make it ask for more. */
+/* Takes this replica's part of the effects, which may add further effects. */
 static void take_effects(struct replica *replica, struct replica_effects *out)
 {
     size_t at = 0;
@@ -257,18 +257,18 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
 /* ---- Snapshots and other periodic work. ---- */
 
-/* A learner may be needed for the quorum that lets this leader serve: so a wanted snapshot is taken
- * of what is applied, which is committed, also before. */
+/* A leader may need a learner for the quorum that lets it serve. So it takes the snapshot that a
+ * learner waits for also before it serves: what is applied is committed. */
 static bool is_snapshot_due(const struct replica *replica)
 {
-    bool by_size = replica->records_since_snap >= replica->snap_at_records ||
-                   replica->bytes_since_snap >= replica->snap_at_bytes;
+    bool by_size = replica->snapshot.records >= replica->snapshot.at_records ||
+                   replica->snapshot.bytes >= replica->snapshot.at_bytes;
 
-    if (replica->snapshotting || replica->loading > 0 || replica->status.quarantined ||
-        replica->status.delivered < replica->fuzzy_end) {
+    if (replica->snapshot.running || replica->tree.loading > 0 || replica->status.quarantined ||
+        replica->status.delivered < replica->tree.fuzzy_end) {
         return false;
     }
-    return replica->snapshot_wanted || (by_size && replica->status.serving);
+    return replica->snapshot.wanted || (by_size && replica->status.serving);
 }
 
 static void want_snapshot(struct replica *replica, struct replica_effects *out)
@@ -276,10 +276,10 @@ static void want_snapshot(struct replica *replica, struct replica_effects *out)
     if (!is_snapshot_due(replica)) {
         return;
     }
-    replica->snapshotting = true;
-    replica->snapshot_wanted = false;
-    replica->records_since_snap = 0;
-    replica->bytes_since_snap = 0;
+    replica->snapshot.running = true;
+    replica->snapshot.wanted = false;
+    replica->snapshot.records = 0;
+    replica->snapshot.bytes = 0;
     draw_snapshot_point(replica);
     out->take_snapshot = true;
     out->snap_start = replica->status.delivered;
@@ -288,8 +288,8 @@ static void want_snapshot(struct replica *replica, struct replica_effects *out)
 
 void replica_snapshot_failed(struct replica *replica)
 {
-    ASSERT(replica->snapshotting);
-    replica->snapshotting = false;
+    ASSERT(replica->snapshot.running);
+    replica->snapshot.running = false;
 }
 
 static void before_step(struct replica *replica, const struct zab_event *event)
@@ -298,32 +298,32 @@ static void before_step(struct replica *replica, const struct zab_event *event)
         sessions_peer_lost(replica, event->peer);
     }
     if (event->type == ZAB_EV_RESTORED) {
-        ASSERT(replica->loading > 0);
-        replica->loading--;
+        ASSERT(replica->tree.loading > 0);
+        replica->tree.loading--;
     }
     if (event->type == ZAB_EV_SNAP_FETCHED) {
-        replica->snapshot_wanted = event->snap_fetched.err == ERR_MISSING;
+        replica->snapshot.wanted = event->snap_fetched.err == ERR_MISSING;
     }
     if (event->type == ZAB_EV_RESTORED && event->restored.err == ERR_OK) {
         replica_restored(replica, &event->restored);
     } else if (event->type == ZAB_EV_STORED_SNAP) {
-        replica->snapshotting = false;
-        replica->snapshot_wanted = false;
+        replica->snapshot.running = false;
+        replica->snapshot.wanted = false;
     }
 }
 
 static void periodic(struct replica *replica)
 {
     sessions_turn(replica);
-    if (replica->now_ms >= replica->deadline_ms) {
-        replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
+    if (replica->now_ms >= replica->requests.scan_ms) {
+        replica->requests.scan_ms = replica->now_ms + DEADLINE_SCAN_MS;
         requests_check_deadlines(replica);
-        if (replica->aside) {
-            requests_aside(replica);
+        if (replica->aside.why) {
+            requests_stand_aside(replica);
         }
     }
-    if (replica->now_ms >= replica->reap_ms) {
-        replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
+    if (replica->now_ms >= replica->leader.reap_ms) {
+        replica->leader.reap_ms = replica->now_ms + replica->options.reap_every_ms;
         lead_reap(replica);
         lead_forget(replica);
         lead_keep_age_idle(replica);
@@ -341,13 +341,13 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     sessions_clock(replica);
     before_step(replica, event);
     times_turn(replica);
-    signs_turn(replica);
+    heartbeats_turn(replica);
     timed.age_ms = (uint64_t)times_age(replica);
     zab_step(replica->zab, &timed, &replica->inner);
     periodic(replica);
     take_effects(replica, effects);
     refresh(replica);
-    replica_note_readable(replica);
+    replica_update_readable(replica);
     want_snapshot(replica, effects);
 }
 
@@ -358,15 +358,15 @@ void replica_request(struct replica *replica, struct op_request *take_request, u
 
     replica->now_ms = now_ms;
     replica->wall_ms = wall_ms;
-    take_request->id = ++replica->request_seq;
-    list_push_back(&replica->requests, &take_request->node);
-    (void)map_put_u64(&replica->by_id, take_request->id, take_request);
-    replica->request_count++;
-    take_request->state = 0;
-    lane_enter(replica, take_request);
-    if (replica->draining) {
+    take_request->id = ++replica->requests.seq;
+    list_push_back(&replica->requests.all, &take_request->node);
+    (void)map_put_u64(&replica->requests.by_id, take_request->id, take_request);
+    replica->requests.count++;
+    take_request->stage = 0;
+    fifo_enter(replica, take_request);
+    if (replica->drain.on) {
         request_reply(replica, take_request, ERR_NOT_READY, "this replica is shutting down");
-    } else if (replica->request_count > replica->options.requests_max) {
+    } else if (replica->requests.count > replica->options.requests_max) {
         PROBE("replica.too_many_requests");
         request_reply(replica, take_request, ERR_THROTTLED, "too many requests are in flight");
     } else {
@@ -381,81 +381,82 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
     ASSERT(now_ms >= replica->now_ms);
 
     replica->now_ms = now_ms;
-    if (why && !replica->aside) {
-        replica->aside_ms = now_ms;
+    if (why && !replica->aside.why) {
+        replica->aside.since_ms = now_ms;
     }
-    replica->aside = why;
+    replica->aside.why = why;
     effects->status_changed = true;
     if (why) {
-        requests_aside(replica);
+        requests_stand_aside(replica);
     }
     take_effects(replica, effects);
 }
 
-/* The age comes first: a leader that resigns proposes nothing. */
+/* Writes the age first, because a leader that has resigned proposes nothing. */
 static void begin_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
 {
     struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .is_to_resign = true};
 
-    ASSERT(!replica->draining && now_ms >= replica->now_ms);
-    replica->draining = true;
-    replica->drain_ms = now_ms;
+    ASSERT(!replica->drain.on && now_ms >= replica->now_ms);
+    replica->drain.on = true;
+    replica->drain.since_ms = now_ms;
     replica->now_ms = now_ms;
-    replica->drain_zxid = lead_keep_age(replica, DRAIN_IDLE_MS);
+    replica->drain.age_zxid = lead_keep_age(replica, DRAIN_IDLE_MS);
     take_effects(replica, effects);
     replica_step(replica, &event, replica->wall_ms, effects);
 }
 
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
 {
-    if (!replica->draining) {
+    if (!replica->drain.on) {
         begin_drain(replica, now_ms, effects);
     }
-    /* With nobody to hand over to, the wait for it is short; so is that for another leader, since
-     * the others may be ending as well. */
-    bool early = now_ms - replica->drain_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
+    /* The wait for another leader is short, because the other replicas may be shutting down as
+     * well; without other voters only the age is waited for. */
+    bool early =
+        now_ms - replica->drain.since_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
     bool others = zab_config_voters(zab_config(replica->zab)) > 1;
     bool kept = replica->status.state == ZAB_LEADING && early &&
-                (others || replica->applied < replica->drain_zxid);
+                (others || replica->tree.applied < replica->drain.age_zxid);
 
     if (!early && !replica->status.serving) {
         requests_give_up(replica);
     }
-    return replica->request_count == 0 && !kept;
+    return replica->requests.count == 0 && !kept;
 }
 
 uint64_t replica_wake_ms(const struct replica *replica)
 {
     uint64_t wake_ms = zab_wake_ms(replica->zab);
 
-    if (replica->request_count > 0 && replica->deadline_ms < wake_ms) {
-        wake_ms = replica->deadline_ms;
+    if (replica->requests.count > 0 && replica->requests.scan_ms < wake_ms) {
+        wake_ms = replica->requests.scan_ms;
     }
-    if (replica->expire_more) {
+    if (replica->sessions.expire_more) {
         return replica->now_ms;
     }
-    wake_ms = replica->report_ms < wake_ms ? replica->report_ms : wake_ms;
-    return replica->reap_ms < wake_ms ? replica->reap_ms : wake_ms;
+    wake_ms = replica->sessions.report_ms < wake_ms ? replica->sessions.report_ms : wake_ms;
+    return replica->leader.reap_ms < wake_ms ? replica->leader.reap_ms : wake_ms;
 }
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status)
 {
     *ret_status = (struct replica_status){
-        .applied = replica->applied,
-        .requests = replica->request_count,
-        .proposals = replica->proposals,
-        .delivered = replica->delivered,
-        .retried = replica->retried,
-        .elections = replica->elections,
-        .expired = replica->expired,
-        .low_periods = replica->low_periods,
-        .tree_refused = replica->tree_refused,
-        .room = replica->room,
-        .aside = replica->aside,
-        .clock_known = replica->reached.least_ms > 0,
+        .applied = replica->tree.applied,
+        .requests = replica->requests.count,
+        .proposals = replica->counts.proposals,
+        .delivered = replica->counts.delivered,
+        .retried = replica->counts.retried,
+        .elections = replica->counts.elections,
+        .expired = replica->counts.expired,
+        .low_periods = replica->counts.low_periods,
+        .tree_refused = replica->counts.tree_refused,
+        .room = replica->heartbeats.room,
+        .aside = replica->aside.why,
+        .clock_known = replica->clock.reached.least_ms > 0,
         .clock_ahead_ms = times_ahead_ms(replica),
-        .draining = replica->draining,
-        .readable = replica->readable,
+        .draining = replica->drain.on,
+        .readable = replica->tree.readable,
     };
     zab_status(replica->zab, &ret_status->zab);
     const struct state *state = view_read(replica->view);

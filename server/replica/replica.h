@@ -12,7 +12,7 @@
 #include "server/op/op.h"
 #include "server/prepare/prep.h"
 #include "server/read/view.h"
-#include "server/replica/sign.h"
+#include "server/replica/heartbeat.h"
 #include "server/sessions/touch.h"
 #include "server/watch/window.h"
 #include "zab/zab.h"
@@ -23,18 +23,18 @@ struct replica_options {
     struct zab_init zab;
     struct prep_limits prep;
     uint64_t boot;                   /* Random number of this process. */
-    uint32_t requests_max;           /* Requests inside at a time. */
+    uint32_t requests_max;           /* Requests in flight. */
     uint64_t forward_bytes_max;      /* Leader: learners' requests that wait, all of them ... */
     uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
     uint64_t forward_out_bytes_max;  /* Learner: own requests at the leader; more wait here. */
-    uint32_t snap_count;             /* Records between two snapshots, about. */
-    uint64_t snap_bytes;             /* Or that many bytes. */
-    uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
+    uint32_t snap_count;             /* Records between two snapshots, about ... */
+    uint64_t snap_bytes;             /* ... or bytes of records. */
+    uint32_t reap_every_ms;          /* Leader: between two scans for what is due by time. */
     uint32_t keep_age_ms;  /* Leader: idle time until the age is written; the first time, 10 s. */
     struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
     struct window *window; /* Where changes go; NULL: there are no watches. */
-    struct touch_set *touched;   /* Sessions heard of here; NULL: none ever. */
-    struct heard *heard;         /* Where it is noted when that was; NULL: nowhere. */
+    struct touch_set *touched;   /* Sessions active at this replica; NULL: none ever. */
+    struct heard *heard;         /* Records the last heartbeat of each session; NULL: not. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };
@@ -56,7 +56,7 @@ void replica_effects_release(struct replica_effects *effects);
 
 /* Of the options view, window, touched and heard are borrowed, the rest is copied. */
 struct replica *replica_new(const struct replica_options *options);
-void replica_free(struct replica *replica); /* Requests inside are answered ERR_CLOSED. */
+void replica_free(struct replica *replica); /* Answers all requests in flight first. */
 
 /* `wall_ms` is the wall clock, for stamps of transactions. For ZAB_EV_RESTORED the host has put the
  * loaded state into the view before. */
@@ -68,16 +68,16 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
 void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
                      int64_t wall_ms, struct replica_effects *effects);
 
-/* The log waits for space (`why` is a text that lasts), or no longer (NULL). While it waits nothing
- * is durable here, so nothing new is applied: writes are refused at once and were not done, reads
- * of what is not applied likewise. What is under way is given up after a moment. */
+/* The log waits for space (`why` is a constant text), or no longer (NULL). While it waits nothing
+ * becomes durable here, so nothing new is applied. Writes are refused at once and were not done,
+ * and so are reads of what is not applied. Requests in flight are given up after a moment. */
 void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
                          struct replica_effects *effects);
 
 /* The snapshot that was asked for could not be written. */
 void replica_snapshot_failed(struct replica *replica);
 
-/* Drain: new requests are refused, leadership is handed over; true once no request is inside. */
+/* Drain: new requests are refused, leadership is handed over; true once no request is in flight. */
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
 
 /* When the next ZAB_EV_TICK is due, monotonic ms. */
@@ -87,30 +87,31 @@ struct replica_status {
     struct zab_status zab;
     zxid_t applied;
     uint64_t digest;
-    uint64_t requests;  /* Inside now. */
+    uint64_t requests;  /* In flight. */
     uint64_t proposals; /* Since start. */
     uint64_t delivered;
-    uint64_t retried;     /* Forwarded or proposed again after a change of leader. */
-    uint64_t elections;   /* Times this replica went looking. */
-    uint64_t expired;     /* Sessions that it has ended as leader. */
-    uint64_t low_periods; /* Times that it began, as leader, to refuse for the disks of a quorum. */
-    uint64_t tree_refused;  /* Requests that it has refused as leader: the tree is full. */
-    struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last heard. */
+    uint64_t retried;       /* Forwarded or proposed again after a change of leader. */
+    uint64_t elections;     /* That this replica took part in. */
+    uint64_t expired;       /* Sessions that it has expired as leader. */
+    uint64_t low_periods;   /* Times that it began, as leader, to refuse writes for lack of disk. */
+    uint64_t tree_refused;  /* Requests that it has refused as leader for lack of memory. */
+    struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last received. */
     const char *aside;      /* Why this replica takes no writes; NULL: it does. */
-    int64_t clock_ahead_ms; /* This replica's wall clock, of what a majority's have reached; ... */
-    bool clock_known;       /* ... if enough of them are known. */
+    int64_t clock_ahead_ms; /* Of its wall clock, ahead of the time of a majority's clocks; ... */
+    bool clock_known;       /* ... meaningful if enough of them are known. */
     bool draining;
-    bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
-                      local reads. */
+    bool readable; /* The state is whole and not quarantined; only staleness may forbid local
+                      reads. */
 };
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);
 
-/* What the host knows of itself and the others are told. */
-void replica_host(struct replica *replica, const struct sign_host *host);
+/* The host's part of the heartbeats. */
+void replica_host(struct replica *replica, const struct heartbeat_host *host);
 
-/* How each replica is that has ever been heard of, this one included; returns how many. */
-size_t replica_signs(const struct replica *replica, struct sign signs[ZAB_MEMBERS_MAX]);
+/* The last known status of each replica, this one included; returns how many. */
+size_t replica_heartbeats(const struct replica *replica,
+                          struct heartbeat heartbeats[ZAB_MEMBERS_MAX]);
 const struct zab *replica_zab(const struct replica *replica);
 
 #endif

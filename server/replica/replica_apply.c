@@ -1,58 +1,59 @@
-/* Committed records become state, changes for those who watch, and answers. */
+/* Committed records become state, changes for watches, and answers. */
 #include "server/config/config_text.h"
 #include "server/replica/replica_int.h"
 
-/* ---- For those who watch. ---- */
+/* ---- Changes for watches. ---- */
 
 static bool is_whole(const struct replica *replica)
 {
-    return replica->applied >= replica->fuzzy_end && !replica->end_unchecked && !replica->bad_state;
+    return replica->tree.applied >= replica->tree.fuzzy_end && !replica->tree.end_unchecked &&
+           !replica->tree.diverged;
 }
 
-/* NULL when nobody is to be told. What is done again between the start of a fuzzy snapshot and its
- * end is no history. */
+/* NULL when the window takes no changes. Records that are applied again between the start and the
+ * end of a fuzzy snapshot are no history. */
 static struct change_set *make_set(const struct replica *replica, struct logrec *rec,
                                    const struct state_changes *changes)
 {
-    if (!replica->options.window || replica->window_broken) {
+    if (!replica->options.window || replica->tree.window_broken) {
         return NULL;
     }
     return change_set_new(rec->zxid, rec, changes);
 }
 
-/* Under the write lock. The window begins a new life where another state has become whole, and no
- * further one is to take its place. */
+/* Under the write lock. The window restarts when another state has become whole and no further one
+ * is to take its place. */
 static void mend_window(struct replica *replica)
 {
-    ASSERT(replica->window_broken);
-    if (is_whole(replica) && replica->loading == 0 && !replica->status.quarantined) {
+    ASSERT(replica->tree.window_broken);
+    if (is_whole(replica) && replica->tree.loading == 0 && !replica->status.quarantined) {
         PROBE("replica.window_restarted");
-        replica->window_broken = false;
-        window_restart(replica->options.window, replica->applied);
+        replica->tree.window_broken = false;
+        window_restart(replica->options.window, replica->tree.applied);
     }
 }
 
-/* Under the write lock, when `applied` has moved. */
-static void tell_window(struct replica *replica, struct change_set *take_set)
+/* Under the write lock, when `applied` has moved. `take_set` may be NULL. */
+static void add_to_window(struct replica *replica, struct change_set *take_set)
 {
     struct window *window = replica->options.window;
 
-    if (replica->window_broken) {
+    if (replica->tree.window_broken) {
         ASSERT(!take_set);
         mend_window(replica);
     } else if (take_set) {
         window_append(window, take_set);
     } else if (window) {
-        window_skip(window, replica->applied);
+        window_skip(window, replica->tree.applied);
     }
 }
 
-/* Until mend_window nothing is read from the window: the other state may have closed to its readers
- * what the window holds. */
+/* Until mend_window nothing is read from the window: in the other state ACLs may forbid what the
+ * window holds. */
 static void break_window(struct replica *replica)
 {
-    replica->window_broken = replica->options.window != NULL;
-    if (replica->window_broken) {
+    replica->tree.window_broken = replica->options.window != NULL;
+    if (replica->tree.window_broken) {
         window_suspend(replica->options.window);
     }
 }
@@ -71,23 +72,24 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
 {
     struct txn_header header;
     struct wire_reader reader;
-    bool fuzzy = rec->zxid <= replica->fuzzy_end;
-    enum err err = state_apply(state, rec->zxid, logrec_payload(rec), fuzzy, &replica->changes);
+    bool fuzzy = rec->zxid <= replica->tree.fuzzy_end;
+    enum err err =
+        state_apply(state, rec->zxid, logrec_payload(rec), fuzzy, &replica->tree.changes);
 
-    /* A committed transaction that cannot be applied is damage or a defect: this replica stops
-     * rather than go on with another tree than the others. */
+    /* A committed transaction that cannot be applied means damage or a defect. This replica stops
+     * rather than continue with another tree than the other replicas have. */
     ASSERT(err == ERR_OK);
     err = txn_open(&reader, logrec_payload(rec), &header);
     ASSERT(err == ERR_OK);
-    /* Nor from a state that is about to be disowned, although the write itself is committed. */
-    if (!fuzzy && !replica->bad_state) {
+    /* No answer comes from a diverged state, although the write itself is committed. */
+    if (!fuzzy && !replica->tree.diverged) {
         requests_delivered(replica, state, &header, rec->zxid);
     }
     sessions_applied(replica, state);
-    return make_set(replica, rec, &replica->changes);
+    return make_set(replica, rec, &replica->tree.changes);
 }
 
-/* A new configuration is a new text of one znode. */
+/* A new configuration is new data of one znode. */
 static struct change_set *config_set(const struct replica *replica, const struct state *state,
                                      struct logrec *rec)
 {
@@ -124,16 +126,16 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
     return config_set(replica, state, rec);
 }
 
-/* Where the log covers a received snapshot, the state must be the one that its maker had. */
+/* Where the log reaches the end of a received snapshot, the state must have its sender's digest. */
 static void check_end(struct replica *replica, const struct state *state)
 {
-    if (replica->end_unchecked && replica->applied == replica->fuzzy_end) {
-        replica->end_unchecked = false;
-        replica->bad_state = state_digest(state) != replica->end_digest;
+    if (replica->tree.end_unchecked && replica->tree.applied == replica->tree.fuzzy_end) {
+        replica->tree.end_unchecked = false;
+        replica->tree.diverged = state_digest(state) != replica->tree.end_digest;
     }
 }
 
-/* An age is never given back, so a state that may yet prove bad gives none. */
+/* The age never falls, so it is not taken from a state that may yet prove diverged. */
 static void note_times(struct replica *replica, const struct state *state)
 {
     if (is_whole(replica)) {
@@ -141,15 +143,15 @@ static void note_times(struct replica *replica, const struct state *state)
     }
 }
 
-/* Until another state is in its place, it is one of no zxid: nothing is answered from it. */
-static void disown_state(struct replica *replica)
+/* No answer comes from the state until another one is in its place. */
+static void mark_state_diverged(struct replica *replica)
 {
-    zxid_t end = replica->fuzzy_end;
+    zxid_t end = replica->tree.fuzzy_end;
 
-    ASSERT(replica->bad_state);
+    ASSERT(replica->tree.diverged);
     PROBE("replica.bad_state");
-    replica->bad_state = false;
-    replica->fuzzy_end = UINT64_MAX;
+    replica->tree.diverged = false;
+    replica->tree.fuzzy_end = UINT64_MAX;
     zab_bad_state(replica->zab, end, &replica->inner);
 }
 
@@ -157,7 +159,7 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
 {
     struct change_set *set = NULL;
 
-    ASSERT(rec->zxid > replica->applied);
+    ASSERT(rec->zxid > replica->tree.applied);
 
     switch (rec->type) {
     case LOGREC_TXN:
@@ -171,14 +173,14 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
         state_skip(state, rec->zxid);
         break;
     }
-    replica->applied = rec->zxid;
-    replica->delivered++;
-    replica->records_since_snap++;
-    replica->bytes_since_snap += rec->len;
+    replica->tree.applied = rec->zxid;
+    replica->counts.delivered++;
+    replica->snapshot.records++;
+    replica->snapshot.bytes += rec->len;
     check_end(replica, state);
     note_times(replica, state);
-    tell_window(replica, set);
-    if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->fuzzy_end) {
+    add_to_window(replica, set);
+    if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->tree.fuzzy_end) {
         zab_digest(replica->zab, rec->zxid, state_digest(state), &replica->inner);
     }
 }
@@ -198,23 +200,23 @@ size_t replica_deliver(struct replica *replica, size_t at)
     }
     view_write_done(replica->view);
     wake_watchers(replica);
-    if (replica->bad_state) {
-        disown_state(replica);
+    if (replica->tree.diverged) {
+        mark_state_diverged(replica);
     }
     if (replica->status.state == ZAB_LEADING) {
-        prep_applied(replica->prep, replica->applied);
+        prep_applied(replica->prep, replica->tree.applied);
     }
     requests_answer_ready(replica);
     requests_applied(replica);
     return at;
 }
 
-/* ---- Another state, or one that is doubted. ---- */
+/* ---- Another state, and whether the state may be read. ---- */
 
 void replica_restoring(struct replica *replica)
 {
-    ASSERT(replica->loading > 0);
-    replica->readable = false;
+    ASSERT(replica->tree.loading > 0);
+    replica->tree.readable = false;
     break_window(replica);
 }
 
@@ -223,59 +225,60 @@ void replica_restored(struct replica *replica, const struct zab_ev_restored *res
     struct state *state = view_write(replica->view);
 
     ASSERT(state);
-    replica->applied = restored->start;
-    replica->fuzzy_end = restored->end;
-    replica->end_unchecked = restored->end != 0;
-    replica->end_digest = restored->digest;
-    replica->records_since_snap = 0;
-    replica->bytes_since_snap = 0;
-    replica->state_lost_seq = replica->request_seq;
-    ASSERT(!replica->readable && replica->window_broken == (replica->options.window != NULL));
-    /* One that was taken while nothing changed has its end already. */
+    replica->tree.applied = restored->start;
+    replica->tree.fuzzy_end = restored->end;
+    replica->tree.end_unchecked = restored->end != 0;
+    replica->tree.end_digest = restored->digest;
+    replica->snapshot.records = 0;
+    replica->snapshot.bytes = 0;
+    replica->tree.lost_seq = replica->requests.seq;
+    ASSERT(!replica->tree.readable &&
+           replica->tree.window_broken == (replica->options.window != NULL));
+    /* A snapshot that was taken while nothing changed ends where it starts. */
     check_end(replica, state);
     note_times(replica, state);
-    if (replica->window_broken) {
+    if (replica->tree.window_broken) {
         mend_window(replica);
     }
     view_write_done(replica->view);
     wake_watchers(replica);
-    if (replica->bad_state) {
-        disown_state(replica);
+    if (replica->tree.diverged) {
+        mark_state_diverged(replica);
     }
 }
 
-/* Nothing is read from the window either: it is unknown whether its changes have happened. */
-static void doubt(struct replica *replica)
+/* The window is not read either: it is unknown whether its changes have happened. */
+static void set_unreadable(struct replica *replica)
 {
-    if (replica->readable) {
+    if (replica->tree.readable) {
         view_set_whole(replica->view, false);
-        replica->readable = false;
+        replica->tree.readable = false;
     }
-    if (!replica->window_broken) {
+    if (!replica->tree.window_broken) {
         break_window(replica);
     }
 }
 
-static void trust(struct replica *replica)
+static void set_readable(struct replica *replica)
 {
-    ASSERT(replica->loading == 0);
-    if (replica->window_broken) {
+    ASSERT(replica->tree.loading == 0);
+    if (replica->tree.window_broken) {
         (void)view_write(replica->view);
         mend_window(replica);
         view_write_done(replica->view);
         wake_watchers(replica);
     }
     view_set_whole(replica->view, true);
-    replica->readable = true;
+    replica->tree.readable = true;
 }
 
-void replica_note_readable(struct replica *replica)
+void replica_update_readable(struct replica *replica)
 {
-    bool doubted = replica->status.quarantined;
+    bool quarantined = replica->status.quarantined;
 
-    if (replica->status.serving && !doubted && !replica->readable) {
-        trust(replica);
-    } else if (doubted) {
-        doubt(replica);
+    if (replica->status.serving && !quarantined && !replica->tree.readable) {
+        set_readable(replica);
+    } else if (quarantined) {
+        set_unreadable(replica);
     }
 }

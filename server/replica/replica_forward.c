@@ -1,4 +1,4 @@
-/* What replicas tell each other of clients: a learner's write, and the sessions it has heard of. */
+/* Messages from learners to the leader: a client's write, and reports of sessions. */
 #include "server/replica/replica_int.h"
 
 enum {
@@ -6,7 +6,7 @@ enum {
     REPORT_VERSION = 2
 };
 
-/* ---- A write: version u8, boot u64, who, in which session, key, arguments. ---- */
+/* ---- A write: version u8, boot u64, principal, session, key, arguments. ---- */
 
 static void put_session(struct buf *out, const struct op_session *session)
 {

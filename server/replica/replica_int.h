@@ -1,8 +1,9 @@
 /*
  * replica_int.h - the private state of a replica, shared by replica*.c only.
  *
- * Each request is in exactly one place of its life (enum request_place) and in the one list of all
- * requests, in order of arrival, so that what must be done again is done in that order.
+ * Each request has exactly one stage (enum request_stage) and is in the one list of all requests in
+ * order of arrival, so that retries keep that order. Members are grouped by the file that writes
+ * them.
  */
 #ifndef SERVER_REPLICA_INT_H
 #define SERVER_REPLICA_INT_H
@@ -20,42 +21,41 @@
 #include "server/state/state.h"
 
 enum {
-    DEADLINE_SCAN_MS =
-        50, /* How often requests are looked through for a deadline that has passed. */
+    DEADLINE_SCAN_MS = 50, /* Between two scans of all requests for passed deadlines. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
-    FORWARDS_MAX = 65536, /* Learners' requests waiting for room in the pipeline. */
-    FORWARD_COST = 64,    /* Bytes that each of them counts for, besides its own. */
-    REAP_MAX = 1000,      /* Znodes reaped at a time. */
-    FORGETS_MAX = 16,     /* Transactions that forget remembered answers, at a time. */
-    KEEP_FIRST_MS =
-        10000,         /* The age is first written so long after this replica has begun to lead. */
-    REPORT_NUMBER = 0, /* In place of a request's number: no request but a report. */
-    REPORT_IDS_MAX = 65536, /* In one part of it. */
-    ASIDE_GRACE_MS = 1000,  /* For what is under way when the log begins to wait. */
-    DRAIN_IDLE_MS = 100,    /* A leader that drains writes the age after so much idle time. */
-    LANES = 4096,           /* Places for lanes; two that share one are kept in order, too. */
+    FORWARDS_MAX = 65536,   /* Learners' requests that wait for room in the pipeline. */
+    FORWARD_COST = 64,      /* Bytes that each of them counts for, besides its own. */
+    REAP_MAX = 1000,        /* Znodes reaped at a time. */
+    FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
+    KEEP_FIRST_MS = 10000,  /* A new leader first writes the age to the log after this time. */
+    REPORT_NUMBER = 0,      /* In place of a request's number: a report of sessions. */
+    REPORT_IDS_MAX = 65536, /* Sessions in one part of a report. */
+    ASIDE_GRACE_MS = 1000,  /* For requests in flight when the log begins to wait. */
+    DRAIN_IDLE_MS = 100,    /* A draining leader writes the age after this idle time. */
+    FIFOS = 4096,           /* Table of FIFOs; two that share an entry are kept in order, too. */
 };
 
-enum request_place {
+/* In op_request.stage; 0: in none, on its way to its answer. */
+enum request_stage {
     REQUEST_QUEUED = 1, /* Waits for a leader, or for room in the pipeline. */
-    REQUEST_FORWARDED,  /* At the leader of `wait_epoch`. */
-    REQUEST_PROPOSED,   /* Record `wait_zxid` of epoch `wait_epoch` is to be delivered. */
+    REQUEST_FORWARDED,  /* Sent to the leader of `wait_epoch`. */
+    REQUEST_PROPOSED,   /* Waits for delivery of record `wait_zxid` of epoch `wait_epoch`. */
     REQUEST_CONFIRMING, /* A quorum round is under way; then it waits for `wait_zxid`. */
     REQUEST_WAITING,    /* Until `wait_zxid` is applied. */
-    REQUEST_BLOCKED,    /* A read that was confirmed, behind a write of its lane. */
+    REQUEST_BLOCKED,    /* A confirmed read behind a write of its FIFO. */
 };
 
-/* The requests of one socket; all lists are of op_request.lane_node. */
-struct lane {
+/* The requests of one connection; all lists are of op_request.fifo_node. */
+struct fifo {
     uint64_t done;      /* The newest write that was done, or may have been. */
     struct list writes; /* Not answered yet, in order of arrival. */
     struct list reads;  /* REQUEST_BLOCKED, in order of arrival. */
 };
 
-/* The leader's refusal of a learner's request, until a quorum round has confirmed that it may
- * refuse (decision 5). */
-struct verdict {
-    uint64_t token;
+/* The leader's refusal of a learner's request, or the remembered answer to it. A quorum round must
+ * confirm first that this replica still leads (rule 5 of the README). */
+struct deferred_reply {
+    uint64_t token; /* Of the round. */
     uint32_t peer;
     uint32_t dialogue;
     uint64_t request;
@@ -63,10 +63,10 @@ struct verdict {
     struct list node;
 };
 
-/* A learner's request; one that waits for room owns its bytes. */
+/* A learner's request. While it waits for room it owns its bytes. */
 struct forward {
     uint32_t peer;
-    uint32_t dialogue; /* It came in this one: what outlives it is dropped. */
+    uint32_t dialogue; /* It arrived in this one; it is dropped when that has ended. */
     uint64_t request;
     struct slice bytes;
     struct list node;
@@ -78,98 +78,142 @@ struct forward_share {
     uint64_t bytes;
 };
 
-struct replica {
-    struct replica_options options;
-    struct zab *zab;
-    struct prep *prep;
-    struct view *view;
-    struct rng rng;
-    struct zab_effects inner; /* Of the protocol, before we have taken our part. */
-    uint64_t now_ms;
-    int64_t wall_ms;
-    struct age age;
-    int64_t stamp_ms;       /* Of the last transaction proposed or applied. */
-    struct steady steady;   /* The own wall clock, where this replica votes alone. */
-    struct reached reached; /* By a majority's clocks ... */
-    uint64_t compared_ms;   /* ... when they were compared; monotonic. */
-    uint64_t awake_ms;      /* This process has not stood still since then. */
+/* replica_request.c, replica_fifo.c: requests of this replica's own clients. */
+struct replica_requests {
+    struct list all;          /* In order of arrival. */
+    struct map by_id;         /* Request number to op_request. */
+    uint64_t seq;             /* Last number given to a request or to a quorum round. */
+    size_t count;             /* All. */
+    size_t queued;            /* REQUEST_QUEUED. */
+    size_t waiting;           /* REQUEST_WAITING. */
+    zxid_t waiting_min;       /* No waiting request is satisfied below this. */
+    uint64_t forwarded_bytes; /* REQUEST_FORWARDED. */
+    uint64_t scan_ms;         /* Next scan for passed deadlines. */
+    struct fifo fifos[FIFOS];
+    struct list unblocked;     /* Reads whose FIFO is free; answered at the end of the step. */
+    struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
+    size_t ready_count;
+    size_t ready_cap;
+};
 
-    struct list requests; /* All, in order of arrival. */
-    struct map by_id;     /* Request number to op_request. */
-    uint64_t request_seq;
-    size_t request_count;
-    size_t queued_count;
-    size_t waiting_count;
-    uint64_t forwarded_bytes; /* Of those that are at the leader. */
-    struct lane lanes[LANES];
-    struct list unblocked; /* Reads whose lane is free; answered at the end of the step. */
-    zxid_t waiting_min;    /* No waiting request is satisfied below this. */
-    uint64_t deadline_ms;  /* Next look. */
-
-    zxid_t low_since; /* Leader: the first it prepared since a quorum's disks are low; 0: not. */
-
-    struct list verdicts; /* Of struct verdict. */
-    struct map verdict_by_token;
+/* replica_lead.c: requests of learners, at the leader. */
+struct replica_learners {
+    struct list deferred; /* Of struct deferred_reply. */
+    struct map deferred_by_token;
     struct list forwards; /* Of struct forward. */
     size_t forward_count;
     uint64_t forward_bytes;
     struct forward_share shares[ZAB_MEMBERS_MAX];
     uint32_t share_count;
+};
 
-    struct zab_status status; /* As of the last step. */
+/* replica_apply.c: how far the tree is, and whether it may be read. */
+struct replica_tree {
     zxid_t applied;
-    zxid_t fuzzy_end;        /* Effects up to here may be in the state already. */
-    bool end_unchecked;      /* A received snapshot whose end has not been reached ... */
-    uint64_t end_digest;     /* ... where the state's digest must be this one. */
-    bool bad_state;          /* It was not: nothing that the state says is true. */
-    uint64_t state_lost_seq; /* The state was replaced by a snapshot: the outcome of requests up to
-                                this number cannot be told from deliveries. */
-    bool window_broken;      /* Another state is being loaded, or is in place but not whole yet;
-                                or the state is doubted. */
-    struct state_changes changes;
-    struct buf txn;            /* Scratch. */
-    struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
-    size_t ready_count;
-    size_t ready_cap;
-    struct blob **kept; /* Bytes that effects point to, until the next step. */
-    size_t kept_count;
-    size_t kept_cap;
-    const char *aside; /* The log waits: why. NULL: it does not. */
-    uint64_t aside_ms; /* Since when. */
-    bool draining;
-    uint64_t drain_ms; /* Since when. */
-    zxid_t drain_zxid; /* The age was written for it; 0: it was not. */
-    bool snapshotting;
-    bool snapshot_wanted; /* A learner waits for one and there is none that can be sent. */
-    uint32_t loading;     /* States asked for and not yet in place. */
-    bool readable;        /* Has served since the state was loaded. */
-    uint64_t records_since_snap;
-    uint64_t bytes_since_snap;
-    uint64_t snap_at_records;
-    uint64_t snap_at_bytes;
-    uint64_t reap_ms;
+    zxid_t fuzzy_end;    /* Effects up to this zxid may be in the state already. */
+    bool end_unchecked;  /* A received snapshot whose end has not been reached ... */
+    uint64_t end_digest; /* ... where the state must have this digest. */
+    bool diverged;       /* It had another digest: no answer may come from this state. */
+    uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
+                            requests up to this number. */
+    uint32_t loading;    /* States asked for and not yet in place. */
+    bool readable;       /* Has served since the state was loaded. */
+    bool window_broken;  /* Another state is being loaded, or is in place but not whole yet, or
+                            the state is not readable. */
+    struct state_changes changes; /* Of the record being applied. */
+};
 
+/* replica_time.c: age and stamp of transactions. */
+struct replica_clock {
+    struct age age;
+    int64_t stamp_ms;       /* Of the last transaction proposed or applied. */
+    struct steady steady;   /* The own wall clock, where this replica votes alone. */
+    struct reached reached; /* By a majority's clocks ... */
+    uint64_t compared_ms;   /* ... at this monotonic time. */
+    uint64_t awake_ms;      /* This process has not paused since then. */
+};
+
+/* replica_sessions.c */
+struct replica_sessions {
     struct expiry *expiry;    /* The leader's. */
     uint32_t report_every_ms; /* Half a tick. */
-    uint64_t report_ms;       /* Next report of sessions, and look at those that are over. */
-    bool expire_more;         /* More were over than one turn takes. */
-    uint64_t renew_token;     /* Of the round since the process stood still; 0: none. */
+    uint64_t report_ms;       /* Next report of sessions, and scan for expired ones. */
+    bool expire_more;         /* More had expired than one turn closes. */
+    uint64_t renew_token;     /* Of the quorum round after a pause of the process; 0: none. */
+};
 
-    struct zab_seed seeds[ZAB_MEMBERS_MAX]; /* Of the options. */
-    struct sign signs[ZAB_MEMBERS_MAX];     /* The last word of each, in order of first hearing. */
-    size_t sign_count;
-    struct sign_host host;
-    struct prep_room room; /* maxTreeBytes in force, as this replica knows it. */
+/* replica_heartbeats.c: the status of each replica, as the last heartbeats tell it. */
+struct replica_heartbeats {
+    struct heartbeat known[ZAB_MEMBERS_MAX]; /* In order of first arrival. */
+    size_t count;
+    struct heartbeat_host host; /* Of this replica. */
+    struct prep_room room;      /* maxTreeBytes in force, as this replica knows it. */
     uint64_t role_since_ms;
-    uint64_t said_ms; /* What goes along with signs of life was made then. */
+    uint64_t made_ms; /* When the payload of the own heartbeats was made. */
+};
 
-    uint64_t proposals;
-    uint64_t delivered;
-    uint64_t retried;
-    uint64_t elections;
-    uint64_t expired;      /* Sessions that this leader has ended. */
-    uint64_t low_periods;  /* Times that `low_since` was set. */
-    uint64_t tree_refused; /* Requests that this leader has refused for lack of room. */
+/* replica.c */
+struct replica_snapshot {
+    bool running;
+    bool wanted;      /* A learner waits for a snapshot and there is none that can be sent. */
+    uint64_t records; /* Since the last one ... */
+    uint64_t bytes;
+    uint64_t at_records; /* ... and how many make the next one due. */
+    uint64_t at_bytes;
+};
+
+struct replica {
+    struct replica_options options;
+    struct zab_seed seeds[ZAB_MEMBERS_MAX]; /* Of the options. */
+    struct zab *zab;
+    struct prep *prep;
+    struct view *view;
+    struct rng rng;
+    uint64_t now_ms;
+    int64_t wall_ms;
+    struct zab_status status; /* As of the last step. */
+    struct zab_effects inner; /* Of the protocol, before this replica has taken its part. */
+    struct buf txn;           /* Scratch. */
+
+    struct replica_requests requests;
+    struct replica_learners learners;
+    struct replica_tree tree;
+    struct replica_clock clock;
+    struct replica_sessions sessions;
+    struct replica_heartbeats heartbeats;
+    struct replica_snapshot snapshot;
+
+    struct {
+        const char *why; /* The log waits, for this reason. NULL: it does not. */
+        uint64_t since_ms;
+    } aside;
+
+    struct {
+        bool on;
+        uint64_t since_ms;
+        zxid_t age_zxid; /* Of the transaction that keeps the age; 0: there was none. */
+    } drain;
+
+    struct {
+        zxid_t low_since; /* The first zxid prepared since a quorum's disks are low; 0: not. */
+        uint64_t reap_ms; /* Next work that is due by time. */
+    } leader;
+
+    struct { /* Bytes that effects point to, until the next step. */
+        struct blob **items;
+        size_t count;
+        size_t cap;
+    } kept;
+
+    struct {
+        uint64_t proposals;
+        uint64_t delivered;
+        uint64_t retried;
+        uint64_t elections;
+        uint64_t expired;      /* Sessions that this leader has ended. */
+        uint64_t low_periods;  /* Times that `low_since` was set. */
+        uint64_t tree_refused; /* Requests that this leader has refused for lack of memory. */
+    } counts;
 };
 
 static inline bool replica_leads(const struct replica *replica)
@@ -190,34 +234,38 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
 void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
-void requests_give_up(struct replica *replica); /* On what waits for a leader. */
-void requests_aside(struct replica *replica);   /* The log waits: what can be refused, is. */
+void requests_give_up(struct replica *replica); /* Those that wait for a leader. */
+void requests_stand_aside(
+    struct replica *replica); /* The log waits: refuses what can be refused. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);
-struct op_request *request_by_id(struct replica *replica, uint64_t id);
 
-/* replica_lane.c: order within a lane. */
-void lanes_init(struct replica *replica);
-void lane_enter(struct replica *replica, struct op_request *request); /* It arrives ... */
-void lane_leave(struct replica *replica, struct op_request *request); /* ... and is answered. */
+/* replica_fifo.c: order within a FIFO. */
+void fifos_init(struct replica *replica);
+void fifo_enter(struct replica *replica, struct op_request *request); /* It arrives ... */
+void fifo_leave(struct replica *replica, struct op_request *request); /* ... and is answered. */
 
-/* A read that a write before it in its lane keeps from being answered; and into its list. */
-bool lane_blocks(struct replica *replica, const struct op_request *request);
-void lane_hold(struct replica *replica, struct op_request *request);
-struct op_request *lane_take_unblocked(struct replica *replica); /* NULL: no more. */
-void lane_note_done(struct replica *replica, const struct op_request *request);
-bool lane_is_overtaken(const struct replica *replica, const struct op_request *request);
+/* Whether an earlier write of its FIFO keeps a read from being answered; and adds it to its list.
+ */
+bool fifo_blocks(struct replica *replica, const struct op_request *request);
+void fifo_hold(struct replica *replica, struct op_request *request);
+struct op_request *fifo_take_unblocked(struct replica *replica); /* NULL: no more. */
+void fifo_note_done(struct replica *replica, const struct op_request *request);
+bool fifo_is_overtaken(const struct replica *replica, const struct op_request *request);
 
 /* replica_propose.c: what the leader proposes. */
 enum lead_outcome {
     LEAD_PROPOSED,
     LEAD_REFUSED,
     LEAD_REPLAYED, /* Done before with the same key: `result` is the answer. */
-    LEAD_LATER
+    LEAD_LATER     /* There is no room for another proposal. */
 };
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
                                struct op_result *result, zxid_t *ret_zxid);
+
+/* The same of an operation that the leader itself asks for. */
+enum lead_outcome lead_prepare_own(struct replica *replica, const struct op_args *args);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
 zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms); /* 0: nothing was written. */
@@ -229,15 +277,15 @@ void replica_release_kept(struct replica *replica);
 
 /* replica_lead.c: the leader's work for learners. */
 void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
-bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
+bool lead_confirmed(struct replica *replica, uint64_t token); /* False: not a deferred reply's. */
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 
-/* replica_forward.c: what replicas tell each other of clients. */
+/* replica_forward.c: messages between replicas about clients. */
 
 /* A learner's write as the leader prepares it; slices point into the message. */
 struct forwarded {
-    struct prep_job job; /* Points to what follows. */
+    struct prep_job job; /* Points to the other members. */
     struct txn_header header;
     struct op_principal who;
     struct op_session session;
@@ -261,7 +309,7 @@ void report_encode(const uint64_t *ids, const struct report *report, struct buf 
 /* The reader then stands before the ids. */
 bool report_decode(struct slice bytes, struct wire_reader *ret_ids, struct report *ret_report);
 
-/* replica_sessions.c: whose clients were heard of, and which sessions are over. */
+/* replica_sessions.c: reports of sessions, and expiry. */
 void sessions_clock(struct replica *replica); /* First in each step. */
 void sessions_turn(struct replica *replica);  /* In each step. */
 void sessions_role_began(struct replica *replica);
@@ -271,10 +319,10 @@ void sessions_reported(struct replica *replica, uint32_t peer, struct slice byte
 void sessions_peer_lost(struct replica *replica, uint32_t peer);
 bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not its round. */
 
-/* replica_signs.c: how the replicas are. */
-void signs_turn(struct replica *replica); /* Before each step. */
-void signs_heard(struct replica *replica, uint32_t peer, struct slice bytes);
-void signs_note_room(struct replica *replica); /* Also when a role begins. */
+/* replica_heartbeats.c: the status of each replica. */
+void heartbeats_turn(struct replica *replica); /* Before each step. */
+void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes);
+void heartbeats_note_room(struct replica *replica); /* Also when a role begins. */
 
 /* replica_apply.c: committed records become state. */
 
@@ -288,9 +336,9 @@ void replica_restoring(struct replica *replica);
 /* The host has put the state of a snapshot in place. */
 void replica_restored(struct replica *replica, const struct zab_ev_restored *restored);
 
-/* From the time it serves its state may be read, until that is doubted or another one takes its
- * place. */
-void replica_note_readable(struct replica *replica);
+/* The state is readable from the time that this replica serves until it is quarantined or another
+ * state takes its place. */
+void replica_update_readable(struct replica *replica);
 
 /* replica_time.c: age and stamp of transactions. */
 
@@ -299,13 +347,15 @@ void lead_times(struct replica *replica, struct txn_header *header);
 
 /* The role, or what is applied, may have changed. */
 void times_turn(struct replica *replica);
-int64_t times_age(const struct replica *replica); /* Now, as far as it is known here. */
+int64_t times_age(const struct replica *replica); /* Now, as far as this replica knows. */
 void times_of_config(struct replica *replica, const struct zab_config *config);
 void times_of_state(struct replica *replica, const struct state *state);
-void times_heard(struct replica *replica, const struct sign *sign);
+void times_heard(struct replica *replica, const struct heartbeat *heartbeat);
 
-/* What the clocks of a majority have reached, as far as they are known. */
+/* Works out the latest time that a majority's clocks have reached, as far as they are known. */
 void times_compare(struct replica *replica);
-int64_t times_ahead_ms(const struct replica *replica); /* The own clock, of that; 0: unknown. */
+
+/* How far the own clock is ahead of that time; 0 also when it is unknown. */
+int64_t times_ahead_ms(const struct replica *replica);
 
 #endif

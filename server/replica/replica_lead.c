@@ -1,53 +1,54 @@
-/* The leader's work for learners: their requests, and refusals of those that cannot be done. */
+/* The leader's work for learners: it prepares their requests, and replies to those that do not
+ * become transactions. */
 #include "server/replica/replica_int.h"
 
-static void verdict_free(struct replica *replica, struct verdict *verdict)
+static void deferred_free(struct replica *replica, struct deferred_reply *reply)
 {
-    (void)map_remove_u64(&replica->verdict_by_token, verdict->token);
-    list_remove(&verdict->node);
-    blob_unref(verdict->bytes);
-    mem_free(verdict);
+    (void)map_remove_u64(&replica->learners.deferred_by_token, reply->token);
+    list_remove(&reply->node);
+    blob_unref(reply->bytes);
+    mem_free(reply);
 }
 
-/* An error is as linearizable as a success: it leaves after a quorum round started now, and names
- * the last proposal that it rests on. An answer that was remembered leaves likewise, and names what
- * it named then: that has been applied here, and the asker waits for it. */
+/* A refusal is as linearizable as a success: it is sent after a quorum round that starts now, and
+ * names the last proposal that it rests on. A remembered answer is sent in the same way, with the
+ * zxid of the original write; the learner waits until it has applied that. */
 static void answer_forward(struct replica *replica, const struct forward *forward,
                            struct op_result *result, zxid_t rests_on)
 {
-    struct verdict *verdict = mem_zalloc(1, sizeof *verdict);
+    struct deferred_reply *reply = mem_zalloc(1, sizeof *reply);
 
     result->zxid = result->replayed ? result->zxid : rests_on;
-    verdict->token = ++replica->request_seq;
-    verdict->peer = forward->peer;
-    verdict->dialogue = forward->dialogue;
-    verdict->request = forward->request;
+    reply->token = ++replica->requests.seq;
+    reply->peer = forward->peer;
+    reply->dialogue = forward->dialogue;
+    reply->request = forward->request;
     buf_clear(&replica->txn);
     op_result_encode(result, &replica->txn);
-    verdict->bytes = blob_new(buf_slice(&replica->txn));
-    list_push_back(&replica->verdicts, &verdict->node);
-    (void)map_put_u64(&replica->verdict_by_token, verdict->token, verdict);
-    if (zab_confirm(replica->zab, verdict->token, &replica->inner) != ERR_OK) {
-        verdict_free(replica, verdict); /* Too many rounds wait: the asker's deadline answers. */
+    reply->bytes = blob_new(buf_slice(&replica->txn));
+    list_push_back(&replica->learners.deferred, &reply->node);
+    (void)map_put_u64(&replica->learners.deferred_by_token, reply->token, reply);
+    if (zab_confirm(replica->zab, reply->token, &replica->inner) != ERR_OK) {
+        /* Too many rounds wait. The request ends at its deadline. */
+        deferred_free(replica, reply);
     }
 }
 
-bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
+bool lead_confirmed(struct replica *replica, uint64_t token)
 {
-    struct verdict *verdict = map_get_u64(&replica->verdict_by_token, token);
+    struct deferred_reply *reply = map_get_u64(&replica->learners.deferred_by_token, token);
 
-    (void)zxid;
-    if (!verdict) {
+    if (!reply) {
         return false;
     }
-    zab_refuse(replica->zab, verdict->peer, verdict->dialogue, verdict->request,
-               blob_slice(verdict->bytes), &replica->inner);
-    replica_keep(replica, blob_ref(verdict->bytes));
-    verdict_free(replica, verdict);
+    zab_refuse(replica->zab, reply->peer, reply->dialogue, reply->request, blob_slice(reply->bytes),
+               &replica->inner);
+    replica_keep(replica, blob_ref(reply->bytes));
+    deferred_free(replica, reply);
     return true;
 }
 
-/* Returns false when it must wait for room in the pipeline. */
+/* False when the request must wait for room in the pipeline. */
 static bool handle_forward(struct replica *replica, const struct forward *forward)
 {
     struct forwarded forwarded;
@@ -75,14 +76,14 @@ static bool handle_forward(struct replica *replica, const struct forward *forwar
 
 static struct forward_share *share_of(struct replica *replica, uint32_t peer)
 {
-    for (uint32_t i = 0; i < replica->share_count; i++) {
-        if (replica->shares[i].peer == peer) {
-            return &replica->shares[i];
+    for (uint32_t i = 0; i < replica->learners.share_count; i++) {
+        if (replica->learners.shares[i].peer == peer) {
+            return &replica->learners.shares[i];
         }
     }
-    ASSERT(replica->share_count < ZAB_MEMBERS_MAX);
-    replica->shares[replica->share_count] = (struct forward_share){.peer = peer};
-    return &replica->shares[replica->share_count++];
+    ASSERT(replica->learners.share_count < ZAB_MEMBERS_MAX);
+    replica->learners.shares[replica->learners.share_count] = (struct forward_share){.peer = peer};
+    return &replica->learners.shares[replica->learners.share_count++];
 }
 
 static uint64_t cost_of(const struct forward *forward)
@@ -94,13 +95,13 @@ static bool has_room(struct replica *replica, const struct forward *forward)
 {
     uint64_t cost = cost_of(forward);
 
-    return replica->forward_count < FORWARDS_MAX &&
-           replica->forward_bytes + cost <= replica->options.forward_bytes_max &&
+    return replica->learners.forward_count < FORWARDS_MAX &&
+           replica->learners.forward_bytes + cost <= replica->options.forward_bytes_max &&
            share_of(replica, forward->peer)->bytes + cost <=
                replica->options.forward_peer_bytes_max;
 }
 
-/* Certainly not done, and resting on nothing: no round is needed to say so. */
+/* The request was not prepared, so the refusal rests on nothing and needs no quorum round. */
 static void throttle(struct replica *replica, const struct forward *forward)
 {
     struct op_result result;
@@ -130,9 +131,9 @@ static void forward_keep(struct replica *replica, const struct forward *forward)
 
     *kept = *forward;
     kept->bytes = slice_make(mem_dup(forward->bytes.data, forward->bytes.len), forward->bytes.len);
-    list_push_back(&replica->forwards, &kept->node);
-    replica->forward_count++;
-    replica->forward_bytes += cost_of(kept);
+    list_push_back(&replica->learners.forwards, &kept->node);
+    replica->learners.forward_count++;
+    replica->learners.forward_bytes += cost_of(kept);
     share_of(replica, kept->peer)->bytes += cost_of(kept);
 }
 
@@ -145,11 +146,11 @@ static void forward_free(struct replica *replica, struct forward *forward)
         void *owned;
     } bytes = {.kept = forward->bytes.data};
 
-    ASSERT(replica->forward_count > 0);
-    ASSERT(share->bytes >= cost_of(forward) && replica->forward_bytes >= share->bytes);
+    ASSERT(replica->learners.forward_count > 0);
+    ASSERT(share->bytes >= cost_of(forward) && replica->learners.forward_bytes >= share->bytes);
     list_remove(&forward->node);
-    replica->forward_count--;
-    replica->forward_bytes -= cost_of(forward);
+    replica->learners.forward_count--;
+    replica->learners.forward_bytes -= cost_of(forward);
     share->bytes -= cost_of(forward);
     mem_free(bytes.owned);
     mem_free(forward);
@@ -168,9 +169,9 @@ void lead_forwarded(struct replica *replica, const struct zab_forwarded *forward
         sessions_reported(replica, forwarded->peer, forwarded->bytes);
         return;
     }
-    /* Not before the step that serves is over: deliveries of the initial history may still stand
-     * behind this effect, and preparing against a tree without them would be wrong. */
-    if (!replica_leads(replica) || !list_empty(&replica->forwards) ||
+    /* The leader prepares nothing before the step in which it begins to serve is over: deliveries
+     * of the initial history may come after this effect, and the tree must have them first. */
+    if (!replica_leads(replica) || !list_empty(&replica->learners.forwards) ||
         !handle_forward(replica, &forward)) {
         forward_keep(replica, &forward);
     }
@@ -178,10 +179,10 @@ void lead_forwarded(struct replica *replica, const struct zab_forwarded *forward
 
 void lead_run_forwards(struct replica *replica)
 {
-    while (!list_empty(&replica->forwards) && replica_leads(replica)) {
-        struct forward *forward = list_first(&replica->forwards, struct forward, node);
+    while (!list_empty(&replica->learners.forwards) && replica_leads(replica)) {
+        struct forward *forward = list_first(&replica->learners.forwards, struct forward, node);
 
-        /* Its asker has been told that the outcome is unknown, or is another process by now. */
+        /* The learner has answered OUTCOME_UNKNOWN, or is another process by now. */
         if (!zab_is_dialogue(replica->zab, forward->peer, forward->dialogue)) {
             PROBE("replica.forward_outlived_its_link");
         } else if (!handle_forward(replica, forward)) {
@@ -191,14 +192,14 @@ void lead_run_forwards(struct replica *replica)
     }
 }
 
-/* Whatever was under way for others ends with the role; they ask the next leader. */
+/* Work for learners ends with the role; they send their requests to the next leader. */
 void lead_clear(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->verdicts) {
-        verdict_free(replica, list_entry(it, struct verdict, node));
+    list_for_each_safe (it, tmp, &replica->learners.deferred) {
+        deferred_free(replica, list_entry(it, struct deferred_reply, node));
     }
-    list_for_each_safe (it, tmp, &replica->forwards) {
+    list_for_each_safe (it, tmp, &replica->learners.forwards) {
         forward_free(replica, list_entry(it, struct forward, node));
     }
-    ASSERT(replica->forward_count == 0 && replica->forward_bytes == 0);
+    ASSERT(replica->learners.forward_count == 0 && replica->learners.forward_bytes == 0);
 }

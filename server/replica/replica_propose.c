@@ -5,24 +5,24 @@
 
 void replica_keep(struct replica *replica, struct blob *take_blob)
 {
-    if (replica->kept_count == replica->kept_cap) {
-        replica->kept_cap = replica->kept_cap ? replica->kept_cap * 2 : 16;
-        replica->kept = mem_realloc(replica->kept, replica->kept_cap * sizeof(struct blob *));
+    if (replica->kept.count == replica->kept.cap) {
+        replica->kept.cap = replica->kept.cap ? replica->kept.cap * 2 : 16;
+        replica->kept.items =
+            mem_realloc(replica->kept.items, replica->kept.cap * sizeof(struct blob *));
     }
-    replica->kept[replica->kept_count++] = take_blob;
+    replica->kept.items[replica->kept.count++] = take_blob;
 }
 
 void replica_release_kept(struct replica *replica)
 {
-    for (size_t i = 0; i < replica->kept_count; i++) {
-        blob_unref(replica->kept[i]);
+    for (size_t i = 0; i < replica->kept.count; i++) {
+        blob_unref(replica->kept.items[i]);
     }
-    replica->kept_count = 0;
+    replica->kept.count = 0;
 }
 
 /* ---- Requests. ---- */
 
-/* Only the core thread writes the tree, so it may read it without the lock. */
 static enum err prepare(struct replica *replica, const struct prep_job *job, zxid_t zxid,
                         struct op_result *result)
 {
@@ -31,17 +31,26 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
 
     ASSERT(state);
     if (!replica->status.quorum_low) {
-        replica->low_since = 0;
-    } else if (replica->low_since == 0) {
-        replica->low_since = zxid;
-        replica->low_periods++;
+        replica->leader.low_since = 0;
+    } else if (replica->leader.low_since == 0) {
+        replica->leader.low_since = zxid;
+        replica->counts.low_periods++;
     }
-    now.low_since = replica->low_since;
-    now.room = replica->room;
+    now.low_since = replica->leader.low_since;
+    now.room = replica->heartbeats.room;
     buf_clear(&replica->txn);
     result->err = prep_request(replica->prep, state, &now, zxid, &replica->txn, result);
     view_read_done(replica->view);
     return result->err;
+}
+
+/* Proposes replica->txn with the zxid that zab_next_zxid has just returned. */
+static void propose(struct replica *replica)
+{
+    enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+
+    ASSERT(err == ERR_OK);
+    replica->counts.proposals++;
 }
 
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
@@ -57,10 +66,10 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
 
     if (err == ERR_DISK_FULL) {
         PROBE("replica.quorum_low");
-        /* It rests on no proposal, and those in flight may wait for space. */
+        /* The refusal rests on no proposal, and proposals in flight may wait for space. */
         *ret_zxid = replica->status.delivered + 1;
     }
-    replica->tree_refused += err == ERR_TREE_FULL ? 1 : 0;
+    replica->counts.tree_refused += err == ERR_TREE_FULL ? 1 : 0;
     if (err != ERR_OK) {
         return LEAD_REFUSED;
     }
@@ -69,13 +78,26 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
         PROBE("replica.replayed");
         return LEAD_REPLAYED;
     }
-    err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
-    ASSERT(err == ERR_OK);
-    replica->proposals++;
+    propose(replica);
     return LEAD_PROPOSED;
 }
 
-/* ---- Znodes whose time has come. ---- */
+enum lead_outcome lead_prepare_own(struct replica *replica, const struct op_args *args)
+{
+    struct txn_header header = {0};
+    const struct prep_job job = {.args = args, .header = &header};
+    struct op_result result;
+    zxid_t zxid = 0;
+
+    lead_times(replica, &header);
+    op_result_init(&result);
+    enum lead_outcome outcome = lead_prepare(replica, &job, &result, &zxid);
+
+    op_result_release(&result);
+    return outcome;
+}
+
+/* ---- TTL and container znodes that are due. ---- */
 
 void lead_reap(struct replica *replica)
 {
@@ -94,23 +116,16 @@ void lead_reap(struct replica *replica)
     wire_reader_init(&reader, buf_slice(&paths));
     for (size_t i = 0; i < count; i++) {
         struct op_args args = {.op = OP_REAP, .version = -1};
-        struct txn_header header = {0};
-        struct op_result result;
-        zxid_t zxid = 0;
 
-        lead_times(replica, &header);
         args.path = wire_get_raw(&reader, wire_get_u16(&reader));
-        op_result_init(&result);
-        /* One that was changed meanwhile is refused, and that is all. */
-        (void)lead_prepare(replica, &(struct prep_job){.args = &args, .header = &header}, &result,
-                           &zxid);
-        op_result_release(&result);
+        /* A znode that has changed meanwhile is refused, which is fine. */
+        (void)lead_prepare_own(replica, &args);
     }
     ASSERT(wire_reader_ok(&reader));
     buf_release(&paths);
 }
 
-/* ---- Remembered answers whose time is over. ---- */
+/* ---- Remembered answers that may be forgotten. ---- */
 
 /* False when nothing is due, or there is no room for another proposal. */
 static bool forget_some(struct replica *replica)
@@ -129,15 +144,12 @@ static bool forget_some(struct replica *replica)
 
     view_read_done(replica->view);
     if (due) {
-        enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
-
-        ASSERT(err == ERR_OK);
-        replica->proposals++;
+        propose(replica);
     }
     return due;
 }
 
-/* Several transactions at a time: as many answers are to be forgotten as are remembered. */
+/* Several transactions at a time, to keep up with the answers that are remembered. */
 void lead_forget(struct replica *replica)
 {
     bool more = replica_leads(replica);
@@ -149,17 +161,17 @@ void lead_forget(struct replica *replica)
 
 /* ---- The age of an idle ensemble. ---- */
 
-/* Something waits for the age, and it is so much older than the newest transaction says. */
+/* Something in the state waits for the age, and the log is behind it by at least `idle_ms`. */
 static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
 {
-    int64_t idle = times_age(replica) - replica->age.seen_ms;
+    int64_t idle = times_age(replica) - replica->clock.age.seen_ms;
 
-    if (!replica_leads(replica) || replica->status.quorum_low || replica->aside ||
+    if (!replica_leads(replica) || replica->status.quorum_low || replica->aside.why ||
         idle < (int64_t)idle_ms || MUTANT(56)) {
         return false;
     }
     const struct state *state = view_read(replica->view);
-    bool due = state != NULL && state_counts_age(state, replica->age.seen_ms);
+    bool due = state != NULL && state_counts_age(state, replica->clock.age.seen_ms);
 
     if (state) {
         view_read_done(replica->view);
@@ -167,34 +179,32 @@ static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
     return due;
 }
 
-/* Idle time is known from heartbeats alone, and lost when all replicas end: so a transaction
- * without effects keeps it. Where nothing waits for the age, nothing is written. */
+/* Only heartbeats carry the age of an idle ensemble, so idle time would be lost when all replicas
+ * stop. A transaction without effects keeps it in the log. */
 zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
 {
     struct txn_header header = {0};
     zxid_t zxid = zab_next_zxid(replica->zab);
 
-    /* What is on its way carries an age as well. */
-    if (zxid != replica->applied + 1 || !is_age_due(replica, idle_ms)) {
+    /* A transaction in flight carries an age as well. */
+    if (zxid != replica->tree.applied + 1 || !is_age_due(replica, idle_ms)) {
         return 0;
     }
     PROBE("replica.age_kept");
     lead_times(replica, &header);
     buf_clear(&replica->txn);
     txn_begin(&replica->txn, &header);
-    enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
-
-    ASSERT(err == ERR_OK);
-    replica->proposals++;
+    propose(replica);
     return zxid;
 }
 
-/* Also an ensemble that is up for less than that, again and again, must get older. */
+/* A new leader writes the age early: otherwise an ensemble that is restarted again and again within
+ * keep_age_ms would never grow older. */
 void lead_keep_age_idle(struct replica *replica)
 {
-    const struct age *age = &replica->age;
+    const struct age *age = &replica->clock.age;
     uint32_t idle_ms = replica->options.keep_age_ms;
-    bool first = age->seen_ms <= age->base_ms; /* Since it leads. */
+    bool first = age->seen_ms <= age->base_ms; /* Nothing was proposed since this replica leads. */
 
     if (first && idle_ms > KEEP_FIRST_MS) {
         idle_ms = KEEP_FIRST_MS;

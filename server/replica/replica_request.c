@@ -1,9 +1,9 @@
 /* The life of a request of this replica's own clients, from arrival to its one answer. */
 #include "server/replica/replica_int.h"
 
-struct op_request *request_by_id(struct replica *replica, uint64_t id)
+static struct op_request *request_by_id(struct replica *replica, uint64_t id)
 {
-    return map_get_u64(&replica->by_id, id);
+    return map_get_u64(&replica->requests.by_id, id);
 }
 
 static bool is_write(const struct op_request *request)
@@ -11,33 +11,33 @@ static bool is_write(const struct op_request *request)
     return op_args_kind(&request->args) == OP_KIND_WRITE; /* A multi may read. */
 }
 
-static void place(struct replica *replica, struct op_request *request, enum request_place to)
+static void set_stage(struct replica *replica, struct op_request *request, enum request_stage to)
 {
-    enum request_place from = (enum request_place)request->state;
+    enum request_stage from = (enum request_stage)request->stage;
 
-    replica->queued_count -= from == REQUEST_QUEUED ? 1 : 0;
-    replica->waiting_count -= from == REQUEST_WAITING ? 1 : 0;
-    replica->forwarded_bytes -= from == REQUEST_FORWARDED ? request->wait_bytes : 0;
-    replica->forwarded_bytes += to == REQUEST_FORWARDED ? request->wait_bytes : 0;
-    replica->queued_count += to == REQUEST_QUEUED ? 1 : 0;
-    replica->waiting_count += to == REQUEST_WAITING ? 1 : 0;
-    request->state = to;
-    if (to == REQUEST_WAITING && request->wait_zxid < replica->waiting_min) {
-        replica->waiting_min = request->wait_zxid;
+    replica->requests.queued -= from == REQUEST_QUEUED ? 1 : 0;
+    replica->requests.waiting -= from == REQUEST_WAITING ? 1 : 0;
+    replica->requests.forwarded_bytes -= from == REQUEST_FORWARDED ? request->wait_bytes : 0;
+    replica->requests.forwarded_bytes += to == REQUEST_FORWARDED ? request->wait_bytes : 0;
+    replica->requests.queued += to == REQUEST_QUEUED ? 1 : 0;
+    replica->requests.waiting += to == REQUEST_WAITING ? 1 : 0;
+    request->stage = to;
+    if (to == REQUEST_WAITING && request->wait_zxid < replica->requests.waiting_min) {
+        replica->requests.waiting_min = request->wait_zxid;
     }
 }
 
-/* The request leaves; its front end gets it back, complete. */
+/* Hands the answered request back to its front end. */
 static void finish(struct replica *replica, struct op_request *request)
 {
-    place(replica, request, 0);
-    (void)map_remove_u64(&replica->by_id, request->id);
+    set_stage(replica, request, 0);
+    (void)map_remove_u64(&replica->requests.by_id, request->id);
     list_remove(&request->node);
-    lane_leave(replica, request);
-    ASSERT(replica->request_count > 0);
-    replica->request_count--;
+    fifo_leave(replica, request);
+    ASSERT(replica->requests.count > 0);
+    replica->requests.count--;
     if (request->result.zxid == 0) {
-        request->result.zxid = replica->applied;
+        request->result.zxid = replica->tree.applied;
     }
     request->on_reply(request);
 }
@@ -46,46 +46,48 @@ void request_reply(struct replica *replica, struct op_request *request, enum err
                    const char *detail)
 {
     if (err == ERR_OUTCOME_UNKNOWN) {
-        lane_note_done(replica, request);
+        fifo_note_done(replica, request);
     }
     request->result.err = err;
     request->result.detail = detail;
     finish(replica, request);
 }
 
-/* What the leader answers without a transaction: a refusal, or the remembered result of an earlier
- * write with the same key. */
-static bool is_verdict(const struct op_request *request)
+/* Whether the leader has answered without a transaction: a refusal, or the remembered result of an
+ * earlier write with the same key. */
+static bool is_deferred_reply(const struct op_request *request)
 {
     return request->result.err != ERR_OK || request->result.replayed;
 }
 
-/* A state loaded from a fuzzy snapshot is no state of any zxid before the snapshot's end. */
+/* A state loaded from a fuzzy snapshot is not that of any zxid before the end of the snapshot. */
 static bool is_applied(const struct replica *replica, zxid_t zxid)
 {
-    return zxid <= replica->applied && replica->applied >= replica->fuzzy_end;
+    return zxid <= replica->tree.applied && replica->tree.applied >= replica->tree.fuzzy_end;
 }
 
-/* It could be answered, but for the writes before it in its lane. */
+/* Answers the request, unless earlier writes of its FIFO hold it back. */
 static void settle(struct replica *replica, struct op_request *request)
 {
-    if (lane_blocks(replica, request)) {
+    if (fifo_blocks(replica, request)) {
         PROBE("replica.read_behind_a_write");
-        place(replica, request, REQUEST_BLOCKED);
-        lane_hold(replica, request);
+        set_stage(replica, request, REQUEST_BLOCKED);
+        fifo_hold(replica, request);
     } else {
         finish(replica, request);
     }
 }
 
-/* Why an answer does not come. It may not say "not done" of what was done long ago. */
+/* Why an answer does not arrive. A replayed write was done long ago: the error must not deny that.
+ */
 static enum err late_error(const struct op_request *request, const char **ret_detail)
 {
     if (request->result.replayed) {
-        *ret_detail = "an earlier request with this key was done; that could not be confirmed";
+        *ret_detail =
+            "an earlier request with this key was done, but its answer could not be confirmed";
         return ERR_OUTCOME_UNKNOWN;
     }
-    switch ((enum request_place)request->state) {
+    switch ((enum request_stage)request->stage) {
     case REQUEST_FORWARDED:
     case REQUEST_PROPOSED:
         *ret_detail = "no quorum has acknowledged the write in time";
@@ -94,7 +96,7 @@ static enum err late_error(const struct op_request *request, const char **ret_de
         *ret_detail = "this replica has not reached the zxid in time";
         return ERR_REPLICA_BEHIND;
     case REQUEST_BLOCKED:
-        *ret_detail = "a write before it on the same connection was not answered in time";
+        *ret_detail = "an earlier write on the same connection was not answered in time";
         return ERR_NOT_READY;
     case REQUEST_QUEUED:
     case REQUEST_CONFIRMING:
@@ -111,11 +113,11 @@ static void give_up(struct replica *replica, struct op_request *request)
 
     op_result_release(&request->result);
     op_result_init(&request->result);
-    request_reply(replica, request, err, replica->aside ? replica->aside : detail);
+    request_reply(replica, request, err, replica->aside.why ? replica->aside.why : detail);
 }
 
-/* Answered once this replica has applied `zxid`: a client that saw the answer never sees less here.
- */
+/* Answers the request once this replica has applied `zxid`, so that a client never reads an older
+ * state here after it has the answer. */
 static void wait_for(struct replica *replica, struct op_request *request, zxid_t zxid)
 {
     request->wait_zxid = zxid;
@@ -123,26 +125,26 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
         settle(replica, request);
         return;
     }
-    place(replica, request, REQUEST_WAITING);
-    if (replica->aside) {
+    set_stage(replica, request, REQUEST_WAITING);
+    if (replica->aside.why) {
         give_up(replica, request);
     }
 }
 
-/* A verdict that could not be confirmed is none: the request will be prepared anew. */
+/* A reply that could not be confirmed is dropped, and the request will be prepared again. */
 static void queue_again(struct replica *replica, struct op_request *request)
 {
     op_result_release(&request->result);
     op_result_init(&request->result);
-    place(replica, request, REQUEST_QUEUED);
+    set_stage(replica, request, REQUEST_QUEUED);
 }
 
 /* ---- Dispatch. ---- */
 
 static void dispatch_round(struct replica *replica, struct op_request *request)
 {
-    /* The place first: with one voter the round ends within the call. */
-    place(replica, request, REQUEST_CONFIRMING);
+    /* Set the stage first: with one voter the round ends within the call. */
+    set_stage(replica, request, REQUEST_CONFIRMING);
     if (zab_confirm(replica->zab, request->id, &replica->inner) != ERR_OK) {
         queue_again(replica, request);
     }
@@ -180,7 +182,7 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
     case LEAD_PROPOSED:
         request->wait_zxid = zxid;
         request->wait_epoch = zxid_epoch(zxid);
-        place(replica, request, REQUEST_PROPOSED);
+        set_stage(replica, request, REQUEST_PROPOSED);
         break;
     case LEAD_REFUSED:
     case LEAD_REPLAYED:
@@ -188,23 +190,25 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         dispatch_round(replica, request);
         break;
     case LEAD_LATER:
-        place(replica, request, REQUEST_QUEUED);
+        set_stage(replica, request, REQUEST_QUEUED);
         break;
     }
 }
 
-/* What is at the leader fits the connection's queue and our share of the leader's memory; one
- * request alone always does. */
+/* Whether the requests at the leader, with this one, fit the connection's queue and this replica's
+ * share of the leader's memory. One request alone always does. */
 static bool may_forward(const struct replica *replica, const struct op_request *request)
 {
-    return replica->forwarded_bytes == 0 ||
-           replica->forwarded_bytes + request->wait_bytes <= replica->options.forward_out_bytes_max;
+    return replica->requests.forwarded_bytes == 0 ||
+           replica->requests.forwarded_bytes + request->wait_bytes <=
+               replica->options.forward_out_bytes_max;
 }
 
 static void dispatch_forward(struct replica *replica, struct op_request *request)
 {
     if (!may_forward(replica, request)) {
-        place(replica, request, REQUEST_QUEUED); /* Its size is known from an earlier attempt. */
+        set_stage(replica, request,
+                  REQUEST_QUEUED); /* Its size is known from an earlier attempt. */
         return;
     }
     buf_clear(&replica->txn);
@@ -212,19 +216,19 @@ static void dispatch_forward(struct replica *replica, struct op_request *request
     request->wait_bytes = replica->txn.len + FORWARD_COST;
     if (!may_forward(replica, request)) {
         PROBE("replica.forward_held_back");
-        place(replica, request, REQUEST_QUEUED);
+        set_stage(replica, request, REQUEST_QUEUED);
         return;
     }
-    /* The message must own its bytes until the host has encoded it. */
+    /* The bytes must live until the host has encoded the message. */
     struct blob *bytes = blob_new(buf_slice(&replica->txn));
 
     if (zab_forward(replica->zab, request->id, blob_slice(bytes), &replica->inner) == ERR_OK) {
         request->wait_epoch = replica->status.epoch;
-        place(replica, request, REQUEST_FORWARDED);
+        set_stage(replica, request, REQUEST_FORWARDED);
         replica_keep(replica, bytes);
     } else {
         blob_unref(bytes);
-        place(replica, request, REQUEST_QUEUED);
+        set_stage(replica, request, REQUEST_QUEUED);
     }
 }
 
@@ -234,10 +238,10 @@ void request_dispatch(struct replica *replica, struct op_request *request)
 
     if (!is_write(request)) {
         dispatch_read(replica, request);
-    } else if (replica->aside) {
-        request_reply(replica, request, ERR_NOT_READY, replica->aside);
-    } else if (!replica->status.serving || replica->queued_count > 0) {
-        place(replica, request, REQUEST_QUEUED); /* Behind those that came before. */
+    } else if (replica->aside.why) {
+        request_reply(replica, request, ERR_NOT_READY, replica->aside.why);
+    } else if (!replica->status.serving || replica->requests.queued > 0) {
+        set_stage(replica, request, REQUEST_QUEUED); /* Behind those that came before. */
     } else if (replica->status.state == ZAB_LEADING) {
         dispatch_lead(replica, request);
     } else {
@@ -245,27 +249,27 @@ void request_dispatch(struct replica *replica, struct op_request *request)
     }
 }
 
-/* What waited for a leader or for room, in order of arrival. */
+/* Dispatches requests that wait for a leader or for room, in order of arrival. */
 void requests_run_queue(struct replica *replica)
 {
-    if (replica->queued_count == 0 || !replica->status.serving) {
+    if (replica->requests.queued == 0 || !replica->status.serving) {
         return;
     }
-    list_for_each_safe (it, tmp, &replica->requests) {
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        if (request->state != REQUEST_QUEUED) {
+        if (request->stage != REQUEST_QUEUED) {
             continue;
         }
-        if (is_write(request) && replica->aside) {
+        if (is_write(request) && replica->aside.why) {
             give_up(replica, request);
             continue;
         }
-        place(replica, request, 0);
-        if (is_write(request) && lane_is_overtaken(replica, request)) {
+        set_stage(replica, request, 0);
+        if (is_write(request) && fifo_is_overtaken(replica, request)) {
             request_reply(replica, request, ERR_NOT_READY,
-                          "the leader was lost with the answer to this write, which was refused; "
-                          "a later one of the same connection was done");
+                          "the previous leader refused this write, and a later write on the same "
+                          "connection was done");
             continue;
         }
         if (!is_write(request)) {
@@ -275,7 +279,7 @@ void requests_run_queue(struct replica *replica)
         } else {
             dispatch_forward(replica, request);
         }
-        if (request->state == REQUEST_QUEUED) {
+        if (request->stage == REQUEST_QUEUED) {
             return;
         }
     }
@@ -285,31 +289,31 @@ void requests_run_queue(struct replica *replica)
 
 void requests_applied(struct replica *replica)
 {
-    if (replica->waiting_count == 0 || replica->applied < replica->waiting_min) {
+    if (replica->requests.waiting == 0 || replica->tree.applied < replica->requests.waiting_min) {
         return;
     }
-    replica->waiting_min = UINT64_MAX;
-    list_for_each_safe (it, tmp, &replica->requests) {
+    replica->requests.waiting_min = UINT64_MAX;
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        if (request->state != REQUEST_WAITING) {
+        if (request->stage != REQUEST_WAITING) {
             continue;
         }
         if (is_applied(replica, request->wait_zxid)) {
             settle(replica, request);
-        } else if (request->wait_zxid < replica->waiting_min) {
-            replica->waiting_min = request->wait_zxid;
+        } else if (request->wait_zxid < replica->requests.waiting_min) {
+            replica->requests.waiting_min = request->wait_zxid;
         }
     }
 }
 
 void requests_unblocked(struct replica *replica)
 {
-    struct op_request *request = lane_take_unblocked(replica);
+    struct op_request *request = fifo_take_unblocked(replica);
 
     while (request) {
         wait_for(replica, request, request->wait_zxid);
-        request = lane_take_unblocked(replica);
+        request = fifo_take_unblocked(replica);
     }
 }
 
@@ -317,15 +321,15 @@ void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
 {
     struct op_request *request = request_by_id(replica, token);
 
-    if (!request || request->state != REQUEST_CONFIRMING) {
+    if (!request || request->stage != REQUEST_CONFIRMING) {
         return;
     }
     zxid_t wait = zxid > request->wait_zxid ? zxid : request->wait_zxid;
 
-    /* A refusal rests on proposals that may not be committed yet; its answer names them. What is
-     * answered again is the answer of then. */
+    /* A refusal rests on proposals that may not be committed yet, so the answer names the last of
+     * them. A replayed answer keeps the zxid of the original write. */
     if (!request->result.replayed) {
-        request->result.zxid = is_verdict(request) ? request->wait_zxid : 0;
+        request->result.zxid = is_deferred_reply(request) ? request->wait_zxid : 0;
     }
     wait_for(replica, request, wait);
 }
@@ -334,7 +338,7 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
 {
     struct op_request *request = request_by_id(replica, token);
 
-    if (!request || request->state != REQUEST_FORWARDED) {
+    if (!request || request->stage != REQUEST_FORWARDED) {
         return;
     }
     op_result_release(&request->result);
@@ -421,9 +425,9 @@ static void take_changes(struct op_request *request, const struct state *state,
     ASSERT(request->def->id != OP_MULTI || at == result->result_count);
 }
 
-/* A transaction that this process asked for has been applied to the state before it: its answer may
- * go out, once the lock on the tree is free. (Not over a fuzzy snapshot: what the change finds
- * there is of a later time, and so would the answer be.) */
+/* A transaction has been applied. If this process asked for it, its answer may go out once the lock
+ * on the tree is free. (Not called over a fuzzy snapshot, where the state may be of a later time,
+ * and so would be the answer.) */
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid)
 {
@@ -434,102 +438,103 @@ void requests_delivered(struct replica *replica, const struct state *state,
     struct op_request *request = request_by_id(replica, header->request);
 
     if (!request) {
-        return; /* Its deadline has passed: it was told that the outcome is unknown. */
+        return; /* Its deadline has passed; it was answered with OUTCOME_UNKNOWN. */
     }
-    lane_note_done(replica, request);
+    fifo_note_done(replica, request);
     request->result.err = ERR_OK;
     request->result.zxid = zxid;
-    take_changes(request, state, &replica->changes);
-    place(replica, request, 0);
-    if (replica->ready_count == replica->ready_cap) {
-        replica->ready_cap = replica->ready_cap ? replica->ready_cap * 2 : 64;
-        replica->ready =
-            mem_realloc(replica->ready, replica->ready_cap * sizeof(struct op_request *));
+    take_changes(request, state, &replica->tree.changes);
+    set_stage(replica, request, 0);
+    if (replica->requests.ready_count == replica->requests.ready_cap) {
+        replica->requests.ready_cap =
+            replica->requests.ready_cap ? replica->requests.ready_cap * 2 : 64;
+        replica->requests.ready = mem_realloc(
+            replica->requests.ready, replica->requests.ready_cap * sizeof(struct op_request *));
     }
-    replica->ready[replica->ready_count++] = request;
+    replica->requests.ready[replica->requests.ready_count++] = request;
 }
 
 void requests_answer_ready(struct replica *replica)
 {
-    for (size_t i = 0; i < replica->ready_count; i++) {
-        finish(replica, replica->ready[i]);
+    for (size_t i = 0; i < replica->requests.ready_count; i++) {
+        finish(replica, replica->requests.ready[i]);
     }
-    replica->ready_count = 0;
+    replica->requests.ready_count = 0;
 }
 
 /* ---- Ends of roles. ---- */
 
-/* Rounds and refusals of the old role are void; what was proposed or forwarded has an outcome that
- * is not known yet. */
+/* Quorum rounds and refusals of the old role are void. The outcome of proposed and forwarded
+ * requests is not known yet, so they wait. */
 void requests_role_ended(struct replica *replica)
 {
-    list_for_each (it, &replica->requests) {
+    list_for_each (it, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        /* A verdict rests on proposals that this epoch may never commit; a larger zxid of the next
-         * one is no sign that it did. */
-        if (request->state == REQUEST_CONFIRMING ||
-            (request->state == REQUEST_WAITING && is_verdict(request))) {
+        /* A deferred reply rests on proposals that this epoch may never commit; a larger zxid of
+         * the next epoch does not tell that it did. */
+        if (request->stage == REQUEST_CONFIRMING ||
+            (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);
         }
     }
 }
 
 /*
- * We serve in a new epoch: all of its initial history has been applied. A request of an older epoch
- * that was not in it never will be (its leader can commit nothing any more): it is done again,
- * without the client noticing. Where the state was replaced by a snapshot, that cannot be told.
+ * This replica serves in a new epoch and has applied all of its initial history. A request of an
+ * older epoch that is not in that history cannot be committed any more, because the old leader can
+ * commit nothing. So it is retried, and the client does not notice. After a snapshot has replaced
+ * the state, deliveries do not tell whether a request was done, so its outcome is unknown.
  */
 void requests_new_epoch(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests) {
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        if (request->state != REQUEST_FORWARDED && request->state != REQUEST_PROPOSED) {
+        if (request->stage != REQUEST_FORWARDED && request->stage != REQUEST_PROPOSED) {
             continue;
         }
-        if (request->id <= replica->state_lost_seq ||
-            request->wait_epoch >= replica->status.epoch) {
+        if (request->id <= replica->tree.lost_seq || request->wait_epoch >= replica->status.epoch) {
             PROBE("replica.outcome_unknown");
             request_reply(replica, request, ERR_OUTCOME_UNKNOWN,
                           "the connection to the leader was lost after the write was sent");
             continue;
         }
         PROBE("replica.request_retried");
-        replica->retried++;
+        replica->counts.retried++;
         queue_again(replica, request);
     }
 }
 
 void requests_give_up(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests) {
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        if (request->state == REQUEST_QUEUED) {
+        if (request->stage == REQUEST_QUEUED) {
             give_up(replica, request);
         }
     }
     requests_unblocked(replica);
 }
 
-/* What may have been done is decided on the disks of others; only the answer cannot be made here.
+/* Whether the request may be committed on the disks of others, so that only its answer is missing.
  */
-static bool is_under_way(const struct op_request *request)
+static bool may_be_committed(const struct op_request *request)
 {
-    return request->state == REQUEST_FORWARDED || request->state == REQUEST_PROPOSED;
+    return request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED;
 }
 
-void requests_aside(struct replica *replica)
+void requests_stand_aside(struct replica *replica)
 {
-    bool over = replica->now_ms >= replica->aside_ms + ASIDE_GRACE_MS;
+    bool over = replica->now_ms >= replica->aside.since_ms + ASIDE_GRACE_MS;
 
-    ASSERT(replica->aside);
-    list_for_each_safe (it, tmp, &replica->requests) {
+    ASSERT(replica->aside.why);
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
-        bool queued = request->state == REQUEST_QUEUED && is_write(request);
+        bool queued = request->stage == REQUEST_QUEUED && is_write(request);
 
-        if (queued || request->state == REQUEST_WAITING || (over && is_under_way(request))) {
+        if (queued || request->stage == REQUEST_WAITING || (over && may_be_committed(request))) {
             PROBE("replica.aside");
             give_up(replica, request);
         }
@@ -539,7 +544,7 @@ void requests_aside(struct replica *replica)
 
 void requests_check_deadlines(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests) {
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
         if (replica->now_ms >= request->deadline_ms) {
@@ -551,9 +556,9 @@ void requests_check_deadlines(struct replica *replica)
 
 void requests_close(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests) {
+    list_for_each_safe (it, tmp, &replica->requests.all) {
         struct op_request *request = list_entry(it, struct op_request, node);
-        bool sent = request->state == REQUEST_FORWARDED || request->state == REQUEST_PROPOSED ||
+        bool sent = request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED ||
                     request->result.replayed;
 
         op_result_release(&request->result);
@@ -561,5 +566,5 @@ void requests_close(struct replica *replica)
         request_reply(replica, request, sent ? ERR_OUTCOME_UNKNOWN : ERR_NOT_READY,
                       "this replica is shutting down");
     }
-    ASSERT(replica->request_count == 0);
+    ASSERT(replica->requests.count == 0);
 }

@@ -1,4 +1,4 @@
-/* Sessions: whose clients were heard of, and which are over. */
+/* Sessions: reports of their clients' activity, and expiry. */
 #include "server/replica/replica_int.h"
 #include "server/sessions/heard.h"
 
@@ -9,30 +9,30 @@ static void note_opened(struct replica *replica, const struct state *state, uint
     const struct state_session *session = state_session(state, id);
 
     if (session) {
-        expiry_opened(replica->expiry, id, session->timeout_ms);
+        expiry_opened(replica->sessions.expiry, id, session->timeout_ms);
     }
 }
 
 void sessions_applied(struct replica *replica, const struct state *state)
 {
-    const struct state_changes *changes = &replica->changes;
+    const struct state_changes *changes = &replica->tree.changes;
 
-    for (size_t i = 0; i < changes->count && expiry_is_on(replica->expiry); i++) {
+    for (size_t i = 0; i < changes->count && expiry_is_on(replica->sessions.expiry); i++) {
         const struct state_change *change = &changes->items[i];
 
         if (change->type == TXN_SESSION_OPEN) {
             note_opened(replica, state, change->session);
         } else if (change->type == TXN_SESSION_CLOSE) {
-            expiry_closed(replica->expiry, change->session);
+            expiry_closed(replica->sessions.expiry, change->session);
         } else if (change->type == TXN_SESSION_MOVE) {
-            expiry_touch(replica->expiry, change->session);
+            expiry_touch(replica->sessions.expiry, change->session);
         }
     }
 }
 
 /* ---- Roles. ---- */
 
-/* Of the monotonic clock alone: what anybody does to the wall clock moves no deadline. */
+/* The monotonic clock: a change of the wall clock moves no deadline. */
 static uint64_t expiry_now_ms(const struct replica *replica)
 {
     return MUTANT(32) ? (uint64_t)replica->wall_ms : replica->now_ms;
@@ -48,27 +48,27 @@ static void hear_all(struct replica *replica, bool all)
 
 void sessions_role_began(struct replica *replica)
 {
-    if (!replica_leads(replica) || expiry_is_on(replica->expiry)) {
+    if (!replica_leads(replica) || expiry_is_on(replica->sessions.expiry)) {
         return;
     }
     const struct state *state = view_read(replica->view);
 
     ASSERT(state);
-    expiry_begin(replica->expiry, state, expiry_now_ms(replica));
+    expiry_begin(replica->sessions.expiry, state, expiry_now_ms(replica));
     hear_all(replica, true);
     view_read_done(replica->view);
 }
 
 void sessions_role_ended(struct replica *replica)
 {
-    expiry_end(replica->expiry);
+    expiry_end(replica->sessions.expiry);
     hear_all(replica, false);
-    replica->renew_token = 0;
+    replica->sessions.renew_token = 0;
 }
 
 void sessions_peer_lost(struct replica *replica, uint32_t peer)
 {
-    expiry_lost(replica->expiry, peer);
+    expiry_lost(replica->sessions.expiry, peer);
 }
 
 /* ---- Reports. ---- */
@@ -80,17 +80,20 @@ static void note_heard(struct replica *replica, const uint64_t *ids, size_t coun
     }
 }
 
-/* The newest mark that the leader of this epoch has given with a PING. An epoch has one leader, so
- * that mark is of its present reign. */
+/* The newest mark that the leader of this epoch has sent with a PING. An epoch has one leader, so
+ * the mark belongs to the leader's present term. */
 static uint64_t leaders_mark(const struct replica *replica)
 {
     const struct zab_status *status = &replica->status;
-    const struct sign *sign = signs_find(replica->signs, replica->sign_count, status->leader);
+    const struct heartbeat *heartbeat =
+        heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, status->leader);
 
-    return sign && sign->role == SIGN_LEADER && sign->epoch == status->epoch ? sign->mark : 0;
+    return heartbeat && heartbeat->role == ROLE_LEADER && heartbeat->epoch == status->epoch
+               ? heartbeat->mark
+               : 0;
 }
 
-/* A learner in step tells its leader. */
+/* Sends a part of a report to the leader; only a learner in step can. */
 static bool send_part(struct replica *replica, const uint64_t *ids, const struct report *part)
 {
     buf_clear(&replica->txn);
@@ -101,7 +104,7 @@ static bool send_part(struct replica *replica, const uint64_t *ids, const struct
     return zab_forward(replica->zab, REPORT_NUMBER, blob_slice(bytes), &replica->inner) == ERR_OK;
 }
 
-/* What cannot be told now is told another time: it must not be lost. */
+/* Keeps touches that cannot be sent now for the next report; they must not be lost. */
 static void put_back(struct replica *replica, const uint64_t *ids, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -137,12 +140,13 @@ static void report_to_self(struct replica *replica)
 
     note_heard(replica, ids, count, replica->options.zab.id);
     for (size_t i = 0; i < count; i++) {
-        expiry_touch(replica->expiry, ids[i]);
+        expiry_touch(replica->sessions.expiry, ids[i]);
     }
-    expiry_reported(replica->expiry, replica->options.zab.id, expiry_mark(replica->expiry));
+    expiry_reported(replica->sessions.expiry, replica->options.zab.id,
+                    expiry_mark(replica->sessions.expiry));
 }
 
-/* Without a leader the set waits: the next one begins with a whole time-out for all. */
+/* Without a leader the touches wait; the next leader gives every session its whole timeout. */
 static void report(struct replica *replica)
 {
     if (!replica->options.touched || !replica->status.serving) {
@@ -160,48 +164,41 @@ void sessions_reported(struct replica *replica, uint32_t peer, struct slice byte
     struct wire_reader ids;
     struct report report;
 
-    if (!expiry_is_on(replica->expiry) || !report_decode(bytes, &ids, &report)) {
+    if (!expiry_is_on(replica->sessions.expiry) || !report_decode(bytes, &ids, &report)) {
         return;
     }
     for (size_t i = 0; i < report.count; i++) {
         uint64_t id = wire_get_u64(&ids);
 
-        expiry_touch(replica->expiry, id);
+        expiry_touch(replica->sessions.expiry, id);
         note_heard(replica, &id, 1, peer);
     }
     if (report.last) {
-        expiry_reported(replica->expiry, peer, report.mark);
+        expiry_reported(replica->sessions.expiry, peer, report.mark);
     }
 }
 
-/* ---- The end. ---- */
+/* ---- Expiry. ---- */
 
 /* False when there is no room for more proposals now. */
 static bool expire(struct replica *replica, uint64_t session)
 {
-    struct txn_header header = {0};
-    struct op_result result;
     struct op_args args;
-    zxid_t zxid = 0;
 
-    lead_times(replica, &header);
     op_args_init(&args, OP_EXPIRE);
     args.session = session;
-    op_result_init(&result);
-    enum lead_outcome outcome =
-        lead_prepare(replica, &(struct prep_job){.args = &args, .header = &header}, &result, &zxid);
+    enum lead_outcome outcome = lead_prepare_own(replica, &args);
 
-    op_result_release(&result);
     if (outcome == LEAD_PROPOSED) {
         PROBE("replica.session_expired");
-        replica->expired++;
-        expiry_proposed(replica->expiry, session);
+        replica->counts.expired++;
+        expiry_proposed(replica->sessions.expiry, session);
     }
-    /* One whose client is closing it is refused, and gone soon. */
+    /* The expiry of a session that its client is closing is refused; the session ends soon. */
     return outcome != LEAD_LATER;
 }
 
-/* A learner that has come in step hears of sessions before it reports for the first time. */
+/* A learner that has come in step serves clients before it reports for the first time. */
 static void note_joined(struct replica *replica)
 {
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
@@ -209,7 +206,7 @@ static void note_joined(struct replica *replica)
 
     for (size_t i = 0; i < count; i++) {
         if (peers[i].connected && peers[i].synced) {
-            expiry_joined(replica->expiry, peers[i].id);
+            expiry_joined(replica->sessions.expiry, peers[i].id);
         }
     }
 }
@@ -221,60 +218,63 @@ static void expire_due(struct replica *replica)
     if (replica_leads(replica)) {
         note_joined(replica);
     }
-    size_t count = replica_leads(replica) ? expiry_due(replica->expiry, due, EXPIRY_DUE_MAX) : 0;
+    size_t count =
+        replica_leads(replica) ? expiry_due(replica->sessions.expiry, due, EXPIRY_DUE_MAX) : 0;
     bool room = true;
 
     for (size_t i = 0; i < count && room; i++) {
         room = expire(replica, due[i]);
     }
-    replica->expire_more = count == EXPIRY_DUE_MAX && room;
+    replica->sessions.expire_more = count == EXPIRY_DUE_MAX && room;
 }
 
-/* A process that has stood still may have been replaced. */
+/* While the process was paused, another leader may have been elected. */
 static void renew_quorum(struct replica *replica)
 {
-    uint64_t token = ++replica->request_seq;
+    uint64_t token = ++replica->requests.seq;
 
-    replica->renew_token = token; /* The round may end within the call. */
+    replica->sessions.renew_token = token; /* The round may end within the call. */
     if (zab_confirm(replica->zab, token, &replica->inner) != ERR_OK) {
-        replica->renew_token = 0;
+        replica->sessions.renew_token = 0;
     }
 }
 
 bool sessions_confirmed(struct replica *replica, uint64_t token)
 {
-    if (token != replica->renew_token) {
+    if (token != replica->sessions.renew_token) {
         return false;
     }
-    replica->renew_token = 0;
-    expiry_renewed(replica->expiry);
+    replica->sessions.renew_token = 0;
+    expiry_renewed(replica->sessions.expiry);
     return true;
 }
 
 void sessions_clock(struct replica *replica)
 {
-    expiry_turn(replica->expiry, expiry_now_ms(replica));
+    expiry_turn(replica->sessions.expiry, expiry_now_ms(replica));
 }
 
-/* After the process has stood still, what clients said meanwhile waits in their sockets, and those
- * that wait for a ping have not had it. A report that says nothing of them would end their
- * sessions: it is put off by an interval, in which they are heard. */
+/* After a pause of the process, messages of clients wait in their sockets, and pings to clients are
+ * late. A report without these clients would end their sessions. So the report is put off by one
+ * interval, in which the messages are read. */
 void sessions_turn(struct replica *replica)
 {
-    if (expiry_stands(replica->expiry) && replica->renew_token == 0) {
+    if (expiry_stands(replica->sessions.expiry) && replica->sessions.renew_token == 0) {
         renew_quorum(replica);
     }
-    if (replica->now_ms >= replica->report_ms) {
-        bool late = replica->now_ms - replica->report_ms > replica->report_every_ms && !MUTANT(25);
+    if (replica->now_ms >= replica->sessions.report_ms) {
+        bool late =
+            replica->now_ms - replica->sessions.report_ms > replica->sessions.report_every_ms &&
+            !MUTANT(25);
 
-        replica->report_ms = replica->now_ms + replica->report_every_ms;
+        replica->sessions.report_ms = replica->now_ms + replica->sessions.report_every_ms;
         if (late) {
             PROBE("replica.report_put_off");
             return;
         }
         report(replica);
         expire_due(replica);
-    } else if (replica->expire_more) {
+    } else if (replica->sessions.expire_more) {
         expire_due(replica);
     }
 }

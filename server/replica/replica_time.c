@@ -2,10 +2,10 @@
 #include "server/replica/replica_int.h"
 
 enum {
-    CLOCK_LIMITS = 2 /* A clock that was not heard of for so many times syncLimit is unknown. */
+    CLOCK_LIMITS = 2 /* A clock is unknown after so many times syncLimit without a heartbeat. */
 };
 
-_Static_assert(ZAB_AGE_MAX_MS == TXN_AGE_MAX_MS, "what one takes, the other takes");
+_Static_assert(ZAB_AGE_MAX_MS == TXN_AGE_MAX_MS, "zab and transactions have the same bound");
 
 /* ---- Age. ---- */
 
@@ -13,13 +13,13 @@ void times_turn(struct replica *replica)
 {
     const struct zab_status *status = &replica->status;
 
-    age_turn(&replica->age, status->epoch, status->state == ZAB_LEADING, replica_leads(replica),
-             replica->now_ms);
+    age_turn(&replica->clock.age, status->epoch, status->state == ZAB_LEADING,
+             replica_leads(replica), replica->now_ms);
 }
 
 int64_t times_age(const struct replica *replica)
 {
-    int64_t age_ms = age_now(&replica->age, replica->now_ms);
+    int64_t age_ms = age_now(&replica->clock.age, replica->now_ms);
 
     return age_ms < TXN_AGE_MAX_MS ? age_ms : TXN_AGE_MAX_MS;
 }
@@ -28,30 +28,30 @@ void times_of_config(struct replica *replica, const struct zab_config *config)
 {
     for (uint32_t i = 0; i < config->count; i++) {
         ASSERT(config->members[i].admitted_age_ms <= ZAB_AGE_MAX_MS);
-        age_seen(&replica->age, (int64_t)config->members[i].admitted_age_ms);
+        age_seen(&replica->clock.age, (int64_t)config->members[i].admitted_age_ms);
     }
 }
 
-/* The proposals of a leader are newer than what is applied. */
+/* A leader keeps its own stamp, because its proposals are newer than the applied state. */
 void times_of_state(struct replica *replica, const struct state *state)
 {
-    age_seen(&replica->age, state_age_ms(state));
-    if (!replica->age.runs) {
-        replica->stamp_ms = state_stamp_ms(state);
+    age_seen(&replica->clock.age, state_age_ms(state));
+    if (!replica->clock.age.runs) {
+        replica->clock.stamp_ms = state_stamp_ms(state);
     }
 }
 
-/* Its leader alone knows the age: what another replica says of itself is no matter. */
-void times_heard(struct replica *replica, const struct sign *sign)
+/* Only the leader knows the age; the age that other replicas send is ignored. */
+void times_heard(struct replica *replica, const struct heartbeat *heartbeat)
 {
-    if (sign->role == SIGN_LEADER && sign->id == replica->status.leader) {
-        age_heard(&replica->age, sign->epoch, sign->age_ms, replica->now_ms);
+    if (heartbeat->role == ROLE_LEADER && heartbeat->id == replica->status.leader) {
+        age_heard(&replica->clock.age, heartbeat->epoch, heartbeat->age_ms, replica->now_ms);
     }
 }
 
 /* ---- Stamp. ---- */
 
-/* A voter that was not heard of for so long has no clock. */
+/* The clock of a voter is unknown after this time without a heartbeat. */
 static uint64_t silent_ms(const struct replica *replica)
 {
     const struct zab_limits *limits = &replica->options.zab.limits;
@@ -60,8 +60,8 @@ static uint64_t silent_ms(const struct replica *replica)
                       : CLOCK_LIMITS * (uint64_t)limits->sync_limit * limits->tick_ms;
 }
 
-/* What the clock of a voter may say now. Its connection may break: the clock counts on, since it
- * has not changed by that, until its voter has been silent for too long. */
+/* The range of the time that a voter's clock may show now. When its connection breaks, the
+ * monotonic clock counts on, until the voter has been silent for too long. */
 static struct reached clock_of(const struct replica *replica, uint32_t id)
 {
     int64_t own_ms = stamp_clamp(replica->wall_ms);
@@ -69,20 +69,21 @@ static struct reached clock_of(const struct replica *replica, uint32_t id)
     if (id == replica->options.zab.id) {
         return (struct reached){.least_ms = own_ms, .most_ms = own_ms};
     }
-    const struct sign *sign = signs_find(replica->signs, replica->sign_count, id);
+    const struct heartbeat *heartbeat =
+        heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, id);
 
-    if (!sign || sign->wall_ms == 0) {
-        /* It had no time yet to say anything: after a start, or a pause. */
-        bool early = replica->now_ms - replica->awake_ms <= silent_ms(replica);
+    if (!heartbeat || heartbeat->wall_ms == 0) {
+        /* After a start or a pause of this process the voter had no time yet to send its clock. */
+        bool early = replica->now_ms - replica->clock.awake_ms <= silent_ms(replica);
 
         return (struct reached){.most_ms = early ? STAMP_MAX_MS : 0};
     }
-    ASSERT(sign->at_ms <= replica->now_ms);
-    int64_t least_ms = sign->wall_ms + (int64_t)(replica->now_ms - sign->at_ms);
-    bool bounded = sign->late_ms != SIGN_LATE_UNKNOWN;
+    ASSERT(heartbeat->at_ms <= replica->now_ms);
+    int64_t least_ms = heartbeat->wall_ms + (int64_t)(replica->now_ms - heartbeat->at_ms);
+    bool bounded = heartbeat->late_ms != HEARTBEAT_LATE_UNKNOWN;
 
     return (struct reached){.least_ms = least_ms,
-                            .most_ms = bounded ? least_ms + sign->late_ms : STAMP_MAX_MS};
+                            .most_ms = bounded ? least_ms + heartbeat->late_ms : STAMP_MAX_MS};
 }
 
 static struct reached reached(struct replica *replica)
@@ -104,7 +105,7 @@ static struct reached reached(struct replica *replica)
 
     if (voters == 1 && self && self->voter) {
         int64_t own_ms =
-            stamp_clamp(steady_read(&replica->steady, replica->now_ms, replica->wall_ms));
+            stamp_clamp(steady_read(&replica->clock.steady, replica->now_ms, replica->wall_ms));
 
         return (struct reached){.least_ms = own_ms, .most_ms = own_ms};
     }
@@ -115,48 +116,48 @@ static struct reached reached(struct replica *replica)
                             .most_ms = stamp_reached(most_ms, voters, voters / 2 + 1)};
 }
 
-/* A connected voter may have no leader to answer for long. Time in which this process stood still
- * says nothing about the others. */
+/* A connected voter may send no heartbeats for long, because it has no leader. A pause of this
+ * process does not count as silence of the voters. */
 static void forget_silent(struct replica *replica)
 {
-    if (replica->now_ms - replica->compared_ms > replica->options.zab.limits.tick_ms) {
-        replica->awake_ms = replica->now_ms;
+    if (replica->now_ms - replica->clock.compared_ms > replica->options.zab.limits.tick_ms) {
+        replica->clock.awake_ms = replica->now_ms;
     }
-    replica->compared_ms = replica->now_ms;
-    for (size_t i = 0; i < replica->sign_count; i++) {
-        struct sign *sign = &replica->signs[i];
-        uint64_t since_ms = sign->at_ms > replica->awake_ms ? sign->at_ms : replica->awake_ms;
+    replica->clock.compared_ms = replica->now_ms;
+    for (size_t i = 0; i < replica->heartbeats.count; i++) {
+        struct heartbeat *heartbeat = &replica->heartbeats.known[i];
+        uint64_t since_ms =
+            heartbeat->at_ms > replica->clock.awake_ms ? heartbeat->at_ms : replica->clock.awake_ms;
 
         if (replica->now_ms - since_ms > silent_ms(replica)) {
-            sign->wall_ms = 0;
+            heartbeat->wall_ms = 0;
         }
     }
 }
 
-/* Each heartbeat, not each transaction: between two the monotonic clock counts on. */
 void times_compare(struct replica *replica)
 {
     forget_silent(replica);
-    replica->reached = reached(replica);
+    replica->clock.reached = reached(replica);
 }
 
-/* What was reached when clocks were compared, and the time since. */
+/* The time reached at the last comparison, plus the time since. */
 static struct reached reached_now(const struct replica *replica)
 {
-    int64_t since_ms = (int64_t)(replica->now_ms - replica->compared_ms);
+    int64_t since_ms = (int64_t)(replica->now_ms - replica->clock.compared_ms);
 
-    ASSERT(replica->now_ms >= replica->compared_ms);
-    return (struct reached){.least_ms = stamp_clamp(replica->reached.least_ms + since_ms),
-                            .most_ms = stamp_clamp(replica->reached.most_ms + since_ms)};
+    ASSERT(replica->now_ms >= replica->clock.compared_ms);
+    return (struct reached){.least_ms = stamp_clamp(replica->clock.reached.least_ms + since_ms),
+                            .most_ms = stamp_clamp(replica->clock.reached.most_ms + since_ms)};
 }
 
-/* Only what is certain: heartbeats take time to arrive. */
+/* Only a difference that is certain: heartbeats take time to arrive. */
 int64_t times_ahead_ms(const struct replica *replica)
 {
     struct reached now = reached_now(replica);
     int64_t own_ms = stamp_clamp(replica->wall_ms);
 
-    if (replica->reached.least_ms == 0) {
+    if (replica->clock.reached.least_ms == 0) {
         return 0;
     }
     if (own_ms < now.least_ms) {
@@ -165,7 +166,7 @@ int64_t times_ahead_ms(const struct replica *replica)
     return own_ms > now.most_ms ? own_ms - now.most_ms : 0;
 }
 
-/* Where too few clocks are known, a voter being about to come in step, stamps stand still. */
+/* While the clocks of fewer than a majority are known, stamps stand still. */
 static int64_t next_stamp(struct replica *replica)
 {
     struct reached now = reached_now(replica);
@@ -174,21 +175,21 @@ static int64_t next_stamp(struct replica *replica)
         now.least_ms = stamp_clamp(replica->wall_ms);
         now.most_ms = now.least_ms;
     }
-    if (replica->reached.least_ms > 0) {
-        replica->stamp_ms = stamp_next(replica->stamp_ms, replica->wall_ms, &now);
+    if (replica->clock.reached.least_ms > 0) {
+        replica->clock.stamp_ms = stamp_next(replica->clock.stamp_ms, replica->wall_ms, &now);
     }
-    return replica->stamp_ms;
+    return replica->clock.stamp_ms;
 }
 
 /* ---- Both. ---- */
 
 void lead_times(struct replica *replica, struct txn_header *header)
 {
-    ASSERT(replica->age.runs);
+    ASSERT(replica->clock.age.runs);
     header->age_ms = times_age(replica);
     if (MUTANT(51) && replica->wall_ms > header->age_ms) {
         header->age_ms = replica->wall_ms;
-        age_seen(&replica->age, header->age_ms);
+        age_seen(&replica->clock.age, header->age_ms);
     }
     header->stamp_ms = next_stamp(replica);
 }

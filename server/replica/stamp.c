@@ -23,8 +23,8 @@ static bool is_near(int64_t a, int64_t b)
     return a - b <= STEADY_JUMP_MS && b - a <= STEADY_JUMP_MS;
 }
 
-/* Where the clock is now, in relation to the monotonic one, is where it was believed to be; or it
- * has been elsewhere, and near the same place, for long enough. */
+/* Whether the clock agrees with the value in use, or has been stable near another value for long
+ * enough. */
 static bool is_believed(const struct steady *steady, uint64_t now_ms, int64_t ahead_ms)
 {
     if (!steady->known || is_near(ahead_ms, steady->ahead_ms) || MUTANT(55)) {

@@ -1,5 +1,5 @@
 /* What replicas say of themselves: what decodes is sound, and keeps its value encoded anew. */
-#include "server/replica/sign.h"
+#include "server/replica/heartbeat.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {
@@ -8,26 +8,26 @@ enum {
 
 bool fuzz_one(struct slice input)
 {
-    struct sign signs[ZAB_MEMBERS_MAX];
-    struct sign again[ZAB_MEMBERS_MAX];
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
+    struct heartbeat again[ZAB_MEMBERS_MAX];
     size_t count = 0;
     size_t count_again = 0;
     struct buf bytes;
 
-    if (!signs_decode(input, UINT64_MAX, signs, &count)) {
+    if (!heartbeats_decode(input, UINT64_MAX, heartbeats, &count)) {
         ASSERT(count == 0);
         return false;
     }
     ASSERT(count <= ZAB_MEMBERS_MAX);
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(signs, count, UINT64_MAX, &bytes);
-    bool same = signs_decode(buf_slice(&bytes), UINT64_MAX, again, &count_again);
+    heartbeats_encode(heartbeats, count, UINT64_MAX, &bytes);
+    bool same = heartbeats_decode(buf_slice(&bytes), UINT64_MAX, again, &count_again);
 
     ASSERT(same && count_again == count);
     for (size_t i = 0; i < count; i++) {
-        ASSERT(signs[i].id == again[i].id && signs[i].at_ms == again[i].at_ms);
-        ASSERT(signs[i].zxid == again[i].zxid && signs[i].role == again[i].role);
-        ASSERT(strcmp(signs[i].host.version, again[i].host.version) == 0);
+        ASSERT(heartbeats[i].id == again[i].id && heartbeats[i].at_ms == again[i].at_ms);
+        ASSERT(heartbeats[i].zxid == again[i].zxid && heartbeats[i].role == again[i].role);
+        ASSERT(strcmp(heartbeats[i].host.version, again[i].host.version) == 0);
     }
     buf_release(&bytes);
     return true;
@@ -35,20 +35,21 @@ bool fuzz_one(struct slice input)
 
 static void seed(struct fuzz_sink *sink, const char *name, size_t count)
 {
-    struct sign signs[ZAB_MEMBERS_MAX] = {0};
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX] = {0};
     struct buf bytes;
 
     for (uint32_t i = 0; i < count; i++) {
-        signs[i] = (struct sign){.id = i + 1,
-                                 .at_ms = NOW_MS - i,
-                                 .role = i == 0 ? SIGN_LEADER : SIGN_FOLLOWER,
-                                 .flags = SIGN_SERVING,
-                                 .epoch = 3,
-                                 .zxid = zxid_make(3, 9),
-                                 .host = {.up_ms = 1, .sync_p99_us = 5, .version = "0.1.0"}};
+        heartbeats[i] =
+            (struct heartbeat){.id = i + 1,
+                               .at_ms = NOW_MS - i,
+                               .role = i == 0 ? ROLE_LEADER : ROLE_FOLLOWER,
+                               .flags = HEARTBEAT_SERVING,
+                               .epoch = 3,
+                               .zxid = zxid_make(3, 9),
+                               .host = {.up_ms = 1, .sync_p99_us = 5, .version = "0.1.0"}};
     }
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(signs, count, NOW_MS, &bytes);
+    heartbeats_encode(heartbeats, count, NOW_MS, &bytes);
     fuzz_seed(sink, name, buf_slice(&bytes));
     buf_release(&bytes);
 }

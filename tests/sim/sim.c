@@ -345,14 +345,15 @@ void sim_settle(struct sim *sim)
 static bool knows_all(struct sim *sim, struct sim_node *node)
 {
     uint64_t recent_ms = (uint64_t)sim->knobs.limits.tick_ms * KNOWN_TICKS;
-    struct sign signs[ZAB_MEMBERS_MAX];
-    size_t count = replica_signs(node->replica, signs);
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
+    size_t count = replica_heartbeats(node->replica, heartbeats);
 
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        const struct sign *sign = signs_find(signs, count, id);
+        const struct heartbeat *heartbeat = heartbeats_find(heartbeats, count, id);
 
-        if (!sign || sign->epoch != node->status.zab.epoch || !(sign->flags & SIGN_SERVING) ||
-            sign->at_ms + recent_ms < sim_node_ms(sim, node)) {
+        if (!heartbeat || heartbeat->epoch != node->status.zab.epoch ||
+            !(heartbeat->flags & HEARTBEAT_SERVING) ||
+            heartbeat->at_ms + recent_ms < sim_node_ms(sim, node)) {
             return false;
         }
     }

@@ -220,7 +220,7 @@ static void on_reply(struct op_request *request)
 
     op->request = request->id;
     op->replied++;
-    if (request->lane != 0 && request->result.err == ERR_OK && !sim_op_is_write(op) &&
+    if (request->fifo != 0 && request->result.err == ERR_OK && !sim_op_is_write(op) &&
         request->consistency == OP_LINEARIZABLE) {
         check_lane(sim, op);
     }
@@ -311,7 +311,7 @@ static struct op_request *make_request(struct sim *sim, struct sim_op *op)
     }
     request->consistency = op->linearizable || op->id == OP_TOUCH ? OP_LINEARIZABLE : OP_LOCAL;
     request->min_zxid = op->min_zxid;
-    request->lane = sim->knobs.lanes ? op->client + 1 : 0;
+    request->fifo = sim->knobs.lanes ? op->client + 1 : 0;
     request->principal = sim_nobody;
     request->principal.address[ADDRESS_DIGIT] = (char)('1' + op->client % ADDRESSES);
     sim_session_show(op, &request->session);

@@ -65,10 +65,11 @@ static inline void commit_all(struct bench *bench)
 static inline uint64_t mark_for(const struct bench *bench, uint32_t peer)
 {
     const struct zab_msg *ping = drive_sent(&bench->drive, peer, ZAB_PING);
-    struct sign signs[ZAB_MEMBERS_MAX];
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
     size_t count = 0;
-    bool known = ping && signs_decode(ping->ping.payload, bench->drive.now_ms, signs, &count);
-    const struct sign *leader = known ? signs_find(signs, count, LEADER) : NULL;
+    bool known =
+        ping && heartbeats_decode(ping->ping.payload, bench->drive.now_ms, heartbeats, &count);
+    const struct heartbeat *leader = known ? heartbeats_find(heartbeats, count, LEADER) : NULL;
 
     return leader ? leader->mark : 0;
 }

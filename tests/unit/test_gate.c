@@ -228,16 +228,16 @@ TEST(there_is_one_leader, fixture, setup, teardown)
         .id = 1, .voter = true, .connected = true, .heard_ms = now_ms, .state = ZAB_FOLLOWING};
     published->peers[published->peer_count++].status = (struct zab_peer_status){
         .id = 3, .voter = true, .connected = true, .heard_ms = now_ms, .state = ZAB_LEADING};
-    published->signs[published->sign_count++] = (struct sign){
-        .id = 1, .at_ms = now_ms, .role = SIGN_LEADER, .flags = SIGN_SERVING, .epoch = 1};
+    published->heartbeats[published->heartbeat_count++] = (struct heartbeat){
+        .id = 1, .at_ms = now_ms, .role = ROLE_LEADER, .flags = HEARTBEAT_SERVING, .epoch = 1};
     const char *text = said(fixture, gate_write_ensemble);
     const char *leader = strstr(text, "\"state\":\"leader\"");
 
     assert_non_null(leader);
     assert_null(strstr(leader + 1, "\"state\":\"leader\""));
     assert_non_null(strstr(text, "\"state\":\"joining\""));
-    published->signs[0].role = SIGN_FOLLOWER;
-    published->signs[0].epoch = 2;
+    published->heartbeats[0].role = ROLE_FOLLOWER;
+    published->heartbeats[0].epoch = 2;
     assert_null(strstr(said(fixture, gate_write_ensemble), "\"state\":\"joining\""));
 }
 

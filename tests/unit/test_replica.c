@@ -228,12 +228,12 @@ TEST(a_single_replica_answers_by_itself)
 
 /* ---- Lanes. ---- */
 
-static void submit_in_lane(struct bench *bench, enum op_id op, const char *path, uint32_t lane,
+static void submit_in_lane(struct bench *bench, enum op_id op, const char *path, uint32_t fifo,
                            struct told *told)
 {
     struct op_request *request = bench_request(bench, op, path, told);
 
-    request->lane = lane;
+    request->fifo = fifo;
     bench_submit(bench, request);
 }
 
@@ -277,7 +277,7 @@ TEST(linearizable_reads_are_answered_behind_the_writes_of_their_lane)
     for (int i = 0; i < 2; i++) {
         struct op_request *request = bench_request(&bench, OP_GET, "/a", &reads[i]);
 
-        request->lane = 7;
+        request->fifo = 7;
         request->consistency = OP_LINEARIZABLE;
         bench_submit(&bench, request);
     }

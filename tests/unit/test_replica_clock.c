@@ -41,33 +41,33 @@ static void idle(struct bench *bench, uint64_t ms, uint32_t followers)
 }
 
 /* Peer `id` answers a PING: what it says came `late_ms` ago, with what it has heard of us. */
-static void says(struct bench *bench, struct sign *said, size_t count, uint64_t late_ms)
+static void says(struct bench *bench, struct heartbeat *said, size_t count, uint64_t late_ms)
 {
     uint64_t then_ms = bench->drive.now_ms - late_ms;
     struct zab_msg msg = {.type = ZAB_PONG, .dialogue = bench->drive.dialogues[said[0].id]};
     struct buf bytes;
 
-    said[count++] = (struct sign){.id = 3, .at_ms = then_ms, .made_ms = then_ms};
+    said[count++] = (struct heartbeat){.id = 3, .at_ms = then_ms, .made_ms = then_ms};
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(said, count, then_ms, &bytes);
+    heartbeats_encode(said, count, then_ms, &bytes);
     msg.pong.payload = buf_slice(&bytes);
     drive_recv(&bench->drive, said[0].id, &msg);
     buf_release(&bytes);
 }
 
-static struct sign clock_sign(const struct bench *bench, uint32_t id, int64_t wall_ms)
+static struct heartbeat clock_heartbeat(const struct bench *bench, uint32_t id, int64_t wall_ms)
 {
-    return (struct sign){.id = id,
-                         .at_ms = bench->drive.now_ms,
-                         .role = SIGN_FOLLOWER,
-                         .epoch = 1,
-                         .wall_ms = wall_ms};
+    return (struct heartbeat){.id = id,
+                              .at_ms = bench->drive.now_ms,
+                              .role = ROLE_FOLLOWER,
+                              .epoch = 1,
+                              .wall_ms = wall_ms};
 }
 
 /* Its clock says that. */
 static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
 {
-    struct sign said[2] = {clock_sign(bench, id, wall_ms)};
+    struct heartbeat said[2] = {clock_heartbeat(bench, id, wall_ms)};
 
     says(bench, said, 1, 0);
 }
@@ -75,7 +75,7 @@ static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
 /* Its clock said that, and the heartbeat waited somewhere. */
 static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t late_ms)
 {
-    struct sign said[2] = {clock_sign(bench, id, wall_ms)};
+    struct heartbeat said[2] = {clock_heartbeat(bench, id, wall_ms)};
 
     said[0].at_ms -= late_ms;
     says(bench, said, 1, late_ms);
@@ -162,8 +162,8 @@ TEST(a_voter_tells_nothing_of_other_voters_clocks, bench, bench_lead, bench_clos
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
-    struct sign said[3] = {clock_sign(bench, 1, NOW_MS + YEARS_MS),
-                           clock_sign(bench, 2, NOW_MS + YEARS_MS)};
+    struct heartbeat said[3] = {clock_heartbeat(bench, 1, NOW_MS + YEARS_MS),
+                                clock_heartbeat(bench, 2, NOW_MS + YEARS_MS)};
 
     says(bench, said, 2, 0);
     assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
@@ -209,7 +209,7 @@ TEST(a_late_heartbeat_takes_no_stamp_back, bench, bench_lead, bench_close)
  * and back. */
 TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, bench_close)
 {
-    struct sign said[3] = {0};
+    struct heartbeat said[3] = {0};
     struct zab_msg msg = {.type = ZAB_PING};
     struct buf bytes;
 
@@ -217,14 +217,15 @@ TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, 
 
     bench->wall_ms += PAUSE_MS;
     drive_pause(&bench->drive, PAUSE_MS);
-    said[0] = (struct sign){.id = 3, .at_ms = then_ms, .role = SIGN_LEADER, .wall_ms = NOW_MS};
-    said[1] = (struct sign){.id = 2, .at_ms = then_ms, .role = SIGN_FOLLOWER, .wall_ms = NOW_MS};
+    said[0] = (struct heartbeat){.id = 3, .at_ms = then_ms, .role = ROLE_LEADER, .wall_ms = NOW_MS};
+    said[1] =
+        (struct heartbeat){.id = 2, .at_ms = then_ms, .role = ROLE_FOLLOWER, .wall_ms = NOW_MS};
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
     for (int echoes = 1; echoes >= 0; echoes--) {
-        said[2] = (struct sign){
+        said[2] = (struct heartbeat){
             .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench->drive.now_ms - 10};
         buf_clear(&bytes);
-        signs_encode(said, 3, then_ms, &bytes);
+        heartbeats_encode(said, 3, then_ms, &bytes);
         msg.ping.payload = buf_slice(&bytes);
         drive_leader_says(&bench->drive, msg);
         assert_int_equal(clock_ahead_ms(bench), echoes ? 0 : PAUSE_MS - 10);

@@ -261,11 +261,11 @@ TEST(a_write_that_survived_its_leader_is_not_repeated)
     bench_close(&bench);
 }
 
-static void create_in_lane(struct bench *bench, const char *path, uint32_t lane, struct told *told)
+static void create_in_lane(struct bench *bench, const char *path, uint32_t fifo, struct told *told)
 {
     struct op_request *request = bench_request(bench, OP_CREATE, path, told);
 
-    request->lane = lane;
+    request->fifo = fifo;
     bench_submit(bench, request);
 }
 

@@ -207,12 +207,12 @@ static uint64_t mark_reported(struct bench *bench)
 /* A PING with the sign of the replica `id` in that epoch. */
 static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t mark)
 {
-    struct sign sign = {
-        .id = id, .at_ms = bench->drive.now_ms, .role = SIGN_LEADER, .epoch = epoch, .mark = mark};
+    struct heartbeat heartbeat = {
+        .id = id, .at_ms = bench->drive.now_ms, .role = ROLE_LEADER, .epoch = epoch, .mark = mark};
     struct buf bytes;
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(&sign, 1, bench->drive.now_ms, &bytes);
+    heartbeats_encode(&heartbeat, 1, bench->drive.now_ms, &bytes);
     drive_leader_says(&bench->drive,
                       (struct zab_msg){.type = ZAB_PING, .ping.payload = buf_slice(&bytes)});
     buf_release(&bytes);

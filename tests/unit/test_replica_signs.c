@@ -2,24 +2,24 @@
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
-static struct sign sign_of(const struct bench *bench, uint32_t id)
+static struct heartbeat heartbeat_of(const struct bench *bench, uint32_t id)
 {
-    struct sign signs[ZAB_MEMBERS_MAX];
-    size_t count = replica_signs(bench->replica, signs);
-    const struct sign *sign = signs_find(signs, count, id);
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
+    size_t count = replica_heartbeats(bench->replica, heartbeats);
+    const struct heartbeat *heartbeat = heartbeats_find(heartbeats, count, id);
 
-    return sign ? *sign : (struct sign){0};
+    return heartbeat ? *heartbeat : (struct heartbeat){0};
 }
 
-static struct sign follower(uint32_t id, const struct bench *bench)
+static struct heartbeat follower(uint32_t id, const struct bench *bench)
 {
-    return (struct sign){.id = id,
-                         .at_ms = bench->drive.now_ms,
-                         .role = SIGN_FOLLOWER,
-                         .flags = SIGN_SERVING,
-                         .epoch = 1,
-                         .zxid = zxid_make(1, 5),
-                         .host = {.sync_p99_us = 2000, .version = "0.1.0"}};
+    return (struct heartbeat){.id = id,
+                              .at_ms = bench->drive.now_ms,
+                              .role = ROLE_FOLLOWER,
+                              .flags = HEARTBEAT_SERVING,
+                              .epoch = 1,
+                              .zxid = zxid_make(1, 5),
+                              .host = {.sync_p99_us = 2000, .version = "0.1.0"}};
 }
 
 /* Of a PING, PONG or ACK_NEWLEADER. */
@@ -31,119 +31,119 @@ static struct slice payload_of(const struct zab_msg *msg)
 }
 
 /* A PONG or a PING with such signs. */
-static void says(struct bench *bench, enum zab_msg_type type, const struct sign *signs,
+static void says(struct bench *bench, enum zab_msg_type type, const struct heartbeat *heartbeats,
                  size_t count)
 {
     struct buf bytes;
     struct zab_msg msg = {.type = type};
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(signs, count, bench->drive.now_ms, &bytes);
+    heartbeats_encode(heartbeats, count, bench->drive.now_ms, &bytes);
     if (type == ZAB_PING) {
         msg.ping.payload = buf_slice(&bytes);
         drive_leader_says(&bench->drive, msg);
     } else {
         msg.pong.payload = buf_slice(&bytes);
-        msg.dialogue = bench->drive.dialogues[signs[0].id];
-        drive_recv(&bench->drive, signs[0].id, &msg);
+        msg.dialogue = bench->drive.dialogues[heartbeats[0].id];
+        drive_recv(&bench->drive, heartbeats[0].id, &msg);
     }
     buf_release(&bytes);
 }
 
 /* What the replica said to `peer` with the newest message of that type. */
 static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
-                   struct sign signs[ZAB_MEMBERS_MAX])
+                   struct heartbeat heartbeats[ZAB_MEMBERS_MAX])
 {
     const struct zab_msg *msg = drive_sent(&bench->drive, peer, type);
     size_t count = 0;
 
     assert_non_null(msg);
-    assert_true(signs_decode(payload_of(msg), bench->drive.now_ms, signs, &count));
+    assert_true(heartbeats_decode(payload_of(msg), bench->drive.now_ms, heartbeats, &count));
     return count;
 }
 
 TEST(a_leader_tells_all_of_all, bench, bench_lead, bench_close)
 {
-    struct sign signs[ZAB_MEMBERS_MAX];
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
 
-    replica_host(bench->replica, &(struct sign_host){.sync_p50_us = 250, .version = "0.1.0"});
-    struct sign two = follower(2, bench);
+    replica_host(bench->replica, &(struct heartbeat_host){.sync_p50_us = 250, .version = "0.1.0"});
+    struct heartbeat two = follower(2, bench);
 
     says(bench, ZAB_PONG, &two, 1);
-    assert_int_equal(sign_of(bench, 2).zxid, zxid_make(1, 5));
+    assert_int_equal(heartbeat_of(bench, 2).zxid, zxid_make(1, 5));
     drive_clear(&bench->drive);
     drive_tick(&bench->drive, 500);
-    size_t count = said(bench, 1, ZAB_PING, signs);
+    size_t count = said(bench, 1, ZAB_PING, heartbeats);
 
     assert_int_equal(count, 2);
-    assert_int_equal(signs_find(signs, count, 3)->role, SIGN_LEADER);
-    assert_int_equal(signs_find(signs, count, 3)->host.sync_p50_us, 250);
-    assert_int_equal(signs_find(signs, count, 2)->host.sync_p99_us, 2000);
+    assert_int_equal(heartbeats_find(heartbeats, count, 3)->role, ROLE_LEADER);
+    assert_int_equal(heartbeats_find(heartbeats, count, 3)->host.sync_p50_us, 250);
+    assert_int_equal(heartbeats_find(heartbeats, count, 2)->host.sync_p99_us, 2000);
     /* It was heard of half a second ago, and so it is told. */
-    assert_int_equal(signs_find(signs, count, 2)->at_ms, bench->drive.now_ms - 500);
+    assert_int_equal(heartbeats_find(heartbeats, count, 2)->at_ms, bench->drive.now_ms - 500);
 }
 
 TEST(a_follower_tells_of_itself_and_hears_of_all, bench, bench_follow, bench_close)
 {
-    struct sign signs[ZAB_MEMBERS_MAX];
-    struct sign heard[2] = {0};
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
+    struct heartbeat heard[2] = {0};
 
     heard[0] = follower(3, bench);
-    heard[0].role = SIGN_LEADER;
+    heard[0].role = ROLE_LEADER;
     heard[1] = follower(2, bench);
     drive_clear(&bench->drive);
     drive_tick(&bench->drive, 200);
     says(bench, ZAB_PING, heard, 2);
-    assert_int_equal(sign_of(bench, 3).role, SIGN_LEADER);
-    assert_int_equal(sign_of(bench, 2).zxid, zxid_make(1, 5));
-    assert_int_equal(said(bench, 3, ZAB_PONG, signs), 1);
-    assert_int_equal(signs[0].id, 1);
-    assert_int_equal(signs[0].role, SIGN_FOLLOWER);
-    assert_true(signs[0].flags & SIGN_SERVING);
+    assert_int_equal(heartbeat_of(bench, 3).role, ROLE_LEADER);
+    assert_int_equal(heartbeat_of(bench, 2).zxid, zxid_make(1, 5));
+    assert_int_equal(said(bench, 3, ZAB_PONG, heartbeats), 1);
+    assert_int_equal(heartbeats[0].id, 1);
+    assert_int_equal(heartbeats[0].role, ROLE_FOLLOWER);
+    assert_true(heartbeats[0].flags & HEARTBEAT_SERVING);
 }
 
 /* A new leader may know less of somebody who is lost than the one before it. */
 TEST(the_newest_word_counts, bench, bench_follow, bench_close)
 {
     drive_tick(&bench->drive, 1000);
-    struct sign two = follower(2, bench);
-    struct sign older = two;
+    struct heartbeat two = follower(2, bench);
+    struct heartbeat older = two;
 
     older.at_ms -= 500;
-    older.role = SIGN_LOOKING;
+    older.role = ROLE_LOOKING;
     says(bench, ZAB_PING, &two, 1);
     says(bench, ZAB_PING, &older, 1);
-    assert_int_equal(sign_of(bench, 2).role, SIGN_FOLLOWER);
-    assert_int_equal(sign_of(bench, 2).at_ms, two.at_ms);
+    assert_int_equal(heartbeat_of(bench, 2).role, ROLE_FOLLOWER);
+    assert_int_equal(heartbeat_of(bench, 2).at_ms, two.at_ms);
 }
 
 /* Nobody speaks for us, of strangers nothing is kept, and what is no sign is nothing. */
 TEST(what_makes_no_sense_is_not_kept, bench, bench_follow, bench_close)
 {
-    struct sign wrong[2] = {0};
+    struct heartbeat wrong[2] = {0};
 
     wrong[0] = follower(1, bench);
-    wrong[0].role = SIGN_QUARANTINE;
+    wrong[0].role = ROLE_QUARANTINE;
     wrong[1] = follower(9, bench);
     says(bench, ZAB_PING, wrong, 2);
     drive_leader_says(&bench->drive,
                       (struct zab_msg){.type = ZAB_PING, .ping.payload = slice_str("?")});
     drive_tick(&bench->drive, 200);
-    assert_int_equal(sign_of(bench, 1).role, SIGN_FOLLOWER);
-    assert_int_equal(sign_of(bench, 9).id, 0);
+    assert_int_equal(heartbeat_of(bench, 1).role, ROLE_FOLLOWER);
+    assert_int_equal(heartbeat_of(bench, 9).id, 0);
 }
 
 TEST(it_says_since_when_it_has_its_role, bench, bench_follow, bench_close)
 {
     drive_tick(&bench->drive, 200);
-    uint64_t before_ms = sign_of(bench, 1).role_ms;
+    uint64_t before_ms = heartbeat_of(bench, 1).role_ms;
 
     drive_tick(&bench->drive, 700);
-    assert_int_equal(sign_of(bench, 1).role_ms, before_ms + 700);
+    assert_int_equal(heartbeat_of(bench, 1).role_ms, before_ms + 700);
     drive_down(&bench->drive, 3);
     drive_tick(&bench->drive, 300);
-    assert_int_equal(sign_of(bench, 1).role, SIGN_LOOKING);
-    assert_true(sign_of(bench, 1).role_ms <= 300);
+    assert_int_equal(heartbeat_of(bench, 1).role, ROLE_LOOKING);
+    assert_true(heartbeat_of(bench, 1).role_ms <= 300);
 }
 
 /* ---- maxTreeBytes: the smallest of the voters in step. ---- */
@@ -161,10 +161,10 @@ static void expect_room(const struct bench *bench, uint64_t bytes_max, uint32_t 
 
 static void says_limit(struct bench *bench, uint32_t id, uint64_t bytes_max)
 {
-    struct sign sign = follower(id, bench);
+    struct heartbeat heartbeat = follower(id, bench);
 
-    sign.tree_bytes_max = bytes_max;
-    says(bench, ZAB_PONG, &sign, 1);
+    heartbeat.tree_bytes_max = bytes_max;
+    says(bench, ZAB_PONG, &heartbeat, 1);
     drive_tick(&bench->drive, 200);
 }
 
@@ -188,7 +188,7 @@ TEST(who_is_not_in_step_bounds_nothing, bench, bench_lead, bench_close)
     /* It is lost, and what it said last is still known. */
     drive_down(&bench->drive, 1);
     drive_tick(&bench->drive, 200);
-    assert_int_equal(sign_of(bench, 1).tree_bytes_max, 1000);
+    assert_int_equal(heartbeat_of(bench, 1).tree_bytes_max, 1000);
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
 }
 
@@ -196,7 +196,7 @@ TEST(a_leader_refuses_growth_and_tells_whose_limit_it_is)
 {
     struct bench bench;
     struct told told;
-    struct sign signs[ZAB_MEMBERS_MAX];
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
 
     bench_lead(&bench);
     says_limit(&bench, 2, 100);
@@ -206,11 +206,11 @@ TEST(a_leader_refuses_growth_and_tells_whose_limit_it_is)
     assert_int_equal(bench_status(&bench).proposals, 0);
     drive_clear(&bench.drive);
     drive_tick(&bench.drive, 500);
-    size_t count = said(&bench, 2, ZAB_PING, signs);
+    size_t count = said(&bench, 2, ZAB_PING, heartbeats);
 
-    assert_int_equal(signs_find(signs, count, 3)->room_bytes_max, 100);
-    assert_int_equal(signs_find(signs, count, 3)->room_member, 2);
-    assert_int_equal(signs_find(signs, count, 3)->tree_bytes_max, BENCH_TREE_BYTES_MAX);
+    assert_int_equal(heartbeats_find(heartbeats, count, 3)->room_bytes_max, 100);
+    assert_int_equal(heartbeats_find(heartbeats, count, 3)->room_member, 2);
+    assert_int_equal(heartbeats_find(heartbeats, count, 3)->tree_bytes_max, BENCH_TREE_BYTES_MAX);
     /* With more memory in that replica writes are accepted again. */
     says_limit(&bench, 2, BENCH_TREE_BYTES_MAX);
     bench_create(&bench, "/a", &told);
@@ -220,10 +220,10 @@ TEST(a_leader_refuses_growth_and_tells_whose_limit_it_is)
 
 TEST(a_follower_knows_the_limit_from_its_leader, bench, bench_follow, bench_close)
 {
-    struct sign heard[2] = {0};
+    struct heartbeat heard[2] = {0};
 
     heard[0] = follower(3, bench);
-    heard[0].role = SIGN_LEADER;
+    heard[0].role = ROLE_LEADER;
     heard[0].room_bytes_max = 777;
     heard[0].room_member = 2;
     heard[1] = follower(2, bench);
@@ -240,6 +240,6 @@ TEST(who_never_heard_lags_since_its_start, bench, no_set_up, bench_close)
     uint64_t start_ms = bench->drive.now_ms;
 
     drive_tick(&bench->drive, 300);
-    assert_true(sign_of(bench, 1).lag_ms <= 300);
+    assert_true(heartbeat_of(bench, 1).lag_ms <= 300);
     assert_true(start_ms > 300);
 }

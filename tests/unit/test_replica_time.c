@@ -253,9 +253,9 @@ TEST(a_leader_proposes_no_absurd_times, bench, no_set_up, bench_close)
 /* What the replica says of itself. */
 static int64_t age_of(const struct bench *bench)
 {
-    struct sign signs[ZAB_MEMBERS_MAX];
-    size_t count = replica_signs(bench->replica, signs);
-    const struct sign *own = signs_find(signs, count, bench->drive.init.id);
+    struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
+    size_t count = replica_heartbeats(bench->replica, heartbeats);
+    const struct heartbeat *own = heartbeats_find(heartbeats, count, bench->drive.init.id);
 
     assert_non_null(own);
     return own->age_ms;

@@ -1,38 +1,38 @@
 /* What a replica says of itself: there and back, of a later version, cut anywhere. */
 #include "base/wire.h"
-#include "server/replica/sign.h"
+#include "server/replica/heartbeat.h"
 #include "server/replica/stamp.h"
 #include "tests/lib/unit.h"
 
 #include <string.h>
 
-static struct sign sample(uint32_t id)
+static struct heartbeat sample(uint32_t id)
 {
-    return (struct sign){.id = id,
-                         .at_ms = 5000,
-                         .role = SIGN_FOLLOWER,
-                         .flags = SIGN_SERVING | SIGN_DISK_LOW,
-                         .epoch = 7,
-                         .zxid = zxid_make(7, 42),
-                         .lag_ms = 12,
-                         .role_ms = 90000,
-                         .wall_ms = INT64_C(1700000000000),
-                         .made_ms = UINT64_C(1) << 41,
-                         .late_ms = 77,
-                         .age_ms = INT64_C(1) << 40,
-                         .tree_bytes_max = UINT64_C(5) << 40,
-                         .room_bytes_max = UINT64_C(3) << 33,
-                         .room_member = 2,
-                         .mark = UINT64_C(9) << 36,
-                         .host = {.up_ms = 100000,
-                                  .sync_p50_us = 300,
-                                  .sync_p99_us = 4100,
-                                  .disk_low = true,
-                                  .version = "0.1.0"}};
+    return (struct heartbeat){.id = id,
+                              .at_ms = 5000,
+                              .role = ROLE_FOLLOWER,
+                              .flags = HEARTBEAT_SERVING | HEARTBEAT_DISK_LOW,
+                              .epoch = 7,
+                              .zxid = zxid_make(7, 42),
+                              .lag_ms = 12,
+                              .role_ms = 90000,
+                              .wall_ms = INT64_C(1700000000000),
+                              .made_ms = UINT64_C(1) << 41,
+                              .late_ms = 77,
+                              .age_ms = INT64_C(1) << 40,
+                              .tree_bytes_max = UINT64_C(5) << 40,
+                              .room_bytes_max = UINT64_C(3) << 33,
+                              .room_member = 2,
+                              .mark = UINT64_C(9) << 36,
+                              .host = {.up_ms = 100000,
+                                       .sync_p50_us = 300,
+                                       .sync_p99_us = 4100,
+                                       .disk_low = true,
+                                       .version = "0.1.0"}};
 }
 
 /* Member by member: what lies between them has no value. */
-static void assert_same(const struct sign *a, const struct sign *b)
+static void assert_same(const struct heartbeat *a, const struct heartbeat *b)
 {
     assert_int_equal(a->id, b->id);
     assert_int_equal(a->at_ms, b->at_ms);
@@ -59,103 +59,103 @@ static void assert_same(const struct sign *a, const struct sign *b)
 
 TEST(there_and_back)
 {
-    struct sign said[2] = {sample(1), sample(3)};
-    struct sign heard[ZAB_MEMBERS_MAX];
+    struct heartbeat said[2] = {sample(1), sample(3)};
+    struct heartbeat heard[ZAB_MEMBERS_MAX];
     size_t count = 0;
     struct buf bytes;
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
     said[1].at_ms = 4000;
-    signs_encode(said, 2, 5500, &bytes);
+    heartbeats_encode(said, 2, 5500, &bytes);
     /* The other one has another clock: only how long ago it was is told. */
-    assert_true(signs_decode(buf_slice(&bytes), 100000, heard, &count));
+    assert_true(heartbeats_decode(buf_slice(&bytes), 100000, heard, &count));
     assert_int_equal(count, 2);
     assert_int_equal(heard[0].at_ms, 99500);
     assert_int_equal(heard[1].at_ms, 98500);
     said[1].at_ms = heard[1].at_ms;
     assert_same(&heard[1], &said[1]);
-    assert_ptr_equal(signs_find(heard, count, 3), &heard[1]);
-    assert_null(signs_find(heard, count, 2));
+    assert_ptr_equal(heartbeats_find(heard, count, 3), &heard[1]);
+    assert_null(heartbeats_find(heard, count, 2));
     buf_release(&bytes);
 }
 
 TEST(all_members_fit)
 {
-    struct sign said[ZAB_MEMBERS_MAX];
-    struct sign heard[ZAB_MEMBERS_MAX];
+    struct heartbeat said[ZAB_MEMBERS_MAX];
+    struct heartbeat heard[ZAB_MEMBERS_MAX];
     size_t count = 0;
     struct buf bytes;
 
     for (uint32_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
         said[i] = sample(i + 1);
-        memset(said[i].host.version, 'v', SIGN_VERSION_MAX - 1);
+        memset(said[i].host.version, 'v', HEARTBEAT_VERSION_MAX - 1);
     }
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(said, ZAB_MEMBERS_MAX, 5000, &bytes);
+    heartbeats_encode(said, ZAB_MEMBERS_MAX, 5000, &bytes);
     assert_false(bytes.overflow);
-    assert_true(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    assert_true(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
     assert_int_equal(count, ZAB_MEMBERS_MAX);
     buf_release(&bytes);
 }
 
 TEST(what_is_cut_off_says_nothing)
 {
-    struct sign said = sample(1);
-    struct sign heard[ZAB_MEMBERS_MAX];
+    struct heartbeat said = sample(1);
+    struct heartbeat heard[ZAB_MEMBERS_MAX];
     size_t count = 1;
     struct buf bytes;
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(&said, 1, 5000, &bytes);
+    heartbeats_encode(&said, 1, 5000, &bytes);
     for (size_t len = 0; len < bytes.len; len++) {
-        assert_false(signs_decode(slice_make(bytes.data, len), 5000, heard, &count));
+        assert_false(heartbeats_decode(slice_make(bytes.data, len), 5000, heard, &count));
         assert_int_equal(count, 0);
     }
     wire_put_u8(&bytes, 0);
-    assert_false(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    assert_false(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
     bytes.data[0]++; /* Of another format. */
-    assert_false(signs_decode(slice_make(bytes.data, bytes.len - 1), 5000, heard, &count));
+    assert_false(heartbeats_decode(slice_make(bytes.data, bytes.len - 1), 5000, heard, &count));
     buf_release(&bytes);
 }
 
 TEST(what_a_later_version_adds_is_passed_over)
 {
-    struct sign said = sample(1);
-    struct sign heard[ZAB_MEMBERS_MAX];
+    struct heartbeat said = sample(1);
+    struct heartbeat heard[ZAB_MEMBERS_MAX];
     size_t count = 0;
     struct buf bytes;
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(&said, 1, 5000, &bytes);
+    heartbeats_encode(&said, 1, 5000, &bytes);
     wire_put_u32(&bytes, 99);
     /* Behind format and count stands the entry's length. */
     wire_store_u32(bytes.data + 2, (uint32_t)(bytes.len - 6));
-    assert_true(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    assert_true(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
     assert_int_equal(count, 1);
     assert_int_equal(heard[0].zxid, said.zxid);
     buf_release(&bytes);
 }
 
-static void expect_refused(struct sign said)
+static void expect_refused(struct heartbeat said)
 {
-    struct sign heard[ZAB_MEMBERS_MAX];
+    struct heartbeat heard[ZAB_MEMBERS_MAX];
     size_t count = 0;
     struct buf bytes;
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(&said, 1, 5000, &bytes);
-    assert_false(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    heartbeats_encode(&said, 1, 5000, &bytes);
+    assert_false(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
     buf_release(&bytes);
 }
 
 TEST(what_cannot_be_is_refused)
 {
-    struct sign said = sample(1);
+    struct heartbeat said = sample(1);
 
     said.id = 0;
     expect_refused(said);
     said = sample(1);
-    said.role = (enum sign_role)SIGN_ROLES;
+    said.role = (enum replica_role)ROLES;
     expect_refused(said);
     said = sample(1);
     said.wall_ms = -1;
@@ -178,10 +178,10 @@ TEST(roles)
 {
     struct zab_status status = {.state = ZAB_OBSERVING};
 
-    assert_string_equal(sign_role_name(sign_role_of(&status, false)), "observer");
-    assert_string_equal(sign_role_name(sign_role_of(&status, true)), "follower");
+    assert_string_equal(replica_role_name(replica_role_of(&status, false)), "observer");
+    assert_string_equal(replica_role_name(replica_role_of(&status, true)), "follower");
     status.stranger = true;
-    assert_string_equal(sign_role_name(sign_role_of(&status, true)), "observer");
+    assert_string_equal(replica_role_name(replica_role_of(&status, true)), "observer");
     status.quarantined = true;
-    assert_string_equal(sign_role_name(sign_role_of(&status, true)), "quarantine");
+    assert_string_equal(replica_role_name(replica_role_of(&status, true)), "quarantine");
 }

@@ -1,0 +1,182 @@
+#include "server/replica/heartbeat.h"
+
+#include "base/check.h"
+#include "base/wire.h"
+#include "server/replica/stamp.h"
+
+#include <stdio.h>
+
+enum {
+    HEARTBEAT_FORMAT = 5,
+    HEARTBEAT_ENTRY_MAX = 160 /* With room for additions of later versions. */
+};
+
+_Static_assert(ZAB_MEMBERS_MAX *(HEARTBEAT_ENTRY_MAX + 4) + 8 <= ZAB_SIGN_BYTES_MAX,
+               "the status of all members fits");
+
+enum replica_role replica_role_of(const struct zab_status *status, bool voter)
+{
+    if (status->quarantined) {
+        return ROLE_QUARANTINE;
+    }
+    switch (status->state) {
+    case ZAB_LOOKING:
+        return ROLE_LOOKING;
+    case ZAB_FOLLOWING:
+        return ROLE_FOLLOWER;
+    case ZAB_LEADING:
+        return ROLE_LEADER;
+    case ZAB_OBSERVING:
+        return voter && !status->stranger ? ROLE_FOLLOWER : ROLE_OBSERVER;
+    }
+    UNREACHABLE();
+}
+
+const char *replica_role_name(enum replica_role role)
+{
+    static const char *const names[ROLES] = {
+        [ROLE_LOOKING] = "looking",   [ROLE_FOLLOWER] = "follower",     [ROLE_LEADER] = "leader",
+        [ROLE_OBSERVER] = "observer", [ROLE_QUARANTINE] = "quarantine",
+    };
+
+    ASSERT((unsigned)role < ROLES);
+    return names[role];
+}
+
+/* ---- Format u8, count u8, then for each its length u32 and its bytes. ---- */
+
+static uint32_t old_ms(const struct heartbeat *heartbeat, uint64_t now_ms)
+{
+    uint64_t gone_ms = now_ms > heartbeat->at_ms ? now_ms - heartbeat->at_ms : 0;
+
+    return gone_ms < UINT32_MAX ? (uint32_t)gone_ms : UINT32_MAX;
+}
+
+static void put_heartbeat(const struct heartbeat *heartbeat, uint64_t now_ms, struct buf *out)
+{
+    wire_put_u32(out, heartbeat->id);
+    wire_put_u32(out, old_ms(heartbeat, now_ms));
+    wire_put_u8(out, (uint8_t)heartbeat->role);
+    wire_put_u32(out, heartbeat->flags);
+    wire_put_u32(out, heartbeat->epoch);
+    wire_put_u64(out, heartbeat->zxid);
+    wire_put_u32(out, heartbeat->lag_ms);
+    wire_put_u64(out, heartbeat->role_ms);
+    wire_put_u64(out, (uint64_t)heartbeat->wall_ms);
+    wire_put_u64(out, heartbeat->made_ms);
+    wire_put_u32(out, heartbeat->late_ms);
+    wire_put_u64(out, (uint64_t)heartbeat->age_ms);
+    wire_put_u64(out, heartbeat->tree_bytes_max);
+    wire_put_u64(out, heartbeat->room_bytes_max);
+    wire_put_u32(out, heartbeat->room_member);
+    wire_put_u64(out, heartbeat->mark);
+    wire_put_u64(out, heartbeat->host.up_ms);
+    wire_put_u32(out, heartbeat->host.sync_p50_us);
+    wire_put_u32(out, heartbeat->host.sync_p99_us);
+    wire_put_bytes(out, slice_str(heartbeat->host.version));
+}
+
+void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_t now_ms,
+                       struct buf *out)
+{
+    struct buf entry;
+
+    ASSERT(count <= ZAB_MEMBERS_MAX);
+    buf_init(&entry, HEARTBEAT_ENTRY_MAX);
+    wire_put_u8(out, HEARTBEAT_FORMAT);
+    wire_put_u8(out, (uint8_t)count);
+    for (size_t i = 0; i < count; i++) {
+        buf_clear(&entry);
+        put_heartbeat(&heartbeats[i], now_ms, &entry);
+        ASSERT(!entry.overflow);
+        wire_put_bytes(out, buf_slice(&entry));
+    }
+    buf_release(&entry);
+}
+
+/* Ignores what a later version has appended. */
+static bool get_heartbeat(struct slice entry, uint64_t now_ms, struct heartbeat *heartbeat)
+{
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, entry);
+    *heartbeat = (struct heartbeat){.id = wire_get_u32(&reader)};
+    uint32_t gone_ms = wire_get_u32(&reader);
+
+    heartbeat->at_ms = now_ms > gone_ms ? now_ms - gone_ms : 0;
+    heartbeat->role = (enum replica_role)wire_get_u8(&reader);
+    heartbeat->flags = wire_get_u32(&reader);
+    heartbeat->epoch = wire_get_u32(&reader);
+    heartbeat->zxid = wire_get_u64(&reader);
+    heartbeat->lag_ms = wire_get_u32(&reader);
+    heartbeat->role_ms = wire_get_u64(&reader);
+    heartbeat->wall_ms = (int64_t)wire_get_u64(&reader);
+    heartbeat->made_ms = wire_get_u64(&reader);
+    heartbeat->late_ms = wire_get_u32(&reader);
+    heartbeat->age_ms = (int64_t)wire_get_u64(&reader);
+    heartbeat->tree_bytes_max = wire_get_u64(&reader);
+    heartbeat->room_bytes_max = wire_get_u64(&reader);
+    heartbeat->room_member = wire_get_u32(&reader);
+    heartbeat->mark = wire_get_u64(&reader);
+    heartbeat->host.up_ms = wire_get_u64(&reader);
+    heartbeat->host.sync_p50_us = wire_get_u32(&reader);
+    heartbeat->host.sync_p99_us = wire_get_u32(&reader);
+    heartbeat->host.disk_low = (heartbeat->flags & HEARTBEAT_DISK_LOW) != 0;
+    struct slice version = wire_get_bytes(&reader, HEARTBEAT_VERSION_MAX - 1);
+
+    (void)snprintf(heartbeat->host.version, sizeof(heartbeat->host.version), "%.*s",
+                   (int)version.len, version.len > 0 ? (const char *)version.data : "");
+    return wire_reader_ok(&reader) && heartbeat->id != 0 && (unsigned)heartbeat->role < ROLES &&
+           heartbeat->wall_ms >= 0 && heartbeat->wall_ms <= STAMP_MAX_MS &&
+           heartbeat->age_ms >= 0 && heartbeat->age_ms <= TXN_AGE_MAX_MS;
+}
+
+/* Whether the text may be shown to people and written as JSON. */
+static bool is_plain(const char *text)
+{
+    for (; *text; text++) {
+        if (*text <= ' ' || *text > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool heartbeats_decode(struct slice bytes, uint64_t now_ms,
+                       struct heartbeat heartbeats[ZAB_MEMBERS_MAX], size_t *ret_count)
+{
+    struct wire_reader reader;
+
+    *ret_count = 0;
+    wire_reader_init(&reader, bytes);
+    uint8_t format = wire_get_u8(&reader);
+    size_t count = wire_get_u8(&reader);
+
+    if (!wire_reader_ok(&reader) || format != HEARTBEAT_FORMAT || count > ZAB_MEMBERS_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct slice entry = wire_get_bytes(&reader, HEARTBEAT_ENTRY_MAX);
+
+        if (!wire_reader_ok(&reader) || !get_heartbeat(entry, now_ms, &heartbeats[i]) ||
+            !is_plain(heartbeats[i].host.version)) {
+            return false;
+        }
+    }
+    if (!wire_reader_done(&reader)) {
+        return false;
+    }
+    *ret_count = count;
+    return true;
+}
+
+const struct heartbeat *heartbeats_find(const struct heartbeat *heartbeats, size_t count,
+                                        uint32_t id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (heartbeats[i].id == id) {
+            return &heartbeats[i];
+        }
+    }
+    return NULL;
+}

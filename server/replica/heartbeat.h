@@ -1,0 +1,86 @@
+/*
+ * heartbeat.h - the payload of heartbeats: the status of a replica, by its own account.
+ *
+ * Learners send theirs to the leader with each PONG, and the leader sends all of them with each
+ * PING. So every replica knows the status of every other one and its last contact, without extra
+ * messages. On the wire a status carries its age, not a time, because clocks differ.
+ */
+#ifndef SERVER_HEARTBEAT_H
+#define SERVER_HEARTBEAT_H
+
+#include "base/buf.h"
+#include "zab/zab.h"
+
+enum {
+    HEARTBEAT_VERSION_MAX = 24,
+};
+
+#define HEARTBEAT_LATE_UNKNOWN UINT32_MAX
+
+/* On the wire: never renumber. */
+enum replica_role {
+    ROLE_LOOKING = 0,
+    ROLE_FOLLOWER = 1,
+    ROLE_LEADER = 2,
+    ROLE_OBSERVER = 3,
+    ROLE_QUARANTINE = 4,
+    ROLES
+};
+
+enum heartbeat_flag {
+    HEARTBEAT_SERVING = 1U << 0,
+    HEARTBEAT_DISK_LOW = 1U << 1,
+    HEARTBEAT_DRAINING = 1U << 2,
+};
+
+/* The part that the host of a replica provides. */
+struct heartbeat_host {
+    uint64_t up_ms;       /* Since the start of the process. */
+    uint32_t sync_p50_us; /* Latency of syncing the log, in the last seconds with syncs; ... */
+    uint32_t sync_p99_us; /* ... 0: there was none yet. */
+    bool disk_low;
+    char version[HEARTBEAT_VERSION_MAX];
+};
+
+struct heartbeat {
+    uint32_t id;
+    uint64_t at_ms; /* When it was made, by the monotonic clock of the replica that holds it. */
+    enum replica_role role;
+    uint32_t flags;   /* Of enum heartbeat_flag. */
+    uint32_t epoch;   /* Current one. */
+    zxid_t zxid;      /* Applied. */
+    uint32_t lag_ms;  /* Since it last heard a leader with a quorum. */
+    uint64_t role_ms; /* Since it has this role. */
+    int64_t wall_ms;  /* Its wall clock; 0: not known. */
+    uint64_t made_ms; /* When it was made, by its own monotonic clock; other replicas return it. */
+    uint32_t late_ms; /* It was made at most so long before `at_ms`. */
+    int64_t age_ms;   /* Of the ensemble, as it knows it. */
+
+    /* maxTreeBytes: its own (0: none), and of a leader the limit in force (0: none) and the replica
+     * that has it. See heartbeats_note_room. */
+    uint64_t tree_bytes_max;
+    uint64_t room_bytes_max;
+    uint32_t room_member;
+    uint64_t mark; /* Of a leader: for the next report of sessions (expiry_mark); 0: none. */
+    struct heartbeat_host host;
+};
+
+/* `voter`: by the configuration file. A voter that was admitted while it observed counts as a
+ * follower, although it stays in the observer's dialogue. */
+enum replica_role replica_role_of(const struct zab_status *status, bool voter);
+const char *replica_role_name(enum replica_role role);
+
+/* Appends `count` of them; at most ZAB_SIGN_BYTES_MAX for ZAB_MEMBERS_MAX of them. */
+void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_t now_ms,
+                       struct buf *out);
+
+/* Up to ZAB_MEMBERS_MAX of them, with times by this clock. False, and a count of 0, when the bytes
+ * are malformed or of another format. */
+bool heartbeats_decode(struct slice bytes, uint64_t now_ms,
+                       struct heartbeat heartbeats[ZAB_MEMBERS_MAX], size_t *ret_count);
+
+/* The one of replica `id`; NULL: there is none. */
+const struct heartbeat *heartbeats_find(const struct heartbeat *heartbeats, size_t count,
+                                        uint32_t id);
+
+#endif

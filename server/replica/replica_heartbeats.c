@@ -1,0 +1,242 @@
+/* The status of all replicas: what this one sends with its heartbeats, and has received. */
+#include "server/replica/replica_int.h"
+
+enum {
+    MAKE_EVERY_MS = 100 /* The payload of heartbeats is made at most so often. */
+};
+
+/* By the configuration file; NULL: not in it. */
+static const struct zab_seed *seed_of(const struct replica *replica, uint32_t id)
+{
+    const struct zab_init *init = &replica->options.zab;
+
+    for (uint32_t i = 0; i < init->seed_count; i++) {
+        if (init->seeds[i].id == id) {
+            return &init->seeds[i];
+        }
+    }
+    return NULL;
+}
+
+static struct heartbeat *heartbeat_of(struct replica *replica, uint32_t id)
+{
+    for (size_t i = 0; i < replica->heartbeats.count; i++) {
+        if (replica->heartbeats.known[i].id == id) {
+            return &replica->heartbeats.known[i];
+        }
+    }
+    if (replica->heartbeats.count == ZAB_MEMBERS_MAX) {
+        return NULL;
+    }
+    struct heartbeat *heartbeat = &replica->heartbeats.known[replica->heartbeats.count++];
+
+    *heartbeat = (struct heartbeat){.id = id};
+    return heartbeat;
+}
+
+/* Each replica may send its own status, and the leader that of all. */
+static bool may_report(const struct replica *replica, uint32_t peer, uint32_t id)
+{
+    return id != replica->options.zab.id && (id == peer || peer == replica->status.leader);
+}
+
+/*
+ * How late a heartbeat may be. Each heartbeat returns the last status that its sender has received
+ * from this replica, with the time for which the sender had it. The rest of the round trip is the
+ * time in transit. So a heartbeat that waited in a socket during a pause, or behind a snapshot on a
+ * slow link, is not mistaken for a wrong clock.
+ */
+static uint32_t late_of(const struct replica *replica, const struct heartbeat *heard, size_t count)
+{
+    const struct heartbeat *echo = heartbeats_find(heard, count, replica->options.zab.id);
+
+    if (!echo || echo->made_ms == 0 || echo->made_ms > replica->now_ms) {
+        return HEARTBEAT_LATE_UNKNOWN;
+    }
+    ASSERT(echo->at_ms <= replica->now_ms);
+    uint64_t passed_ms = replica->now_ms - echo->made_ms;
+    uint64_t kept_ms = replica->now_ms - echo->at_ms; /* By the sender. */
+    uint64_t late_ms = passed_ms > kept_ms ? passed_ms - kept_ms : 0;
+
+    return late_ms < HEARTBEAT_LATE_UNKNOWN ? (uint32_t)late_ms : HEARTBEAT_LATE_UNKNOWN;
+}
+
+static uint32_t add_late(uint32_t a, uint32_t b)
+{
+    return a < HEARTBEAT_LATE_UNKNOWN - b ? a + b : HEARTBEAT_LATE_UNKNOWN;
+}
+
+/* The newest status of a replica counts: a former leader may have sent a newer one than the present
+ * leader, which has lost the replica. */
+void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes)
+{
+    struct heartbeat heard[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+
+    (void)heartbeats_decode(bytes, replica->now_ms, heard, &count);
+    uint32_t late_ms = late_of(replica, heard, count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct heartbeat *known = NULL;
+
+        if (may_report(replica, peer, heard[i].id) && seed_of(replica, heard[i].id)) {
+            known = heartbeat_of(replica, heard[i].id);
+        }
+        if (known && heard[i].at_ms >= known->at_ms) {
+            *known = heard[i];
+            known->late_ms = add_late(known->late_ms, late_ms);
+            times_heard(replica, known);
+        }
+    }
+    times_compare(replica);
+}
+
+static uint32_t own_flags(const struct replica *replica)
+{
+    return (replica->status.serving ? HEARTBEAT_SERVING : 0) |
+           (replica->heartbeats.host.disk_low ? HEARTBEAT_DISK_LOW : 0) |
+           (replica->drain.on ? HEARTBEAT_DRAINING : 0);
+}
+
+/* Time since a leader with a quorum was last heard, or since the start. */
+static uint64_t lag_of(const struct replica *replica)
+{
+    uint64_t start_ms = replica->options.zab.now_ms;
+    uint64_t heard_ms = replica->status.heard_ms > start_ms ? replica->status.heard_ms : start_ms;
+
+    return replica->now_ms > heard_ms ? replica->now_ms - heard_ms : 0;
+}
+
+static void note_self(struct replica *replica)
+{
+    const struct zab_status *status = &replica->status;
+    struct heartbeat *self = heartbeat_of(replica, replica->options.zab.id);
+    const struct zab_seed *seed = seed_of(replica, replica->options.zab.id);
+    enum replica_role role = replica_role_of(status, seed && seed->voter);
+    uint64_t now_ms = replica->now_ms;
+    uint64_t lag_ms = lag_of(replica);
+    bool leads = status->state == ZAB_LEADING;
+
+    ASSERT(self);
+    if (role != self->role || replica->heartbeats.role_since_ms == 0) {
+        replica->heartbeats.role_since_ms = now_ms;
+    }
+    *self = (struct heartbeat){
+        .id = replica->options.zab.id,
+        .at_ms = now_ms,
+        .role = role,
+        .flags = own_flags(replica),
+        .epoch = status->epoch,
+        .zxid = replica->tree.applied,
+        .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
+        .role_ms = now_ms - replica->heartbeats.role_since_ms,
+        .wall_ms = stamp_clamp(replica->wall_ms),
+        .made_ms = now_ms,
+        .age_ms = times_age(replica),
+        .tree_bytes_max = replica->options.tree_bytes_max,
+        .room_bytes_max = leads ? replica->heartbeats.room.bytes_max : 0,
+        .room_member = leads ? replica->heartbeats.room.member : 0,
+        .mark = expiry_is_on(replica->sessions.expiry) ? expiry_mark(replica->sessions.expiry) : 0,
+        .host = replica->heartbeats.host,
+    };
+}
+
+/* The smallest limit of this leader and of the voters in step. A voter sends its limit within a
+ * tick. Observers and replicas that are not in step do not count: no write waits for them. */
+static struct prep_room smallest_room(const struct replica *replica)
+{
+    struct prep_room room = {.bytes_max = replica->options.tree_bytes_max};
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(replica->zab, peers, ZAB_MEMBERS_MAX);
+
+    room.member = room.bytes_max != 0 ? replica->options.zab.id : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct zab_peer_status *peer = &peers[i];
+        const struct heartbeat *heartbeat =
+            heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, peer->id);
+        bool in_step = peer->voter && peer->counted && peer->connected && peer->synced;
+
+        if (in_step && heartbeat && heartbeat->tree_bytes_max != 0 &&
+            (room.bytes_max == 0 || heartbeat->tree_bytes_max < room.bytes_max)) {
+            room = (struct prep_room){.bytes_max = heartbeat->tree_bytes_max, .member = peer->id};
+        }
+    }
+    return room;
+}
+
+/* Learners take the limit in force from their leader, and keep it until they receive another one.
+ */
+void heartbeats_note_room(struct replica *replica)
+{
+    uint32_t leader = replica->status.leader;
+    const struct heartbeat *heartbeat =
+        heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, leader);
+
+    if (replica->status.state == ZAB_LEADING) {
+        replica->heartbeats.room = smallest_room(replica);
+    } else if (leader != 0 && heartbeat && heartbeat->role == ROLE_LEADER) {
+        replica->heartbeats.room = (struct prep_room){.bytes_max = heartbeat->room_bytes_max,
+                                                      .member = heartbeat->room_member};
+    }
+}
+
+/* A learner sends its own status and returns that of its leader. */
+static size_t own_and_leaders(const struct replica *replica, struct heartbeat heartbeats[2])
+{
+    uint32_t id = replica->options.zab.id;
+    uint32_t leader = replica->status.leader;
+    const struct heartbeat *self =
+        heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, id);
+    const struct heartbeat *other =
+        heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, leader);
+    size_t count = 0;
+
+    ASSERT(self && replica->status.state != ZAB_LEADING);
+    heartbeats[count++] = *self;
+    if (leader != id && other) {
+        heartbeats[count++] = *other;
+    }
+    return count;
+}
+
+/* The payload of the next heartbeats: a leader sends the status of all replicas. */
+static void make_payload(struct replica *replica)
+{
+    const struct heartbeat *heartbeats = replica->heartbeats.known;
+    size_t count = replica->heartbeats.count;
+    struct heartbeat two[2];
+
+    if (replica->status.state != ZAB_LEADING) {
+        count = own_and_leaders(replica, two);
+        heartbeats = two;
+    }
+    buf_clear(&replica->txn);
+    heartbeats_encode(heartbeats, count, replica->now_ms, &replica->txn);
+    zab_say(replica->zab, buf_slice(&replica->txn));
+}
+
+void heartbeats_turn(struct replica *replica)
+{
+    if (replica->heartbeats.made_ms != 0 &&
+        replica->now_ms - replica->heartbeats.made_ms < MAKE_EVERY_MS) {
+        return;
+    }
+    replica->heartbeats.made_ms = replica->now_ms;
+    heartbeats_note_room(replica);
+    note_self(replica);
+    times_compare(replica);
+    make_payload(replica);
+}
+
+void replica_host(struct replica *replica, const struct heartbeat_host *host)
+{
+    replica->heartbeats.host = *host;
+}
+
+size_t replica_heartbeats(const struct replica *replica,
+                          struct heartbeat heartbeats[ZAB_MEMBERS_MAX])
+{
+    memcpy(heartbeats, replica->heartbeats.known,
+           replica->heartbeats.count * sizeof(heartbeats[0]));
+    return replica->heartbeats.count;
+}
