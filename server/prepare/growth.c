@@ -43,7 +43,7 @@ static struct growth_entry *entry_at(struct growth *growth, size_t i)
     return &growth->ring[(growth->first + i) & (growth->cap - 1)];
 }
 
-/* The bound of the ring is that of the proposals in flight. */
+/* Proposals in flight are bounded, and so is the ring. */
 static void grow(struct growth *growth)
 {
     struct growth wider = *growth;

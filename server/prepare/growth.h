@@ -1,9 +1,9 @@
 /*
  * growth.h - how much memory the requests in flight will add to the state.
  *
- * Only growth is kept, one number for each transaction that grows the state: what a transaction
- * frees counts once it is applied, when the state's own sum has it. So the sum of both is never too
- * small, and an error in one number ends with its transaction. Core thread.
+ * One number for each transaction that grows the state. What a transaction frees counts only once
+ * it is applied, in the state's own sum. So the sum of both is never too small, and an error in one
+ * number ends with its transaction. Core thread.
  */
 #ifndef SERVER_GROWTH_H
 #define SERVER_GROWTH_H
@@ -31,10 +31,10 @@ struct growth {
 void growth_init(struct growth *growth);
 void growth_release(struct growth *growth);
 
-/* Nothing is in flight any more. */
+/* Drops all entries. */
 void growth_clear(struct growth *growth);
 
-/* The current request begins; it becomes transaction `zxid`. */
+/* The current request begins; it has become transaction `zxid`. */
 void growth_begin(struct growth *growth);
 void growth_commit(struct growth *growth, zxid_t zxid);
 

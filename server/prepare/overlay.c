@@ -29,7 +29,7 @@ void overlay_release(struct overlay *overlay)
     mem_free(overlay->undo);
 }
 
-/* ---- What an entry is found by besides its name. ---- */
+/* ---- Indexes besides the name. ---- */
 
 static const struct overlay_entry *of_owned(const struct avl_node *node)
 {
@@ -161,7 +161,7 @@ size_t overlay_count(const struct overlay *overlay)
     return count;
 }
 
-/* The entry takes over the reference in `value`, and gives up the one that it has. */
+/* The entry takes over the reference in `value`; the caller has that of the old value. */
 static void set_value(struct overlay *overlay, struct overlay_entry *entry,
                       const union overlay_value *value)
 {
@@ -206,7 +206,7 @@ void overlay_rollback(struct overlay *overlay)
 
         unref_value(entry->kind, &entry->value);
         set_value(overlay, entry, &undo->value);
-        /* It stays at the end of the order: dropped late, never early. */
+        /* It stays at the end of the order, so it is dropped late, but never early. */
         entry->zxid = undo->zxid;
         if (entry->zxid == 0) {
             drop(overlay, entry);

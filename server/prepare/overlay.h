@@ -1,7 +1,7 @@
 /*
- * overlay.h - the state as it will be once everything proposed is applied.
+ * overlay.h - the state as it will be once all proposals are applied.
  *
- * An entry is the whole znode, session or quota in absolute values, not a difference: it may be
+ * An entry is a whole znode, session or quota in absolute values, not a difference. So it may be
  * dropped as soon as its last change is applied, in any order, and never disagrees with the state.
  * Core thread.
  */
@@ -29,8 +29,8 @@ struct overlay_session {
     uint64_t ephemeral_bytes;
     uint32_t ephemeral_count;
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    struct blob *from; /* Its opener, of a session opened in flight; NULL: the state knows. */
-    bool open;         /* False: there is none. */
+    struct blob *from; /* Its opener, if it was opened in flight; NULL: the state has it. */
+    bool open;         /* False: there is no such session. */
 };
 
 struct overlay_quota {
@@ -55,7 +55,7 @@ struct overlay_share {
 struct overlay_memory {
     uint64_t count;
     uint64_t bytes;
-    zxid_t horizon; /* What is older is being forgotten; 0: nothing is. */
+    zxid_t horizon; /* Older results are being forgotten; 0: none. */
 };
 
 enum overlay_kind {
@@ -79,15 +79,15 @@ union overlay_value {
 
 struct overlay_entry {
     struct list order; /* By the zxid of the last change. */
-    zxid_t zxid;       /* Of the last change; 0: not yet a part of any. */
+    zxid_t zxid;       /* Of the last change; 0: none yet. */
     enum overlay_kind kind;
     union overlay_value value;
-    struct avl_node owned; /* In overlay.ephemerals when it is an ephemeral that is there. */
+    struct avl_node owned; /* In overlay.ephemerals, for an ephemeral that exists. */
     uint16_t name_len;
     uint8_t name[];
 };
 
-/* What a change of the current request has replaced. */
+/* The value that a change of the current request has replaced. */
 struct overlay_undo {
     struct overlay_entry *entry;
     zxid_t zxid; /* 0: there was no entry. */
@@ -114,8 +114,8 @@ size_t overlay_count(const struct overlay *overlay);
 void overlay_get(const struct overlay *overlay, const struct state *state, struct slice path,
                  struct overlay_node *ret_node);
 
-/* Changes it, as a part of the current request. The cversion of the stat is computed here; a
- * reference of its own is taken on the ACL. */
+/* Changes it, as a part of the current request. Computes the cversion of the stat, and takes a
+ * reference to the ACL. */
 void overlay_put(struct overlay *overlay, struct slice path, zxid_t zxid,
                  const struct overlay_node *node);
 
@@ -126,8 +126,8 @@ void overlay_session_by_hash(const struct overlay *overlay, const struct state *
                              const uint8_t hash[TXN_SECRET_HASH_LEN],
                              struct overlay_session *ret_session);
 
-/* Opens, changes or closes it, as a part of the current request. A reference of its own is taken on
- * the opener. */
+/* Opens, changes or closes it, as a part of the current request. Takes a reference to the opener.
+ */
 void overlay_put_session(struct overlay *overlay, const struct state *state, zxid_t zxid,
                          const struct overlay_session *session);
 
@@ -156,14 +156,14 @@ void overlay_usage(const struct overlay *overlay, const struct state *state, str
 /* The fingerprint of the write in flight with that key, or NULL. */
 const uint8_t *overlay_key(const struct overlay *overlay, struct slice scope, struct slice key);
 
-/* There is no such key in flight yet. */
+/* Adds a key that is not in flight yet. */
 void overlay_put_key(struct overlay *overlay, zxid_t zxid, const struct txn_remember *remember);
 
 void overlay_memory(const struct overlay *overlay, const struct state *state,
                     struct overlay_memory *ret_memory);
 void overlay_put_memory(struct overlay *overlay, zxid_t zxid, const struct overlay_memory *memory);
 
-/* Ends the current request: its changes stay, or all of them are taken back. */
+/* Ends the current request: its changes stay, or all of them are undone. */
 void overlay_commit(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
 
@@ -175,7 +175,7 @@ void overlay_applied(struct overlay *overlay, zxid_t zxid);
 size_t overlay_subtree(const struct overlay *overlay, const struct state *state, struct slice top,
                        size_t count_max, struct buf *paths);
 
-/* The same of a session's ephemerals; returns how many. */
+/* Appends the paths of a session's ephemerals in the same form; returns the count. */
 size_t overlay_ephemerals(const struct overlay *overlay, const struct state *state,
                           uint64_t session, struct buf *paths);
 

@@ -1,4 +1,4 @@
-/* Idempotency keys whose writes are in flight, and how much is remembered in all. */
+/* Idempotency keys whose writes are in flight, and the total of remembered results. */
 #include "base/check.h"
 #include "base/wire.h"
 #include "server/prepare/overlay_int.h"
@@ -11,7 +11,7 @@ struct key_name {
     uint8_t bytes[NAME_MAX];
 };
 
-/* With the length of the scope no two pairs are alike. */
+/* Starts with the length of the scope, so that no two pairs have the same name. */
 static struct slice name_of(struct key_name *name, struct slice scope, struct slice key)
 {
     size_t len = 4;
@@ -50,7 +50,7 @@ void overlay_put_key(struct overlay *overlay, zxid_t zxid, const struct txn_reme
     overlay_change(overlay, entry, zxid, &value);
 }
 
-/* ---- All that is remembered: one entry. ---- */
+/* ---- The total of remembered results: one entry. ---- */
 
 static struct overlay_entry *find_memory(const struct overlay *overlay)
 {

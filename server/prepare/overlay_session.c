@@ -1,4 +1,4 @@
-/* Sessions that are opened, moved or closed in flight, and what hangs on them. */
+/* Sessions that are opened, moved or closed in flight, their shares and ephemerals. */
 #include "base/check.h"
 #include "base/wire.h"
 #include "server/prepare/overlay_int.h"
@@ -132,12 +132,6 @@ static int owner_cmp(const void *key, const struct avl_node *node)
     return owner <= entry->value.node.owner ? -1 : 1;
 }
 
-static void put_path(struct buf *paths, struct slice path)
-{
-    wire_put_u16(paths, (uint16_t)path.len);
-    wire_put_raw(paths, path);
-}
-
 static size_t add_from_state(const struct overlay *overlay, const struct state *state,
                              uint64_t session, struct buf *paths)
 {
@@ -150,7 +144,7 @@ static size_t add_from_state(const struct overlay *overlay, const struct state *
         buf_clear(&path);
         walk_path_of(node, &path);
         if (overlay_find(overlay, OVERLAY_NODE, buf_slice(&path)) == NULL) {
-            put_path(paths, buf_slice(&path));
+            overlay_put_path(paths, buf_slice(&path));
             count++;
         }
     }
@@ -164,14 +158,14 @@ size_t overlay_ephemerals(const struct overlay *overlay, const struct state *sta
     size_t count = add_from_state(overlay, state, session, paths);
     const struct avl_node *node = avl_lower_bound(&overlay->ephemerals, &session, owner_cmp);
 
-    /* Whatever has an entry, also if the state knows it as well. */
+    /* All ephemerals with an entry, also those that the state has as well. */
     for (; node != NULL; node = avl_next(node)) {
         const struct overlay_entry *entry = avl_entry_const(node, struct overlay_entry, owned);
 
         if (entry->value.node.owner != session) {
             break;
         }
-        put_path(paths, overlay_name(entry));
+        overlay_put_path(paths, overlay_name(entry));
         count++;
     }
     return count;

@@ -1,22 +1,15 @@
-/* Looks at whole subtrees, and what quotas count of them. */
+/* Whole subtrees, and quotas on them. */
 #include "base/check.h"
-#include "base/wire.h"
 #include "server/prepare/overlay_int.h"
 #include "server/state/path.h"
 #include "server/state/walk.h"
-
-static void put_path(struct buf *paths, struct slice path)
-{
-    wire_put_u16(paths, (uint16_t)path.len);
-    wire_put_raw(paths, path);
-}
 
 static bool has_entry(const struct overlay *overlay, struct slice path)
 {
     return overlay_find(overlay, OVERLAY_NODE, path) != NULL;
 }
 
-/* What the tree has and no request in flight has touched. */
+/* Adds znodes of the tree that no request in flight has changed. */
 static size_t add_from_tree(const struct overlay *overlay, const struct znode *top,
                             struct slice path, size_t count_max, struct buf *paths)
 {
@@ -27,7 +20,7 @@ static size_t add_from_tree(const struct overlay *overlay, const struct znode *t
     for (const struct znode *node = top; node != NULL && count <= count_max;
          node = walk_next(&walk, true)) {
         if (!has_entry(overlay, buf_slice(&walk.path))) {
-            put_path(paths, buf_slice(&walk.path));
+            overlay_put_path(paths, buf_slice(&walk.path));
             count++;
         }
     }
@@ -35,7 +28,7 @@ static size_t add_from_tree(const struct overlay *overlay, const struct znode *t
     return count;
 }
 
-/* The entry of a znode at or below `top` that will be there. */
+/* Whether it is the entry of a znode at or below `top` that will exist. */
 static bool is_within(const struct overlay_entry *entry, struct slice top)
 {
     return entry->kind == OVERLAY_NODE && entry->value.node.exists &&
@@ -56,7 +49,7 @@ size_t overlay_subtree(const struct overlay *overlay, const struct state *state,
             break;
         }
         if (is_within(entry, top)) {
-            put_path(paths, overlay_name(entry));
+            overlay_put_path(paths, overlay_name(entry));
             count++;
         }
     }

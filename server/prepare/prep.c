@@ -18,7 +18,7 @@ struct prep *prep_new(const struct prep_limits *limits)
     prep->limits = *limits;
     overlay_init(&prep->overlay);
     growth_init(&prep->growth);
-    /* Longer than any legal path, so that path_check gets to see what is too long. */
+    /* Longer than any legal path, so that path_check sees and refuses one that is too long. */
     buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
     buf_init(&prep->acl, ACL_BYTES_MAX);
@@ -59,7 +59,7 @@ size_t prep_pending(const struct prep *prep)
     return overlay_count(&prep->overlay);
 }
 
-/* With a quorum's disks nearly full the rest of their space is for what gives some back. */
+/* While the disks of a quorum are nearly full, only requests that free space pass. */
 static enum err check_space(const struct prep_step *step)
 {
     enum op_id op = step->job->args->op;
@@ -96,14 +96,14 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     return checks[args->op](step, args);
 }
 
-/* Empties the answer of a request that is not done after all. */
+/* Empties the answer of a request or element that is not done after all. */
 static void take_back(struct op_result *result)
 {
     op_result_release(result);
     op_result_init(result);
 }
 
-/* Tells of each element what became of it: those before the failed one would have worked. */
+/* The outcome of each element: those before the failed one would have worked. */
 static void fail_multi(const struct op_args *args, uint32_t failed, struct op_result *result)
 {
     const struct op_result *cause = &result->results[failed];
@@ -162,7 +162,7 @@ static enum err check_size(const struct prep_step *step)
     return ERR_OK;
 }
 
-/* All operations are prepared: what concerns the transaction as a whole. */
+/* After all operations: what concerns the transaction as a whole. */
 static enum err finish(struct prep_step *step)
 {
     struct op_result *result = step->result;
@@ -180,7 +180,7 @@ static enum err finish(struct prep_step *step)
     return prep_refuse(step, err, detail);
 }
 
-/* What it answers is found in the log, by whichever replica has the client. */
+/* The replica of the client makes the answer when it applies the transaction. */
 static void forget_answer(struct op_result *result)
 {
     bool created = result->created;

@@ -1,9 +1,9 @@
 /*
  * prep.h - the leader turns a request into a transaction, or refuses it.
  *
- * Each request is checked in ZooKeeper's order against the tree plus an overlay of the changes that
- * are proposed and not yet applied; the transaction carries absolute results. Nothing is changed
- * when it refuses. Core thread.
+ * It checks each request in ZooKeeper's order against the tree plus an overlay of the changes that
+ * are proposed and not yet applied; the transaction carries absolute results. A refusal changes
+ * nothing. Core thread.
  */
 #ifndef SERVER_PREP_H
 #define SERVER_PREP_H
@@ -21,9 +21,9 @@ struct prep_limits {
     uint32_t txn_bytes_max;  /* Whole transaction. */
     uint32_t multi_ops_max;
     uint32_t recursive_max;          /* Upper bound for max= of a recursive delete. */
-    uint32_t session_min_ms;         /* Bounds of a session's time-out ... */
+    uint32_t session_min_ms;         /* Bounds of a session's timeout ... */
     uint32_t session_max_ms;         /* ... */
-    uint32_t session_default_ms;     /* ... and what it is when none is asked for. */
+    uint32_t session_default_ms;     /* ... and its default. */
     uint32_t sessions_max;           /* Open ones. */
     uint32_t sessions_client_max;    /* Of one client; 0: no bound. */
     uint32_t sessions_network_max;   /* From one address; 0: no bound. */
@@ -32,10 +32,10 @@ struct prep_limits {
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;        /* Of them, with their scopes and keys. */
     uint32_t result_bytes_max;            /* Of one of them. */
-    uint32_t remember_ms;                 /* For how long they are kept at least. */
+    uint32_t remember_ms;                 /* For how long they are kept, at least. */
 };
 
-/* How large the tree may become, by the replica with the smallest limit that the leader heeds. */
+/* How much memory the tree may take: the smallest limit of the voters in step. */
 struct prep_room {
     uint64_t bytes_max; /* maxTreeBytes, against state_memory_bytes; 0: no bound. */
     uint32_t member;    /* The replica whose limit it is. */
@@ -47,15 +47,15 @@ void prep_free(struct prep *prep);
 /* Forgets all in-flight changes: on every change of role. */
 void prep_clear(struct prep *prep);
 
-/* What is to be prepared. */
+/* A request to prepare. */
 struct prep_job {
     const struct op_args *args;
-    const struct op_principal *who;   /* NULL: the server itself, whom no ACL stops. */
-    const struct op_session *session; /* In whose session; NULL: none. */
+    const struct op_principal *who;   /* NULL: the leader itself, which no ACL stops. */
+    const struct op_session *session; /* Of the request; NULL: none. */
     struct slice key;                 /* Idempotency-Key; empty: none. */
     const struct txn_header *header;  /* Origin and time. */
-    zxid_t low_since; /* 0: there is disk space. Else only what frees some is prepared, and each
-                         session is attached once from there on. */
+    zxid_t low_since; /* 0: there is disk space. Else only requests that free some are prepared, and
+                         each session may be attached once after this zxid. */
     struct prep_room room;
 };
 
@@ -68,16 +68,16 @@ struct prep_job {
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result);
 
-/* Makes the transaction that forgets remembered results whose time is over, at most 1,000 at once;
- * false, with an empty `out`, when none is due. Cheap enough to be asked at each tick. */
+/* Makes the transaction that forgets remembered results that are old enough, at most 1,000; false,
+ * with an empty `out`, when none is due. Cheap enough for each tick. */
 bool prep_forget(struct prep *prep, const struct state *state, const struct txn_header *header,
                  zxid_t zxid, struct buf *out);
 
 /* The state has applied up to `zxid`: overlay entries up to it are dropped. */
 void prep_applied(struct prep *prep, zxid_t zxid);
 
-/* What the state will take of memory at most, whichever requests in flight will have been applied:
- * their growth counts in full, and what they free counts once it is applied. */
+/* The most memory that the state takes while requests in flight are applied: their growth counts in
+ * full, and what they free counts once it is applied. */
 uint64_t prep_memory_bytes(const struct prep *prep, const struct state *state);
 
 /* Entries in the overlay; 0 when nothing is in flight. */

@@ -5,7 +5,7 @@
 
 #define TTL_MS_MAX ((int64_t)OWNER_TTL_MASK)
 
-/* Which kinds of znode there are (ZooKeeper's create modes). */
+/* Whether there is such a kind of znode (ZooKeeper's create modes). */
 static enum err check_kind(const struct prep_step *step, const struct op_args *args)
 {
     bool ttl = args->ttl_ms != 0;
@@ -49,7 +49,7 @@ static enum err check_coarse(const struct prep_step *step, struct slice path)
     return ERR_OK;
 }
 
-/* The full path in prep->path, with the sequence number that `parent` gives. */
+/* Writes the full path to prep->path, with the next sequence number of `parent`. */
 static enum err make_path(const struct prep_step *step, const struct op_args *args,
                           const struct overlay_node *parent)
 {
@@ -68,22 +68,22 @@ static enum err make_path(const struct prep_step *step, const struct op_args *ar
     return ERR_OK;
 }
 
-/* Whether a child may be made below `path`, or below what is there of it. */
+/* Whether a child may be created below `path`, or below its deepest ancestor that exists. */
 static enum err may_create(const struct prep_step *step, struct slice path)
 {
     struct overlay_node node;
 
     prep_look(step, path, &node);
     while (!node.exists) {
-        ASSERT(path.len > 1); /* The root is always there. */
+        ASSERT(path.len > 1); /* The root always exists. */
         path = path_parent(path);
         prep_look(step, path, &node);
     }
     return prep_may(step, &node, ACL_CREATE, NULL);
 }
 
-/* Makes the missing ones from the root to `parent`: persistent, with null data and the ACL of what
- * was asked for, so that nothing is more open than the client said. */
+/* Creates the missing znodes from the root to `parent`: persistent, with null data and the ACL of
+ * the request, so that nothing is more open than the client wants. */
 static enum err make_parents(const struct prep_step *step, struct slice parent)
 {
     const struct txn_effect kind = {.flags = TXN_NULL_DATA, .acl = buf_slice(&step->prep->acl)};
@@ -113,7 +113,7 @@ static enum err make_parents(const struct prep_step *step, struct slice parent)
     return ERR_OK;
 }
 
-static enum err check_place(const struct prep_step *step, struct slice path)
+static enum err check_absent(const struct prep_step *step, struct slice path)
 {
     struct overlay_node node;
 
@@ -156,7 +156,7 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     struct slice path = buf_slice(&step->prep->path);
 
     if (err == ERR_OK) {
-        err = check_place(step, path);
+        err = check_absent(step, path);
     }
     if (err == ERR_OK && !parent.exists) {
         err = make_parents(step, path_parent(path));

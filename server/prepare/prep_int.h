@@ -10,9 +10,9 @@ struct prep {
     struct prep_limits limits;
     struct overlay overlay;
     struct growth growth;
-    struct buf path;  /* Path of the znode being created, sequence number included. */
+    struct buf path;  /* Of the znode being created, with its sequence number. */
     struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
-    struct buf acl;   /* The list that the current request or element sets; empty: open. */
+    struct buf acl;   /* That the current request or element sets; empty: open. */
     struct buf scope; /* Of the current request's idempotency key. */
     struct buf bytes; /* The current request or its answer, encoded. */
 };
@@ -24,22 +24,22 @@ struct prep_step {
     const struct prep_job *job;
     const struct txn_header *header;
     zxid_t zxid;
-    uint64_t session;             /* Public id of the session that the request is in; 0: none. */
-    struct txn_remember remember; /* Its `key` is empty when nothing is to be remembered. */
+    uint64_t session;             /* Public id of the session of the request; 0: none. */
+    struct txn_remember remember; /* Its `key` is empty when the answer is not remembered. */
     struct buf *out;
     struct op_result *result; /* Of this request or element. */
 };
 
-/* Records why the request is refused; returns `err`. */
+/* Refuses the request with `err`, which it returns, and an explanation (NULL: none). */
 enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail);
 
-/* The same of a znode whose version does not fit: the result carries its stat. */
+/* Refuses a request whose condition on a version does not hold: the result carries the stat. */
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail);
 
 enum err prep_check_path(const struct prep_step *step, struct slice path);
 
-/* The same of a request about a znode that is not there. */
+/* Refuses a request about a znode that does not exist. */
 enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args);
 
 /* The znode as it will be. */
@@ -64,11 +64,11 @@ enum err prep_check_quota(const struct prep_step *step, struct slice path, int64
 void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
                       int64_t bytes);
 
-/* The data of a znode has been set, or the znode is gone: it may be one that limits others. */
+/* The data of a znode was set, or the znode was deleted: it may be the limits of a quota. */
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);
 void prep_limits_gone(const struct prep_step *step, struct slice path);
 
-/* ---- Memory: what the current request adds to state_memory_bytes, or takes away. ---- */
+/* ---- Memory: what the current request adds to state_memory_bytes or frees. ---- */
 
 void prep_count_node(const struct prep_step *step, struct slice path,
                      const struct overlay_node *node, bool comes);
@@ -78,49 +78,50 @@ void prep_count_session(const struct prep_step *step, bool comes);
 void prep_count_limits(const struct prep_step *step, struct slice path, bool comes);
 void prep_count_remembered(const struct prep_step *step, uint64_t len);
 
-/* Whether there is room for all that the request adds. One that frees memory passes always, also
- * when its remembered answer takes more than it frees. */
+/* Whether there is room for all that the request adds. A request that frees memory always passes,
+ * also when its remembered answer takes more than it frees. */
 enum err prep_check_memory(const struct prep_step *step);
 
 /* ---- Idempotency keys. ---- */
 
-/* What is known of the key of the request, if it has one. OK with result->replayed: all is done. */
+/* Looks up the key of the request, if it has one. OK and result->replayed: that is the answer. */
 enum err prep_look_key(struct prep_step *step);
 
-/* The answer of one operation, as its effect will give it. Only with a key; else the log has it. */
+/* Fills the answer of one operation, as its effect will give it, when the request has a key.
+ * Without a key the answer is made when the transaction is applied. */
 void prep_answer(const struct prep_step *step, struct slice path, bool has_stat);
 
-/* Adds the whole answer to the transaction. */
+/* With a key: adds the whole answer to the transaction. */
 enum err prep_remember(struct prep_step *step);
 
 /* ---- ACLs. ---- */
 
-/* Whether whoever asks has one of `perms` on the znode; else it is refused with `detail`. */
+/* Whether the caller has one of `perms` on the znode; else refuses with `detail`. */
 enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
                   const char *detail);
 
-/* A list as it is stored, into prep->acl. */
+/* Writes a list to prep->acl in its canonical form. */
 enum err prep_fix_acl(const struct prep_step *step, struct slice acl);
 
-/* One reference to a list for the overlay; NULL when it is open to all. */
+/* A new reference to a list for the overlay; NULL when it is open to all. */
 struct blob *prep_acl_blob(struct slice acl);
 
 /* ---- Znodes. ---- */
 
-/* Puts one znode below its parent, which exists; `kind` says the rest. The effect comes last: it is
- * the result. */
+/* Creates one znode below its parent, which exists, with the data, ACL, owner and flags of `kind`.
+ */
 enum err prep_put_node(const struct prep_step *step, struct slice path,
                        const struct txn_effect *kind);
 
-/* Takes out a znode without children. */
+/* Deletes a znode without children. */
 void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t flags);
 
-/* The same of all that stand in prep->paths, what lies deepest first; the last one gets `flags`. */
+/* Deletes all znodes of prep->paths, the deepest first; the last one gets `flags`. */
 void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags);
 
 /* ---- Sessions. ---- */
 
-/* Finds the session that the request is in, if it is in one. */
+/* Finds the session of the request, if it names one. */
 enum err prep_in_session(struct prep_step *step);
 
 enum err prep_open_session(const struct prep_step *step, const struct op_args *args);

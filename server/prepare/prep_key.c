@@ -1,5 +1,4 @@
-/* Writes that come with an idempotency key: their answers are remembered, given again, forgotten.
- */
+/* Writes with an idempotency key: their answers are remembered, replayed and forgotten. */
 #include "base/check.h"
 #include "base/crypto.h"
 #include "server/op/ops.h"
@@ -12,13 +11,14 @@ enum {
     FORGET_SLACK_PART = 8, /* Of rememberFor: results are forgotten many at a time. */
 };
 
-/* Closing a session twice does no harm and needs no memory; what the leader asks for has no key. */
+/* Closing a session twice does no harm, so it needs no memory. The leader's own requests have no
+ * key. */
 static bool is_remembered(enum op_id op)
 {
     return op != OP_CLOSE && op != OP_EXPIRE && op != OP_REAP;
 }
 
-/* ---- Whose key, and of which request. ---- */
+/* ---- Scope and fingerprint of a key. ---- */
 
 static void put_scope(const struct prep_step *step, struct buf *scope)
 {
@@ -45,15 +45,15 @@ static void put_fingerprint(const struct prep_step *step, uint8_t out[TXN_FINGER
     memcpy(out, hash, TXN_FINGERPRINT_LEN);
 }
 
-/* Fills the step: what the key means from here on. */
+/* Fills step->remember. */
 static enum err take_key(struct prep_step *step)
 {
     const struct prep_job *job = step->job;
 
     if (job->args->op == OP_SESSION || job->args->op == OP_ATTACH) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS,
-                           "a session is opened and attached without an Idempotency-Key: an "
-                           "answer that was kept would name a secret or a place of the past");
+                           "a session is opened and attached without an Idempotency-Key, because "
+                           "the remembered answer would contain a secret or a past attachment");
     }
     if (job->key.len > TXN_KEY_MAX) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "an Idempotency-Key has at most 256 bytes");
@@ -64,14 +64,14 @@ static enum err take_key(struct prep_step *step)
     return ERR_OK;
 }
 
-/* ---- Giving an answer again. ---- */
+/* ---- Replay. ---- */
 
 static bool is_same(const struct txn_remember *remember, const uint8_t *fingerprint)
 {
     return memcmp(remember->fingerprint, fingerprint, TXN_FINGERPRINT_LEN) == 0;
 }
 
-/* The result that is remembered, or NULL; one that is about to be forgotten is none any more. */
+/* The remembered result, or NULL; a result that is being forgotten in flight does not count. */
 static const struct state_remembered *find(const struct prep_step *step)
 {
     const struct state_remembered *found =
@@ -138,8 +138,8 @@ static enum err check_room(const struct prep_step *step, const struct overlay_me
     if (memory->count >= limits->remembered_max ||
         memory->bytes + size_of(&step->remember) > limits->remembered_bytes_max) {
         return prep_refuse(step, ERR_THROTTLED,
-                           "as many answers to writes with an Idempotency-Key are kept as "
-                           "maxRemembered and maxRememberedBytes allow");
+                           "maxRemembered or maxRememberedBytes is reached: retry later, or write "
+                           "without an Idempotency-Key");
     }
     return ERR_OK;
 }
@@ -175,8 +175,8 @@ enum err prep_remember(struct prep_step *step)
 
 /* ---- Forgetting. ---- */
 
-/* Since when a result must have been kept to be forgotten; with little room left no later than
- * promised, else a part later, so that there are fewer transactions. */
+/* The age at which a result is forgotten: as promised when little room is left, else a part later,
+ * so that there are fewer transactions. */
 static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memory *memory)
 {
     const struct prep_limits *limits = &prep->limits;
@@ -186,7 +186,7 @@ static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memor
     return (int64_t)limits->remember_ms + (roomy ? limits->remember_ms / FORGET_SLACK_PART : 0);
 }
 
-/* The first result at or behind a zxid. */
+/* The first result at or after a zxid. */
 static const struct state_remembered *first_from(const struct state *state, zxid_t zxid)
 {
     return state_remembered_after(state, zxid > 0 ? zxid - 1 : 0);

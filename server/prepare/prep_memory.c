@@ -28,7 +28,7 @@ void prep_count_data(const struct prep_step *step, uint32_t old_len, size_t new_
 }
 
 /* A list that no applied znode has yet counts for each request in flight that sets it. A list that
- * loses its last znode is not counted as freed: who else in flight has it is not known here. */
+ * loses its last znode is not counted as freed, because another request in flight may use it. */
 void prep_count_acl(const struct prep_step *step, struct slice acl)
 {
     if (!state_has_acl(step->state, acl)) {
@@ -61,7 +61,7 @@ static enum err refuse(const struct prep_step *step, uint64_t needed)
     const struct prep_room *room = &step->job->room;
     struct op_result *result = step->result;
 
-    op_result_release(result); /* Of a multi: no element of it is the cause. */
+    op_result_release(result); /* Of a multi: no single element is the cause. */
     op_result_init(result);
     buf_printf(&result->arena,
                "the tree would take %" PRIu64 " bytes of memory, and maxTreeBytes of replica "
@@ -83,8 +83,9 @@ static bool deletes(const struct op_args *args)
     return found;
 }
 
-/* Its remembered answer may take more than a request frees. Who deletes must not be refused for
- * that; who only makes values shorter could do it again and again. */
+/* The remembered answer of a request may take more than the request frees. Deletes pass all the
+ * same; requests that only make values shorter do not, because they could be repeated without end.
+ */
 static bool frees(const struct prep_step *step)
 {
     return step->prep->growth.request < 0 && deletes(step->job->args);

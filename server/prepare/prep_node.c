@@ -1,4 +1,4 @@
-/* One znode comes or goes: its parent, its owner, and the effect. */
+/* One znode is created or deleted: its parent, its owner, quotas, memory, and the effect. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/wire.h"
@@ -9,7 +9,7 @@
 
 /* ---- Ephemerals of the owner. ---- */
 
-/* Whether the session may have one more ephemeral, at that path. */
+/* Whether the session may own one more ephemeral, at that path. */
 static enum err check_ephemeral(const struct prep_step *step, struct slice path)
 {
     const struct prep_limits *limits = &step->prep->limits;
@@ -30,7 +30,7 @@ static enum err check_ephemeral(const struct prep_step *step, struct slice path)
     return ERR_OK;
 }
 
-/* A znode of that owner has come or is gone; nothing when the owner is no session. */
+/* A znode of that owner is created or deleted; nothing when the owner is no session. */
 static void count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
                             bool comes)
 {
@@ -151,7 +151,8 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     }
 }
 
-/* Descending: what lies below a znode begins with its path, so it comes first. */
+/* Descending order: znodes below a znode come before it, because their paths begin with its path.
+ */
 static int later_first(const void *a, const void *b)
 {
     return slice_cmp(*(const struct slice *)b, *(const struct slice *)a);

@@ -1,4 +1,4 @@
-/* The operations on a znode that is there: set, check, delete, setacl, and the leader's reap. */
+/* Operations on a znode that exists: set, check, delete, setacl, and the leader's reap. */
 #include "base/check.h"
 #include "base/wire.h"
 #include "server/op/acl.h"
@@ -108,7 +108,7 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
     return err;
 }
 
-/* Whoever deletes a subtree needs the right at each znode in it that has children. */
+/* A recursive delete needs the right DELETE on each znode of the subtree that has children. */
 static enum err may_delete_below(const struct prep_step *step, size_t count)
 {
     struct wire_reader reader;
@@ -127,7 +127,7 @@ static enum err may_delete_below(const struct prep_step *step, size_t count)
     return err;
 }
 
-/* Names the limit that applies: the one of the request, or the one of the configuration. */
+/* Names the limit that applies: that of the request, or that of the configuration. */
 static enum err refuse_large(const struct prep_step *step, uint32_t max, uint32_t bound)
 {
     struct op_result *result = step->result;
@@ -169,7 +169,7 @@ static enum err delete_subtree(const struct prep_step *step, const struct op_arg
     return err;
 }
 
-/* The parent has let the caller delete its children. */
+/* The parent lets the caller delete its children. */
 static enum err delete_child(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
@@ -215,7 +215,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
     return delete_child(step, args);
 }
 
-/* The candidate was found some time ago: everything is checked again. */
+/* The candidate was found some time ago, so everything is checked again. */
 enum err prep_reap(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;

@@ -1,4 +1,4 @@
-/* Hard quotas: what there may be at and below a path, with all that is in flight. */
+/* Hard quotas on znodes and bytes at and below a path, including requests in flight. */
 #include "base/check.h"
 #include "server/prepare/prep_int.h"
 #include "server/state/path.h"
@@ -27,7 +27,7 @@ static bool is_over(uint64_t used, int64_t more, int64_t limit)
     return limit >= 0 && more > 0 && used + (uint64_t)more > (uint64_t)limit;
 }
 
-/* What makes nothing larger always passes, also where there is too much already. */
+/* A change that makes nothing larger always passes, also above the limit. */
 enum err prep_check_quota(const struct prep_step *step, struct slice path, int64_t count,
                           int64_t bytes)
 {
@@ -44,9 +44,9 @@ enum err prep_check_quota(const struct prep_step *step, struct slice path, int64
                                "a quota above the znode (countHardLimit) allows no more znodes");
         }
         if (is_over(quota.bytes, bytes, quota.bytes_hard)) {
-            return prep_refuse(step, ERR_QUOTA_EXCEEDED,
-                               "a quota above the znode (byteHardLimit) does not allow as many "
-                               "bytes of data");
+            return prep_refuse(
+                step, ERR_QUOTA_EXCEEDED,
+                "a quota above the znode (byteHardLimit) allows fewer bytes of data");
         }
     }
     return ERR_OK;
@@ -70,7 +70,7 @@ void prep_count_quota(const struct prep_step *step, struct slice path, int64_t c
 
 /* ---- Limits znodes. ---- */
 
-/* What a limits znode limits. The root and what is below /zookeeper have no quota. */
+/* The path that a limits znode is about. The root and /zookeeper have no quota. */
 static bool is_limits(struct slice path, struct slice *ret_top)
 {
     struct slice name = slice_str(STATE_LIMITS_NAME);
@@ -96,7 +96,7 @@ void prep_limits_set(const struct prep_step *step, struct slice path, struct sli
     }
     overlay_quota(overlay, step->state, top, &quota);
     if (!quota.exists) {
-        /* The same walk that the state makes when it applies this. */
+        /* The state counts in the same way when it applies this. */
         overlay_usage(overlay, step->state, top, &quota.count, &quota.bytes);
         prep_count_limits(step, top, true);
     }

@@ -1,13 +1,13 @@
-/* Sessions: who is in one, opening, attaching, closing. */
+/* Sessions: that of a request; opening, attaching, closing. */
 #include "base/check.h"
 #include "server/prepare/prep_int.h"
 
 static enum err refuse_gone(const struct prep_step *step)
 {
-    return prep_refuse(step, ERR_SESSION_EXPIRED, "the session is closed, or it never was");
+    return prep_refuse(step, ERR_SESSION_EXPIRED, "the session has ended or never existed");
 }
 
-/* ---- In whose session. ---- */
+/* ---- The session of a request. ---- */
 
 static void find_shown(const struct prep_step *step, const struct op_session *shown,
                        struct overlay_session *ret_session)
@@ -21,13 +21,13 @@ static void find_shown(const struct prep_step *step, const struct op_session *sh
     }
 }
 
-/* A socket whose session has been attached somewhere else since; plain HTTP never is. */
+/* Whether another connection has attached the session since; plain HTTP never attaches. */
 static bool has_moved(const struct op_session *shown, const struct overlay_session *session)
 {
     return shown->attach != 0 && shown->attach != session->attach;
 }
 
-/* These name their session themselves, or belong to none. */
+/* Operations that name their session in their arguments, or have none. */
 static bool is_about_sessions(enum op_id op)
 {
     return op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE ||
@@ -86,8 +86,9 @@ static bool is_full(const struct prep_step *step, struct slice from, enum state_
     return max > 0 && overlay_share(&step->prep->overlay, step->state, from, kind) >= max;
 }
 
-/* All sessions have a bound, and so has each client, so that one client leaves room for others. An
- * identity costs nothing, so a network has a bound of its own. The super user has no share. */
+/* Bounds on all sessions, and on those of each client, so that one client leaves room for others. A
+ * client can make up identities, so each network has a bound of its own. The super user has none.
+ */
 static enum err check_room(const struct prep_step *step, struct slice from)
 {
     const struct prep_limits *limits = &step->prep->limits;
@@ -155,8 +156,8 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
     return err;
 }
 
-/* Who has lost its connection would lose the session, too, and the end of that takes as much space
- * as a new place; but only once. */
+/* A client that reconnects must be able to keep its session, and expiry would take as much disk
+ * space as an attachment. So one attachment of each session passes. */
 static enum err check_space(const struct prep_step *step, const struct overlay_session *session)
 {
     zxid_t low_since = step->job->low_since;
@@ -164,8 +165,8 @@ static enum err check_space(const struct prep_step *step, const struct overlay_s
     if (low_since != 0 && session->attach >= low_since) {
         return prep_refuse(
             step, ERR_DISK_FULL,
-            "a quorum of replicas has almost no disk space left, and the session has "
-            "been attached since then: touch it, which needs none");
+            "a quorum of replicas has almost no disk space left, and the session was already "
+            "attached once since then: touch it instead, which needs no space");
     }
     return ERR_OK;
 }
@@ -208,7 +209,7 @@ static struct slice opener_of(const struct prep_step *step, const struct overlay
     return applied->from;
 }
 
-/* All ephemerals go in the same transaction, those that are still in flight included. */
+/* The same transaction deletes all ephemerals of the session, also those in flight. */
 static void close_session(const struct prep_step *step, uint64_t id, enum txn_close_reason reason)
 {
     struct prep *prep = step->prep;
@@ -242,7 +243,7 @@ enum err prep_close(const struct prep_step *step, const struct op_args *args)
     if (shown != NULL && shown->shown) {
         find_shown(step, shown, &own);
     }
-    /* The old place of a session cannot close it any more. */
+    /* A connection that lost the session to another one cannot close it any more. */
     if (own.open && own.id == session.id && has_moved(shown, &own)) {
         return prep_refuse(step, ERR_SESSION_MOVED, NULL);
     }
@@ -262,7 +263,7 @@ enum err prep_expire(const struct prep_step *step, const struct op_args *args)
     return ERR_OK;
 }
 
-/* Somebody else's, by its public id. */
+/* Closes any session, by its public id. */
 enum err prep_kill(const struct prep_step *step, const struct op_args *args)
 {
     const struct op_principal *who = step->job->who;

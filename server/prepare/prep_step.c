@@ -38,7 +38,7 @@ enum err prep_refuse(const struct prep_step *step, enum err err, const char *det
     return err;
 }
 
-/* By an element of the same multi, which is undone with the one that fails. */
+/* Whether an earlier element of the same multi has changed it, which will be undone. */
 static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
 {
     const struct stat_view *stat = &node->stat;
@@ -51,7 +51,7 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
 {
     const struct op_principal *who = step->job->who;
 
-    /* Who deletes by the right of the parent may be one who must not see the znode itself. */
+    /* A caller that deletes by the right of the parent may lack READ on the znode itself. */
     if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
         step->result->has_stat = node->exists && !is_changed_here(step, node);
         step->result->stat = node->stat;
@@ -59,7 +59,7 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
     return prep_refuse(step, ERR_BAD_VERSION, detail);
 }
 
-/* A missing znode meets no condition on what it is; a plain request is told that it is missing. */
+/* A missing znode fails any condition on its version; without a condition it is just missing. */
 enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args)
 {
     if (args->has_etag || args->must_exist) {
@@ -87,7 +87,8 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
         return prep_refuse_version(step, node, NULL);
     }
     if (args->has_czxid && args->czxid != node->stat.czxid) {
-        return prep_refuse_version(step, node, "it was deleted and made again: the czxid differs");
+        return prep_refuse_version(step, node,
+                                   "the znode was deleted and created again: its czxid differs");
     }
     if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
         return prep_refuse_version(step, node, "the ACL has another aversion");
@@ -115,15 +116,14 @@ enum err prep_may(const struct prep_step *step, const struct overlay_node *node,
 
 enum err prep_fix_acl(const struct prep_step *step, struct slice acl)
 {
-    static const struct op_principal nobody = {.auth = NULL};
-    const struct op_principal *who = step->job->who != NULL ? step->job->who : &nobody;
+    static const struct op_principal anonymous = {.auth = NULL};
+    const struct op_principal *who = step->job->who != NULL ? step->job->who : &anonymous;
     const char *why = NULL;
     enum err err = acl_fix(acl, who, &step->prep->acl, &why);
 
     return err == ERR_OK ? ERR_OK : prep_refuse(step, err, why);
 }
 
-/* The lists of the overlay are shared, as those of the tree. */
 struct blob *prep_acl_blob(struct slice acl)
 {
     return acl.len > 0 ? blob_new(acl) : NULL;

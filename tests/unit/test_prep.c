@@ -118,7 +118,7 @@ TEST(conditions_of_a_set, fixture, setup, teardown)
     args.has_czxid = true;
     args.czxid = 9;
     assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
-    assert_non_null(strstr(fixture->result.detail, "made again"));
+    assert_non_null(strstr(fixture->result.detail, "created again"));
     args.czxid = 1;
     args.has_aversion = true;
     args.aversion = 1;
