@@ -9,7 +9,7 @@
 
 enum {
     SLOTS = 512,        /* Of the wheel, one report interval each. */
-    VISITS_MAX = 20000, /* Entries that one call looks at. */
+    VISITS_MAX = 20000, /* Entries that one call visits. */
 };
 
 struct entry {
@@ -25,25 +25,25 @@ struct entry {
 struct member {
     uint32_t id;
     bool lost;
-    bool silent;         /* ... for its reports are far behind; its connection is there. */
-    uint64_t covered_ms; /* All that it had heard of by then has been reported. */
+    bool silent;         /* ... because its reports are far behind; it is connected. */
+    uint64_t covered_ms; /* All touches up to this time have been reported. */
 };
 
 struct expiry {
     uint32_t report_ms;
     bool on;
-    bool standing;      /* The process has stood still, and its quorum is not renewed. */
+    bool paused;        /* The process was paused, and no quorum round has confirmed it since. */
     uint64_t now_ms;    /* The caller's time at the last turn. */
-    uint64_t clock_ms;  /* Time in which the process has run: all below is in it. */
-    uint64_t hold_ms;   /* Nothing is over before. */
+    uint64_t clock_ms;  /* Time without pauses of the process; all times below are of it. */
+    uint64_t hold_ms;   /* Nothing expires before. */
     struct map entries; /* By id. */
 
-    /* An entry is in the slot of a deadline that it had; the true one is looked at when the slot
-     * has come, so that a touch only writes a number. */
+    /* An entry is in the slot of an earlier deadline; the present one is compared when that slot is
+     * swept, so that a touch only writes a number. */
     struct list wheel[SLOTS];
-    uint64_t slot;     /* All up to this interval have been emptied. */
-    struct list swept; /* Of the last one; to be looked at. */
-    struct list due;   /* Deadline passed when it was looked at. */
+    uint64_t slot;     /* Last slot that was swept. */
+    struct list swept; /* Entries of that slot, to be compared. */
+    struct list due;   /* Their deadline has passed. */
 
     struct member members[ZAB_MEMBERS_MAX];
     uint32_t member_count;
@@ -113,14 +113,14 @@ static struct entry *find(const struct expiry *expiry, uint64_t session)
     return map_get_u64(&expiry->entries, session);
 }
 
-/* What was heard of just after a report is told with the next one. */
+/* One interval more than the timeout: activity just after a report waits for the next report. */
 static void extend(const struct expiry *expiry, struct entry *entry)
 {
     entry->deadline_ms = expiry->clock_ms + entry->timeout_ms + expiry->report_ms;
 }
 
-/* Into the slot behind its deadline, or the farthest one. */
-static void place(struct expiry *expiry, struct entry *entry)
+/* Puts the entry into the slot after its deadline, or into the farthest slot. */
+static void put_in_wheel(struct expiry *expiry, struct entry *entry)
 {
     uint64_t slot = entry->deadline_ms / expiry->report_ms + 1;
     uint64_t farthest = expiry->slot + SLOTS - 1;
@@ -139,7 +139,7 @@ void expiry_opened(struct expiry *expiry, uint64_t session, uint32_t timeout_ms)
     entry->id = session;
     entry->timeout_ms = timeout_ms;
     extend(expiry, entry);
-    place(expiry, entry);
+    put_in_wheel(expiry, entry);
     (void)map_put_u64(&expiry->entries, session, entry);
 }
 
@@ -178,7 +178,7 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
 
     expiry_end(expiry);
     expiry->on = true;
-    expiry->standing = false;
+    expiry->paused = false;
     expiry->now_ms = now_ms;
     expiry->clock_ms = now_ms;
     expiry->hold_ms = now_ms;
@@ -189,9 +189,9 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
     }
 }
 
-/* ---- Those who listen. ---- */
+/* ---- Members: replicas that report. ---- */
 
-/* What all that are not lost have reported up to; UINT64_MAX when there is none. */
+/* The time that the reports of all members cover that are not lost; UINT64_MAX without members. */
 static uint64_t covered_by_all_ms(const struct expiry *expiry)
 {
     uint64_t least = UINT64_MAX;
@@ -235,8 +235,8 @@ static bool is_far_behind(const struct expiry *expiry, const struct member *memb
            (uint64_t)EXPIRY_BEHIND_REPORTS * expiry->report_ms;
 }
 
-/* It has heard of none before; one whose reports are far behind is not waited for until they are
- * not. */
+/* A new member covers all time up to now, because it has served no client before. A member whose
+ * reports are far behind joins again only by a report that is not. */
 void expiry_joined(struct expiry *expiry, uint32_t member_id)
 {
     const struct member *known = find_member(expiry, member_id);
@@ -253,7 +253,7 @@ uint64_t expiry_mark(const struct expiry *expiry)
     return expiry->clock_ms + 1;
 }
 
-/* That it reports at all says that it is in step; from what time on, its mark says. */
+/* A replica that reports is in step; its mark tells the time that the report covers. */
 void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
 {
     if (!expiry->on || mark > expiry_mark(expiry)) {
@@ -275,9 +275,9 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
     }
 }
 
-/* It may have heard of any session since its last report, and told that client so; one that was
- * gone before its first report, too. A replica that comes and goes does not keep for ever what
- * nobody else has heard of. */
+/* The member may have served any session since its last report, also when it never reported. Each
+ * member counts once for a session until the next touch, so that a member that comes and goes does
+ * not keep dead sessions for ever. */
 static void lose(struct expiry *expiry, struct member *member)
 {
     uint64_t bit = UINT64_C(1) << (member - expiry->members);
@@ -307,7 +307,7 @@ void expiry_lost(struct expiry *expiry, uint32_t member_id)
     }
 }
 
-static void lose_the_silent(struct expiry *expiry)
+static void lose_silent_members(struct expiry *expiry)
 {
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         struct member *member = &expiry->members[i];
@@ -322,8 +322,8 @@ static void lose_the_silent(struct expiry *expiry)
 
 /* ---- Time. ---- */
 
-/* A turn is due after one interval; this one is late by more than another. */
-static bool stood_still(const struct expiry *expiry, uint64_t elapsed_ms)
+/* A turn is due after one interval; this one is late by more than another one. */
+static bool was_paused(const struct expiry *expiry, uint64_t elapsed_ms)
 {
     if (MUTANT(25)) {
         return false;
@@ -340,31 +340,31 @@ void expiry_turn(struct expiry *expiry, uint64_t now_ms)
     }
     ASSERT(now_ms >= expiry->now_ms || MUTANT(32));
     expiry->now_ms = now_ms;
-    if (stood_still(expiry, elapsed_ms)) {
+    if (was_paused(expiry, elapsed_ms)) {
         PROBE("expiry.stood_still");
-        expiry->standing = true;
+        expiry->paused = true;
         expiry->hold_ms = expiry->clock_ms + expiry->report_ms;
         return;
     }
     expiry->clock_ms += elapsed_ms;
     if (!MUTANT(32)) {
-        lose_the_silent(expiry);
+        lose_silent_members(expiry);
     }
 }
 
 bool expiry_stands(const struct expiry *expiry)
 {
-    return expiry->on && expiry->standing;
+    return expiry->on && expiry->paused;
 }
 
 void expiry_renewed(struct expiry *expiry)
 {
-    expiry->standing = false;
+    expiry->paused = false;
 }
 
-/* ---- What is over. ---- */
+/* ---- Expired sessions. ---- */
 
-/* Moves all of `from` behind what `to` holds. */
+/* Moves all of `from` to the end of `to`. */
 static void append_all(struct list *to, struct list *from)
 {
     if (list_empty(from)) {
@@ -377,7 +377,7 @@ static void append_all(struct list *to, struct list *from)
     list_init(from);
 }
 
-/* False when all slots up to the present have been emptied. */
+/* False when all slots up to the present have been swept. */
 static bool sweep_next(struct expiry *expiry)
 {
     if (expiry->slot >= expiry->clock_ms / expiry->report_ms) {
@@ -388,8 +388,7 @@ static bool sweep_next(struct expiry *expiry)
     return true;
 }
 
-/* Entries of slots that have come go on to `due`, or to the slot of the deadline that they have
- * now. */
+/* Moves entries of slots that are due to `due`, or to the slot of their present deadline. */
 static void sweep(struct expiry *expiry)
 {
     bool more = true;
@@ -405,7 +404,7 @@ static void sweep(struct expiry *expiry)
         if (entry->deadline_ms < expiry->clock_ms) {
             list_push_back(&expiry->due, &entry->node);
         } else {
-            place(expiry, entry);
+            put_in_wheel(expiry, entry);
         }
     }
 }
@@ -416,7 +415,7 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
     struct list later;
     size_t count = 0;
 
-    if (!expiry->on || expiry->standing || expiry->clock_ms < expiry->hold_ms) {
+    if (!expiry->on || expiry->paused || expiry->clock_ms < expiry->hold_ms) {
         return 0;
     }
     list_init(&later);
@@ -427,7 +426,7 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
 
         list_remove(&entry->node);
         if (entry->deadline_ms >= expiry->clock_ms) {
-            place(expiry, entry); /* It has been heard of after all. */
+            put_in_wheel(expiry, entry); /* It was touched meanwhile. */
             continue;
         }
         list_push_back(&later, &entry->node);

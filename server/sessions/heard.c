@@ -8,7 +8,7 @@
 enum {
     CAP_MIN = 64,
     SLOTS_PER_ENTRY = 2, /* Half of the slots stay free. */
-    SWEEP_MS = 10000     /* A full table is looked through no more often. */
+    SWEEP_MS = 10000     /* A full table is swept no more often. */
 };
 
 struct heard {
@@ -17,7 +17,7 @@ struct heard {
     struct heard_entry *slots; /* A hash table by session, 0: free; a power of two. */
     size_t slot_count;
     size_t count;
-    uint64_t swept_ms; /* When room was made last. */
+    uint64_t swept_ms; /* Last sweep. */
     bool all;
 };
 
@@ -59,7 +59,7 @@ static bool is_stale(const struct heard_entry *entry, uint64_t now_ms)
     return entry->at_ms + HEARD_KEEP_MS < now_ms;
 }
 
-/* Throws away what has been silent for long, and takes a table of the size that the rest needs. */
+/* Drops stale entries, and sizes the table for the rest. */
 static void make_room(struct heard *heard, uint64_t now_ms)
 {
     struct heard old = *heard;

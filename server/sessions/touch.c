@@ -12,7 +12,7 @@ enum {
     SLOTS_PER_ID = 2 /* Half of the slots stay free. */
 };
 
-/* The ids of one interval in order of arrival, and a hash table of their places. */
+/* The ids of one interval in order of arrival, and a hash table of their indexes. */
 struct touched {
     uint64_t *ids;
     uint32_t *slots; /* Index of an id, plus one; 0: free. SLOTS_PER_ID * cap, a power of two. */
@@ -75,7 +75,7 @@ static void grow(struct touched *touched)
     }
 }
 
-/* False when it is not in there and there is no room for it. */
+/* False when it is not in the set and there is no room for it. */
 static bool add(struct touched *touched, uint64_t id, size_t ids_max)
 {
     if (touched->count == touched->cap) {

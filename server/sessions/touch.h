@@ -1,9 +1,9 @@
 /*
- * touch.h - the sessions whose clients this replica has heard of since it last reported them.
+ * touch.h - the sessions whose clients were active at this replica since its last report.
  *
- * Front ends add from their own threads with every request that shows a session; the core takes all
- * of them twice a tick and tells the leader, who alone expires sessions. A set: a thousand requests
- * in one session cost one id.
+ * Front ends add a session from their own threads with each request that shows one. The core takes
+ * them all twice a tick and reports them to the leader, which alone expires sessions. It is a set:
+ * a thousand requests of one session cost one id.
  */
 #ifndef SERVER_TOUCH_H
 #define SERVER_TOUCH_H
