@@ -20,7 +20,7 @@ static bool is_like(uint8_t a, uint8_t b, bool any_case)
     return a == b || (any_case && lower(a) == lower(b));
 }
 
-/* Behind one character of UTF-8. */
+/* Skips one character of UTF-8. */
 static size_t step(struct slice text, size_t pos)
 {
     pos++;
@@ -30,7 +30,7 @@ static size_t step(struct slice text, size_t pos)
     return pos;
 }
 
-/* One element of the pattern that is no star against one character. */
+/* Whether one element of the pattern, which is no star, matches one character. */
 static bool match_one(struct slice pattern, size_t *at, struct slice text, size_t *pos,
                       bool any_case)
 {
@@ -53,12 +53,12 @@ static bool match_one(struct slice pattern, size_t *at, struct slice text, size_
     return true;
 }
 
-/* The last star takes one character more each time; stars before it never need to. */
+/* The last star takes one more character at each retry; earlier stars never need to. */
 static bool match_whole(struct slice pattern, struct slice text, bool any_case)
 {
     bool has_star = false;
-    size_t star = 0; /* Behind it. */
-    size_t mark = 0; /* What it has taken ends here. */
+    size_t star = 0; /* After it. */
+    size_t mark = 0; /* End of the characters that it has taken. */
     size_t at = 0;
     size_t pos = 0;
 

@@ -11,8 +11,7 @@
 
 struct view {
     pthread_rwlock_t lock;
-    pthread_mutex_t cuts_mutex; /* Under the read lock: who puts cuts into the state or takes them
-                                   out. */
+    pthread_mutex_t cuts_mutex; /* Held under the read lock to add or remove cuts of the state. */
     struct state *state;        /* NULL until recovery has put one in place. */
     bool whole;
     struct view_clients clients;
@@ -75,7 +74,7 @@ void view_replace(struct view *view, struct state *take_state)
     view->state = take_state;
     view->whole = false;
     view_write_done(view);
-    /* A large tree takes long to free: not under the lock. */
+    /* Freed without the lock, because a large tree takes long to free. */
     state_free(old);
 }
 
@@ -222,7 +221,8 @@ enum err view_cut_begin(struct view *view, const struct op_principal *who, struc
     return err;
 }
 
-/* The lock keeps transactions away, the mutex other readers; a lost cut is out already. */
+/* The lock keeps transactions away and the mutex other readers. A lost cut is out of the state
+ * already. */
 void view_cut_end(struct view *view, struct state_cut *cut)
 {
     ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);

@@ -1,4 +1,4 @@
-/* Who is there: the sessions of the ensemble, and the ephemerals of one. */
+/* Lists of clients: the sessions of the ensemble, and the ephemerals of one session. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -8,8 +8,6 @@
 #include "server/state/walk.h"
 
 #include <string.h>
-
-static const char not_readable[] = "this replica has no state that may be read yet";
 
 bool view_shows_client(const struct view *view, const struct op_principal *who, struct slice from)
 {
@@ -41,7 +39,7 @@ static void add_session(struct view *view, const struct state_session *session,
     }
 }
 
-/* One hold's part. True when there are more behind it. */
+/* The part of one hold of the lock. True when there are more sessions. */
 static bool list_some(struct view *view, const struct state *state, const struct op_principal *who,
                       uint32_t limit, struct op_result *result)
 {
@@ -72,10 +70,9 @@ void view_sessions(struct view *view, const struct op_principal *who, const stru
     result->after_id = args->after_id;
     result->hears_all = table != NULL && heard_all(table);
     do {
-        const struct state *state = view_read_whole(view);
+        const struct state *state = view_begin(view, result);
 
         if (state == NULL) {
-            view_refuse(result, ERR_NOT_READY, not_readable);
             return;
         }
         result->zxid = result->zxid != 0 ? result->zxid : state_applied(state);
@@ -85,7 +82,7 @@ void view_sessions(struct view *view, const struct op_principal *who, const stru
              result->looked < VIEW_SEARCH_NODES_MAX);
 }
 
-/* ---- The ephemerals of one. ---- */
+/* ---- The ephemerals of a session. ---- */
 
 static void list_ephemerals(const struct state *state, const struct op_args *args,
                             struct view_page *page, struct op_result *result)
@@ -113,18 +110,17 @@ void view_ephemerals(struct view *view, const struct op_principal *who, const st
 {
     uint32_t most = VIEW_NODES_MAX;
     struct view_page page = {.who = who, .nodes_max = most};
-    const struct state *state = view_read_whole(view);
+    const struct state *state = view_begin(view, result);
     const struct state_session *session = NULL;
 
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, not_readable);
         return;
     }
     page.limit = args->limit > 0 && args->limit < most ? args->limit : most;
     result->zxid = state_applied(state);
     session = state_session(state, args->session);
     if (session == NULL || !view_shows_client(view, who, session->from)) {
-        /* Who may not see it is told the same as if it were not there. */
+        /* The answer does not reveal a session that the caller may not see. */
         view_refuse(result, ERR_NOT_FOUND, "there is no such session that you may see");
     } else {
         list_ephemerals(state, args, &page, result);

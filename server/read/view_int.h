@@ -6,19 +6,19 @@
 #include "server/read/view.h"
 #include "server/state/state.h"
 
-/* Of clients; constant while anybody reads. */
+/* About clients; constant while any thread reads. */
 struct view_clients {
-    struct heard *heard; /* NULL: nothing is known. */
+    struct heard *heard; /* NULL: last contacts are not known. */
     bool show_all;
 };
 
 const struct view_clients *view_clients(const struct view *view);
 
-/* Where a page of children stands between two holds of the lock. */
+/* The state of a page of children between two holds of the lock. */
 struct view_page {
     const struct op_principal *who;
     uint32_t limit;     /* Entries wanted. */
-    uint32_t cap;       /* Entries there is room for. */
+    uint32_t cap;       /* Allocated entries. */
     uint32_t nodes_max; /* Children that one hold may visit. */
     size_t data_bytes;  /* Data that the entries refer to. */
     bool full;          /* The answer has reached its bound of bytes. */
@@ -31,20 +31,20 @@ const struct state *view_begin(struct view *view, struct op_result *result);
 void view_look(const struct state *state, const struct op_principal *who,
                const struct op_args *args, struct op_result *result);
 
-/* The znode's ACL lets `who` read. */
+/* Whether the ACL of the znode lets `who` read. */
 bool view_may_read(const struct state *state, const struct op_principal *who,
                    const struct znode *node);
 
-/* One hold's part of a page, at most page->nodes_max children. True when another hold should go
- * on. */
+/* Adds the part of one hold of the lock, at most page->nodes_max children. True when another hold
+ * should continue. */
 bool view_page_more(const struct state *state, const struct op_args *args, struct view_page *page,
                     struct op_result *result);
 
-/* After the last part: names of entries become valid. */
+/* To be called after the last part: the names of entries become valid. */
 void view_page_end(struct op_result *result);
 
-/* Adds one entry; its name is appended to the arena. Of what page->who may not read stat and data
- * stay away. False when the arena is full. */
+/* Adds one entry; its name is appended to the arena. Without stat and data when page->who may not
+ * read it. False when the arena is full. */
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result);
 

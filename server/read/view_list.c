@@ -27,7 +27,7 @@ bool view_add_entry(const struct state *state, const struct op_args *args, const
     grow(page, result);
     struct op_entry *entry = &result->entries[result->entry_count++];
 
-    /* The arena still moves: until view_page_end only the length is known. */
+    /* The arena still moves, so until view_page_end only the length is known. */
     *entry = (struct op_entry){.path = slice_make(NULL, name.len)};
     entry->hidden = args->with != OP_WITH_NAMES && !view_may_read(state, page->who, node);
     if (!entry->hidden) {
@@ -54,7 +54,7 @@ void view_page_end(struct op_result *result)
     }
 }
 
-/* The name to go on behind: the last one written, or the client's. */
+/* The name after which the page continues: the last one written, or that of the client. */
 static struct slice after_of(const struct op_args *args, const struct op_result *result)
 {
     if (result->entry_count == 0) {
@@ -79,14 +79,15 @@ bool view_page_more(const struct state *state, const struct op_args *args, struc
     result->upto = state_applied(state);
     result->more = false;
     if (node == NULL || result->err != ERR_OK || !view_may_read(state, page->who, node)) {
-        /* Deleted or closed to us between two holds: the page ends with what was there. */
+        /* The znode was deleted or its ACL changed between two holds: the page ends here. */
         return false;
     }
     const struct znode *child = znode_first_child(node, after_of(args, result));
 
     while (child != NULL && result->entry_count < page->limit && count < page->nodes_max &&
            !page->full) {
-        /* Names alone may be cut anywhere; with more, up to 1,000 children are one state. */
+        /* A page of names may end anywhere; with stat or data, up to 1,000 children show one state.
+         */
         if (args->with == OP_WITH_NAMES && result->arena.len - names_start >= VIEW_BYTES_MAX) {
             break;
         }
@@ -150,7 +151,7 @@ static void walk_tree(const struct state *state, const struct op_principal *who,
         if (!view_add_entry(state, args, node, name, &page, result)) {
             continue;
         }
-        /* Whose names may not be read has no children here. */
+        /* Children of a znode that the caller may not read are not listed. */
         node = walk_next(&walk, (args->depth == 0 || walk.depth < args->depth) &&
                                     view_may_read(state, who, node));
     }
@@ -168,11 +169,10 @@ static void drop_entries(struct op_result *result)
 void view_tree(struct view *view, const struct op_principal *who, const struct op_args *args,
                struct op_result *result)
 {
-    const struct state *state = view_read_whole(view);
+    const struct state *state = view_begin(view, result);
 
     ASSERT(args->op == OP_TREE);
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
     view_look(state, who, args, result);
@@ -182,7 +182,7 @@ void view_tree(struct view *view, const struct op_principal *who, const struct o
     view_read_done(view);
     if (result->err != ERR_OK) {
         drop_entries(result);
-        result->has_stat = false; /* It would be taken for that of a tree that changed. */
+        result->has_stat = false; /* A client could take it for that of a tree that has changed. */
     }
     view_page_end(result);
 }
@@ -224,12 +224,11 @@ static uint32_t look_element(const struct state *state, const struct op_principa
 void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
                 struct op_result *result)
 {
-    const struct state *state = view_read_whole(view);
+    const struct state *state = view_begin(view, result);
     uint32_t nodes_left = VIEW_NODES_MAX;
 
     ASSERT(args->op == OP_MULTI && result->results == NULL);
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
     result->zxid = state_applied(state);

@@ -1,7 +1,5 @@
-/*
- * Searching: under the lock znodes are only listed, with references to their data; what they are
- * compared with is a client's, and may take its time.
- */
+/* Search. Under the lock znodes are only listed, with references to their data. Comparing them with
+ * the pattern of a client may take long, so it is done without the lock. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -19,15 +17,16 @@ struct search {
     const struct op_principal *who;
     const struct op_args *args;
     struct op_result *result;
-    struct op_args listing; /* What is listed: with data when that is to be looked into. */
-    struct op_result found; /* All znodes of one hold ... */
-    struct view_page page;  /* ... and where that stands; its bytes of data are those of all. */
-    uint32_t cap;           /* Entries that `result` has room for. */
+    struct op_args listing; /* What to list: with data when the search compares data. */
+    struct op_result found; /* The znodes of one hold ... */
+    struct view_page
+        page;     /* ... and the page of them; its bytes of data count for the whole search. */
+    uint32_t cap; /* Allocated entries of `result`. */
     uint32_t limit;
     uint64_t end_us;
-    uint32_t top_depth; /* Of the top, below the root. */
-    struct buf at;      /* Path of the last znode looked at; empty: none yet. */
-    bool done;          /* There is nothing behind it. */
+    uint32_t top_depth; /* Depth of the top below the root. */
+    struct buf at;      /* Path of the last visited znode; empty: none yet. */
+    bool done;          /* There are no more znodes. */
 };
 
 static uint32_t depth_of(const struct znode *node)
@@ -41,7 +40,7 @@ static uint32_t depth_of(const struct znode *node)
     return depth;
 }
 
-/* Whether what is below a znode, so deep in the whole tree, is looked at. */
+/* Whether the search descends below a znode of that depth in the whole tree. */
 static bool descends(const struct state *state, const struct search *search,
                      const struct znode *node, uint32_t depth)
 {
@@ -51,7 +50,7 @@ static bool descends(const struct state *state, const struct search *search,
            view_may_read(state, search->who, node);
 }
 
-/* The ancestor nearest to `top` below which nothing is looked at, or NULL. */
+/* The nearest ancestor to `top` below which the search must not descend, or NULL. */
 static const struct znode *closed_above(const struct state *state, const struct search *search,
                                         const struct znode *top, const struct znode *node,
                                         bool *ret_within)
@@ -70,7 +69,8 @@ static const struct znode *closed_above(const struct state *state, const struct 
     return closed;
 }
 
-/* Where the walk continues: a cursor may be stale, or made up, and leads into nothing closed. */
+/* Where the walk continues. A cursor may be stale or forged, so it must not lead below a znode that
+ * the caller may not read. */
 static const struct znode *first_of(const struct state *state, const struct search *search,
                                     const struct znode *top)
 {
@@ -94,7 +94,7 @@ static const struct znode *first_of(const struct state *state, const struct sear
     return node;
 }
 
-/* The path without that of the top, and without the slash between them. */
+/* The path relative to the top, without the slash between them. */
 static struct slice relative(const struct walk *walk, struct slice top)
 {
     size_t skip = top.len == 1 ? 1 : top.len + 1;
@@ -114,7 +114,7 @@ static bool has_room(const struct search *search)
            !search->page.full;
 }
 
-/* One hold's part of the subtree. */
+/* Lists the part of one hold of the lock. */
 static void list_some(const struct state *state, struct search *search, const struct znode *top)
 {
     const struct znode *node = NULL;
@@ -160,17 +160,17 @@ static enum err look_and_list(struct view *view, struct search *search)
     return look.err;
 }
 
-/* False when there is nothing to look at (any more). */
+/* False when there is nothing (more) to list. */
 static bool take_some(struct view *view, struct search *search)
 {
     enum err err = look_and_list(view, search);
 
     if (err == ERR_NOT_READY) {
-        search->result->detail = "this replica has no state that may be read";
+        search->result->detail = "this replica has no state that may be read yet";
     }
     view_page_end(&search->found);
     if (err != ERR_OK) {
-        /* Deleted or closed to us between two holds: the answer ends with what was there. */
+        /* The znode was deleted or its ACL changed between two holds: the answer ends here. */
         search->done = true;
         search->result->err = search->result->looked == 0 ? err : ERR_OK;
     }
@@ -228,7 +228,7 @@ static void set_at(struct search *search, struct slice path)
     ASSERT(!search->at.overflow);
 }
 
-/* True when the search may go on behind them. */
+/* Moves matching entries to the result. True when the search may continue. */
 static bool sift(struct search *search)
 {
     struct op_result *found = &search->found;

@@ -49,15 +49,14 @@ void view_session(struct view *view, const struct op_principal *who, const struc
                   struct op_result *result)
 {
     struct op_session session = {.shown = true};
-    const struct state *state = view_read_whole(view);
+    const struct state *state = view_begin(view, result);
 
-    (void)who; /* The secret is the right. */
+    (void)who; /* The secret gives the right. */
     ASSERT(args->secret_hash.len == sizeof session.hash);
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
-    /* One look: whoever does not find it must know in which state that was. */
+    /* The zxid must be that of the state in which the session was not found. */
     memcpy(session.hash, args->secret_hash.data, sizeof session.hash);
     const struct state_session *found = find(state, &session);
 
@@ -70,7 +69,7 @@ void view_session(struct view *view, const struct op_principal *who, const struc
     view_read_done(view);
 }
 
-/* A digest id without what stands behind its colon; `scratch` lends the bytes. */
+/* A digest id without its hash; `scratch` provides the bytes. */
 static struct slice name_only(struct slice id, struct buf *scratch)
 {
     const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
@@ -84,7 +83,7 @@ static struct slice name_only(struct slice id, struct buf *scratch)
     return buf_slice(scratch);
 }
 
-/* ZooKeeper's: who may not administer sees the names of digest ids, not their hashes. */
+/* As in ZooKeeper: without ADMIN a caller sees the names of digest ids, not their hashes. */
 static struct blob *without_hashes(struct slice acl)
 {
     struct buf out;
@@ -114,15 +113,16 @@ struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who)
                : without_hashes(blob_slice(acl));
 }
 
-/* What somebody may do there, or who asks. Of others only who may set the ACL is told: the hashes
- * that it stands on are shown to nobody else. */
+/* The rights of the caller, or of another principal. The rights of another one are shown only to a
+ * caller with ADMIN, because they depend on hashes that only such a caller may see. */
 static enum err fill_perms(struct slice acl, const struct op_principal *who,
                            const struct op_args *args, struct op_result *result)
 {
     bool known = true;
 
     if (args->as.len > 0 && !acl_allows(acl, who, ACL_ADMIN)) {
-        view_refuse(result, ERR_NO_AUTH, "what somebody else may do is told to who has admin");
+        view_refuse(result, ERR_NO_AUTH,
+                    "only a caller with admin may ask for the rights of another principal");
     } else if (args->as.len > 0) {
         result->perms = acl_perms_as(acl, args->as, &known);
     } else {
@@ -166,11 +166,10 @@ static void look_acl(const struct state *state, const struct op_principal *who,
 void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result)
 {
-    const struct state *state = view_read_whole(view);
+    const struct state *state = view_begin(view, result);
 
     ASSERT(args->op == OP_GETACL);
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
     look_acl(state, who, args, result);
@@ -188,7 +187,7 @@ static void note_list(const struct state *state, const struct op_principal *who,
     }
 }
 
-/* Some operations have no path, and that of a sequential znode may end with a slash. */
+/* Some operations have no path, and the path of a sequential znode may end with a slash. */
 static void note_path(const struct state *state, const struct op_principal *who, struct slice path)
 {
     const uint8_t *slash = path.len > 1 ? memrchr(path.data, '/', path.len) : NULL;

@@ -8,15 +8,15 @@
 #include "server/state/path.h"
 
 enum {
-    SLICE_ZNODES = 256,    /* Handed out under one hold of the lock. */
-    SLICES = 4,            /* Looked for something to write at a time. */
-    TEXT_BYTES = 16 << 10, /* Written at a time. */
+    SLICE_ZNODES = 256,    /* Znodes read under one hold of the lock. */
+    SLICES = 4,            /* Slices read in one call until there is something to write. */
+    TEXT_BYTES = 16 << 10, /* Text written in one call. */
     PATHS_BYTES_MAX = SLICE_ZNODES * (STATE_PATH_MAX + 1)
 };
 
-/* What a slice has handed out, with references of its own. */
+/* A znode of a slice, with references of its own. */
 struct export_znode {
-    size_t path_end; /* In `paths`, where it begins at the end of the one before. */
+    size_t path_end; /* End of its path in `paths`; it begins at the end of the one before. */
     struct stat_view stat;
     uint64_t owner;
     struct blob *data;
@@ -33,13 +33,13 @@ struct export
     bool begun;   /* The first line is written. */
     bool read;    /* The cut was read to its end. */
     bool ended;   /* The last line is written ... */
-    enum err err; /* ... and says this. */
+    enum err err; /* ... and has this result. */
     struct op_export_figures figures;
     struct export_znode znodes[SLICE_ZNODES];
     uint32_t count;
-    uint32_t next;    /* To be written. */
-    size_t path_at;   /* Of that. */
-    struct buf paths; /* Below the top. */
+    uint32_t next;    /* Next item to be written. */
+    size_t path_at;   /* Start of its path. */
+    struct buf paths; /* Relative to the top. */
 };
 
 struct export *export_new(struct view *view, const struct op_principal *who,
@@ -52,7 +52,7 @@ struct export *export_new(struct view *view, const struct op_principal *who,
     result->err = view_cut_begin(view, who, args->path, kept_max, &export->cut, &result->zxid);
     if (result->err != ERR_OK) {
         if (result->err == ERR_NOT_READY) {
-            result->detail = "this replica has no state that may be read";
+            result->detail = "this replica has no state that may be read yet";
         }
         mem_free(export);
         return NULL;
@@ -92,7 +92,7 @@ void export_free(struct export *export)
 
 /* ---- Under the lock. ---- */
 
-/* Below the top; empty for the top itself. */
+/* Relative to the top; empty for the top itself. */
 static struct slice relative(const struct export *export, struct slice path)
 {
     size_t top_len = export->cut.top.len;
@@ -101,7 +101,8 @@ static struct slice relative(const struct export *export, struct slice path)
     return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
 }
 
-/* Quotas and the configuration belong to the ensemble: they are exported when asked for. */
+/* Quotas and the configuration belong to the ensemble, so they are exported only from their own
+ * path. */
 static bool is_builtin_branch(const struct export *export, struct slice path)
 {
     return export->cut.top.len == 1 && slice_eq(path, slice_str("/zookeeper"));
@@ -119,7 +120,7 @@ static void keep(struct export *export, const struct state_cut_znode *znode)
                                 .acl = blob_ref(znode->acl)};
 }
 
-/* Returns the bytes that it refers to. */
+/* Returns the bytes that the item refers to. */
 static size_t take(struct export *export, const struct state_cut_znode *znode)
 {
     bool open = znode->acl == NULL || acl_allows(blob_slice(znode->acl), &export->who, ACL_READ);
@@ -156,7 +157,7 @@ static void take_slice(struct export *export)
     }
 }
 
-/* ---- Without it. ---- */
+/* ---- Without the lock. ---- */
 
 static void end_line(struct buf *out)
 {
@@ -185,11 +186,12 @@ static void stop_early(struct export *export, struct buf *out)
 {
     if (export->cut.fate == STATE_CUT_OVERRUN) {
         export_stop(export, out, ERR_TOO_LARGE,
-                    "more was changed while it was read than is kept for it (maxExportBytes): "
+                    "more changed during the export than is kept for it (maxExportBytes): "
                     "read it faster, or in parts");
     } else {
         export_stop(export, out, ERR_NOT_READY,
-                    "this replica has taken over another state: begin anew, or elsewhere");
+                    "the state of this replica was replaced: start the export again, here or at "
+                    "another replica");
     }
 }
 
@@ -241,7 +243,7 @@ static void write_end(struct export *export, struct buf *out)
     export->ended = true;
 }
 
-/* False when there is no more. */
+/* False when there are no more znodes. */
 static bool next_slice(struct export *export, struct buf *out)
 {
     if (export->read) {

@@ -86,7 +86,7 @@ static bool changes_anything(const struct import *import)
     return false;
 }
 
-/* All of it is done, or would be. */
+/* The batch was done, or a dry run found that it could be. */
 static void count_batch(struct import *import)
 {
     struct op_import_figures *figures = &import->figures;
@@ -100,7 +100,7 @@ static void count_batch(struct import *import)
     drop_batch(import);
 }
 
-/* What was missing at the very end is said after all that was there is done. */
+/* A missing last line is reported after all lines before it are done. */
 static void check_end(struct import *import)
 {
     if (import->has_head && !import->has_end) {
@@ -119,7 +119,7 @@ static void go_on(struct import *import)
     }
 }
 
-/* The batch is full, or there is nothing more. */
+/* The batch is full, or there are no more lines. */
 static void seal(struct import *import)
 {
     if (import->count > 0 && !import_plan(import)) {
@@ -182,7 +182,7 @@ static uint32_t ops_of(const struct import_item *item)
     return item->plan == IMPORT_SET_BOTH ? 2 : 1;
 }
 
-/* The line behind an element of the multi; that of the first when no single one has failed. */
+/* The line of an element of the multi; the first line when no single element has failed. */
 static const struct import_item *item_of(const struct import *import, uint32_t index)
 {
     uint32_t at = 0;
@@ -249,7 +249,7 @@ static bool has_room(const struct import *import, size_t bytes)
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 
-/* Below the top, as the line had it. */
+/* Relative to the top, as in the line. */
 static struct slice below_top(const struct import *import, const struct import_item *item)
 {
     size_t top_len = import->args->path.len;
@@ -259,8 +259,8 @@ static struct slice below_top(const struct import *import, const struct import_i
     return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
 }
 
-/* A line before it in the batch makes the same znode, or one below it, and perhaps this as its
- * parent: whether it is there is only known behind that batch. */
+/* An earlier line of the batch creates the same znode, or one below it and perhaps this one as its
+ * parent. Whether it exists is known only after that batch. */
 static bool may_be_made(const struct import *import, struct slice below)
 {
     for (uint32_t i = 0; i < import->count; i++) {
@@ -274,7 +274,7 @@ static bool may_be_made(const struct import *import, struct slice below)
     return false;
 }
 
-/* Joins path and top, and checks what the leader will not be asked. */
+/* Joins top and path, and checks what the leader would refuse for the whole batch. */
 static bool finish_item(struct import *import, struct import_item *item)
 {
     const char *why = NULL;
@@ -299,7 +299,8 @@ static bool finish_item(struct import *import, struct import_item *item)
     return err == ERR_OK;
 }
 
-/* True when it is in the batch; false when that has no room for it, or it is wrong. */
+/* True when the line is in the batch; false when the batch has no room for it, or the line is
+ * invalid. */
 static bool add_znode(struct import *import, const struct op_line *line, struct buf *take_memory)
 {
     struct import_item *item = &import->items[import->count];
@@ -324,21 +325,23 @@ static void take_frame(struct import *import, const struct op_line *line)
     struct slice none = slice_make(NULL, 0);
 
     if (line->kind == OP_LINE_HEAD && (import->has_head || import->znodes > 0)) {
-        import_fail(import, ERR_BAD_ARGUMENTS, import->line, none, "an export begins in another");
+        import_fail(import, ERR_BAD_ARGUMENTS, import->line, none,
+                    "the first line of an export inside an export");
     } else if (line->kind == OP_LINE_HEAD) {
         import->has_head = true;
     } else if (line->kind == OP_LINE_ERROR) {
         import_fail(import, ERR_BAD_ARGUMENTS, import->line, none,
                     "the export was ended by an error and is not complete");
     } else if (line->znodes != import->znodes) {
-        import_fail(import, ERR_BAD_ARGUMENTS, import->line, none,
-                    "the export says that it has another number of znodes: lines were lost");
+        import_fail(
+            import, ERR_BAD_ARGUMENTS, import->line, none,
+            "the last line counts more or fewer znodes than there are lines: lines were lost");
     } else {
         import->has_end = true;
     }
 }
 
-/* False when the batch has no room for this line: it comes again behind it. */
+/* False when the batch has no room for this line, which then comes again in the next batch. */
 static bool take_line(struct import *import, struct slice text)
 {
     struct op_line line;
@@ -354,7 +357,7 @@ static bool take_line(struct import *import, struct slice text)
         import_fail(import, err, import->line, slice_make(NULL, 0), fault.detail);
     } else if (import->has_end) {
         import_fail(import, ERR_BAD_ARGUMENTS, import->line, slice_make(NULL, 0),
-                    "there is something behind the last line of the export");
+                    "there are further lines after the last line of the export");
     } else if (line.kind != OP_LINE_ZNODE) {
         take_frame(import, &line);
     } else if (!add_znode(import, &line, &memory) && import->state != IMPORT_FAILED) {
@@ -384,7 +387,7 @@ static bool take_whole(struct import *import, struct slice text)
     return take_line(import, text);
 }
 
-/* What is behind the last end of a line. */
+/* The bytes after the last newline. */
 static void keep_partial(struct import *import, struct slice text)
 {
     if (!buf_append_slice(&import->partial, text)) {
@@ -393,7 +396,7 @@ static void keep_partial(struct import *import, struct slice text)
     }
 }
 
-/* One line, as far as it is here; returns how many bytes of `bytes` are used up. */
+/* Takes one line, or a part of it; returns how many of `bytes` it has used. */
 static size_t take_some(struct import *import, struct slice bytes)
 {
     const uint8_t *end = memchr(bytes.data, '\n', bytes.len);
@@ -409,7 +412,7 @@ static size_t take_some(struct import *import, struct slice bytes)
     }
     if (!take_whole(import, text)) {
         seal(import);
-        /* The line is kept without its end, which comes again. */
+        /* The line is kept without its newline, which comes again. */
         return import->partial.len > 0 ? len : 0;
     }
     buf_clear(&import->partial);

@@ -1,10 +1,10 @@
 /*
  * import.h - lines of an export become znodes, a bounded batch at a time.
  *
- * The caller gives it the bytes as they come and submits each batch, a multi like any other, with
- * the rights of whoever asks; the next one is made when that is answered. So an import of any
- * length takes little memory, and a failure tells how far it came: all lines before the batch that
- * failed are done, none of that batch, and none behind it. One thread at a time.
+ * The caller passes the bytes of the body and submits each batch as a multi, with the rights of the
+ * client; the next batch is made after the answer. So an import of any length takes little memory,
+ * and a failure tells how far it came: all lines before the failed batch are done, and no line of
+ * that batch or after it. One thread at a time.
  */
 #ifndef SERVER_IMPORT_H
 #define SERVER_IMPORT_H
@@ -15,8 +15,8 @@ struct import;
 struct view;
 
 enum import_state {
-    IMPORT_TAKES, /* More of the body is wanted. */
-    IMPORT_READY, /* A batch is to be submitted. */
+    IMPORT_TAKES, /* Wants more of the body. */
+    IMPORT_READY, /* A batch is ready to be submitted. */
     IMPORT_DONE,
     IMPORT_FAILED
 };
@@ -34,26 +34,26 @@ void import_free(struct import *import); /* Accepts NULL. */
 
 enum import_state import_state(const struct import *import);
 
-/* TAKES: reads on until a batch is full, the bytes are used up, or something is wrong; returns how
- * many it has taken. */
+/* TAKES: reads until a batch is full, the bytes are used up, or a line is invalid; returns how many
+ * bytes it has used. */
 size_t import_take(struct import *import, struct slice bytes);
 
-/* TAKES: the body is over. */
+/* TAKES: the body has ended. */
 void import_end(struct import *import);
 
 /* READY: fills def, args and multi of a request; slices point into the import. */
 void import_fill(struct import *import, struct op_request *op);
 
-/* READY: what became of that. */
+/* READY: the result of that request. */
 void import_answer(struct import *import, const struct op_result *result);
 
-/* TAKES: gives up, for a reason that no line has given. */
+/* TAKES: gives up, for a reason outside of the lines. */
 void import_stop(struct import *import, enum err err, const char *why);
 
 /* FAILED: why. */
 const struct op_fault *import_fault(const struct import *import);
 
-/* How far it is. */
+/* Progress. */
 const struct op_import_figures *import_figures(const struct import *import);
 
 #endif

@@ -6,13 +6,14 @@
 #include "server/transfer/import.h"
 
 enum {
-    IMPORT_ITEMS_MAX = 128,         /* Lines of a batch: others write, too. */
+    IMPORT_ITEMS_MAX =
+        128, /* Lines of a batch; small enough that other clients write in between. */
     IMPORT_BATCH_BYTES = 256 << 10, /* Of their paths, data and ACLs; or one line alone. */
     IMPORT_ITEM_COST = 128,         /* Bytes that each line counts for, besides those. */
-    IMPORT_LINE_SLACK = 256 << 10,  /* Of a line, beyond twice the data that it may hold. */
-    IMPORT_TRIES = 5,               /* When others create or delete the same at the same time. */
-    IMPORT_KNOWN_MAX = 1 << 17,     /* Paths that a dry run remembers to have made ... */
-    IMPORT_PARENTS_KNOWN = 32       /* ... and how many of those above a line. */
+    IMPORT_LINE_SLACK = 256 << 10,  /* Bytes of a line beyond twice the data that it may hold. */
+    IMPORT_TRIES = 5, /* Plans of a batch while other clients create or delete its znodes. */
+    IMPORT_KNOWN_MAX = 1 << 17, /* Created paths that a dry run remembers ... */
+    IMPORT_PARENTS_KNOWN = 32   /* ... and parents of each line among them. */
 };
 
 enum import_plan {
@@ -24,8 +25,8 @@ enum import_plan {
 
 struct import_item {
     struct op_args args; /* A create. */
-    struct buf memory;   /* What its slices point into, but for the path. */
-    struct buf path;     /* Full. */
+    struct buf memory;   /* Memory of its slices, except the path. */
+    struct buf path;     /* The whole path. */
     uint64_t line;
     enum import_plan plan;
 };
@@ -40,29 +41,29 @@ struct import {
     struct op_import_figures figures;
 
     /* Lines. */
-    struct buf partial; /* A line that is not whole yet. */
-    uint64_t line;      /* Number of the last one. */
-    bool over;          /* There are no more. */
+    struct buf partial; /* An incomplete line. */
+    uint64_t line;      /* Number of the last line. */
+    bool over;          /* The body has ended. */
     bool has_head;
     bool has_end;
-    uint64_t znodes; /* Lines of them. */
+    uint64_t znodes; /* Lines with znodes. */
 
     /* The batch. */
     struct import_item items[IMPORT_ITEMS_MAX];
     uint32_t count;
     size_t bytes;
     uint32_t tries;
-    struct map known; /* Hashes of paths that a dry run would have made. */
+    struct map known; /* Hashes of paths that a dry run would have created. */
 };
 
 /* ---- import_plan.c ---- */
 
-/* Line `line` and why, about the znode at `path` (may be empty). */
+/* Fails at a line, about the znode at `path` (may be empty). */
 void import_fail(struct import *import, enum err err, uint64_t line, struct slice path,
                  const char *why);
 
-/* Decides for each item by what there is; a dry run also finds what would be refused. False when
- * the import has failed. */
+/* Decides for each item by the present state; a dry run also finds what the leader would refuse.
+ * False when the import has failed. */
 bool import_plan(struct import *import);
 
 #endif

@@ -1,5 +1,6 @@
-/* What becomes of each line of a batch, by what this replica knows. Others may create or delete the
- * same meanwhile: then the leader refuses the batch, and it is planned anew. */
+/* What each line of a batch creates, sets or skips, by the state of this replica. When another
+ * client creates or deletes such a znode meanwhile, the leader refuses the batch, and it is planned
+ * again. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "server/op/acl.h"
@@ -24,7 +25,7 @@ void import_fail(struct import *import, enum err err, uint64_t line, struct slic
                    path.len > 0 ? (const char *)path.data : "", path.len > 0 ? ": " : "", why);
 }
 
-/* ---- What is there already ---- */
+/* ---- Znodes that exist. ---- */
 
 static bool same_acl(const struct state *state, const struct znode *node,
                      const struct op_args *args)
@@ -49,15 +50,15 @@ static enum import_plan plan_existing(const struct state *state, const struct zn
     return is_root || same_acl(state, node, args) ? IMPORT_SET : IMPORT_SET_BOTH;
 }
 
-/* ---- What a dry run finds ---- */
+/* ---- What a dry run finds. ---- */
 
-/* Of a path that a line has made, or would have: whether the caller may create below it. */
+/* A path that a line has created, or would have: whether the caller may create below it. */
 static void *known_mark(struct import *import, bool open)
 {
     return open ? (void *)import : (void *)&import->known; /* Any two pointers will do. */
 }
 
-/* What does not fit any more is not remembered: a dry run of more lines finds less. */
+/* Paths beyond the bound are not remembered, so a dry run of many lines finds less. */
 static void know(struct import *import, struct slice path, bool open)
 {
     if (map_count(&import->known) < IMPORT_KNOWN_MAX) {
@@ -70,7 +71,7 @@ static bool is_closed(struct import *import, struct slice path)
     return map_get_u64(&import->known, hash64(1, path)) == known_mark(import, false);
 }
 
-/* By a line before it; only a dry run has to remember. */
+/* Whether an earlier line creates it; only a dry run needs to remember that. */
 static bool is_made(const struct import *import, struct slice path)
 {
     return map_get_u64(&import->known, hash64(1, path)) != NULL;
@@ -81,7 +82,7 @@ static bool is_known(const struct import *import, struct slice path)
     return is_made(import, path) || map_count(&import->known) >= IMPORT_KNOWN_MAX;
 }
 
-/* With parents=true, up to what is there, or was made before. */
+/* With parents=true, up to the deepest ancestor that exists or was created before. */
 static void know_parents(const struct state *state, struct import *import, struct slice path)
 {
     for (uint32_t i = 0;
@@ -99,7 +100,7 @@ static bool may(const struct state *state, const struct import *import, const st
            acl_allows(state_acl(state, znode_acl(node)), &import->who, perms);
 }
 
-/* ret_open: the caller may create below a znode with this list. */
+/* ret_open: whether the caller may create below a znode with this list. */
 static enum err try_acl(const struct import *import, const struct op_args *args, bool *ret_open,
                         const char **ret_why)
 {
@@ -117,7 +118,7 @@ static enum err try_acl(const struct import *import, const struct op_args *args,
     return err;
 }
 
-/* The rights that lines before it leave at the parent, or else those that are there. */
+/* The rights at the parent, as earlier lines or else the state give them. */
 static enum err try_parent(const struct state *state, struct import *import,
                            const struct op_args *args, const char **ret_why)
 {
@@ -125,7 +126,8 @@ static enum err try_parent(const struct state *state, struct import *import,
     const struct znode *parent = state_find(state, path);
 
     if (is_closed(import, path)) {
-        *ret_why = "a line before it gives its parent an ACL that does not let the caller create";
+        *ret_why =
+            "an earlier line gives the parent an ACL that does not let the caller create below it";
         return ERR_NO_AUTH;
     }
     if (parent == NULL && !args->parents && !is_known(import, path)) {
@@ -176,7 +178,7 @@ static enum err try_item(const struct state *state, struct import *import,
     return allowed ? ERR_OK : ERR_NO_AUTH;
 }
 
-/* ---- All of it ---- */
+/* ---- The batch. ---- */
 
 static void plan_item(const struct state *state, const struct import *import,
                       struct import_item *item)
@@ -219,7 +221,7 @@ bool import_plan(struct import *import)
     ASSERT(import->count <= IMPORT_ITEMS_MAX);
     if (state == NULL) {
         import_fail(import, ERR_NOT_READY, import->line, slice_make(NULL, 0),
-                    "this replica has no state that may be read");
+                    "this replica has no state that may be read yet");
         return false;
     }
     planned = plan_all(state, import);

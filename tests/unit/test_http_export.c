@@ -364,7 +364,7 @@ TEST(another_state_ends_it_with_an_error, setup, front_teardown)
     next_has(&stream, "\"export\":1");
     assert_true(read_znodes(&stream, &last) < MANY);
     assert_non_null(last);
-    assert_non_null(strstr(last, "another state"));
+    assert_non_null(strstr(last, "state of this replica was replaced"));
     ends(&stream);
 }
 

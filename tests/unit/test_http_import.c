@@ -170,12 +170,12 @@ TEST(a_dry_run_finds_what_its_own_lines_close, setup, front_teardown)
 
     (void)snprintf(body, sizeof(body), "%s%s%s", TOP, closed, below);
     import("/import/v1/app?dryRun=true", body, 401,
-           "line 3: /app/c/d: a line before it gives its parent an ACL");
+           "line 3: /app/c/d: an earlier line gives the parent an ACL");
     import("/import/v1/app", body, 401, "line 3: /app/c/d");
     (void)snprintf(body, sizeof(body), "%s%s%s", TOP, "{\"path\":\"c\"}\n", below);
     import("/import/v1/app", body, 200, "\"created\":3");
     (void)snprintf(body, sizeof(body), "%s%s", closed, "{\"path\":\"c/e\"}\n");
-    import("/import/v1/app?dryRun=true&conflict=overwrite", body, 401, "line 2: /app/c/e: a line");
+    import("/import/v1/app?dryRun=true&conflict=overwrite", body, 401, "line 2: /app/c/e: an earlier line");
     import("/import/v1/app?dryRun=true&conflict=skip", body, 200, "\"skipped\":1");
 }
 
@@ -213,8 +213,8 @@ TEST(what_is_no_import_is_refused_by_its_line, setup, front_teardown)
     get("/app", 200, "\"dataUtf8\":\"top\"");
     import("/import/v1/app", HEAD "{\"path\":\"a\"}\n" END(2), 400, "lines were lost");
     import("/import/v1/app", HEAD "{\"path\":\"b\"}\n{\"error\":{}}\n", 400, "ended by an error");
-    import("/import/v1/app", HEAD END(0) "{\"path\":\"c\"}\n", 400, "behind the last line");
-    import("/import/v1/app", HEAD HEAD, 400, "begins in another");
+    import("/import/v1/app", HEAD END(0) "{\"path\":\"c\"}\n", 400, "after the last line");
+    import("/import/v1/app", HEAD HEAD, 400, "inside an export");
     get("/app/a", 404, "");
     expect("POST", "/import/v1/app", "Content-Type: application/json\r\n", TOP, 415, "x-ndjson");
     expect("POST", "/import/v1/app",
