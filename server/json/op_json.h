@@ -21,7 +21,7 @@ enum {
     OP_JSON_DEPTH_MAX = 64 /* Of request bodies and of values shown as dataJson. */
 };
 
-/* Largest number that every JSON library keeps exactly; the largest id of a message. */
+/* The largest integer that every JSON library keeps exactly; the largest id of a message. */
 #define OP_JSON_NUMBER_MAX (INT64_C(1) << 53)
 
 /* Why a body or a message was refused. */
@@ -30,22 +30,22 @@ struct op_fault {
     bool has_index;
     uint32_t index;             /* Element of a multi. */
     uint32_t retry_after_ms;    /* 0: as the error has it. */
-    char detail[OP_DETAIL_MAX]; /* A sentence; may quote the client. */
+    char detail[OP_DETAIL_MAX]; /* A sentence, which may quote the client. */
 };
 
 /* ---- Reading ---- */
 
-/* Body of a multi (`def` of OP_MULTI) or of one operation in the form of an element of a multi.
- * Sets only the fields given. Slices in `args` point into `text` or `memory`, which must be empty
- * and live as long. `*ret_multi` is a heap array behind args->ops, or NULL. Fields are checked one
- * by one; the caller runs op_args_check for a single operation. A member that the operation does
- * not have is an error. */
+/* Parses the body of a multi (`def` of OP_MULTI), or of one operation in the form of an element of
+ * a multi. Sets only the given fields. Slices in `args` point into `text` or `memory`, which must
+ * be empty and live as long. `*ret_multi` is a heap array behind args->ops, or NULL. Fields are
+ * checked one by one; the caller runs op_args_check for a single operation. A member that the
+ * operation does not have is an error. */
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
 
-/* What a reply to a message is addressed to. */
+/* The id of a message, for its reply. */
 struct op_message_id {
-    bool known; /* False: the message had none that could be read. */
+    bool known; /* False: the message has no readable id. */
     uint64_t number;
 };
 
@@ -62,42 +62,42 @@ struct op_message_id {
 enum err op_json_parse_message(struct slice text, struct op_request *request,
                                struct op_message_id *ret_id, struct op_fault *ret_fault);
 
-/* An ACL from a header or a parameter: the name of a standard one, or a JSON array of entries.
- * The encoded list points into `memory` (which must be empty) or lives for ever. */
+/* An ACL from a header or a parameter: the name of a standard list, or a JSON array of entries. The
+ * encoded list points into `memory` (which must be empty) or is constant. */
 enum err op_json_parse_acl(struct slice text, struct buf *memory, struct slice *ret_acl,
                            struct op_fault *ret_fault);
 
-/* True when the bytes are one JSON value within the depth bound. */
+/* Whether the bytes are one JSON value within the depth bound. */
 bool op_json_valid(struct slice text);
 
 /* ---- Writing results ---- */
 
 /* How results are written. */
 struct op_json_style {
-    struct slice uri; /* URL of the resource addressed; empty: no `uri` members. */
+    struct slice uri; /* URL of the resource; empty: no `uri` members. */
     bool message;     /* The form of messages. */
 };
 
-/* Members of a stat into the open object. */
+/* Writes the members of a stat into the open object. */
 void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message);
 
-/* One value, a JSON array of entries {"perms":["read",...],"scheme","id"}: what `acl` members are
- * written as, and may be read from. Empty bytes are open to everybody, which is an entry, too. */
+/* One value, a JSON array of entries {"perms":["read",...],"scheme","id"}, as `acl` members are
+ * written and read. Empty bytes are open to all, which is written as an entry, too. */
 void op_json_acl(struct jsonw *json, struct slice acl);
 
 /* One value, an array of their names. */
 void op_json_perms(struct jsonw *json, uint32_t perms);
 
-/* True when this is an answer: no error, or `exists` of a znode that is not there. */
+/* Whether this is a successful answer: no error, or `exists` of a znode that does not exist. */
 bool op_json_is_answer(enum op_id op, enum err err);
 
-/* One value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when data cannot be shown in
- * the asked format; the caller then throws away what was written. Not for OP_SHAPE_INFO and
+/* One value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when the data cannot be shown
+ * in the wanted format; the caller then drops what was written. Not for OP_SHAPE_INFO and
  * OP_SHAPE_FRONT. */
 enum err op_json_result(struct jsonw *json, const struct op_args *args,
                         const struct op_result *result, const struct op_json_style *style);
 
-/* ---- Lines of an export: one JSON object each, without the end of the line ---- */
+/* ---- Lines of an export: one JSON object each, without the newline ---- */
 
 enum {
     OP_JSON_EXPORT = 1 /* Version of the form, in the first line. */
@@ -105,12 +105,12 @@ enum {
 
 void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uint64_t history);
 
-/* A znode in the form of an element of a multi that creates it, with its path below the top and
- * with its stat. */
+/* A znode in the form of an element of a multi that creates it, with its stat and its path relative
+ * to the top. */
 struct op_export_znode {
     struct slice path; /* Empty: the top itself. */
     struct stat_view stat;
-    struct slice acl; /* Empty: open, and no such member. */
+    struct slice acl; /* Empty: open, no member. */
     struct blob *data;
     bool container;
     int64_t ttl_ms; /* 0: none. */
@@ -119,7 +119,7 @@ struct op_export_znode {
 void op_json_export_znode(struct jsonw *json, const struct op_export_znode *znode,
                           enum op_dataformat format);
 
-/* What a line of an import says. */
+/* The content of a line of an import. */
 enum op_line_kind {
     OP_LINE_ZNODE,
     OP_LINE_HEAD,
@@ -129,16 +129,16 @@ enum op_line_kind {
 
 struct op_line {
     enum op_line_kind kind;
-    struct op_args args; /* ZNODE: a create; the path is as it is written, and not checked. */
-    uint64_t znodes;     /* END: how many there are. */
+    struct op_args args; /* ZNODE: a create; the path is as written, and not checked. */
+    uint64_t znodes;     /* END: count of znodes. */
 };
 
-/* One line of an export, or one like it; `stat` is passed over, any other member that a znode does
- * not have is an error. Slices point into `memory`, which must be empty. */
+/* Parses one line of an export. `stat` is ignored; any other member that a znode does not have is
+ * an error. Slices point into `memory`, which must be empty. */
 enum err op_json_parse_line(struct slice text, struct op_line *ret_line, struct buf *memory,
                             struct op_fault *ret_fault);
 
-/* How far an import is. */
+/* Progress of an import. */
 struct op_import_figures {
     uint64_t lines; /* Znodes that are done: the sum of the next three. */
     uint64_t created;
@@ -146,25 +146,25 @@ struct op_import_figures {
     uint64_t skipped;
     uint64_t multis; /* Transactions. */
     zxid_t zxid;     /* Of the last one; 0: none. */
-    uint64_t line;   /* Where it has failed; 0: it has not. */
-    bool dry_run;    /* Nothing is done: the figures say what would be. */
+    uint64_t line;   /* The line that failed; 0: none. */
+    bool dry_run;    /* Nothing is written: the figures tell what would be. */
 };
 
-/* One value: what an import answers, and in its problems the member "import". */
+/* One value: the answer of an import; in its problems the member "import". */
 void op_json_import(struct jsonw *json, const struct op_import_figures *figures);
 
-/* What is in the last line: without it the lines have been cut off. */
+/* The counts of the last line. */
 struct op_export_figures {
     uint64_t znodes;
     uint64_t ephemerals; /* Left out. */
-    uint64_t unreadable; /* Left out with all that is below them. */
-    uint64_t masked;     /* Whose ACL is shown without hashes: it cannot be imported. */
+    uint64_t unreadable; /* Left out with all znodes below them. */
+    uint64_t masked;     /* Whose ACL is shown without hashes, so that it cannot be imported. */
 };
 
 void op_json_export_end(struct jsonw *json, const struct op_export_figures *figures);
 
-/* The problem object (RFC 9457 and what ZooKeeper's clients know). Made by op_problem_make: one
- * that does not say what became of the write is of no use to a client. */
+/* The problem object (RFC 9457, and what clients of ZooKeeper know). To be made by op_problem_make,
+ * because a problem must tell whether the write was applied. */
 struct op_problem {
     enum err err;
     uint32_t status;      /* 0: that of the error. */
@@ -172,24 +172,24 @@ struct op_problem {
     const char *outcome;  /* "not-applied" or "unknown"; never NULL. */
     const char *instance; /* Name of this request in the log, or NULL. */
     struct slice path;    /* Empty: none. */
-    struct slice request; /* URL as asked, or empty. */
+    struct slice request; /* URL of the request, or empty. */
     zxid_t zxid;
     uint64_t retry_after_ms; /* 0: none. */
-    bool message;            /* The form of messages, without what only older clients read. */
+    bool message;            /* The form of messages, without members for older clients only. */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
     const struct op_result *result;         /* Its stat and results, or NULL. */
     const struct op_args *args;             /* For the results of a multi. */
-    const struct op_import_figures *import; /* How far an import has come, or NULL. */
+    const struct op_import_figures *import; /* Progress of an import, or NULL. */
 };
 
-/* With error and outcome; the rest is for the caller to fill in. `kind` is that of the request,
- * OP_KIND_INFO for what is no operation. */
+/* Sets error and outcome; the caller fills in the rest. `kind` is that of the request, OP_KIND_INFO
+ * when there is no operation. */
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
 void op_json_problem(struct jsonw *json, const struct op_problem *problem);
 
-/* {"error":{the problem}}: the last line of an export that could not be ended. */
+/* {"error":{the problem}}: the last line of an export that failed. */
 void op_json_export_error(struct jsonw *json, const struct op_problem *problem);
 
 /* "unknown" when an error of a write leaves open whether it was applied. */
@@ -197,8 +197,8 @@ const char *op_outcome(enum op_kind kind, enum err err);
 
 /* ---- Writing replies to messages ---- */
 
-/* {"id","ok":true,"zxid" and all that follows until op_json_reply_end: for what the front ends
- * answer themselves. A zxid of 0 is left out. */
+/* {"id","ok":true,"zxid" and all members until op_json_reply_end: for answers that the front ends
+ * write themselves. A zxid of 0 is left out. */
 void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
 void op_json_reply_end(struct jsonw *json);
 
@@ -207,22 +207,22 @@ void op_json_reply_end(struct jsonw *json);
 enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
                        const struct op_result *result, uint32_t watch_id);
 
-/* The reply to `watch`: "watch", "zxid", and "resumed" when it was to go on from somewhere. */
+/* The reply to `watch`: "watch", "zxid", and "resumed" when it was to continue from a zxid. */
 void op_json_reply_watch(struct jsonw *json, uint64_t id, const struct subscribe_result *result);
 
-/* {"id","ok":false,"error":{the problem}}; the id is null when it is not known. */
+/* {"id","ok":false,"error":{the problem}}; id is null when it is not known. */
 void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
                          const struct op_problem *problem);
 
-/* ---- Writing events: what the server says by itself ---- */
+/* ---- Writing events: messages without a request ---- */
 
 /* A change. "watches" are the ids of `hits`, as on_event gets them (NULL: no such member). With
- * `values` stat and data go along, as far as the change has them; data that cannot be shown in the
- * format is shown as `auto` would. */
+ * `values` it has stat and data, as far as the change has them; data that does not fit the format
+ * is shown as `auto` would. */
 void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
                    bool values, enum op_dataformat format);
 
-/* The first message of a socket. */
+/* The first message of a connection. */
 struct op_hello {
     uint32_t server; /* Id of this replica. */
     const char *role;
@@ -236,22 +236,22 @@ struct op_hello {
 
 void op_json_hello(struct jsonw *json, const struct op_hello *hello);
 
-/* Everything up to `zxid` has been told. */
+/* All events up to `zxid` have been sent. */
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
 
-/* Events behind `from` were thrown away because the client is slow ("overrun"); what they led to
- * follows later. `watches` NULL: no such member. */
+/* Events after `from` were dropped because the client is slow ("overrun"); the difference follows
+ * later. `watches` NULL: no such member. */
 void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
 
-/* What happened up to `zxid` cannot be told any more ("gap"): read anew. What comes after it is
- * told. */
+/* Events up to `zxid` are lost ("gap"): the client must read the data again. Later events follow.
+ */
 void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t zxid);
 
-/* The session attached here has ended or gone elsewhere: `state` is "closed", "expired" or "moved";
- * `session` is its public id. */
+/* The session attached to this connection has ended or moved: `state` is "closed", "expired" or
+ * "moved"; `session` is its public id. */
 void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid);
 
-/* The last message of a socket or stream. `servers` is JSON as gate_write_servers writes it, or
+/* The last message of a connection or stream. `servers` is JSON as gate_write_servers writes it, or
  * empty. */
 void op_json_closing(struct jsonw *json, const char *reason, struct slice servers);
 

@@ -48,7 +48,7 @@ static enum err take_perms(struct op_json_parse *parse, const json_t *list, uint
 }
 
 /* A misspelled member would change who may do what. */
-static bool has_strangers(json_t *object)
+static bool has_unknown_member(json_t *object)
 {
     const char *key = NULL;
     json_t *value = NULL;
@@ -70,7 +70,7 @@ static enum err take_entry(struct op_json_parse *parse, json_t *object, struct b
     enum err err = ERR_OK;
 
     if (!json_is_object(object) || !json_is_string(scheme) || (id && !json_is_string(id)) ||
-        has_strangers(object)) {
+        has_unknown_member(object)) {
         return refuse(parse, "entries are objects of perms, scheme and id");
     }
     err = take_perms(parse, json_object_get(object, "perms"), &entry.perms);
@@ -112,7 +112,7 @@ enum err op_json_take_acl(struct op_json_parse *parse, const json_t *value, stru
     buf_init(&encoded, ACL_BYTES_MAX);
     err = take_entries(parse, value, &encoded);
     if (err == ERR_OK) {
-        /* An entry is shorter than its text. */
+        /* An encoded entry is shorter than its text, so there is room. */
         *ret_acl = op_json_keep(parse, buf_slice(&encoded));
     }
     buf_release(&encoded);

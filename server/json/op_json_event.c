@@ -1,4 +1,5 @@
-/* What the server says by itself: changes, heartbeats, and what becomes of a socket or stream. */
+/* Messages of the server without a request: changes, heartbeats, and the end of a connection or
+ * stream. */
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 
@@ -12,7 +13,7 @@ static void begin(struct jsonw *json, const char *name)
     jsonw_kv_cstr(json, "event", name);
 }
 
-/* An event is one line of text, so line ends among the blanks of a value become blanks; inside of a
+/* An event is one line of text, so newlines among the blanks of a value become blanks; inside of a
  * JSON string there are none. */
 static void put_one_line(struct jsonw *json, struct slice text)
 {
@@ -30,7 +31,8 @@ static void put_one_line(struct jsonw *json, struct slice text)
     buf_release(&line);
 }
 
-/* An event cannot be refused, so there is always a form that will do. */
+/* An event cannot be refused, so data that does not fit the wanted format is shown in one that
+ * does. */
 static void put_data(struct jsonw *json, struct blob *data, enum op_dataformat format)
 {
     if (data && format == OP_JSON && op_json_valid(blob_slice(data))) {

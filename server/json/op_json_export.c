@@ -1,4 +1,4 @@
-/* Lines of an export, and what an import says. */
+/* Lines of an export, and the answer of an import. */
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 

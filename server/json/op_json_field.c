@@ -1,4 +1,4 @@
-/* The members of one object into arguments, by the descriptors of its row. */
+/* The members of one object become arguments, by the fields of its row. */
 #include "base/base64.h"
 #include "base/check.h"
 #include "server/json/op_json_int.h"
@@ -10,13 +10,13 @@ enum {
     NUMBER_MAX = 32
 };
 
-/* How a field is written. */
+/* The JSON form of a field. */
 enum form {
-    FORM_NONE, /* Not at all, or not as a scalar. */
+    FORM_NONE, /* None, or no scalar. */
     FORM_BOOL,
     FORM_NUMBER,
     FORM_TEXT,
-    FORM_EITHER /* A number, or text when it may be large. */
+    FORM_EITHER /* A number, or text for large values. */
 };
 
 static enum form form_of(enum op_field_type type)
@@ -52,7 +52,7 @@ static enum form form_of(enum op_field_type type)
     return FORM_NONE;
 }
 
-/* Scalars become the text that a query parameter would have, so that one parser has the limits. */
+/* Scalars become the text of a query parameter, so that one parser checks the limits. */
 static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_MAX],
                         struct slice *ret_text)
 {
@@ -106,8 +106,8 @@ static enum err parse_base64(struct op_json_parse *parse, struct slice text, str
     return ERR_OK;
 }
 
-/* What the scan has found; each member of these names takes one. False when there is none for it.
- */
+/* The next value that the scan has found; each member with one of these names takes one. False when
+ * there is none left. */
 static bool next_value(struct op_json_parse *parse, const char *key,
                        struct op_json_value *ret_value)
 {
@@ -121,7 +121,7 @@ static bool next_value(struct op_json_parse *parse, const char *key,
     return (ret_value->form == OP_JSON_WRITTEN) == (strcmp(key, "dataJson") == 0);
 }
 
-/* Bytes that stand in the text as they are. */
+/* Refers to bytes of the text. */
 static struct slice refer(struct op_json_parse *parse, struct slice text)
 {
     return parse->message ? op_json_keep(parse, text) : text;
@@ -152,7 +152,7 @@ static bool is_data_key(const char *key)
            strcmp(key, "dataJson") == 0;
 }
 
-/* The field behind a member's name: neither headers nor what only a URL or only a message has. */
+/* The field of a member; not one of a header, or one that only a URL or only a message can have. */
 static const struct op_field *member_field(const struct op_json_parse *parse,
                                            const struct op_def *def, const char *key)
 {
@@ -175,7 +175,7 @@ static enum err parse_field(struct op_json_parse *parse, const struct op_field *
     return op_json_take_acl(parse, value, &args->acl);
 }
 
-/* One that the operation does not have. */
+/* A member that the operation does not have. */
 static enum err unknown_member(struct op_json_parse *parse, const struct op_def *def,
                                const char *key)
 {
@@ -202,7 +202,7 @@ static enum err parse_member(struct op_json_parse *parse, const struct op_def *d
         struct op_json_value found;
 
         if (!next_value(parse, key, &found)) {
-            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not where it can be");
+            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of an operation");
         }
         if (op_field_find(def, slice_str("data"))) {
             return parse_data(parse, key, value, found, args);

@@ -1,4 +1,5 @@
-/* op_json_int.h - between the files that read JSON: the scan, the parser of one object, ACLs. */
+/* op_json_int.h - shared by the files that read JSON (scan, text, one object, ACLs) and those that
+ * write it. */
 #ifndef SERVER_OP_JSON_INT_H
 #define SERVER_OP_JSON_INT_H
 
@@ -6,10 +7,10 @@
 
 struct json_t; /* Of jansson, which only the source files know. */
 
-/* How the value of dataJson, dataUtf8 or data64 is had. */
+/* How the value of dataJson, dataUtf8 or data64 is found. */
 enum op_json_form {
     OP_JSON_WRITTEN, /* dataJson: as it stands in the text. */
-    OP_JSON_PLAIN,   /* A string without escapes, which is left out of what is parsed. */
+    OP_JSON_PLAIN,   /* A string without escapes, which is left out of the parsed text. */
     OP_JSON_PARSED   /* Anything else: by the parser. */
 };
 
@@ -18,7 +19,7 @@ struct op_json_value {
     struct slice text; /* Empty for OP_JSON_PARSED. */
 };
 
-/* What the scan has seen in a text. */
+/* Result of a scan. */
 struct op_json_scan {
     bool too_deep;
     struct slice lean;   /* The text with "" for each string that is OP_JSON_PLAIN. */
@@ -30,7 +31,7 @@ struct op_json_scan {
 void op_json_scan(struct slice text, struct op_json_scan *ret_scan);
 void op_json_scan_release(struct op_json_scan *scan);
 
-/* A text on its way into arguments. */
+/* A text that is being parsed into arguments. */
 struct op_json_parse {
     struct buf *memory; /* With room for the whole text, so that slices into it stay valid. */
     const struct op_json_scan *scan;
@@ -40,14 +41,14 @@ struct op_json_parse {
     struct op_fault *fault;
 };
 
-/* "<key> <why>" into the fault; returns `err`. */
+/* Writes "<key> <why>" into the fault; returns `err`. */
 enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key, const char *why);
 
 /* A copy in the memory of the parse. */
 struct slice op_json_keep(struct op_json_parse *parse, struct slice text);
 struct slice op_json_string(const struct json_t *value);
 
-/* The tree of values; NULL with the fault set when the text is none, or no object. */
+/* The tree of values; NULL, with the fault set, when the text is no JSON object. */
 struct json_t *op_json_load(struct op_json_parse *parse, struct slice text);
 
 /* The members of one operation that is not a multi into its arguments. */

@@ -4,14 +4,15 @@
 
 #include <jansson.h>
 
-/* In the first line; written by a later version it may mean something else. */
+/* The version in the first line: a later one may mean something else. */
 static enum err take_head(struct op_json_parse *parse, const json_t *version,
                           struct op_line *ret_line)
 {
     ret_line->kind = OP_LINE_HEAD;
     if (!json_is_integer(version) || json_integer_value(version) != OP_JSON_EXPORT) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "export",
-                            "must be 1: this is of a version that is not known here");
+        return op_json_fail(
+            parse, ERR_BAD_ARGUMENTS, "export",
+            "must be 1: this version of zabra does not know other versions of the format");
     }
     return ERR_OK;
 }
@@ -22,8 +23,7 @@ static enum err take_end(struct op_json_parse *parse, const json_t *root, struct
 
     ret_line->kind = OP_LINE_END;
     if (!json_is_integer(znodes) || json_integer_value(znodes) < 0) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "znodes",
-                            "must say how many znodes there were");
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "znodes", "must be the number of znodes");
     }
     ret_line->znodes = (uint64_t)json_integer_value(znodes);
     return ERR_OK;
@@ -39,7 +39,7 @@ static enum err take_znode(struct op_json_parse *parse, json_t *root, struct sli
     op_args_init(args, OP_CREATE);
     if (!json_is_string(json_object_get(root, "path"))) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "path",
-                            "must be given: what the znode is called below the URL's");
+                            "must be given: the path of the znode relative to that of the URL");
     }
     (void)json_object_del(root, "stat");
     err = op_json_parse_object(parse, ops_by_id(OP_CREATE), root, args);
@@ -50,7 +50,7 @@ static enum err take_znode(struct op_json_parse *parse, json_t *root, struct sli
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "sequence, ephemeral and parents",
                             "have no meaning in an import");
     }
-    /* A raw value was left where it stands. */
+    /* A raw value still refers to the line. */
     if (args->data.data >= text.data && args->data.data < text.data + text.len) {
         args->data = op_json_keep(parse, args->data);
     }

@@ -1,4 +1,4 @@
-/* Messages of a WebSocket: one operation, and what goes around it. */
+/* Messages of a WebSocket: one operation and its envelope. */
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 
@@ -57,7 +57,7 @@ static enum err take_min_zxid(struct op_json_parse *parse, const json_t *value,
     return ERR_OK;
 }
 
-/* What goes around the operation. */
+/* The envelope. */
 static enum err take_frame(struct op_json_parse *parse, const json_t *root,
                            struct op_request *request)
 {
@@ -109,7 +109,7 @@ static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_r
     if (request->def && op_is_http_only(request->def->id)) {
         request->def = NULL;
         return op_json_fail(parse, ERR_UNIMPLEMENTED, json_string_value(name),
-                            "is a route of HTTP, and no operation of a socket");
+                            "is available over HTTP only, not over a WebSocket");
     }
     if (!request->def || op_is_internal(request->def->id)) {
         request->def = NULL;

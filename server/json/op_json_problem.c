@@ -4,7 +4,7 @@
 
 const char *op_outcome(enum op_kind kind, enum err err)
 {
-    /* In flight: not done by this request, but it may be by the one before it with the same key. */
+    /* In flight: this request did not do it, but the earlier one with the same key may. */
     bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_IN_FLIGHT || err == ERR_SYSTEM_ERROR ||
                 err == ERR_IO || err == ERR_CORRUPT;
 

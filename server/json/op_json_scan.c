@@ -1,7 +1,5 @@
-/*
- * Before a text is parsed: how deep it is, and the data in it. JSON that is data is kept as it was
- * written, and long strings need no parser: it would go through them character by character.
- */
+/* Before a text is parsed: its depth, and the data in it. JSON data is kept as it was written. Long
+ * strings are left out of the parsed text, because the parser would read them byte by byte. */
 #include "base/check.h"
 #include "base/utf8.h"
 #include "server/json/op_json_int.h"
@@ -12,7 +10,7 @@ enum {
     ROOT_DEPTH = 1,    /* Of the members of {...}. */
     ELEMENT_DEPTH = 3, /* Of the members of {"ops":[{...}]}. */
     DATA_KEYS = 3,     /* That one object can have. */
-    PLAIN_MIN = 64,    /* Bytes of a string from which leaving it out pays. */
+    PLAIN_MIN = 64,    /* Shorter strings are parsed. */
     ESCAPE_LEN = 6     /* Of \u0041. */
 };
 
@@ -38,7 +36,7 @@ static void skip_blanks(struct cursor *cursor)
     }
 }
 
-/* Where the byte is in the text from `pos` to `end`; `end` when it is not. */
+/* The position of the byte from `pos` to `end`; `end` when there is none. */
 static size_t find(struct slice text, size_t pos, size_t end, char byte)
 {
     const uint8_t *at = pos < end ? memchr(text.data + pos, byte, end - pos) : NULL;
@@ -46,7 +44,7 @@ static size_t find(struct slice text, size_t pos, size_t end, char byte)
     return at ? (size_t)(at - text.data) : end;
 }
 
-/* At an opening quote; moves behind the closing one and returns what is between, as written. */
+/* At an opening quote: moves after the closing one and returns the text between, as written. */
 static struct slice skip_string(struct cursor *cursor)
 {
     struct slice text = cursor->text;
@@ -76,7 +74,7 @@ static void count_bracket(struct cursor *cursor, uint8_t byte)
     }
 }
 
-/* Moves behind one value. */
+/* Moves after one value. */
 static void skip_value(struct cursor *cursor)
 {
     uint32_t depth = cursor->depth;
@@ -95,7 +93,7 @@ static void skip_value(struct cursor *cursor)
     }
 }
 
-/* Moves behind the value, which is returned without the blanks around it. */
+/* Moves after the value, which is returned without the blanks around it. */
 static struct slice take_value(struct cursor *cursor)
 {
     skip_blanks(cursor);
@@ -121,7 +119,7 @@ static int hex_digit(uint8_t byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* The bytes of a letter at the front of a key, plain or as an escape; 0 when it is another. */
+/* The length of a letter at the front of a key, plain or as an escape; 0 for another letter. */
 static size_t letter_len(struct slice key, char letter)
 {
     if (key.len > 0 && key.data[0] == (uint8_t)letter) {
@@ -150,7 +148,7 @@ static bool key_is(struct slice key, const char *name)
     return key.len == 0;
 }
 
-/* A string that means what is written. */
+/* Whether the string has no escapes. */
 static bool is_plain(struct slice text)
 {
     bool plain = true;
@@ -161,7 +159,7 @@ static bool is_plain(struct slice text)
     return plain && utf8_valid(text);
 }
 
-/* In place of the string the text to be parsed has "". */
+/* Writes "" in place of the string into the text to be parsed. */
 static void leave_out(struct cursor *cursor, struct slice string)
 {
     size_t start = (size_t)(string.data - cursor->text.data);
@@ -190,7 +188,7 @@ static struct op_json_value take_string(struct cursor *cursor)
     return value;
 }
 
-/* Behind the key of a member: notes the value when it is data in one of its places. */
+/* After the key of a member: notes the value when it is data of an operation. */
 static void scan_member(struct cursor *cursor, struct slice key)
 {
     bool element = cursor->depth == ELEMENT_DEPTH && cursor->in_ops;
@@ -217,7 +215,7 @@ static void scan_member(struct cursor *cursor, struct slice key)
     (void)buf_append(found, &value, sizeof(value));
 }
 
-/* Not a validation, jansson does that; it only must not be fooled about depth and places. */
+/* No validation, which is the job of jansson; it only must find depth and data correctly. */
 static void scan_text(struct cursor *cursor)
 {
     while (cursor->pos < cursor->text.len) {

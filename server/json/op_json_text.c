@@ -1,4 +1,4 @@
-/* A JSON text on its way into arguments: the tree of values, its strings, and what is wrong. */
+/* Shared by the parsers: the tree of values, its strings, and faults. */
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 
@@ -50,7 +50,7 @@ json_t *op_json_load(struct op_json_parse *parse, struct slice text)
     json_t *root = load(parse->scan->lean, &error);
 
     if (!root) {
-        /* Once more as a whole, so that line and column are those that the client counts. */
+        /* Parses the whole text again, for the line and column that the client counts. */
         json_decref(load(text, &error));
         (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),
                        "%s is not valid JSON: %.100s (line %d, column %d)", what, error.text,

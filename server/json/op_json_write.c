@@ -44,7 +44,7 @@ void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool 
     jsonw_object_end(json);
 }
 
-/* Null data has no member at all: that is what tells it from empty data. */
+/* Null data has no member, unlike empty data. */
 enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat format)
 {
     struct slice bytes = blob_slice(data);
@@ -75,7 +75,7 @@ enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat 
     return ERR_OK;
 }
 
-/* Beside the data; in messages an object of its own. */
+/* Beside the data; in messages an object. */
 static void put_stat(struct jsonw *json, const struct stat_view *stat, bool message)
 {
     if (message) {
@@ -95,7 +95,7 @@ static void put_place(struct jsonw *json, struct slice path, const struct op_jso
     }
 }
 
-/* What who has asked may do there, where that was asked for. */
+/* What the caller may do there, when the request asks for it. */
 static void put_perms(struct jsonw *json, const struct op_result *result)
 {
     if (result->has_perms) {
@@ -104,7 +104,7 @@ static void put_perms(struct jsonw *json, const struct op_result *result)
     }
 }
 
-/* A created name is in the result; all else answers for the path that was asked. */
+/* The path of a created znode is in the result; other answers show the path of the request. */
 static struct slice path_of(const struct op_args *args, const struct op_result *result)
 {
     return result->path.len > 0 ? result->path : args->path;
@@ -182,7 +182,7 @@ static void join_path(struct buf *full, struct slice root, struct slice relative
     buf_append_slice(full, relative);
 }
 
-/* Of a tree, or what a search has found in one. */
+/* Of a tree or a search. */
 static enum err put_nodes(struct jsonw *json, const struct op_args *args,
                           const struct op_result *result, const struct op_json_style *style)
 {
@@ -266,7 +266,7 @@ static void put_session_facts(struct jsonw *json, const struct op_session_info *
     jsonw_kv_u64(json, "ephemeral_bytes", info->ephemeral_bytes);
 }
 
-/* `id` is what a client names the session by, so it is the secret, and only for who has it. */
+/* `id` is the secret of the session, so it is written only for a client that has shown it. */
 static void put_session(struct jsonw *json, const struct op_args *args,
                         const struct op_result *result, const struct op_json_style *style)
 {
@@ -344,7 +344,7 @@ static enum err put_ephemerals(struct jsonw *json, const struct op_args *args,
     return err;
 }
 
-/* Everything but a multi: members into the open object. */
+/* Writes the members of all but a multi into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style)
 {
@@ -373,7 +373,7 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_EPHEMERALS:
         return put_ephemerals(json, args, result, style);
     case OP_SHAPE_ZXID:
-        if (!style->message) { /* A reply has it already. */
+        if (!style->message) { /* A reply has it in its envelope. */
             op_json_wide(json, "zxid", "zxidHex", result->zxid, false);
         }
         return ERR_OK;
