@@ -66,7 +66,7 @@ bool acl_is_sound(struct slice acl)
     return acl.len == 0 && count <= ACL_ENTRIES_MAX;
 }
 
-/* ---- Addresses: every one as IPv6, so that ::ffff:10.0.0.1 and 10.0.0.1 are the same. ---- */
+/* ---- Addresses: all as IPv6, so that ::ffff:10.0.0.1 and 10.0.0.1 are the same. ---- */
 
 static bool parse_address(struct slice text, uint8_t out[ADDRESS_LEN], bool *ret_v4)
 {
@@ -159,7 +159,7 @@ static bool has_id(struct auth *auth, const struct acl_entry *entry)
     return false;
 }
 
-/* The list names this user, and not with this password. */
+/* The list names this user, but with another password. */
 static bool is_wrong(struct slice acl, const struct auth_id *id)
 {
     struct slice user = auth_user(id->id);
@@ -229,7 +229,7 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who)
     return perms;
 }
 
-/* "alice:<hash>" is meant by itself, and by "alice". */
+/* "alice" matches any hash, "alice:<hash>" only that one. */
 static bool digest_is_meant(struct slice id, struct slice as)
 {
     ASSERT(as.len > 0);
@@ -250,7 +250,7 @@ static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, s
     if (!is_text(scheme, ip_scheme)) {
         return digest_is_meant(entry->id, id);
     }
-    ASSERT(id.len > 0 && id.len < sizeof(address)); /* It has been parsed. */
+    ASSERT(id.len > 0 && id.len < sizeof(address)); /* It was parsed before. */
     memcpy(address, id.data, id.len);
     return address_matches(entry->id, address);
 }
@@ -287,7 +287,7 @@ uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
 
 /* ---- The fix-up. ---- */
 
-/* user:base64(SHA1): the hash decides nothing about who exists, but must be one. */
+/* user:base64(SHA1): whether the form is right. There is no list of users to compare it with. */
 static bool is_digest_id(struct slice id)
 {
     const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
@@ -343,7 +343,7 @@ static void put_new(struct buf *out, const struct acl_entry *entry)
     }
 }
 
-/* `auth` stands for whoever sets the list. */
+/* `auth` stands for the caller that sets the list. */
 static bool put_caller(struct buf *out, const struct op_principal *who, uint32_t perms)
 {
     const struct auth *auth = who->auth;
@@ -409,7 +409,7 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
     return ERR_OK;
 }
 
-/* ---- The lists that everybody uses. ---- */
+/* ---- Standard lists. ---- */
 
 #define ENTRY(perms, scheme_len, scheme, id_len, id) \
     perms "" scheme_len "\0\0\0" scheme id_len "\0\0\0" id

@@ -1,10 +1,10 @@
 /*
- * acl.h - access control lists as bytes, and whether one lets somebody do something.
+ * acl.h - access control lists as bytes, and the check of rights.
  *
  * An ACL is a run of entries: perms u8, scheme, id (each u32 length and bytes). Empty bytes mean
- * open to everybody; a list that is just world:anyone with all perms is always stored as empty, so
- * that the common znode carries none and the check costs one comparison. ZooKeeper's rules: lists
- * are per znode and never inherited, there are no negative entries, `super` passes all.
+ * open to all; a list that is just world:anyone with all perms is stored as empty, so that the
+ * common znode has none and the check costs one comparison. The rules are ZooKeeper's: lists are
+ * per znode and never inherited, there are no negative entries, `super` passes all.
  */
 #ifndef SERVER_ACL_H
 #define SERVER_ACL_H
@@ -36,23 +36,24 @@ struct acl_entry {
 /* Appends an entry. */
 void acl_put(struct buf *out, const struct acl_entry *entry);
 
-/* Cuts the next entry off `rest`; false at the end or where the bytes are malformed. */
+/* Reads the next entry of `rest`; false at the end or where the bytes are malformed. */
 bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
 
-/* True when the bytes are whole entries within the bounds. */
+/* Whether the bytes are whole entries within the bounds. */
 bool acl_is_sound(struct slice acl);
 
-/* May this principal do something that needs one of `perms`? Any thread. What the list says of the
- * identities shown is noted with them: one that it names is right; one is wrong when the list
- * refuses, names its user, and only with other passwords. */
+/* Whether the principal has one of `perms`. Any thread. The identities of the principal are marked:
+ * right when the list names it; wrong when the list refuses and names its user, but only with other
+ * passwords. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
-/* All that this principal may do. Any thread. It notes the same, wrong ones in any case. */
+/* All rights of the principal. Any thread. Marks identities as acl_allows does, wrong ones in any
+ * case. */
 uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
-/* The same of somebody who is not here, named as in an entry: "digest:alice" (with any password) or
- * "digest:alice:<hash>", "ip:10.0.0.1", "world:anyone"; with what everybody may. `*ret_known` tells
- * whether it is such a name. It does not know the super user. */
+/* The rights of another principal, named as in an entry: "digest:alice" (with any password) or
+ * "digest:alice:<hash>", "ip:10.0.0.1", "world:anyone"; including the rights of all. `*ret_known`
+ * tells whether it is such a name. It does not know the super user. */
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 
 /*
@@ -64,8 +65,8 @@ uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
                  const char **ret_why);
 
-/* The three standard lists by name ("open", "read", "creator"), as bytes that live for ever; false
- * for another name. */
+/* The three standard lists by name ("open", "read", "creator"), as constant bytes; false for
+ * another name. */
 bool acl_standard(struct slice name, struct slice *ret_acl);
 
 #endif

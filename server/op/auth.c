@@ -34,7 +34,7 @@ struct slice auth_user(struct slice id)
     return slice_make(id.data, colon ? (size_t)(colon - id.data) : id.len);
 }
 
-/* Mostly it is marked already: then nothing is written that other threads read. */
+/* Usually the bit is set already: then nothing is written that other threads read. */
 static void mark(_Atomic uint32_t *bits, uint32_t index)
 {
     uint32_t bit = UINT32_C(1) << index;
@@ -231,7 +231,7 @@ static struct auth *auth_decode(struct wire_reader *reader)
     if (!wire_reader_ok(reader) || (count == 0 && !super)) {
         return NULL;
     }
-    /* What is left of the input is enough room for what is read from it. */
+    /* The rest of the input is a bound for the memory of what is read from it. */
     size_t left = (size_t)(reader->end - reader->pos);
     struct auth *auth = grow(NULL, left < AUTH_BYTES_MAX ? left : AUTH_BYTES_MAX);
 

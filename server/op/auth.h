@@ -1,8 +1,8 @@
 /*
- * auth.h - who asks: the address, and the identities that a client has shown.
+ * auth.h - the principal of a request: its address and identities.
  *
  * As in ZooKeeper a digest is never wrong, it is just an identity:
- * `user:base64(SHA1(user:password))`. Whoever shows the one that `superDigest` names may do
+ * `user:base64(SHA1(user:password))`. A client with the identity that `superDigest` names may do
  * everything. A list of identities is immutable and shared by reference, so that a request carries
  * it for the price of a pointer.
  */
@@ -27,9 +27,9 @@ struct auth_id {
 
 struct auth {
     _Atomic uint32_t refs;
-    /* What access control lists have said of the identities, a bit for each by its index. */
-    _Atomic uint32_t right; /* A list names it, or it is the super user. */
-    _Atomic uint32_t wrong; /* A list that refused names its user with another password. */
+    /* What ACLs tell about the identities, a bit for each by its index. */
+    _Atomic uint32_t right; /* Named by a list, or the super user. */
+    _Atomic uint32_t wrong; /* A list that refused names the user with another password. */
     _Atomic uint32_t told;  /* Wrong ones that have been counted as failed credentials. */
     bool super;
     uint32_t count;
@@ -38,10 +38,10 @@ struct auth {
     uint8_t bytes[];
 };
 
-/* Who asks, as the front end knows it. */
+/* The principal of a request, as the front end knows it. */
 struct op_principal {
-    char address[64];  /* Of the client's end, numeric. */
-    struct auth *auth; /* One reference; NULL: nothing was shown. */
+    char address[64];  /* Of the client, numeric. */
+    struct auth *auth; /* One reference; NULL: no identities. */
 };
 
 /* `old` (may be NULL; not consumed) and one more identity: scheme "digest", credential
@@ -76,12 +76,13 @@ enum {
     PRINCIPAL_NAME_MAX = 24 /* Bytes of a name in the text of principal_from. */
 };
 
-/* Appends who opens a session, to be kept with it: the address, and for who has shown an identity a
- * blank, scheme and id. A long name is cut, never its hash: what is shown as "digest:alice" is
- * compared with that as well. */
+/* Appends the opener of a session, to be kept with it: the address, and after a blank the first
+ * identity, if there is one, as scheme and id. A long name is cut, never its hash, because
+ * "digest:alice" is shown and compared with the hash. */
 void principal_from(const struct op_principal *who, struct buf *out);
 
-/* Is this who opened it? Without an identity it is whoever comes from that address. */
+/* Whether the principal is that opener. An opener without identity is any principal of that
+ * address. */
 bool principal_is_from(const struct op_principal *who, struct slice from);
 
 /* The parts of such a text: the address, and the identity without its hash (empty: none). */

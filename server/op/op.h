@@ -1,5 +1,5 @@
 /*
- * op.h - an operation as plain data: what a client asks, and what it is told.
+ * op.h - an operation as plain data: the request of a client, and its answer.
  *
  * One struct of arguments serves all operations; the row of the table (ops.h) says which fields an
  * operation has, where they come from and their limits. Slices in a request point into memory that
@@ -16,7 +16,7 @@
 #include "server/state/stat.h"
 #include "server/state/txn.h"
 
-/* Numbers go over the wire between replicas: never renumber. */
+/* On the wire between replicas: never renumber. */
 enum op_id {
     OP_GET = 1,
     OP_EXISTS = 2,
@@ -35,14 +35,14 @@ enum op_id {
     OP_WHOAMI = 15,
     OP_REAP = 16,    /* The leader's own: remove a TTL or container znode. */
     OP_SESSION = 17, /* Open a session. */
-    OP_ATTACH = 18,  /* Move a session to the socket that asks. */
-    OP_TOUCH = 19,   /* Say that it is alive; no transaction. */
+    OP_ATTACH = 18,  /* Move a session to the connection of the request. */
+    OP_TOUCH = 19,   /* Keep it alive; no transaction. */
     OP_GETSESSION = 20,
     OP_CLOSE = 21,
-    OP_EXPIRE = 22, /* The leader's own: close a session that was silent for too long. */
+    OP_EXPIRE = 22, /* The leader's own: close a session that has expired. */
     OP_GETACL = 23,
     OP_SETACL = 24,
-    OP_WATCH = 25, /* From here on done by the front ends themselves. */
+    OP_WATCH = 25, /* Done by the front ends themselves, as the next four. */
     OP_UNWATCH = 26,
     OP_AUTH = 27,
     OP_DETACH = 28,
@@ -52,7 +52,7 @@ enum op_id {
     OP_IMPORT = 32,
     OP_SESSIONS = 33,
     OP_EPHEMERALS = 34,
-    OP_KILL = 35,    /* Close somebody else's session: the super user. */
+    OP_KILL = 35,    /* Close any session by its public id: the super user. */
     OP_WATCHES = 36, /* Over HTTP alone, like the next one. */
     OP_TREND = 37,
     OP_IDS /* Tables by id have so many places; 0 is no operation. */
@@ -100,57 +100,68 @@ enum op_conflict {
     OP_CONFLICT_OVERWRITE
 };
 
+/* Grouped by family; the row of the operation says which fields it has. */
 struct op_args {
-    enum op_id op;     /* Also of the elements of a multi. */
-    struct slice path; /* Decoded and checked by path_check. Parent + "/" + name for a create. */
-    struct slice data;
-    bool data_null; /* The data is null, not empty. */
+    enum op_id op;       /* Also of the elements of a multi. */
+    struct slice path;   /* Decoded and checked by path_check. Parent + "/" + name for a create. */
+    struct op_args *ops; /* multi: its elements. */
+    uint32_t op_count;
+
+    /* Data and how it is shown. */
+    struct slice data; /* search: bytes that the data must contain. */
+    bool data_null;    /* The data is null, not empty. */
+    enum op_with with;
+    enum op_dataformat dataformat;
+
+    /* Conditions of a write. */
     bool has_version;
     int32_t version; /* -1: any. */
-    bool has_czxid;  /* Only the znode that this transaction has made. */
+    bool has_aversion;
+    int32_t aversion; /* setacl, set, delete, check: -1: any. */
+    bool has_czxid;   /* Only the znode that this transaction has created. */
     zxid_t czxid;
-    bool has_etag; /* If-Match with a data ETag. */
+    bool has_etag; /* If-Match with an ETag of the data, or of the ACL for setacl. */
     zxid_t etag_czxid;
     int32_t etag_version;
     bool must_exist;  /* If-Match: *. */
     bool must_be_new; /* If-None-Match: * on PUT. */
     bool upsert;
+
+    /* The znode to create. */
     bool parents;
     bool sequence; /* `path` then ends with the prefix, which may be empty ("/q/"). */
     bool ephemeral;
     bool container;
     int64_t ttl_ms; /* 0: none. */
+
+    /* Recursive deletes. */
     bool recursive;
-    uint32_t max;         /* Bound of a recursive delete. */
-    uint32_t limit;       /* Page size of children. */
-    struct slice after;   /* Children after this name; search, ephemerals: znodes behind this path;
-                             watches: those at it. */
-    struct slice pattern; /* search: what names must be like; empty: any. See glob.h. */
-    bool any_case;        /* search: letters A to Z of names are like a to z. */
-    uint32_t depth;       /* Of tree, search: levels below the top; 0: all. */
-    enum op_with with;
-    enum op_dataformat dataformat;
-    struct op_args *ops; /* Elements of a multi. */
-    uint32_t op_count;
+    uint32_t max; /* Znodes. */
+
+    /* Lists, trees and searches. */
+    uint32_t limit;       /* Page size. */
+    uint32_t depth;       /* tree, search: levels below the top; 0: all. */
+    struct slice after;   /* children: after this name; search, ephemerals: after this path;
+                             watches: of this path. */
+    uint64_t after_id;    /* sessions: those with a larger public id. */
+    struct slice pattern; /* search: of names; empty: any. See glob.h. */
+    bool any_case;        /* search: letters A to Z of names match a to z. */
+    bool clients;         /* watches: clients with the number of their watches. */
 
     /* Sessions. */
-    uint32_t expire_s;   /* session: the time-out asked for, in seconds (HTTP); 0: none. */
+    uint32_t expire_s;   /* session: the wanted timeout in seconds (HTTP); 0: none. */
     uint32_t timeout_ms; /* session: the same in ms; 0: as expire_s says, or the default. */
-    /* The secret as text. session: made by the front end; attach, touch, getsession, close: the
-     * client's. It stays in this process. */
+    /* The secret as text. session: made by the front end; attach, touch, getsession, close: sent by
+     * the client. It stays in this process. */
     struct slice secret;
-    struct slice secret_hash; /* SHA-256 of it: what travels. See op_args_hash_secret. */
+    struct slice secret_hash; /* SHA-256 of the secret, for other replicas: op_args_hash_secret. */
     uint64_t session;         /* expire, kill, ephemerals, watches: the public id. */
-    bool clients;             /* watches: clients with the number of theirs. */
-    uint64_t after_id;        /* sessions: those with a public id above it. */
 
     /* ACLs. */
     bool has_acl;
     struct slice acl; /* create, setacl: encoded as in acl.h, as the client wrote it. */
-    bool perms;       /* get, exists, stat, children, getacl: what the caller may do there. */
-    struct slice as;  /* getacl: what this one may do, in place of the caller. */
-    bool has_aversion;
-    int32_t aversion; /* setacl, set, delete, check: -1: any. */
+    bool perms;       /* get, exists, stat, children, getacl: also the rights of the caller. */
+    struct slice as;  /* getacl: the rights of this principal instead. */
 
     /* Watches. */
     bool watch;             /* get, exists, stat, children: register the one-shot kind as well. */
@@ -158,8 +169,8 @@ struct op_args {
     uint32_t watch_id;      /* unwatch. */
     bool values;            /* watch: events carry stat and data. */
     bool has_since;         /* watch: */
-    zxid_t since;           /* resume behind this zxid ... */
-    bool has_since_history; /* ... which is of this history: */
+    zxid_t since;           /* resume after this zxid ... */
+    bool has_since_history; /* ... which is of this history. */
     uint64_t since_history;
 
     /* import. */
@@ -180,36 +191,36 @@ struct op_entry {      /* A child, or a znode of a tree. */
     struct slice path; /* Name of a child; path relative to the tree's root (empty: itself). */
     struct stat_view stat;
     struct blob *data; /* Reference; NULL when null or not asked for. */
-    bool hidden; /* Who asks may not read it: there is only the name, which is its parent's. */
+    bool hidden;       /* The caller may not read it: only its name is shown. */
 };
 
-/* A session as its client is told of it. */
+/* A session as its own client sees it. */
 struct op_session_info {
     uint64_t id; /* Public. */
     uint32_t timeout_ms;
     uint64_t attach; /* Number of its last attachment; 0: never. */
-    uint32_t member; /* Replica of that. */
+    uint32_t member; /* Replica of that attachment. */
     int64_t opened_ms;
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes;
 };
 
-/* A session as others are told of it. */
+/* A session in a list. */
 struct op_session_entry {
     struct op_session_info info;
-    uint8_t from[TXN_FROM_MAX]; /* Who opened it: see principal_from. */
+    uint8_t from[TXN_FROM_MAX]; /* Its opener: see principal_from. */
     size_t from_len;
-    uint32_t heard_at; /* Replica that its client talks to; 0: this one has not heard of it. */
-    uint64_t heard_ms; /* How long ago that was. */
+    uint32_t heard_at; /* Replica that its client is connected to; 0: not known here. */
+    uint64_t heard_ms; /* Time since its last contact. */
 };
 
 /* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
 struct op_result {
     enum err err;
     const char *detail;      /* More than err_text: constant or in the arena; NULL: nothing. */
-    uint32_t retry_after_ms; /* Of a refusal by this replica; 0: as the error has it. */
+    uint32_t retry_after_ms; /* Of a refusal by this replica; 0: that of the error. */
     zxid_t zxid;             /* State the answer reflects. */
-    zxid_t upto;             /* children, search: the last state that it shows something of. */
+    zxid_t upto; /* children, search: the newest state that a part of the answer reflects. */
     bool has_stat;
     struct stat_view stat; /* Of the znode; with ERR_BAD_VERSION the current one. */
     struct slice path;     /* Full path, created name included. */
@@ -226,15 +237,15 @@ struct op_result {
     uint32_t entry_count;
     struct op_session_entry *sessions; /* sessions. */
     uint32_t session_count;
-    uint64_t after_id;         /* sessions: of the last one looked at. */
-    bool hears_all;            /* sessions: of all this replica would have heard. */
+    uint64_t after_id;         /* sessions: of the last session that was visited. */
+    bool hears_all;            /* sessions: this replica knows the last contact of all. */
     bool more;                 /* The page ends before the list does. */
-    uint32_t looked;           /* search: znodes looked at; sessions: sessions. */
-    struct slice after;        /* search: path of the last of them. */
+    uint32_t looked;           /* search, sessions: znodes or sessions that were visited. */
+    struct slice after;        /* search: path of the last znode that was visited. */
     struct op_result *results; /* Of a multi, one per element. */
     uint32_t result_count;
     uint32_t failed_index; /* Element that failed, when err is not OK. */
-    struct buf arena;      /* Names of entries. */
+    struct buf arena;      /* Names of entries, and texts. */
 };
 
 void op_result_init(struct op_result *result);
@@ -242,23 +253,22 @@ void op_result_release(struct op_result *result);
 
 struct op_def;
 
-/* In whose session a request is made. */
+/* The session of a request. */
 struct op_session {
-    bool shown;      /* One was named at all. */
-    uint64_t id;     /* Public id; 0: `hash` says which, and the leader finds out. */
-    uint64_t attach; /* Number of the socket's attachment: refused with SESSION_MOVED when it is not
-                        the session's last one. 0: plain HTTP, which never moves a session. */
+    bool shown;  /* The request names one. */
+    uint64_t id; /* Public id; 0: the leader looks it up by `hash`. */
+    uint64_t
+        attach; /* Attach number of the connection: refused with SESSION_MOVED when it is not that
+                   of the last attachment. 0: plain HTTP, which never attaches a session. */
     uint8_t hash[32]; /* SHA-256 of the secret, when id is 0. */
 };
 
-/*
- * A request on its way. Made by a front end, handed to the gate, and given back by `on_reply` on
- * the core thread, which may only pass it on (resume a connection, post to a mailbox).
- */
+/* A request in flight. A front end makes it and hands it to the gate. `on_reply` returns it on the
+ * core thread, and may only pass it on (resume a connection, post to a mailbox). */
 struct op_request {
     const struct op_def *def;
     struct op_args args;
-    struct op_principal principal; /* Its `auth` is a reference of the request's own. */
+    struct op_principal principal; /* With a reference to its `auth`. */
     struct op_session session;
     struct slice key; /* Idempotency-Key; empty: none. */
     uint32_t fifo;    /* Number of a connection; 0: none. Writes of one FIFO take effect in order,
@@ -266,17 +276,17 @@ struct op_request {
                          earlier writes. */
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
-    uint64_t deadline_ms;  /* Monotonic; answered by then, whatever happens. */
-    struct buf memory;     /* What the slices of `args` point into (or the front end's own). */
+    uint64_t deadline_ms;  /* Monotonic; the request is answered by then in any case. */
+    struct buf memory;     /* Memory of the slices of `args` (or of the front end). */
     struct op_args *multi; /* Heap array behind args.ops, freed with the request. */
     void (*on_reply)(struct op_request *request);
     void *ctx; /* The front end's. */
     struct op_result result;
-    struct list node;      /* The gate's and the replica's while it is theirs. */
+    struct list node;      /* Of the gate or the replica that has it. */
     struct list fifo_node; /* The replica's. */
     uint64_t id;           /* Number given by the replica. */
     uint32_t stage;        /* The replica's: enum request_stage. */
-    zxid_t wait_zxid;      /* The replica's; given back: what a read has waited for. */
+    zxid_t wait_zxid;      /* The replica's; returned: the zxid that a read has waited for. */
     uint32_t wait_epoch;   /* The replica's. */
     size_t wait_bytes;     /* The replica's. */
 };

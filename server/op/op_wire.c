@@ -82,8 +82,8 @@ static void put_field(const struct op_field *field, const struct op_args *args, 
         wire_put_bytes(out, *(const struct slice *)place(field, args));
         break;
     case OP_FIELD_NAME:   /* Already part of the path. */
-    case OP_FIELD_SECRET: /* Stays here; its hash travels. */
-    case OP_FIELD_KIND:   /* Of operations that never travel. */
+    case OP_FIELD_SECRET: /* Stays in this process; its hash is sent. */
+    case OP_FIELD_KIND:   /* Of operations that are never forwarded. */
     case OP_FIELD_SINCE:
     case OP_FIELD_CONFLICT:
         break;
@@ -166,7 +166,7 @@ static void get_number(struct wire_reader *reader, const struct op_field *field,
         value = (int64_t)wire_get_u64(reader);
         *(int64_t *)place_mut(field, args) = value;
     }
-    /* Zero is what a field that was not given holds. */
+    /* A field that was not given is zero. */
     if (value != 0 && (value < field->min || value > field->max)) {
         wire_reader_fail(reader);
     }
@@ -352,7 +352,7 @@ static void get_session(struct wire_reader *reader, struct op_session_info *sess
     session->ephemeral_bytes = wire_get_u64(reader);
 }
 
-/* Which of its parts a result has. */
+/* Flags of the parts that a result has. */
 static uint8_t flags_of(const struct op_result *result)
 {
     return (uint8_t)((result->created ? RESULT_CREATED : 0) |
@@ -383,7 +383,7 @@ static void put_result(struct buf *out, const struct op_result *result)
     }
 }
 
-/* A symbol of a newer version is an error all the same. */
+/* A symbol of a newer version is an unknown error. */
 static enum err err_by_symbol(struct slice symbol)
 {
     for (int err = 0; err < ERR_COUNT; err++) {

@@ -20,7 +20,7 @@
     {                                                                                              \
         "version", OP_FIELD_I32, OP_FROM_QUERY, AT(version), AT(has_version), INT32_MIN, INT32_MAX \
     }
-/* What only a stat shows: which znode it is, and whether its ACL is the same. */
+/* Conditions that a client takes from a stat: the same znode, the same ACL. */
 #define CZXID_FIELD                                                                   \
     {                                                                                 \
         "czxid", OP_FIELD_U64, OP_FROM_MEMBER, AT(czxid), AT(has_czxid), 0, INT64_MAX \
@@ -166,7 +166,7 @@ static const struct op_field session_fields[] = {
     HASH_FIELD,
     END_FIELD,
 };
-/* A session that is there: named by its secret. */
+/* A session that exists, named by its secret. */
 static const struct op_field secret_fields[] = {SECRET_FIELD(OP_FROM_PATH), HASH_FIELD, END_FIELD};
 static const struct op_field expire_fields[] = {
     {"session", OP_FIELD_U64, OP_FROM_NOWHERE, AT(session), 0, 0, INT64_MAX},
@@ -211,7 +211,7 @@ static const struct op_field setacl_fields[] = {
 };
 static const struct op_field watch_fields[] = {
     PATH_FIELD,
-    {"mode", OP_FIELD_KIND, OP_FROM_QUERY, AT(kind), 0, 0, 0}, /* As ZooKeeper calls it. */
+    {"mode", OP_FIELD_KIND, OP_FROM_QUERY, AT(kind), 0, 0, 0}, /* The name in ZooKeeper. */
     {"kind", OP_FIELD_KIND, OP_FROM_QUERY, AT(kind), 0, 0, 0},
     {"since", OP_FIELD_SINCE, OP_FROM_QUERY, AT(since), AT(has_since), 0, 0},
     BOOL_FIELD("values", values),
@@ -352,7 +352,7 @@ void op_args_init(struct op_args *args, enum op_id op)
 
     *args = (struct op_args){.op = op, .version = -1, .aversion = -1, .kind = WATCH_PERSISTENT};
     if (op == OP_WATCH) {
-        args->dataformat = OP_AUTO; /* Of events, which are made to be read at once. */
+        args->dataformat = OP_AUTO; /* For events, which people read as they arrive. */
     }
     if (op == OP_TREND) {
         args->step_s = TREND_FINE_S;

@@ -27,7 +27,7 @@ enum op_source {
     OP_FROM_BODY,
     OP_FROM_MEMBER,  /* Only in JSON: of an element of a multi, or a WebSocket message. */
     OP_FROM_MESSAGE, /* Only in a WebSocket message; not over HTTP. */
-    OP_FROM_NOWHERE  /* Of the server's own making: only in the forwarded form. */
+    OP_FROM_NOWHERE  /* Made by the server: only in the forwarded form. */
 };
 
 enum op_field_type {
@@ -42,19 +42,19 @@ enum op_field_type {
     OP_FIELD_WITH,
     OP_FIELD_DATAFORMAT,
     OP_FIELD_OPS,
-    OP_FIELD_NAME,       /* Last component, joined to the path; query only, no place of its own. */
+    OP_FIELD_NAME, /* Last component, joined to the path; query only, without a field of its own. */
     OP_FIELD_MATCH,      /* If-Match: has_etag, etag_czxid, etag_version, must_exist. */
     OP_FIELD_ACL_MATCH,  /* The same with the ETag of the ACL; etag_version is its aversion. */
     OP_FIELD_NONE_MATCH, /* If-None-Match: *: must_be_new. */
     OP_FIELD_SECRET,     /* A session's secret: text that never leaves this process. */
-    OP_FIELD_HASH,       /* TXN_SECRET_HASH_LEN bytes; travels only. */
+    OP_FIELD_HASH,       /* TXN_SECRET_HASH_LEN bytes; only in the forwarded form. */
     OP_FIELD_ACL,   /* Encoded list; as JSON an array of entries or the name of a standard one. */
     OP_FIELD_KIND,  /* Of a watch, by name. */
     OP_FIELD_SINCE, /* "0x1f", "31", or "<history hex>:<zxid hex>". */
     OP_FIELD_CONFLICT,
 };
 
-/* What an answer looks like; one writer each in op_json. */
+/* The form of an answer; one writer each in op_json. */
 enum op_shape {
     OP_SHAPE_NONE,       /* No body. */
     OP_SHAPE_DATA,       /* The flat znode with its data, or the raw bytes. */
@@ -62,26 +62,26 @@ enum op_shape {
     OP_SHAPE_EXISTS,     /* The same, or exists=false. */
     OP_SHAPE_CHILDREN,   /* Names or objects, and the stat of the parent. */
     OP_SHAPE_TREE,       /* Entries of a subtree. */
-    OP_SHAPE_SEARCH,     /* The same, and where to go on. */
+    OP_SHAPE_SEARCH,     /* The same, and where to continue. */
     OP_SHAPE_CREATED,    /* Path, URI and the stat. */
     OP_SHAPE_MULTI,      /* Results in order. */
     OP_SHAPE_ZXID,       /* The zxid alone. */
     OP_SHAPE_INFO,       /* Written by gate_write_info. */
-    OP_SHAPE_SESSION,    /* Of a session: secret (when it is new), public id, time-out. */
+    OP_SHAPE_SESSION,    /* Of a session: secret (when it is new), public id, timeout. */
     OP_SHAPE_SESSIONS,   /* Of all sessions, a page. */
     OP_SHAPE_EPHEMERALS, /* Paths or objects. */
     OP_SHAPE_ACL,        /* Entries of a list, and the stat. */
     OP_SHAPE_FRONT,      /* The front end's: events as they happen. */
     OP_SHAPE_LINES,      /* The front end's: one JSON value a line, with an end. */
-    OP_SHAPE_IMPORT,     /* The front end's: how far an import has come. */
-    OP_SHAPE_WATCHES,    /* The front end's: who watches what. */
+    OP_SHAPE_IMPORT,     /* The front end's: progress of an import. */
+    OP_SHAPE_WATCHES,    /* The front end's: lists of watches. */
 };
 
 enum {
     OPS_FIELDS_MAX = 24,
     OP_SECRET_LEN = 36,            /* Characters of a session's secret. */
-    OPS_MULTI_MAX = 10000,         /* Elements of a multi that may be decoded at all. */
-    OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of what maxDataBytes may be set to. */
+    OPS_MULTI_MAX = 10000,         /* Most elements of a multi that are decoded. */
+    OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of maxDataBytes. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
     OPS_TTL_MS_MAX_BITS = 40,      /* A TTL is stored in that many bits. */
     OPS_PATTERN_MAX = 256,         /* Bytes of a pattern for names. */
@@ -93,7 +93,7 @@ struct op_field {
     enum op_field_type type;
     enum op_source source;
     size_t offset;     /* In struct op_args. */
-    size_t has_offset; /* Of the bool that says it was given, or 0. */
+    size_t has_offset; /* Of the bool that is set when the field was given, or 0. */
     int64_t min;
     int64_t max;
 };
@@ -102,7 +102,7 @@ struct op_def {
     enum op_id id;
     const char *name;   /* WebSocket name and metric label, e.g. "create". */
     const char *method; /* HTTP, e.g. "POST". */
-    const char *route;  /* e.g. "/znodes/v1/{path}"; "" when not by HTTP on its own. */
+    const char *route;  /* e.g. "/znodes/v1/{path}"; "" without a route of its own. */
     /* Query that chooses among rows of one route, e.g. "view=children"; or "". The first row of a
      * route and method is the default. */
     const char *select;
@@ -118,37 +118,37 @@ const struct op_def *ops_table(void);
 const struct op_def *ops_by_id(enum op_id id);
 const struct op_def *ops_by_name(struct slice name);
 
-/* True for the leader's own operations, which no client can name. */
+/* Whether it is one of the leader's own operations, which no client can send. */
 bool op_is_internal(enum op_id op);
 
-/* True for what only a route of HTTP can carry. */
+/* Whether it exists over HTTP only. */
 bool op_is_http_only(enum op_id op);
 
-/* True for what an element of a client's multi may be; and of a multi at all: an import sets ACLs
- * as well. */
+/* Whether it may be an element of a client's multi; and of any multi: an import sets ACLs as well.
+ */
 bool op_may_be_in_multi(enum op_id op);
 bool op_multi_may_hold(enum op_id op);
 
 /* The field of that name, or NULL. */
 const struct op_field *op_field_find(const struct op_def *def, struct slice name);
 
-/* Arguments as they are when nothing is given. */
+/* Sets the defaults of all arguments. */
 void op_args_init(struct op_args *args, enum op_id op);
 
-/* Decodes the text of a query parameter or header into its place. OK, or ERR_BAD_ARGUMENTS with the
- * reason as a constant sentence. The slice of a TEXT or PATH is kept as it is. Not for NAME, BYTES,
- * OPS, ACL and HASH. */
+/* Decodes the text of a query parameter or header into its field. OK, or ERR_BAD_ARGUMENTS with the
+ * reason as a constant sentence. A TEXT or PATH refers to `text`. Not for NAME, BYTES, OPS, ACL and
+ * HASH. */
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
                         const char **ret_why);
 
 /* "0x1f" or "31". */
 bool op_zxid_parse(struct slice text, zxid_t *ret_zxid);
 
-/* The rules that hold across fields, and the legality of paths; elements of a multi included. Every
- * way in calls it once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */
+/* Checks the rules across fields, and paths; elements of a multi included. Each front end calls it
+ * once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */
 enum err op_args_check(const struct op_args *args, const char **ret_why);
 
-/* The 36 characters of a UUID, in either case. */
+/* Whether the text is a UUID of 36 characters, in either case. */
 bool op_is_uuid(struct slice text);
 
 /* A new secret, as text: a UUID of version 4 (RFC 9562), 122 bits of the kernel's. Any thread. */
@@ -157,14 +157,13 @@ void op_secret_make(char ret_secret[OP_SECRET_LEN + 1]);
 /* Puts the SHA-256 of args->secret into args->secret_hash, which then points into `hash`. */
 void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]);
 
-/* The row's kind; that of a multi follows from its elements. */
+/* The kind of the operation; that of a multi follows from its elements. */
 enum op_kind op_args_kind(const struct op_args *args);
 
-/* The compact form of arguments between replicas (FORWARD). Fields of the row only, in row order.
- */
+/* Encodes arguments for other replicas (FORWARD): the fields of the row, in row order. */
 void op_args_encode(const struct op_args *args, struct buf *out);
 
-/* Slices point into `bytes`; a multi's elements are put into a new array at `*ret_multi` (NULL when
+/* Slices point into `bytes`; the elements of a multi are in a new array at `*ret_multi` (NULL when
  * there are none). ERR_FORMAT, ERR_TOO_LARGE. */
 enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_args **ret_multi);
 

@@ -1,4 +1,4 @@
-/* Arguments out of text, and the rules that hold across them. */
+/* Arguments from text, and the rules across them. */
 #include "base/buf.h"
 #include "base/check.h"
 #include "server/op/ops.h"
@@ -42,12 +42,9 @@ static const struct word conflict_words[] = {
 };
 
 static const struct word kind_words[] = {
-    {"data", WATCH_DATA},
-    {"exists", WATCH_EXISTS},
-    {"children", WATCH_CHILDREN},
-    {"persistent", WATCH_PERSISTENT},
-    {"recursive", WATCH_RECURSIVE},
-    {NULL, 0},
+    {"data", WATCH_DATA},           {"exists", WATCH_EXISTS},
+    {"children", WATCH_CHILDREN},   {"persistent", WATCH_PERSISTENT},
+    {"recursive", WATCH_RECURSIVE}, {NULL, 0},
 };
 
 _Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == WATCH_KINDS, "each kind has a name");
@@ -139,7 +136,7 @@ bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
     return true;
 }
 
-/* As it is written in answers, or as a number. */
+/* 0x and hexadecimal digits, as in answers, or a decimal number. */
 static enum err parse_wide(const struct op_field *field, struct slice text, struct op_args *args,
                            const char **ret_why)
 {
@@ -249,9 +246,9 @@ static enum err parse_word(const struct op_field *field, struct slice text, stru
         [OP_FIELD_WITH] = {with_words, "must be names, stat or data"},
         [OP_FIELD_DATAFORMAT] = {dataformat_words, "must be base64, utf8, auto, json or none"},
         [OP_FIELD_CONFLICT] = {conflict_words, "must be fail, skip or overwrite"},
-        [OP_FIELD_KIND] = {kind_words,
-                           "must be data, exists, children, persistent or recursive"},
+        [OP_FIELD_KIND] = {kind_words, "must be data, exists, children, persistent or recursive"},
     };
+
     uint32_t value = 0;
 
     if (!word_find(types[field->type].words, text, &value)) {
@@ -351,7 +348,7 @@ enum err op_field_parse(const struct op_field *field, struct slice text, struct 
     return err;
 }
 
-/* A sequential name is checked as it will be: the ten digits may complete an empty prefix. */
+/* A sequential name is checked with its ten digits, because the prefix may be empty. */
 static enum err check_path(const struct op_args *args, const char **ret_why)
 {
     struct buf full;
@@ -382,7 +379,7 @@ static enum err check_create(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
-/* What says how a znode is to be made has no meaning for one that is there. */
+/* Arguments about the creation of a znode have no meaning for one that exists. */
 static enum err check_set(const struct op_args *args, const char **ret_why)
 {
     bool makes = args->upsert || args->must_be_new;
@@ -394,8 +391,9 @@ static enum err check_set(const struct op_args *args, const char **ret_why)
         return refuse(ret_why, "ephemeral needs upsert=true or If-None-Match: *");
     }
     if (args->has_acl && !makes) {
-        return refuse(ret_why, "an ACL needs upsert=true or If-None-Match: *; that of a znode "
-                               "that is there is set by PATCH");
+        return refuse(ret_why,
+                      "an ACL needs upsert=true or If-None-Match: *; PATCH sets the ACL of "
+                      "a znode that exists");
     }
     return ERR_OK;
 }
@@ -427,7 +425,7 @@ static enum err check_conditions(const struct op_args *args, const char **ret_wh
     return args->op == OP_SET ? check_set(args, ret_why) : ERR_OK;
 }
 
-/* What needs more than its path and is not there. */
+/* Arguments without which the operation has no meaning. */
 static enum err check_needs(const struct op_args *args, const char **ret_why)
 {
     if (args->op == OP_SETACL && !args->has_acl) {
@@ -437,7 +435,7 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
         return refuse(ret_why, "session must be given");
     }
     if (args->op == OP_UNWATCH && args->watch_id == 0) {
-        return refuse(ret_why, "watch must be given: the number that the reply to watch had");
+        return refuse(ret_why, "watch must be given: the number from the reply to watch");
     }
     if (args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0)) {
         return refuse(ret_why, "scheme and credential must be given");
@@ -451,14 +449,14 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
-/* A cursor is a path, for whoever makes one by hand as well. */
+/* A cursor must be a path below the top, because a client may have made it up. */
 static enum err check_search(const struct op_args *args, const char **ret_why)
 {
     bool sound = args->after.len == 0 || (path_check(args->after, NULL) == ERR_OK &&
                                           path_is_within(args->after, args->path));
 
     if (!sound) {
-        return refuse(ret_why, "after must be what an earlier answer to this search has said");
+        return refuse(ret_why, "after must be the value from an earlier answer to this search");
     }
     if (args->pattern.len > OPS_PATTERN_MAX) {
         return refuse(ret_why, "name is longer than 256 bytes");
@@ -466,7 +464,7 @@ static enum err check_search(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
-/* Some data would not fit the others, and nobody could be told in the middle of the lines. */
+/* Other formats cannot show all data, and an export cannot fail in the middle of its lines. */
 static enum err check_export(const struct op_args *args, const char **ret_why)
 {
     if (args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO) {
@@ -542,7 +540,8 @@ static enum err check_multi(const struct op_args *args, const char **ret_why)
             return refuse(ret_why, "a multi holds either reads or writes");
         }
         if (item->watch) {
-            return refuse(ret_why, "a multi registers no watch: ask for each by itself");
+            return refuse(ret_why,
+                          "a multi registers no watches: send each read with a watch by itself");
         }
 
         enum err err = check_one(item, ret_why);

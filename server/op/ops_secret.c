@@ -1,4 +1,4 @@
-/* The secrets by which clients name their sessions: made, checked and hashed. */
+/* The secrets of sessions: made, checked and hashed. */
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/os_rng.h"

@@ -17,7 +17,7 @@ enum {
     TREND_COARSE_S = 10
 };
 
-/* X(symbol, name): what is kept. Counts of what happens are per second. */
+/* X(symbol, name): the recorded figures. Counts of events are per second. */
 #define TREND_MAP(X)                  \
     X(READS, "reads")                 \
     X(WRITES, "writes")               \
@@ -61,8 +61,8 @@ enum trend_series {
 
 struct trend_request {
     uint32_t step_s;     /* One of the two. */
-    int64_t since_s;     /* Only what came after this second of the wall clock. */
-    struct slice series; /* Names of those that are wanted, comma separated; empty: all. */
+    int64_t since_s;     /* Only steps after this second of the wall clock. */
+    struct slice series; /* Names of the wanted series, comma separated; empty: all. */
 };
 
 /* OK, or ERR_BAD_ARGUMENTS with a constant sentence. */
