@@ -61,8 +61,9 @@ zxid_t subscribe_at(const struct subscriber *subscriber)
 
 /* ---- The pump. ---- */
 
-/* What lies between here and the end of the window cannot be told one by one. A state that was
- * replaced may be an older one: what is then done again has been told already. */
+/* Changes between here and the end of the window cannot be delivered one by one. After a state was
+ * replaced, the new one may be older: changes up to the old position have been delivered already.
+ */
 static void lose(struct subscriber *subscriber)
 {
     zxid_t from = subscriber->at.zxid;
@@ -92,7 +93,7 @@ static void tell_set(struct subscriber *subscriber, const struct change_set *set
     subscriber->at.zxid = set->zxid;
 }
 
-/* Rights are looked at as late as can be: an ACL may have changed since the set was read. */
+/* Rights are checked as late as possible: an ACL may have changed since the set was read. */
 static enum err try_tell_set(struct subscriber *subscriber, const struct change_set *set)
 {
     struct set_acls *acls = NULL;
@@ -105,8 +106,8 @@ static enum err try_tell_set(struct subscriber *subscriber, const struct change_
     return err;
 }
 
-/* Those up to the bound; all references are given up. ERR_MISSING: those from `*ret_told` on are
- * not in the window any more. */
+/* Delivers the sets up to the bound and drops all references. ERR_MISSING: the sets from
+ * `*ret_told` on are not in the window any more. */
 static enum err tell_sets(struct subscriber *subscriber, struct change_set *const *take_sets,
                           size_t count, zxid_t until, size_t *ret_told)
 {
@@ -124,7 +125,7 @@ static enum err tell_sets(struct subscriber *subscriber, struct change_set *cons
     return err;
 }
 
-/* At most `max` sets; false when there is nothing more to tell. */
+/* Delivers at most `max` sets; false when there are no more. */
 static bool pump_some(struct subscriber *subscriber, zxid_t until, size_t max)
 {
     struct change_set *sets[PUMP_SETS];
@@ -169,7 +170,7 @@ zxid_t subscribe_pump(struct subscriber *subscriber, zxid_t until, size_t sets_m
 
 /* ---- Adding. ---- */
 
-/* History and applied zxid of the state there is. */
+/* History and applied zxid of the present state. */
 static enum err look(const struct subscriber *subscriber, uint64_t *ret_history,
                      zxid_t *ret_applied)
 {
@@ -202,8 +203,8 @@ static enum err check_since(const struct subscriber *subscriber,
     return err == ERR_OK && ahead && request->since > applied ? ERR_REPLICA_BEHIND : err;
 }
 
-/* Everybody is told up to where the watch is to begin. When that fails, what was gathered does not
- * join on to what comes. */
+/* Delivers all changes up to the start of the watch to all watches. When that fails, the gathered
+ * changes do not join the later ones. */
 static void reach(struct subscriber *subscriber, struct missed *missed)
 {
     uint64_t restarts = subscriber->at.restarts;
@@ -216,7 +217,7 @@ static void reach(struct subscriber *subscriber, struct missed *missed)
     }
 }
 
-/* Moves the watch behind what was missed and hands that out. */
+/* Moves the watch to the end of the missed changes and delivers these. */
 static void tell_missed(struct subscriber *subscriber, struct watch *watch,
                         const struct missed *missed, struct subscribe_result *ret_result)
 {
@@ -257,13 +258,14 @@ static enum err add(struct subscriber *subscriber, struct watch_owner *owner,
         *ret_result = (struct subscribe_result){.id = watch->id, .zxid = missed->upto};
         return ERR_OK;
     }
-    /* Held since some event, but the client says up to where it has them all. */
+    /* Held since some event, but the client has all up to its zxid. */
     watch->held = false;
     tell_missed(subscriber, watch, missed, ret_result);
     return ERR_OK;
 }
 
-/* The watch begins at `since`, and is told at once of what is between there and here. */
+/* The watch begins at `since`; the changes between there and the present position are delivered at
+ * once. */
 static enum err add_since(struct subscriber *subscriber, struct watch_owner *owner,
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result)
@@ -327,8 +329,8 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 
 /* ---- Catching up. ---- */
 
-/* The state went back behind what was told: that may not have been what is. A difference, though,
- * may have told of more than this subscriber has come to. */
+/* The state was replaced by an older one: some delivered changes may not have happened. But a
+ * difference may have delivered changes beyond the position of this subscriber. */
 static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
 {
     uint64_t history;
@@ -345,9 +347,9 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
     return err;
 }
 
-/* From where the watch is to be told again. A held one may have been told of things that its owner
- * has not passed on. A difference is told as a whole: the order of its parts is not that of the
- * changes behind them. */
+/* The zxid from which the watch must be delivered again. A held watch may have got events that its
+ * owner has not passed on. A difference is repeated as a whole, because its order is not that of
+ * the changes. */
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {
     zxid_t least = watch->held ? watch->begin : watch->start;

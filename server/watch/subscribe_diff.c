@@ -1,7 +1,5 @@
-/*
- * The difference between what a client has seen up to `since` and the tree: what a watch would have
- * been told, as far as the znodes' own zxids say it.
- */
+/* The difference between the state that a client has seen at `since` and the tree: the events that
+ * a watch would have got, as far as the zxids of the znodes tell them. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/path.h"
@@ -13,16 +11,16 @@
 struct diff {
     struct window *window;
     const struct missed_by *by;
-    struct missed *missed; /* `upto`: the state of the first slice. */
+    struct missed *missed; /* `upto` is the zxid of the first slice. */
     uint32_t visited;      /* Znodes. */
-    uint32_t slices;       /* Holds of the lock behind the first. */
+    uint32_t slices;       /* Holds of the lock after the first. */
     uint32_t slice_nodes;  /* At most, in one hold of the lock. */
-    struct buf next;       /* Path at which the walk continues; empty before its begin. */
+    struct buf next;       /* Path at which the walk continues; empty before it begins. */
     bool done;
     bool too_much; /* A bound was reached. */
 };
 
-/* ---- What was found. ---- */
+/* ---- Events. ---- */
 
 static void reserve_event(struct missed *missed)
 {
@@ -32,7 +30,7 @@ static void reserve_event(struct missed *missed)
     }
 }
 
-/* `node`: whose stat and data go along, or NULL. Nothing is told as of later than `upto`. */
+/* Adds an event, with stat and data of `node` (NULL: without). Its zxid is at most `upto`. */
 static void add_event(struct diff *diff, enum watch_event_type type, zxid_t zxid, struct slice path,
                       const struct znode *node)
 {
@@ -69,8 +67,9 @@ static bool may_read(const struct diff *diff, const struct state *state, const s
     return watch_may_read(diff->by->owner, state_acl_blob(state, znode_acl(node)));
 }
 
-/* Of a znode that is not there. When the window has not seen it go, nobody knows its last ACL: then
- * what is told is only what everybody can find out, that there is no such znode. */
+/* Whether the owner may learn about a znode that does not exist. When the window has not seen its
+ * deletion, its last ACL is unknown; then a client learns only what any client can find out, that
+ * there is no such znode. */
 static bool might_read(const struct diff *diff, struct slice path, bool unknown)
 {
     struct blob *acl = NULL;
@@ -83,10 +82,11 @@ static bool might_read(const struct diff *diff, struct slice path, bool unknown)
     return readable;
 }
 
-/* ---- One znode: the rules of setWatches for one-shot watches, and the same idea for others. ----
+/* ---- One znode: the rules of setWatches for one-shot watches, and their analogue for others. ----
  */
 
-/* Walks down the path as far as there are znodes; the name of the first one missing, or empty. */
+/* Walks down the path as far as there are znodes; returns the name of the first missing one, or
+ * empty. */
 static const struct znode *deepest(const struct state *state, struct slice path,
                                    struct slice *ret_missing)
 {
@@ -104,9 +104,9 @@ static const struct znode *deepest(const struct state *state, struct slice path,
     }
 }
 
-/* The znode is not there. Had it been at `since`, the deepest ancestor that is left has lost a
- * child afterwards: where that has no later pzxid, the znode was absent all along, unless the
- * client must have seen it. At that pzxid it was gone for certain. */
+/* The znode does not exist. Had it existed at `since`, its deepest remaining ancestor would have
+ * lost a child since. Without a later pzxid there, the znode has not existed since, unless the
+ * client must have seen it. At that pzxid it was certainly gone. */
 static void see_absent(struct diff *diff, const struct state *state)
 {
     const struct missed_by *by = diff->by;
@@ -127,7 +127,7 @@ static void see_absent(struct diff *diff, const struct state *state)
     }
 }
 
-/* The one event that uses a one-shot watch up, if any. */
+/* The event that uses a one-shot watch up, if any. */
 static void see_one_shot(struct diff *diff, const struct znode *node, bool readable)
 {
     const struct missed_by *by = diff->by;
@@ -150,7 +150,8 @@ static void see_one_shot(struct diff *diff, const struct znode *node, bool reada
     }
 }
 
-/* A new znode makes everything known of an older one void, so only children it has are told of. */
+/* What the client knows of an older znode is void for a new one, so only existing children are
+ * reported. */
 static void see_persistent(struct diff *diff, const struct znode *node)
 {
     const struct missed_by *by = diff->by;
@@ -169,12 +170,10 @@ static void see_persistent(struct diff *diff, const struct znode *node)
     }
 }
 
-/*
- * A znode of the subtree, in a slice that may show a state later than `upto`. What happened after
- * that is told by the window; but a later change of the children hides whether one was deleted
- * before, and a recursive watch is told of deleted children in no other way than by their parent.
- * Below a new znode all are new and told of themselves.
- */
+/* A znode of the subtree, in a slice that may show a state later than `upto`. Later changes come
+ * from the window. But a later change of the children hides an earlier deletion of one, and a
+ * recursive watch learns of deleted children only by their parent. Below a new znode all are new
+ * and have their own events. */
 static void see_in_subtree(struct diff *diff, const struct znode *node, struct slice path)
 {
     zxid_t since = diff->by->since;
@@ -198,7 +197,7 @@ static void see_in_subtree(struct diff *diff, const struct znode *node, struct s
 
 /* ---- The walk. ---- */
 
-/* The first znode in the order of a walk behind a path where there is none. */
+/* The next znode of the walk after a path without a znode. */
 static const struct znode *successor(const struct state *state, struct slice path)
 {
     struct slice missing;
@@ -219,7 +218,7 @@ static struct slice walk_path(const struct walk *walk)
     return walk->path.len > 0 ? buf_slice(&walk->path) : slice_str("/");
 }
 
-/* Goes on at `diff->next`, or behind it when that has gone, for one hold of the lock. */
+/* Walks from `diff->next`, or after it when it is gone, for one hold of the lock. */
 static void walk_slice(struct diff *diff, const struct state *state)
 {
     const struct znode *node = state_find(state, buf_slice(&diff->next));
@@ -271,7 +270,7 @@ static void see(struct diff *diff, const struct state *state)
     }
 }
 
-/* The first look decides up to where the difference goes. */
+/* The first slice determines `upto`. */
 static enum err first_slice(const struct subscriber *subscriber, struct diff *diff)
 {
     const struct state *state = view_read(subscriber->view);
@@ -280,7 +279,7 @@ static enum err first_slice(const struct subscriber *subscriber, struct diff *di
     if (state == NULL) {
         return err;
     }
-    /* A state that was put in place may have to catch up with the window. */
+    /* A state that was just put in place may be behind the window. */
     if (state_applied(state) >= subscriber->at.zxid) {
         diff->missed->upto = state_applied(state);
         see(diff, state);
@@ -305,14 +304,14 @@ static void next_slice(const struct subscriber *subscriber, struct diff *diff)
     view_read_done(subscriber->view);
 }
 
-/* ---- Once more: what was closed while the walk went on. ---- */
+/* ---- Second pass: ACLs that changed during the walk. ---- */
 
 static struct slice path_of(const struct missed *missed, const struct diff_event *event)
 {
     return slice_make(missed->paths.data + event->path_at, event->path_len);
 }
 
-/* Keeps the events of `*from` up to `to` that may still be read, behind the first `*kept`. */
+/* Moves the events of `*from` up to `to` that the owner may still read behind the first `*kept`. */
 static void keep_readable(const struct diff *diff, const struct state *state, size_t *from,
                           size_t to, size_t *kept)
 {
@@ -363,7 +362,7 @@ static int by_zxid(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* How often the state was put in place anew. */
+/* How often the state was replaced. */
 static uint64_t life(const struct subscriber *subscriber)
 {
     struct window_mark end;
@@ -394,7 +393,7 @@ enum err diff_gather(const struct subscriber *subscriber, const struct missed_by
     if (err == ERR_OK && diff.slices > 0 && !diff.too_much) {
         look_again(subscriber, &diff);
     }
-    /* Slices of two states that do not follow one another make no difference. */
+    /* Slices of two unrelated states make no difference. */
     if (err == ERR_OK && (diff.too_much || life(subscriber) != life_before)) {
         return ERR_TOO_LARGE;
     }

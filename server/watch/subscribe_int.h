@@ -1,7 +1,5 @@
-/*
- * subscribe_int.h - the inside of a subscriber, and what one watch has missed: gathered first, told
- * afterwards, because callbacks run only when all looks at window and tree are over.
- */
+/* subscribe_int.h - the inside of a subscriber, and what one watch has missed. It is gathered first
+ * and delivered afterwards, because callbacks run only when no lock of window or tree is held. */
 #ifndef SERVER_SUBSCRIBE_INT_H
 #define SERVER_SUBSCRIBE_INT_H
 
@@ -13,19 +11,19 @@ struct subscriber {
     struct window *window;
     struct subscribe_sink sink;
     struct watch_table *table;
-    struct window_mark at; /* Where it stands. */
+    struct window_mark at; /* Its position in the window. */
     bool telling;          /* Inside on_event or on_change. */
 
-    uint32_t slice_nodes;       /* That a walk visits in one hold of the lock. Tests take fewer, */
-    void (*between)(void *ctx); /* and change the state in between. NULL but in tests. */
+    uint32_t slice_nodes;       /* Most znodes of one slice. Tests take fewer, ... */
+    void (*between)(void *ctx); /* ... and change the state in between. NULL except in tests. */
 };
 
 /* One event of a difference. */
 struct diff_event {
     zxid_t zxid;
-    size_t order; /* Of being found: the second key. */
+    size_t order; /* In which it was found: the second sort key. */
     enum watch_event_type type;
-    size_t path_at; /* Its path: in missed.paths. */
+    size_t path_at; /* Its path in missed.paths. */
     size_t path_len;
     struct change change; /* `data` is a reference. */
 };
@@ -33,25 +31,25 @@ struct diff_event {
 /* One set of a replay. */
 struct missed_set {
     struct change_set *set; /* A reference. */
-    struct set_acls *acls;  /* Newer ones; NULL: none. */
+    struct set_acls *acls;  /* Newer ACLs; NULL: none. */
 };
 
 struct missed {
     enum subscribe_resumed resumed;
-    zxid_t since;            /* All of (since, upto] is in here: */
-    zxid_t upto;             /* where the watch continues. */
-    bool used_up;            /* By the difference. */
+    zxid_t since;            /* Covers (since, upto]; ... */
+    zxid_t upto;             /* ... the watch continues there. */
+    bool used_up;            /* The difference uses the watch up. */
     struct missed_set *sets; /* REPLAYED; the newest first. */
     size_t set_count;
     size_t set_cap;
-    uint64_t looked;           /* Sets that were looked at to find them. */
+    uint64_t looked;           /* Sets that were searched. */
     struct diff_event *events; /* DIFFED; in the order of zxids. */
     size_t event_count;
     size_t event_cap;
     struct buf paths;
 };
 
-/* Whose loss it is. */
+/* The watch that has missed changes. */
 struct missed_by {
     const struct watch_owner *owner;
     enum watch_kind kind;
@@ -63,19 +61,20 @@ struct missed_by {
 void missed_init(struct missed *missed, enum subscribe_resumed resumed, zxid_t upto);
 void missed_release(struct missed *missed);
 
-/* Gathers into an initialised `missed`. ERR_NOT_READY when the state is needed and not there. */
+/* Gathers into an initialised `missed`. ERR_NOT_READY when the state is needed and not available.
+ */
 enum err missed_gather(const struct subscriber *subscriber, const struct missed_by *by,
                        struct missed *missed);
 
-/* The difference alone. ERR_TOO_LARGE: it cannot be told, because it is larger than its bounds or
- * the state was replaced meanwhile; what was gathered is to be given up. */
+/* Gathers the difference only. ERR_TOO_LARGE: it exceeds its bounds, or the state was replaced
+ * meanwhile; the gathered events must be dropped. */
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed);
 
-/* Gives up what was gathered: a gap, behind which the watch begins at `upto`. */
+/* Drops what was gathered: a gap, after which the watch begins at `upto`. */
 void missed_give_up(struct missed *missed, zxid_t upto);
 
-/* Hands it out; true when that uses the watch up. */
+/* Delivers it; true when that uses the watch up. */
 bool missed_tell(struct subscriber *subscriber, struct watch *watch, const struct missed *missed);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a watch has missed: from the window while that reaches back, else from the tree. */
+/* Changes that a watch has missed: from the window while it reaches back so far, else from the
+ * tree. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
@@ -85,7 +86,7 @@ static enum err find_sets(const struct subscriber *subscriber, const struct miss
     return err;
 }
 
-/* What has been closed since is told to nobody who may not read it now. */
+/* Finds newer ACLs, so that a znode that was closed since is not shown. */
 static enum err find_acls(const struct subscriber *subscriber, struct missed *missed)
 {
     enum err err = ERR_OK;
@@ -138,7 +139,7 @@ enum err missed_gather(const struct subscriber *subscriber, const struct missed_
     return err;
 }
 
-/* ---- Telling. ---- */
+/* ---- Delivery. ---- */
 
 static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
                       const struct missed *missed)
@@ -153,7 +154,7 @@ static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
     return used_up;
 }
 
-/* A part of a difference is no place to resume from: a later change of a znode's children hides an
+/* A client cannot resume within a difference: a later change of the children of a znode hides an
  * earlier one. */
 static void tell_event(struct subscriber *subscriber, struct watch *watch,
                        const struct missed *missed, size_t i)

@@ -1,10 +1,10 @@
 /*
- * watch.h - the table of watches of one front-end thread: who is to be told of which change.
+ * watch.h - the table of watches of one front-end thread: which change is for which owner.
  *
- * ZooKeeper's table exactly: kinds, what fires what, one-shot watches that are used up, one event
- * per owner and trigger however many of its watches match, nothing that the owner may not read. It
- * works on whole sets of changes, so it knows with each event whether it is the owner's last one of
- * that zxid. Pure; one thread owns a table and all its watches.
+ * Exactly as in ZooKeeper: the kinds, what fires what, one-shot watches that are used up, one event
+ * per owner and trigger however many of its watches match, and no event that the owner may not
+ * read. The table works on whole sets of changes, so each event tells whether it is the last one of
+ * that zxid for its owner. Pure; one thread owns a table and all its watches.
  */
 #ifndef SERVER_WATCH_H
 #define SERVER_WATCH_H
@@ -31,9 +31,9 @@ static inline bool watch_is_one_shot(enum watch_kind kind)
 
 struct watch;
 
-/* Whoever owns watches: a socket, a stream. Embedded in the front end's own struct. */
+/* An owner of watches: a connection or a stream. Embedded in the struct of the front end. */
 struct watch_owner {
-    const struct op_principal *who; /* The front end's; asked at each event, so it may change. */
+    const struct op_principal *who; /* The front end's; read at each event, so it may change. */
     uint32_t count_max;             /* Watches. */
     size_t bytes_max;               /* Of their paths. */
     struct list watches;            /* By watch.by_owner, oldest first. */
@@ -45,11 +45,11 @@ struct watch_owner {
     struct list due;
     struct watch *hits;
     struct watch *hits_end;
-    uint64_t stamp; /* Trigger that `hits` are of. */
-    uint64_t last;  /* Last trigger of the set that it is told of. */
+    uint64_t stamp; /* The trigger of `hits`. */
+    uint64_t last;  /* Last trigger of the set that is for this owner. */
 };
 
-/* How the table finds a watch: by (owner, id, 0) and by (owner, place, kind). */
+/* The keys of a watch: (owner, id, 0) and (owner, place, kind). */
 struct watch_key {
     uintptr_t owner;
     uintptr_t what;
@@ -57,19 +57,19 @@ struct watch_key {
 };
 
 struct watch {
-    uint32_t id; /* Unique in its owner, from 1, never used again. */
+    uint32_t id; /* Unique in its owner, from 1, never reused. */
     enum watch_kind kind;
     struct watch_owner *owner;
     struct watch *hit_next; /* In on_event: the next watch that the event is for. */
     struct list by_owner;
-    bool values;    /* Events are to carry stat and data: the front end's. */
+    bool values;    /* Events carry stat and data: for the front end. */
     bool held;      /* See watch_hold. */
-    uint8_t format; /* Of the data, an enum op_dataformat: the front end's. */
+    uint8_t format; /* Of the data, an enum op_dataformat: for the front end. */
     zxid_t start;   /* Changes up to here do not concern it. */
 
     /* The subscriber's. */
-    zxid_t begin;      /* What its owner had when it was added: it is never told of before that. */
-    zxid_t diff_since; /* The last difference that it was told: (since, upto]. */
+    zxid_t begin;      /* What its owner had when it was added: it gets no earlier change. */
+    zxid_t diff_since; /* The last difference that it got: (since, upto]. */
     zxid_t diff_upto;
 
     /* The table's. */
@@ -84,22 +84,23 @@ struct watch_event {
     enum watch_event_type type;
     struct slice path;
     zxid_t zxid;
-    bool last; /* With this the owner has all of this zxid (of a difference: all of it): the one
-                  place from which a client may resume. */
+    bool last; /* The last event of this zxid for its owner (or of a difference): only after it a
+                  client may resume from this zxid. */
     bool diff; /* Of a difference: see subscribe.h. */
-    const struct change *change; /* Behind it: stat, data. NULL for CHILDREN_CHANGED. */
+    const struct change
+        *change; /* The change of this event: stat, data. NULL for CHILDREN_CHANGED. */
 };
 
 struct watch_table;
 
-/* Called once for each owner that an event concerns; `hits` are its watches that match, chained by
- * `hit_next`. The event and its change live as long as the call. One-shot watches among them are
- * used up and gone afterwards. It must not add or remove watches; it may hold them. */
+/* Called once for each owner of an event. `hits` are its watches that match, chained by `hit_next`.
+ * The event and its change are valid during the call. One-shot watches among them are used up and
+ * removed afterwards. It must not add or remove watches; it may hold them. */
 typedef void (*watch_fn)(void *ctx, struct watch_owner *owner, struct watch *hits,
                          const struct watch_event *event);
 
 struct watch_table *watch_table_new(watch_fn on_event, void *ctx);
-void watch_table_free(struct watch_table *table); /* All owners are gone. */
+void watch_table_free(struct watch_table *table); /* All owners were released. */
 size_t watch_table_count(const struct watch_table *table);
 
 void watch_owner_init(struct watch_owner *owner, const struct op_principal *who, uint32_t count_max,
@@ -107,8 +108,8 @@ void watch_owner_init(struct watch_owner *owner, const struct op_principal *who,
 void watch_owner_release(struct watch_table *table, struct watch_owner *owner);
 
 /* `path` must have passed path_check. The same kind of the same path twice is one watch: it is
- * given again and its `start` stays. NULL when the owner has as many as it may, which the second
- * form asks beforehand. */
+ * returned again and keeps its `start`. NULL when the owner is at its limits, which the second form
+ * checks beforehand. */
 struct watch *watch_add(struct watch_table *table, struct watch_owner *owner, enum watch_kind kind,
                         struct slice path, zxid_t start);
 bool watch_may_add(const struct watch_table *table, const struct watch_owner *owner,
@@ -122,32 +123,32 @@ struct watch *watch_find(const struct watch_table *table, const struct watch_own
                          enum watch_kind kind, struct slice path);
 struct slice watch_path(const struct watch *watch);
 
-/* All watches at a path, of all owners: the first one, or the one that comes behind `after`. NULL
- * at the end. */
+/* All watches of a path, of all owners: the first one, or the one after `after`. NULL at the end.
+ */
 const struct watch *watch_at(const struct watch_table *table, struct slice path,
                              const struct watch *after);
 
-/* From now on (from the event being handed out, inside on_event) events pass this watch by, and a
- * one-shot watch is not used up: its owner takes no more. subscribe_catch_up ends that. */
+/* Holds a watch: from now on (in on_event, from the present event) events pass it by, and a
+ * one-shot watch is not used up, because its owner takes no more. subscribe_catch_up ends that. */
 void watch_hold(struct watch *watch);
 
-/* Nothing up to `zxid` concerns any watch any more. */
+/* Changes up to `zxid` concern no watch any more. */
 void watch_table_raise(struct watch_table *table, zxid_t zxid);
 
-/* Fires what the set concerns; watches that are used up are gone afterwards. An owner is told of
- * what it may read by the ACL in the set and by the newest one (NULL: they are the same). */
+/* Fires the events of a set; watches that are used up are removed afterwards. An owner gets an
+ * event only if both the ACL in the set and the newest one (NULL: the same) let it read. */
 void watch_fire(struct watch_table *table, const struct change_set *set,
                 const struct set_acls *acls);
 
-/* The events of the set for one watch alone, whatever its `start`, until it is held. True when that
- * uses it up; it is not removed. */
+/* Fires the events of the set for one watch only, whatever its `start`, until it is held. True when
+ * that uses it up; it is not removed. */
 bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set,
                     const struct set_acls *acls);
 
-/* One event for one watch, without asking whether its owner may read that. */
+/* Fires one event for one watch, without a check of rights. */
 void watch_tell(struct watch_table *table, struct watch *watch, const struct watch_event *event);
 
-/* Whether the owner may read what has this ACL (NULL: open). */
+/* Whether the owner may read a znode with this ACL (NULL: open). */
 bool watch_may_read(const struct watch_owner *owner, const struct blob *acl);
 
 #endif

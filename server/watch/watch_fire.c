@@ -1,4 +1,4 @@
-/* What a set of changes fires, in ZooKeeper's order, and for whom. */
+/* The events of a set of changes, in ZooKeeper's order, and the owners that get them. */
 #include "base/check.h"
 #include "base/probe.h"
 #include "server/state/path.h"
@@ -6,9 +6,9 @@
 
 #define KIND(kind) (1U << (kind))
 
-/* The kinds that each event is for: at its path, and of the recursive ones also above it. ZooKeeper
- * asks its table of data watches, then, about a deletion, the one of child watches for those not
- * told yet: for an owner that is one event. */
+/* The kinds that each event is for: at its path, and recursive ones also above it. On a deletion
+ * ZooKeeper fires its data watches, then the child watches of other owners: for an owner that is
+ * one event. */
 static const uint32_t concerned_kinds[] = {
     [WATCH_CREATED] = KIND(WATCH_EXISTS) | KIND(WATCH_PERSISTENT) | KIND(WATCH_RECURSIVE),
     [WATCH_DELETED] = KIND(WATCH_DATA) | KIND(WATCH_EXISTS) | KIND(WATCH_CHILDREN) |
@@ -29,13 +29,13 @@ struct trigger {
     enum watch_event_type type;
     struct slice path;
     const struct change *change;
-    const struct blob *acl;    /* That a reader must pass: as it was, */
-    const struct blob *newest; /* and as it is now. */
+    const struct blob *acl;    /* Which a reader must pass: as it was, ... */
+    const struct blob *newest; /* ... and as it is now. */
 };
 
 struct cursor {
     uint32_t change;
-    bool parent_next; /* The change's own trigger is done, the one of the parent is not. */
+    bool parent_next; /* The trigger of the change itself is done, that of the parent is not. */
 };
 
 static struct trigger own_trigger(const struct change *change, const struct set_acls *acls,
@@ -88,7 +88,7 @@ static bool next_trigger(const struct change_set *set, const struct set_acls *ac
     return false;
 }
 
-/* What was open and is closed by now is as secret as what never was. */
+/* A znode that was closed since is as secret as one that was never open. */
 static bool may_read(const struct watch_owner *owner, const struct trigger *trigger)
 {
     return watch_may_read(owner, trigger->acl) && (trigger->newest == trigger->acl || MUTANT(33) ||
@@ -101,10 +101,10 @@ static bool may_read(const struct watch_owner *owner, const struct trigger *trig
 struct fire {
     struct watch_table *table;
     zxid_t zxid;
-    uint64_t first;         /* Serial of the set's first trigger. */
+    uint64_t first;         /* Serial of the first trigger of the set. */
     uint64_t serial;        /* Of the present one. */
     struct trigger trigger; /* The present one. */
-    struct list due;        /* Owners that the trigger is for. */
+    struct list due;        /* Owners for which the trigger is. */
 };
 
 typedef void (*visit_fn)(struct fire *fire, struct watch *watch);
@@ -169,7 +169,7 @@ static void visit_all(struct fire *fire, visit_fn visit)
     }
 }
 
-/* ---- First pass: which trigger is the last one for each owner. ---- */
+/* ---- First pass: the last trigger for each owner. ---- */
 
 static void mark(struct fire *fire, struct watch *watch)
 {
@@ -184,7 +184,7 @@ static void mark(struct fire *fire, struct watch *watch)
     }
 }
 
-/* ---- Second pass: tell. ---- */
+/* ---- Second pass: events. ---- */
 
 static void collect(struct fire *fire, struct watch *watch)
 {
@@ -269,7 +269,7 @@ static bool is_watched(const struct watch_table *table, const struct trigger *tr
     return false;
 }
 
-/* Nobody can be told twice of this set: the common case, which needs no first pass. */
+/* No owner can get two events of this set: the common case, without a first pass. */
 static bool is_single(const struct watch_table *table, const struct change_set *set)
 {
     const struct change *change = &set->items[0];
@@ -352,7 +352,7 @@ bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct
         if (!may_read(watch->owner, &trigger)) {
             continue;
         }
-        /* Only when another one follows is it known that one was not the last. */
+        /* Only the next event tells that the present one was not the last. */
         if (has_pending) {
             watch_tell(table, watch, &pending);
         }

@@ -5,7 +5,7 @@
 #include "base/map.h"
 #include "server/watch/watch.h"
 
-/* A path that somebody watches. */
+/* A path with watches. */
 struct watch_place {
     struct list by_kind[WATCH_KINDS]; /* Watches, oldest first; place 0 is not used. */
     uint32_t refs;                    /* Watches, and the table while it fires. */
@@ -23,13 +23,13 @@ struct watch_table {
     uint64_t serial; /* Of the last trigger. */
     bool firing;
 
-    /* Recursive watches, in all and by the depth of their paths: only where there are any is a
-     * prefix looked up. */
+    /* Recursive watches, in total and by the depth of their paths: a prefix is looked up only where
+     * there are some. */
     size_t recursive;
     uint32_t recursive_at[STATE_DEPTH_MAX + 1];
 };
 
-/* Takes or drops a reference; without watches and references a place is gone. */
+/* Takes or drops a reference; a place without watches and references is freed. */
 void watch_place_ref(struct watch_place *place);
 void watch_place_unref(struct watch_table *table, struct watch_place *place);
 

@@ -4,7 +4,7 @@
 
 /* ---- One set. ---- */
 
-/* Whether anybody can want to know of an effect of this type. */
+/* Whether an effect of this type can concern a watch. */
 static bool is_news(enum txn_effect_type type)
 {
     switch (type) {
@@ -131,7 +131,7 @@ struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start)
     return window;
 }
 
-/* Core thread, which alone changes it. */
+/* Core thread, the only writer. */
 static void settle(struct window *window, zxid_t zxid)
 {
     if (zxid > atomic_load_explicit(&window->settled, memory_order_relaxed)) {
@@ -139,7 +139,7 @@ static void settle(struct window *window, zxid_t zxid)
     }
 }
 
-/* Takes the oldest out and chains it before `chain`, to be let go of without the lock. */
+/* Removes the oldest set and chains it before `chain`, to be released without the lock. */
 static struct change_set *drop_oldest(struct window *window, struct change_set *chain)
 {
     struct change_set *set = *window_place(window, 0);
@@ -225,7 +225,7 @@ void window_skip(struct window *window, zxid_t zxid)
     window_unlock(window);
 }
 
-/* Sets of the life that ends, which somebody may still hold, are not settled in the next one. */
+/* Sets before the restart, which readers may still hold, are not settled after it. */
 void window_restart(struct window *window, zxid_t start)
 {
     window_lock(window);
@@ -303,7 +303,7 @@ void window_extent(struct window *window, struct window_extent *ret_extent)
     window_unlock(window);
 }
 
-/* How many sets are not above `zxid`: the place of the first one that is. */
+/* Count of sets up to `zxid`: the index of the first later one. */
 static uint32_t behind(struct window *window, zxid_t zxid)
 {
     uint32_t low = 0;

@@ -1,12 +1,13 @@
 /*
- * window.h - the recent changes: what was applied, transaction by transaction, for those who watch.
+ * window.h - the recent changes, transaction by transaction, for watches.
  *
- * The core appends while it still holds the write lock of the view, so whoever has read a state
- * finds here all that led to it. Front ends keep a position, not a copy: one that falls behind the
- * window is told so and computes the difference. Bounded in transactions and bytes.
+ * The core appends while it still holds the write lock of the view, so a thread that has read a
+ * state finds here all changes that led to it. Front ends keep a position, not a copy. A front end
+ * that falls behind the window gets an error and computes the difference. Bounded in transactions
+ * and bytes.
  *
- * An index by path finds the changes that concern one watch without a look at all others, and the
- * newest ACL of each path: what was written while a znode was open is not told once it is closed.
+ * An index by path finds the changes for one watch without a scan of all others, and the newest ACL
+ * of each path: changes of a znode from before it was closed are not shown afterwards.
  */
 #ifndef SERVER_WINDOW_H
 #define SERVER_WINDOW_H
@@ -42,47 +43,46 @@ struct change_set {
     _Atomic uint32_t refs;
     uint32_t count;
     zxid_t zxid;
-    size_t bytes;       /* What it costs, about. */
+    size_t bytes;       /* Its cost, about. */
     struct logrec *rec; /* Slices point into it; one reference. */
 
     /* The window's. */
     struct change_set *dropped;
-    struct window_entry *entries; /* In the index; NULL while it is not in the window. */
+    struct window_entry *entries; /* In the index; NULL outside of the window. */
     uint32_t entry_count;
     struct change items[];
 };
 
-/* What a transaction has done, as state_apply told it: one reference, none of the memory of
- * `changes`. Paths must point into `rec` (of which a reference is taken) or live for ever. NULL
- * when nothing of it concerns anybody: then window_skip. */
+/* The changes of a transaction, as state_apply reported them: one reference, without memory of
+ * `changes`. Paths must point into `rec` (a reference is taken) or be constant. NULL when it
+ * concerns no watch: then call window_skip. */
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
                                   const struct state_changes *changes);
 struct change_set *change_set_ref(struct change_set *set);
 void change_set_unref(struct change_set *set); /* Any thread. Accepts NULL. */
 
-/* All up to `start` is before the window. At least the newest set is kept, whatever it costs. */
+/* All changes up to `start` are before the window. At least the newest set is kept, whatever its
+ * cost. */
 struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start);
-void window_free(struct window *window); /* Nobody listens any more. */
+void window_free(struct window *window); /* There are no listeners any more. */
 
 /* Core thread, under the write lock of the view. Takes the reference; zxids ascend. */
 void window_append(struct window *window, struct change_set *take_set);
 
-/* Core thread, under the write lock: a record without changes moves the end, too. Harmless when
- * repeated. */
+/* Core thread, under the write lock: a record without changes also moves the end. May be repeated.
+ */
 void window_skip(struct window *window, zxid_t zxid);
 
 /* Core thread, under the same hold of the write lock that put another state in place (or replayed
- * it up to where it is whole): there is nothing before `start`, which may be lower than the end
- * was. */
+ * it until it was whole): there is nothing before `start`, which may be lower than the old end. */
 void window_restart(struct window *window, zxid_t start);
 
-/* Core thread: another state is about to take the place of the window's, or it is unknown whether
- * the state is sound. Until window_restart nothing is read: what the window holds may have been
- * closed to its readers. */
+/* Core thread: another state is about to replace the present one, or the state is not readable.
+ * Until window_restart all reads fail, because ACLs may forbid what the window holds. */
 void window_suspend(struct window *window);
 
 /* Core thread, after the lock is free: wakes listeners when a set was appended, or the window
- * restarted, since the last time. */
+ * restarted, since the last call. */
 void window_wake(struct window *window);
 
 struct window_listener {
@@ -95,16 +95,16 @@ struct window_listener {
 void window_listen(struct window *window, struct window_listener *listener);
 void window_unlisten(struct window *window, struct window_listener *listener);
 
-/* A place in the changes of one life of the window. */
+/* A position in the changes since a restart of the window. */
 struct window_mark {
     zxid_t zxid;       /* Everything up to here is behind. */
-    uint64_t restarts; /* The life: how often the window had restarted. */
+    uint64_t restarts; /* How often the window had restarted. */
 };
 
-/* Any thread: the newest place. */
+/* Any thread: the newest position. */
 void window_end(struct window *window, struct window_mark *ret_end);
 
-/* Any thread: what it holds: all changes in (base, last]; the bytes include the index. */
+/* Any thread: figures: all changes in (base, last] are held; the bytes include the index. */
 struct window_extent {
     zxid_t base;
     zxid_t last;
@@ -115,22 +115,22 @@ struct window_extent {
 
 void window_extent(struct window *window, struct window_extent *ret_extent);
 
-/* Any thread: references to at most `max` sets behind `after`, in order; `*ret_last` is up to where
- * they are complete (also when there is no change at all), never before `after`. ERR_MISSING:
- * `after` is before the window or of another life. ERR_NOT_READY: it is suspended. */
+/* Any thread: references to at most `max` sets after `after`, in order. They are complete up to
+ * `*ret_last` (also without changes), never before `after`. ERR_MISSING: `after` is before the
+ * window or from before a restart. ERR_NOT_READY: it is suspended. */
 enum err window_read(struct window *window, const struct window_mark *after,
                      struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last);
 
 /* ---- By path. ---- */
 
-/* What somebody looks for, in (after, upto]. Zero all but the first group. */
+/* A search in (after, upto]. Zero all but the first group. */
 struct window_search {
     struct slice path;
-    bool below;      /* Also changes of all that is below the path. */
+    bool below;      /* Also changes below the path. */
     zxid_t after;    /* Everything up to here is behind. */
-    zxid_t upto;     /* And here it ends. */
+    zxid_t upto;     /* End of the search. */
     uint64_t life;   /* As in a mark. */
-    uint64_t looked; /* Sets that were looked at, for tests. */
+    uint64_t looked; /* Sets that were searched, for tests. */
 
     /* The window's. */
     bool begun;
@@ -140,9 +140,9 @@ struct window_search {
     bool more[2];
 };
 
-/* Any thread: the next sets that concern the path, the newest first; at most `max` references, and
- * a bounded look. Goes on until `done`. Few of other paths may be among them, none is missing. The
- * same errors as window_read. */
+/* Any thread: the next sets that concern the path, the newest first; at most `max` references, for
+ * a bounded time. To be repeated until `done`. Some sets of other paths may be among them, none is
+ * missing. The same errors as window_read. */
 enum err window_search(struct window *window, struct window_search *search, struct change_set **out,
                        size_t max, size_t *ret_count);
 
@@ -156,16 +156,16 @@ struct set_acls {
     } items[];
 };
 
-/* Any thread: the newest ACLs that this replica knows of the paths of a set of this life; of a
- * deleted znode its last one. NULL: they are those in the set itself, the common case, which takes
- * no lock. ERR_MISSING: the window does not hold the set any more, so nobody knows. ERR_NOT_READY:
- * it is suspended. */
+/* Any thread: the newest ACLs known for the paths of a set since the last restart; of a deleted
+ * znode its last one. NULL: they are those of the set itself, the common case, which takes no lock.
+ * ERR_MISSING: the window does not hold the set any more, so they are unknown. ERR_NOT_READY: it is
+ * suspended. */
 enum err window_acls(struct window *window, uint64_t life, const struct change_set *set,
                      struct set_acls **ret_acls);
 void set_acls_free(struct set_acls *acls); /* Accepts NULL. */
 
 /* Any thread: the newest ACL of one path, of a deleted znode its last one, as a reference. False:
- * the window does not know it. */
+ * unknown. */
 bool window_acl(struct window *window, struct slice path, struct blob **ret_acl);
 
 #endif

@@ -19,7 +19,7 @@ void index_init(struct window_index *index, uint32_t sets_max)
     }
     *index = (struct window_index){.mask = buckets - 1};
     index->buckets = mem_zalloc(buckets, sizeof(struct window_path *));
-    /* Not to be known outside: no client finds paths of one bucket by computing. */
+    /* Random, so that no client can compute paths of one bucket. */
     index->seed = hash64_mix((uintptr_t)index, (uintptr_t)index->buckets);
 }
 
@@ -98,7 +98,7 @@ static struct window_entry *next_scratch(struct window_index *index)
     return &index->scratch[index->scratch_count++];
 }
 
-/* One entry for a path in a role, however often a set concerns it. */
+/* One entry for each path and role, however often a set concerns it. */
 static struct window_path *enter(struct window_index *index, struct slice name, uint64_t number,
                                  enum window_role role)
 {
@@ -124,7 +124,7 @@ static struct window_path *enter(struct window_index *index, struct slice name, 
     return path;
 }
 
-/* Chains of what is below them: of the root, and so on down to the parent. */
+/* The chains of the ancestors: from the root down to the parent. */
 static void enter_above(struct window_index *index, struct slice path, uint64_t number)
 {
     uint32_t depth = 0;
@@ -137,7 +137,7 @@ static void enter_above(struct window_index *index, struct slice path, uint64_t 
     }
 }
 
-/* True when it was another one. */
+/* Sets the newest ACL. True when the path had another one before. */
 static bool learn_acl(struct window_path *path, struct blob *acl)
 {
     bool moved = path->has_acl && !window_same_acl(path->acl, acl);
@@ -150,8 +150,8 @@ static bool learn_acl(struct window_path *path, struct blob *acl)
     return moved;
 }
 
-/* Nothing is fired by a new ACL: it has no place in a chain. A path without one has no event whose
- * rights could be other ones by now. */
+/* A new ACL fires nothing, so it has no entry in a chain. A path without an entry has no event
+ * whose rights could have changed. */
 static bool learn_set_acl(struct window_index *index, const struct change *change)
 {
     struct window_path *path = index_find(index, change->path);
@@ -189,7 +189,7 @@ static bool has_parent(const struct change *change)
 
 bool index_add(struct window_index *index, struct change_set *set, uint64_t number)
 {
-    struct slice above = slice_make(NULL, 0); /* Whose chains have been entered. */
+    struct slice above = slice_make(NULL, 0); /* Its chains have been entered. */
     bool moved = false;
 
     ASSERT(index->scratch_count == 0 && set->entries == NULL);

@@ -1,9 +1,9 @@
 /*
  * window_int.h - the inside of the window: its ring of sets, and the index of it by path.
  *
- * A set has one entry for each path that it concerns; an entry names the one before it of the same
- * path, so the sets of a path are a chain from the newest to the oldest. Entries are never changed.
- * The links are numbers of sets and not pointers: one that leads behind the oldest set is the end.
+ * A set has one entry for each path that it concerns. An entry refers to the previous one of the
+ * same path, so the sets of a path are a chain from the newest to the oldest. Entries never change.
+ * Links are numbers of sets and not pointers: a link to a set before the oldest one ends the chain.
  */
 #ifndef SERVER_WINDOW_INT_H
 #define SERVER_WINDOW_INT_H
@@ -13,14 +13,14 @@
 #include <pthread.h>
 
 enum {
-    WINDOW_DEPTH_MAX = 16,        /* Components of a path with a chain of all below it. */
+    WINDOW_DEPTH_MAX = 16,        /* Deepest path with a chain of all changes below it. */
     WINDOW_BUCKETS_MAX = 1 << 20, /* Of the table of paths. */
-    WINDOW_HOLD_MAX = 512         /* Sets that a reader looks at in one hold of the mutex. */
+    WINDOW_HOLD_MAX = 512         /* Sets that a reader searches in one hold of the mutex. */
 };
 
 enum window_role {
     WINDOW_AT,    /* Changes of the path, and of its list of children. */
-    WINDOW_BELOW, /* Changes of what is below it. */
+    WINDOW_BELOW, /* Changes below the path. */
     WINDOW_ROLES
 };
 
@@ -33,7 +33,7 @@ struct window_chain {
 
 /* A path that a set of the window concerns. */
 struct window_path {
-    struct window_path *next; /* In its bucket. */
+    struct window_path *next; /* In the same bucket. */
     uint64_t hash;
     struct window_chain chains[WINDOW_ROLES];
     struct blob *acl;  /* The newest ACL; of a deleted znode its last. NULL: open. A reference. */
@@ -44,7 +44,7 @@ struct window_path {
 
 struct window_entry {
     struct window_path *path;
-    uint32_t prev; /* Low bits of the number of the set before; the same as its own: none. */
+    uint32_t prev; /* Low bits of the number of the previous set; its own number: none. */
     uint32_t prev_at : 31;
     uint32_t role : 1;
 };
@@ -62,17 +62,17 @@ struct window_index {
 struct window {
     size_t bytes_max;
     uint32_t sets_max;
-    bool news; /* Core thread: since the last wake. */
+    bool news; /* Core thread: there were changes since the last wake. */
 
-    /* No set above it has a path whose ACL is another one by now, and none was dropped. Any thread
-     * reads it without the mutex. */
+    /* All later sets have the newest ACLs, and none was dropped. Any thread reads it without the
+     * mutex. */
     _Atomic zxid_t settled;
 
-    pthread_mutex_t mutex;    /* Guards what follows; held for the length of a look. */
+    pthread_mutex_t mutex;    /* Guards the members below; held briefly. */
     struct change_set **ring; /* `sets_max` places; the oldest at `first`. */
     uint32_t first;
     uint32_t count;
-    uint64_t oldest; /* Number of the oldest set: how many were dropped before it. */
+    uint64_t oldest; /* Number of the oldest set: count of dropped ones. */
     size_t bytes;
     zxid_t base;
     zxid_t last;
@@ -80,7 +80,7 @@ struct window {
     bool suspended;
     struct window_index index;
 
-    pthread_mutex_t listeners_mutex; /* Apart: waking makes system calls. */
+    pthread_mutex_t listeners_mutex; /* Separate, because waking makes system calls. */
     struct list listeners;
 };
 
@@ -100,15 +100,15 @@ void window_unlock(struct window *window);
 void index_init(struct window_index *index, uint32_t sets_max);
 void index_release(struct window_index *index); /* It is empty. */
 
-/* Gives the set its entries and adds their cost to its `bytes`. True when a path was known with
- * another ACL before: sets up to this one have to be looked at again. */
+/* Gives the set its entries and adds their cost to its `bytes`. True when a path had another ACL
+ * before: earlier sets must be compared with it again. */
 bool index_add(struct window_index *index, struct change_set *set, uint64_t number);
 void index_drop(struct window_index *index, struct change_set *set);
 
 /* NULL: no set of the window concerns it. */
 struct window_path *index_find(const struct window_index *index, struct slice path);
 
-/* Whether two ACLs say the same. */
+/* Whether two ACLs are equal. */
 bool window_same_acl(const struct blob *a, const struct blob *b);
 
 #endif

@@ -1,10 +1,10 @@
-/* What readers ask the index of the window: the sets of a path, and the newest ACLs. */
+/* Searches in the index of the window: the sets of a path, and the newest ACLs. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/path.h"
 #include "server/watch/window_int.h"
 
-/* With the mutex held: may all behind `after` be read? */
+/* With the mutex held: whether all sets after `after` are available. */
 static enum err check_place(const struct window *window, uint64_t life, zxid_t after)
 {
     if (window->suspended) {
@@ -15,8 +15,8 @@ static enum err check_place(const struct window *window, uint64_t life, zxid_t a
 
 /* ---- The sets of a path. ---- */
 
-/* The path whose chain of all below it holds what is below this one: itself, or the last of those
- * above it that has such a chain. */
+/* The path whose chain has all changes below this one: itself, or its deepest ancestor that has
+ * such a chain. */
 static struct slice path_above(struct slice path)
 {
     uint32_t depth = 0;
@@ -49,7 +49,7 @@ static void begin(const struct window *window, struct window_search *search)
     }
 }
 
-/* To the set before, if it is still there. */
+/* Moves to the previous set, if it is still in the window. */
 static void step(struct window *window, struct window_search *search, int role)
 {
     uint64_t number = search->number[role];
@@ -147,7 +147,7 @@ static bool fires(const struct change *change)
     return change->type == TXN_CREATE || change->type == TXN_SET || change->type == TXN_DELETE;
 }
 
-/* The set is in the window, so each path that fires something is known. */
+/* The set is in the window, so each path that fires an event is known. */
 static struct blob *acl_of(const struct window *window, struct slice path)
 {
     const struct window_path *known = index_find(&window->index, path);
@@ -156,7 +156,7 @@ static struct blob *acl_of(const struct window *window, struct slice path)
     return blob_ref(known->acl);
 }
 
-/* True when one of them is another one by now. */
+/* True when one of them has changed. */
 static bool look_up(const struct window *window, const struct change_set *set,
                     struct set_acls *acls)
 {
