@@ -1,9 +1,9 @@
 /*
- * acls_int.h - the table of access control lists: each one is kept once, znodes hold its index.
+ * acls_int.h - the table of access control lists: each one is kept once, and znodes hold its index.
  *
- * An index means nothing outside this process: it depends on what was freed before, so neither the
- * digest nor a snapshot ever holds one. A list without users goes with the next acls_collect only,
- * so that a change that is taken back, and what was handed out about it, find it again.
+ * An index is valid in this process only: it depends on what was freed before, so neither the
+ * digest nor a snapshot holds one. A list without users is freed by the next acls_collect only, so
+ * that a rollback, and changes that were handed out, still find it.
  */
 #ifndef SERVER_STATE_ACLS_INT_H
 #define SERVER_STATE_ACLS_INT_H
@@ -17,7 +17,7 @@ struct acl {
     uint64_t hash;     /* Of its bytes, for the digest. */
     uint32_t refs;     /* Znodes in the tree that have it. */
     uint32_t index;
-    struct list idle; /* In acls.idle when it may be without users. */
+    struct list idle; /* In acls.idle when it may have no users. */
 };
 
 struct acls {
@@ -28,7 +28,7 @@ struct acls {
     uint32_t cap;
     struct map by_bytes;
     struct list idle;
-    uint64_t cost; /* Of those that somebody has (cost.h). */
+    uint64_t cost; /* Of those with users (cost.h). */
 };
 
 void acls_init(struct acls *acls);
@@ -37,14 +37,14 @@ void acls_release(struct acls *acls);
 /* The index of these bytes, 0 for none; not a reference yet. */
 uint32_t acls_intern(struct acls *acls, struct slice bytes);
 
-/* One more or one less znode has it; 0 is passed over. */
+/* One more or one less znode has it; no effect for 0. */
 void acls_ref(struct acls *acls, uint32_t index);
 void acls_unref(struct acls *acls, uint32_t index);
 
-/* Frees the lists that nobody has. */
+/* Frees the lists without users. */
 void acls_collect(struct acls *acls);
 
-/* Whether somebody has the list of these bytes; an open one costs nothing and counts as known. */
+/* Whether a znode has the list of these bytes; an open list costs nothing and counts as known. */
 bool acls_has(const struct acls *acls, struct slice bytes);
 
 /* Lists that somebody has. */

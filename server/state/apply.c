@@ -37,8 +37,8 @@ static void fill_new(const struct apply *apply, const struct txn_effect *effect,
     ASSERT(node->num_children == 0 && effect->type == TXN_CREATE);
 }
 
-/* The znode is there already: the snapshot saw it at a later time, perhaps in a later life. What
- * is below it was created later still, so the log brings it back. */
+/* The znode exists already: the snapshot saw it at a later time, perhaps after it was deleted and
+ * created again. Znodes below it were created later still, so the log brings them back. */
 static void create_again(const struct apply *apply, const struct txn_effect *effect,
                          struct znode *node)
 {
@@ -89,7 +89,8 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
         return ERR_CORRUPT;
     }
     if (parent == NULL) {
-        /* The snapshot saw the parent's place after it was deleted; it takes the child along. */
+        /* The snapshot saw the path of the parent after its deletion, which also deletes the child.
+         */
         PROBE("state.create_orphan");
         return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
     }
@@ -152,7 +153,8 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     return ERR_OK;
 }
 
-/* Takes out what a fuzzy snapshot may still hold below a deleted znode: it is of a later life. */
+/* Deletes a znode with what a fuzzy snapshot may still hold below it: that was created again later.
+ */
 static void delete_fuzzy(const struct apply *apply, struct znode *node)
 {
     struct state *state = apply->state;
@@ -327,7 +329,7 @@ static bool is_sound(struct apply *apply, const struct txn_effect *effect)
     return effect->acl.len <= TXN_ACL_MAX && effect->creates <= STATE_CREATES_MAX;
 }
 
-/* Reads the whole transaction before anything is changed. */
+/* Reads the whole transaction before any change. */
 static enum err check_bytes(struct apply *apply, struct slice txn)
 {
     struct wire_reader reader;
@@ -381,7 +383,7 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     }
     acls_collect(&state->acls);
     if (fuzzy) {
-        state_cuts_lose(state); /* It is not the state of any zxid now. */
+        state_cuts_lose(state); /* The state is not that of any zxid now. */
     }
     if (check_bytes(&apply, txn) != ERR_OK) {
         return ERR_FORMAT;

@@ -67,7 +67,7 @@ enum err apply_session_open(struct apply *apply, const struct txn_effect *effect
     return ERR_OK;
 }
 
-/* The bug of mutant 24: the ephemerals that the session has by now, not those of the log. */
+/* The bug of mutant 24: deletes the present ephemerals of the session, not those of the log. */
 static void close_by_own_list(struct apply *apply, uint64_t id)
 {
     struct state *state = apply->state;
@@ -140,7 +140,7 @@ enum err apply_session_move(struct apply *apply, const struct txn_effect *effect
     return ERR_OK;
 }
 
-/* What has the same key or the same zxid. */
+/* A remembered result with the same key or the same zxid. */
 static struct remembered *in_the_way(const struct apply *apply, const struct txn_remember *remember)
 {
     struct remembered *same = remember_get(apply->state, remember->scope, remember->key);
@@ -170,7 +170,7 @@ enum err apply_remember(struct apply *apply, const struct txn_effect *effect)
         if (!apply->fuzzy) {
             return ERR_CORRUPT;
         }
-        /* This very one, or one of a later use of the key, which is replayed. */
+        /* The same result, or one of a later use of the key, which is replayed. */
         PROBE("state.remember_again");
         remember_remove(state, old);
         mem_free(old);

@@ -1,7 +1,7 @@
 /*
- * apply_int.h - one transaction on its way into the state.
+ * apply_int.h - one transaction that is being applied.
  *
- * Inside a fuzzy range no effect fails: whatever it meets, it leaves what the log will make right.
+ * Inside a fuzzy range no effect fails; the rest of the range repairs what an effect finds.
  */
 #ifndef SERVER_STATE_APPLY_INT_H
 #define SERVER_STATE_APPLY_INT_H
@@ -14,10 +14,10 @@ struct apply {
     int64_t age_ms;
     int64_t stamp_ms;
     bool fuzzy;
-    bool remembers; /* A result, which may be there only once. */
-    bool closes;    /* A session. */
+    bool remembers; /* It remembers a result; at most one. */
+    bool closes;    /* It closes a session. */
 
-    /* What the last effect was about, for the change that is handed out. */
+    /* About the last effect, for the change that is handed out. */
     const struct znode *node; /* NULL when it is gone. */
     uint32_t acl;             /* Of the znode; before it was deleted. */
     uint32_t parent_acl;
@@ -27,7 +27,7 @@ struct apply {
     uint32_t member;
 };
 
-/* Whether the fields of an effect that is not about a znode are what they must be. */
+/* Whether the fields of an effect that is not about a znode are valid. */
 bool is_sound_extra(struct apply *apply, const struct txn_effect *effect);
 
 enum err apply_session_open(struct apply *apply, const struct txn_effect *effect);

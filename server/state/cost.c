@@ -13,7 +13,7 @@ enum {
     PAGE = 4096,
     MAP_SHARE = 96,    /* One entry of a map whose table has just doubled. */
     OWNER_ENTRY = 48,  /* One entry of the index of ephemerals, or of due times. */
-    EXPIRY_ENTRY = 64, /* What the leader notes of a session (server/sessions). */
+    EXPIRY_ENTRY = 64, /* Entry of a session in the expiry table of the leader (server/sessions). */
     ACL_SLOT = 24,     /* An index and a free index, just after their arrays have doubled. */
 };
 

@@ -1,8 +1,8 @@
 /*
- * cost.h - how much memory each part of the state takes, as a rule and not as a measurement.
+ * cost.h - how much memory each part of the state takes, by a rule and not by measurement.
  *
- * All replicas must count alike and a leader must know the cost of a znode before it exists. So the
- * cost depends on lengths and kinds only, and never on what the allocator of one process did. It
+ * All replicas must count alike, and a leader must know the cost of a znode before it exists. So
+ * the cost depends on lengths and kinds only, and never on the allocator of one process. It
  * includes the header and the rounding of the allocator, and the share of each index at its
  * emptiest.
  */
@@ -16,14 +16,13 @@
  * by session, or of TTL and container znodes by due time). See txn.h for `owner`. */
 uint64_t cost_node(size_t name_len, uint64_t owner);
 
-/* The data of a znode. Null data counts as empty data: nothing but the tree itself tells them
- * apart. */
+/* The data of a znode. Null data counts as empty data. */
 uint64_t cost_data(uint64_t len);
 
 /* An access control list that at least one znode has; one for all znodes with the same list. */
 uint64_t cost_acl(size_t len);
 
-/* An open session, with what the leader notes of it. */
+/* An open session, with its entry in the expiry table of the leader. */
 uint64_t cost_session(void);
 
 /* A remembered result; `len` is the sum of scope, key and result. */

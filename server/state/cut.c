@@ -5,7 +5,7 @@
 #include "server/state/cut_int.h"
 #include "server/state/path.h"
 
-/* A znode that a transaction has changed since, as it was. */
+/* The old version of a znode that a transaction has changed since. */
 struct state_cut_saved {
     struct avl_node order;
     struct state_cut_znode znode; /* With references of its own; the path is `bytes`. */
@@ -85,8 +85,7 @@ void state_cuts_lose(struct state *state)
 
         list_remove(&cut->node);
         if (cut->fate == STATE_CUT_GOOD) {
-            cut->fate =
-                STATE_CUT_LOST; /* A reader that knows why it is over asks without a lock. */
+            cut->fate = STATE_CUT_LOST; /* The fate of a cut that has ended before stays. */
         }
     }
     ASSERT(list_empty(&state->cuts));
@@ -94,7 +93,7 @@ void state_cuts_lose(struct state *state)
 
 /* ---- Transactions. ---- */
 
-/* Not yet handed out, and it may still be. */
+/* Whether the path is in the subtree and the reader has not passed it. */
 static bool is_ahead(const struct state_cut *cut, struct slice path)
 {
     struct slice at = buf_slice(&cut->at);
@@ -109,7 +108,8 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
     return path_order(path, at) > 0 && !(cut->pruned && path_is_within(path, at));
 }
 
-/* Whatever has changed it since the cut has left its zxid, and has been here; but for ACLs. */
+/* Whether the znode is unchanged since the cut. A change leaves its zxid, or has saved the znode
+ * before (ACLs). */
 static bool is_as_it_was(const struct state_cut *cut, const struct znode *node)
 {
     ASSERT(node->mzxid >= node->czxid);
@@ -152,7 +152,7 @@ void cuts_save(struct state *state, const struct znode *node, struct slice path)
     list_for_each (it, &state->cuts) {
         struct state_cut *cut = list_entry(it, struct state_cut, node);
 
-        ASSERT(cut->state == NULL); /* Nobody reads it now. */
+        ASSERT(cut->state == NULL); /* No reader is in a slice now. */
         if (cut->fate == STATE_CUT_GOOD && is_as_it_was(cut, node) && is_ahead(cut, path)) {
             save(state, cut, node, path);
         }
@@ -161,7 +161,7 @@ void cuts_save(struct state *state, const struct znode *node, struct slice path)
 
 /* ---- The reader. ---- */
 
-/* The first znode there is at or behind the place where the last slice ended. */
+/* The first existing znode at or after the end of the last slice. */
 static const struct znode *first_live(const struct state_cut *cut, const struct state *state)
 {
     struct slice at = buf_slice(cut->at.len > 0 ? &cut->at : &cut->top);
@@ -182,7 +182,7 @@ static struct slice live_path(const struct state_cut *cut)
     return cut->walk.depth == 0 ? slice_str("/") : buf_slice(&cut->walk.path);
 }
 
-/* The walk is one of the whole tree. */
+/* Ends the walk, which is one of the whole tree, outside of the subtree. */
 static void stop_outside(struct state_cut *cut)
 {
     if (cut->live != NULL && !path_is_within(live_path(cut), buf_slice(&cut->top))) {
@@ -242,7 +242,7 @@ static void move_to(struct state_cut *cut, struct slice path)
     ASSERT(!cut->at.overflow);
 }
 
-/* The same path in the tree is that znode, or one that has taken its place. */
+/* `is_live`: the tree has a znode at that path, the same or a new one. */
 static void take_saved(struct state_cut *cut, struct state_cut_saved *saved, bool is_live,
                        struct state_cut_znode *ret_znode)
 {

@@ -1,4 +1,4 @@
-/* cut_int.h - what a transaction does for the readers of cuts before it changes a znode. */
+/* cut_int.h - saves a znode for the readers of cuts before a transaction changes it. */
 #ifndef SERVER_STATE_CUT_INT_H
 #define SERVER_STATE_CUT_INT_H
 

@@ -33,7 +33,7 @@ void state_sum_in(struct state *state, const struct znode *node)
     state->digest += hash_of(state, node);
 }
 
-/* The znode has got its owner. */
+/* The znode has got an owner. */
 static void own(struct state *state, struct znode *node)
 {
     ASSERT(node->parent != NULL);
@@ -45,7 +45,7 @@ static void own(struct state *state, struct znode *node)
     reap_update(state, node);
 }
 
-/* The znode loses its owner. It may hang in the air: looks at no other znode. */
+/* The znode loses its owner. It may be unlinked: looks at no other znode. */
 static void disown(struct state *state, struct znode *node)
 {
     if (owner_is_session(node->owner)) {
@@ -70,7 +70,7 @@ void state_link(struct state *state, struct znode *parent, struct znode *node)
     quota_joined(state, node);
 }
 
-/* The znode is leaving: takes it out of everything but the tree. */
+/* The znode is being deleted: removes it from all indexes and sums. */
 static void forget(void *ctx, struct znode *node)
 {
     struct state *state = ctx;
@@ -139,7 +139,7 @@ void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
 {
     ASSERT(node->parent != NULL || node == state->root);
 
-    /* In this order: it may be the same one. */
+    /* In this order, because it may be the same list. */
     acls_ref(&state->acls, acl);
     acls_unref(&state->acls, node->acl);
     node->acl = acl;

@@ -1,4 +1,4 @@
-/* The whole state: made, freed, and moved over records that are no transactions. */
+/* The state as a whole: created, freed, and moved over records that are no transactions. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/cost.h"
@@ -59,7 +59,7 @@ void state_free(struct state *state)
 
 void state_skip(struct state *state, zxid_t zxid)
 {
-    /* Recovery may repeat what the snapshot already holds. */
+    /* Recovery may repeat records that the snapshot already holds. */
     if (zxid > state->applied) {
         state->applied = zxid;
     }

@@ -14,7 +14,8 @@ static enum err refuse(const char *why, const char **ret_why)
     return ERR_BAD_ARGUMENTS;
 }
 
-/* What ZooKeeper refuses beyond ASCII: C1 controls, private use and the specials block. */
+/* Characters that ZooKeeper refuses beyond ASCII: C1 controls, private use and the specials block.
+ */
 static bool is_refused(int32_t point)
 {
     ASSERT(point >= 0 && point <= 0x10ffff);

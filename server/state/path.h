@@ -17,10 +17,10 @@ struct slice path_name(struct slice path);
 /* Built-in znodes: "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config". */
 bool path_is_builtin(struct slice path);
 
-/* True when `path` is `ancestor` or below it. */
+/* Whether `path` is `ancestor` or below it. */
 bool path_is_within(struct slice path, struct slice ancestor);
 
-/* Order of a walk, which goes by components: "/a", "/a/x", "/a-". As slice_cmp. */
+/* The order of a walk, by components: "/a", "/a/x", "/a-". As slice_cmp. */
 int path_order(struct slice a, struct slice b);
 
 /* Next component of a path, starting at *pos = 0; empty slice at the end. */

@@ -44,7 +44,7 @@ void quotas_release(struct quotas *quotas)
     map_release(&quotas->by_hash);
 }
 
-/* Whether the znode stands at this path. */
+/* Whether the znode has this path. */
 static bool is_at(const struct znode *node, struct slice path)
 {
     while (node->parent != NULL) {
@@ -78,7 +78,7 @@ static uint64_t len_of(const struct znode *node)
     return blob_slice(node->data).len;
 }
 
-/* Everything that counts `node` counts so much more; what is taken away wraps around. */
+/* Adds to all quotas above `node`; negative numbers wrap around. */
 static void add_up(struct state *state, const struct znode *node, uint64_t count, uint64_t bytes)
 {
     ASSERT(state->quotas.count > 0);
@@ -96,8 +96,8 @@ static void add_up(struct state *state, const struct znode *node, uint64_t count
 
 /* ---- Limits znodes. ---- */
 
-/* Whether this is a limits znode; its whole path goes to `buf`, and what it limits, a part of that,
- * to `ret_path`. The root and what is below /zookeeper have no quota, as in ZooKeeper. */
+/* Whether this is a limits znode. Writes its path to `buf` and the limited path, a part of that, to
+ * `ret_path`. The root and /zookeeper have no quota, as in ZooKeeper. */
 static bool is_limits(const struct znode *node, struct buf *buf, struct slice *ret_path)
 {
     struct slice name = slice_str(STATE_LIMITS_NAME);
@@ -118,7 +118,7 @@ static void take_limits(struct quota *quota, const struct znode *limits)
 {
     struct state_quota parsed;
 
-    /* Malformed: no limits, and the usage is told all the same. */
+    /* Malformed text sets no limits; the usage is shown all the same. */
     (void)state_quota_parse(blob_slice(limits->data), &parsed);
     quota->shown.count_limit = parsed.count_limit;
     quota->shown.bytes_limit = parsed.bytes_limit;
@@ -217,7 +217,7 @@ static bool may_be_limits(const struct znode *node)
            memcmp(node->name, STATE_LIMITS_NAME, node->name_len) == 0;
 }
 
-/* Calls `apply` when the path of a znode of that name says that it limits something. */
+/* Calls `apply` when the znode is a limits znode. */
 static void if_limits(struct state *state, const struct znode *node,
                       void (*apply)(struct state *state, const struct znode *node,
                                     struct slice path))

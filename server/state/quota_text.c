@@ -5,10 +5,10 @@
 #include <inttypes.h>
 
 enum {
-    DIGITS_MAX = 18 /* As many always fit. */
+    DIGITS_MAX = 18 /* So many digits always fit. */
 };
 
-/* A whole number; nothing at all means none. */
+/* A whole number; empty text means none. */
 static enum err get_number(struct slice text, int64_t *ret_value)
 {
     bool negative = text.len > 0 && text.data[0] == '-';
@@ -38,7 +38,7 @@ static bool is_comma(uint8_t byte)
     return byte == ',' || byte == ';';
 }
 
-/* The bytes up to the next commas, which are passed over; `rest` begins behind them. */
+/* The bytes up to the next commas; `rest` begins after them. */
 static struct slice cut(struct slice *rest)
 {
     size_t len = 0;
@@ -56,7 +56,7 @@ static struct slice cut(struct slice *rest)
     return part;
 }
 
-/* "key=value", and what stands behind a second '=' is passed over. Keys of later versions, too. */
+/* "key=value"; text after a second '=' and keys of later versions are ignored. */
 static enum err get_pair(struct slice pair, struct state_quota *limits)
 {
     const uint8_t *equals = pair.len > 0 ? memchr(pair.data, '=', pair.len) : NULL;

@@ -4,7 +4,7 @@
 #include "server/state/state_int.h"
 #include "server/state/walk.h"
 
-/* Place of one TTL or container znode in the order of due times. */
+/* A TTL or container znode in the order of due times. */
 struct reap_entry {
     struct avl_node order;
     int64_t due_ms;
@@ -63,7 +63,7 @@ static int64_t due_of(const struct znode *node)
     return state_reap_due_ms(node->owner, node->creates, node->age_ms);
 }
 
-/* A container that has been used goes as soon as it is empty, whatever the age. */
+/* A container that had children is due as soon as it is empty. */
 static bool counts_age(const struct znode *node)
 {
     return owner_is_ttl(node->owner) || node->creates == 0;
@@ -80,7 +80,7 @@ static void set_counts_age(struct state *state, struct reap_entry *entry, bool c
     }
 }
 
-/* Children keep a znode with a TTL, and do not stop its time. */
+/* Children keep a znode with a TTL, but its time continues. */
 static void note_age(struct state *state, struct reap_entry *entry)
 {
     const struct znode *node = entry->node;

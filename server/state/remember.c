@@ -62,7 +62,8 @@ void remembers_release(struct remembers *remembers)
     map_release(&remembers->by_name);
 }
 
-/* Writes what the table is looked up by: with the length of the scope no two pairs are alike. */
+/* Writes the key of the table. It starts with the length of the scope, so that no two pairs are
+ * alike. */
 static size_t put_name(uint8_t *to, struct slice scope, struct slice key)
 {
     ASSERT(scope.len <= TXN_SCOPE_MAX && key.len <= TXN_KEY_MAX);

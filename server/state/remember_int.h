@@ -1,8 +1,7 @@
 /*
- * remember_int.h - results of writes that came with an idempotency key, by key and by age.
+ * remember_int.h - results of writes with an idempotency key, by key and by age.
  *
- * A transaction remembers at most one result, so its zxid names it, and their order is the order of
- * zxids everywhere.
+ * A transaction remembers at most one result, so its zxid names it, and all order is that of zxids.
  */
 #ifndef SERVER_STATE_REMEMBER_INT_H
 #define SERVER_STATE_REMEMBER_INT_H
@@ -39,7 +38,7 @@ struct remembered *remember_new(const struct state_remembered *fields);
 /* Neither its name nor its zxid is in the table yet. */
 void remember_insert(struct state *state, struct remembered *take_entry);
 
-/* Takes it out; it is the caller's, for mem_free or remember_insert. */
+/* Removes it; the caller owns it, for mem_free or remember_insert. */
 void remember_remove(struct state *state, struct remembered *entry);
 
 #endif

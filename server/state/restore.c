@@ -5,14 +5,14 @@
 #include "server/state/path.h"
 #include "server/state/snap_int.h"
 
-/* The ACLs that came in this block, by index in the state. */
+/* The ACLs of this block, by index in the state. */
 struct block_acls {
     uint32_t *indices;
     size_t count;
     size_t cap;
 };
 
-/* A time that no transaction can have brought here is damage, or a defect of the sender. */
+/* No transaction can have brought such a time: it is damage, or a defect of the sender. */
 static int64_t age_of(struct wire_reader *reader, uint64_t value)
 {
     if (value > (uint64_t)TXN_AGE_MAX_MS) {
@@ -121,7 +121,7 @@ static uint32_t get_acl(struct state *state, struct wire_reader *reader, struct 
     return acls->indices[number - SNAP_ACL_FIRST];
 }
 
-/* The fields behind the path, into a znode of its own or one of the built-in ones. */
+/* Reads the fields after the path, into a new znode or a built-in one. */
 static void get_fields(struct wire_reader *reader, struct znode *node)
 {
     ASSERT(node->num_children == 0 || node->owner == 0);
@@ -155,7 +155,7 @@ static struct blob *get_data(struct wire_reader *reader, uint8_t flags)
     return wire_reader_ok(reader) && flags == 0 ? blob_new(bytes) : NULL;
 }
 
-/* A built-in znode is there already, without children: only its fields are taken. */
+/* A built-in znode exists already, without children: only its fields are set. */
 static void restore_builtin(struct state *state, struct wire_reader *reader,
                             struct block_acls *acls, struct znode *node, uint8_t flags)
 {
@@ -177,7 +177,8 @@ static void restore_new(struct state *state, struct wire_reader *reader, struct 
 {
     struct znode *parent = tree_find(state->root, path_parent(path));
 
-    /* An ephemeral parent is no error: between two slices it may have had another life. */
+    /* An ephemeral parent is no error: between two slices it may have been deleted and created
+     * again. */
     if (parent == NULL || tree_child(parent, path_name(path)) != NULL) {
         wire_reader_fail(reader);
         return;
@@ -285,7 +286,7 @@ static enum err restore_remembered(struct state *state, struct wire_reader *read
         struct remembered *old = remember_get(state, fields.scope, fields.key);
 
         if (old != NULL) {
-            /* It was forgotten and its key used again while the scan was between the two. */
+            /* The key was forgotten and used again while the scan was between the two. */
             PROBE("state.restore_remembered_twice");
             remember_remove(state, old);
             mem_free(old);
@@ -323,7 +324,7 @@ enum err state_restore(struct state *state, struct slice block)
     case SNAP_REMEMBERED:
         return restore_remembered(state, &reader);
     default:
-        /* Written by a later version: to leave it out would be to lose it. */
+        /* Of a later version: to ignore it would be to lose it. */
         return ERR_FORMAT;
     }
 }

@@ -28,9 +28,9 @@ static size_t shared_len(struct slice a, struct slice b)
     return i;
 }
 
-/* The ACLs that a block holds so far. */
+/* The ACLs of a block so far. */
 struct block_acls {
-    struct map numbers; /* From the index in the state to the place in `indices`. */
+    struct map numbers; /* From the index in the state to the position in `indices`. */
     uint32_t indices[STATE_SLICE_NODES_MAX];
     uint32_t count;
 };
@@ -57,7 +57,7 @@ static void put_acl(const struct state *state, struct block_acls *acls, uint32_t
     wire_put_bytes(out, state_acl(state, acl));
 }
 
-/* The path is written as what differs from the one before it in this block. */
+/* Writes the difference of the path to the one before it in this block. */
 static void put_path(struct slice path, struct slice before, struct buf *out)
 {
     size_t shared = shared_len(path, before);
@@ -94,7 +94,7 @@ static void set_path(struct buf *path, struct slice value)
     ASSERT(!path->overflow);
 }
 
-/* Goes on with the next section that has something to write. */
+/* Moves to the next section that has content. */
 static void next_section(const struct state *state, struct state_cursor *cursor)
 {
     bool has_results = state_remembered_count(state) > 0 && !MUTANT(29);
@@ -177,7 +177,7 @@ static void put_session(const struct state_session *session, struct buf *out)
     wire_put_bytes(out, session->from);
 }
 
-/* Behind a session that was closed since the last block comes the next one there is. */
+/* After a session that was closed since the last block comes the next existing one. */
 static void scan_sessions(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                           struct buf *out)
 {

@@ -10,7 +10,7 @@ enum {
     SEED_SESSION = 0x73657373
 };
 
-/* Place of one ephemeral among those of its owner. */
+/* An ephemeral among those of its owner. */
 struct ephemeral {
     struct avl_node order;
     struct znode *node;
@@ -49,7 +49,7 @@ static struct slice hash_of(const struct session *session)
     return slice_make(session->shown.secret_hash, TXN_SECRET_HASH_LEN);
 }
 
-/* What an open session adds to the digest: each field that is stored. */
+/* The hash of an open session for the digest: of each stored field. */
 static uint64_t digest_of(const struct session *session)
 {
     const struct state_session *shown = &session->shown;
@@ -101,7 +101,7 @@ struct session *session_get(const struct state *state, uint64_t id)
     return session != NULL && session->open ? session : NULL;
 }
 
-/* The entry of an owner, with nothing but its number if there was none. */
+/* The entry of an owner; a new one has only its number. */
 static struct session *need_owner(struct state *state, uint64_t id)
 {
     struct session *session = map_get_u64(&state->sessions.owners, id);
@@ -115,7 +115,7 @@ static struct session *need_owner(struct state *state, uint64_t id)
     return session;
 }
 
-/* The fields are there: makes it seen. */
+/* Makes the session visible; its fields are set. */
 static void show(struct state *state, struct session *session)
 {
     struct sessions *sessions = &state->sessions;
@@ -123,7 +123,7 @@ static void show(struct state *state, struct session *session)
     ASSERT(!session->open);
     session->open = true;
     avl_insert(&sessions->order, &session->shown.id, &session->order, id_cmp);
-    /* Two with one secret: the later one is found. Only a fuzzy snapshot can hold both. */
+    /* Of two with the same secret the later one is found. Only a fuzzy snapshot can hold both. */
     map_put(&sessions->by_hash, hash_of(session), session);
     sessions->count++;
     shares_add(&sessions->shares, session->shown.from);
@@ -211,7 +211,7 @@ static const struct znode *ancestor(const struct znode *node, size_t levels)
     return node;
 }
 
-/* Orders two znodes of the tree as a walk would meet them. */
+/* The order of two znodes in a walk. */
 static int path_cmp(const void *key, const struct avl_node *order)
 {
     const struct znode *a = key;
@@ -338,7 +338,7 @@ const struct znode *state_ephemeral_next(const struct state *state, const struct
     return next != NULL ? next->node : NULL;
 }
 
-/* No ephemeral has just this key: it comes right behind that of the path. */
+/* No ephemeral has exactly this key: it comes right after that of the path. */
 static int behind_cmp(const void *key, const struct avl_node *order)
 {
     const struct ephemeral *entry = avl_entry_const(order, struct ephemeral, order);

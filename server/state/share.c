@@ -9,7 +9,8 @@ struct share {
     uint8_t name[];
 };
 
-/* Ahead of a network whose sessions are counted with and without identity. No address begins so. */
+/* Marks the share of a network, to tell it from that of a client without identity. No address
+ * begins so. */
 static const uint8_t network_mark = '*';
 
 void shares_init(struct shares *shares)
@@ -30,7 +31,7 @@ void shares_release(struct shares *shares)
     map_release(&shares->by_name);
 }
 
-/* The opener's text is an address and, behind a blank, an identity. */
+/* The text of an opener is an address and, after a blank, an identity. */
 static size_t address_len(struct slice from)
 {
     const uint8_t *blank = from.len > 0 ? memchr(from.data, ' ', from.len) : NULL;

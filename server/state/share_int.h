@@ -12,7 +12,7 @@ struct shares {
 void shares_init(struct shares *shares);
 void shares_release(struct shares *shares);
 
-/* A session of this opener comes, or goes. */
+/* A session of this opener was opened or closed. */
 void shares_add(struct shares *shares, struct slice from);
 void shares_drop(struct shares *shares, struct slice from);
 

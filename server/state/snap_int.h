@@ -1,8 +1,8 @@
 /*
  * snap_int.h - the bytes of a snapshot's blocks (README.md): a section number, then its entries.
  *
- * Sections come in the order of their numbers. An ACL stands where a block first uses it, for the
- * table of them changes while a scan is on its way.
+ * Sections come in the order of their numbers. A block carries an ACL where it first uses it,
+ * because the table of ACLs changes during a scan.
  */
 #ifndef SERVER_STATE_SNAP_INT_H
 #define SERVER_STATE_SNAP_INT_H
@@ -31,7 +31,7 @@ enum {
 enum snap_acl {
     SNAP_ACL_OPEN = 0,
     SNAP_ACL_NEW = 1,  /* The list follows; it is the next one of this block. */
-    SNAP_ACL_FIRST = 2 /* From here on: lists of this block in the order of their coming. */
+    SNAP_ACL_FIRST = 2 /* From here on: lists of this block in the order of their first use. */
 };
 
 #endif

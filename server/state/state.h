@@ -2,10 +2,11 @@
  * state.h - the replicated state machine: same transactions in, same bytes out, on every replica.
  *
  * Pure: no clock, no randomness, no I/O. A transaction carries absolute results, so that applying
- * it twice does no harm; that is what lets a snapshot be fuzzy. Derived data (digest, counts, the
- * index of TTL and container znodes, ephemerals by session) is rebuilt, never stored.
+ * it twice does no harm; therefore a snapshot may be fuzzy. Derived data (digest, counts, the index
+ * of TTL and container znodes, ephemerals by session) is rebuilt, never stored.
  *
- * Threads: core changes it under the view's write lock; any thread reads under the read lock.
+ * Threads: the core changes it under the write lock of the view; any thread reads it under the read
+ * lock.
  */
 #ifndef SERVER_STATE_STATE_H
 #define SERVER_STATE_STATE_H
@@ -40,26 +41,26 @@ struct state *state_new(uint64_t history);
 void state_free(struct state *state);
 
 zxid_t state_applied(const struct state *state);
-/* Of the newest transaction that it holds, also through a snapshot. The age never falls. */
+/* Of the newest applied transaction, also through a snapshot. The age never falls. */
 int64_t state_age_ms(const struct state *state);
 int64_t state_stamp_ms(const struct state *state);
 uint64_t state_digest(const struct state *state);
 uint64_t state_history(const struct state *state);
-/* For a snapshot that was taken before one survivor went on with another history. Not 0. */
+/* For a snapshot from before a single survivor started a new history. Not 0. */
 void state_set_history(struct state *state, uint64_t history);
 uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
 uint64_t state_ephemeral_count(const struct state *state);
 
-/* What the whole state takes of memory, by the rule of cost.h: a running sum, the same on every
- * replica at the same zxid. */
+/* Memory of the whole state, by the rule of cost.h: a running sum, the same on every replica at the
+ * same zxid. */
 uint64_t state_memory_bytes(const struct state *state);
 
-/* Whether a znode has exactly this encoded ACL, so that one more costs nothing. */
+/* Whether a znode has exactly this encoded ACL, so that one more such znode adds no list. */
 bool state_has_acl(const struct state *state, struct slice acl);
 
-/* What one effect did, for the answer to the client (effects marked TXN_REPLY) and for watches. The
- * blobs live until the changes are filled again or released. */
+/* The change of one effect, for the answer to the client (effects marked TXN_REPLY) and for
+ * watches. The blobs are valid until the changes are filled again or released. */
 struct state_change {
     enum txn_effect_type type;
     bool reply;              /* This effect answers an operation of the request. */
@@ -68,9 +69,9 @@ struct state_change {
     struct blob *data;       /* CREATE, SET: after it; NULL when null. */
     struct blob *acl;        /* Of the znode after it, of a DELETE before it; NULL: open. */
     struct blob *parent_acl; /* CREATE, DELETE: of the parent; NULL: open. */
-    uint64_t session;        /* SESSION_*; CREATE, DELETE: who owns the ephemeral, or 0. */
+    uint64_t session;        /* SESSION_*; CREATE, DELETE: the owner of the ephemeral, or 0. */
     uint64_t attach;         /* SESSION_MOVE: the new number. */
-    uint32_t member;         /* SESSION_MOVE: where to. */
+    uint32_t member;         /* SESSION_MOVE: to this replica. */
     bool expired;            /* SESSION_CLOSE: by the leader, not by its client. */
 };
 
@@ -84,8 +85,8 @@ void state_changes_release(struct state_changes *changes);
 
 /* Applies one transaction. `zxid` must be above state_applied, except while recovering (`fuzzy`),
  * when effects that a fuzzy snapshot already holds are tolerated and none is lost. ERR_FORMAT:
- * malformed bytes; ERR_CORRUPT: an effect that cannot be (outside `fuzzy`): the caller stops this
- * replica. After an error the state is as it was before. `ret_changes` may be NULL. */
+ * malformed bytes; ERR_CORRUPT: an impossible effect (outside `fuzzy`): the caller stops this
+ * replica. An error leaves the state unchanged. `ret_changes` may be NULL. */
 enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                      struct state_changes *ret_changes);
 
@@ -93,11 +94,11 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
 void state_skip(struct state *state, zxid_t zxid);
 
 /* A record of the configuration: its text becomes the data of /zookeeper/config, and the applied
- * zxid moves over it. Harmless when repeated; the text of an older zxid is ignored. */
+ * zxid moves over it. May be repeated; the text of an older zxid is ignored. */
 void state_set_config(struct state *state, zxid_t zxid, struct slice text);
 
-/* Look-ups; the znode is valid as long as the lock is held. NULL when absent. The path must be
- * valid (path_check). */
+/* Look-ups; the znode is valid while the lock is held. NULL when absent. The path must be valid
+ * (path_check). */
 const struct znode *state_find(const struct state *state, struct slice path);
 const struct znode *znode_child(const struct znode *parent, struct slice name);
 
@@ -107,7 +108,7 @@ const struct znode *znode_first_child(const struct znode *parent, struct slice a
 const struct znode *znode_next(const struct znode *child);
 const struct znode *znode_parent(const struct znode *node);
 struct slice znode_name(const struct znode *node);
-/* Depth first: the first znode behind `path`, whether there is one at `path` or not; and the next
+/* Depth first: the first znode after `path`, whether there is one at `path` or not; and the next
  * one that is not below `node`. NULL at the end. */
 const struct znode *state_after(const struct state *state, struct slice path);
 const struct znode *znode_skip(const struct znode *node);
@@ -118,8 +119,8 @@ uint32_t znode_creates(const struct znode *node); /* Children ever created: the 
 int64_t znode_age_ms(const struct znode *node);   /* From which its time counts; 0: no limit. */
 uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: open to all. */
 
-/* The encoded list, interned; NULL and empty for 0. Not a new reference: an index that no znode
- * has any more is good until the next state_apply begins. */
+/* The encoded list, interned; NULL and empty for 0. Not a new reference: an index without znodes is
+ * valid until the next state_apply. */
 struct blob *state_acl_blob(const struct state *state, uint32_t acl);
 struct slice state_acl(const struct state *state, uint32_t acl);
 
@@ -132,26 +133,26 @@ int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t age_ms);
 size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t paths_max,
                              struct buf *out);
 
-/* Whether anything here waits for the age to grow beyond `age_ms`: TTL znodes, containers that were
- * never used, remembered results. It may be true for some time after the last one is gone. */
+/* Whether anything waits for the age to grow beyond `age_ms`: TTL znodes, containers that were
+ * never used, remembered results. It may stay true for some time after the last one is gone. */
 bool state_counts_age(const struct state *state, int64_t age_ms);
 
-/* ---- Sessions. What is handed out is valid as long as the lock is held. ---- */
+/* ---- Sessions. Pointers are valid while the lock is held. ---- */
 
 struct state_session {
     uint64_t id;         /* Public; the zxid of its opening. */
     uint32_t timeout_ms; /* As granted. */
-    uint32_t member;     /* Replica that it was last attached at; 0: never attached. */
+    uint32_t member;     /* Replica of its last attachment; 0: never attached. */
     uint64_t attach;     /* Number of that attachment. */
     int64_t opened_ms;   /* Stamp of the transaction that opened it. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    struct slice from; /* Who opened it: see principal_from. */
+    struct slice from; /* Its opener: see principal_from. */
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes; /* Of the paths of its ephemerals. */
 };
 
-/* NULL when there is none. The second form does not compare in constant time: whoever must not
- * leak how much of a secret was right hashes it first, as the name says. */
+/* NULL when there is none. The second form does not compare in constant time; a hash reveals
+ * nothing about the secret. */
 const struct state_session *state_session(const struct state *state, uint64_t id);
 const struct state_session *state_session_by_hash(const struct state *state,
                                                   const uint8_t hash[TXN_SECRET_HASH_LEN]);
@@ -160,8 +161,8 @@ const struct state_session *state_session_by_hash(const struct state *state,
 const struct state_session *state_session_after(const struct state *state, uint64_t after);
 uint64_t state_session_count(const struct state *state);
 
-/* What an open session counts in: the share of its client, which is the identity that was shown or
- * else the network of its address, and that of the network, whatever was shown. */
+/* The shares in which an open session counts: that of its client (its identity, or else the network
+ * of its address), and that of the network of its address. */
 enum state_share {
     STATE_SHARE_CLIENT,
     STATE_SHARE_NETWORK,
@@ -172,7 +173,7 @@ struct state_share_name {
     uint8_t bytes[TXN_FROM_MAX + NETWORK_TEXT_MAX];
 };
 
-/* The name of such a share, in `name`; `from` is the opener's text of a session. */
+/* The name of such a share, in `name`; `from` is the text of the opener. */
 struct slice state_share_name(struct slice from, enum state_share kind,
                               struct state_share_name *name);
 
@@ -183,15 +184,15 @@ uint64_t state_share_count(const struct state *state, struct slice name);
  * the end. Their paths: walk_path_of. */
 const struct znode *state_ephemeral_first(const struct state *state, uint64_t session);
 const struct znode *state_ephemeral_next(const struct state *state, const struct znode *node);
-/* The first one behind `path`, whether there is one at it or not. */
+/* The first one after `path`, whether there is one at it or not. */
 const struct znode *state_ephemeral_after(const struct state *state, uint64_t session,
                                           struct slice path);
 
 /* ---- Remembered results of writes with an idempotency key. ---- */
 
 struct state_remembered {
-    zxid_t zxid;    /* Of the transaction that did it. */
-    int64_t age_ms; /* Of the same. */
+    zxid_t zxid;    /* Of the transaction. */
+    int64_t age_ms; /* Of the same transaction. */
     struct slice scope;
     struct slice key;
     uint8_t fingerprint[TXN_FINGERPRINT_LEN];
@@ -206,10 +207,10 @@ const struct state_remembered *state_remembered_after(const struct state *state,
 uint64_t state_remembered_count(const struct state *state);
 uint64_t state_remembered_bytes(const struct state *state); /* Scopes, keys and results. */
 
-/* ---- Quotas: what /zookeeper/quota<path>/zookeeper_limits says, and what there is. ---- */
+/* ---- Quotas: the limits in /zookeeper/quota<path>/zookeeper_limits, and the usage. ---- */
 
 struct state_quota {
-    struct slice path;   /* Whose subtree it limits; there need not be such a znode. */
+    struct slice path;   /* The limited subtree; the znode need not exist. */
     int64_t count_limit; /* Soft: for warnings; -1: none. */
     int64_t bytes_limit; /* Soft. */
     int64_t count_hard;  /* -1: none. */
@@ -221,25 +222,25 @@ struct state_quota {
 /* NULL when there is no such limits znode. */
 const struct state_quota *state_quota_find(const struct state *state, struct slice path);
 
-/* The first one whose path comes behind `after` in byte order (empty: the very first). */
+/* The first one whose path comes after `after` in byte order (empty: the very first). */
 const struct state_quota *state_quota_after(const struct state *state, struct slice after);
 
-/* All quotas that a change at `path` counts against, the one nearest to the root first; writes at
- * most `max` and returns how many there are, at most STATE_DEPTH_MAX. */
+/* All quotas above `path`, the nearest to the root first; writes at most `max` and returns how many
+ * there are, at most STATE_DEPTH_MAX. */
 size_t state_quotas_above(const struct state *state, struct slice path,
                           const struct state_quota **out, size_t max);
 
-/* Reads the text of a limits znode; ERR_FORMAT, with no limits, when it is malformed. */
+/* Parses the text of a limits znode; ERR_FORMAT, without limits, when it is malformed. */
 enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
 
-/* Appends what ZooKeeper keeps in zookeeper_stats: "count=N,bytes=N". */
+/* Appends the text of zookeeper_stats, as in ZooKeeper: "count=N,bytes=N". */
 void state_quota_stats(const struct state_quota *quota, struct buf *out);
 
 /* ---- Snapshots: slices of the state, depth first; pure. ---- */
 
-/* Where a scan stands; starts zeroed by state_scan_init. */
+/* Position of a scan; to be initialised by state_scan_init. */
 struct state_cursor {
-    struct buf path; /* Last path written; the scan continues behind it. */
+    struct buf path; /* Last path written; the scan continues after it. */
     uint64_t after;  /* Last session or zxid of a remembered result written. */
     uint32_t section;
     bool done;
@@ -250,17 +251,17 @@ void state_scan_release(struct state_cursor *cursor);
 
 /* Appends the next block, at most about `bytes_max` bytes and 1,000 znodes (but at least one), to
  * `out` and moves the cursor. `out` must have room for `bytes_max` and the largest znode; a block
- * that does not fit is a bug and ends the process. Call under the read lock; let go of it between
- * calls. */
+ * that does not fit is a bug and ends the process. To be called under the read lock, which is
+ * released between calls. */
 void state_scan(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                 struct buf *out);
 
-/* Takes the next block, in the order they were written, into a state fresh from state_new.
- * ERR_FORMAT: the state is then of no use. */
+/* Takes the next block, in the order of writing, into a state fresh from state_new. ERR_FORMAT: the
+ * state is unusable then. */
 enum err state_restore(struct state *state, struct slice block);
 
-/* After the last block: the state now claims `start` as applied (the log follows) and is fuzzy up
- * to `end`. */
+/* After the last block: `start` becomes the applied zxid. The log follows, fuzzy up to the end of
+ * the scan. */
 void state_restored(struct state *state, zxid_t start);
 
 #endif

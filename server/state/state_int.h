@@ -1,9 +1,9 @@
 /*
  * state_int.h - the inside of the state, shared by the files of this folder.
  *
- * Every change of a znode's fields stands between state_sum_out and state_sum_in, which keep the
- * digest; every znode that joins or leaves the tree passes state_link and state_unlink, which keep
- * the counts and all that is derived: what is to be reaped, ephemerals, users of ACLs, quotas.
+ * Every change of a field of a znode stands between state_sum_out and state_sum_in, which keep the
+ * digest. Every znode that joins or leaves the tree passes state_link and state_unlink, which keep
+ * counts and indexes: what is to be reaped, ephemerals, users of ACLs, quotas.
  */
 #ifndef SERVER_STATE_STATE_INT_H
 #define SERVER_STATE_STATE_INT_H
@@ -18,10 +18,10 @@
 #include "server/state/tree_int.h"
 
 enum {
-    STATE_BUILTIN_COUNT = 4 /* Znodes that are always there. */
+    STATE_BUILTIN_COUNT = 4 /* Built-in znodes. */
 };
 
-/* What a change of one effect needs to be taken back (undo.c): what there was before. */
+/* The old values of one effect, for a rollback (undo.c). */
 struct undo_entry {
     enum txn_effect_type type;
     int32_t version;    /* SET, SET_ACL. */
@@ -30,8 +30,8 @@ struct undo_entry {
     union {
         struct znode *parent;          /* CREATE, DELETE. */
         struct blob *data;             /* SET: one reference. */
-        struct session *session;       /* SESSION_*; of a CLOSE it is the journal's. */
-        struct remembered *remembered; /* REMEMBER, FORGET; of a FORGET it is the journal's. */
+        struct session *session;       /* SESSION_*; a CLOSE owns it. */
+        struct remembered *remembered; /* REMEMBER, FORGET; a FORGET owns it. */
     };
 
     union {
@@ -80,37 +80,37 @@ struct state {
     uint64_t restore_after;   /* Last session or zxid of a result that was restored in it. */
     struct buf restore_path;  /* Last path that was restored. */
     struct undo undo;         /* Of the transaction being applied. */
-    struct list cuts;         /* Of struct state_cut: who reads what it was. */
+    struct list cuts;         /* Of struct state_cut: exports that read an older version. */
 };
 
-/* Lets go of what the changes refer to. */
+/* Drops the references of the changes. */
 void changes_clear(struct state_changes *changes);
 
 void state_sum_out(struct state *state, const struct znode *node);
 void state_sum_in(struct state *state, const struct znode *node);
 
-/* Puts a childless znode with all its fields into the tree. The parent is summed by the caller. */
+/* Links a childless znode with all its fields. The caller sums the parent. */
 void state_link(struct state *state, struct znode *parent, struct znode *node);
 
-/* Takes a childless znode out and leaves it to the caller. The parent is summed by the caller. */
+/* Unlinks a childless znode; the caller owns it, and sums the parent. */
 void state_unlink(struct state *state, struct znode *node);
 
-/* Frees all that is below `node`, which stays, without changing its counter of creates. */
+/* Frees all znodes below `node`, which stays; its counter of creates does not change. */
 void state_drop_below(struct state *state, struct znode *node);
 
-/* Replaces the data; returns the old one. The node is summed by the caller. */
+/* Replaces the data and returns the old data. The caller sums the node. */
 struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data);
 
-/* Replaces the owner, or the ACL, of a linked znode, which is summed by the caller. */
+/* Replaces the owner, or the ACL, of a linked znode. The caller sums it. */
 void state_set_owner(struct state *state, struct znode *node, uint64_t owner);
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl);
 
-/* The index follows a change of owner, age, creates or number of children. */
+/* Updates the index after a change of owner, age, creates or number of children. */
 void reap_update(struct state *state, struct znode *node);
 void reap_forget(struct state *state, struct znode *node);
 void reap_release(struct state *state);
 
-/* Journal of one transaction: what to do when a later effect cannot be. */
+/* Journal of one transaction, to roll it back when a later effect is impossible. */
 void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates);
 void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid);
 void undo_set(struct undo *undo, struct znode *node);     /* Before the change. */
@@ -121,7 +121,7 @@ void undo_session_move(struct undo *undo, struct session *session); /* Before th
 void undo_remember(struct undo *undo, struct remembered *entry);
 void undo_forget(struct undo *undo, struct remembered *take_entry);
 void undo_rollback(struct state *state);
-void undo_commit(struct undo *undo); /* Frees what deletes and sets have put aside. */
+void undo_commit(struct undo *undo); /* Frees the old values. */
 void undo_release(struct undo *undo);
 
 #endif

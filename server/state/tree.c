@@ -177,7 +177,7 @@ static void stack_push(struct znode **stack, struct znode *node)
     ASSERT(node == NULL || node != *stack);
 
     if (node != NULL) {
-        /* Nobody needs the way up any more: the stack lives in the parent pointers. */
+        /* Parent pointers are not needed any more: they hold the stack. */
         node->parent = *stack;
         *stack = node;
     }

@@ -1,8 +1,8 @@
 /*
  * tree_int.h - the znodes as linked memory: one allocation each, children in a balanced tree.
  *
- * There is no table of paths: a path is walked from the root, so a znode does not carry it, and a
- * rename of nothing ever needs it. A running hash of the path stands in for it in the digest.
+ * There is no table of paths: a look-up walks from the root, so a znode does not store its path. A
+ * running hash of the path stands for it in the digest.
  */
 #ifndef SERVER_STATE_TREE_INT_H
 #define SERVER_STATE_TREE_INT_H
@@ -24,7 +24,7 @@ struct znode {
     int64_t age_ms;     /* From which a TTL or an unused container counts; 0: neither. */
     uint64_t owner;     /* See txn.h. */
     uint64_t path_hash; /* Of the parent's path hash and the name. */
-    uint64_t data_hash; /* Of the data, kept so that the digest can take the old value out. */
+    uint64_t data_hash; /* Of the data; kept to take the old value out of the digest. */
     int32_t version;
     int32_t aversion;
     uint32_t creates;      /* Children ever created. */
@@ -40,23 +40,23 @@ struct znode *tree_node_new(struct slice name);
 /* Frees a znode that is linked nowhere and has no children. */
 void tree_node_free(struct znode *node);
 
-/* Takes the reference `take_data` in place of the data there was, which is returned. */
+/* Replaces the data by the reference `take_data` and returns the old data. */
 struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data);
 
-/* What the znode adds to the digest: depends on the path, the data, every stored counter and the
- * hash of its ACL (0: open), never on the index of it. */
+/* The hash of the znode for the digest: of the path, the data, every stored counter and the hash of
+ * its ACL (0: open), never of the index of the ACL. */
 uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash);
 
-/* Puts `node` below `parent`, which has no child of that name. */
+/* Links `node` below `parent`, which has no child of that name. */
 void tree_link(struct znode *parent, struct znode *node);
 
-/* Takes a childless or whole subtree out of its parent. */
+/* Unlinks a znode, with its subtree. */
 void tree_unlink(struct znode *node);
 
 struct znode *tree_child(const struct znode *parent, struct slice name);
 struct znode *tree_find(struct znode *root, struct slice path);
 
-/* The first znode behind `path` in depth-first order, whether there is one at `path` or not. */
+/* The first znode after `path` in depth-first order, whether there is one at `path` or not. */
 const struct znode *tree_after(const struct znode *root, struct slice path);
 
 /* The next znode in depth-first order that is not below `node`; NULL at the end. */

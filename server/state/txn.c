@@ -78,7 +78,7 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
     return wire_reader_ok(reader) ? ERR_OK : ERR_FORMAT;
 }
 
-/* The fields behind the path of the types that have one. */
+/* The fields after the path, of the types that have one. */
 static void get_fields(struct wire_reader *reader, struct txn_effect *effect)
 {
     ASSERT(effect->type < TXN_SESSION_OPEN && effect->path.len <= STATE_PATH_MAX);

@@ -2,12 +2,12 @@
  * txn.h - the transaction: a list of effects with absolute results, and its bytes.
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
- * i64, then effects until the end: type u8, flags u8, fields. What is not about a znode has one
- * field of bytes, so that reading past it needs no knowledge of it.
+ * i64, then effects until the end: type u8, flags u8, fields. An effect that is not about a znode
+ * has one field of bytes, so that it can be skipped without knowledge of it.
  *
- * A transaction carries two times. Its *age* is what the state machine computes with: it counts the
- * time in which some leader led, never decreases, and no wall clock moves it. Its *stamp* is what
- * clients see as ctime and mtime; nothing depends on it.
+ * A transaction carries two times. Its *age* is the time by which the state machine expires things:
+ * it counts the time for which a leader led, never decreases, and no wall clock moves it. Its
+ * *stamp* is what clients see as ctime and mtime; nothing depends on it.
  */
 #ifndef SERVER_STATE_TXN_H
 #define SERVER_STATE_TXN_H
@@ -30,9 +30,8 @@ enum {
     TXN_RESULT_MAX = 16 << 20 /* Bytes of a remembered result. */
 };
 
-/* What a leader proposes is within these. What a follower reads beyond them would stop time, or
- * break those who show it: an age counts as 0 then, so that the next one goes on from what was
- * before, and a stamp as the nearest that can be. */
+/* A leader proposes times within these bounds only. A follower reads an age beyond them as 0, which
+ * leaves the age of the ensemble unchanged, and a stamp as the nearest valid one. */
 #define TXN_AGE_MAX_MS INT64_C(100000000000000) /* More than 3,000 years. */
 #define TXN_STAMP_MAX_MS                                                    \
     INT64_C(253402300799999) /* The end of the year 9999; likewise below 0. \
@@ -53,7 +52,7 @@ static inline bool owner_is_ttl(uint64_t owner)
     return (owner & OWNER_TTL_MARK) == OWNER_TTL_MARK;
 }
 
-/* Goes by itself, by the age of the ensemble. */
+/* Whether it is deleted by the age of the ensemble. */
 static inline bool owner_is_reaped(uint64_t owner)
 {
     return owner_is_container(owner) || owner_is_ttl(owner);
@@ -88,8 +87,8 @@ enum {
 struct txn_header {
     uint32_t origin_member; /* Replica that took the request; 0: made by the leader itself. */
     uint64_t origin_boot;   /* Random number of that replica's process. */
-    uint64_t request;       /* Its number for the request. */
-    int64_t age_ms;         /* Of the ensemble, not below that of any transaction before. */
+    uint64_t request;       /* The number of the request there. */
+    int64_t age_ms;         /* Of the ensemble, not below that of any earlier transaction. */
     int64_t stamp_ms;       /* Wall clock, ms since 1970. */
 };
 
@@ -123,19 +122,20 @@ struct txn_session_close {
     enum txn_close_reason reason;
 };
 
-/* A client has attached the session somewhere else. */
+/* A client has attached the session to another connection. */
 struct txn_session_move {
     uint64_t session;
-    uint64_t attach; /* Number of that attachment; whoever has another one is out. */
+    uint64_t
+        attach; /* Number of that attachment; a connection with another one has lost the session. */
     uint32_t member; /* Replica that serves it now. */
 };
 
-/* The result of a write that came with an idempotency key. */
+/* The result of a write with an idempotency key. */
 struct txn_remember {
-    struct slice scope; /* Whose key it is. */
+    struct slice scope; /* Owner of the key. */
     struct slice key;
     uint8_t fingerprint[TXN_FINGERPRINT_LEN];
-    struct slice result; /* What is needed to give the same answer again; opaque here. */
+    struct slice result; /* The encoded answer; opaque here. */
 };
 
 /* Remembered results of transactions before `horizon` are dropped. */
@@ -147,7 +147,7 @@ struct txn_forget {
 void txn_begin(struct buf *out, const struct txn_header *header);
 void txn_put(struct buf *out, const struct txn_effect *effect);
 
-/* Whole effects of the types that are not about a znode; `flags` is 0 or TXN_REPLY. */
+/* Appends an effect that is not about a znode; `flags` is 0 or TXN_REPLY. */
 void txn_put_session_open(struct buf *out, uint8_t flags, const struct txn_session_open *open);
 void txn_put_session_close(struct buf *out, uint8_t flags, const struct txn_session_close *close);
 void txn_put_session_move(struct buf *out, uint8_t flags, const struct txn_session_move *move);

@@ -4,7 +4,7 @@
 
 enum {
     UNDO_CAP_MIN = 16,
-    UNDO_CAP_KEPT = 1024 /* A larger journal is given back after its transaction. */
+    UNDO_CAP_KEPT = 1024 /* A larger journal is freed after its transaction. */
 };
 
 static struct undo_entry *push(struct undo *undo)
@@ -158,8 +158,8 @@ static void take_back_acl(struct state *state, const struct undo_entry *entry)
     state_sum_in(state, entry->node);
 }
 
-/* Nothing of the session's own is left when its opening is taken back, unless there were znodes of
- * it before: then it is again as unseen as it was. */
+/* The entry is freed, unless there were znodes of the session before: then it is invisible again.
+ */
 static void take_back_open(struct state *state, struct session *session)
 {
     struct session *gone = session_shut(state, session);
@@ -220,7 +220,7 @@ void undo_rollback(struct state *state)
     ASSERT(undo->count == 0);
 }
 
-/* What was put aside is not needed any more. */
+/* The old values are not needed any more. */
 static void drop(const struct undo_entry *entry)
 {
     ASSERT(entry->type != TXN_DELETE || entry->node->parent == NULL);

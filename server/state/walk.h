@@ -1,7 +1,7 @@
 /*
- * walk.h - visits a subtree in name order and knows each znode's path as it goes.
+ * walk.h - visits a subtree in name order and knows the path of each znode.
  *
- * A loop over parent pointers, never recursion: the depth of the tree is the users' choice.
+ * A loop over parent pointers, never recursion, because clients determine the depth of the tree.
  */
 #ifndef SERVER_STATE_WALK_H
 #define SERVER_STATE_WALK_H
@@ -17,14 +17,14 @@ struct walk {
     uint32_t depth; /* Levels below the top. */
 };
 
-/* Starts at `top`, whose own path is `base`: empty for the root, and for relative paths. */
+/* Starts at `top` with the path `base`: empty for the root, and for relative paths. */
 void walk_init(struct walk *walk, const struct znode *top, struct slice base);
 
 /* Starts a walk of the whole tree at `node`. */
 void walk_init_at(struct walk *walk, const struct znode *node);
 void walk_release(struct walk *walk);
 
-/* Moves to the next znode; below the current one only when `descend`. NULL at the end. */
+/* Moves to the next znode, below the current one only with `descend`. NULL at the end. */
 const struct znode *walk_next(struct walk *walk, bool descend);
 
 /* Appends the full path of a znode. */
