@@ -78,9 +78,6 @@ struct op_json_style {
     bool message;     /* The form of messages. */
 };
 
-/* Writes the members of a stat into the open object. */
-void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message);
-
 /* One value, a JSON array of entries {"perms":["read",...],"scheme","id"}, as `acl` members are
  * written and read. Empty bytes are open to all, which is written as an entry, too. */
 void op_json_acl(struct jsonw *json, struct slice acl);

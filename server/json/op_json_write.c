@@ -15,7 +15,7 @@ void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint
     jsonw_kv_hex(json, hex_key, value);
 }
 
-void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message)
+static void put_stat_members(struct jsonw *json, const struct stat_view *stat, bool message)
 {
     op_json_wide(json, "czxid", "czxidHex", stat->czxid, message);
     op_json_wide(json, "mzxid", "mzxidHex", stat->mzxid, message);
@@ -40,7 +40,7 @@ void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool 
 {
     jsonw_key(json, "stat");
     jsonw_object(json);
-    op_json_stat(json, stat, message);
+    put_stat_members(json, stat, message);
     jsonw_object_end(json);
 }
 
@@ -81,7 +81,7 @@ static void put_stat(struct jsonw *json, const struct stat_view *stat, bool mess
     if (message) {
         op_json_stat_object(json, stat, true);
     } else {
-        op_json_stat(json, stat, false);
+        put_stat_members(json, stat, false);
     }
 }
 

@@ -35,11 +35,6 @@ void view_look(const struct state *state, const struct op_principal *who,
 bool view_may_read(const struct state *state, const struct op_principal *who,
                    const struct znode *node);
 
-/* Adds the part of one hold of the lock, at most page->nodes_max children. True when another hold
- * should continue. */
-bool view_page_more(const struct state *state, const struct op_args *args, struct view_page *page,
-                    struct op_result *result);
-
 /* To be called after the last part: the names of entries become valid. */
 void view_page_end(struct op_result *result);
 

@@ -65,8 +65,10 @@ static struct slice after_of(const struct op_args *args, const struct op_result 
     return slice_make(result->arena.data + result->arena.len - len, len);
 }
 
-bool view_page_more(const struct state *state, const struct op_args *args, struct view_page *page,
-                    struct op_result *result)
+/* Adds the part of one hold of the lock, at most page->nodes_max children. True when another hold
+ * should continue. */
+static bool add_page(const struct state *state, const struct op_args *args, struct view_page *page,
+                     struct op_result *result)
 {
     const struct znode *node = state_find(state, args->path);
     bool first = !result->has_stat;
@@ -115,7 +117,7 @@ void view_children(struct view *view, const struct op_principal *who, const stru
         if (state == NULL) {
             break;
         }
-        go_on = view_page_more(state, args, &page, result);
+        go_on = add_page(state, args, &page, result);
         view_read_done(view);
     }
     view_page_end(result);
@@ -194,7 +196,7 @@ static void look_children(const struct state *state, const struct op_principal *
                              .limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
                              .nodes_max = nodes_max};
 
-    view_page_more(state, args, &page, result);
+    add_page(state, args, &page, result);
     view_page_end(result);
 }
 

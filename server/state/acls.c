@@ -135,17 +135,6 @@ bool acls_has(const struct acls *acls, struct slice bytes)
     return bytes.len == 0 || (acl != NULL && acl->refs > 0);
 }
 
-size_t acls_used(const struct acls *acls)
-{
-    size_t used = 0;
-
-    ASSERT(acls->count > 0);
-    for (uint32_t i = 1; i < acls->count; i++) {
-        used += acls->slots[i] != NULL && acls->slots[i]->refs > 0;
-    }
-    return used;
-}
-
 struct blob *acls_blob(const struct acls *acls, uint32_t index)
 {
     return index > 0 ? at(acls, index)->blob : NULL;

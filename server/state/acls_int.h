@@ -47,9 +47,6 @@ void acls_collect(struct acls *acls);
 /* Whether a znode has the list of these bytes; an open list costs nothing and counts as known. */
 bool acls_has(const struct acls *acls, struct slice bytes);
 
-/* Lists that somebody has. */
-size_t acls_used(const struct acls *acls);
-
 /* The list at an index; NULL and 0 for 0. */
 struct blob *acls_blob(const struct acls *acls, uint32_t index);
 uint64_t acls_hash(const struct acls *acls, uint32_t index);

@@ -321,30 +321,3 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
     ASSERT(at == NULL || state->quotas.count > 0);
     return at != NULL ? &of_order(at)->shown : NULL;
 }
-
-size_t state_quotas_above(const struct state *state, struct slice path,
-                          const struct state_quota **out, size_t max)
-{
-    uint64_t hash = state->root->path_hash;
-    size_t count = 0;
-    size_t pos = 0;
-
-    ASSERT(path.len > 0 && path.data[0] == '/');
-    if (state->quotas.count == 0) {
-        return 0;
-    }
-    for (struct slice name = path_component(path, &pos); name.len > 0;
-         name = path_component(path, &pos)) {
-        hash = hash64(hash, name);
-        const struct quota *quota = map_get_u64(&state->quotas.by_hash, hash);
-
-        while (quota != NULL && !slice_eq(quota->shown.path, slice_make(path.data, pos))) {
-            quota = quota->same_hash;
-        }
-        if (quota != NULL && count++ < max) {
-            out[count - 1] = &quota->shown;
-        }
-    }
-    ASSERT(count <= STATE_DEPTH_MAX && count <= state->quotas.count);
-    return count;
-}

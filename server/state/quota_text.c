@@ -2,8 +2,6 @@
 #include "base/check.h"
 #include "server/state/state.h"
 
-#include <inttypes.h>
-
 enum {
     DIGITS_MAX = 18 /* So many digits always fit. */
 };
@@ -103,11 +101,4 @@ enum err state_quota_parse(struct slice text, struct state_quota *ret_limits)
     }
     ASSERT(ret_limits->count_hard >= -1 && ret_limits->bytes_hard >= -1);
     return err;
-}
-
-void state_quota_stats(const struct state_quota *quota, struct buf *out)
-{
-    ASSERT(quota->count > 0 || quota->bytes == 0);
-
-    buf_printf(out, "count=%" PRIu64 ",bytes=%" PRIu64, quota->count, quota->bytes);
 }

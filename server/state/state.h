@@ -225,16 +225,8 @@ const struct state_quota *state_quota_find(const struct state *state, struct sli
 /* The first one whose path comes after `after` in byte order (empty: the very first). */
 const struct state_quota *state_quota_after(const struct state *state, struct slice after);
 
-/* All quotas above `path`, the nearest to the root first; writes at most `max` and returns how many
- * there are, at most STATE_DEPTH_MAX. */
-size_t state_quotas_above(const struct state *state, struct slice path,
-                          const struct state_quota **out, size_t max);
-
 /* Parses the text of a limits znode; ERR_FORMAT, without limits, when it is malformed. */
 enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
-
-/* Appends the text of zookeeper_stats, as in ZooKeeper: "count=N,bytes=N". */
-void state_quota_stats(const struct state_quota *quota, struct buf *out);
 
 /* ---- Snapshots: slices of the state, depth first; pure. ---- */
 

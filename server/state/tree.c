@@ -133,7 +133,7 @@ struct znode *tree_find(struct znode *root, struct slice path)
     return node;
 }
 
-const struct znode *tree_skip(const struct znode *node)
+const struct znode *znode_skip(const struct znode *node)
 {
     while (node != NULL) {
         const struct znode *next = node->parent != NULL ? znode_next(node) : NULL;
@@ -157,12 +157,12 @@ const struct znode *tree_after(const struct znode *root, struct slice path)
 
         if (name.len == 0) {
             const struct znode *first = of_sibling(avl_first(&node->children));
-            return first != NULL ? first : tree_skip(node);
+            return first != NULL ? first : znode_skip(node);
         }
         const struct znode *at = of_sibling(avl_lower_bound(&node->children, &name, name_cmp));
 
         if (at == NULL) {
-            return tree_skip(node);
+            return znode_skip(node);
         }
         ASSERT(at->parent == node);
         if (!slice_eq(znode_name(at), name)) {
@@ -237,13 +237,6 @@ struct slice znode_name(const struct znode *node)
     ASSERT(node->name_len <= STATE_NAME_MAX);
 
     return slice_make(node->name, node->name_len);
-}
-
-const struct znode *znode_skip(const struct znode *node)
-{
-    ASSERT(node != NULL);
-
-    return tree_skip(node);
 }
 
 struct blob *znode_data(const struct znode *node)

@@ -59,9 +59,6 @@ struct znode *tree_find(struct znode *root, struct slice path);
 /* The first znode after `path` in depth-first order, whether there is one at `path` or not. */
 const struct znode *tree_after(const struct znode *root, struct slice path);
 
-/* The next znode in depth-first order that is not below `node`; NULL at the end. */
-const struct znode *tree_skip(const struct znode *node);
-
 /* Frees an unlinked subtree, parents before children, calling `forget` (may be NULL) on each. */
 void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *node), void *ctx);
 

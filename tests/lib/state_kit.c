@@ -230,6 +230,11 @@ static void dump_remembered(const struct state *state, struct buf *out)
     }
 }
 
+void kit_quota_stats(const struct state_quota *quota, struct buf *out)
+{
+    buf_printf(out, "count=%" PRIu64 ",bytes=%" PRIu64, quota->count, quota->bytes);
+}
+
 static void dump_quotas(const struct state *state, struct buf *out)
 {
     for (const struct state_quota *at = state_quota_after(state, slice_make(NULL, 0)); at != NULL;
@@ -238,7 +243,7 @@ static void dump_quotas(const struct state *state, struct buf *out)
         buf_append_slice(out, at->path);
         buf_printf(out, " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " ", at->count_limit,
                    at->bytes_limit, at->count_hard, at->bytes_hard);
-        state_quota_stats(at, out);
+        kit_quota_stats(at, out);
         buf_append_byte(out, '\n');
     }
 }

@@ -49,6 +49,9 @@ const struct znode *kit_find(const struct state *state, const char *path);
  * quotas, and a last one with the totals. */
 void kit_dump(const struct state *state, struct buf *out);
 
+/* "count=N,bytes=N" of its usage, as ZooKeeper writes it. */
+void kit_quota_stats(const struct state_quota *quota, struct buf *out);
+
 /* Asserts that all that is derived is what a naive look at the whole state gives: ephemerals by
  * session, shares of sessions, usage of quotas, look-ups of sessions and remembered results, bytes
  * of memory, whether anything waits for the age. */

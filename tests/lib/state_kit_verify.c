@@ -8,8 +8,7 @@
 #include "tests/lib/state_kit.h"
 
 enum {
-    QUOTAS_MAX = 64, /* That are told apart above one path. */
-    LISTS_MAX = 256  /* Different access control lists of one state. */
+    LISTS_MAX = 256 /* Different access control lists of one state. */
 };
 
 /* The ephemerals of one owner as a walk meets them. */
@@ -148,22 +147,6 @@ static void verify_usage(const struct state *state, const struct state_quota *qu
     ASSERT(count == quota->count && bytes == quota->bytes);
 }
 
-static void verify_above(const struct state *state, struct slice path)
-{
-    const struct state_quota *above[QUOTAS_MAX];
-    size_t count = state_quotas_above(state, path, above, QUOTAS_MAX);
-    size_t found = 0;
-
-    for (const struct state_quota *at = state_quota_after(state, slice_make(NULL, 0)); at != NULL;
-         at = state_quota_after(state, at->path)) {
-        if (path_is_within(path, at->path)) {
-            ASSERT(found < count && found < QUOTAS_MAX && above[found] == at);
-            found++;
-        }
-    }
-    ASSERT(found == count);
-}
-
 static void verify_quotas(const struct state *state)
 {
     struct walk walk;
@@ -180,7 +163,6 @@ static void verify_quotas(const struct state *state)
         struct slice path = limited_by(buf_slice(&walk.path));
         struct state_quota want;
 
-        verify_above(state, buf_slice(&walk.path));
         if (path.len == 0) {
             continue;
         }
