@@ -47,7 +47,7 @@ static enum err take_perms(struct op_json_parse *parse, const json_t *list, uint
     return *ret_perms != 0 ? ERR_OK : refuse(parse, "entries need a list of perms");
 }
 
-/* A misspelled member would change who may do what. */
+/* A misspelled member would change the rights. */
 static bool has_unknown_member(json_t *object)
 {
     const char *key = NULL;

@@ -39,7 +39,7 @@ static void write_whoami(struct gate *gate, const struct op_principal *principal
 }
 
 void gate_write_info(struct gate *gate, const struct op_args *args,
-                    const struct op_principal *principal, uint64_t session, struct jsonw *json)
+                     const struct op_principal *principal, uint64_t session, struct jsonw *json)
 {
     enum op_id op = args->op;
 

@@ -135,9 +135,9 @@ void view_sessions(struct view *view, const struct op_principal *who, const stru
 void view_ephemerals(struct view *view, const struct op_principal *who, const struct op_args *args,
                      struct op_result *result);
 
-/* The source of last contacts (`heard` belongs to the caller, may be NULL), and who may see
- * sessions of other clients: all clients (`show_all`), or only the super user. To be called before
- * any thread reads. */
+/* The source of last contacts (`heard` belongs to the caller, may be NULL), and which sessions a
+ * client may see: all (`show_all`), or its own, and all for the super user. To be called before any
+ * thread reads. */
 struct heard;
 void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 

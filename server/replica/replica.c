@@ -166,7 +166,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
         sessions_role_ended(replica);
         requests_role_ended(replica);
     }
-    replica_update_readable(replica); /* Before any request is told to read. */
+    replica_update_readable(replica); /* Before any request may read. */
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }

@@ -173,7 +173,7 @@ WORDS_LEFT = {
     "docs": 28,
     "http": 0,
     "openapi": 31,
-    "server": 250,
+    "server": 64,
     "storage": 0,
     "tests": 716,
     "web": 118,

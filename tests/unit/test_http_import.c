@@ -175,7 +175,8 @@ TEST(a_dry_run_finds_what_its_own_lines_close, setup, front_teardown)
     (void)snprintf(body, sizeof(body), "%s%s%s", TOP, "{\"path\":\"c\"}\n", below);
     import("/import/v1/app", body, 200, "\"created\":3");
     (void)snprintf(body, sizeof(body), "%s%s", closed, "{\"path\":\"c/e\"}\n");
-    import("/import/v1/app?dryRun=true&conflict=overwrite", body, 401, "line 2: /app/c/e: an earlier line");
+    import("/import/v1/app?dryRun=true&conflict=overwrite", body, 401,
+           "line 2: /app/c/e: an earlier line");
     import("/import/v1/app?dryRun=true&conflict=skip", body, 200, "\"skipped\":1");
 }
 
