@@ -14,13 +14,10 @@ void acls_init(struct acls *acls)
     *acls = (struct acls){.count = 1};
     map_init(&acls->by_bytes);
     list_init(&acls->idle);
-    ASSERT(acls_blob(acls, 0) == NULL);
 }
 
 static void free_acl(struct acl *acl)
 {
-    ASSERT(acl->blob != NULL);
-
     blob_unref(acl->blob);
     mem_free(acl);
 }
@@ -32,7 +29,6 @@ void acls_release(struct acls *acls)
             free_acl(acls->slots[i]);
         }
     }
-    ASSERT(acls->count > 0);
     mem_free(acls->slots);
     mem_free(acls->free);
     map_release(&acls->by_bytes);
@@ -78,7 +74,6 @@ uint32_t acls_intern(struct acls *acls, struct slice bytes)
     acls->slots[acl->index] = acl;
     list_push_back(&acls->idle, &acl->idle);
     map_put(&acls->by_bytes, blob_slice(acl->blob), acl);
-    ASSERT(acl->index > 0 && acl->refs == 0);
     return acl->index;
 }
 
@@ -124,7 +119,6 @@ void acls_collect(struct acls *acls)
         acls->free[acls->free_count++] = acl->index;
         free_acl(acl);
     }
-    ASSERT(list_empty(&acls->idle) && acls->free_count < acls->count);
 }
 
 bool acls_has(const struct acls *acls, struct slice bytes)

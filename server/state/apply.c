@@ -7,8 +7,6 @@
 
 static struct blob *data_of(const struct txn_effect *effect)
 {
-    ASSERT(effect->type == TXN_CREATE || effect->type == TXN_SET);
-
     return (effect->flags & TXN_NULL_DATA) != 0 ? NULL : blob_new(effect->data);
 }
 
@@ -20,7 +18,6 @@ static void touch_parent(const struct apply *apply, struct znode *parent)
     if (lower || apply->zxid > parent->pzxid) {
         parent->pzxid = apply->zxid;
     }
-    ASSERT(lower || parent->pzxid >= apply->zxid);
 }
 
 static void fill_new(const struct apply *apply, const struct txn_effect *effect, struct znode *node)
@@ -65,15 +62,12 @@ static struct znode *create_new(const struct apply *apply, const struct txn_effe
     node->owner = effect->owner;
     node->acl = acls_intern(&apply->state->acls, effect->acl);
     state_link(apply->state, parent, node);
-    ASSERT(node->parent == parent);
     return node;
 }
 
 static bool may_create(const struct state *state, const struct txn_effect *effect,
                        const struct znode *parent)
 {
-    ASSERT(effect->type == TXN_CREATE);
-
     if (owner_is_session(effect->owner) && session_get(state, effect->owner) == NULL) {
         return false;
     }
@@ -120,7 +114,6 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
     apply->acl = node->acl;
     apply->parent_acl = parent->acl;
     apply->session = owner_is_session(node->owner) ? node->owner : 0;
-    ASSERT(parent->num_children > 0 && parent->creates >= creates);
     return ERR_OK;
 }
 
@@ -149,7 +142,6 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     node->version = effect->version;
     state_sum_in(state, node);
     reap_update(state, node);
-    ASSERT(node->parent != NULL || node == state->root);
     return ERR_OK;
 }
 
@@ -159,7 +151,6 @@ static void delete_fuzzy(const struct apply *apply, struct znode *node)
 {
     struct state *state = apply->state;
 
-    ASSERT(apply->fuzzy);
     if (node->num_children > 0) {
         PROBE("state.delete_parent_of_later_life");
         state_sum_out(state, node);
@@ -183,7 +174,6 @@ static enum err delete_missing(const struct apply *apply, struct znode *parent)
         touch_parent(apply, parent);
         state_sum_in(apply->state, parent);
     }
-    ASSERT(apply->fuzzy);
     return ERR_OK;
 }
 
@@ -205,7 +195,6 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     }
     zxid_t pzxid = parent->pzxid;
 
-    ASSERT(node->parent == parent);
     apply->acl = node->acl;
     apply->parent_acl = parent->acl;
     apply->session = owner_is_session(node->owner) ? node->owner : 0;
@@ -221,14 +210,11 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     touch_parent(apply, parent);
     state_sum_in(state, parent);
     reap_update(state, parent);
-    ASSERT(apply->node == NULL);
     return ERR_OK;
 }
 
 static enum err apply_check(struct apply *apply, const struct txn_effect *effect)
 {
-    ASSERT(effect->type == TXN_CHECK);
-
     apply->node = state_find(apply->state, effect->path);
     apply->acl = apply->node != NULL ? apply->node->acl : 0;
     return apply->node != NULL || apply->fuzzy ? ERR_OK : ERR_CORRUPT;
@@ -253,7 +239,6 @@ static enum err apply_set_acl(struct apply *apply, const struct txn_effect *effe
     state_sum_in(state, node);
     apply->node = node;
     apply->acl = node->acl;
-    ASSERT((node->acl == 0) == (effect->acl.len == 0));
     return ERR_OK;
 }
 
@@ -297,7 +282,6 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
     }
     struct state_change *change = &changes->items[changes->count++];
 
-    ASSERT(changes->count <= changes->cap);
     *change = (struct state_change){
         .type = effect->type,
         .reply = (effect->flags & TXN_REPLY) != 0,
@@ -321,8 +305,6 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
 
 static bool is_sound(struct apply *apply, const struct txn_effect *effect)
 {
-    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET);
-
     if (effect->type >= TXN_SESSION_OPEN) {
         return is_sound_extra(apply, effect);
     }
@@ -402,6 +384,5 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     state->age_ms = apply.age_ms > state->age_ms ? apply.age_ms : state->age_ms;
     state->stamp_ms = apply.stamp_ms;
     state_skip(state, zxid);
-    ASSERT(state->applied >= zxid);
     return ERR_OK;
 }

@@ -13,7 +13,6 @@ bool is_sound_extra(struct apply *apply, const struct txn_effect *effect)
     struct txn_forget forget;
     bool first = !apply->remembers;
 
-    ASSERT(effect->type >= TXN_SESSION_OPEN);
     if (effect->type == TXN_SESSION_OPEN) {
         return txn_get_session_open(effect, &open) == ERR_OK && open.session == apply->zxid &&
                owner_is_session(open.session);
@@ -63,7 +62,6 @@ enum err apply_session_open(struct apply *apply, const struct txn_effect *effect
         undo_session_open(&state->undo, session_get(state, open.session));
     }
     apply->session = open.session;
-    ASSERT(session_get(state, open.session) != NULL);
     return ERR_OK;
 }
 
@@ -72,7 +70,6 @@ static void close_by_own_list(struct apply *apply, uint64_t id)
 {
     struct state *state = apply->state;
 
-    ASSERT(apply->fuzzy);
     for (const struct znode *at = state_ephemeral_first(state, id); at != NULL;
          at = state_ephemeral_first(state, id)) {
         struct znode *parent = at->parent;
@@ -113,7 +110,6 @@ enum err apply_session_close(struct apply *apply, const struct txn_effect *effec
         return ERR_CORRUPT;
     }
     undo_session_close(&state->undo, session_shut(state, session));
-    ASSERT(session_get(state, close.session) == NULL);
     return ERR_OK;
 }
 
@@ -136,7 +132,6 @@ enum err apply_session_move(struct apply *apply, const struct txn_effect *effect
         undo_session_move(&state->undo, session);
     }
     session_move(state, session, move.attach, move.member);
-    ASSERT(session->shown.attach == move.attach);
     return ERR_OK;
 }
 
@@ -145,7 +140,6 @@ static struct remembered *in_the_way(const struct apply *apply, const struct txn
 {
     struct remembered *same = remember_get(apply->state, remember->scope, remember->key);
 
-    ASSERT(apply->zxid > 0);
     if (same == NULL) {
         same = remember_after(apply->state, apply->zxid - 1);
         same = same != NULL && same->shown.zxid == apply->zxid ? same : NULL;
@@ -182,7 +176,6 @@ enum err apply_remember(struct apply *apply, const struct txn_effect *effect)
     if (!apply->fuzzy) {
         undo_remember(&state->undo, entry);
     }
-    ASSERT(remember_get(state, remember.scope, remember.key) == entry);
     return ERR_OK;
 }
 
@@ -203,6 +196,5 @@ enum err apply_forget(struct apply *apply, const struct txn_effect *effect)
         }
         entry = remember_after(state, 0);
     }
-    ASSERT(entry == NULL || entry->shown.zxid >= forget.horizon);
     return ERR_OK;
 }

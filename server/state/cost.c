@@ -29,7 +29,6 @@ static uint64_t chunk_of(uint64_t size)
     }
     uint64_t chunk = round_up(size + CHUNK_HEAD, CHUNK_STEP);
 
-    ASSERT(chunk > size);
     return chunk > CHUNK_MIN ? chunk : CHUNK_MIN;
 }
 

@@ -22,8 +22,6 @@ static int order_cmp(const void *key, const struct avl_node *node)
     const struct slice *path = key;
     const struct state_cut_saved *saved = avl_entry_const(node, struct state_cut_saved, order);
 
-    ASSERT(path->len > 0);
-
     return path_order(*path, saved->znode.path);
 }
 
@@ -88,7 +86,6 @@ void state_cuts_lose(struct state *state)
             cut->fate = STATE_CUT_LOST; /* The fate of a cut that has ended before stays. */
         }
     }
-    ASSERT(list_empty(&state->cuts));
 }
 
 /* ---- Transactions. ---- */
@@ -206,8 +203,6 @@ void state_cut_enter(struct state_cut *cut, const struct state *state)
 
 static void drop_current(struct state_cut *cut)
 {
-    ASSERT(cut->state != NULL);
-
     if (cut->current != NULL) {
         saved_free(cut->current);
         cut->current = NULL;
@@ -227,8 +222,6 @@ void state_cut_leave(struct state_cut *cut)
 
 static bool is_newer(const struct state_cut *cut)
 {
-    ASSERT(cut->live != NULL);
-
     return cut->live->czxid > cut->zxid;
 }
 
@@ -280,7 +273,6 @@ static enum state_cut_step take_live(struct state_cut *cut, struct state_cut_zno
 static void walk_on(struct state_cut *cut)
 {
     if (cut->consumed) {
-        ASSERT(cut->live != NULL);
         cut->live = walk_next(&cut->walk, cut->descend);
         cut->consumed = false;
         stop_outside(cut);

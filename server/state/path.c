@@ -6,8 +6,6 @@
 
 static enum err refuse(const char *why, const char **ret_why)
 {
-    ASSERT(why != NULL);
-
     if (ret_why != NULL) {
         *ret_why = why;
     }
@@ -56,8 +54,6 @@ static const char *bytes_fault(struct slice path)
 
 static const char *component_fault(struct slice name)
 {
-    ASSERT(name.len <= STATE_PATH_MAX);
-
     if (name.len == 0) {
         return "the path has an empty component";
     }
@@ -121,7 +117,6 @@ static size_t last_slash(struct slice path)
     ASSERT(path.len > 0 && path.data[0] == '/');
     const uint8_t *slash = memrchr(path.data, '/', path.len);
 
-    ASSERT(slash != NULL);
     return (size_t)(slash - path.data);
 }
 
@@ -129,7 +124,6 @@ struct slice path_parent(struct slice path)
 {
     size_t slash = last_slash(path);
 
-    ASSERT(slash < path.len);
     return slice_make(path.data, slash == 0 ? 1 : slash);
 }
 
@@ -137,7 +131,6 @@ struct slice path_name(struct slice path)
 {
     size_t start = last_slash(path) + 1;
 
-    ASSERT(start <= path.len);
     return slice_make(path.data + start, path.len - start);
 }
 
@@ -194,7 +187,6 @@ struct slice path_component(struct slice path, size_t *pos)
     const uint8_t *slash = memchr(path.data + start, '/', path.len - start);
     size_t end = slash != NULL ? (size_t)(slash - path.data) : path.len;
 
-    ASSERT(end > start);
     *pos = end;
     return slice_make(path.data + start, end - start);
 }

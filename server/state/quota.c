@@ -24,7 +24,6 @@ void quotas_init(struct quotas *quotas)
 {
     *quotas = (struct quotas){0};
     map_init(&quotas->by_hash);
-    ASSERT(quotas->count == 0);
 }
 
 void quotas_release(struct quotas *quotas)
@@ -35,12 +34,10 @@ void quotas_release(struct quotas *quotas)
     while (quota != NULL) {
         struct quota *next = quota->same_hash;
 
-        ASSERT(quotas->count > 0);
         quotas->count--;
         mem_free(quota);
         quota = next != NULL ? next : map_each(&quotas->by_hash, &cursor);
     }
-    ASSERT(quotas->count == 0);
     map_release(&quotas->by_hash);
 }
 
@@ -50,7 +47,6 @@ static bool is_at(const struct znode *node, struct slice path)
     while (node->parent != NULL) {
         struct slice name = znode_name(node);
 
-        ASSERT(name.len > 0);
         if (path.len <= name.len || path.data[path.len - name.len - 1] != '/' ||
             !slice_eq(slice_make(path.data + path.len - name.len, name.len), name)) {
             return false;
@@ -67,7 +63,6 @@ static struct quota *of_znode(const struct state *state, const struct znode *nod
     struct quota *quota = map_get_u64(&state->quotas.by_hash, node->path_hash);
 
     while (quota != NULL && !is_at(node, quota->shown.path)) {
-        ASSERT(quota->path_hash == node->path_hash);
         quota = quota->same_hash;
     }
     return quota;
@@ -132,7 +127,6 @@ static uint64_t hash_of_path(const struct state *state, struct slice path)
     uint64_t hash = state->root->path_hash;
     size_t pos = 0;
 
-    ASSERT(path.len > 1);
     for (struct slice name = path_component(path, &pos); name.len > 0;
          name = path_component(path, &pos)) {
         hash = hash64(hash, name);
@@ -172,14 +166,12 @@ static void appear(struct state *state, const struct znode *limits, struct slice
     quotas->cost += cost_quota(path.len);
     take_limits(quota, limits);
     count_subtree(state, quota);
-    ASSERT(map_count(&quotas->by_hash) <= quotas->count);
 }
 
 static struct quota *find(const struct state *state, struct slice path)
 {
     struct avl_node *node = avl_find(&state->quotas.order, &path, path_cmp);
 
-    ASSERT(node == NULL || state->quotas.count > 0);
     return node != NULL ? avl_entry(node, struct quota, order) : NULL;
 }
 
@@ -318,6 +310,5 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
     if (at != NULL && slice_eq(of_order(at)->shown.path, after)) {
         at = avl_next(at);
     }
-    ASSERT(at == NULL || state->quotas.count > 0);
     return at != NULL ? &of_order(at)->shown : NULL;
 }

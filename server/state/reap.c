@@ -15,8 +15,6 @@ struct reap_entry {
 
 static uint64_t key_of(const struct znode *node)
 {
-    ASSERT(node != NULL);
-
     return (uint64_t)(uintptr_t)node;
 }
 
@@ -119,7 +117,6 @@ void reap_update(struct state *state, struct znode *node)
     }
     entry->due_ms = due_ms;
     avl_insert(&state->reap, entry, &entry->order, entry_cmp);
-    ASSERT(map_get_u64(&state->reap_entries, key_of(node)) == entry);
 }
 
 void reap_forget(struct state *state, struct znode *node)
@@ -141,7 +138,6 @@ void reap_release(struct state *state)
 
     for (void *entry = map_each(&state->reap_entries, &cursor); entry != NULL;
          entry = map_each(&state->reap_entries, &cursor)) {
-        ASSERT(entry != NULL);
         mem_free(entry);
     }
     map_release(&state->reap_entries);
@@ -173,7 +169,6 @@ size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t p
     struct avl_node *at = avl_first(&state->reap);
     size_t count = 0;
 
-    ASSERT(map_count(&state->reap_entries) > 0 || at == NULL);
     while (at != NULL && count < paths_max) {
         const struct reap_entry *entry = avl_entry_const(at, struct reap_entry, order);
 

@@ -21,7 +21,6 @@ static int zxid_cmp(const void *key, const struct avl_node *node)
     zxid_t zxid = *(const zxid_t *)key;
     const struct remembered *entry = avl_entry_const(node, struct remembered, order);
 
-    ASSERT(entry->name_len >= 4);
     return zxid < entry->shown.zxid ? -1 : zxid > entry->shown.zxid;
 }
 
@@ -37,7 +36,6 @@ static uint64_t digest_of(const struct remembered *entry)
     const struct state_remembered *shown = &entry->shown;
     uint64_t hash = hash64(SEED_REMEMBERED, slice_make(entry->bytes, entry->name_len));
 
-    ASSERT(shown->zxid != 0);
     hash = hash64(hash, slice_make(shown->fingerprint, TXN_FINGERPRINT_LEN));
     hash = hash64(hash, shown->result);
     return hash64_mix(hash64_mix(hash, shown->zxid), (uint64_t)shown->age_ms);
@@ -47,7 +45,6 @@ void remembers_init(struct remembers *remembers)
 {
     *remembers = (struct remembers){0};
     map_init(&remembers->by_name);
-    ASSERT(remembers->order.root == NULL && remembers->bytes == 0);
 }
 
 void remembers_release(struct remembers *remembers)
@@ -56,7 +53,6 @@ void remembers_release(struct remembers *remembers)
 
     for (void *entry = map_each(&remembers->by_name, &cursor); entry != NULL;
          entry = map_each(&remembers->by_name, &cursor)) {
-        ASSERT(remembers->order.root != NULL);
         mem_free(entry);
     }
     map_release(&remembers->by_name);
@@ -87,7 +83,6 @@ struct remembered *remember_get(const struct state *state, struct slice scope, s
     }
     size_t len = put_name(name, scope, key);
 
-    ASSERT(len <= sizeof(name));
     return map_get(&state->remembers.by_name, slice_make(name, len));
 }
 
@@ -118,7 +113,6 @@ struct remembered *remember_new(const struct state_remembered *fields)
     entry->shown.key = slice_make(entry->bytes + 4 + fields->scope.len, fields->key.len);
     entry->shown.result = slice_make(entry->bytes + name_len, fields->result.len);
     entry->hash = digest_of(entry);
-    ASSERT(entry->name_len == name_len);
     return entry;
 }
 
@@ -144,7 +138,6 @@ void remember_remove(struct state *state, struct remembered *entry)
     avl_remove(&remembers->order, &entry->order);
     remembers->bytes -= size_of(entry);
     remembers->cost -= cost_remembered(size_of(entry));
-    ASSERT(map_count(&remembers->by_name) > 0 || remembers->bytes == 0);
     state->digest -= entry->hash;
 }
 

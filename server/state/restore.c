@@ -35,7 +35,6 @@ static int64_t get_stamp(struct wire_reader *reader)
 
 static enum err restore_header(struct state *state, struct wire_reader *reader)
 {
-    ASSERT(state->restore_section == SNAP_HEADER);
     uint32_t format = wire_get_u32(reader);
     uint64_t history = wire_get_u64(reader);
     int64_t age_ms = age_of(reader, wire_get_u64(reader));
@@ -99,7 +98,6 @@ static uint32_t get_new_acl(struct state *state, struct wire_reader *reader,
         acls->indices = mem_realloc(acls->indices, acls->cap * sizeof(*acls->indices));
     }
     acls->indices[acls->count] = acls_intern(&state->acls, bytes);
-    ASSERT(acls->indices[acls->count] != 0);
     return acls->indices[acls->count++];
 }
 
@@ -107,7 +105,6 @@ static uint32_t get_acl(struct state *state, struct wire_reader *reader, struct 
 {
     uint64_t number = wire_get_varint(reader);
 
-    ASSERT(acls->count <= acls->cap);
     if (number == SNAP_ACL_OPEN) {
         return 0;
     }
@@ -151,7 +148,6 @@ static struct blob *get_data(struct wire_reader *reader, uint8_t flags)
     }
     struct slice bytes = wire_get_raw(reader, (size_t)len);
 
-    ASSERT(bytes.len <= UINT32_MAX);
     return wire_reader_ok(reader) && flags == 0 ? blob_new(bytes) : NULL;
 }
 
@@ -194,7 +190,6 @@ static void restore_new(struct state *state, struct wire_reader *reader, struct 
     }
     state_sum_out(state, parent);
     state_link(state, parent, node);
-    ASSERT(parent->num_children > 0);
     state_sum_in(state, parent);
     reap_update(state, parent);
 }
@@ -210,7 +205,6 @@ static enum err restore_node(struct state *state, struct wire_reader *reader,
     if (!wire_reader_ok(reader) || path_check(path, NULL) != ERR_OK) {
         return ERR_FORMAT;
     }
-    ASSERT(path.len > 0);
     if (path_is_builtin(path)) {
         restore_builtin(state, reader, acls, tree_find(state->root, path), flags);
     } else {
@@ -221,7 +215,6 @@ static enum err restore_node(struct state *state, struct wire_reader *reader,
 
 static enum err restore_nodes(struct state *state, struct wire_reader *reader)
 {
-    ASSERT(state->restore_section == SNAP_NODES);
     struct block_acls acls = {0};
     enum err err = ERR_OK;
 
@@ -237,7 +230,6 @@ static void get_hash(struct wire_reader *reader, uint8_t *to, size_t len)
 {
     struct slice bytes = wire_get_raw(reader, len);
 
-    ASSERT(bytes.len == len || !wire_reader_ok(reader));
     if (wire_reader_ok(reader)) {
         memcpy(to, bytes.data, len);
     }
@@ -245,8 +237,6 @@ static void get_hash(struct wire_reader *reader, uint8_t *to, size_t len)
 
 static enum err restore_sessions(struct state *state, struct wire_reader *reader)
 {
-    ASSERT(state->restore_section == SNAP_SESSIONS);
-
     while (!wire_reader_done(reader)) {
         struct state_session fields = {.id = wire_get_u64(reader)};
 
@@ -269,8 +259,6 @@ static enum err restore_sessions(struct state *state, struct wire_reader *reader
 
 static enum err restore_remembered(struct state *state, struct wire_reader *reader)
 {
-    ASSERT(state->restore_section == SNAP_REMEMBERED);
-
     while (!wire_reader_done(reader)) {
         struct state_remembered fields = {.zxid = wire_get_u64(reader)};
 

@@ -24,7 +24,6 @@ static size_t shared_len(struct slice a, struct slice b)
     while (i < len && a.data[i] == b.data[i]) {
         i++;
     }
-    ASSERT(i <= a.len && i <= b.len);
     return i;
 }
 
@@ -62,7 +61,6 @@ static void put_path(struct slice path, struct slice before, struct buf *out)
 {
     size_t shared = shared_len(path, before);
 
-    ASSERT(path.len > 0 && path.len <= STATE_PATH_MAX);
     wire_put_varint(out, shared);
     wire_put_varint(out, path.len - shared);
     wire_put_raw(out, slice_make(path.data + shared, path.len - shared));
@@ -151,7 +149,6 @@ static void put_slice(const struct state *state, const struct znode *first,
 static void scan_nodes(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                        struct buf *out)
 {
-    ASSERT(cursor->section == SNAP_NODES);
     bool at_start = cursor->path.len == 0;
     const struct znode *first =
         at_start ? state->root : tree_after(state->root, buf_slice(&cursor->path));
@@ -181,7 +178,6 @@ static void put_session(const struct state_session *session, struct buf *out)
 static void scan_sessions(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                           struct buf *out)
 {
-    ASSERT(cursor->section == SNAP_SESSIONS);
     size_t end = out->len + bytes_max;
     const struct state_session *session = state_session_after(state, cursor->after);
 
@@ -214,7 +210,6 @@ static void put_remembered(const struct state_remembered *entry, struct buf *out
 static void scan_remembered(const struct state *state, struct state_cursor *cursor,
                             size_t bytes_max, struct buf *out)
 {
-    ASSERT(cursor->section == SNAP_REMEMBERED);
     size_t end = out->len + bytes_max;
     const struct state_remembered *entry = state_remembered_after(state, cursor->after);
 

@@ -39,8 +39,6 @@ static int id_cmp(const void *key, const struct avl_node *node)
 
 static uint64_t key_of(const struct znode *node)
 {
-    ASSERT(node != NULL);
-
     return (uint64_t)(uintptr_t)node;
 }
 
@@ -70,7 +68,6 @@ void sessions_init(struct sessions *sessions)
     map_init(&sessions->by_hash);
     map_init(&sessions->ephemerals);
     shares_init(&sessions->shares);
-    ASSERT(sessions->count == 0);
 }
 
 static void free_values(struct map *map)
@@ -160,7 +157,6 @@ struct session *session_shut(struct state *state, struct session *session)
     sessions->count--;
     shares_drop(&sessions->shares, session->shown.from);
     session->open = false;
-    ASSERT(session_get(state, session->shown.id) == NULL);
     if (session->shown.ephemeral_count > 0) {
         return NULL;
     }
@@ -205,7 +201,6 @@ static size_t depth_of(const struct znode *node)
 static const struct znode *ancestor(const struct znode *node, size_t levels)
 {
     for (; levels > 0; levels--) {
-        ASSERT(node->parent != NULL);
         node = node->parent;
     }
     return node;
@@ -230,7 +225,6 @@ static int path_cmp(const void *key, const struct avl_node *order)
         a = a->parent;
         b = b->parent;
     }
-    ASSERT(a->parent != NULL);
     return slice_cmp(znode_name(a), znode_name(b));
 }
 

@@ -81,8 +81,6 @@ void changes_clear(struct state_changes *changes)
 
 void state_changes_release(struct state_changes *changes)
 {
-    ASSERT(changes->count <= changes->cap);
-
     changes_clear(changes);
     mem_free(changes->items);
     *changes = (struct state_changes){0};
