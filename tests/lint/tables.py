@@ -160,7 +160,7 @@ WORDS_LEFT = {
     "docs": 28,
     "http": 0,
     "openapi": 31,
-    "server": 64,
+    "server": 10,
     "storage": 0,
     "tests": 716,
     "web": 118,
