@@ -336,13 +336,9 @@ static enum err open_and_recover(struct sim *sim, struct sim_node *node,
 }
 
 /* A disk that fails now is waited for, whatever its directory looks like. */
-static bool must_wait(struct sim_node *node, enum err err, const struct store_identity *before)
+static bool must_wait(const struct sim_node *node, enum err err)
 {
-    if (node->failing == 0 || !sim_disk_explains(node, err)) {
-        return false;
-    }
-    node->identity = *before; /* It is what it was, although it could not be read. */
-    return true;
+    return node->failing != 0 && sim_disk_explains(node, err);
 }
 
 /* A lost disk: its owner puts an empty one in its place. */
@@ -398,10 +394,12 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         sim_disk_plan_crash(sim, node, (uint32_t)rng_range(&sim->rng, 1, 60));
     }
     err = open_and_recover(sim, node, options);
+    if (before.incarnation != 0 && (err != ERR_OK || sim_disk_crashed(node))) {
+        node->identity = before; /* The disk is what it was, although this start did not read it. */
+    }
     if (sim_disk_crashed(node)) {
         abort_start(sim, node);
-    } else if (err == ERR_NO_SPACE || (err == ERR_IO && node->full) ||
-               must_wait(node, err, &before)) {
+    } else if (err == ERR_NO_SPACE || (err == ERR_IO && node->full) || must_wait(node, err)) {
         /* A directory that cannot be formatted to its end is begun anew by the next process. */
         sim->applied_count = 0;
         sim_node_die(sim, node, SIM_KILL);
