@@ -13,8 +13,9 @@ enum {
     KEEP_BYTES_MIN = 64 << 20, /* Clients write less log in IN_STEP_US; a record takes a block. */
     VOTERS_MIN = 3,
     WRITE_US = 80 * SIM_MS, /* Between two writes more than the clients make. */
-    BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds. */
+    BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds, ... */
     BREAK_MAX_MS = 2000,
+    BREAKS_US = 15 * SIM_SECOND, /* ... at first: each takes up to a second from the transfer. */
     RATE = 20 /* Bytes in a ms to and from the learner: the snapshot takes seconds. */
 };
 
@@ -83,10 +84,11 @@ static void refill(struct sim *sim, const struct sim_node *learner, bool breaks)
 {
     uint64_t end_us = sim->now_us + IN_STEP_US;
     uint64_t break_us = sim->now_us;
+    uint64_t calm_us = sim->now_us + BREAKS_US;
 
     while (!serves(learner)) {
         write_some(sim);
-        if (breaks && sim->now_us >= break_us && sim_leader(sim)) {
+        if (breaks && sim->now_us >= break_us && sim->now_us < calm_us && sim_leader(sim)) {
             sim_net_reset(sim, sim_leader(sim)->id, learner->id);
             break_us = sim->now_us + rng_range(&sim->rng, BREAK_MIN_MS, BREAK_MAX_MS) * SIM_MS;
         }
