@@ -5,16 +5,6 @@
 #include "base/minmax.h"
 #include "zab/zab_int.h"
 
-void config_set(struct zab *zab, const struct zab_config *config)
-{
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
-    zab->config = *config;
-    buf_clear(&zab->config_bytes);
-    if (config->count > 0) {
-        zab_config_encode(config, &zab->config_bytes);
-    }
-}
-
 /* Everything said to a peer is computed from the durable log; a damaged log says nothing. */
 zxid_t said_last(const struct zab *zab)
 {
@@ -28,59 +18,6 @@ zxid_t said_last(const struct zab *zab)
         return zxid_make(zab->promised_epoch, 0);
     }
     return zab->quarantined ? 0 : zab->trail.durable;
-}
-
-/* It is committed: it binds, and nothing older does any more. */
-void config_bind(struct zab *zab, const struct zab_config *config)
-{
-    if (config->version <= zab->config.version) {
-        return;
-    }
-    config_set(zab, config);
-    if (zab->has_pending_config && zab->pending_config.version <= zab->config.version) {
-        zab->has_pending_config = false;
-    }
-    fx_role(zab);
-}
-
-/* It is in the log. A leader proposes a change only when the one before it is committed, so the one
- * before it is. */
-void config_pend(struct zab *zab, const struct zab_config *config)
-{
-    if (config->version <= zab->config.version) {
-        return;
-    }
-    if (zab->has_pending_config && zab->pending_config.version < config->version) {
-        config_bind(zab, &zab->pending_config);
-    }
-    zab->pending_config = *config;
-    zab->has_pending_config = true;
-    ASSERT(zab->pending_config.version > zab->config.version);
-}
-
-void config_seen(struct zab *zab, const struct logrec *rec)
-{
-    struct zab_config config;
-
-    ASSERT(rec->type == LOGREC_CONFIG);
-    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
-        fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_MALFORMED_CONFIG, .zxid = rec->zxid});
-        return;
-    }
-    config.version = rec->zxid;
-    config_pend(zab, &config);
-}
-
-void config_committed(struct zab *zab)
-{
-    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
-        return;
-    }
-    ASSERT(zab->pending_config.count > 0);
-    PROBE("zab.config_committed");
-    ASSERT(zab->pending_config.version > zab->config.version);
-    config_bind(zab, &zab->pending_config);
-    ASSERT(!zab->has_pending_config);
 }
 
 /* The one place where a record enters the log: in memory now, on disk by the effect's token. */
@@ -109,21 +46,6 @@ void log_outline_cut(struct zab *zab, zxid_t zxid)
         zab->has_pending_config = false;
     }
     ASSERT(!zab->has_pending_config || zab->pending_config.version <= zxid || MUTANT(39));
-}
-
-bool config_adopt(struct zab *zab, struct slice bytes)
-{
-    struct zab_config config;
-
-    if (zab_config_decode(bytes, &config) != ERR_OK) {
-        return false;
-    }
-    if (config.version > zab->config.version) {
-        PROBE("zab.config_adopted");
-        config_bind(zab, &config);
-    }
-    ASSERT(zab->config.version >= config.version);
-    return true;
 }
 
 void commit_to(struct zab *zab, zxid_t zxid)

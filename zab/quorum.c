@@ -1,5 +1,18 @@
 #include "zab/zab_int.h"
 
+struct peer *peer_find(struct zab *zab, uint32_t id)
+{
+    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
+    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        if (zab->peers[i].id == id) {
+            return &zab->peers[i];
+        }
+    }
+    return NULL;
+}
+
 bool peer_is_up(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(peer->id != zab->id);

@@ -33,25 +33,6 @@ void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes)
     limits->window_bytes_max = min_u64(limits->window_bytes_max, room);
 }
 
-uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
-{
-    ASSERT(zab->limits.tick_ms > 0);
-    return (uint64_t)zab->limits.tick_ms * ticks;
-}
-
-struct peer *peer_find(struct zab *zab, uint32_t id)
-{
-    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
-    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
-
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (zab->peers[i].id == id) {
-            return &zab->peers[i];
-        }
-    }
-    return NULL;
-}
-
 static void init_log(struct zab *zab, const struct zab_init *init)
 {
     ASSERT(!init->has_pending || init->pending.version > init->committed);
@@ -143,54 +124,6 @@ void zab_free(struct zab *zab)
     buf_release(&zab->config_bytes);
     buf_release(&zab->sign);
     mem_free(zab);
-}
-
-/* ---- Roles. ---- */
-
-static void leave_role(struct zab *zab)
-{
-    switch (zab->state) {
-    case ZAB_LEADING:
-        lead_leave(zab);
-        break;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        follow_leave(zab);
-        break;
-    case ZAB_LOOKING:
-        break;
-    }
-    zab->self_fetch_token = 0;
-}
-
-void enter_looking(struct zab *zab, const char *why)
-{
-    ASSERT(why);
-
-    if (MUTANT(5) && may_deliver(zab)) {
-        commit_to(zab, zab->trail.durable);
-        deliver(zab);
-    }
-    leave_role(zab);
-    ASSERT(zab->follow.inbox_count == 0);
-    zab->state = ZAB_LOOKING;
-    zab->settled = false;
-    zab->reason = why;
-    fx_role(zab);
-    election_start(zab);
-}
-
-void quarantine_self(struct zab *zab, const char *reason)
-{
-    if (zab->quarantined) {
-        return;
-    }
-    PROBE("zab.quarantined_while_running");
-    zab->quarantined = true;
-    fx_persist(zab, ZAB_PERSIST_QUARANTINE)->quarantine.reason = reason;
-    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_QUARANTINED, .reason = reason});
-    enter_looking(zab, reason);
-    ASSERT(zab->state != ZAB_LEADING);
 }
 
 /* ---- Events. ---- */
@@ -452,23 +385,6 @@ static void run_timers(struct zab *zab)
     case ZAB_OBSERVING:
         follow_tick(zab);
         break;
-    }
-}
-
-static bool is_serving(const struct zab *zab)
-{
-    bool whole = zab->delivered >= zab->fuzzy_end || MUTANT(38);
-
-    return may_deliver(zab) && zab->restoring == 0 && whole &&
-           zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
-}
-
-void note_serving(struct zab *zab)
-{
-    ASSERT(zab->effects != NULL);
-    if (is_serving(zab) != zab->was_serving) {
-        zab->was_serving = !zab->was_serving;
-        fx_role(zab);
     }
 }
 

@@ -354,6 +354,11 @@ static inline bool is_learner(const struct zab *zab)
     return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
 }
 
+static inline uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
+{
+    return (uint64_t)zab->limits.tick_ms * ticks;
+}
+
 /* May vote, once its disk is the one that the configuration names. */
 static inline bool has_seat(const struct zab_member *member)
 {
@@ -383,12 +388,11 @@ bool quorum_awaits_new_disk(const struct zab *zab); /* A majority is connected, 
 bool quorum_self_counts(const struct zab *zab);
 zxid_t quorum_acked(const struct zab *zab); /* Highest zxid durable on a quorum. */
 bool peer_is_up(const struct zab *zab, const struct peer *peer);
-
-/* zab.c */
 struct peer *peer_find(struct zab *zab, uint32_t id);
+
+/* role.c */
 void enter_looking(struct zab *zab, const char *why);
 void quarantine_self(struct zab *zab, const char *reason);
-uint64_t ticks_ms(const struct zab *zab, uint32_t ticks);
 void note_serving(struct zab *zab); /* At the end of each call that may change it. */
 
 /* log.c */
@@ -396,12 +400,6 @@ void log_append(struct zab *zab, struct logrec *take_rec);
 void log_outline_cut(struct zab *zab, zxid_t zxid);
 void log_on_fetched(struct zab *zab,
                     const struct zab_ev_fetched *fetched); /* For our own delivery. */
-void config_set(struct zab *zab, const struct zab_config *config);
-void config_seen(struct zab *zab, const struct logrec *rec);
-void config_bind(struct zab *zab, const struct zab_config *config);
-void config_pend(struct zab *zab, const struct zab_config *config);
-void config_committed(struct zab *zab); /* The pending one, if the watermark has reached it. */
-bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
 void commit_to(struct zab *zab, zxid_t zxid);
 bool may_deliver(const struct zab *zab);
 void deliver(struct zab *zab);
@@ -499,17 +497,31 @@ void follow_snap_abort(struct zab *zab);
 void follow_snap_continue(struct zab *zab, zxid_t common);
 void follow_snap_forget(struct zab *zab); /* What lies on the disk of one that broke off. */
 
-/* admit.c: founding, strangers, rolled-back disks. */
-void found_check(struct zab *zab);
-void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
+/* membership.c */
+void config_set(struct zab *zab, const struct zab_config *config);
+void config_seen(struct zab *zab, const struct logrec *rec);
+void config_bind(struct zab *zab, const struct zab_config *config);
+void config_pend(struct zab *zab, const struct zab_config *config);
+void config_committed(struct zab *zab); /* The pending one, if the watermark has reached it. */
+bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
+void config_send(struct zab *zab, const struct peer *peer);
+void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
+
+/* bootstrap.c */
+void found_check(struct zab *zab);
+void found_tell(struct zab *zab);
 void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg_found *found);
+
+/* admit.c */
 void admit_tick(struct zab *zab);
+void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+
+/* stamp.c */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch);
 void admit_learn(struct peer *peer, uint32_t promised, zxid_t last);
 void admit_on_stamp(struct zab *zab, const struct logrec *rec);
 void admit_stamp_payload(const struct zab *zab, struct buf *out);
-void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 
 /* digest.c */
 void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest);

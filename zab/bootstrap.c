@@ -1,0 +1,124 @@
+/* A new cluster: its founders report to each other, one of them writes the configuration. */
+#include "zab/zab_int.h"
+
+static bool all_founders_here(const struct zab *zab)
+{
+    ASSERT(zab->founding);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->seed_voter && (!peer->up || !peer->founding || peer->id < zab->id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void member_insert(struct zab_config *config, struct zab_member member)
+{
+    ASSERT(config->count < ZAB_MEMBERS_MAX);
+
+    uint32_t at = config->count++;
+
+    while (at > 0 && config->members[at - 1].id > member.id) {
+        config->members[at] = config->members[at - 1];
+        at--;
+    }
+    config->members[at] = member;
+    ASSERT(at == 0 || config->members[at - 1].id < member.id);
+}
+
+static void persist_join(struct zab *zab)
+{
+    ASSERT(zab->founding && zab->config.count > 0);
+
+    ASSERT(zab->state == ZAB_LOOKING);
+    fx_persist(zab, ZAB_PERSIST_JOIN)->join.config = &zab->config;
+    zab->settled = false;
+    fx_role(zab);
+}
+
+/* The founder with the lowest id writes the configuration once all have reported, all of them
+ * empty. One that misses the message learns it later from any member. */
+static void found(struct zab *zab)
+{
+    struct zab_config config = {0};
+
+    ASSERT(zab->founding && zab->config.count == 0);
+    PROBE("zab.founded");
+    for (size_t i = 0; i < ZAB_CLUSTER_LEN; i += 8) {
+        uint64_t word = rng_u64(&zab->rng) | 1;
+
+        memcpy(&config.cluster[i], &word, sizeof word);
+    }
+    config.history = rng_u64(&zab->rng) | 1;
+    member_insert(&config, (struct zab_member){
+                               .id = zab->id, .voter = true, .incarnation = zab->incarnation});
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        member_insert(&config,
+                      (struct zab_member){.id = peer->id,
+                                          .voter = peer->seed_voter,
+                                          .incarnation = peer->seed_voter ? peer->incarnation : 0});
+    }
+    ASSERT(config.count == zab->peer_count + 1);
+    config_set(zab, &config);
+    persist_join(zab);
+}
+
+/* A founder whose incarnation the configuration names has been away when it was written. */
+void found_tell(struct zab *zab)
+{
+    ASSERT(!zab->founding);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->founding &&
+            zab_config_is_voter(&zab->config, peer->id, peer->incarnation)) {
+            peer->founding = false;
+            config_send(zab, peer);
+        }
+    }
+}
+
+void found_check(struct zab *zab)
+{
+    if (!zab->founding) {
+        found_tell(zab);
+    } else if (zab->state == ZAB_LOOKING && zab->config.count == 0 && all_founders_here(zab)) {
+        found(zab);
+    }
+}
+
+void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg_found *found)
+{
+    struct zab_config config;
+
+    ASSERT(peer->up);
+    if (!zab->founding) {
+        /* A committed configuration stays committed: it binds from the moment it is known. Without
+         * it, two of three replicas could each wait for the other to know who may vote. */
+        if (zab_config_decode(found->config, &config) == ERR_OK &&
+            memcmp(config.cluster, zab->config.cluster, ZAB_CLUSTER_LEN) == 0) {
+            (void)config_adopt(zab, found->config);
+        }
+        return;
+    }
+    if (zab->config.count != 0 || zab->state != ZAB_LOOKING) {
+        return;
+    }
+    if (zab_config_decode(found->config, &config) != ERR_OK ||
+        !zab_config_is_voter(&config, zab->id, zab->incarnation)) {
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    if (!list_agrees(zab, &config)) {
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_FOUNDER_LIST, .peer = peer->id});
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    PROBE("zab.found_received");
+    config_set(zab, &config);
+    persist_join(zab);
+}

@@ -1,0 +1,124 @@
+/*
+ * The configuration of this replica: the committed one, and the one that the log holds beyond. It
+ * binds from the moment it is in the log; the committed one is sent to peers that know an older
+ * one.
+ */
+#include "zab/zab_int.h"
+
+void config_set(struct zab *zab, const struct zab_config *config)
+{
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
+    zab->config = *config;
+    buf_clear(&zab->config_bytes);
+    if (config->count > 0) {
+        zab_config_encode(config, &zab->config_bytes);
+    }
+}
+
+/* It is committed: it binds, and nothing older does any more. */
+void config_bind(struct zab *zab, const struct zab_config *config)
+{
+    if (config->version <= zab->config.version) {
+        return;
+    }
+    config_set(zab, config);
+    if (zab->has_pending_config && zab->pending_config.version <= zab->config.version) {
+        zab->has_pending_config = false;
+    }
+    fx_role(zab);
+}
+
+/* It is in the log. A leader proposes a change only when the one before it is committed, so the one
+ * before it is. */
+void config_pend(struct zab *zab, const struct zab_config *config)
+{
+    if (config->version <= zab->config.version) {
+        return;
+    }
+    if (zab->has_pending_config && zab->pending_config.version < config->version) {
+        config_bind(zab, &zab->pending_config);
+    }
+    zab->pending_config = *config;
+    zab->has_pending_config = true;
+    ASSERT(zab->pending_config.version > zab->config.version);
+}
+
+void config_seen(struct zab *zab, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    ASSERT(rec->type == LOGREC_CONFIG);
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_MALFORMED_CONFIG, .zxid = rec->zxid});
+        return;
+    }
+    config.version = rec->zxid;
+    config_pend(zab, &config);
+}
+
+void config_committed(struct zab *zab)
+{
+    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
+        return;
+    }
+    ASSERT(zab->pending_config.count > 0);
+    PROBE("zab.config_committed");
+    ASSERT(zab->pending_config.version > zab->config.version);
+    config_bind(zab, &zab->pending_config);
+    ASSERT(!zab->has_pending_config);
+}
+
+bool config_adopt(struct zab *zab, struct slice bytes)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(bytes, &config) != ERR_OK) {
+        return false;
+    }
+    if (config.version > zab->config.version) {
+        PROBE("zab.config_adopted");
+        config_bind(zab, &config);
+    }
+    ASSERT(zab->config.version >= config.version);
+    return true;
+}
+
+/* Every member of the server list is one of the configuration, with the same right to vote, and
+ * none is missing: else this replica would talk to others than it counts. */
+bool list_agrees(const struct zab *zab, const struct zab_config *config)
+{
+    const struct zab_member *self = zab_config_find(config, zab->id);
+
+    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
+    if (!self || has_seat(self) != zab->seed_voter || config->count != zab->peer_count + 1) {
+        return false;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct zab_member *member = zab_config_find(config, zab->peers[i].id);
+
+        if (!member || has_seat(member) != zab->peers[i].seed_voter) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void config_send(struct zab *zab, const struct peer *peer)
+{
+    ASSERT(zab->config.count > 0 && zab->config_bytes.len > 0);
+
+    struct zab_msg msg = {.type = ZAB_FOUND, .found.config = buf_slice(&zab->config_bytes)};
+
+    ASSERT(peer->up);
+    fx_send(zab, peer->id, &msg);
+}
+
+/* A peer whose vote names an older configuration learns ours. */
+void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
+{
+    ASSERT(peer->id != zab->id);
+    if (!zab->founding && !peer->founding && version < zab->config.version) {
+        PROBE("zab.config_told");
+        config_send(zab, peer);
+    }
+}

@@ -1,0 +1,115 @@
+/*
+ * What each disk is known to have promised and made durable (decision 7): learnt from its
+ * acknowledgements and from stamps, records of the log. A disk that comes back with less has been
+ * rolled back.
+ */
+#include "base/wire.h"
+#include "zab/zab_int.h"
+
+enum {
+    STAMP_FORMAT = 1
+};
+
+void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
+{
+    if (peer->known_incarnation != peer->incarnation) {
+        return;
+    }
+    if (promised > peer->known_promised) {
+        peer->known_promised = promised;
+        peer->known_last = last;
+    } else if (promised == peer->known_promised && last > peer->known_last) {
+        peer->known_last = last;
+    }
+}
+
+/*
+ * The same disk admits less than it acknowledged. A larger promise explains a shorter log: a
+ * truncation in that epoch may have been under way.
+ */
+bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch)
+{
+    if (peer->known_incarnation != peer->incarnation || peer->known_promised == 0) {
+        return false;
+    }
+    return cepoch->promised < peer->known_promised ||
+           (cepoch->promised == peer->known_promised && cepoch->last < peer->known_last);
+}
+
+static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, uint32_t promised,
+                          zxid_t last)
+{
+    ASSERT(id != 0);
+
+    wire_put_u32(out, id);
+    wire_put_u64(out, incarnation);
+    wire_put_u32(out, promised);
+    wire_put_u64(out, last);
+}
+
+/* What each voter is known to have on its disk: format u8, count u32, then the watermarks. */
+void admit_stamp_payload(const struct zab *zab, struct buf *out)
+{
+    uint32_t count = 0;
+
+    ASSERT(zab->state == ZAB_LEADING);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        count += zab->peers[i].known_promised != 0 ? 1 : 0;
+    }
+    wire_put_u8(out, STAMP_FORMAT);
+    wire_put_u32(out, count + 1);
+    put_watermark(out, zab->id, zab->incarnation, zab->lead.epoch, zab->trail.durable);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->known_promised != 0) {
+            put_watermark(out, peer->id, peer->known_incarnation, peer->known_promised,
+                          peer->known_last);
+        }
+    }
+    ASSERT(!out->overflow);
+}
+
+static void learn_watermark(struct zab *zab, uint32_t id, uint64_t incarnation, uint32_t promised,
+                            zxid_t last)
+{
+    struct peer *peer = peer_find(zab, id);
+
+    if (!peer) {
+        return;
+    }
+    if (peer->known_incarnation == 0) {
+        peer->known_incarnation = incarnation;
+    }
+    if (peer->known_incarnation != incarnation) {
+        return;
+    }
+    if (promised > peer->known_promised ||
+        (promised == peer->known_promised && last > peer->known_last)) {
+        peer->known_promised = promised;
+        peer->known_last = last;
+    }
+}
+
+void admit_on_stamp(struct zab *zab, const struct logrec *rec)
+{
+    struct wire_reader reader;
+
+    ASSERT(rec->type == LOGREC_STAMP || rec->type == LOGREC_EPOCH);
+    wire_reader_init(&reader, logrec_payload(rec));
+    if (wire_get_u8(&reader) != STAMP_FORMAT) {
+        return;
+    }
+    uint32_t count = wire_get_u32(&reader);
+
+    for (uint32_t i = 0; i < count && wire_reader_ok(&reader); i++) {
+        uint32_t id = wire_get_u32(&reader);
+        uint64_t incarnation = wire_get_u64(&reader);
+        uint32_t promised = wire_get_u32(&reader);
+        zxid_t last = wire_get_u64(&reader);
+
+        if (wire_reader_ok(&reader)) {
+            learn_watermark(zab, id, incarnation, promised, last);
+        }
+    }
+}
