@@ -186,7 +186,7 @@ static void tell(const struct cli *cli, json_t *result)
     static const struct out_column columns[] = {{"SEVERITY", "severity", false},
                                                 {"CODE", "code", false},
                                                 {"SUBJECT", "subject", false},
-                                                {"FOUND", "found", false},
+                                                {"CONFIG", "found", false},
                                                 {.title = NULL}};
     const json_t *findings = jsonr_at(result, "findings");
     const json_t *finding = NULL;

@@ -49,7 +49,7 @@ static const char *role_of(const struct zab_member *member)
     if (member->voter) {
         return "voter";
     }
-    return member->vacant ? "empty seat" : "observer";
+    return member->empty_seat ? "empty seat" : "observer";
 }
 
 static void print_members(const struct sole_voter *survivor)

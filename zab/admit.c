@@ -26,7 +26,7 @@ static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(peer->seen_ms <= zab->now_ms);
 
-    const struct zab_member *member = zab_config_find(&zab->config, peer->id);
+    const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
 
     ASSERT(zab->state == ZAB_LEADING);
     if (!member || !has_seat(member) || member->incarnation == peer->incarnation ||
@@ -43,9 +43,9 @@ static void propose_config(struct zab *zab, struct zab_config *config)
 {
     struct buf bytes;
 
-    ASSERT(!zab->has_pending_config);
+    ASSERT(!zab->config.has_pending);
     config->version = zab->trail.last + 1;
-    ASSERT(config->version > zab->config.version);
+    ASSERT(config->version > zab->config.committed.version);
     buf_init(&bytes, 1 << 16);
     zab_config_encode(config, &bytes);
     broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
@@ -55,13 +55,13 @@ static void propose_config(struct zab *zab, struct zab_config *config)
 
 static void propose_admission(struct zab *zab, const struct peer *peer)
 {
-    struct zab_config config = zab->config;
+    struct zab_config config = zab->config.committed;
 
     PROBE("zab.admitted");
     for (uint32_t i = 0; i < config.count; i++) {
         if (config.members[i].id == peer->id) {
             config.members[i].voter = true;
-            config.members[i].vacant = false;
+            config.members[i].empty_seat = false;
             config.members[i].incarnation = peer->incarnation;
             config.members[i].admitted_age_ms = zab->age_ms ? zab->age_ms : 1;
         }
@@ -80,13 +80,13 @@ static bool is_unwritten(const struct zab_config *config)
 void admit_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    found_tell(zab);
-    if (zab->has_pending_config || zab->now_ms < zab->admit_ms || zab_next_zxid(zab) == 0) {
+    bootstrap_tell(zab);
+    if (zab->config.has_pending || zab->now_ms < zab->admit_ms || zab_next_zxid(zab) == 0) {
         return;
     }
     zab->admit_ms = zab->now_ms + zab->limits.tick_ms / 2;
     /* Told of what a later leader has committed: this one can commit nothing any more. */
-    if (zab->config.version > zab->trail.last) {
+    if (zab->config.committed.version > zab->trail.last) {
         return;
     }
     /* A quorum of the whole configuration must be here without the disk in question; the stranger
@@ -94,8 +94,8 @@ void admit_tick(struct zab *zab)
     if (!quorum_has(zab, true, is_present)) {
         return;
     }
-    if (is_unwritten(&zab->config)) {
-        struct zab_config config = zab->config;
+    if (is_unwritten(&zab->config.committed)) {
+        struct zab_config config = zab->config.committed;
 
         PROBE("zab.config_written");
         propose_config(zab, &config);
@@ -109,7 +109,7 @@ void admit_tick(struct zab *zab)
     }
 }
 
-void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     ASSERT(peer->up);
 
@@ -117,14 +117,14 @@ void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg 
         !is_learner(zab)) {
         return;
     }
-    if (msg->stranger.flags & ZAB_FLAG_NO_MAJORITY) {
+    if (msg->exclude.flags & ZAB_FLAG_NO_MAJORITY) {
         PROBE("zab.told_to_stop");
-        digest_halt(zab, msg->stranger.zxid);
+        digest_halt(zab, msg->exclude.zxid);
     } else if (zab->quarantined) {
         return;
-    } else if (msg->stranger.flags & ZAB_FLAG_DIVERGED) {
+    } else if (msg->exclude.flags & ZAB_FLAG_DIVERGED) {
         quarantine_self(zab, "the state's digest differs from the majority's: refilling");
-    } else if (msg->stranger.flags & ZAB_FLAG_ROLLED_BACK) {
+    } else if (msg->exclude.flags & ZAB_FLAG_ROLLED_BACK) {
         quarantine_self(zab, "the disk has forgotten what this replica acknowledged (restored from "
                              "an older copy?): refilling");
     }

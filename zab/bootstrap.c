@@ -3,11 +3,11 @@
 
 static bool all_founders_here(const struct zab *zab)
 {
-    ASSERT(zab->founding);
+    ASSERT(zab->bootstrapping);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (peer->seed_voter && (!peer->up || !peer->founding || peer->id < zab->id)) {
+        if (peer->seed_voter && (!peer->up || !peer->bootstrapping || peer->id < zab->id)) {
             return false;
         }
     }
@@ -30,11 +30,11 @@ static void member_insert(struct zab_config *config, struct zab_member member)
 
 static void persist_join(struct zab *zab)
 {
-    ASSERT(zab->founding && zab->config.count > 0);
+    ASSERT(zab->bootstrapping && zab->config.committed.count > 0);
 
     ASSERT(zab->state == ZAB_LOOKING);
-    fx_persist(zab, ZAB_PERSIST_JOIN)->join.config = &zab->config;
-    zab->settled = false;
+    fx_persist(zab, ZAB_PERSIST_JOIN)->join.config = &zab->config.committed;
+    zab->election.settled = false;
     fx_role(zab);
 }
 
@@ -44,7 +44,7 @@ static void found(struct zab *zab)
 {
     struct zab_config config = {0};
 
-    ASSERT(zab->founding && zab->config.count == 0);
+    ASSERT(zab->bootstrapping && zab->config.committed.count == 0);
     PROBE("zab.founded");
     for (size_t i = 0; i < ZAB_CLUSTER_LEN; i += 8) {
         uint64_t word = rng_u64(&zab->rng) | 1;
@@ -68,47 +68,48 @@ static void found(struct zab *zab)
 }
 
 /* A founder whose incarnation the configuration names has been away when it was written. */
-void found_tell(struct zab *zab)
+void bootstrap_tell(struct zab *zab)
 {
-    ASSERT(!zab->founding);
+    ASSERT(!zab->bootstrapping);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
-        if (peer->up && peer->founding &&
-            zab_config_is_voter(&zab->config, peer->id, peer->incarnation)) {
-            peer->founding = false;
+        if (peer->up && peer->bootstrapping &&
+            zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation)) {
+            peer->bootstrapping = false;
             config_send(zab, peer);
         }
     }
 }
 
-void found_check(struct zab *zab)
+void bootstrap_check(struct zab *zab)
 {
-    if (!zab->founding) {
-        found_tell(zab);
-    } else if (zab->state == ZAB_LOOKING && zab->config.count == 0 && all_founders_here(zab)) {
+    if (!zab->bootstrapping) {
+        bootstrap_tell(zab);
+    } else if (zab->state == ZAB_LOOKING && zab->config.committed.count == 0 &&
+               all_founders_here(zab)) {
         found(zab);
     }
 }
 
-void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg_found *found)
+void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_msg_config *msg)
 {
     struct zab_config config;
 
     ASSERT(peer->up);
-    if (!zab->founding) {
+    if (!zab->bootstrapping) {
         /* A committed configuration stays committed: it binds from the moment it is known. Without
          * it, two of three replicas could each wait for the other to know who may vote. */
-        if (zab_config_decode(found->config, &config) == ERR_OK &&
-            memcmp(config.cluster, zab->config.cluster, ZAB_CLUSTER_LEN) == 0) {
-            (void)config_adopt(zab, found->config);
+        if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
+            memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
+            (void)config_adopt(zab, msg->bytes);
         }
         return;
     }
-    if (zab->config.count != 0 || zab->state != ZAB_LOOKING) {
+    if (zab->config.committed.count != 0 || zab->state != ZAB_LOOKING) {
         return;
     }
-    if (zab_config_decode(found->config, &config) != ERR_OK ||
+    if (zab_config_decode(msg->bytes, &config) != ERR_OK ||
         !zab_config_is_voter(&config, zab->id, zab->incarnation)) {
         fx_disconnect(zab, peer->id);
         return;

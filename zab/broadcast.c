@@ -27,7 +27,7 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
 static bool has_delivered_history(const struct zab *zab)
 {
     ASSERT(is_broadcasting(zab));
-    return zab->delivered >= zxid_make(zab->lead.epoch, 0);
+    return zab->delivery.last >= zxid_make(zab->lead.epoch, 0);
 }
 
 /* A quorum may commit without this disk, but what it has not taken stays in memory: that is
@@ -167,14 +167,14 @@ static void commit_acked(struct zab *zab)
 
     while (again) {
         zxid_t acked = quorum_acked(zab);
-        zxid_t version = zab->config.version;
+        zxid_t version = zab->config.committed.version;
 
         if (acked < zxid_make(zab->lead.epoch, 0)) {
             return;
         }
         ASSERT(acked <= zab->trail.last);
         commit_to(zab, acked);
-        again = zab->config.version != version;
+        again = zab->config.committed.version != version;
     }
 }
 
@@ -217,7 +217,7 @@ void broadcast_ping(struct zab *zab)
             .epoch = zab->lead.epoch,
             .ping = {.round = zab->lead.ping_round,
                      .commit = peer->learner.uptodate_sent ? zab->committed : 0,
-                     .payload = buf_slice(&zab->sign)},
+                     .payload = buf_slice(&zab->ping_payload)},
         };
 
         fx_send(zab, peer->id, &msg);
@@ -242,20 +242,20 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(peer->up && peer->learner.dialogue != 0);
     peer->learner.flags = keep | (pong->flags & ZAB_FLAG_LOW_SPACE);
-    fx_sign(zab, peer->id, pong->payload);
+    fx_ping_payload(zab, peer->id, pong->payload);
     time_pong(zab, &peer->learner, pong->round);
     if (pong->digest_zxid != 0) {
         digest_on_pong(zab, peer, pong);
     }
 }
 
-void zab_say(struct zab *zab, struct slice bytes)
+void zab_set_ping_payload(struct zab *zab, struct slice bytes)
 {
-    ASSERT(bytes.len <= ZAB_SIGN_BYTES_MAX);
+    ASSERT(bytes.len <= ZAB_PING_PAYLOAD_MAX);
     ASSERT(!zab->effects);
-    buf_clear(&zab->sign);
-    (void)buf_append(&zab->sign, bytes.data, bytes.len);
-    ASSERT(!zab->sign.overflow);
+    buf_clear(&zab->ping_payload);
+    (void)buf_append(&zab->ping_payload, bytes.data, bytes.len);
+    ASSERT(!zab->ping_payload.overflow);
 }
 
 /* ---- Quorum rounds (decision 9). ---- */

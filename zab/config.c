@@ -10,7 +10,7 @@ enum {
 enum {
     KIND_OBSERVER = 0,
     KIND_VOTER = 1,
-    KIND_VACANT = 2,
+    KIND_EMPTY_SEAT = 2,
 };
 
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
@@ -53,12 +53,12 @@ void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarna
     for (uint32_t i = 0; i < config->count; i++) {
         struct zab_member *member = &config->members[i];
 
-        member->vacant = member->vacant || member->voter;
+        member->empty_seat = member->empty_seat || member->voter;
         member->voter = false;
         member->incarnation = 0;
         member->admitted_age_ms = 0;
         if (member->id == id) {
-            member->vacant = false;
+            member->empty_seat = false;
             member->voter = true;
             member->incarnation = incarnation;
         }
@@ -70,11 +70,11 @@ void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarna
 
 static uint8_t kind_of(const struct zab_member *member)
 {
-    ASSERT(!member->voter || !member->vacant);
+    ASSERT(!member->voter || !member->empty_seat);
     if (member->voter) {
         return KIND_VOTER;
     }
-    return member->vacant ? KIND_VACANT : KIND_OBSERVER;
+    return member->empty_seat ? KIND_EMPTY_SEAT : KIND_OBSERVER;
 }
 
 void zab_config_encode(const struct zab_config *config, struct buf *out)
@@ -130,8 +130,8 @@ static void get_members(struct wire_reader *reader, struct zab_config *config)
         uint8_t kind = wire_get_u8(reader);
 
         config->members[i].voter = kind == KIND_VOTER;
-        config->members[i].vacant = kind == KIND_VACANT;
-        if (kind > KIND_VACANT) {
+        config->members[i].empty_seat = kind == KIND_EMPTY_SEAT;
+        if (kind > KIND_EMPTY_SEAT) {
             wire_reader_fail(reader);
         }
         config->members[i].incarnation = wire_get_u64(reader);

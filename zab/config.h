@@ -23,8 +23,8 @@ enum {
 struct zab_member {
     uint32_t id;          /* 1..ZAB_ID_MAX. */
     bool voter;           /* Else an observer, or: */
-    bool vacant;          /* A voter's seat without a disk: it counts for nothing until a disk is
-                             admitted to it. */
+    bool empty_seat;      /* A voter's seat without a disk: it counts for nothing until a disk is
+                         admitted to it. */
     uint64_t incarnation; /* 0 for observers: any disk may observe. */
     uint64_t admitted_age_ms; /* Age of the ensemble when this disk was admitted; 0: a founder's. */
 };

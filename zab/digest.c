@@ -8,34 +8,34 @@ void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest)
 {
     ASSERT(zxid != 0);
 
-    zab->checkpoints[zab->checkpoint_next % CHECKPOINTS] =
+    zab->digests.items[zab->digests.next % CHECKPOINTS] =
         (struct checkpoint){.zxid = zxid, .digest = digest};
-    zab->checkpoint_next++;
+    zab->digests.next++;
 }
 
 /* The state is being replaced: what was known of it would accuse the new one. */
 void digest_forget(struct zab *zab)
 {
-    memset(zab->checkpoints, 0, sizeof zab->checkpoints);
-    zab->checkpoint_next = 0;
+    memset(zab->digests.items, 0, sizeof zab->digests.items);
+    zab->digests.next = 0;
     ASSERT(digest_newest(zab).zxid == 0);
 }
 
 void digest_forget_peer(struct peer *peer)
 {
     ASSERT(peer->id != 0);
-    memset(peer->checkpoints, 0, sizeof peer->checkpoints);
-    peer->checkpoint_next = 0;
+    memset(peer->digests.items, 0, sizeof peer->digests.items);
+    peer->digests.next = 0;
 }
 
 /* A replica in quarantine has no state to speak of. */
 struct checkpoint digest_newest(const struct zab *zab)
 {
-    if (zab->checkpoint_next == 0 || zab->quarantined) {
+    if (zab->digests.next == 0 || zab->quarantined) {
         return (struct checkpoint){0};
     }
-    ASSERT(zab->checkpoints[(zab->checkpoint_next - 1) % CHECKPOINTS].zxid != 0);
-    return zab->checkpoints[(zab->checkpoint_next - 1) % CHECKPOINTS];
+    ASSERT(zab->digests.items[(zab->digests.next - 1) % CHECKPOINTS].zxid != 0);
+    return zab->digests.items[(zab->digests.next - 1) % CHECKPOINTS];
 }
 
 static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
@@ -43,8 +43,8 @@ static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
     ASSERT(zxid != 0);
 
     for (uint32_t i = 0; i < CHECKPOINTS; i++) {
-        if (zab->checkpoints[i].zxid == zxid) {
-            *ret_digest = zab->checkpoints[i].digest;
+        if (zab->digests.items[i].zxid == zxid) {
+            *ret_digest = zab->digests.items[i].digest;
             return true;
         }
     }
@@ -56,8 +56,8 @@ static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_dige
     ASSERT(zxid != 0);
 
     for (uint32_t i = 0; i < PEER_CHECKPOINTS; i++) {
-        if (peer->checkpoints[i].zxid == zxid) {
-            *ret_digest = peer->checkpoints[i].digest;
+        if (peer->digests.items[i].zxid == zxid) {
+            *ret_digest = peer->digests.items[i].digest;
             return true;
         }
     }
@@ -80,14 +80,14 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (zab_config_is_voter(&zab->config, peer->id, peer->incarnation) &&
+        if (zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation) &&
             peer_digest(peer, zxid, &theirs)) {
             known++;
             equal += theirs == digest ? 1 : 0;
         }
     }
     ASSERT(equal <= known);
-    ASSERT(known <= zab_config_voters(&zab->config) || zab->has_pending_config);
+    ASSERT(known <= zab_config_voters(&zab->config.committed) || zab->config.has_pending);
     *ret_known = known;
     return equal;
 }
@@ -120,10 +120,10 @@ static uint32_t most_common(const struct zab *zab, zxid_t zxid, uint64_t *ret_di
 static void tell(struct zab *zab, const struct peer *peer, zxid_t zxid, uint32_t flags)
 {
     struct zab_msg msg = {
-        .type = ZAB_STRANGER,
+        .type = ZAB_EXCLUDE,
         .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .stranger = {.zxid = zxid, .flags = flags},
+        .exclude = {.zxid = zxid, .flags = flags},
     };
 
     ASSERT(flags != 0);
@@ -156,7 +156,7 @@ static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(ours != theirs);
 
-    uint32_t voters = zab_config_voters(&zab->config);
+    uint32_t voters = zab_config_voters(&zab->config.committed);
     uint32_t known = 0;
     uint64_t right = 0;
     uint32_t agree = most_common(zab, zxid, &right, &known);
@@ -185,7 +185,7 @@ void digest_compare(struct zab *zab)
         struct peer *peer = &zab->peers[i];
 
         for (uint32_t j = 0; j < PEER_CHECKPOINTS && zab->state == ZAB_LEADING; j++) {
-            const struct checkpoint *theirs = &peer->checkpoints[j];
+            const struct checkpoint *theirs = &peer->digests.items[j];
             uint64_t ours = 0;
 
             if (theirs->zxid != 0 && own_digest(zab, theirs->zxid, &ours) &&
@@ -205,9 +205,9 @@ void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pon
     uint64_t known = 0;
 
     if (!peer_digest(peer, pong->digest_zxid, &known)) {
-        peer->checkpoints[peer->checkpoint_next % PEER_CHECKPOINTS] =
+        peer->digests.items[peer->digests.next % PEER_CHECKPOINTS] =
             (struct checkpoint){.zxid = pong->digest_zxid, .digest = pong->digest};
-        peer->checkpoint_next++;
+        peer->digests.next++;
     }
     if (own_digest(zab, pong->digest_zxid, &ours) && ours != pong->digest) {
         judge(zab, peer, pong->digest_zxid, ours, pong->digest);

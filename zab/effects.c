@@ -47,17 +47,17 @@ void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
     effect->send.msg = *msg;
 }
 
-void fx_sign(struct zab *zab, uint32_t peer, struct slice payload)
+void fx_ping_payload(struct zab *zab, uint32_t peer, struct slice payload)
 {
     ASSERT(peer != zab->id);
-    ASSERT(payload.len <= ZAB_SIGN_BYTES_MAX);
+    ASSERT(payload.len <= ZAB_PING_PAYLOAD_MAX);
     if (payload.len == 0) {
         return; /* Its host attaches nothing. */
     }
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_SIGN);
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_PING_PAYLOAD);
 
-    effect->sign.peer = peer;
-    effect->sign.bytes = payload;
+    effect->ping_payload.peer = peer;
+    effect->ping_payload.bytes = payload;
 }
 
 void fx_disconnect(struct zab *zab, uint32_t peer)
@@ -71,14 +71,14 @@ struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type)
 {
     struct zab_persist *persist = &fx_add(zab, ZAB_FX_PERSIST)->persist;
 
-    ASSERT(zab->token_done <= zab->token_issued);
-    ASSERT(zab->persist_issued <= zab->token_issued);
+    ASSERT(zab->disk.done <= zab->disk.issued);
+    ASSERT(zab->disk.persist_issued <= zab->disk.issued);
     persist->type = type;
-    persist->token = ++zab->token_issued;
-    zab->persist_issued = persist->token;
+    persist->token = ++zab->disk.issued;
+    zab->disk.persist_issued = persist->token;
     if (type != ZAB_PERSIST_APPEND && type != ZAB_PERSIST_SNAP_CHUNK) {
-        ASSERT(zab->change_count < PENDING_CHANGES_MAX);
-        zab->changes[zab->change_count++] =
+        ASSERT(zab->disk.change_count < PENDING_CHANGES_MAX);
+        zab->disk.changes[zab->disk.change_count++] =
             (struct pending_change){.token = persist->token, .type = type};
     }
     return persist;
@@ -87,7 +87,7 @@ struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type)
 uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader)
 {
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_PROMISE);
-    struct pending_change *change = &zab->changes[zab->change_count - 1];
+    struct pending_change *change = &zab->disk.changes[zab->disk.change_count - 1];
 
     ASSERT(change->token == persist->token);
     persist->promise.epoch = epoch;
@@ -102,7 +102,7 @@ uint64_t fx_fetch(struct zab *zab, zxid_t after)
     struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
 
     effect->fetch.after = after;
-    effect->fetch.token = ++zab->token_issued;
+    effect->fetch.token = ++zab->disk.issued;
     return effect->fetch.token;
 }
 

@@ -9,7 +9,8 @@ static bool self_eligible(const struct zab *zab)
 
 static bool self_candidate(const struct zab *zab)
 {
-    return self_eligible(zab) && !zab->resigned && zab->now_ms >= zab->not_leading_ms;
+    return self_eligible(zab) && !zab->election.resigned &&
+           zab->now_ms >= zab->election.not_leading_ms;
 }
 
 static uint32_t self_flags(const struct zab *zab)
@@ -26,19 +27,19 @@ static uint32_t self_flags(const struct zab *zab)
 static void vote_initial(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
-    zab->my_vote = (struct vote){
+    zab->election.my_vote = (struct vote){
         .valid = true,
         .state = ZAB_LOOKING,
-        .round = zab->round,
-        .last = said_last(zab),
+        .round = zab->election.round,
+        .last = reported_last_zxid(zab),
         .flags = self_flags(zab),
     };
     if (self_candidate(zab)) {
-        zab->my_vote.candidate = zab->id;
-        zab->my_vote.zxid = said_last(zab);
+        zab->election.my_vote.candidate = zab->id;
+        zab->election.my_vote.zxid = reported_last_zxid(zab);
     }
-    zab->finalize_ms = 0;
-    ASSERT(zab->my_vote.candidate == 0 || zab->my_vote.candidate == zab->id);
+    zab->election.finalize_ms = 0;
+    ASSERT(zab->election.my_vote.candidate == 0 || zab->election.my_vote.candidate == zab->id);
 }
 
 static uint32_t current_leader(const struct zab *zab)
@@ -53,26 +54,27 @@ static uint32_t current_leader(const struct zab *zab)
     case ZAB_LOOKING:
         break;
     }
-    return zab->my_vote.candidate;
+    return zab->election.my_vote.candidate;
 }
 
 static void send_vote(struct zab *zab, const struct peer *peer)
 {
     struct zab_msg msg = {
         .type = ZAB_VOTE,
-        .vote = {.round = zab->round,
+        .vote = {.round = zab->election.round,
                  .state = (uint8_t)zab->state,
                  .candidate = current_leader(zab),
-                 .candidate_last = zab->state == ZAB_LOOKING ? zab->my_vote.zxid : said_last(zab),
-                 .last = said_last(zab),
-                 .promised = zab->promised_epoch,
-                 .config_version = zab->config.version,
-                 .voters = zab_config_voters(&zab->config),
+                 .candidate_last = zab->state == ZAB_LOOKING ? zab->election.my_vote.zxid
+                                                             : reported_last_zxid(zab),
+                 .last = reported_last_zxid(zab),
+                 .promised = zab->promise.epoch,
+                 .config_version = zab->config.committed.version,
+                 .voters = zab_config_voters(&zab->config.committed),
                  .flags = self_flags(zab)},
     };
 
     ASSERT(peer->up);
-    ASSERT(zab->settled || zab->state != ZAB_LOOKING);
+    ASSERT(zab->election.settled || zab->state != ZAB_LOOKING);
     fx_send(zab, peer->id, &msg);
 }
 
@@ -83,7 +85,7 @@ static void broadcast_vote(struct zab *zab)
             send_vote(zab, &zab->peers[i]);
         }
     }
-    zab->revote_ms = zab->now_ms + zab->limits.tick_ms;
+    zab->election.revote_ms = zab->now_ms + zab->limits.tick_ms;
 }
 
 /* A founding replica has no cluster to vote in, and votes wait for the disk: what we claim of our
@@ -91,19 +93,19 @@ static void broadcast_vote(struct zab *zab)
 static bool may_vote(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
-    ASSERT(zab->token_done <= zab->token_issued);
-    if (!zab->settled && (zab->token_done == zab->persist_issued || MUTANT(11))) {
-        zab->settled = true;
+    ASSERT(zab->disk.done <= zab->disk.issued);
+    if (!zab->election.settled && (zab->disk.done == zab->disk.persist_issued || MUTANT(11))) {
+        zab->election.settled = true;
         vote_initial(zab);
     }
-    return zab->settled;
+    return zab->election.settled;
 }
 
 void election_start(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
 
-    zab->round++;
+    zab->election.round++;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
@@ -142,14 +144,15 @@ static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 
 static bool consider(struct zab *zab, const struct vote *vote)
 {
-    ASSERT(vote->round == zab->round);
-    if (!better(vote->zxid, vote->candidate, zab->my_vote.zxid, zab->my_vote.candidate) ||
+    ASSERT(vote->round == zab->election.round);
+    if (!better(vote->zxid, vote->candidate, zab->election.my_vote.zxid,
+                zab->election.my_vote.candidate) ||
         !is_worth_a_vote(zab, vote->candidate) || vote->candidate == zab->id) {
         return false;
     }
-    zab->my_vote.candidate = vote->candidate;
-    zab->my_vote.zxid = vote->zxid;
-    zab->finalize_ms = 0;
+    zab->election.my_vote.candidate = vote->candidate;
+    zab->election.my_vote.zxid = vote->zxid;
+    zab->election.finalize_ms = 0;
     return true;
 }
 
@@ -157,16 +160,16 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 {
     const struct vote *vote = &peer->vote;
 
-    ASSERT(zab->my_vote.candidate != 0);
+    ASSERT(zab->election.my_vote.candidate != 0);
     return peer->up && vote->valid && !vote->stale && vote->state == ZAB_LOOKING &&
-           vote->round == zab->round && (vote->flags & ZAB_FLAG_ELIGIBLE) &&
-           vote->candidate == zab->my_vote.candidate;
+           vote->round == zab->election.round && (vote->flags & ZAB_FLAG_ELIGIBLE) &&
+           vote->candidate == zab->election.my_vote.candidate;
 }
 
 /* Nobody we can hear is still of another opinion: there is nothing to wait for. */
 static bool unanimous(const struct zab *zab)
 {
-    ASSERT(zab->settled);
+    ASSERT(zab->election.settled);
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
@@ -181,10 +184,10 @@ static bool unanimous(const struct zab *zab)
 
 static void decide(struct zab *zab)
 {
-    uint32_t candidate = zab->my_vote.candidate;
+    uint32_t candidate = zab->election.my_vote.candidate;
 
-    ASSERT(zab->settled);
-    ASSERT(zab->my_vote.round == zab->round);
+    ASSERT(zab->election.settled);
+    ASSERT(zab->election.my_vote.round == zab->election.round);
     ASSERT(candidate != 0);
     if (candidate == zab->id) {
         lead_start(zab);
@@ -252,10 +255,10 @@ static bool is_looking_voter(const struct peer *peer)
  */
 static bool weigh_votes(struct zab *zab)
 {
-    ASSERT(zab->settled);
+    ASSERT(zab->election.settled);
 
     bool changed = false;
-    uint64_t round = zab->round;
+    uint64_t round = zab->election.round;
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
@@ -264,20 +267,20 @@ static bool weigh_votes(struct zab *zab)
             round = peer->vote.round;
         }
     }
-    if (round > zab->round) {
-        zab->round = round;
+    if (round > zab->election.round) {
+        zab->election.round = round;
         vote_initial(zab);
         changed = true;
     }
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (is_looking_voter(peer) && peer->vote.round == zab->round) {
+        if (is_looking_voter(peer) && peer->vote.round == zab->election.round) {
             changed = consider(zab, &peer->vote) || changed;
         }
     }
-    ASSERT(zab->round >= round);
-    ASSERT(zab->my_vote.round == zab->round);
+    ASSERT(zab->election.round >= round);
+    ASSERT(zab->election.my_vote.round == zab->election.round);
     return changed;
 }
 
@@ -286,7 +289,7 @@ void election_check(struct zab *zab)
     if (zab->state != ZAB_LOOKING) {
         return;
     }
-    bool was_settled = zab->settled;
+    bool was_settled = zab->election.settled;
 
     if (!may_vote(zab)) {
         return;
@@ -294,10 +297,11 @@ void election_check(struct zab *zab)
     if (!was_settled) {
         broadcast_vote(zab);
     }
-    if (zab->my_vote.candidate != 0 && !is_worth_a_vote(zab, zab->my_vote.candidate)) {
+    if (zab->election.my_vote.candidate != 0 &&
+        !is_worth_a_vote(zab, zab->election.my_vote.candidate)) {
         vote_initial(zab);
-        zab->round++;
-        zab->my_vote.round = zab->round;
+        zab->election.round++;
+        zab->election.my_vote.round = zab->election.round;
         broadcast_vote(zab);
     }
     if (weigh_votes(zab)) {
@@ -306,14 +310,16 @@ void election_check(struct zab *zab)
     if (check_settled(zab)) {
         return;
     }
-    if (zab->my_vote.candidate == 0 || !quorum_has(zab, self_eligible(zab), agrees_with_me)) {
-        zab->finalize_ms = 0;
+    if (zab->election.my_vote.candidate == 0 ||
+        !quorum_has(zab, self_eligible(zab), agrees_with_me)) {
+        zab->election.finalize_ms = 0;
         return;
     }
-    if (unanimous(zab) || (zab->finalize_ms != 0 && zab->now_ms >= zab->finalize_ms)) {
+    if (unanimous(zab) ||
+        (zab->election.finalize_ms != 0 && zab->now_ms >= zab->election.finalize_ms)) {
         decide(zab);
-    } else if (zab->finalize_ms == 0) {
-        zab->finalize_ms = zab->now_ms + FINALIZE_MS;
+    } else if (zab->election.finalize_ms == 0) {
+        zab->election.finalize_ms = zab->now_ms + FINALIZE_MS;
     }
 }
 
@@ -322,7 +328,7 @@ static void on_looking_vote(struct zab *zab, struct peer *peer)
 {
     ASSERT(zab->state == ZAB_LOOKING);
 
-    if (peer->vote.round < zab->round) {
+    if (peer->vote.round < zab->election.round) {
         send_vote(zab, peer);
     }
 }
@@ -376,7 +382,7 @@ void election_greet(struct zab *zab, struct peer *peer)
 
 /* A leader that falls silent has left us the vote by which it was elected: it must not be weighed
  * as if it were looking still. */
-void election_over(struct zab *zab)
+void election_mark_votes_stale(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);
 
@@ -400,17 +406,18 @@ void election_announce(struct zab *zab)
 void election_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
-    found_check(zab);
+    bootstrap_check(zab);
     if (zab->state != ZAB_LOOKING) {
         return;
     }
     election_check(zab);
-    if (zab->state != ZAB_LOOKING || !zab->settled || zab->now_ms < zab->revote_ms) {
+    if (zab->state != ZAB_LOOKING || !zab->election.settled ||
+        zab->now_ms < zab->election.revote_ms) {
         return;
     }
     PROBE("zab.revote");
     /* A candidate that was barred may stand again, and lost opinions are sent once more. */
-    if (zab->my_vote.candidate == 0) {
+    if (zab->election.my_vote.candidate == 0) {
         vote_initial(zab);
     }
     broadcast_vote(zab);
@@ -419,14 +426,15 @@ void election_tick(struct zab *zab)
 
 uint64_t election_wake_ms(const struct zab *zab)
 {
-    uint64_t wake_ms = zab->settled ? zab->revote_ms : zab->now_ms + zab->limits.tick_ms;
+    uint64_t wake_ms =
+        zab->election.settled ? zab->election.revote_ms : zab->now_ms + zab->limits.tick_ms;
 
     ASSERT(zab->state == ZAB_LOOKING);
-    if (!zab->started) {
+    if (!zab->election.started) {
         return zab->now_ms; /* A single voter needs nobody to begin. */
     }
-    if (zab->finalize_ms != 0 && zab->finalize_ms < wake_ms) {
-        wake_ms = zab->finalize_ms;
+    if (zab->election.finalize_ms != 0 && zab->election.finalize_ms < wake_ms) {
+        wake_ms = zab->election.finalize_ms;
     }
     return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
 }

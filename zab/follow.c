@@ -18,8 +18,8 @@ static void send_cepoch(struct zab *zab)
     struct zab_msg msg = {
         .type = ZAB_CEPOCH,
         .dialogue = zab->follow.dialogue,
-        .cepoch = {.promised = zab->promised_epoch,
-                   .last = said_last(zab),
+        .cepoch = {.promised = zab->promise.epoch,
+                   .last = reported_last_zxid(zab),
                    .flags = self_flags(zab)},
     };
 
@@ -32,15 +32,14 @@ static void send_cepoch(struct zab *zab)
 void follow_start(struct zab *zab, uint32_t leader)
 {
     struct trail staged = zab->follow.staged;
-    struct inbox_item *inbox = zab->follow.inbox;
-    uint32_t inbox_cap = zab->follow.inbox_cap;
+    struct inbox inbox = zab->follow.inbox;
 
     ASSERT(leader != zab->id);
     ASSERT(leader != 0);
     ASSERT(zab->state == ZAB_LOOKING);
     ASSERT(!zab->follow.staged_used);
     ASSERT(!zab->follow.installing || MUTANT(11));
-    ASSERT(zab->follow.inbox_count == 0);
+    ASSERT(zab->follow.inbox.count == 0);
     zab->state = quorum_self_counts(zab) ? ZAB_FOLLOWING : ZAB_OBSERVING;
     zab->follow = (struct following){
         .phase = FOLLOW_CEPOCH,
@@ -50,13 +49,12 @@ void follow_start(struct zab *zab, uint32_t leader)
         .grace_ms = zab->follow.grace_ms,
         .staged = staged,
         .inbox = inbox,
-        .inbox_cap = inbox_cap,
     };
     if (zab->follow.dialogue == 0) {
         zab->follow.dialogue = ++zab->dialogue_seq;
     }
     keep_clear(zab);
-    election_over(zab);
+    election_mark_votes_stale(zab);
     fx_role(zab);
     if (zab->now_ms < zab->rejoin_ms) {
         zab->follow.resend_ms = zab->rejoin_ms;
@@ -67,11 +65,11 @@ void follow_start(struct zab *zab, uint32_t leader)
 
 static void inbox_clear(struct zab *zab)
 {
-    ASSERT(zab->follow.inbox_count <= zab->follow.inbox_cap);
-    for (uint32_t i = 0; i < zab->follow.inbox_count; i++) {
-        logrec_unref(zab->follow.inbox[i].rec);
+    ASSERT(zab->follow.inbox.count <= zab->follow.inbox.cap);
+    for (uint32_t i = 0; i < zab->follow.inbox.count; i++) {
+        logrec_unref(zab->follow.inbox.items[i].rec);
     }
-    zab->follow.inbox_count = 0;
+    zab->follow.inbox.count = 0;
 }
 
 void follow_leave(struct zab *zab)
@@ -82,7 +80,7 @@ void follow_leave(struct zab *zab)
     zab->follow.leader = 0;
     zab->follow.dialogue = 0;
     follow_snap_abort(zab);
-    ASSERT(zab->follow.inbox_count == 0);
+    ASSERT(zab->follow.inbox.count == 0);
 }
 
 /* The one we chose follows somebody else, or is still looking in a later round. */
@@ -94,7 +92,7 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
         peer->vote.state == ZAB_LEADING) {
         return;
     }
-    if (peer->vote.state != ZAB_LOOKING || peer->vote.round > zab->round) {
+    if (peer->vote.state != ZAB_LOOKING || peer->vote.round > zab->election.round) {
         enter_looking(zab, "the chosen leader does not lead");
     }
 }
@@ -146,10 +144,10 @@ static void send_ackepoch(struct zab *zab)
     };
 
     ASSERT(in_dialogue(zab));
-    ASSERT(zab->promised_epoch >= zab->follow.epoch || MUTANT(13));
+    ASSERT(zab->promise.epoch >= zab->follow.epoch || MUTANT(13));
     ASSERT(zab->follow.phase <= FOLLOW_PROMISE);
     if (!zab->quarantined) {
-        msg.ackepoch.last = said_last(zab);
+        msg.ackepoch.last = reported_last_zxid(zab);
         msg.ackepoch.last_chain = zab->trail.last_chain;
     }
     outline_what_continues(zab, &msg.ackepoch);
@@ -159,13 +157,13 @@ static void send_ackepoch(struct zab *zab)
 
 static void promise(struct zab *zab)
 {
-    ASSERT(zab->follow.epoch >= zab->promised_epoch);
-    ASSERT(!zab->founding && zab->config.count > 0);
+    ASSERT(zab->follow.epoch >= zab->promise.epoch);
+    ASSERT(!zab->bootstrapping && zab->config.committed.count > 0);
 
     struct following *follow = &zab->follow;
 
     ASSERT(follow->phase <= FOLLOW_JOIN);
-    if (follow->epoch > zab->promised_epoch) {
+    if (follow->epoch > zab->promise.epoch) {
         follow->wait_token = fx_persist_promise(zab, follow->epoch, follow->leader);
         follow->phase = FOLLOW_PROMISE;
         follow->counted = true;
@@ -176,14 +174,14 @@ static void promise(struct zab *zab)
     }
     /* The same epoch again counts only for the leader it was promised to. */
     PROBE("zab.epoch_promised_before");
-    follow->counted = zab->promised_leader == follow->leader || MUTANT(14);
+    follow->counted = zab->promise.leader == follow->leader || MUTANT(14);
     send_ackepoch(zab);
 }
 
 /* A new disk becomes a member of the cluster that it has found; a quorum reported it. */
 static void join(struct zab *zab, struct slice bytes)
 {
-    ASSERT(zab->founding || zab->config.count == 0);
+    ASSERT(zab->bootstrapping || zab->config.committed.count == 0);
 
     struct zab_config config;
 
@@ -198,7 +196,7 @@ static void join(struct zab *zab, struct slice bytes)
     config_set(zab, &config);
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_JOIN);
 
-    persist->join.config = &zab->config;
+    persist->join.config = &zab->config.committed;
     zab->follow.wait_token = persist->token;
     zab->follow.phase = FOLLOW_JOIN;
 }
@@ -211,20 +209,20 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
     if (follow->phase != FOLLOW_CEPOCH) {
         return;
     }
-    if (msg->epoch < zab->promised_epoch) {
+    if (msg->epoch < zab->promise.epoch) {
         enter_looking(zab, "the leader's epoch is below the one promised");
         return;
     }
-    if (msg->epoch - zab->promised_epoch > EPOCH_JUMP_MAX && zab->promised_epoch != 0) {
+    if (msg->epoch - zab->promise.epoch > EPOCH_JUMP_MAX && zab->promise.epoch != 0) {
         fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_EPOCH_PROPOSED,
                                           .peer = follow->leader,
                                           .epoch = msg->epoch,
-                                          .highest = zab->promised_epoch});
+                                          .highest = zab->promise.epoch});
         enter_looking(zab, "the leader's epoch is implausible");
         return;
     }
     follow->epoch = msg->epoch;
-    if (zab->founding || zab->config.count == 0) {
+    if (zab->bootstrapping || zab->config.committed.count == 0) {
         join(zab, msg->newepoch.config);
     } else {
         promise(zab);
@@ -256,11 +254,11 @@ static void send_pong(struct zab *zab, uint64_t round)
         .dialogue = zab->follow.dialogue,
         .epoch = zab->follow.epoch,
         .pong = {.round = round,
-                 .last = said_last(zab),
+                 .last = reported_last_zxid(zab),
                  .digest_zxid = newest.zxid,
                  .digest = newest.digest,
                  .flags = self_flags(zab),
-                 .payload = buf_slice(&zab->sign)},
+                 .payload = buf_slice(&zab->ping_payload)},
     };
 
     ASSERT(in_dialogue(zab));
@@ -274,13 +272,13 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
     if (zab->follow.phase == FOLLOW_SERVE) {
         /* Fresh is a state that has what was committed at the last PING, not merely a connection.
          */
-        if (zab->delivered >= zab->follow.ping_commit) {
+        if (zab->delivery.last >= zab->follow.ping_commit) {
             zab->heard_ms = zab->now_ms;
         }
         commit_to(zab, ping->commit);
         zab->follow.ping_commit = ping->commit;
     }
-    fx_sign(zab, zab->follow.leader, ping->payload);
+    fx_ping_payload(zab, zab->follow.leader, ping->payload);
     send_pong(zab, ping->round);
 }
 
@@ -298,7 +296,7 @@ void follow_tell_space(struct zab *zab)
 /* We are still with this epoch: one that has promised more never says so. */
 static void on_confirm(struct zab *zab, const struct zab_msg *msg)
 {
-    if (zab->promised_epoch != zab->follow.epoch || zab->follow.phase < FOLLOW_WAIT) {
+    if (zab->promise.epoch != zab->follow.epoch || zab->follow.phase < FOLLOW_WAIT) {
         return;
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch || MUTANT(10));
@@ -388,7 +386,7 @@ void follow_on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(done->token == zab->token_done);
+    ASSERT(done->token == zab->disk.done);
     follow_sync_persisted(zab, done);
     if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
         return;

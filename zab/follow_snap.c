@@ -15,9 +15,9 @@ static void begin(struct zab *zab)
 
     (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
     zab->partial = (struct partial){0};
-    zab->follow.snap_begun = true;
+    zab->follow.snap.begun = true;
     zab->follow.staged_used = true;
-    zab->follow.snap_offset = 0;
+    zab->follow.snap.offset = 0;
 }
 
 void follow_snap_begin(struct zab *zab)
@@ -25,12 +25,12 @@ void follow_snap_begin(struct zab *zab)
     ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
 
     zab->follow.phase = FOLLOW_SNAP;
-    zab->follow.snap_complete = false;
+    zab->follow.snap.complete = false;
     zab->follow.installing = false;
     zab->follow.newleader_seen = false;
     zab->follow.has_staged_config = false;
-    zab->follow.snap_id = 0;
-    zab->follow.snap_begun = false;
+    zab->follow.snap.id = 0;
+    zab->follow.snap.begun = false;
     zab->follow.chunk_count = 0;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
@@ -46,11 +46,11 @@ static void install_if_whole(struct zab *zab)
 {
     struct following *follow = &zab->follow;
 
-    if (!follow->snap_complete || follow->installing || follow->staged.last < follow->snap_end) {
+    if (!follow->snap.complete || follow->installing || follow->staged.last < follow->snap.end) {
         return;
     }
     ASSERT(follow->phase == FOLLOW_SNAP);
-    ASSERT(follow->snap_start <= follow->snap_end);
+    ASSERT(follow->snap.start <= follow->snap.end);
     follow->installing = true;
     follow->wait_token = fx_persist(zab, ZAB_PERSIST_SNAP_INSTALL)->token;
     follow->wait_state = true;
@@ -62,16 +62,16 @@ static void take_first(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(follow->phase == FOLLOW_SNAP && !follow->snap_begun && zab->partial.id != 0);
+    ASSERT(follow->phase == FOLLOW_SNAP && !follow->snap.begun && zab->partial.id != 0);
     if (chunk->offset == 0) {
         begin(zab);
         return;
     }
     if (chunk->snap_id == zab->partial.id || MUTANT(41)) {
         PROBE("zab.snapshot_resumed");
-        follow->snap_offset = zab->partial.offset;
-        follow->snap_id = chunk->snap_id;
-        follow->snap_begun = true;
+        follow->snap.offset = zab->partial.offset;
+        follow->snap.id = chunk->snap_id;
+        follow->snap.begun = true;
         follow->staged_used = true;
         zab->partial = (struct partial){0};
     }
@@ -80,8 +80,8 @@ static void take_first(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
 static bool is_of_this_snapshot(const struct following *follow,
                                 const struct zab_msg_snap_chunk *chunk)
 {
-    return follow->snap_begun && chunk->offset == follow->snap_offset &&
-           (chunk->offset == 0 || chunk->snap_id == follow->snap_id);
+    return follow->snap.begun && chunk->offset == follow->snap.offset &&
+           (chunk->offset == 0 || chunk->snap_id == follow->snap.id);
 }
 
 void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
@@ -90,10 +90,10 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
     uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
 
     ASSERT(follow->chunk_count <= chunks_max);
-    if (follow->phase == FOLLOW_SNAP && !follow->snap_begun) {
+    if (follow->phase == FOLLOW_SNAP && !follow->snap.begun) {
         take_first(zab, chunk);
     }
-    if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
+    if (follow->phase != FOLLOW_SNAP || follow->snap.complete ||
         !is_of_this_snapshot(follow, chunk) || follow->chunk_count == chunks_max ||
         chunk->end < chunk->start || zxid_epoch(chunk->end) > follow->epoch) {
         follow_error(zab, "a snapshot's piece out of place");
@@ -103,17 +103,17 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
 
     persist->snap_chunk.offset = chunk->offset;
     persist->snap_chunk.bytes = chunk->bytes;
-    follow->snap_id = chunk->snap_id;
-    follow->snap_offset += chunk->bytes.len;
+    follow->snap.id = chunk->snap_id;
+    follow->snap.offset += chunk->bytes.len;
     follow->chunks[follow->chunk_count].token = persist->token;
-    follow->chunks[follow->chunk_count].offset = follow->snap_offset;
+    follow->chunks[follow->chunk_count].offset = follow->snap.offset;
     follow->chunk_count++;
     if (!(chunk->flags & ZAB_FLAG_SNAP_LAST)) {
         return;
     }
-    follow->snap_complete = true;
-    follow->snap_start = chunk->start;
-    follow->snap_end = chunk->end;
+    follow->snap.complete = true;
+    follow->snap.start = chunk->start;
+    follow->snap.end = chunk->end;
     trail_reset(&follow->staged, chunk->start, chunk->start_chain);
     install_if_whole(zab);
 }
@@ -168,7 +168,7 @@ static bool stage_record(struct zab *zab, struct logrec *rec)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(follow->staged_used && follow->snap_complete && !follow->installing);
+    ASSERT(follow->staged_used && follow->snap.complete && !follow->installing);
     if (!follow_fits(zab, &follow->staged, rec)) {
         return false;
     }
@@ -187,7 +187,7 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
     struct logrec *rec = zab_msg_rec(msg);
 
     ASSERT(zab->follow.phase == FOLLOW_SNAP);
-    if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !rec)) {
+    if (!zab->follow.snap.complete || (msg->type == ZAB_ENTRY && !rec)) {
         follow_error(zab, "a record before the end of its snapshot");
         return;
     }
@@ -221,8 +221,8 @@ static bool is_worth_keeping(const struct following *follow)
 {
     ASSERT(follow->staged_used && !follow->installing);
 
-    return follow->phase == FOLLOW_SNAP && follow->snap_offset > 0 && follow->snap_id != 0 &&
-           !MUTANT(42) && !(follow->snap_complete && MUTANT(43));
+    return follow->phase == FOLLOW_SNAP && follow->snap.offset > 0 && follow->snap.id != 0 &&
+           !MUTANT(42) && !(follow->snap.complete && MUTANT(43));
 }
 
 static void keep_partial(struct zab *zab)
@@ -230,11 +230,11 @@ static void keep_partial(struct zab *zab)
     const struct following *follow = &zab->follow;
 
     ASSERT(zab->partial.id == 0);
-    zab->partial = (struct partial){.id = follow->snap_id, .offset = follow->snap_offset};
-    if (follow->snap_complete) {
+    zab->partial = (struct partial){.id = follow->snap.id, .offset = follow->snap.offset};
+    if (follow->snap.complete) {
         PROBE("zab.whole_snapshot_broken_off");
         zab->partial.is_whole = true;
-        zab->partial.end = follow->snap_end;
+        zab->partial.end = follow->snap.end;
         zab->partial.has_config = follow->has_staged_config;
         zab->partial.config = follow->staged_config;
     }
@@ -275,13 +275,13 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
     ASSERT(follow->staged.last < partial->end && !follow->installing);
     PROBE("zab.snapshot_log_resumed");
     follow->phase = FOLLOW_SNAP;
-    follow->snap_begun = true;
-    follow->snap_complete = true;
+    follow->snap.begun = true;
+    follow->snap.complete = true;
     follow->staged_used = true;
-    follow->snap_id = partial->id;
-    follow->snap_offset = partial->offset;
-    follow->snap_start = follow->staged.base;
-    follow->snap_end = partial->end;
+    follow->snap.id = partial->id;
+    follow->snap.offset = partial->offset;
+    follow->snap.start = follow->staged.base;
+    follow->snap.end = partial->end;
     follow->has_staged_config = partial->has_config;
     follow->staged_config = partial->config;
     zab->partial = (struct partial){0};
@@ -290,22 +290,22 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
 /* Asks for the state that belongs to the log as it is now. */
 static void load_state(struct zab *zab, zxid_t start)
 {
-    ASSERT(!zab->restore_missed || zab->restoring == 1);
+    ASSERT(!zab->restore.missed || zab->restore.under_way == 1);
 
-    zab->restore_start = start;
-    if (zab->restore_missed) {
-        zab->restore_missed = false; /* This one is in place of the one that came to nothing. */
+    zab->restore.start = start;
+    if (zab->restore.missed) {
+        zab->restore.missed = false; /* This one is in place of the one that came to nothing. */
     } else {
-        zab->restoring++;
+        zab->restore.under_way++;
     }
     fx_add(zab, ZAB_FX_RESTORE)->restore.start = start;
 }
 
 static void halt_without_state(struct zab *zab)
 {
-    ASSERT(zab->restoring > 0);
+    ASSERT(zab->restore.under_way > 0);
     fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_UNREADABLE_SNAPSHOT,
-                                     .zxid = zab->restore_start});
+                                     .zxid = zab->restore.start});
 }
 
 /* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
@@ -322,7 +322,7 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
         trail_reset(&follow->staged, 0, 0);
         /* The next one will not fit at once either: no faster than the clock goes. */
         zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
-        if (zab->restore_missed) {
+        if (zab->restore.missed) {
             halt_without_state(zab); /* Nothing took the place of what could not be loaded. */
         }
         return;
@@ -336,15 +336,14 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     if (follow->has_staged_config) {
         config_pend(zab, &follow->staged_config);
     }
-    ASSERT(zab->trail.base == follow->snap_start);
+    ASSERT(zab->trail.base == follow->snap.start);
     ASSERT(zab->trail.durable == zab->trail.last);
-    ASSERT(zab->trail.durable >= follow->snap_end || MUTANT(11));
+    ASSERT(zab->trail.durable >= follow->snap.end || MUTANT(11));
     zab->has_snapshot = true;
-    zab->snap_start = follow->snap_start;
-    zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
+    zab->committed = follow->snap.end > zab->committed ? follow->snap.end : zab->committed;
     config_committed(zab);
     digest_forget(zab);
-    load_state(zab, follow->snap_start);
+    load_state(zab, follow->snap.start);
     fx_role(zab);
 }
 
@@ -356,8 +355,8 @@ void follow_reset_done(struct zab *zab)
     log_outline_cut(zab, 0);
     zab->has_snapshot = false;
     zab->committed = 0;
-    zab->delivered = 0;
-    zab->delivered_chain = 0;
+    zab->delivery.last = 0;
+    zab->delivery.chain = 0;
     digest_forget(zab);
     load_state(zab, 0);
     fx_role(zab);
@@ -367,9 +366,9 @@ void follow_reset_done(struct zab *zab)
  */
 static bool is_switch_pending(const struct zab *zab)
 {
-    ASSERT(zab->change_count <= PENDING_CHANGES_MAX);
-    for (uint32_t i = 0; i < zab->change_count; i++) {
-        enum zab_persist_type type = zab->changes[i].type;
+    ASSERT(zab->disk.change_count <= PENDING_CHANGES_MAX);
+    for (uint32_t i = 0; i < zab->disk.change_count; i++) {
+        enum zab_persist_type type = zab->disk.changes[i].type;
 
         if (type == ZAB_PERSIST_RESET || type == ZAB_PERSIST_SNAP_INSTALL) {
             return true;
@@ -380,30 +379,30 @@ static bool is_switch_pending(const struct zab *zab)
 
 void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
 {
-    ASSERT(zab->restoring > 0 && !zab->restore_missed);
+    ASSERT(zab->restore.under_way > 0 && !zab->restore.missed);
 
     /* A second reset or install may have been done before the first state was loaded: what was
      * loaded, if anything was there to load, need not be the state of the log as it is now. */
-    if (zab->restoring > 1) {
+    if (zab->restore.under_way > 1) {
         PROBE("zab.restored_again");
-        zab->restoring--;
+        zab->restore.under_way--;
         return;
     }
-    if (restored->err != ERR_OK || restored->start != zab->restore_start) {
+    if (restored->err != ERR_OK || restored->start != zab->restore.start) {
         if (is_switch_pending(zab)) {
-            zab->restore_missed = true;
+            zab->restore.missed = true;
         } else {
             halt_without_state(zab);
         }
         return;
     }
-    zab->restoring = 0;
-    zab->delivered = restored->start;
-    zab->delivered_chain = restored->start_chain;
-    zab->fuzzy_end = restored->end;
+    zab->restore.under_way = 0;
+    zab->delivery.last = restored->start;
+    zab->delivery.chain = restored->start_chain;
+    zab->delivery.fuzzy_end = restored->end;
     /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-        zab->follow.phase == FOLLOW_CUT && zab->token_done >= zab->follow.wait_token) {
+        zab->follow.phase == FOLLOW_CUT && zab->disk.done >= zab->follow.wait_token) {
         follow_resume(zab);
     }
 }

@@ -6,7 +6,7 @@ void follow_error(struct zab *zab, const char *what)
     ASSERT(in_dialogue(zab));
 
     PROBE("zab.illegal_message");
-    zab->follow.snap_id = 0;
+    zab->follow.snap.id = 0;
     follow_snap_forget(zab);
     fx_disconnect(zab, zab->follow.leader);
     enter_looking(zab, what);
@@ -131,16 +131,17 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     struct following *follow = &zab->follow;
     struct logrec *rec = zab_msg_rec(msg);
 
-    ASSERT(follow->inbox_count <= follow->inbox_cap);
-    if (follow->inbox_count == INBOX_MAX) {
+    ASSERT(follow->inbox.count <= follow->inbox.cap);
+    if (follow->inbox.count == INBOX_MAX) {
         follow_error(zab, "too many records while the log is being cut back");
         return;
     }
-    if (follow->inbox_count == follow->inbox_cap) {
-        follow->inbox_cap = follow->inbox_cap ? follow->inbox_cap * 2 : 64;
-        follow->inbox = mem_realloc(follow->inbox, follow->inbox_cap * sizeof follow->inbox[0]);
+    if (follow->inbox.count == follow->inbox.cap) {
+        follow->inbox.cap = follow->inbox.cap ? follow->inbox.cap * 2 : 64;
+        follow->inbox.items =
+            mem_realloc(follow->inbox.items, follow->inbox.cap * sizeof follow->inbox.items[0]);
     }
-    follow->inbox[follow->inbox_count++] = (struct inbox_item){
+    follow->inbox.items[follow->inbox.count++] = (struct inbox_item){
         .type = msg->type,
         .rec = rec ? logrec_ref(rec) : NULL,
         .commit = msg->type == ZAB_ENTRY ? msg->entry.commit : 0,
@@ -218,14 +219,12 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
 static void inbox_run(struct zab *zab)
 {
     struct following *follow = &zab->follow;
-    uint32_t count = follow->inbox_count;
-    struct inbox_item *items = follow->inbox;
+    uint32_t count = follow->inbox.count;
+    struct inbox_item *items = follow->inbox.items;
 
-    ASSERT(follow->inbox_count <= INBOX_MAX);
+    ASSERT(follow->inbox.count <= INBOX_MAX);
     /* Handling may end the role and start to fill the inbox anew: take it away first. */
-    follow->inbox = NULL;
-    follow->inbox_count = 0;
-    follow->inbox_cap = 0;
+    follow->inbox = (struct inbox){0};
     for (uint32_t i = 0; i < count; i++) {
         struct inbox_item *item = &items[i];
         bool live = zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
@@ -243,7 +242,7 @@ static void inbox_run(struct zab *zab)
 void follow_resume(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_CUT && !zab->follow.installing);
-    ASSERT(zab->token_done >= zab->follow.wait_token);
+    ASSERT(zab->disk.done >= zab->follow.wait_token);
 
     zab->follow.phase = FOLLOW_STREAM;
     zab->follow.wait_state = false;
@@ -261,7 +260,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(done->token == zab->token_done);
+    ASSERT(done->token == zab->disk.done);
     if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
         return;
     }
@@ -277,7 +276,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
         enter_looking(zab, "no disk space for the received snapshot");
     } else if (done->err != ERR_OK) {
         follow_error(zab, "the received snapshot does not verify");
-    } else if (!follow->wait_state || zab->restoring == 0) {
+    } else if (!follow->wait_state || zab->restore.under_way == 0) {
         follow_resume(zab); /* No state to wait for, or it was there before we looked. */
     }
 }
@@ -297,7 +296,7 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
     ASSERT(zxid >= zab->follow.acked);
     zab->follow.acked = zxid;
     if (type == ZAB_ACK_NEWLEADER) {
-        msg.ack.payload = buf_slice(&zab->sign);
+        msg.ack.payload = buf_slice(&zab->ping_payload);
     }
     fx_send(zab, zab->follow.leader, &msg);
 }
@@ -354,7 +353,7 @@ void follow_acknowledge(struct zab *zab)
     case FOLLOW_CUT:
         return;
     case FOLLOW_SNAP:
-        if (follow->snap_complete && follow->staged.durable > follow->acked) {
+        if (follow->snap.complete && follow->staged.durable > follow->acked) {
             send_ack(zab, ZAB_SYNC_ACK, follow->staged.durable);
         }
         return;

@@ -61,7 +61,7 @@ void lead_start(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         zab->peers[i].seen_ms = zab->now_ms;
     }
-    election_over(zab);
+    election_mark_votes_stale(zab);
     follow_snap_forget(zab);
     fx_role(zab);
     lead_outline_ready(zab);
@@ -72,8 +72,8 @@ void lead_leave(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
 
-    if (zab->lead.resigning || zab->resigned) {
-        zab->not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
+    if (zab->lead.resigning || zab->election.resigned) {
+        zab->election.not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
     }
     if (zab->lead.phase == LEADER_BROADCAST) {
         zab->heard_ms = zab->lead.quorum_ms;
@@ -108,13 +108,13 @@ static bool has_outlined(const struct zab *zab, const struct peer *peer)
 
 static void send_newepoch(struct zab *zab, struct peer *peer)
 {
-    ASSERT(zab->promised_epoch == zab->lead.epoch || MUTANT(12));
+    ASSERT(zab->promise.epoch == zab->lead.epoch || MUTANT(12));
 
     struct zab_msg msg = {
         .type = ZAB_NEWEPOCH,
         .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .newepoch.config = buf_slice(&zab->config_bytes),
+        .newepoch.config = buf_slice(&zab->config.bytes),
     };
 
     ASSERT(peer->up && peer->learner.stage == LEARNER_CEPOCH);
@@ -125,7 +125,7 @@ static void send_newepoch(struct zab *zab, struct peer *peer)
 /* A quorum has told its promises: an epoch above all of them, promised by ourselves first. */
 static void choose_epoch(struct zab *zab)
 {
-    uint32_t highest = zab->promised_epoch;
+    uint32_t highest = zab->promise.epoch;
 
     ASSERT(zab->lead.phase == LEADER_COLLECT);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -135,7 +135,7 @@ static void choose_epoch(struct zab *zab)
             highest = learner->promised;
         }
     }
-    highest = zab->epoch_floor > highest ? zab->epoch_floor : highest;
+    highest = zab->election.epoch_floor > highest ? zab->election.epoch_floor : highest;
     ASSERT(highest < UINT32_MAX - 1);
     zab->lead.epoch = highest + 1;
     zab->lead.phase = LEADER_PROMISE;
@@ -152,7 +152,7 @@ static void choose_epoch(struct zab *zab)
 
 static void announce_epoch(struct zab *zab)
 {
-    ASSERT(zab->promised_epoch == zab->lead.epoch);
+    ASSERT(zab->promise.epoch == zab->lead.epoch);
     zab->lead.phase = LEADER_OUTLINE;
     zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -214,7 +214,7 @@ static bool acked_newleader(const struct zab *zab, const struct peer *peer)
 void lead_on_persisted(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    if (zab->lead.phase == LEADER_PROMISE && zab->token_done >= zab->lead.promise_token) {
+    if (zab->lead.phase == LEADER_PROMISE && zab->disk.done >= zab->lead.promise_token) {
         announce_epoch(zab);
     }
     zxid_t start = zxid_make(zab->lead.epoch, 0);
@@ -223,7 +223,7 @@ void lead_on_persisted(struct zab *zab)
         zab->lead.phase = LEADER_SYNC;
     }
     if (zab->lead.phase == LEADER_SYNC && quorum_has(zab, true, acked_newleader)) {
-        ASSERT(zab->promised_epoch == zab->lead.epoch);
+        ASSERT(zab->promise.epoch == zab->lead.epoch);
         zab->lead.phase = LEADER_BROADCAST;
         zab->lead.quorum_ms = zab->now_ms;
         zab->heard_ms = zab->now_ms;
@@ -242,21 +242,20 @@ void lead_on_persisted(struct zab *zab)
 static void rediscover(struct zab *zab, uint32_t promised)
 {
     ASSERT(promised > zab->lead.epoch);
-    if (promised > zab->epoch_floor) {
-        zab->epoch_floor = promised;
+    if (promised > zab->election.epoch_floor) {
+        zab->election.epoch_floor = promised;
     }
-    if (zab->now_ms < zab->rediscover_ms) {
+    if (zab->now_ms < zab->election.rediscover_ms) {
         return;
     }
     PROBE("zab.rediscover");
-    zab->rediscover_ms = zab->now_ms + REDISCOVER_MS;
+    zab->election.rediscover_ms = zab->now_ms + REDISCOVER_MS;
     enter_looking(zab, "a voter has promised a higher epoch: a new one begins");
 }
 
 static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epoch)
 {
-    uint32_t highest =
-        zab->promised_epoch > zab->lead.epoch ? zab->promised_epoch : zab->lead.epoch;
+    uint32_t highest = zab->promise.epoch > zab->lead.epoch ? zab->promise.epoch : zab->lead.epoch;
 
     if (epoch <= highest || epoch - highest <= EPOCH_JUMP_MAX) {
         return true;
@@ -270,14 +269,14 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
 }
 
 /* In answer to `dialogue`: a CEPOCH that was long on its way says nothing of today. */
-static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t dialogue,
+static void tell_excluded(struct zab *zab, const struct peer *peer, uint32_t dialogue,
                           uint32_t flags)
 {
     struct zab_msg msg = {
-        .type = ZAB_STRANGER,
+        .type = ZAB_EXCLUDE,
         .dialogue = dialogue,
         .epoch = zab->lead.epoch,
-        .stranger = {.zxid = peer->known_last, .flags = flags},
+        .exclude = {.zxid = peer->known_last, .flags = flags},
     };
 
     ASSERT(dialogue != 0);
@@ -294,7 +293,7 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
     }
     if (!(cepoch->flags & ZAB_FLAG_QUARANTINE) && admit_is_rolled_back(peer, cepoch)) {
         PROBE("zab.rolled_back_refused");
-        tell_stranger(zab, peer, msg->dialogue, ZAB_FLAG_ROLLED_BACK);
+        tell_excluded(zab, peer, msg->dialogue, ZAB_FLAG_ROLLED_BACK);
         return;
     }
     learner_reset(zab, peer);
@@ -331,8 +330,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->flags = msg->flags;
     learner->last = msg->last;
     learner->base = msg->base;
-    learner->snap_id = msg->snap_id;
-    learner->snap_offset = msg->snap_offset;
+    learner->snap.id = msg->snap_id;
+    learner->snap.offset = msg->snap_offset;
     mem_free(learner->ranges);
     learner->ranges = mem_dup(msg->ranges, msg->range_count * sizeof msg->ranges[0]);
     learner->range_count = msg->range_count;
@@ -355,7 +354,7 @@ static void on_ackepoch(struct zab *zab, struct peer *peer, const struct zab_msg
     take_outline(zab, peer, &msg->ackepoch);
     if (zab->lead.phase == LEADER_OUTLINE) {
         if (peer->learner.counted &&
-            msg->ackepoch.last > (MUTANT(1) ? said_last(zab) : zab->trail.last)) {
+            msg->ackepoch.last > (MUTANT(1) ? reported_last_zxid(zab) : zab->trail.last)) {
             PROBE("zab.elected_without_best_log");
             enter_looking(zab, "a follower has a longer log: elected wrongly");
             return;
@@ -463,8 +462,9 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     if (msg->type == ZAB_ACKEPOCH) {
         on_ackepoch(zab, peer, msg);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
-        fx_sign(zab, peer->id,
-                msg->ack.payload); /* What a quorum says is known before this leader serves. */
+        fx_ping_payload(
+            zab, peer->id,
+            msg->ack.payload); /* What a quorum says is known before this leader serves. */
         on_ack_newleader(zab, peer, msg);
     } else if (msg->type == ZAB_ACK) {
         on_ack(zab, peer, msg->ack.zxid);

@@ -43,29 +43,29 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
  * many as the link and the learner's disk take in a moment, besides the way there and back. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
-    ASSERT(learner->snap_window > 0 && learner->snap_window <= SNAP_WINDOW);
-    if (learner->snap_probe == 0) {
-        learner->snap_probe = learner->snap_offset;
-        learner->snap_probe_ms = zab->now_ms;
+    ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
+    if (learner->snap.probe == 0) {
+        learner->snap.probe = learner->snap.offset;
+        learner->snap.probe_ms = zab->now_ms;
     }
 }
 
 static void window_acked(struct zab *zab, struct learner *learner)
 {
-    uint64_t delay_ms = zab->now_ms - learner->snap_probe_ms;
+    uint64_t delay_ms = zab->now_ms - learner->snap.probe_ms;
 
     delay_ms -= delay_ms < learner->trip_ms ? delay_ms : learner->trip_ms;
-    if (learner->snap_probe == 0 || learner->snap_acked < learner->snap_probe) {
+    if (learner->snap.probe == 0 || learner->snap.acked < learner->snap.probe) {
         return;
     }
-    learner->snap_probe = 0;
-    if (delay_ms <= SNAP_DELAY_MS && learner->snap_window < SNAP_WINDOW) {
-        learner->snap_window++;
-    } else if (delay_ms > 2 * (uint64_t)SNAP_DELAY_MS && learner->snap_window > 1) {
+    learner->snap.probe = 0;
+    if (delay_ms <= SNAP_DELAY_MS && learner->snap.window < SNAP_WINDOW) {
+        learner->snap.window++;
+    } else if (delay_ms > 2 * (uint64_t)SNAP_DELAY_MS && learner->snap.window > 1) {
         PROBE("zab.snap_window_shrinks");
-        learner->snap_window /= 2;
+        learner->snap.window /= 2;
     }
-    ASSERT(learner->snap_window > 0 && learner->snap_window <= SNAP_WINDOW);
+    ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
 }
 
 static void snap_fetch(struct zab *zab, struct peer *peer)
@@ -73,10 +73,10 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
     struct learner *learner = &peer->learner;
 
     ASSERT(learner->stage == LEARNER_SNAP);
-    ASSERT(learner->snap_acked <= learner->snap_offset);
-    if (learner->fetch_token != 0 || learner->snap_done || learner->snap_retry_ms != 0 ||
-        learner->snap_offset - learner->snap_acked >=
-            (uint64_t)learner->snap_window * zab->limits.chunk_bytes) {
+    ASSERT(learner->snap.acked <= learner->snap.offset);
+    if (learner->fetch_token != 0 || learner->snap.done || learner->snap.retry_ms != 0 ||
+        learner->snap.offset - learner->snap.acked >=
+            (uint64_t)learner->snap.window * zab->limits.chunk_bytes) {
         return;
     }
     if (zab->lead.bulk_waits || !bulk_may_go(zab)) {
@@ -85,15 +85,15 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
     }
     bulk_goes(zab, zab->limits.chunk_bytes);
     zab->lead.bulk_turn = (uint32_t)(peer - zab->peers);
-    learner->fetch_token = ++zab->token_issued;
+    learner->fetch_token = ++zab->disk.issued;
     fx_add(zab, ZAB_FX_SNAP_FETCH)->snap_fetch =
         (struct zab_snap_fetch){.token = learner->fetch_token,
                                 .peer = peer->id,
                                 .oldest = zab->trail.base,
-                                .offset = learner->snap_offset,
+                                .offset = learner->snap.offset,
                                 .len = zab->limits.chunk_bytes,
-                                .is_first = !learner->snap_known,
-                                .id = learner->snap_id};
+                                .is_first = !learner->snap.known,
+                                .id = learner->snap.id};
 }
 
 /* The learner behind the one that was served last comes first. */
@@ -135,12 +135,12 @@ void snap_begin(struct zab *zab, struct peer *peer)
     }
     PROBE("zab.sync_snap");
     learner->stage = LEARNER_SNAP;
-    learner->snap_known = false;
-    learner->snap_offset = learner->snap_id != 0 ? learner->snap_offset : 0;
-    learner->snap_acked = learner->snap_offset;
-    learner->snap_done = false;
-    learner->snap_window = SNAP_WINDOW_START;
-    learner->snap_probe = 0;
+    learner->snap.known = false;
+    learner->snap.offset = learner->snap.id != 0 ? learner->snap.offset : 0;
+    learner->snap.acked = learner->snap.offset;
+    learner->snap.done = false;
+    learner->snap.window = SNAP_WINDOW_START;
+    learner->snap.probe = 0;
     learner->fetch_token = 0;
     keep_begin_open(zab, peer);
     sync_send(zab, peer, 0, ZAB_FLAG_SNAP);
@@ -157,7 +157,7 @@ static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
         fx_disconnect(zab, peer->id); /* Purged meanwhile. */
         return;
     }
-    learner->snap_done = true;
+    learner->snap.done = true;
     learner->stage = LEARNER_STREAM;
     learner->sent = MUTANT(3) ? zab->trail.last : start;
     learner->acked = start;
@@ -188,7 +188,7 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
         config_tell(zab, peer, 0);
     }
     fx_send(zab, peer->id, &msg);
-    peer->learner.snap_offset += piece->bytes.len;
+    peer->learner.snap.offset += piece->bytes.len;
     window_sent(zab, &peer->learner);
 }
 
@@ -198,16 +198,16 @@ static bool take_start(struct zab *zab, struct peer *peer, const struct zab_ev_s
 {
     struct learner *learner = &peer->learner;
 
-    ASSERT(!learner->snap_known);
-    ASSERT(piece->offset == 0 || piece->offset == learner->snap_offset);
+    ASSERT(!learner->snap.known);
+    ASSERT(piece->offset == 0 || piece->offset == learner->snap.offset);
     if (!trail_has(&zab->trail, piece->start)) {
         return false;
     }
-    learner->snap_known = true;
-    learner->snap_start = piece->start;
-    learner->snap_id = piece->id;
-    learner->snap_offset = piece->offset;
-    learner->snap_acked = piece->offset;
+    learner->snap.known = true;
+    learner->snap.start = piece->start;
+    learner->snap.id = piece->id;
+    learner->snap.offset = piece->offset;
+    learner->snap.acked = piece->offset;
     keep_begin(zab, peer, piece->start);
     return true;
 }
@@ -223,19 +223,19 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
-    if (piece->err != ERR_OK && !learner->snap_known) {
+    if (piece->err != ERR_OK && !learner->snap.known) {
         /* Not one verifies any more. The host takes a new one; the learner waits for it here rather
          * than go round in circles. */
-        learner->snap_retry_ms = zab->now_ms + ticks_ms(zab, 1);
+        learner->snap.retry_ms = zab->now_ms + ticks_ms(zab, 1);
         return;
     }
-    if (!learner->snap_known && !take_start(zab, peer, piece)) {
+    if (!learner->snap.known && !take_start(zab, peer, piece)) {
         fx_disconnect(zab, peer->id);
         return;
     }
     /* Pieces of two snapshots make none: the newest may have changed on the way. */
-    if (piece->err != ERR_OK || piece->offset != learner->snap_offset ||
-        piece->start != learner->snap_start) {
+    if (piece->err != ERR_OK || piece->offset != learner->snap.offset ||
+        piece->start != learner->snap.start) {
         fx_disconnect(zab, peer->id);
         return;
     }
@@ -254,9 +254,9 @@ void sync_retry(struct zab *zab, bool now)
         struct peer *peer = &zab->peers[i];
         struct learner *learner = &peer->learner;
 
-        if (learner->stage == LEARNER_SNAP && learner->snap_retry_ms != 0 &&
-            (now || zab->now_ms >= learner->snap_retry_ms)) {
-            learner->snap_retry_ms = 0;
+        if (learner->stage == LEARNER_SNAP && learner->snap.retry_ms != 0 &&
+            (now || zab->now_ms >= learner->snap.retry_ms)) {
+            learner->snap.retry_ms = 0;
             snap_fetch(zab, peer);
         }
     }
@@ -266,12 +266,12 @@ void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset)
 {
     struct learner *learner = &peer->learner;
 
-    if (learner->stage != LEARNER_SNAP || offset > learner->snap_offset ||
-        offset <= learner->snap_acked) {
+    if (learner->stage != LEARNER_SNAP || offset > learner->snap.offset ||
+        offset <= learner->snap.acked) {
         return;
     }
-    learner->snap_acked = offset;
-    ASSERT(learner->snap_acked <= learner->snap_offset);
+    learner->snap.acked = offset;
+    ASSERT(learner->snap.acked <= learner->snap.offset);
     keep_progress(zab, peer);
     window_acked(zab, learner);
     snap_fetch(zab, peer);

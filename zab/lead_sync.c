@@ -74,7 +74,7 @@ void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
         .type = ZAB_NEWLEADER,
         .dialogue = learner->dialogue,
         .epoch = zab->lead.epoch,
-        .newleader = {.rec = rec, .sent = learner->sent, .config = buf_slice(&zab->config_bytes)},
+        .newleader = {.rec = rec, .sent = learner->sent, .config = buf_slice(&zab->config.bytes)},
     };
 
     ASSERT(learner->stage == LEARNER_STREAM && !learner->newleader_sent);
@@ -218,7 +218,7 @@ void sync_begin(struct zab *zab, struct peer *peer)
 
 struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token)
 {
-    ASSERT(token <= zab->token_issued);
+    ASSERT(token <= zab->disk.issued);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (token != 0 && zab->peers[i].learner.fetch_token == token) {
             return &zab->peers[i];

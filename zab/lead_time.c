@@ -61,7 +61,7 @@ static void disk_tick(struct zab *zab)
                zab->now_ms - zab->lead.durable_ms >= ticks_ms(zab, zab->limits.sync_limit)) {
         PROBE("zab.resigns_for_its_disk");
         enter_looking(zab, "the own disk hangs: another replica should lead");
-        zab->not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
+        zab->election.not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
     }
 }
 

@@ -6,16 +6,16 @@
 #include "zab/zab_int.h"
 
 /* Everything said to a peer is computed from the durable log; a damaged log says nothing. */
-zxid_t said_last(const struct zab *zab)
+zxid_t reported_last_zxid(const struct zab *zab)
 {
     ASSERT(zab->trail.durable <= zab->trail.last);
 
     if (MUTANT(6)) {
         return zab->trail.last;
     }
-    if (MUTANT(1) && (zab->promised_leader & MUTANT_EPOCH_WRITTEN) != 0 &&
-        zab->promised_epoch > zxid_epoch(zab->trail.durable)) {
-        return zxid_make(zab->promised_epoch, 0);
+    if (MUTANT(1) && (zab->promise.leader & MUTANT_EPOCH_WRITTEN) != 0 &&
+        zab->promise.epoch > zxid_epoch(zab->trail.durable)) {
+        return zxid_make(zab->promise.epoch, 0);
     }
     return zab->quarantined ? 0 : zab->trail.durable;
 }
@@ -25,7 +25,7 @@ void log_append(struct zab *zab, struct logrec *take_rec)
 {
     ASSERT(zab->state != ZAB_LOOKING);
 
-    ASSERT(zxid_epoch(take_rec->zxid) <= zab->promised_epoch || MUTANT(12) || MUTANT(13));
+    ASSERT(zxid_epoch(take_rec->zxid) <= zab->promise.epoch || MUTANT(12) || MUTANT(13));
 
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
@@ -42,10 +42,10 @@ void log_append(struct zab *zab, struct logrec *take_rec)
 /* What depended on records beyond `zxid` is forgotten with them. */
 void log_outline_cut(struct zab *zab, zxid_t zxid)
 {
-    if (zab->has_pending_config && zab->pending_config.version > zxid && !MUTANT(39)) {
-        zab->has_pending_config = false;
+    if (zab->config.has_pending && zab->config.pending.version > zxid && !MUTANT(39)) {
+        zab->config.has_pending = false;
     }
-    ASSERT(!zab->has_pending_config || zab->pending_config.version <= zxid || MUTANT(39));
+    ASSERT(!zab->config.has_pending || zab->config.pending.version <= zxid || MUTANT(39));
 }
 
 void commit_to(struct zab *zab, zxid_t zxid)
@@ -55,31 +55,31 @@ void commit_to(struct zab *zab, zxid_t zxid)
     }
     zab->committed = zxid;
     config_committed(zab);
-    ASSERT(zab->committed == zxid && zab->delivered <= zxid);
+    ASSERT(zab->committed == zxid && zab->delivery.last <= zxid);
 }
 
 /* Asks the host to read what is to be delivered and is no longer in memory. */
 static void fetch_own(struct zab *zab)
 {
-    ASSERT(zab->delivered < zab->committed);
+    ASSERT(zab->delivery.last < zab->committed);
 
-    if (zab->self_fetch_token != 0) {
+    if (zab->delivery.fetch_token != 0) {
         return;
     }
     ASSERT(may_deliver(zab));
     PROBE("zab.deliver_from_disk");
-    zab->self_fetch_token = fx_fetch(zab, zab->delivered);
+    zab->delivery.fetch_token = fx_fetch(zab, zab->delivery.last);
 }
 
 static void deliver_one(struct zab *zab, struct logrec *rec)
 {
-    ASSERT(rec->prev == zab->delivered);
+    ASSERT(rec->prev == zab->delivery.last);
     ASSERT(rec->zxid <= zab->committed);
     ASSERT(rec->zxid <= zab->trail.durable || MUTANT(5) || MUTANT(15));
 
     fx_add(zab, ZAB_FX_DELIVER)->deliver.rec = logrec_ref(rec);
-    zab->delivered = rec->zxid;
-    zab->delivered_chain = rec->chain;
+    zab->delivery.last = rec->zxid;
+    zab->delivery.chain = rec->chain;
     if (rec->type == LOGREC_STAMP || rec->type == LOGREC_EPOCH) {
         admit_on_stamp(zab, rec);
     }
@@ -106,12 +106,12 @@ void deliver(struct zab *zab)
     zxid_t limit = min_u64(zab->committed, zab->trail.durable);
     uint32_t budget = DELIVER_MAX;
 
-    zab->deliver_more = false;
-    if (!may_deliver(zab) || zab->restoring > 0) {
+    zab->delivery.more = false;
+    if (!may_deliver(zab) || zab->restore.under_way > 0) {
         return;
     }
-    while (zab->delivered < limit) {
-        struct logrec *rec = trail_after(&zab->trail, zab->delivered);
+    while (zab->delivery.last < limit) {
+        struct logrec *rec = trail_after(&zab->trail, zab->delivery.last);
 
         if (!rec) {
             fetch_own(zab);
@@ -121,23 +121,23 @@ void deliver(struct zab *zab)
             break; /* The watermark names no record of this log. */
         }
         if (budget-- == 0) {
-            zab->deliver_more = true;
+            zab->delivery.more = true;
             break;
         }
         deliver_one(zab, rec);
     }
-    ASSERT(zab->delivered <= zab->committed);
+    ASSERT(zab->delivery.last <= zab->committed);
 }
 
 void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 {
-    ASSERT(zab->self_fetch_token != 0 && zab->self_fetch_token == fetched->token);
+    ASSERT(zab->delivery.fetch_token != 0 && zab->delivery.fetch_token == fetched->token);
     ASSERT(fetched->rec_count == 0 || fetched->recs);
 
-    zab->self_fetch_token = 0;
+    zab->delivery.fetch_token = 0;
     if (fetched->err != ERR_OK) {
         fx_halt(zab,
-                (struct zab_notice){.type = ZAB_NOTICE_UNREADABLE_LOG, .zxid = zab->delivered});
+                (struct zab_notice){.type = ZAB_NOTICE_UNREADABLE_LOG, .zxid = zab->delivery.last});
         return;
     }
     zxid_t limit = min_u64(zab->committed, zab->trail.durable);
@@ -145,7 +145,7 @@ void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
     for (size_t i = 0; i < fetched->rec_count; i++) {
         struct logrec *rec = fetched->recs[i];
 
-        if (rec->prev != zab->delivered || rec->zxid > limit || !may_deliver(zab)) {
+        if (rec->prev != zab->delivery.last || rec->zxid > limit || !may_deliver(zab)) {
             break;
         }
         deliver_one(zab, rec);

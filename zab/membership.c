@@ -8,22 +8,22 @@
 void config_set(struct zab *zab, const struct zab_config *config)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
-    zab->config = *config;
-    buf_clear(&zab->config_bytes);
+    zab->config.committed = *config;
+    buf_clear(&zab->config.bytes);
     if (config->count > 0) {
-        zab_config_encode(config, &zab->config_bytes);
+        zab_config_encode(config, &zab->config.bytes);
     }
 }
 
 /* It is committed: it binds, and nothing older does any more. */
 void config_bind(struct zab *zab, const struct zab_config *config)
 {
-    if (config->version <= zab->config.version) {
+    if (config->version <= zab->config.committed.version) {
         return;
     }
     config_set(zab, config);
-    if (zab->has_pending_config && zab->pending_config.version <= zab->config.version) {
-        zab->has_pending_config = false;
+    if (zab->config.has_pending && zab->config.pending.version <= zab->config.committed.version) {
+        zab->config.has_pending = false;
     }
     fx_role(zab);
 }
@@ -32,15 +32,15 @@ void config_bind(struct zab *zab, const struct zab_config *config)
  * before it is. */
 void config_pend(struct zab *zab, const struct zab_config *config)
 {
-    if (config->version <= zab->config.version) {
+    if (config->version <= zab->config.committed.version) {
         return;
     }
-    if (zab->has_pending_config && zab->pending_config.version < config->version) {
-        config_bind(zab, &zab->pending_config);
+    if (zab->config.has_pending && zab->config.pending.version < config->version) {
+        config_bind(zab, &zab->config.pending);
     }
-    zab->pending_config = *config;
-    zab->has_pending_config = true;
-    ASSERT(zab->pending_config.version > zab->config.version);
+    zab->config.pending = *config;
+    zab->config.has_pending = true;
+    ASSERT(zab->config.pending.version > zab->config.committed.version);
 }
 
 void config_seen(struct zab *zab, const struct logrec *rec)
@@ -58,14 +58,14 @@ void config_seen(struct zab *zab, const struct logrec *rec)
 
 void config_committed(struct zab *zab)
 {
-    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
+    if (!zab->config.has_pending || zab->config.pending.version > zab->committed) {
         return;
     }
-    ASSERT(zab->pending_config.count > 0);
+    ASSERT(zab->config.pending.count > 0);
     PROBE("zab.config_committed");
-    ASSERT(zab->pending_config.version > zab->config.version);
-    config_bind(zab, &zab->pending_config);
-    ASSERT(!zab->has_pending_config);
+    ASSERT(zab->config.pending.version > zab->config.committed.version);
+    config_bind(zab, &zab->config.pending);
+    ASSERT(!zab->config.has_pending);
 }
 
 bool config_adopt(struct zab *zab, struct slice bytes)
@@ -75,11 +75,11 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     if (zab_config_decode(bytes, &config) != ERR_OK) {
         return false;
     }
-    if (config.version > zab->config.version) {
+    if (config.version > zab->config.committed.version) {
         PROBE("zab.config_adopted");
         config_bind(zab, &config);
     }
-    ASSERT(zab->config.version >= config.version);
+    ASSERT(zab->config.committed.version >= config.version);
     return true;
 }
 
@@ -105,9 +105,9 @@ bool list_agrees(const struct zab *zab, const struct zab_config *config)
 
 void config_send(struct zab *zab, const struct peer *peer)
 {
-    ASSERT(zab->config.count > 0 && zab->config_bytes.len > 0);
+    ASSERT(zab->config.committed.count > 0 && zab->config.bytes.len > 0);
 
-    struct zab_msg msg = {.type = ZAB_FOUND, .found.config = buf_slice(&zab->config_bytes)};
+    struct zab_msg msg = {.type = ZAB_CONFIG, .config.bytes = buf_slice(&zab->config.bytes)};
 
     ASSERT(peer->up);
     fx_send(zab, peer->id, &msg);
@@ -117,7 +117,7 @@ void config_send(struct zab *zab, const struct peer *peer)
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
 {
     ASSERT(peer->id != zab->id);
-    if (!zab->founding && !peer->founding && version < zab->config.version) {
+    if (!zab->bootstrapping && !peer->bootstrapping && version < zab->config.committed.version) {
         PROBE("zab.config_told");
         config_send(zab, peer);
     }

@@ -261,7 +261,7 @@ static void code_ack_newleader(struct codec *codec, struct zab_msg *msg)
 {
     code_ack(codec, msg);
     code_reserved_u64(codec);
-    code_bytes(codec, &msg->ack.payload, ZAB_SIGN_BYTES_MAX);
+    code_bytes(codec, &msg->ack.payload, ZAB_PING_PAYLOAD_MAX);
 }
 
 static void code_commit(struct codec *codec, struct zab_msg *msg)
@@ -275,7 +275,7 @@ static void code_ping(struct codec *codec, struct zab_msg *msg)
     code_head(codec, msg);
     code_u64(codec, &msg->ping.commit);
     code_u64(codec, &msg->ping.round);
-    code_bytes(codec, &msg->ping.payload, ZAB_SIGN_BYTES_MAX);
+    code_bytes(codec, &msg->ping.payload, ZAB_PING_PAYLOAD_MAX);
 }
 
 static void code_pong(struct codec *codec, struct zab_msg *msg)
@@ -288,7 +288,7 @@ static void code_pong(struct codec *codec, struct zab_msg *msg)
     code_u32(codec, &pong->flags);
     code_u64(codec, &pong->digest_zxid);
     code_u64(codec, &pong->digest);
-    code_bytes(codec, &pong->payload, ZAB_SIGN_BYTES_MAX);
+    code_bytes(codec, &pong->payload, ZAB_PING_PAYLOAD_MAX);
 }
 
 static void code_confirm(struct codec *codec, struct zab_msg *msg)
@@ -318,16 +318,16 @@ static void code_forward(struct codec *codec, struct zab_msg *msg)
     code_bytes(codec, &msg->forward.bytes, ZAB_FORWARD_BYTES_MAX);
 }
 
-static void code_stranger(struct codec *codec, struct zab_msg *msg)
+static void code_exclude(struct codec *codec, struct zab_msg *msg)
 {
     code_head(codec, msg);
-    code_u64(codec, &msg->stranger.zxid);
-    code_u32(codec, &msg->stranger.flags);
+    code_u64(codec, &msg->exclude.zxid);
+    code_u32(codec, &msg->exclude.flags);
 }
 
-static void code_found(struct codec *codec, struct zab_msg *msg)
+static void code_config(struct codec *codec, struct zab_msg *msg)
 {
-    code_bytes(codec, &msg->found.config, CONFIG_BYTES_MAX);
+    code_bytes(codec, &msg->config.bytes, CONFIG_BYTES_MAX);
 }
 
 struct msg_layout {
@@ -347,12 +347,12 @@ static const struct msg_layout layouts[] = {
     [ZAB_ENTRY] = {"ENTRY", code_entry, REC_HEAD_BYTES + (size_t)ZAB_RECORD_BYTES_MAX},
     [ZAB_SYNC_ACK] = {"SYNC_ACK", code_ack, 0},
     [ZAB_NEWLEADER] = {"NEWLEADER", code_newleader, REC_HEAD_BYTES + (size_t)CONFIG_BYTES_MAX * 2},
-    [ZAB_ACK_NEWLEADER] = {"ACK_NEWLEADER", code_ack_newleader, ZAB_SIGN_BYTES_MAX},
+    [ZAB_ACK_NEWLEADER] = {"ACK_NEWLEADER", code_ack_newleader, ZAB_PING_PAYLOAD_MAX},
     [ZAB_UPTODATE] = {"UPTODATE", code_commit, 0},
     [ZAB_ACK] = {"ACK", code_ack, 0},
     [ZAB_COMMIT] = {"COMMIT", code_commit, 0},
-    [ZAB_PING] = {"PING", code_ping, ZAB_SIGN_BYTES_MAX},
-    [ZAB_PONG] = {"PONG", code_pong, ZAB_SIGN_BYTES_MAX},
+    [ZAB_PING] = {"PING", code_ping, ZAB_PING_PAYLOAD_MAX},
+    [ZAB_PONG] = {"PONG", code_pong, ZAB_PING_PAYLOAD_MAX},
     [ZAB_CONFIRM] = {"CONFIRM", code_confirm, 0},
     [ZAB_CONFIRM_ACK] = {"CONFIRM_ACK", code_confirm, 0},
     [ZAB_READ_INDEX] = {"READ_INDEX", code_read_index, 0},
@@ -360,8 +360,8 @@ static const struct msg_layout layouts[] = {
     [ZAB_FORWARD] = {"FORWARD", code_forward, ZAB_FORWARD_BYTES_MAX},
     [ZAB_FORWARD_REPLY] = {"FORWARD_REPLY", code_forward, ZAB_FORWARD_BYTES_MAX},
     [ZAB_RESIGN] = {"RESIGN", code_head, 0},
-    [ZAB_STRANGER] = {"STRANGER", code_stranger, 0},
-    [ZAB_FOUND] = {"FOUND", code_found, CONFIG_BYTES_MAX},
+    [ZAB_EXCLUDE] = {"EXCLUDE", code_exclude, 0},
+    [ZAB_CONFIG] = {"CONFIG", code_config, CONFIG_BYTES_MAX},
 };
 
 static const struct msg_layout *layout_of(enum zab_msg_type type)

@@ -41,8 +41,8 @@ enum zab_msg_type {
     ZAB_FORWARD = 21,       /* Learner to leader: a client's write, opaque here. */
     ZAB_FORWARD_REPLY = 22, /* Leader to learner: refused, and why; opaque here. */
     ZAB_RESIGN = 23,        /* Leader to learners: elect another one now. */
-    ZAB_STRANGER = 24, /* Leader to learner: you must not take part as you are; why in `flags`. */
-    ZAB_FOUND = 25,    /* A committed configuration, to founders and to those behind. */
+    ZAB_EXCLUDE = 24, /* Leader to learner: you must not take part as you are; why in `flags`. */
+    ZAB_CONFIG = 25,  /* A committed configuration, to founders and to those behind. */
 };
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH, PONG. */
@@ -70,7 +70,7 @@ enum {
     ZAB_RECORD_BYTES_MAX = 16 << 20,  /* Upper bound of any record's payload. */
     ZAB_CHUNK_BYTES_MAX = 256 << 10,  /* Piece of a snapshot. */
     ZAB_FORWARD_BYTES_MAX = 16 << 20, /* A client's request. */
-    ZAB_SIGN_BYTES_MAX = 12 << 10,    /* What goes along with a sign of life. */
+    ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* What goes along with a sign of life. */
 };
 
 /* Consecutive counters of one epoch in a log. */
@@ -192,19 +192,19 @@ struct zab_msg_forward {
     struct slice bytes;
 };
 
-struct zab_msg_stranger {
+struct zab_msg_exclude {
     zxid_t zxid;
     uint32_t flags;
 };
 
-struct zab_msg_found {
-    struct slice config; /* A committed one, encoded. */
+struct zab_msg_config {
+    struct slice bytes; /* A committed configuration, encoded. */
 };
 
 struct zab_msg {
     enum zab_msg_type type;
-    uint32_t dialogue; /* 0 in VOTE and FOUND. */
-    uint32_t epoch;    /* Of the dialogue; 0 in VOTE, CEPOCH and FOUND. */
+    uint32_t dialogue; /* 0 in VOTE and CONFIG. */
+    uint32_t epoch;    /* Of the dialogue; 0 in VOTE, CEPOCH and CONFIG. */
 
     union {
         struct zab_msg_vote vote;
@@ -224,8 +224,8 @@ struct zab_msg {
         struct zab_msg_read_index read_index;
         struct zab_msg_read_reply read_reply;
         struct zab_msg_forward forward;
-        struct zab_msg_stranger stranger;
-        struct zab_msg_found found;
+        struct zab_msg_exclude exclude;
+        struct zab_msg_config config;
     };
 };
 

@@ -56,32 +56,32 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 {
     ASSERT(pred);
 
-    if (zab->config.count == 0) {
+    if (zab->config.committed.count == 0) {
         return false;
     }
-    if (!has_majority(zab, &zab->config, self && !zab->quarantined, pred)) {
+    if (!has_majority(zab, &zab->config.committed, self && !zab->quarantined, pred)) {
         return false;
     }
     /* A configuration in the log that is not known to be committed binds as well: else the old and
      * the new voters could each find a majority without the other. */
-    return !zab->has_pending_config || MUTANT(34) ||
-           has_majority(zab, &zab->pending_config, self && !zab->quarantined, pred);
+    return !zab->config.has_pending || MUTANT(34) ||
+           has_majority(zab, &zab->config.pending, self && !zab->quarantined, pred);
 }
 
 bool quorum_awaits_new_disk(const struct zab *zab)
 {
     bool self = !zab->quarantined;
 
-    return zab->has_pending_config && has_majority(zab, &zab->config, self, peer_is_up) &&
-           !has_majority(zab, &zab->pending_config, self, peer_is_up);
+    return zab->config.has_pending && has_majority(zab, &zab->config.committed, self, peer_is_up) &&
+           !has_majority(zab, &zab->config.pending, self, peer_is_up);
 }
 
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
     ASSERT(id != 0);
 
-    return is_voter(&zab->config, id, incarnation) ||
-           (zab->has_pending_config && is_voter(&zab->pending_config, id, incarnation));
+    return is_voter(&zab->config.committed, id, incarnation) ||
+           (zab->config.has_pending && is_voter(&zab->config.pending, id, incarnation));
 }
 
 bool quorum_self_counts(const struct zab *zab)
@@ -90,7 +90,8 @@ bool quorum_self_counts(const struct zab *zab)
     if (MUTANT(21)) {
         return !zab->quarantined;
     }
-    return !zab->quarantined && !zab->founding && quorum_counts(zab, zab->id, zab->incarnation);
+    return !zab->quarantined && !zab->bootstrapping &&
+           quorum_counts(zab, zab->id, zab->incarnation);
 }
 
 /* Highest zxid that a majority of one configuration's voters has made durable. */
@@ -133,13 +134,13 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
 
 zxid_t quorum_acked(const struct zab *zab)
 {
-    zxid_t acked = acked_by_majority(zab, &zab->config);
+    zxid_t acked = acked_by_majority(zab, &zab->config.committed);
 
-    if (!zab->has_pending_config || MUTANT(34)) {
+    if (!zab->config.has_pending || MUTANT(34)) {
         return acked;
     }
-    zxid_t pending = acked_by_majority(zab, &zab->pending_config);
+    zxid_t pending = acked_by_majority(zab, &zab->config.pending);
 
-    ASSERT(zab->pending_config.count > 0);
+    ASSERT(zab->config.pending.count > 0);
     return pending < acked ? pending : acked;
 }

@@ -14,7 +14,7 @@ static void leave_role(struct zab *zab)
     case ZAB_LOOKING:
         break;
     }
-    zab->self_fetch_token = 0;
+    zab->delivery.fetch_token = 0;
 }
 
 void enter_looking(struct zab *zab, const char *why)
@@ -26,9 +26,9 @@ void enter_looking(struct zab *zab, const char *why)
         deliver(zab);
     }
     leave_role(zab);
-    ASSERT(zab->follow.inbox_count == 0);
+    ASSERT(zab->follow.inbox.count == 0);
     zab->state = ZAB_LOOKING;
-    zab->settled = false;
+    zab->election.settled = false;
     zab->reason = why;
     fx_role(zab);
     election_start(zab);
@@ -49,10 +49,10 @@ void quarantine_self(struct zab *zab, const char *reason)
 
 static bool is_serving(const struct zab *zab)
 {
-    bool whole = zab->delivered >= zab->fuzzy_end || MUTANT(38);
+    bool whole = zab->delivery.last >= zab->delivery.fuzzy_end || MUTANT(38);
 
-    return may_deliver(zab) && zab->restoring == 0 && whole &&
-           zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
+    return may_deliver(zab) && zab->restore.under_way == 0 && whole &&
+           zab->delivery.last >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
 }
 
 void note_serving(struct zab *zab)

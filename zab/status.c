@@ -50,14 +50,14 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
 /* One sentence: why this replica does not vote or serve. */
 static const char *explain(const struct zab *zab, const struct zab_status *status)
 {
-    if (zab->founding && zab->config.count == 0) {
+    if (zab->bootstrapping && zab->config.committed.count == 0) {
         return "new data directory: waits until all founders report, or for a leader of an "
                "existing cluster";
     }
     if (zab->quarantined) {
         return "quarantine: the log is being refilled from the leader; no vote until then";
     }
-    if (status->stranger) {
+    if (status->unknown_disk) {
         return "this disk is new to the cluster: refilled as a learner, no vote until it is "
                "admitted";
     }
@@ -73,23 +73,23 @@ static const char *explain(const struct zab *zab, const struct zab_status *statu
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status)
 {
-    const struct zab_member *self = zab_config_find(&zab->config, zab->id);
+    const struct zab_member *self = zab_config_find(&zab->config.committed, zab->id);
     struct zab_status status = {
         .state = zab->state,
         .phase = phase_of(zab),
         .serving = zab->was_serving,
         .quarantined = zab->quarantined,
-        .founding = zab->founding,
+        .bootstrapping = zab->bootstrapping,
         /* Only what is committed: an admission under way is none that an operator may rely on. */
-        .stranger =
-            self && has_seat(self) && !zab_config_is_voter(&zab->config, zab->id, zab->incarnation),
+        .unknown_disk = self && has_seat(self) &&
+                        !zab_config_is_voter(&zab->config.committed, zab->id, zab->incarnation),
         .epoch = zxid_epoch(zab->trail.last),
-        .promised = zab->promised_epoch,
+        .promised = zab->promise.epoch,
         .last = zab->trail.last,
         .durable = zab->trail.durable,
         .committed = zab->committed,
-        .delivered = zab->delivered,
-        .delivered_chain = zab->delivered_chain,
+        .delivered = zab->delivery.last,
+        .delivered_chain = zab->delivery.chain,
         .heard_ms = zab->heard_ms,
     };
 
@@ -115,14 +115,14 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
 
     for (uint32_t i = 0; i < zab->peer_count && count < out_max; i++) {
         const struct peer *peer = &zab->peers[i];
-        const struct zab_member *member = zab_config_find(&zab->config, peer->id);
+        const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
 
         out[count++] = (struct zab_peer_status){
             .id = peer->id,
             .voter = member ? has_seat(member) : peer->seed_voter,
             .connected = peer->up,
             .synced = peer->learner.stage == LEARNER_SYNCED,
-            .counted = zab_config_is_voter(&zab->config, peer->id, peer->incarnation),
+            .counted = zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation),
             .acked = peer->learner.acked,
             .voted = peer->vote.valid && peer->vote.state == ZAB_LOOKING ? peer->vote.last : 0,
             .heard_ms = peer->heard_ms,

@@ -42,13 +42,12 @@ static void init_log(struct zab *zab, const struct zab_init *init)
     trail_load(&zab->trail, init->log_base, init->log_last, init->log_chain, init->ranges,
                init->range_count);
     zab->has_snapshot = init->has_snapshot;
-    zab->snap_start = init->snap_start;
     zab->committed = init->committed;
-    zab->delivered = init->committed;
-    zab->delivered_chain = init->committed_chain;
+    zab->delivery.last = init->committed;
+    zab->delivery.chain = init->committed_chain;
     /* A disk that joined may know a newer configuration than the log it has got so far. */
-    zab->has_pending_config = init->has_pending && init->pending.version > init->config.version;
-    zab->pending_config = init->pending;
+    zab->config.has_pending = init->has_pending && init->pending.version > init->config.version;
+    zab->config.pending = init->pending;
     ASSERT(zab->trail.durable == zab->trail.last);
 }
 
@@ -86,20 +85,20 @@ struct zab *zab_new(const struct zab_init *init)
     zab->incarnation = init->incarnation;
     zab->limits = init->limits;
     rng_init(&zab->rng, init->rng_seed);
-    buf_init(&zab->config_bytes, 1 << 16);
-    buf_init(&zab->sign, ZAB_SIGN_BYTES_MAX);
+    buf_init(&zab->config.bytes, 1 << 16);
+    buf_init(&zab->ping_payload, ZAB_PING_PAYLOAD_MAX);
     zab->now_ms = init->now_ms;
     zab->last_step_ms = init->now_ms;
-    zab->founding = init->founding;
+    zab->bootstrapping = init->bootstrapping;
     zab->quarantined = init->quarantined;
-    zab->promised_epoch = init->promised_epoch;
-    zab->promised_leader = init->promised_leader;
+    zab->promise.epoch = init->promised_epoch;
+    zab->promise.leader = init->promised_leader;
     zab->dialogue_seq = (uint32_t)rng_u64(&zab->rng) | 1;
     config_set(zab, &init->config);
     init_log(zab, init);
     init_peers(zab, init);
     zab->state = ZAB_LOOKING;
-    zab->my_vote.state = ZAB_LOOKING;
+    zab->election.my_vote.state = ZAB_LOOKING;
     return zab;
 }
 
@@ -113,16 +112,16 @@ void zab_free(struct zab *zab)
         mem_free(zab->peers[i].learner.flight.zxids);
         mem_free(zab->peers[i].learner.flight.bytes);
     }
-    for (uint32_t i = 0; i < zab->follow.inbox_count; i++) {
-        logrec_unref(zab->follow.inbox[i].rec);
+    for (uint32_t i = 0; i < zab->follow.inbox.count; i++) {
+        logrec_unref(zab->follow.inbox.items[i].rec);
     }
-    mem_free(zab->follow.inbox);
+    mem_free(zab->follow.inbox.items);
     trail_release(&zab->follow.staged);
     trail_release(&zab->trail);
     mem_free(zab->lead.active.items);
     mem_free(zab->lead.waiting.items);
-    buf_release(&zab->config_bytes);
-    buf_release(&zab->sign);
+    buf_release(&zab->config.bytes);
+    buf_release(&zab->ping_payload);
     mem_free(zab);
 }
 
@@ -134,14 +133,14 @@ static void on_peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_p
 
     peer->up = true;
     peer->incarnation = up->incarnation;
-    peer->founding = up->founding;
+    peer->bootstrapping = up->bootstrapping;
     peer->vote.valid = false;
     if (peer->known_incarnation != up->incarnation) {
         peer->known_incarnation = up->incarnation;
         peer->known_last = 0;
         peer->known_promised = 0;
     }
-    found_check(zab);
+    bootstrap_check(zab);
     election_greet(zab, peer);
 }
 
@@ -181,10 +180,10 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
     peer->heard_ms = zab->now_ms;
     if (msg->type == ZAB_VOTE) {
         election_on_vote(zab, peer, &msg->vote);
-    } else if (msg->type == ZAB_FOUND) {
-        found_on_message(zab, peer, &msg->found);
-    } else if (msg->type == ZAB_STRANGER) {
-        admit_on_stranger(zab, peer, msg);
+    } else if (msg->type == ZAB_CONFIG) {
+        bootstrap_on_config(zab, peer, &msg->config);
+    } else if (msg->type == ZAB_EXCLUDE) {
+        admit_on_exclude(zab, peer, msg);
     } else if (zab->state == ZAB_LEADING) {
         lead_on_message(zab, peer, msg);
     } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
@@ -201,11 +200,11 @@ static void on_change_done(struct zab *zab, const struct pending_change *change,
     ASSERT(change->token <= done->token);
     switch (change->type) {
     case ZAB_PERSIST_PROMISE:
-        zab->promised_epoch = change->epoch;
-        zab->promised_leader = change->leader;
+        zab->promise.epoch = change->epoch;
+        zab->promise.leader = change->leader;
         break;
     case ZAB_PERSIST_JOIN:
-        zab->founding = false;
+        zab->bootstrapping = false;
         break;
     case ZAB_PERSIST_RELEASE:
         zab->quarantined = false;
@@ -233,20 +232,20 @@ static void on_change_done(struct zab *zab, const struct pending_change *change,
 
 static void on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
-    ASSERT(done->token <= zab->token_issued);
-    ASSERT(done->token >= zab->token_done);
+    ASSERT(done->token <= zab->disk.issued);
+    ASSERT(done->token >= zab->disk.done);
 
     uint32_t count = 0;
 
-    zab->token_done = done->token;
-    while (count < zab->change_count && zab->changes[count].token <= done->token) {
-        on_change_done(zab, &zab->changes[count], done);
+    zab->disk.done = done->token;
+    while (count < zab->disk.change_count && zab->disk.changes[count].token <= done->token) {
+        on_change_done(zab, &zab->disk.changes[count], done);
         count++;
     }
-    for (uint32_t i = count; i < zab->change_count; i++) {
-        zab->changes[i - count] = zab->changes[i];
+    for (uint32_t i = count; i < zab->disk.change_count; i++) {
+        zab->disk.changes[i - count] = zab->disk.changes[i];
     }
-    zab->change_count -= count;
+    zab->disk.change_count -= count;
     (void)trail_persisted(&zab->trail, done->token);
     (void)trail_persisted(&zab->follow.staged, done->token);
     switch (zab->state) {
@@ -266,9 +265,9 @@ static void on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 
 static void on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 {
-    ASSERT(fetched->token <= zab->token_issued);
+    ASSERT(fetched->token <= zab->disk.issued);
 
-    if (fetched->token == zab->self_fetch_token) {
+    if (fetched->token == zab->delivery.fetch_token) {
         log_on_fetched(zab, fetched);
     } else if (zab->state == ZAB_LEADING) {
         sync_on_fetched(zab, fetched);
@@ -282,7 +281,6 @@ static void on_stored_snap(struct zab *zab, const struct zab_ev_stored_snap *sna
         return;
     }
     zab->has_snapshot = true;
-    zab->snap_start = snap->start;
     trail_purge(&zab->trail, snap->log_base);
     ASSERT(zab->trail.base >= snap->log_base);
     if (zab->state == ZAB_LEADING) {
@@ -304,7 +302,7 @@ static void on_purged(struct zab *zab, zxid_t base)
 
 static void on_resign(struct zab *zab, bool resign)
 {
-    zab->resigned = resign;
+    zab->election.resigned = resign;
     if (resign && zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST) {
         zab->lead.resigning = true;
         zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
@@ -410,24 +408,24 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     ASSERT(!zab->effects);
 
     zab->effects = effects;
-    zab->started = true;
+    zab->election.started = true;
     zab->now_ms = event->now_ms;
     zab->age_ms = event->age_ms;
-    trail_shrink(&zab->trail, zab->delivered);
+    trail_shrink(&zab->trail, zab->delivery.last);
     trail_shrink(&zab->follow.staged, zab->follow.staged.durable);
     note_pause(zab);
     on_event(zab, event);
     run_timers(zab);
     deliver(zab);
     note_serving(zab);
-    ASSERT(zab->delivered <= zab->committed);
+    ASSERT(zab->delivery.last <= zab->committed);
     zab->effects = NULL;
-    ASSERT(zab->change_count <= PENDING_CHANGES_MAX);
+    ASSERT(zab->disk.change_count <= PENDING_CHANGES_MAX);
 }
 
 uint64_t zab_wake_ms(const struct zab *zab)
 {
-    if (zab->deliver_more) {
+    if (zab->delivery.more) {
         return zab->now_ms;
     }
     switch (zab->state) {
@@ -444,6 +442,6 @@ uint64_t zab_wake_ms(const struct zab *zab)
 
 const struct zab_config *zab_config(const struct zab *zab)
 {
-    ASSERT(zab->config.count <= ZAB_MEMBERS_MAX);
-    return &zab->config;
+    ASSERT(zab->config.committed.count <= ZAB_MEMBERS_MAX);
+    return &zab->config.committed;
 }

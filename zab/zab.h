@@ -58,7 +58,7 @@ struct zab_seed {
 struct zab_init {
     uint32_t id;
     uint64_t incarnation;
-    bool founding;             /* Formatted and in no cluster: `config` is empty. */
+    bool bootstrapping;        /* Formatted and in no cluster: `config` is empty. */
     bool quarantined;          /* The durable mark is set. */
     struct zab_config config;  /* Committed at `committed`. */
     bool has_pending;          /* The log beyond `committed` holds a configuration ... */
@@ -71,7 +71,6 @@ struct zab_init {
     zxid_t committed;         /* Known to be committed; the host has applied exactly this far. */
     uint64_t committed_chain; /* Chain value at `committed`. */
     bool has_snapshot;
-    zxid_t snap_start;
     const struct zab_range *ranges; /* Of the log, ascending. */
     uint32_t range_count;
     const struct zab_seed *seeds; /* All of the file, this replica included. */
@@ -102,7 +101,7 @@ enum zab_event_type {
 struct zab_ev_peer_up {
     uint64_t incarnation;             /* Of the peer's disk. */
     uint8_t cluster[ZAB_CLUSTER_LEN]; /* Zero while founding or unformatted. */
-    bool founding;
+    bool bootstrapping;
 };
 
 struct zab_ev_persisted {
@@ -170,21 +169,21 @@ struct zab_event {
 
 enum zab_effect_type {
     ZAB_FX_SEND,
-    ZAB_FX_DISCONNECT, /* Close the connection to a peer; the peer may come back. */
-    ZAB_FX_PERSIST,    /* Change the disk; all PERSISTs form one FIFO. */
-    ZAB_FX_DELIVER,    /* Apply a record: it is committed, and durable here. */
-    ZAB_FX_FETCH,      /* Read records from the log. */
-    ZAB_FX_SNAP_FETCH, /* Read a piece of the newest snapshot that verifies and begins at `oldest`
-                          or later; it stays the same from the first piece of a peer to its last.
-                          If none verifies: an error, and the host takes a new snapshot. */
-    ZAB_FX_RESTORE,    /* A received snapshot is ours: load the state from it. */
-    ZAB_FX_CONFIRMED,  /* The quorum round for a request is done. */
-    ZAB_FX_FORWARDED,  /* Leader: a learner's request. */
-    ZAB_FX_REFUSED,    /* Learner: the leader refused a request. */
-    ZAB_FX_SIGN,       /* What a peer's host attached to its heartbeat. */
-    ZAB_FX_ROLE,       /* Role, leader, epoch or serving has changed: ask the getters. */
-    ZAB_FX_HALT,       /* A rule that must hold does not: stop the process and report `notice`. */
-    ZAB_FX_ALARM,      /* Report `notice` to the operator. */
+    ZAB_FX_DISCONNECT,   /* Close the connection to a peer; the peer may come back. */
+    ZAB_FX_PERSIST,      /* Change the disk; all PERSISTs form one FIFO. */
+    ZAB_FX_DELIVER,      /* Apply a record: it is committed, and durable here. */
+    ZAB_FX_FETCH,        /* Read records from the log. */
+    ZAB_FX_SNAP_FETCH,   /* Read a piece of the newest snapshot that verifies and begins at `oldest`
+                            or later; it stays the same from the first piece of a peer to its last.
+                            If none verifies: an error, and the host takes a new snapshot. */
+    ZAB_FX_RESTORE,      /* A received snapshot is ours: load the state from it. */
+    ZAB_FX_CONFIRMED,    /* The quorum round for a request is done. */
+    ZAB_FX_FORWARDED,    /* Leader: a learner's request. */
+    ZAB_FX_REFUSED,      /* Learner: the leader refused a request. */
+    ZAB_FX_PING_PAYLOAD, /* What a peer's host attached to its heartbeat. */
+    ZAB_FX_ROLE,         /* Role, leader, epoch or serving has changed: ask the getters. */
+    ZAB_FX_HALT,         /* A rule that must hold does not: stop the process and report `notice`. */
+    ZAB_FX_ALARM,        /* Report `notice` to the operator. */
 };
 
 enum zab_persist_type {
@@ -335,7 +334,7 @@ struct zab_effect {
         struct {
             uint32_t peer;
             struct slice bytes;
-        } sign;
+        } ping_payload;
         struct zab_notice notice; /* HALT, ALARM. */
     };
 };
@@ -362,7 +361,7 @@ void zab_effects_release(struct zab_effects *effects);
  *   zab_refuse      follows from preparing a request, in the middle of a step's effects
  *   zab_digest      the state's digest, known only while the host applies a DELIVER
  *   zab_bad_state   the host has found that its state is not the one that it should be
- *   zab_say         only data for the next heartbeat
+ *   zab_set_ping_payload         only data for the next heartbeat
  *
  * None of them takes time or runs timers, and none may be called from inside another.
  */
@@ -398,9 +397,9 @@ void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t requ
 /* Leader: true while `dialogue` is the one with that learner. */
 bool zab_is_dialogue(const struct zab *zab, uint32_t peer, uint32_t dialogue);
 
-/* What goes along with each PING and PONG from now on, opaque here; at most ZAB_SIGN_BYTES_MAX. A
+/* What goes along with each PING and PONG from now on, opaque here; at most ZAB_PING_PAYLOAD_MAX. A
  * copy is kept. */
-void zab_say(struct zab *zab, struct slice bytes);
+void zab_set_ping_payload(struct zab *zab, struct slice bytes);
 
 /* The state's digest after applying `zxid`; called at each checkpoint (counter a multiple of
  * ZAB_CHECKPOINT). */
@@ -428,9 +427,9 @@ struct zab_status {
     enum zab_phase phase;
     bool serving; /* In BROADCAST, and applied at least the epoch's start. */
     bool quarantined;
-    bool founding;
-    bool stranger;  /* This incarnation is not (yet) one of the configuration. */
-    uint32_t epoch; /* Current epoch: that of the last EPOCH record of the log. */
+    bool bootstrapping;
+    bool unknown_disk; /* This incarnation is not (yet) one of the configuration. */
+    uint32_t epoch;    /* Current epoch: that of the last EPOCH record of the log. */
     uint32_t promised;
     uint32_t leader; /* 0: none. */
     zxid_t last;     /* Of the log. */

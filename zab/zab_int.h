@@ -59,6 +59,16 @@ struct checkpoint {
     uint64_t digest;
 };
 
+struct checkpoints {
+    struct checkpoint items[CHECKPOINTS];
+    uint32_t next;
+};
+
+struct peer_checkpoints {
+    struct checkpoint items[PEER_CHECKPOINTS];
+    uint32_t next;
+};
+
 enum learner_stage {
     LEARNER_NONE,
     LEARNER_CEPOCH, /* Has told its promise. */
@@ -75,6 +85,20 @@ struct flight {
     uint32_t head;
     uint32_t count;
     uint64_t bytes_sum;
+};
+
+/* A snapshot on its way to a learner. */
+struct sending {
+    zxid_t start;
+    bool known;        /* The host has chosen it. */
+    uint64_t id;       /* Of it; before that, of the one that the learner has a part of ... */
+    uint64_t offset;   /* Next byte to fetch; ... and how much that is. */
+    uint64_t acked;    /* Durable at the learner. */
+    uint32_t window;   /* Chunks under way at a time, now. */
+    uint64_t probe;    /* Offset of the end of a chunk whose time is taken; 0: none ... */
+    uint64_t probe_ms; /* ... since then. */
+    bool done;         /* The last chunk has been sent. */
+    uint64_t retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
 };
 
 /* The leader's half of a peer. */
@@ -95,22 +119,13 @@ struct learner {
     bool uptodate_sent;
     zxid_t commit_sent;
     uint64_t fetch_token; /* 0: none under way. */
-    zxid_t snap_start;    /* Of the snapshot being sent. */
-    bool snap_known;      /* The host has chosen it. */
-    uint64_t snap_id;     /* Of it; before that, of the one that the learner has a part of ... */
-    uint64_t snap_offset; /* Next byte to fetch; ... and how much that is. */
-    uint64_t snap_acked;
-    uint32_t snap_window;   /* Chunks under way at a time, now. */
-    uint64_t snap_probe;    /* Offset of the end of a chunk whose time is taken; 0: none ... */
-    uint64_t snap_probe_ms; /* ... since then. */
-    bool has_trip;          /* A round trip to it has been seen in this dialogue; ... */
-    uint64_t trip_ms;       /* ... the shortest one. */
-    uint64_t newepoch_ms;   /* When NEWEPOCH was sent. */
-    bool snap_done;         /* The last chunk has been sent. */
-    uint64_t snap_retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
-    uint64_t confirmed;     /* Highest round answered. */
-    uint64_t heard_ms;      /* Last PONG or other sign within this dialogue. */
-    struct zab_msg early;   /* A CEPOCH that came while we were still looking; type 0: none. */
+    struct sending snap;
+    bool has_trip;        /* A round trip to it has been seen in this dialogue; ... */
+    uint64_t trip_ms;     /* ... the shortest one. */
+    uint64_t newepoch_ms; /* When NEWEPOCH was sent. */
+    uint64_t confirmed;   /* Highest round answered. */
+    uint64_t heard_ms;    /* Last PONG or other sign within this dialogue. */
+    struct zab_msg early; /* A CEPOCH that came while we were still looking; type 0: none. */
 };
 
 /* Log that a learner will need, on the leader's disk. */
@@ -125,7 +140,7 @@ struct peer {
     uint32_t id;
     bool seed_voter; /* By the configuration file. */
     bool up;
-    bool founding;
+    bool bootstrapping;
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;
@@ -137,8 +152,7 @@ struct peer {
     zxid_t known_last;      /* Newest durable zxid this incarnation ever acknowledged ... */
     uint32_t known_promised;
     uint64_t known_incarnation; /* ... this one. */
-    struct checkpoint checkpoints[PEER_CHECKPOINTS];
-    uint32_t checkpoint_next;
+    struct peer_checkpoints digests;
 };
 
 /* A request waiting for a quorum round. */
@@ -219,6 +233,23 @@ struct inbox_item {
     zxid_t commit; /* ENTRY. */
 };
 
+/* Messages kept while the phase waits for the disk. */
+struct inbox {
+    struct inbox_item *items;
+    uint32_t count;
+    uint32_t cap;
+};
+
+/* A snapshot on its way from the leader. */
+struct receiving {
+    zxid_t start;
+    zxid_t end;
+    uint64_t offset; /* Next byte expected. */
+    uint64_t id;     /* 0: a transfer that breaks off begins again from the start. */
+    bool begun;      /* The first chunk has come, or nothing lies on the disk. */
+    bool complete;   /* All chunks are here: records of the staged log follow. */
+};
+
 struct following {
     enum follow_phase phase;
     uint32_t leader;
@@ -234,11 +265,7 @@ struct following {
     bool release_sent;   /* The quarantine mark is being cleared. */
     zxid_t target;       /* Last one of the leader's log when synchronisation began. */
     zxid_t acked;        /* Last zxid told. */
-    zxid_t snap_start;
-    zxid_t snap_end;
-    uint64_t snap_offset; /* Next byte expected. */
-    uint64_t snap_id;     /* 0: a transfer that breaks off begins again from the start. */
-    bool snap_begun;      /* The first chunk has come, or nothing lies on the disk. */
+    struct receiving snap;
 
     struct trail_mark { /* Chunks on their way to the disk, oldest first. */
         uint64_t token;
@@ -248,14 +275,11 @@ struct following {
     uint32_t chunk_count;
     struct trail staged; /* Log that belongs to the snapshot, until INSTALL is done. */
     bool staged_used;
-    bool snap_complete; /* All chunks are here: records of the staged log follow. */
     bool installing;
     bool newleader_seen; /* Its record is in the staged log. */
     bool has_staged_config;
     struct zab_config staged_config; /* Newest one of the staged log. */
-    struct inbox_item *inbox;        /* While the phase waits. */
-    uint32_t inbox_count;
-    uint32_t inbox_cap;
+    struct inbox inbox;
 };
 
 /* Persist requests whose completion changes something in memory, oldest first. */
@@ -270,6 +294,57 @@ enum {
     PENDING_CHANGES_MAX = 64
 };
 
+/* Changes asked of the disk. */
+struct disk_tokens {
+    uint64_t issued;
+    uint64_t persist_issued; /* Token of the last change asked of the disk. */
+    uint64_t done;           /* All changes up to it are durable. */
+    struct pending_change changes[PENDING_CHANGES_MAX];
+    uint32_t change_count;
+};
+
+struct membership {
+    struct zab_config committed;
+    struct buf bytes; /* `committed`, encoded. */
+    bool has_pending;
+    struct zab_config pending; /* In the log beyond the commit watermark. */
+};
+
+struct promise {
+    uint32_t epoch;
+    uint32_t leader;
+};
+
+/* What the host has applied, or is about to. */
+struct delivery {
+    zxid_t last;
+    uint64_t chain;       /* Chain value there. */
+    zxid_t fuzzy_end;     /* A loaded state is no state of any zxid before this one. */
+    uint64_t fetch_token; /* Of records to be delivered that are not in memory; 0: none asked. */
+    bool more;            /* The step's limit was reached. */
+};
+
+/* The state is being loaded from a snapshot. */
+struct restore {
+    uint32_t under_way; /* Times; until the last nothing is delivered. */
+    zxid_t start;       /* Of the newest state asked for. */
+    bool missed;        /* It was not found, but a switch on its way to the disk asks again. */
+};
+
+/* Phase 0, and what outlives one election. */
+struct election {
+    uint64_t round;
+    struct vote my_vote;
+    bool started;            /* The first event has been seen. */
+    bool settled;            /* Nothing of an old role is on its way to the disk. */
+    uint64_t finalize_ms;    /* 0: not yet a quorum. */
+    uint64_t revote_ms;      /* Next re-sending of votes. */
+    uint64_t not_leading_ms; /* No candidate before this. */
+    bool resigned;           /* Asked by the host: do not lead. */
+    uint32_t epoch_floor;    /* Highest promise heard of; the next epoch is above it. */
+    uint64_t rediscover_ms;  /* No further epoch for a stuck promise before this. */
+};
+
 struct zab {
     uint32_t id;
     uint64_t incarnation;
@@ -280,65 +355,39 @@ struct zab {
     uint64_t last_step_ms;
     struct zab_effects *effects; /* Of the step under way. */
 
-    /* Durable state, as far as it is known to be durable. */
-    bool founding;
+    /* On the disk, as far as it is known to be durable. */
+    struct disk_tokens disk;
+    bool bootstrapping;
     bool quarantined;
-    uint32_t promised_epoch;
-    uint32_t promised_leader;
-    struct zab_config config;
-    struct buf config_bytes; /* `config`, encoded. */
-    bool has_pending_config;
-    struct zab_config pending_config; /* In the log beyond `committed`. */
-    struct trail trail;
     bool has_snapshot;
-    zxid_t snap_start;
-
+    bool low_space;
+    struct promise promise;
+    struct membership config;
+    struct trail trail;
     zxid_t committed;
-    zxid_t delivered;
-    uint64_t delivered_chain;
-    zxid_t fuzzy_end; /* A loaded state is no state of any zxid before this one. */
-    uint64_t self_fetch_token;
-    uint32_t restoring; /* Times the state is being loaded; until the last nothing is delivered. */
-    zxid_t restore_start; /* Of the newest state asked for. */
-    bool restore_missed;  /* It was not found, but a switch on its way to the disk asks again. */
-    uint64_t rejoin_ms;   /* A snapshot was refused: no new dialogue before this. */
-    bool deliver_more;    /* The step's limit was reached. */
+    struct delivery delivery;
+    struct restore restore;
 
-    uint64_t token_issued;
-    uint64_t persist_issued; /* Token of the last change asked of the disk. */
-    uint64_t token_done;
-    struct pending_change changes[PENDING_CHANGES_MAX];
-    uint32_t change_count;
-
-    enum zab_state state;
     struct peer peers[ZAB_MEMBERS_MAX];
     uint32_t peer_count;
+    bool seed_voter; /* This replica, by the configuration file. */
+    struct checkpoints digests;
 
-    /* Election. */
-    uint64_t round;
-    struct vote my_vote;
-    bool seed_voter;         /* By the configuration file. */
-    bool started;            /* The first event has been seen. */
-    bool settled;            /* Nothing of an old role is on its way to the disk. */
-    uint64_t finalize_ms;    /* 0: not yet a quorum. */
-    uint64_t revote_ms;      /* Next re-sending of votes. */
-    uint64_t not_leading_ms; /* No candidate before this. */
-    bool resigned;           /* Asked by the host: do not lead. */
-    uint32_t epoch_floor;    /* Highest promise heard of; the next epoch is above it. */
-    uint64_t rediscover_ms;  /* Not before this. */
-    uint32_t dialogue_seq;
-
+    /* Role. */
+    enum zab_state state;
+    struct election election;
     struct leading lead;
     struct following follow;
     struct partial partial; /* Outlives the dialogue, but no change of our log. */
-    uint64_t heard_ms;      /* Last knowledge of a leader with a quorum. */
-    bool low_space;
+    uint32_t dialogue_seq;
+    uint64_t rejoin_ms; /* A snapshot was refused: no new dialogue before this. */
+    uint64_t admit_ms;  /* Next look for a disk to admit. */
+
+    /* Reported to the host. */
+    uint64_t heard_ms; /* Last knowledge of a leader with a quorum. */
     bool was_serving;
-    uint64_t admit_ms; /* Next look for someone to admit. */
-    struct checkpoint checkpoints[CHECKPOINTS];
-    uint32_t checkpoint_next;
-    struct buf sign;    /* What the host says with each sign of life. */
-    const char *reason; /* Constant. */
+    const char *reason;      /* Constant. */
+    struct buf ping_payload; /* What the host attaches to each heartbeat. */
 };
 
 /* Some leader is followed, in a dialogue that has a name. */
@@ -362,7 +411,7 @@ static inline uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
 /* May vote, once its disk is the one that the configuration names. */
 static inline bool has_seat(const struct zab_member *member)
 {
-    return member->voter || member->vacant;
+    return member->voter || member->empty_seat;
 }
 
 /* effects.c */
@@ -371,7 +420,7 @@ void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_disconnect(struct zab *zab, uint32_t peer);
 uint64_t fx_fetch(struct zab *zab, zxid_t after); /* The token. */
 void fx_role(struct zab *zab);
-void fx_sign(struct zab *zab, uint32_t peer, struct slice payload);
+void fx_ping_payload(struct zab *zab, uint32_t peer, struct slice payload);
 void fx_halt(struct zab *zab, struct zab_notice notice);
 void fx_alarm(struct zab *zab, struct zab_notice notice);
 
@@ -403,7 +452,7 @@ void log_on_fetched(struct zab *zab,
 void commit_to(struct zab *zab, zxid_t zxid);
 bool may_deliver(const struct zab *zab);
 void deliver(struct zab *zab);
-zxid_t said_last(const struct zab *zab); /* Last durable zxid we claim to peers. */
+zxid_t reported_last_zxid(const struct zab *zab); /* Last durable zxid we claim to peers. */
 
 /* election.c */
 void election_start(struct zab *zab);
@@ -411,7 +460,8 @@ void election_tick(struct zab *zab);
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote);
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
-void election_over(struct zab *zab);     /* We follow or lead: what was said so far is history. */
+void election_mark_votes_stale(
+    struct zab *zab);                    /* We follow or lead: what was said so far is history. */
 void election_announce(struct zab *zab); /* Tells all that we have settled. */
 uint64_t election_wake_ms(const struct zab *zab);
 
@@ -509,13 +559,13 @@ void config_send(struct zab *zab, const struct peer *peer);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
 
 /* bootstrap.c */
-void found_check(struct zab *zab);
-void found_tell(struct zab *zab);
-void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg_found *found);
+void bootstrap_check(struct zab *zab);
+void bootstrap_tell(struct zab *zab);
+void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_msg_config *msg);
 
 /* admit.c */
 void admit_tick(struct zab *zab);
-void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 
 /* stamp.c */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch);

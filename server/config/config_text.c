@@ -9,7 +9,7 @@ static const char *role_of(const struct zab_member *member)
     if (member->voter) {
         return "participant";
     }
-    return member->vacant ? "vacant" : "observer";
+    return member->empty_seat ? "vacant" : "observer";
 }
 
 void config_text(const struct zab_config *config, struct buf *out)

@@ -138,7 +138,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
     case ZAB_FX_CONFIRMED:
     case ZAB_FX_FORWARDED:
     case ZAB_FX_REFUSED:
-    case ZAB_FX_SIGN:
+    case ZAB_FX_PING_PAYLOAD:
     case ZAB_FX_ROLE:
         UNREACHABLE();
     }

@@ -44,7 +44,7 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     struct zab_event event = {
         .type = ZAB_EV_PEER_UP,
         .peer = peer,
-        .peer_up = {.incarnation = incarnation, .founding = founding},
+        .peer_up = {.incarnation = incarnation, .bootstrapping = founding},
     };
 
     memcpy(event.peer_up.cluster, cluster, ZAB_CLUSTER_LEN);

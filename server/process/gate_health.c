@@ -100,7 +100,8 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     const char *reason = gate->published.replica.zab.reason;
     const char *text = reason ? reason : ""; /* Nothing is published before the first turn. */
     bool voting = !gate->published.replica.zab.quarantined &&
-                  !gate->published.replica.zab.stranger && !gate->published.replica.zab.founding;
+                  !gate->published.replica.zab.unknown_disk &&
+                  !gate->published.replica.zab.bootstrapping;
 
     (void)pthread_mutex_unlock(&gate->mutex);
     check_add(checks, &count, "member", voting,

@@ -300,7 +300,7 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     gate_status(gate, &status);
     jsonw_kv_cstr(json, "state", status.role);
     jsonw_kv_bool(json, "connected", true);
-    jsonw_kv_bool(json, "votes", !copy->replica.zab.stranger && !copy->replica.zab.quarantined);
+    jsonw_kv_bool(json, "votes", !copy->replica.zab.unknown_disk && !copy->replica.zab.quarantined);
     jsonw_kv_hex(json, "zxid", status.applied);
     if (heartbeat) {
         jsonw_kv_u64(json, "heard_ms", 0);

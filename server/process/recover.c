@@ -55,7 +55,7 @@ static enum err format(struct store *store, bool founding, struct replica_option
     *identity = (struct store_identity){.member_id = options->zab.id,
                                         .incarnation = options->zab.incarnation,
                                         .founding = founding};
-    options->zab.founding = founding;
+    options->zab.bootstrapping = founding;
     return run_one(store, &op);
 }
 
@@ -358,7 +358,6 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     init->committed = rebuild->at;
     init->committed_chain = rebuild->chain;
     init->has_snapshot = report->has_snapshot;
-    init->snap_start = report->snap_start;
     options->records_since_snap = rebuild->records;
     fill_ranges(rebuild->store, init);
 }
@@ -391,7 +390,7 @@ static void take_report(const struct store_report *report, struct view *view,
     init->promised_epoch = report->promised_epoch;
     init->promised_leader = report->promised_leader;
     init->quarantined = false;
-    init->founding = false;
+    init->bootstrapping = false;
     init->config = (struct zab_config){0};
     init->has_pending = false;
     init->log_base = 0;
@@ -400,7 +399,6 @@ static void take_report(const struct store_report *report, struct view *view,
     init->committed = 0;
     init->committed_chain = 0;
     init->has_snapshot = false;
-    init->snap_start = 0;
     init->ranges = NULL;
     init->range_count = 0;
 }
@@ -452,7 +450,7 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     }
     *ret_identity = report->identity;
     options->zab.incarnation = report->identity.incarnation;
-    options->zab.founding = report->identity.founding;
+    options->zab.bootstrapping = report->identity.founding;
     if (report->verdict == STORE_DAMAGED || report->quarantined) {
         return quarantine(store, report->reason, report->quarantined, ret_identity, options);
     }

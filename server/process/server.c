@@ -148,9 +148,9 @@ static bool lists_agree(const struct config *config, const struct zab_config *kn
     bool same = known->count == config->peers.server_count;
 
     for (uint32_t i = 0; same && i < known->count; i++) {
-        same =
-            known->members[i].id == config->peers.servers[i].id &&
-            (known->members[i].voter || known->members[i].vacant) == config->peers.servers[i].voter;
+        same = known->members[i].id == config->peers.servers[i].id &&
+               (known->members[i].voter || known->members[i].empty_seat) ==
+                   config->peers.servers[i].voter;
     }
     if (!same) {
         (void)snprintf(

@@ -11,7 +11,7 @@ enum {
     HEARTBEAT_ENTRY_MAX = 160 /* With room for additions of later versions. */
 };
 
-_Static_assert(ZAB_MEMBERS_MAX *(HEARTBEAT_ENTRY_MAX + 4) + 8 <= ZAB_SIGN_BYTES_MAX,
+_Static_assert(ZAB_MEMBERS_MAX *(HEARTBEAT_ENTRY_MAX + 4) + 8 <= ZAB_PING_PAYLOAD_MAX,
                "the status of all members fits");
 
 enum replica_role replica_role_of(const struct zab_status *status, bool voter)
@@ -27,7 +27,7 @@ enum replica_role replica_role_of(const struct zab_status *status, bool voter)
     case ZAB_LEADING:
         return ROLE_LEADER;
     case ZAB_OBSERVING:
-        return voter && !status->stranger ? ROLE_FOLLOWER : ROLE_OBSERVER;
+        return voter && !status->unknown_disk ? ROLE_FOLLOWER : ROLE_OBSERVER;
     }
     UNREACHABLE();
 }

@@ -70,7 +70,7 @@ struct heartbeat {
 enum replica_role replica_role_of(const struct zab_status *status, bool voter);
 const char *replica_role_name(enum replica_role role);
 
-/* Appends `count` of them; at most ZAB_SIGN_BYTES_MAX for ZAB_MEMBERS_MAX of them. */
+/* Appends `count` of them; at most ZAB_PING_PAYLOAD_MAX for ZAB_MEMBERS_MAX of them. */
 void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_t now_ms,
                        struct buf *out);
 

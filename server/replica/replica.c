@@ -205,8 +205,8 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     case ZAB_FX_REFUSED:
         requests_refused(replica, effect.refused.request, effect.refused.bytes);
         break;
-    case ZAB_FX_SIGN:
-        heartbeats_heard(replica, effect.sign.peer, effect.sign.bytes);
+    case ZAB_FX_PING_PAYLOAD:
+        heartbeats_heard(replica, effect.ping_payload.peer, effect.ping_payload.bytes);
         break;
     case ZAB_FX_ROLE:
         on_role(replica, out);

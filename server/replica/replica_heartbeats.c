@@ -212,7 +212,7 @@ static void make_payload(struct replica *replica)
     }
     buf_clear(&replica->txn);
     heartbeats_encode(heartbeats, count, replica->now_ms, &replica->txn);
-    zab_say(replica->zab, buf_slice(&replica->txn));
+    zab_set_ping_payload(replica->zab, buf_slice(&replica->txn));
 }
 
 void heartbeats_turn(struct replica *replica)

@@ -19,7 +19,7 @@ bool fuzz_one(struct slice input)
         return false;
     }
     ASSERT(count <= ZAB_MEMBERS_MAX);
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(heartbeats, count, UINT64_MAX, &bytes);
     bool same = heartbeats_decode(buf_slice(&bytes), UINT64_MAX, again, &count_again);
 
@@ -48,7 +48,7 @@ static void seed(struct fuzz_sink *sink, const char *name, size_t count)
                                .zxid = zxid_make(3, 9),
                                .host = {.up_ms = 1, .sync_p99_us = 5, .version = "0.1.0"}};
     }
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(heartbeats, count, NOW_MS, &bytes);
     fuzz_seed(sink, name, buf_slice(&bytes));
     buf_release(&bytes);

@@ -42,8 +42,8 @@ static struct slice slice_of(const struct zab_msg *msg)
     case ZAB_FORWARD:
     case ZAB_FORWARD_REPLY:
         return msg->forward.bytes;
-    case ZAB_FOUND:
-        return msg->found.config;
+    case ZAB_CONFIG:
+        return msg->config.bytes;
     default:
         return slice_make(NULL, 0);
     }
@@ -115,7 +115,7 @@ void fuzz_seeds(struct fuzz_sink *sink)
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 77, slice_str("a transaction"));
     char name[32];
 
-    for (int type = ZAB_VOTE; type <= ZAB_FOUND; type++) {
+    for (int type = ZAB_VOTE; type <= ZAB_CONFIG; type++) {
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
 
         (void)snprintf(name, sizeof(name), "type-%02d", type);

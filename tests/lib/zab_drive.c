@@ -123,8 +123,8 @@ static struct slice *slice_of(struct zab_msg *msg)
     case ZAB_FORWARD:
     case ZAB_FORWARD_REPLY:
         return &msg->forward.bytes;
-    case ZAB_FOUND:
-        return &msg->found.config;
+    case ZAB_CONFIG:
+        return &msg->config.bytes;
     default:
         return NULL;
     }
@@ -212,8 +212,8 @@ static void take(struct drive *drive, const struct zab_effect *from)
         drive->forwarded = effect.forwarded;
     } else if (effect.type == ZAB_FX_REFUSED) {
         own_slice(drive, &effect.refused.bytes);
-    } else if (effect.type == ZAB_FX_SIGN) {
-        own_slice(drive, &effect.sign.bytes);
+    } else if (effect.type == ZAB_FX_PING_PAYLOAD) {
+        own_slice(drive, &effect.ping_payload.bytes);
     } else if (effect.type == ZAB_FX_FETCH) {
         drive->fetch = effect;
     } else if (effect.type == ZAB_FX_SNAP_FETCH) {
@@ -380,7 +380,7 @@ void drive_prepare(struct drive *drive)
     drive->promised = init->promised_epoch;
     drive->promised_leader = init->promised_leader;
     drive->quarantined = init->quarantined;
-    drive->founding = init->founding;
+    drive->founding = init->bootstrapping;
     drive->delivered = init->committed;
 }
 
@@ -508,7 +508,7 @@ void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool 
 {
     struct zab_event event = {.type = ZAB_EV_PEER_UP,
                               .peer = peer,
-                              .peer_up = {.incarnation = incarnation, .founding = founding}};
+                              .peer_up = {.incarnation = incarnation, .bootstrapping = founding}};
 
     if (!founding) {
         memset(event.peer_up.cluster, 5, sizeof event.peer_up.cluster);

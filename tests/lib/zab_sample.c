@@ -95,11 +95,11 @@ static void set_other(struct zab_msg *msg, struct logrec *rec)
     case ZAB_FORWARD_REPLY:
         msg->forward = (struct zab_msg_forward){77, slice_str("payload")};
         break;
-    case ZAB_STRANGER:
-        msg->stranger = (struct zab_msg_stranger){zxid_make(3, 2), ZAB_FLAG_DIVERGED};
+    case ZAB_EXCLUDE:
+        msg->exclude = (struct zab_msg_exclude){zxid_make(3, 2), ZAB_FLAG_DIVERGED};
         break;
-    case ZAB_FOUND:
-        msg->found.config = slice_str("payload");
+    case ZAB_CONFIG:
+        msg->config.bytes = slice_str("payload");
         break;
     default:
         break;
@@ -110,7 +110,7 @@ struct zab_msg zab_sample(enum zab_msg_type type, struct zab_range *ranges, stru
 {
     struct zab_msg msg = {.type = type};
 
-    if (type != ZAB_VOTE && type != ZAB_FOUND) {
+    if (type != ZAB_VOTE && type != ZAB_CONFIG) {
         msg.dialogue = 0x01020304;
     }
     if (msg.dialogue != 0 && type != ZAB_CEPOCH) {

@@ -142,9 +142,9 @@ static void fill_of_leader(struct villain *villain, struct zab_msg *msg)
         msg->read_reply =
             (struct zab_msg_read_reply){.request = pick(villain, 4), .zxid = some_zxid(villain)};
         break;
-    case ZAB_STRANGER:
-        msg->stranger =
-            (struct zab_msg_stranger){.zxid = some_zxid(villain), .flags = some_flags(villain)};
+    case ZAB_EXCLUDE:
+        msg->exclude =
+            (struct zab_msg_exclude){.zxid = some_zxid(villain), .flags = some_flags(villain)};
         break;
     default:
         break;
@@ -207,8 +207,8 @@ static void fill_of_both(struct villain *villain, struct zab_msg *msg)
         msg->forward =
             (struct zab_msg_forward){.request = pick(villain, 4), .bytes = some_bytes(villain)};
         break;
-    case ZAB_FOUND:
-        msg->found.config = some_bytes(villain);
+    case ZAB_CONFIG:
+        msg->config.bytes = some_bytes(villain);
         break;
     default:
         break;
@@ -220,7 +220,7 @@ static void say_something(struct villain *villain)
     uint32_t peer = 2 + (uint32_t)pick(villain, 2);
     struct zab_range ranges[3];
     struct zab_msg msg = {
-        .type = (enum zab_msg_type)(1 + pick(villain, ZAB_FOUND)),
+        .type = (enum zab_msg_type)(1 + pick(villain, ZAB_CONFIG)),
         .dialogue = dialogue_with(villain, peer),
         .epoch = some_epoch(villain),
     };

@@ -274,8 +274,9 @@ static bool node_in_step(const struct sim_node *node, const struct sim_node *lea
 
     return node->up && !node->paused && node->stopping != node->life && !node->damaged &&
            status->zab.serving && !status->zab.quarantined &&
-           (!node->voter || !status->zab.stranger) && status->applied == leader->status.applied &&
-           status->digest == leader->status.digest && status->zab.committed == status->applied &&
+           (!node->voter || !status->zab.unknown_disk) &&
+           status->applied == leader->status.applied && status->digest == leader->status.digest &&
+           status->zab.committed == status->applied &&
            status->zab.epoch == leader->status.zab.epoch;
 }
 
@@ -314,8 +315,8 @@ static void explain(struct sim *sim)
                       node->damaged ? " damaged" : "", (int)zab->state, (int)zab->phase,
                       zab->serving, zab->leader, zab->epoch, zab->promised, zab->last, zab->durable,
                       zab->committed, node->status.applied, node->status.digest,
-                      zab->quarantined ? " quarantined" : "", zab->stranger ? " stranger" : "",
-                      zab->founding ? " founding" : "", zab->reason);
+                      zab->quarantined ? " quarantined" : "", zab->unknown_disk ? " stranger" : "",
+                      zab->bootstrapping ? " founding" : "", zab->reason);
     }
     (void)fprintf(stderr, "  operations without an answer: %u\n", sim->pending);
 }

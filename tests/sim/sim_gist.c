@@ -42,8 +42,8 @@ struct sim_gist sim_gist(const struct zab_msg *msg)
         return (struct sim_gist){msg->epoch, 0, msg->ping.commit, 0};
     case ZAB_READ_REPLY:
         return (struct sim_gist){msg->epoch, msg->read_reply.zxid, 0, 0};
-    case ZAB_STRANGER:
-        return (struct sim_gist){msg->epoch, msg->stranger.zxid, 0, msg->stranger.flags};
+    case ZAB_EXCLUDE:
+        return (struct sim_gist){msg->epoch, msg->exclude.zxid, 0, msg->exclude.flags};
     default:
         return gist_of_learner(msg);
     }

@@ -129,7 +129,7 @@ static void peer_up(struct sim *sim, struct sim_event *event)
     struct zab_event up = {
         .type = ZAB_EV_PEER_UP,
         .peer = (uint32_t)event->a,
-        .peer_up = {.incarnation = packet->incarnation, .founding = packet->founding}};
+        .peer_up = {.incarnation = packet->incarnation, .bootstrapping = packet->founding}};
 
     memcpy(up.peer_up.cluster, packet->cluster, ZAB_CLUSTER_LEN);
     sim_node_step(sim, node, &up);

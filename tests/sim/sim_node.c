@@ -107,7 +107,7 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_CONFIRMED:
     case ZAB_FX_FORWARDED:
     case ZAB_FX_REFUSED:
-    case ZAB_FX_SIGN:
+    case ZAB_FX_PING_PAYLOAD:
     case ZAB_FX_ROLE:
     case ZAB_FX_HALT:
         sim_fail(sim, "host", "node %u: effect %d is the replica's own", node->id,

@@ -48,7 +48,7 @@ static void says(struct bench *bench, struct heartbeat *said, size_t count, uint
     struct buf bytes;
 
     said[count++] = (struct heartbeat){.id = 3, .at_ms = then_ms, .made_ms = then_ms};
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(said, count, then_ms, &bytes);
     msg.pong.payload = buf_slice(&bytes);
     drive_recv(&bench->drive, said[0].id, &msg);
@@ -220,7 +220,7 @@ TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, 
     said[0] = (struct heartbeat){.id = 3, .at_ms = then_ms, .role = ROLE_LEADER, .wall_ms = NOW_MS};
     said[1] =
         (struct heartbeat){.id = 2, .at_ms = then_ms, .role = ROLE_FOLLOWER, .wall_ms = NOW_MS};
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     for (int echoes = 1; echoes >= 0; echoes--) {
         said[2] = (struct heartbeat){
             .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench->drive.now_ms - 10};

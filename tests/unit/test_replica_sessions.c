@@ -211,7 +211,7 @@ static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t ma
         .id = id, .at_ms = bench->drive.now_ms, .role = ROLE_LEADER, .epoch = epoch, .mark = mark};
     struct buf bytes;
 
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(&heartbeat, 1, bench->drive.now_ms, &bytes);
     drive_leader_says(&bench->drive,
                       (struct zab_msg){.type = ZAB_PING, .ping.payload = buf_slice(&bytes)});

@@ -37,7 +37,7 @@ static void says(struct bench *bench, enum zab_msg_type type, const struct heart
     struct buf bytes;
     struct zab_msg msg = {.type = type};
 
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(heartbeats, count, bench->drive.now_ms, &bytes);
     if (type == ZAB_PING) {
         msg.ping.payload = buf_slice(&bytes);

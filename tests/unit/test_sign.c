@@ -64,7 +64,7 @@ TEST(there_and_back)
     size_t count = 0;
     struct buf bytes;
 
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     said[1].at_ms = 4000;
     heartbeats_encode(said, 2, 5500, &bytes);
     /* The other one has another clock: only how long ago it was is told. */
@@ -90,7 +90,7 @@ TEST(all_members_fit)
         said[i] = sample(i + 1);
         memset(said[i].host.version, 'v', HEARTBEAT_VERSION_MAX - 1);
     }
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(said, ZAB_MEMBERS_MAX, 5000, &bytes);
     assert_false(bytes.overflow);
     assert_true(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
@@ -105,7 +105,7 @@ TEST(what_is_cut_off_says_nothing)
     size_t count = 1;
     struct buf bytes;
 
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(&said, 1, 5000, &bytes);
     for (size_t len = 0; len < bytes.len; len++) {
         assert_false(heartbeats_decode(slice_make(bytes.data, len), 5000, heard, &count));
@@ -125,7 +125,7 @@ TEST(what_a_later_version_adds_is_passed_over)
     size_t count = 0;
     struct buf bytes;
 
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(&said, 1, 5000, &bytes);
     wire_put_u32(&bytes, 99);
     /* Behind format and count stands the entry's length. */
@@ -142,7 +142,7 @@ static void expect_refused(struct heartbeat said)
     size_t count = 0;
     struct buf bytes;
 
-    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(&said, 1, 5000, &bytes);
     assert_false(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
     buf_release(&bytes);
@@ -180,7 +180,7 @@ TEST(roles)
 
     assert_string_equal(replica_role_name(replica_role_of(&status, false)), "observer");
     assert_string_equal(replica_role_name(replica_role_of(&status, true)), "follower");
-    status.stranger = true;
+    status.unknown_disk = true;
     assert_string_equal(replica_role_name(replica_role_of(&status, true)), "observer");
     status.quarantined = true;
     assert_string_equal(replica_role_name(replica_role_of(&status, true)), "quarantine");

@@ -44,7 +44,7 @@ TEST(a_second_change_in_the_log_proves_the_first_one)
     assert_int_equal(binding(&drive), DRIVE_INCARNATION + 2);
     drive_entry(&drive, record(&drive, 502), 0);
     assert_int_equal(binding(&drive), 501);
-    assert_true(drive.zab->has_pending_config);
+    assert_true(drive.zab->config.has_pending);
     drive_persist(&drive);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(1, 2)});
     assert_int_equal(binding(&drive), 502);
@@ -93,7 +93,7 @@ TEST(what_the_installed_log_says_binds_at_once)
 
     install_with(&drive, 1);
     assert_int_equal(binding(&drive), 501); /* All up to the snapshot's end is committed. */
-    assert_false(drive.zab->has_pending_config);
+    assert_false(drive.zab->config.has_pending);
     drive_release(&drive);
 }
 
@@ -119,8 +119,8 @@ TEST(a_change_behind_the_end_is_pending)
     drive_entry(&drive, record(&drive, 502), 0);
     drive_persist(&drive);
     assert_int_equal(binding(&drive), 501);
-    assert_true(drive.zab->has_pending_config);
-    assert_int_equal(drive.zab->pending_config.members[1].incarnation, 502);
+    assert_true(drive.zab->config.has_pending);
+    assert_int_equal(drive.zab->config.pending.members[1].incarnation, 502);
     drive_release(&drive);
 }
 
@@ -139,7 +139,6 @@ TEST(the_leader_tells_its_configuration_before_the_last_piece)
     drive_log_add(&drive.disk, zxid_make(3, 3));
     drive.init.committed = zxid_make(3, 3);
     drive.init.has_snapshot = true;
-    drive.init.snap_start = zxid_make(3, 2);
     drive.init.config.version = zxid_make(3, 1);
     drive_start(&drive);
     drive_lead(&drive);
@@ -150,14 +149,14 @@ TEST(the_leader_tells_its_configuration_before_the_last_piece)
     drive_cepoch(&drive, 1, 4, 0);
     drive_ackepoch(&drive, 1, &empty, ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED);
     assert_true(drive_sent(&drive, 1, ZAB_SYNC)->sync.flags & ZAB_FLAG_SNAP);
-    assert_null(drive_sent(&drive, 1, ZAB_FOUND));
+    assert_null(drive_sent(&drive, 1, ZAB_CONFIG));
     piece.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
     piece.snap_fetched.end = piece.snap_fetched.start;
     piece.snap_fetched.bytes = slice_str("all of it");
     piece.snap_fetched.is_last = true;
     drive_step(&drive, &piece);
     for (size_t i = 0; i < drive.seen_count; i++) {
-        if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].send.msg.type == ZAB_FOUND) {
+        if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].send.msg.type == ZAB_CONFIG) {
             found = i;
         } else if (drive.seen[i].type == ZAB_FX_SEND &&
                    drive.seen[i].send.msg.type == ZAB_SNAP_CHUNK) {
@@ -182,7 +181,7 @@ TEST(a_learner_takes_it_while_the_snapshot_is_on_its_way)
     buf_init(&bytes, 4096);
     zab_config_encode(&config, &bytes);
     drive_leader_says(&drive,
-                      (struct zab_msg){.type = ZAB_FOUND, .found.config = buf_slice(&bytes)});
+                      (struct zab_msg){.type = ZAB_CONFIG, .config.bytes = buf_slice(&bytes)});
     buf_release(&bytes);
     assert_int_equal(binding(&drive), 500);
     assert_int_equal(drive_status(&drive).state, ZAB_FOLLOWING);

@@ -77,8 +77,8 @@ TEST(only_the_survivor_has_a_vote)
     assert_int_equal(config.history, NEW_HISTORY);
     assert_int_equal(zab_config_voters(&config), 1);
     assert_true(zab_config_is_voter(&config, 3, SURVIVOR_DISK));
-    assert_false(config.members[0].vacant);
-    assert_true(config.members[1].vacant);
+    assert_false(config.members[0].empty_seat);
+    assert_true(config.members[1].empty_seat);
     assert_int_equal(config.members[1].incarnation, 0);
     assert_int_equal(config.members[1].admitted_age_ms, 0);
     drive_release(&drive);
@@ -96,7 +96,7 @@ TEST(a_state_that_was_replaced_on_its_way_is_no_failure)
     whole_snapshot(&drive);
     entries_to(&drive, END);
     drive_persist(&drive);
-    drive.zab->restoring++; /* As a second install would, whose state is asked for. */
+    drive.zab->restore.under_way++; /* As a second install would, whose state is asked for. */
     drive_step(&drive, &failed);
     assert_null(drive_effect(&drive, ZAB_FX_HALT));
     assert_int_equal(drive_status(&drive).delivered, zxid_make(3, 2));

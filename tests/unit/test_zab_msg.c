@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 enum {
-    TYPE_LAST = ZAB_FOUND,
+    TYPE_LAST = ZAB_CONFIG,
     RANDOM_ROUNDS = 20000,
     PAYLOAD_MAX = 1 << 16
 };

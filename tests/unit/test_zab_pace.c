@@ -75,7 +75,6 @@ static void leads(struct rig *rig, uint64_t rate)
     drive_log_add(&rig->drive.disk, snap_start + 1);
     rig->drive.init.committed = snap_start + 1;
     rig->drive.init.has_snapshot = true;
-    rig->drive.init.snap_start = snap_start;
     rig->drive.init.limits.chunk_bytes = CHUNK;
     rig->drive.init.limits.refill_rate = rate;
     drive_start(&rig->drive);

@@ -341,16 +341,17 @@ TEST(while_a_change_is_pending_both_majorities_are_needed)
     }
     struct zab *zab = drive.zab;
 
-    zab->pending_config = zab->config;
-    zab->has_pending_config = true;
+    zab->config.pending = zab->config.committed;
+    zab->config.has_pending = true;
     for (uint32_t cases = 0; cases < 1U << 12; cases++) {
         uint32_t in_old = cases & 15;
         uint32_t in_new = cases >> 4 & 15;
         uint32_t yes = cases >> 8 & 15;
 
         for (uint32_t i = 0; i < 4; i++) {
-            zab->config.members[i].incarnation = in_old >> i & 1 ? DRIVE_INCARNATION + i + 1 : 1;
-            zab->pending_config.members[i].incarnation =
+            zab->config.committed.members[i].incarnation =
+                in_old >> i & 1 ? DRIVE_INCARNATION + i + 1 : 1;
+            zab->config.pending.members[i].incarnation =
                 in_new >> i & 1 ? DRIVE_INCARNATION + i + 1 : 1;
         }
         for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -360,7 +361,7 @@ TEST(while_a_change_is_pending_both_majorities_are_needed)
 
         assert_int_equal(quorum_has(zab, yes & 1, is_set), expected);
     }
-    zab->has_pending_config = false;
+    zab->config.has_pending = false;
     drive_release(&drive);
 }
 

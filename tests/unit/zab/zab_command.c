@@ -67,10 +67,9 @@ static void do_set(struct play *play, const struct words *words)
     struct zab_init *init = &play->drive.init;
 
     init->committed = zxid_or(play, words, "committed", init->committed);
-    init->snap_start = zxid_or(play, words, "snap_start", init->snap_start);
     init->has_snapshot |= line_has(words, "has_snapshot");
     init->quarantined |= line_has(words, "quarantined");
-    init->founding |= line_has(words, "founding");
+    init->bootstrapping |= line_has(words, "bootstrapping");
     for (size_t i = 1; i < words->count; i++) {
         char key[32];
         const char *value = strchr(words->items[i], '=');
@@ -140,7 +139,7 @@ static void do_up(struct play *play, const struct words *words)
     uint32_t peer = peer_at(play, words, 1);
 
     drive_up_as(&play->drive, peer, value_or(play, words, "disk", DRIVE_INCARNATION + peer),
-                line_has(words, "founding"));
+                line_has(words, "bootstrapping"));
 }
 
 static void do_down(struct play *play, const struct words *words)

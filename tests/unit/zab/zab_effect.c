@@ -124,8 +124,8 @@ void text_effect(struct buf *out, const struct zab_effect *effect, const struct 
     case ZAB_FX_REFUSED:
         text_request(out, "refused", effect->refused.request, effect->refused.bytes);
         break;
-    case ZAB_FX_SIGN:
-        (void)buf_printf(out, "payload of %u", effect->sign.peer);
+    case ZAB_FX_PING_PAYLOAD:
+        (void)buf_printf(out, "payload of %u", effect->ping_payload.peer);
         break;
     case ZAB_FX_ROLE:
         break; /* text_status says it. */
@@ -179,8 +179,8 @@ void text_status(struct buf *out, const struct zab_status *was, const struct zab
     text_moved_zxid(out, "delivered", was->delivered, is->delivered);
     text_switch(out, "serving", was->serving, is->serving);
     text_switch(out, "quarantined", was->quarantined, is->quarantined);
-    text_switch(out, "founding", was->founding, is->founding);
-    text_switch(out, "stranger", was->stranger, is->stranger);
+    text_switch(out, "bootstrapping", was->bootstrapping, is->bootstrapping);
+    text_switch(out, "unknown_disk", was->unknown_disk, is->unknown_disk);
     text_switch(out, "quorum_low", was->quorum_low, is->quorum_low);
     text_moved(out, "low_voters", was->low_voters, is->low_voters);
     text_moved(out, "refills", was->refills, is->refills);

@@ -134,7 +134,7 @@ static void address(struct play *play, uint32_t peer, const struct words *words,
                     struct zab_msg *msg)
 {
     struct drive *drive = &play->drive;
-    bool in_dialogue = msg->type != ZAB_VOTE && msg->type != ZAB_FOUND;
+    bool in_dialogue = msg->type != ZAB_VOTE && msg->type != ZAB_CONFIG;
 
     if (msg->type == ZAB_CEPOCH) {
         msg->dialogue = ++drive->dialogues[peer];
@@ -219,8 +219,8 @@ static void fill(struct play *play, const struct words *words, struct parts *par
         outline(play, line_value(words, "log"), parts->ranges, &msg->ackepoch);
     } else if (msg->type == ZAB_NEWEPOCH && config) {
         msg->newepoch.config = buf_slice(&parts->config);
-    } else if (msg->type == ZAB_FOUND) {
-        msg->found.config = buf_slice(&parts->config);
+    } else if (msg->type == ZAB_CONFIG) {
+        msg->config.bytes = buf_slice(&parts->config);
     } else if (msg->type == ZAB_NEWLEADER) {
         msg->newleader.rec = record_of(play, line_value(words, "rec"));
         msg->newleader.config = buf_slice(&parts->config);

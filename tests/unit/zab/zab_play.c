@@ -163,7 +163,7 @@ static void say_inside(struct play *play)
 
     (void)buf_printf(&play->said,
                      "inside%s restoring=%u base=", zab->has_snapshot ? " snapshot" : "",
-                     zab->restoring);
+                     zab->restore.under_way);
     text_zxid(&play->said, zab->trail.base);
     (void)buf_append_str(&play->said, "\n");
 }

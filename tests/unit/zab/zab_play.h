@@ -9,14 +9,14 @@
 
 struct play {
     struct drive drive;
-    bool is_open;                  /* There has been a "replica". */
-    struct zab_config config;      /* Of all members, as changes start from. */
-    struct drive_log before;       /* The disk of the replica before this one. */
-    struct zab_status shown;       /* As of the last report. */
-    uint32_t dialogue;             /* Of its last CEPOCH. */
-    bool is_hidden[ZAB_FOUND + 1]; /* Messages that are not reported. */
-    char error[128];               /* Why the last line could not be carried out. */
-    struct buf said;               /* What "show" has found. */
+    bool is_open;                   /* There has been a "replica". */
+    struct zab_config config;       /* Of all members, as changes start from. */
+    struct drive_log before;        /* The disk of the replica before this one. */
+    struct zab_status shown;        /* As of the last report. */
+    uint32_t dialogue;              /* Of its last CEPOCH. */
+    bool is_hidden[ZAB_CONFIG + 1]; /* Messages that are not reported. */
+    char error[128];                /* Why the last line could not be carried out. */
+    struct buf said;                /* What "show" has found. */
 };
 
 void play_init(struct play *play);

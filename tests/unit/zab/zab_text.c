@@ -91,9 +91,9 @@ static const struct field fields[] = {
     FIELD(ZAB_FORWARD, forward, bytes, BYTES),
     FIELD(ZAB_FORWARD_REPLY, forward, request, NUMBER_64),
     FIELD(ZAB_FORWARD_REPLY, forward, bytes, BYTES),
-    FIELD(ZAB_STRANGER, stranger, zxid, ZXID),
-    FIELD(ZAB_STRANGER, stranger, flags, FLAGS),
-    FIELD(ZAB_FOUND, found, config, CONFIG),
+    FIELD(ZAB_EXCLUDE, exclude, zxid, ZXID),
+    FIELD(ZAB_EXCLUDE, exclude, flags, FLAGS),
+    {ZAB_CONFIG, "config", offsetof(struct zab_msg, config.bytes), CONFIG},
 };
 
 static const struct {
@@ -218,7 +218,7 @@ void text_config(struct buf *out, const struct zab_config *config)
 
         (void)buf_printf(out, "%s%u:%llu%s", i == 0 ? "/" : ",", member->id,
                          (unsigned long long)member->incarnation,
-                         member->vacant ? ":vacant" : (member->voter ? "" : ":observer"));
+                         member->empty_seat ? ":empty" : (member->voter ? "" : ":observer"));
     }
 }
 

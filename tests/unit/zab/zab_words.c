@@ -87,7 +87,7 @@ bool text_to_state(const char *text, enum zab_state *ret)
 
 bool text_to_msg_type(const char *text, enum zab_msg_type *ret)
 {
-    for (enum zab_msg_type type = ZAB_VOTE; type <= ZAB_FOUND; type++) {
+    for (enum zab_msg_type type = ZAB_VOTE; type <= ZAB_CONFIG; type++) {
         if (strcmp(text, zab_msg_name(type)) == 0) {
             *ret = type;
             return true;
@@ -109,8 +109,8 @@ static bool change_member(const char *key, uint64_t value, struct zab_config *co
         member->incarnation = value;
     } else if (strcmp(name, ".voter") == 0) {
         member->voter = value != 0;
-    } else if (strcmp(name, ".vacant") == 0) {
-        member->vacant = value != 0;
+    } else if (strcmp(name, ".empty_seat") == 0) {
+        member->empty_seat = value != 0;
     } else if (strcmp(name, ".admitted") == 0) {
         member->admitted_age_ms = value;
     } else {
