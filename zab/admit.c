@@ -21,7 +21,7 @@ static bool admitted_long_ago(const struct zab *zab, const struct zab_member *me
             zab->age_ms - member->admitted_age_ms >= zab->limits.admit_again_ms);
 }
 
-/* A stranger's disk under a voter's id, refilled and in step, whose old disk stays away. */
+/* An unknown disk under a voter's id, refilled and in step, while the old disk stays away. */
 static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(peer->seen_ms <= zab->now_ms);
@@ -85,12 +85,12 @@ void admit_tick(struct zab *zab)
         return;
     }
     zab->admit_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    /* Told of what a later leader has committed: this one can commit nothing any more. */
+    /* A later leader has committed it: this one can commit nothing any more. */
     if (zab->config.committed.version > zab->trail.last) {
         return;
     }
-    /* A quorum of the whole configuration must be here without the disk in question; the stranger
-     * itself is not counted, since its incarnation is not in the configuration. */
+    /* A quorum of the whole configuration must be here without the disk in question; the unknown
+     * disk is not counted, since its incarnation is not in the configuration. */
     if (!quorum_has(zab, true, is_present)) {
         return;
     }
@@ -125,7 +125,7 @@ void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *
     } else if (msg->exclude.flags & ZAB_FLAG_DIVERGED) {
         quarantine_self(zab, "the state's digest differs from the majority's: refilling");
     } else if (msg->exclude.flags & ZAB_FLAG_ROLLED_BACK) {
-        quarantine_self(zab, "the disk has forgotten what this replica acknowledged (restored from "
-                             "an older copy?): refilling");
+        quarantine_self(zab, "the disk lacks records that this replica has acknowledged (restored "
+                             "from an older copy?): refilling");
     }
 }

@@ -38,8 +38,8 @@ static void persist_join(struct zab *zab)
     fx_role(zab);
 }
 
-/* The founder with the lowest id writes the configuration once all have reported, all of them
- * empty. One that misses the message learns it later from any member. */
+/* Once all founders have reported that they are empty, the one with the lowest id writes the
+ * configuration. A founder that misses the message learns it later from any member. */
 static void found(struct zab *zab)
 {
     struct zab_config config = {0};
@@ -67,7 +67,7 @@ static void found(struct zab *zab)
     persist_join(zab);
 }
 
-/* A founder whose incarnation the configuration names has been away when it was written. */
+/* Sends the configuration to founders that it names and that were away when it was written. */
 void bootstrap_tell(struct zab *zab)
 {
     ASSERT(!zab->bootstrapping);
@@ -99,7 +99,7 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
     ASSERT(peer->up);
     if (!zab->bootstrapping) {
         /* A committed configuration stays committed: it binds from the moment it is known. Without
-         * it, two of three replicas could each wait for the other to know who may vote. */
+         * it, two of three replicas could each wait for the other to learn the voters. */
         if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
             memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
             (void)config_adopt(zab, msg->bytes);

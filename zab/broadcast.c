@@ -1,4 +1,4 @@
-/* Phase 3: proposals, the commit watermark, signs of life and quorum rounds. */
+/* Phase 3: proposals, the commit watermark, heartbeats and quorum rounds. */
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "zab/zab_int.h"
@@ -22,16 +22,16 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
     sync_pump_all(zab);
 }
 
-/* Primary integrity: nothing of our own before the whole initial history is delivered here; a
- * request prepared against less would be prepared against another tree. */
+/* Primary integrity: a leader proposes nothing before the whole initial history is delivered here.
+ * A request prepared earlier would be prepared against another tree. */
 static bool has_delivered_history(const struct zab *zab)
 {
     ASSERT(is_broadcasting(zab));
     return zab->delivery.last >= zxid_make(zab->lead.epoch, 0);
 }
 
-/* A quorum may commit without this disk, but what it has not taken stays in memory: that is
- * bounded. */
+/* A quorum may commit without this disk, but what this disk has not written stays in memory: so
+ * that is bounded. */
 static bool own_disk_lags(const struct zab *zab)
 {
     const struct trail *trail = &zab->trail;
@@ -57,12 +57,13 @@ zxid_t zab_next_zxid(const struct zab *zab)
     return zab->trail.last + 1;
 }
 
-/* The counter nears its end: the next epoch begins by itself, and no write is refused for it. */
+/* The counter of this epoch is nearly used up: the next epoch begins by itself, and no write is
+ * refused. */
 static void roll_over(struct zab *zab)
 {
     if (is_broadcasting(zab) && zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
         PROBE("zab.counter_rolled_over");
-        enter_looking(zab, "the counter of this epoch is used up: a new one begins");
+        enter_looking(zab, "the counter of this epoch is used up: a new epoch begins");
     }
 }
 
@@ -159,8 +160,8 @@ static void settle_pending(struct zab *zab, zxid_t from)
     ASSERT(zab->lead.pending_count > 0 || zab->lead.pending_bytes == 0);
 }
 
-/* Up to where a quorum has made the log durable. A change of configuration that is committed with
- * it counts for what follows: until then both quorums were needed. */
+/* Commits what a quorum has made durable. If that commits a change of the configuration, the new
+ * quorum alone counts for what follows. */
 static void commit_acked(struct zab *zab)
 {
     bool again = true;
@@ -178,7 +179,8 @@ static void commit_acked(struct zab *zab)
     }
 }
 
-/* Commits what can be; the initial history goes with the epoch's start. */
+/* Commits what can be committed. The initial history is committed together with the epoch's start.
+ */
 void broadcast_commit(struct zab *zab)
 {
     if (!is_broadcasting(zab)) {
@@ -197,7 +199,7 @@ void broadcast_commit(struct zab *zab)
     roll_over(zab);
 }
 
-/* ---- Signs of life. ---- */
+/* ---- Heartbeats. ---- */
 
 void broadcast_ping(struct zab *zab)
 {
@@ -225,7 +227,7 @@ void broadcast_ping(struct zab *zab)
     }
 }
 
-/* Of the last few PINGs it is known when they were sent. A PONG of round 0 answers none. */
+/* The times of the last few PINGs are known. A PONG of round 0 answers no PING. */
 static void time_pong(const struct zab *zab, struct learner *learner, uint64_t round)
 {
     uint64_t newest = zab->lead.ping_round;
@@ -278,7 +280,7 @@ static bool has_confirmed(const struct zab *zab, const struct peer *peer)
            peer->learner.confirmed == zab->lead.round;
 }
 
-/* Answers everybody whose request came before the round began. */
+/* Answers all requests that came before the round began. */
 static void round_done(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -353,8 +355,8 @@ void confirm_check(struct zab *zab)
     }
 }
 
-/* A learner that came in step, or lost its connection, during the round is asked (again): else one
- * lost message would stop all rounds for the rest of the reign. */
+/* Asks a learner (again) that came in step or lost its connection during the round: else one lost
+ * message would stop all rounds until the next election. */
 void confirm_ask(struct zab *zab, const struct peer *peer)
 {
     if (!is_broadcasting(zab) || !zab->lead.round_active || !peer->up ||
@@ -376,7 +378,7 @@ void confirm_add(struct zab *zab, struct confirm confirm)
 {
     ASSERT(is_broadcasting(zab));
     if (zab->lead.waiting.count >= CONFIRMS_MAX) {
-        return; /* The asker's deadline answers for it. */
+        return; /* The request ends at its deadline. */
     }
     confirm_push(&zab->lead.waiting, confirm);
     confirm_check(zab);
@@ -391,7 +393,7 @@ void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round)
     }
 }
 
-/* A change of role drops pending rounds: the host starts them again with whoever leads next. */
+/* A change of role drops pending rounds: the host starts them again with the next leader. */
 void confirm_clear(struct zab *zab)
 {
     zab->lead.active.count = 0;
@@ -427,7 +429,7 @@ enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effe
     return err;
 }
 
-/* ---- Clients' writes that came in elsewhere. ---- */
+/* ---- Writes that clients sent to learners. ---- */
 
 enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects)

@@ -1,8 +1,8 @@
 /*
- * config.h - the replicated configuration: who the voters are, by id and incarnation.
+ * config.h - the replicated configuration: the voters, by id and incarnation.
  *
- * Quorums come from here and nowhere else. The incarnation is what keeps an emptied or swapped disk
- * from voting: it is a stranger until a committed change admits it (zab.md, decision 7).
+ * Quorums are counted by it alone. The incarnation keeps an emptied or swapped disk from voting:
+ * the disk is unknown until a committed change admits it (zab.md, decision 7).
  */
 #ifndef ZAB_CONFIG_H
 #define ZAB_CONFIG_H
@@ -17,14 +17,14 @@ enum {
     ZAB_ID_MAX = 65535
 };
 
-/* An age beyond it was never counted, and is read as none. */
+/* No ensemble reaches this age: a greater one is read as none. */
 #define ZAB_AGE_MAX_MS UINT64_C(100000000000000) /* More than 3,000 years. */
 
 struct zab_member {
     uint32_t id;          /* 1..ZAB_ID_MAX. */
     bool voter;           /* Else an observer, or: */
     bool empty_seat;      /* A voter's seat without a disk: it counts for nothing until a disk is
-                         admitted to it. */
+                             admitted to it. */
     uint64_t incarnation; /* 0 for observers: any disk may observe. */
     uint64_t admitted_age_ms; /* Age of the ensemble when this disk was admitted; 0: a founder's. */
 };
@@ -46,7 +46,7 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
 uint32_t zab_config_voters(const struct zab_config *config);
 
 /* The configuration of one survivor when a majority is lost for good: it alone votes, the other
- * voters' seats are vacant, and the history is another one. `version` must be above all others. */
+ * voters' seats are empty, and the history is another one. `version` must be above all others. */
 void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
                         zxid_t version, uint64_t history);
 

@@ -1,6 +1,6 @@
 /*
  * Replicas prove that they are equal (decision 6): each remembers its state's digest at
- * checkpoints; learners tell theirs with every PONG, and the leader compares.
+ * checkpoints; learners send theirs with each PONG, and the leader compares them.
  */
 #include "zab/zab_int.h"
 
@@ -13,7 +13,7 @@ void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest)
     zab->digests.next++;
 }
 
-/* The state is being replaced: what was known of it would accuse the new one. */
+/* The state is being replaced: the digests of the old state would accuse the new one. */
 void digest_forget(struct zab *zab)
 {
     memset(zab->digests.items, 0, sizeof zab->digests.items);
@@ -28,7 +28,7 @@ void digest_forget_peer(struct peer *peer)
     peer->digests.next = 0;
 }
 
-/* A replica in quarantine has no state to speak of. */
+/* A replica in quarantine reports no state. */
 struct checkpoint digest_newest(const struct zab *zab)
 {
     if (zab->digests.next == 0 || zab->quarantined) {
@@ -64,8 +64,8 @@ static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_dige
     return false;
 }
 
-/* Voters whose digest at `zxid` is `digest`, ourselves included; `*ret_known`: voters that told
- * one. */
+/* Voters whose digest at `zxid` is `digest`, ourselves included; `*ret_known`: voters whose digest
+ * there is known. */
 static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
                             uint32_t *ret_known)
 {
@@ -137,8 +137,8 @@ void digest_halt(struct zab *zab, zxid_t zxid)
     fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = zxid});
 }
 
-/* Everybody, observers too: the others would elect one of them and go on with a state that nobody
- * can vouch for. */
+/* All replicas, observers too: the rest would elect a leader among them and serve a state that no
+ * majority confirms. */
 static void stop_all(struct zab *zab, zxid_t zxid)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -149,7 +149,7 @@ static void stop_all(struct zab *zab, zxid_t zxid)
     digest_halt(zab, zxid);
 }
 
-/* Somebody's state is wrong; the majority says whose. */
+/* Two states differ; the majority decides which one is wrong. */
 static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_t ours,
                   uint64_t theirs)
 {
@@ -176,7 +176,7 @@ static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_
     }
 }
 
-/* What a peer told before we had come as far ourselves is compared when we have. */
+/* A peer's digest may arrive before this replica has applied as much: it is compared later. */
 void digest_compare(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -230,11 +230,12 @@ void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects)
     PROBE("zab.bad_state");
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_BAD_SNAPSHOT, .zxid = end});
     if (zab->quarantined && is_learner(zab)) {
-        /* The mark stays: the refill begins anew. */
+        /* The mark stays: the refill begins again. */
         fx_disconnect(zab, zab->follow.leader);
-        enter_looking(zab, "the received snapshot makes another state than it should");
+        enter_looking(zab, "the state made from the received snapshot has the wrong digest");
     } else {
-        quarantine_self(zab, "the received snapshot makes another state than it should: refilling");
+        quarantine_self(
+            zab, "the state made from the received snapshot has the wrong digest: refilling");
     }
     ASSERT(zab->quarantined);
     note_serving(zab);

@@ -1,4 +1,4 @@
-/* Phase 0: who leads. It carries no safety: everything that matters is decided by discovery. */
+/* Phase 0: the election. Safety does not depend on it: discovery decides all that matters. */
 #include "zab/zab_int.h"
 
 /* True when we may be counted: a voter by the configuration, with sound storage. */
@@ -88,8 +88,7 @@ static void broadcast_vote(struct zab *zab)
     zab->election.revote_ms = zab->now_ms + zab->limits.tick_ms;
 }
 
-/* A founding replica has no cluster to vote in, and votes wait for the disk: what we claim of our
- * log must be what is on it. */
+/* Votes wait for the disk: what a vote claims of the log must be on the disk. */
 static bool may_vote(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
@@ -109,11 +108,11 @@ void election_start(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
-        /* What a settled peer said may have changed with the event that made us look. */
+        /* The event that made this replica look may have outdated the vote of a settled peer. */
         if (peer->vote.valid && peer->vote.state != ZAB_LOOKING) {
             peer->vote.valid = false;
         }
-        /* A promise that came before an earlier role is older than what we know by now. */
+        /* A CEPOCH that came before an earlier role is outdated. */
         peer->learner.early = (struct zab_msg){0};
     }
     vote_initial(zab);
@@ -132,8 +131,8 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
     return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
 }
 
-/* Only someone we can talk to is worth following. Ourselves as long as our disk counts: it may have
- * been replaced while it was away, and we are told so after our vote for it. */
+/* Only a connected peer is worth a vote. This replica is, as long as its disk counts: the disk may
+ * have been replaced while it was away, and this replica may learn that after its vote. */
 static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
@@ -166,7 +165,7 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
            vote->candidate == zab->election.my_vote.candidate;
 }
 
-/* Nobody we can hear is still of another opinion: there is nothing to wait for. */
+/* No connected voter names another candidate: there is nothing to wait for. */
 static bool unanimous(const struct zab *zab)
 {
     ASSERT(zab->election.settled);
@@ -197,10 +196,10 @@ static void decide(struct zab *zab)
 }
 
 /*
- * A majority of the voters' ids is with that leader, or would be with us. Ids and not incarnations:
- * a new or damaged disk may know no configuration, or an old one, and nothing that matters is
- * derived from votes. How many voters there are the leader knows best: where one survivor was made
- * to go on alone there are fewer than the server list has.
+ * A majority of the voters' ids follows that leader, or would with this replica. Ids and not
+ * incarnations: a new or damaged disk may know no configuration, or an old one, and nothing that
+ * matters is derived from votes. The leader knows the number of voters best: after one survivor was
+ * made to continue alone there are fewer than the server list has.
  */
 static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
@@ -222,7 +221,7 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
     return named > (leader->vote.voters != 0 ? leader->vote.voters : voters) / 2;
 }
 
-/* A leader that says so itself, and a quorum (ourselves included) that would be with it. */
+/* Follows a peer that reports itself as the leader, if a quorum (with this replica) follows it. */
 static bool check_settled(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
@@ -249,9 +248,9 @@ static bool is_looking_voter(const struct peer *peer)
 }
 
 /*
- * Takes up what the peers have said, also what they said while we were not looking: the latest
- * round, with a fresh vote of our own, and in it the best candidate. Returns true when our vote has
- * changed.
+ * Takes up the votes of the peers, also those from before this replica was looking: it joins the
+ * latest round with a fresh vote, and votes for the best candidate there. Returns true when its
+ * vote has changed.
  */
 static bool weigh_votes(struct zab *zab)
 {
@@ -323,7 +322,7 @@ void election_check(struct zab *zab)
     }
 }
 
-/* One of an earlier round is told of ours; the others are weighed by election_check. */
+/* A peer in an earlier round gets our vote; election_check weighs the votes of the others. */
 static void on_looking_vote(struct zab *zab, struct peer *peer)
 {
     ASSERT(zab->state == ZAB_LOOKING);
@@ -380,8 +379,8 @@ void election_greet(struct zab *zab, struct peer *peer)
     election_check(zab);
 }
 
-/* A leader that falls silent has left us the vote by which it was elected: it must not be weighed
- * as if it were looking still. */
+/* A leader that falls silent later has left the vote by which it was elected: that must not count
+ * in the next election. */
 void election_mark_votes_stale(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);
@@ -391,7 +390,7 @@ void election_mark_votes_stale(struct zab *zab)
     }
 }
 
-/* Those who settled before have told us, and know us as looking still. */
+/* Peers that settled earlier still know this replica as looking. */
 void election_announce(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);
@@ -416,7 +415,7 @@ void election_tick(struct zab *zab)
         return;
     }
     PROBE("zab.revote");
-    /* A candidate that was barred may stand again, and lost opinions are sent once more. */
+    /* A candidate that was barred may stand again, and lost votes are sent again. */
     if (zab->election.my_vote.candidate == 0) {
         vote_initial(zab);
     }
@@ -431,7 +430,7 @@ uint64_t election_wake_ms(const struct zab *zab)
 
     ASSERT(zab->state == ZAB_LOOKING);
     if (!zab->election.started) {
-        return zab->now_ms; /* A single voter needs nobody to begin. */
+        return zab->now_ms; /* A single voter waits for no message. */
     }
     if (zab->election.finalize_ms != 0 && zab->election.finalize_ms < wake_ms) {
         wake_ms = zab->election.finalize_ms;

@@ -83,7 +83,7 @@ void follow_leave(struct zab *zab)
     ASSERT(zab->follow.inbox.count == 0);
 }
 
-/* The one we chose follows somebody else, or is still looking in a later round. */
+/* The chosen leader follows another one, or is still looking in a later round. */
 void follow_on_vote(struct zab *zab, const struct peer *peer)
 {
     ASSERT(in_dialogue(zab));
@@ -99,7 +99,7 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
 
 /* ---- Discovery. ---- */
 
-/* The newest epochs of the log: of a longer list what is before them counts as the base. */
+/* The newest epochs of the log. If there are more, the record before them is sent as the base. */
 static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
 {
     uint32_t skip = trail->range_count > ZAB_RANGES_MAX ? trail->range_count - ZAB_RANGES_MAX : 0;
@@ -117,8 +117,8 @@ static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
     ASSERT(msg->base <= trail->last);
 }
 
-/* Where the leader's stream may begin. With all of a snapshot here that is in the log that belongs
- * to it: all that lies between start and end is committed, so whoever leads has the same. */
+/* Where the leader's stream may begin. If a whole snapshot is here, that is in its own log: all
+ * records between its start and end are committed, so each leader has the same ones. */
 static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoch *msg)
 {
     if (zab->partial.is_whole) {
@@ -172,7 +172,7 @@ static void promise(struct zab *zab)
         }
         return;
     }
-    /* The same epoch again counts only for the leader it was promised to. */
+    /* The same epoch counts again only for the leader that it was promised to. */
     PROBE("zab.epoch_promised_before");
     follow->counted = zab->promise.leader == follow->leader || MUTANT(14);
     send_ackepoch(zab);
@@ -189,7 +189,7 @@ static void join(struct zab *zab, struct slice bytes)
     if (zab_config_decode(bytes, &config) != ERR_OK || !list_agrees(zab, &config)) {
         fx_alarm(zab,
                  (struct zab_notice){.type = ZAB_NOTICE_LEADER_LIST, .peer = zab->follow.leader});
-        enter_looking(zab, "the cluster that was found has other members than the server list");
+        enter_looking(zab, "the cluster has other members than this replica's server list");
         return;
     }
     PROBE("zab.joined");
@@ -210,7 +210,7 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     if (msg->epoch < zab->promise.epoch) {
-        enter_looking(zab, "the leader's epoch is below the one promised");
+        enter_looking(zab, "the leader's epoch is below the promised one");
         return;
     }
     if (msg->epoch - zab->promise.epoch > EPOCH_JUMP_MAX && zab->promise.epoch != 0) {
@@ -270,8 +270,8 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
 {
     ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
-        /* Fresh is a state that has what was committed at the last PING, not merely a connection.
-         */
+        /* The state is fresh if it has what was committed at the last PING; a connection alone is
+         * not enough. */
         if (zab->delivery.last >= zab->follow.ping_commit) {
             zab->heard_ms = zab->now_ms;
         }
@@ -282,8 +282,8 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
     send_pong(zab, ping->round);
 }
 
-/* The leader learns at once, not with the next PING, that a disk is short or has space again: what
- * is left of the segment must not be used up by then. */
+/* The leader learns at once, not with the next PING, that a disk is nearly full or has space again:
+ * the rest of the segment could be used up by then. */
 void follow_tell_space(struct zab *zab)
 {
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
@@ -293,7 +293,8 @@ void follow_tell_space(struct zab *zab)
     }
 }
 
-/* We are still with this epoch: one that has promised more never says so. */
+/* Confirms that this replica is still in this epoch. One that has promised a higher epoch never
+ * does. */
 static void on_confirm(struct zab *zab, const struct zab_msg *msg)
 {
     if (zab->promise.epoch != zab->follow.epoch || zab->follow.phase < FOLLOW_WAIT) {

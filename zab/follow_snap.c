@@ -1,10 +1,10 @@
 /*
  * Phase 2 on the learner's side, when the logs have nothing in common: a snapshot is received.
  *
- * It comes with the log that makes it a state, (start, end]; both are staged and become ours by one
- * switch on disk. Until then the old log stands, in memory too. What is staged outlasts the
- * dialogue: a part of the file continues with a leader that has the same file, all of it with any
- * leader whose log reaches back to the end of what is staged.
+ * It comes with the log that makes it a state, (start, end]. Both are staged, and one switch on
+ * disk puts them in place. Until then the old log stands, in memory too. What is staged outlasts
+ * the dialogue: a part of the file continues with a leader that has the same file, a whole file
+ * with any leader whose log reaches back to the end of what is staged.
  */
 #include "zab/zab_int.h"
 
@@ -34,14 +34,13 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.chunk_count = 0;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
-        begin(zab); /* Of one that is whole the leader does not have the log any more. */
+        begin(zab); /* The leader no longer has the log of the snapshot that is whole here. */
     }
 }
 
 /* ---- Pieces. ---- */
 
-/* The staged log covers (start, end]: from here on snapshot and log are worth more than the old
- * ones. */
+/* Once the staged log covers (start, end], snapshot and log replace the old ones. */
 static void install_if_whole(struct zab *zab)
 {
     struct following *follow = &zab->follow;
@@ -96,7 +95,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
     if (follow->phase != FOLLOW_SNAP || follow->snap.complete ||
         !is_of_this_snapshot(follow, chunk) || follow->chunk_count == chunks_max ||
         chunk->end < chunk->start || zxid_epoch(chunk->end) > follow->epoch) {
-        follow_error(zab, "a snapshot's piece out of place");
+        follow_error(zab, "a snapshot piece out of place");
         return;
     }
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
@@ -157,7 +156,8 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
         return;
     }
     if (follow->has_staged_config) {
-        config_bind(zab, &follow->staged_config); /* A second one proves the first. */
+        /* A second change proves that the first one is committed. */
+        config_bind(zab, &follow->staged_config);
     }
     config.version = rec->zxid;
     follow->staged_config = config;
@@ -240,8 +240,8 @@ static void keep_partial(struct zab *zab)
     }
 }
 
-/* The dialogue is over. What has come of a snapshot's file, and all of it with what has come of its
- * log, stays for the next one. */
+/* The dialogue is over. What has arrived of the snapshot's file, and once it is whole of its log,
+ * stays for the next dialogue. */
 void follow_snap_abort(struct zab *zab)
 {
     struct following *follow = &zab->follow;
@@ -260,8 +260,8 @@ void follow_snap_abort(struct zab *zab)
     follow->staged_used = false;
 }
 
-/* The leader's log reaches back to what has come of the log that belongs to a whole snapshot, and
- * continues behind it. */
+/* A whole snapshot is here, and the leader's log continues what has arrived of the snapshot's log.
+ */
 void follow_snap_continue(struct zab *zab, zxid_t common)
 {
     struct following *follow = &zab->follow;
@@ -294,7 +294,7 @@ static void load_state(struct zab *zab, zxid_t start)
 
     zab->restore.start = start;
     if (zab->restore.missed) {
-        zab->restore.missed = false; /* This one is in place of the one that came to nothing. */
+        zab->restore.missed = false; /* This request replaces the one that failed. */
     } else {
         zab->restore.under_way++;
     }
@@ -320,10 +320,10 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     if (done->err != ERR_OK) {
         PROBE("zab.install_refused");
         trail_reset(&follow->staged, 0, 0);
-        /* The next one will not fit at once either: no faster than the clock goes. */
+        /* The next one would not fit either: wait before the next attempt. */
         zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
         if (zab->restore.missed) {
-            halt_without_state(zab); /* Nothing took the place of what could not be loaded. */
+            halt_without_state(zab); /* Nothing replaces the state that could not be loaded. */
         }
         return;
     }
@@ -362,8 +362,7 @@ void follow_reset_done(struct zab *zab)
     fx_role(zab);
 }
 
-/* A further switch of the log is on its way to the disk; its news comes behind the switch itself.
- */
+/* Another switch of the log is on its way to the disk. */
 static bool is_switch_pending(const struct zab *zab)
 {
     ASSERT(zab->disk.change_count <= PENDING_CHANGES_MAX);

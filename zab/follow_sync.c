@@ -14,14 +14,14 @@ void follow_error(struct zab *zab, const char *what)
 
 /* ---- SYNC. ---- */
 
-/* In quarantine the whole log goes, and the state with it; the mark stays until the refill is done.
- */
+/* In quarantine the whole log is dropped, and the state with it; the mark stays until the refill is
+ * done. */
 static void begin_refill(struct zab *zab, zxid_t common)
 {
     ASSERT(zab->quarantined && zab->follow.phase == FOLLOW_ACKED);
 
     if (common != 0) {
-        follow_error(zab, "the leader took a damaged log for a sound one");
+        follow_error(zab, "SYNC continues a log that is damaged");
         return;
     }
     PROBE("zab.refill_from_start");
@@ -92,8 +92,7 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
 
 /* ---- Records. ---- */
 
-/* The next counter of its epoch, or the record that starts a later one, none beyond the leader's.
- */
+/* The next counter of its epoch, or the record that starts a later epoch, at most the leader's. */
 static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec)
 {
     uint32_t epoch = zxid_epoch(rec->zxid);
@@ -223,7 +222,7 @@ static void inbox_run(struct zab *zab)
     struct inbox_item *items = follow->inbox.items;
 
     ASSERT(follow->inbox.count <= INBOX_MAX);
-    /* Handling may end the role and start to fill the inbox anew: take it away first. */
+    /* Handling may end the role, and the next role fills the inbox again: empty it first. */
     follow->inbox = (struct inbox){0};
     for (uint32_t i = 0; i < count; i++) {
         struct inbox_item *item = &items[i];
@@ -277,11 +276,11 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
     } else if (done->err != ERR_OK) {
         follow_error(zab, "the received snapshot does not verify");
     } else if (!follow->wait_state || zab->restore.under_way == 0) {
-        follow_resume(zab); /* No state to wait for, or it was there before we looked. */
+        follow_resume(zab); /* There is no state to wait for, or it is loaded already. */
     }
 }
 
-/* ---- Acknowledgements: only ever of what the disk has confirmed. ---- */
+/* ---- Acknowledgements: only of what the disk has confirmed. ---- */
 
 static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
 {

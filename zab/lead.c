@@ -1,4 +1,5 @@
-/* Phase 1 on the leader's side: a new epoch that a quorum has promised, and who has what log. */
+/* Phase 1 on the leader's side: a new epoch that a quorum has promised, and the log of each
+ * learner. */
 #include "zab/zab_int.h"
 
 void learner_reset(struct zab *zab, struct peer *peer)
@@ -21,7 +22,7 @@ void lead_early(struct peer *peer, const struct zab_msg *msg)
     peer->learner.early = *msg;
 }
 
-/* Followers that decided a moment before we did have told their promise already. */
+/* Followers that decided a moment earlier have sent their promise already. */
 static void take_early(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -122,7 +123,8 @@ static void send_newepoch(struct zab *zab, struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* A quorum has told its promises: an epoch above all of them, promised by ourselves first. */
+/* A quorum has sent its promises: the new epoch is above all of them, and this replica promises it
+ * first. */
 static void choose_epoch(struct zab *zab)
 {
     uint32_t highest = zab->promise.epoch;
@@ -237,8 +239,8 @@ void lead_on_persisted(struct zab *zab)
 
 /* ---- Messages of learners. ---- */
 
-/* Decision 10: a promise outlives its candidate. A voter that promised more than we lead with can
- * only come back in a larger epoch. */
+/* Decision 10: a promise outlives its candidate. A voter that has promised more than this leader's
+ * epoch can only come back in a higher one. */
 static void rediscover(struct zab *zab, uint32_t promised)
 {
     ASSERT(promised > zab->lead.epoch);
@@ -250,7 +252,7 @@ static void rediscover(struct zab *zab, uint32_t promised)
     }
     PROBE("zab.rediscover");
     zab->election.rediscover_ms = zab->now_ms + REDISCOVER_MS;
-    enter_looking(zab, "a voter has promised a higher epoch: a new one begins");
+    enter_looking(zab, "a voter has promised a higher epoch: a new epoch begins");
 }
 
 static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epoch)
@@ -268,7 +270,7 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
     return false;
 }
 
-/* In answer to `dialogue`: a CEPOCH that was long on its way says nothing of today. */
+/* In answer to `dialogue`: a CEPOCH may have been on its way for long. */
 static void tell_excluded(struct zab *zab, const struct peer *peer, uint32_t dialogue,
                           uint32_t flags)
 {
@@ -337,7 +339,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->range_count = msg->range_count;
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
-    /* What it has beyond the start of this epoch may be cut off in it without a further promise. */
+    /* A learner that has promised this epoch before may be cut back in it without a further
+     * promise: so its log of earlier epochs is not taken for acknowledged. */
     if (learner->counted &&
         (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->last);
@@ -356,7 +359,7 @@ static void on_ackepoch(struct zab *zab, struct peer *peer, const struct zab_msg
         if (peer->learner.counted &&
             msg->ackepoch.last > (MUTANT(1) ? reported_last_zxid(zab) : zab->trail.last)) {
             PROBE("zab.elected_without_best_log");
-            enter_looking(zab, "a follower has a longer log: elected wrongly");
+            enter_looking(zab, "a follower has a longer log: another replica should lead");
             return;
         }
         lead_outline_ready(zab);
@@ -427,7 +430,7 @@ static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg 
                                .bytes = msg->forward.bytes};
 }
 
-/* A long transfer to a learner that the quorum needs is no reason to give up and begin it anew. */
+/* A long transfer to a learner that the quorum needs is no reason to give up and begin it again. */
 static void lead_made_progress(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -462,9 +465,8 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     if (msg->type == ZAB_ACKEPOCH) {
         on_ackepoch(zab, peer, msg);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
-        fx_ping_payload(
-            zab, peer->id,
-            msg->ack.payload); /* What a quorum says is known before this leader serves. */
+        /* The payloads of a quorum are known before this leader serves. */
+        fx_ping_payload(zab, peer->id, msg->ack.payload);
         on_ack_newleader(zab, peer, msg);
     } else if (msg->type == ZAB_ACK) {
         on_ack(zab, peer, msg->ack.zxid);
@@ -484,7 +486,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     }
 }
 
-/* Without enough open connections there is no quorum to lead: say so at once, not after a time-out.
+/* Without enough open connections there is no quorum to lead: leave at once, not after a timeout.
  */
 void lead_peer_down(struct zab *zab, struct peer *peer)
 {

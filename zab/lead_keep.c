@@ -1,11 +1,11 @@
 /*
- * The log that learners still need. A learner that is brought in step reads the leader's log from a
- * fixed place on: what the snapshot has that it gets, or what its own log ends with. If the log is
- * purged behind that place meanwhile, all that it has received is worth nothing. So the leader
- * names the oldest such place to its host, from the decision how to synchronise until the learner
- * needs the disk no more, and for a while after its connection is lost, since it will come back.
+ * The log that learners still need. While a learner is brought in step it reads the leader's log
+ * from a fixed place on: the snapshot's start, or the end of its own log. If the log is purged
+ * beyond that place, all that the learner has received is useless. So the leader names the oldest
+ * such place to its host: from the decision how to synchronise until the learner no longer needs
+ * the disk, and for a while after its connection is lost, since it will come back.
  *
- * A learner that makes no progress loses this; how many bytes of log it may cost is the host's.
+ * A learner without progress loses this. The host decides how many bytes of log it may cost.
  */
 #include "zab/zab_int.h"
 
@@ -41,7 +41,7 @@ void keep_begin_open(struct zab *zab, struct peer *peer)
 void keep_peer_down(struct peer *peer)
 {
     ASSERT(!peer->up);
-    peer->refill_stalled = false; /* That it is away is shown. */
+    peer->refill_stalled = false; /* Its absence is shown instead. */
     if (MUTANT(44) && peer->learner.stage == LEARNER_SYNCED) {
         keep_end(peer); /* As if it were in step. */
     }
@@ -55,7 +55,7 @@ void keep_progress(struct zab *zab, struct peer *peer)
     peer->refill_stalled = false;
 }
 
-/* All that it lacks is in memory. */
+/* All records that it lacks are in memory. */
 static bool needs_no_disk(const struct zab *zab, const struct learner *learner)
 {
     ASSERT(learner->acked <= zab->trail.last);
@@ -103,7 +103,7 @@ void keep_tick(struct zab *zab)
     }
 }
 
-/* A snapshot on its way to it is worth nothing without the log that follows its start. */
+/* A snapshot on its way to the learner is useless without the log that follows its start. */
 static void lose(struct zab *zab, struct peer *peer)
 {
     ASSERT(peer->keep.is_on && peer->keep.after < zab->trail.base);
@@ -134,7 +134,8 @@ void keep_on_purged(struct zab *zab)
     }
 }
 
-/* Not before: a leader that begins a new epoch finds its learners where they were. */
+/* Only when another replica leads: a leader that begins a new epoch finds its learners where they
+ * were. */
 void keep_clear(struct zab *zab)
 {
     ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);

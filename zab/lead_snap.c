@@ -1,10 +1,10 @@
 /* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot on its way. */
 #include "zab/zab_int.h"
 
-/* ---- Pace: what is sent in bulk must not delay what commits wait for. ---- */
+/* ---- Pace: bulk transfers must not delay what commits wait for. ---- */
 
-/* The leader's disk and network are shared by all learners. Without a quorum there is nothing to
- * delay, and a learner may be what it lacks. */
+/* All learners share the leader's disk and network. Without a quorum there is nothing to delay, and
+ * the quorum may lack this learner. */
 static bool bulk_may_go(const struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -17,7 +17,7 @@ static void bulk_goes(struct zab *zab, uint64_t bytes)
     uint64_t from_ms = zab->now_ms > BULK_BURST_MS ? zab->now_ms - BULK_BURST_MS : 0;
 
     if (zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST) {
-        return; /* What was not held back is not paid for later either. */
+        return; /* A piece that was not held back does not delay later ones. */
     }
     if (zab->lead.bulk_due_us < from_ms * 1000) {
         zab->lead.bulk_due_us = from_ms * 1000;
@@ -26,7 +26,7 @@ static void bulk_goes(struct zab *zab, uint64_t bytes)
     ASSERT(zab->lead.bulk_due_us >= from_ms * 1000);
 }
 
-/* What the distance alone takes. Heartbeats wait behind chunks, so the shortest one counts. */
+/* The round trip without a queue. Heartbeats wait behind chunks, so the shortest one counts. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms)
 {
     uint64_t trip_ms = zab->now_ms - since_ms;
@@ -39,8 +39,8 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
     }
 }
 
-/* On the learner's own connection heartbeats wait behind the chunks under way: there are only as
- * many as the link and the learner's disk take in a moment, besides the way there and back. */
+/* On the learner's own connection heartbeats wait behind the chunks in flight. So there are only as
+ * many as the connection and the learner's disk take in a moment, besides the round trip. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
     ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
@@ -96,7 +96,7 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
                                 .id = learner->snap.id};
 }
 
-/* The learner behind the one that was served last comes first. */
+/* The learner after the one that was served last comes first. */
 void snap_pump(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -184,7 +184,7 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
 
     ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     if (piece->is_last) {
-        /* What was changed before the snapshot's start is in no record that follows it. */
+        /* A configuration from before the snapshot's start is in no record that follows. */
         config_tell(zab, peer, 0);
     }
     fx_send(zab, peer->id, &msg);
@@ -224,8 +224,8 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
 
     learner->fetch_token = 0;
     if (piece->err != ERR_OK && !learner->snap.known) {
-        /* Not one verifies any more. The host takes a new one; the learner waits for it here rather
-         * than go round in circles. */
+        /* No snapshot verifies. The host takes a new one, and the learner waits for it in this
+         * dialogue. */
         learner->snap.retry_ms = zab->now_ms + ticks_ms(zab, 1);
         return;
     }
@@ -233,7 +233,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
         fx_disconnect(zab, peer->id);
         return;
     }
-    /* Pieces of two snapshots make none: the newest may have changed on the way. */
+    /* Pieces of two snapshots make no snapshot: the newest may have changed meanwhile. */
     if (piece->err != ERR_OK || piece->offset != learner->snap.offset ||
         piece->start != learner->snap.start) {
         fx_disconnect(zab, peer->id);

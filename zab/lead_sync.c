@@ -120,7 +120,7 @@ static void fetch_for(struct zab *zab, struct peer *peer)
     peer->learner.fetch_token = fx_fetch(zab, peer->learner.sent);
 }
 
-/* What has been established may be spoken of: the epoch's start is durable here. */
+/* The epoch's start is durable here: its records may be sent. */
 static bool may_stream(const struct zab *zab)
 {
     return zab->lead.phase >= LEADER_SYNC;
@@ -135,7 +135,7 @@ void sync_pump(struct zab *zab, struct peer *peer)
         return;
     }
     if (MUTANT(16) && learner->stage == LEARNER_STREAM && learner->newleader_sent) {
-        return; /* It will be told only of what is proposed once it is in step. */
+        return; /* It gets only what is proposed after it is in step. */
     }
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(learner_is_sound(zab, learner));
@@ -243,7 +243,7 @@ void sync_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
         return;
     }
     if (fetched->err != ERR_OK) {
-        /* Purged behind the learner's back: it starts again, and gets a snapshot. */
+        /* Purged before the learner got it: the learner starts again, and gets a snapshot. */
         PROBE("zab.learner_fell_behind_log");
         fx_disconnect(zab, peer->id);
         return;

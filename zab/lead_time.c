@@ -1,4 +1,4 @@
-/* What a leader looks at in each step: signs of life, its seat, giving up, handing over. */
+/* What a leader checks in each step: heartbeats, its seat, when to give up or to hand over. */
 #include "zab/zab_int.h"
 
 static bool heard_lately(const struct zab *zab, const struct peer *peer)
@@ -10,7 +10,7 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
            zab->now_ms - peer->learner.heard_ms < limit_ms;
 }
 
-/* Somebody in step has all that we have: it can take over without loss of time. */
+/* A voter in step has all records: it can take over without delay. */
 static bool successor_ready(const struct zab *zab)
 {
     ASSERT(zab->lead.resigning);
@@ -27,7 +27,7 @@ static bool successor_ready(const struct zab *zab)
     return false;
 }
 
-/* A leader whose disk is nearly full hands over to somebody with space. */
+/* A leader whose disk is nearly full hands over to a voter with space. */
 static void space_tick(struct zab *zab)
 {
     ASSERT(zab->lead.phase == LEADER_BROADCAST);
@@ -50,7 +50,7 @@ static void space_tick(struct zab *zab)
     }
 }
 
-/* A disk that hangs makes no durable progress while the others commit: somebody else should lead.
+/* A disk that hangs makes no durable progress while the others commit: another replica should lead.
  */
 static void disk_tick(struct zab *zab)
 {
@@ -60,7 +60,7 @@ static void disk_tick(struct zab *zab)
     } else if (!zab->lead.resigning &&
                zab->now_ms - zab->lead.durable_ms >= ticks_ms(zab, zab->limits.sync_limit)) {
         PROBE("zab.resigns_for_its_disk");
-        enter_looking(zab, "the own disk hangs: another replica should lead");
+        enter_looking(zab, "this replica's disk does not respond: another replica should lead");
         zab->election.not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
     }
 }
@@ -78,24 +78,24 @@ static void resign_tick(struct zab *zab)
         PROBE("zab.resigned");
         enter_looking(zab, "leadership has been handed over");
     } else if (zab->now_ms >= zab->lead.resign_deadline_ms) {
-        zab->lead.resigning = false; /* Nobody can take over now. */
+        zab->lead.resigning = false; /* No voter can take over now. */
     }
 }
 
 /*
  * Another disk may have been admitted to our seat by a record of an earlier leader. As long as that
  * record is not known to be committed this disk counts as well: it can be elected, and commits the
- * loss of its own seat. It is a stranger from then on, and no leader admits its own disk, so it
- * leaves in the same step. The learners in step get the commit before RESIGN. If that is lost, the
- * majority that made the commit has the record in its log, and this disk tells the configuration to
- * each peer whose vote names an older one.
+ * loss of its own seat. From then on it is an unknown disk, and no leader admits its own disk, so
+ * it leaves in the same step. The learners in step get the commit before RESIGN. If that is lost,
+ * the majority that made the commit has the record in its log, and this disk tells the
+ * configuration to each peer whose vote names an older one.
  */
 static void seat_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
     if (!quorum_self_counts(zab) && !MUTANT(54)) {
         PROBE("zab.resigns_without_a_seat");
-        enter_looking(zab, "the seat of this replica has gone to another disk");
+        enter_looking(zab, "another disk has been admitted to this replica's seat");
     }
 }
 
@@ -110,11 +110,12 @@ static void check_quorum_alive(struct zab *zab)
     }
     if (zab->now_ms >= zab->lead.grace_ms) {
         PROBE("zab.leader_lost_quorum");
-        enter_looking(zab, "no sign of life from a quorum");
+        enter_looking(zab, "no heartbeat from a quorum");
     }
 }
 
-/* Not after a role ended, also when votes that were already here began a new one at once. */
+/* False after the role has ended, also when votes that were already here began a new role at once.
+ */
 static bool is_broadcasting(const struct zab *zab)
 {
     return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;

@@ -5,7 +5,7 @@
 #include "base/minmax.h"
 #include "zab/zab_int.h"
 
-/* Everything said to a peer is computed from the durable log; a damaged log says nothing. */
+/* Everything reported to a peer comes from the durable log; a damaged log is reported as empty. */
 zxid_t reported_last_zxid(const struct zab *zab)
 {
     ASSERT(zab->trail.durable <= zab->trail.last);

@@ -1,7 +1,6 @@
 /*
- * The configuration of this replica: the committed one, and the one that the log holds beyond. It
- * binds from the moment it is in the log; the committed one is sent to peers that know an older
- * one.
+ * The configurations that bind this replica: the committed one, and one that is in the log but not
+ * yet committed. The committed one is sent to peers that know an older one.
  */
 #include "zab/zab_int.h"
 
@@ -15,7 +14,7 @@ void config_set(struct zab *zab, const struct zab_config *config)
     }
 }
 
-/* It is committed: it binds, and nothing older does any more. */
+/* It is committed: no older one binds any more. */
 void config_bind(struct zab *zab, const struct zab_config *config)
 {
     if (config->version <= zab->config.committed.version) {
@@ -28,8 +27,8 @@ void config_bind(struct zab *zab, const struct zab_config *config)
     fx_role(zab);
 }
 
-/* It is in the log. A leader proposes a change only when the one before it is committed, so the one
- * before it is. */
+/* It is in the log. A leader proposes a change only after the previous one is committed, so the
+ * previous one is. */
 void config_pend(struct zab *zab, const struct zab_config *config)
 {
     if (config->version <= zab->config.committed.version) {
@@ -83,8 +82,8 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     return true;
 }
 
-/* Every member of the server list is one of the configuration, with the same right to vote, and
- * none is missing: else this replica would talk to others than it counts. */
+/* Server list and configuration have the same members, with the same right to vote: else this
+ * replica would talk to other replicas than it counts. */
 bool list_agrees(const struct zab *zab, const struct zab_config *config)
 {
     const struct zab_member *self = zab_config_find(config, zab->id);

@@ -34,35 +34,35 @@ enum zab_msg_type {
     ZAB_COMMIT = 14,        /* Cumulative. */
     ZAB_PING = 15,
     ZAB_PONG = 16,
-    ZAB_CONFIRM = 17, /* A quorum round: are you still with this epoch? */
+    ZAB_CONFIRM = 17, /* A quorum round: is the learner still in this epoch? */
     ZAB_CONFIRM_ACK = 18,
     ZAB_READ_INDEX = 19,    /* Learner to leader: start a round for me. */
     ZAB_READ_REPLY = 20,    /* Leader to learner: wait for this zxid. */
     ZAB_FORWARD = 21,       /* Learner to leader: a client's write, opaque here. */
     ZAB_FORWARD_REPLY = 22, /* Leader to learner: refused, and why; opaque here. */
     ZAB_RESIGN = 23,        /* Leader to learners: elect another one now. */
-    ZAB_EXCLUDE = 24, /* Leader to learner: you must not take part as you are; why in `flags`. */
-    ZAB_CONFIG = 25,  /* A committed configuration, to founders and to those behind. */
+    ZAB_EXCLUDE = 24, /* Leader to learner: it must not take part as it is; `flags` say why. */
+    ZAB_CONFIG = 25,  /* A committed configuration, to founders and to replicas behind. */
 };
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH, PONG. */
 enum {
     ZAB_FLAG_ELIGIBLE = 1U << 0,    /* May be elected and counted. */
     ZAB_FLAG_COUNTED = 1U << 1,     /* ACKEPOCH counts towards the quorum. */
-    ZAB_FLAG_QUARANTINE = 1U << 2,  /* Storage is damaged: refill me. */
+    ZAB_FLAG_QUARANTINE = 1U << 2,  /* Storage is damaged: a refill is needed. */
     ZAB_FLAG_LOW_SPACE = 1U << 3,   /* Disk nearly full. */
     ZAB_FLAG_SNAP_LAST = 1U << 4,   /* Last chunk of a snapshot. */
     ZAB_FLAG_SNAP = 1U << 5,        /* SYNC: a snapshot follows. */
-    ZAB_FLAG_DIVERGED = 1U << 7,    /* STRANGER: your state's digest is in the minority. */
-    ZAB_FLAG_ROLLED_BACK = 1U << 8, /* STRANGER: your disk forgot what it acknowledged. */
-    ZAB_FLAG_NO_MAJORITY = 1U << 9, /* STRANGER: no majority of states is equal at `zxid`: stop. */
+    ZAB_FLAG_DIVERGED = 1U << 7,    /* EXCLUDE: the learner's digest is in the minority. */
+    ZAB_FLAG_ROLLED_BACK = 1U << 8, /* EXCLUDE: its disk lacks what it acknowledged. */
+    ZAB_FLAG_NO_MAJORITY = 1U << 9, /* EXCLUDE: no majority of states is equal at `zxid`: stop. */
 };
 
 enum zab_state {
     ZAB_LOOKING = 1,
     ZAB_FOLLOWING = 2,
     ZAB_LEADING = 3,
-    ZAB_OBSERVING = 4, /* A learner that is not counted: observer, stranger, quarantine. */
+    ZAB_OBSERVING = 4, /* A learner that is not counted: observer, unknown disk, quarantine. */
 };
 
 enum {
@@ -70,7 +70,7 @@ enum {
     ZAB_RECORD_BYTES_MAX = 16 << 20,  /* Upper bound of any record's payload. */
     ZAB_CHUNK_BYTES_MAX = 256 << 10,  /* Piece of a snapshot. */
     ZAB_FORWARD_BYTES_MAX = 16 << 20, /* A client's request. */
-    ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* What goes along with a sign of life. */
+    ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* What a host attaches to a heartbeat. */
 };
 
 /* Consecutive counters of one epoch in a log. */

@@ -6,12 +6,13 @@
 static const char *const texts[] = {
     [ZAB_NOTICE_QUARANTINED] = "quarantine: {reason}",
     [ZAB_NOTICE_FOUNDER_LIST] =
-        "the cluster that replica {peer} has founded has other members than the server list of "
-        "this one: make the lists equal",
+        "replica {peer} has founded a cluster with other members than this replica's server list: "
+        "make the lists equal",
     [ZAB_NOTICE_LEADER_LIST] =
-        "the cluster that leader {peer} leads has other members than the server list of this "
-        "replica: check the list",
-    [ZAB_NOTICE_ADMISSION] = "member {peer} comes back with a new disk: its admission is proposed",
+        "the cluster of leader {peer} has other members than this replica's server list: make the "
+        "lists equal",
+    [ZAB_NOTICE_ADMISSION] =
+        "member {peer} has come back with a new disk: its admission is proposed",
     [ZAB_NOTICE_DIVERGED] = "the state of replica {peer} differs at zxid {zxid}: it is refilled",
     [ZAB_NOTICE_DIVERGED_UNKNOWN] =
         "the state of replica {peer} differs at zxid {zxid}; which state is right is decided when "
@@ -34,8 +35,8 @@ static const char *const texts[] = {
         "restore a backup, or compare their data directories and keep the right one",
     [ZAB_NOTICE_COMMITTED_LOST] =
         "leader {peer} asks to drop committed records after zxid {zxid} (committed: {committed}): "
-        "a quorum has lost data; stop all replicas, keep this directory, and go on from the newest "
-        "one ('zabra recover') or restore a backup",
+        "a quorum has lost data; stop all replicas, keep this data directory, and recover from the "
+        "newest one with 'zabra recover', or restore a backup",
     [ZAB_NOTICE_HISTORIES_DIFFER] =
         "the histories of this replica and leader {peer} differ before zxid {zxid}: damaged data "
         "or a defect",

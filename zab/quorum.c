@@ -19,7 +19,7 @@ bool peer_is_up(const struct zab *zab, const struct peer *peer)
     return peer->up;
 }
 
-/* A voter is an id with its disk; a wiped or swapped disk under the same id is a stranger. */
+/* A voter is an id with its disk; a wiped or swapped disk under the same id is unknown. */
 static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation)
 {
     if (MUTANT(21)) {
@@ -30,7 +30,8 @@ static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t inca
     return zab_config_is_voter(config, id, incarnation);
 }
 
-/* True when a majority of one configuration's voters satisfies `pred`; `self` speaks for us. */
+/* True when a majority of one configuration's voters satisfies `pred`; `self`: this replica does.
+ */
 static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
                          quorum_pred pred)
 {

@@ -24,7 +24,7 @@ void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
 }
 
 /*
- * The same disk admits less than it acknowledged. A larger promise explains a shorter log: a
+ * The same disk reports less than it has acknowledged. A larger promise explains a shorter log: a
  * truncation in that epoch may have been under way.
  */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch)

@@ -1,4 +1,4 @@
-/* What is so: answers to the host's questions, computed when asked. */
+/* Status queries: computed when the host asks. */
 #include "zab/zab_int.h"
 
 static enum zab_phase phase_of(const struct zab *zab)
@@ -80,7 +80,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         .serving = zab->was_serving,
         .quarantined = zab->quarantined,
         .bootstrapping = zab->bootstrapping,
-        /* Only what is committed: an admission under way is none that an operator may rely on. */
+        /* Only what is committed: an operator must not rely on an admission that is under way. */
         .unknown_disk = self && has_seat(self) &&
                         !zab_config_is_voter(&zab->config.committed, zab->id, zab->incarnation),
         .epoch = zxid_epoch(zab->trail.last),

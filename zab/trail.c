@@ -384,7 +384,8 @@ enum err trail_common(const struct trail *trail, const struct zab_range *ranges,
     zxid_t common = 0;
     bool found = common_in_ranges(trail, ranges, count, &common);
 
-    /* A base is a committed zxid: whoever holds it, or starts from it, shares all before it. */
+    /* A base is a committed zxid: each log that holds it, or starts from it, shares all before it.
+     */
     if (trail_has(trail, base) && (!found || base > common)) {
         common = base;
         found = true;

@@ -35,7 +35,7 @@ struct zab_limits {
     uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
     uint32_t chunk_bytes;     /* Piece of a snapshot on its way, at most ZAB_CHUNK_BYTES_MAX. */
     uint64_t refill_rate;     /* Bytes of snapshots that a leader reads and sends in a second, all
-                                 learners together, while it broadcasts; 0: no limit. */
+                                     learners together, while it broadcasts; 0: no limit. */
 };
 
 void zab_limits_default(struct zab_limits *limits);
@@ -44,8 +44,8 @@ void zab_limits_default(struct zab_limits *limits);
  * snapshot, headers, and what is not counted. */
 #define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
 
-/* Makes the window fit a queue of so many bytes, more than the reserve: a learner that reads slowly
- * is waited for by the window and not thrown out by the queue. */
+/* Makes the window fit a queue of `queue_bytes`, more than the reserve: then the window slows a
+ * learner that reads slowly, and the queue does not disconnect it. */
 void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes);
 
 /* A peer as the configuration file names it. */
@@ -91,7 +91,7 @@ enum zab_event_type {
     ZAB_EV_FETCHED,      /* Answer to ZAB_FX_FETCH. */
     ZAB_EV_SNAP_FETCHED, /* Answer to ZAB_FX_SNAP_FETCH. */
     ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE, in the order asked: the state is that of the
-                            start of the snapshot that was the newest then, or `err`. */
+                                start of the snapshot that was the newest then, or `err`. */
     ZAB_EV_SPACE,        /* The disk is nearly full, or no longer. */
     ZAB_EV_RESIGN,       /* Hand leadership over and do not lead again, or take this back. */
     ZAB_EV_STORED_SNAP,  /* A snapshot of this replica's own is durable. */
@@ -100,7 +100,7 @@ enum zab_event_type {
 
 struct zab_ev_peer_up {
     uint64_t incarnation;             /* Of the peer's disk. */
-    uint8_t cluster[ZAB_CLUSTER_LEN]; /* Zero while founding or unformatted. */
+    uint8_t cluster[ZAB_CLUSTER_LEN]; /* Zero while bootstrapping or unformatted. */
     bool bootstrapping;
 };
 
@@ -174,8 +174,8 @@ enum zab_effect_type {
     ZAB_FX_DELIVER,      /* Apply a record: it is committed, and durable here. */
     ZAB_FX_FETCH,        /* Read records from the log. */
     ZAB_FX_SNAP_FETCH,   /* Read a piece of the newest snapshot that verifies and begins at `oldest`
-                            or later; it stays the same from the first piece of a peer to its last.
-                            If none verifies: an error, and the host takes a new snapshot. */
+                            or later; it stays the same from the first piece of a peer to its
+                            last. If none verifies: an error, and the host takes a new one. */
     ZAB_FX_RESTORE,      /* A received snapshot is ours: load the state from it. */
     ZAB_FX_CONFIRMED,    /* The quorum round for a request is done. */
     ZAB_FX_FORWARDED,    /* Leader: a learner's request. */
@@ -190,7 +190,7 @@ enum zab_persist_type {
     ZAB_PERSIST_APPEND,
     ZAB_PERSIST_TRUNCATE,
     ZAB_PERSIST_PROMISE,
-    ZAB_PERSIST_JOIN, /* Identity: cluster and configuration; founding is over. */
+    ZAB_PERSIST_JOIN, /* Identity: cluster and configuration; bootstrapping is over. */
     ZAB_PERSIST_QUARANTINE,
     ZAB_PERSIST_RELEASE,
     ZAB_PERSIST_RESET,
@@ -351,19 +351,19 @@ void zab_effects_release(struct zab_effects *effects);
 
 /* ---- The core. ----
  *
- * zab_step is the way for all that happens outside: messages, the disk, the clock. These calls
- * change the state, too. They carry what the host decides between two events; each has an answer
- * that the host needs before it goes on, or depends on what the host has just applied:
+ * All that happens outside comes in by zab_step: messages, completions of the disk, time. These
+ * calls change the state, too. They carry what the host decides between two events, and either
+ * return an answer that the host needs at once or depend on what the host has just applied:
  *
- *   zab_propose     the record goes behind the zxid that zab_next_zxid named, with no event between
- *   zab_confirm     the host must know at once whether a round can start
- *   zab_forward     the host must know at once whether there is a leader to send to
- *   zab_refuse      follows from preparing a request, in the middle of a step's effects
- *   zab_digest      the state's digest, known only while the host applies a DELIVER
- *   zab_bad_state   the host has found that its state is not the one that it should be
- *   zab_set_ping_payload         only data for the next heartbeat
+ *   zab_propose     the record gets the zxid that zab_next_zxid named: no event may come between
+ *   zab_confirm     returns at once whether a quorum round can start
+ *   zab_forward     returns at once whether there is a leader to send to
+ *   zab_refuse      answers a learner's request that the host has just prepared in vain
+ *   zab_digest      a digest of the state, computed while the host applies a DELIVER
+ *   zab_bad_state   the host finds that the state loaded from a snapshot is wrong
+ *   zab_set_ping_payload   bytes for the next heartbeat
  *
- * None of them takes time or runs timers, and none may be called from inside another.
+ * None of them reads the clock or runs timers.
  */
 
 struct zab *zab_new(const struct zab_init *init);
@@ -389,15 +389,15 @@ enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effe
 enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects);
 
-/* Leader: refuses a request of learner `peer`, if `dialogue` is still the one that they are in: a
- * learner that has started again numbers its requests from one. */
+/* Leader: refuses a request of learner `peer`, if `dialogue` is still under way: a learner that has
+ * started again numbers its requests from one. */
 void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t request,
                 struct slice bytes, struct zab_effects *effects);
 
 /* Leader: true while `dialogue` is the one with that learner. */
 bool zab_is_dialogue(const struct zab *zab, uint32_t peer, uint32_t dialogue);
 
-/* What goes along with each PING and PONG from now on, opaque here; at most ZAB_PING_PAYLOAD_MAX. A
+/* Attaches these bytes to each further PING and PONG, opaque here; at most ZAB_PING_PAYLOAD_MAX. A
  * copy is kept. */
 void zab_set_ping_payload(struct zab *zab, struct slice bytes);
 
@@ -413,7 +413,7 @@ void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effect
  * end: this replica is refilled (again). */
 void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects);
 
-/* ---- What is so. ---- */
+/* ---- Status queries. ---- */
 
 enum zab_phase {
     ZAB_PHASE_ELECTION,
@@ -461,12 +461,12 @@ struct zab_peer_status {
     uint32_t id;
     bool voter;
     bool connected;
-    bool synced;          /* Has acknowledged NEWLEADER; known to the leader. */
-    bool counted;         /* Its incarnation is the configuration's. */
-    zxid_t acked;         /* Known to the leader. */
-    zxid_t voted;         /* Its last durable zxid as it last said while looking; 0: it is not. */
-    uint64_t heard_ms;    /* Its last message; 0: none yet. */
-    enum zab_state state; /* As it last said. */
+    bool synced;       /* Has acknowledged NEWLEADER; known to the leader. */
+    bool counted;      /* Its incarnation is the configuration's. */
+    zxid_t acked;      /* Known to the leader. */
+    zxid_t voted;      /* Last durable zxid in its last vote while looking; 0: it is not looking. */
+    uint64_t heard_ms; /* Its last message; 0: none yet. */
+    enum zab_state state; /* In its last vote. */
     uint32_t flags;
 };
 

@@ -24,18 +24,18 @@ enum {
     SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most ... */
     SNAP_WINDOW_START = 2,      /* ... and at first. */
     SNAP_DELAY_MS = 100,        /* A chunk that takes so much longer than a round trip has waited:
-                                   fewer at a time. */
+                                          fewer at a time. */
     SNAP_TRIP_MAX_MS = 1000,    /* No round trip is taken to be longer. */
     PINGS_TIMED = 8,            /* The newest ones. */
     BULK_BURST_MS = 20,         /* What was not used of refill_rate is lost after that. */
-    REFILL_ALARM_MS = 10000,    /* A learner's log that was purged is told at most this often. */
-    REFILL_STALL_TICKS = 300,   /* No log is kept for a learner without progress for that long. */
-    CHECKPOINTS = 32,           /* Digests remembered. */
-    PEER_CHECKPOINTS = 8,       /* Of each peer. */
-    CONFIRMS_MAX = 65536,       /* Requests waiting for a quorum round. */
-    RESIGN_TICKS = 3,           /* A leader that resigned is no candidate for this long. */
-    DISCOVERY_TICKS = 2,        /* To collect a quorum of promises. */
-    INBOX_MAX = 65536,          /* Messages kept while the disk cuts the log back. */
+    REFILL_ALARM_MS = 10000,  /* At most one alarm in this time that a learner's log was purged. */
+    REFILL_STALL_TICKS = 300, /* No log is kept for a learner without progress for that long. */
+    CHECKPOINTS = 32,         /* Digests remembered. */
+    PEER_CHECKPOINTS = 8,     /* Of each peer. */
+    CONFIRMS_MAX = 65536,     /* Requests waiting for a quorum round. */
+    RESIGN_TICKS = 3,         /* A leader that resigned is no candidate for this long. */
+    DISCOVERY_TICKS = 2,      /* To collect a quorum of promises. */
+    INBOX_MAX = 65536,        /* Messages kept while the disk cuts the log back. */
 };
 
 /* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper's currentEpoch
@@ -44,7 +44,7 @@ enum {
 
 struct vote {
     bool valid;
-    bool stale; /* Of an election that we have left: it says nothing in the next one. */
+    bool stale; /* Of an election that is over: it does not count in the next one. */
     enum zab_state state;
     uint64_t round;
     uint32_t candidate; /* 0: none. */
@@ -71,7 +71,7 @@ struct peer_checkpoints {
 
 enum learner_stage {
     LEARNER_NONE,
-    LEARNER_CEPOCH, /* Has told its promise. */
+    LEARNER_CEPOCH, /* Has sent its promise. */
     LEARNER_ACKED,  /* Has accepted the epoch and outlined its log. */
     LEARNER_SNAP,   /* A snapshot is on its way. */
     LEARNER_STREAM, /* Records are on their way. */
@@ -105,7 +105,7 @@ struct sending {
 struct learner {
     enum learner_stage stage;
     uint32_t dialogue;
-    uint32_t promised; /* As told by CEPOCH. */
+    uint32_t promised; /* As sent with CEPOCH. */
     bool counted;      /* ACKEPOCH counts. */
     uint32_t flags;    /* Of the last CEPOCH, ACKEPOCH or PONG. */
     zxid_t last;       /* As outlined by ACKEPOCH. */
@@ -124,7 +124,7 @@ struct learner {
     uint64_t trip_ms;     /* ... the shortest one. */
     uint64_t newepoch_ms; /* When NEWEPOCH was sent. */
     uint64_t confirmed;   /* Highest round answered. */
-    uint64_t heard_ms;    /* Last PONG or other sign within this dialogue. */
+    uint64_t heard_ms;    /* Last message of this dialogue. */
     struct zab_msg early; /* A CEPOCH that came while we were still looking; type 0: none. */
 };
 
@@ -146,7 +146,7 @@ struct peer {
     struct learner learner;
     struct keep keep;       /* Outlives the connection. */
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
-    uint64_t keep_alarm_ms; /* The loss of it is not told before this. */
+    uint64_t keep_alarm_ms; /* No further alarm about its loss before this. */
     uint64_t heard_ms;      /* Last message of any kind; 0: none yet. */
     uint64_t seen_ms;       /* Its configured incarnation was last connected. */
     zxid_t known_last;      /* Newest durable zxid this incarnation ever acknowledged ... */
@@ -196,7 +196,7 @@ struct leading {
     uint64_t resign_deadline_ms;
     zxid_t durable_seen;      /* Own durable zxid when it last moved ... */
     uint64_t durable_ms;      /* ... and when that was. */
-    uint64_t space_resign_ms; /* Next look whether somebody with more disk space should lead. */
+    uint64_t space_resign_ms; /* Next check whether a voter with more disk space should lead. */
     uint64_t quorum_ms;       /* When a quorum was last heard. */
     uint64_t grace_ms;        /* No time-out before this: the process has just been paused. */
     uint64_t bulk_due_us;     /* The next chunk of any snapshot may be read then. */
@@ -205,7 +205,7 @@ struct leading {
 };
 
 enum follow_phase {
-    FOLLOW_CEPOCH,    /* Told its promise; waits for NEWEPOCH. */
+    FOLLOW_CEPOCH,    /* Sent its promise; waits for NEWEPOCH. */
     FOLLOW_JOIN,      /* Its identity is on its way to the disk. */
     FOLLOW_PROMISE,   /* Its promise is. */
     FOLLOW_ACKED,     /* Outlined its log; waits for SYNC. */
@@ -257,14 +257,14 @@ struct following {
     uint32_t epoch;
     uint64_t heard_ms;  /* Last message of this dialogue. */
     zxid_t ping_commit; /* Committed as of the PING before: what should be applied by now. */
-    uint64_t resend_ms; /* FOLLOW_CEPOCH: tell the promise again. */
+    uint64_t resend_ms; /* FOLLOW_CEPOCH: send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Of the change the phase waits for. */
     bool counted;        /* Our ACKEPOCH counts. */
     bool wait_state;     /* FOLLOW_CUT: the disk is done, the state is being loaded. */
     bool release_sent;   /* The quarantine mark is being cleared. */
     zxid_t target;       /* Last one of the leader's log when synchronisation began. */
-    zxid_t acked;        /* Last zxid told. */
+    zxid_t acked;        /* Last zxid acknowledged. */
     struct receiving snap;
 
     struct trail_mark { /* Chunks on their way to the disk, oldest first. */
@@ -390,7 +390,7 @@ struct zab {
     struct buf ping_payload; /* What the host attaches to each heartbeat. */
 };
 
-/* Some leader is followed, in a dialogue that has a name. */
+/* A leader is followed, in a dialogue. */
 static inline bool in_dialogue(const struct zab *zab)
 {
     return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
@@ -461,7 +461,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_v
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
 void election_mark_votes_stale(
-    struct zab *zab);                    /* We follow or lead: what was said so far is history. */
+    struct zab *zab); /* A role has begun: the votes so far do not count in the next election. */
 void election_announce(struct zab *zab); /* Tells all that we have settled. */
 uint64_t election_wake_ms(const struct zab *zab);
 
@@ -492,7 +492,7 @@ uint64_t snap_wake_ms(const struct zab *zab);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *piece);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 
-/* An answer to what was sent to the learner at `since_ms` has come. */
+/* The answer to a message of `since_ms` has come. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms);
 void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
 
@@ -504,7 +504,7 @@ void keep_peer_down(struct peer *peer);
 void keep_on_acked(struct zab *zab, struct peer *peer);
 void keep_on_purged(struct zab *zab); /* The base of the log has moved. */
 void keep_tick(struct zab *zab);
-void keep_clear(struct zab *zab); /* Another one leads. */
+void keep_clear(struct zab *zab); /* Another replica leads. */
 uint32_t keep_count(const struct zab *zab);
 
 /* broadcast.c */
@@ -545,7 +545,7 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done);
 void follow_reset_done(struct zab *zab);
 void follow_snap_abort(struct zab *zab);
 void follow_snap_continue(struct zab *zab, zxid_t common);
-void follow_snap_forget(struct zab *zab); /* What lies on the disk of one that broke off. */
+void follow_snap_forget(struct zab *zab); /* Drops what is on the disk of a broken transfer. */
 
 /* membership.c */
 void config_set(struct zab *zab, const struct zab_config *config);
