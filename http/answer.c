@@ -1,6 +1,7 @@
 /* From results to responses: representation, conditions, status. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "http/etag.h"
 #include "http/http_int.h"
 
@@ -250,7 +251,7 @@ static size_t location_max(struct http_conn *conn)
                        : 0;
 
     left = left > LOCATION_NAME_LEN ? left - LOCATION_NAME_LEN : 0;
-    return left < LOCATION_MAX ? left : LOCATION_MAX;
+    return min_size(left, LOCATION_MAX);
 }
 
 static void put_location(struct http_conn *conn, const struct op_result *result,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/lack.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "http/http_int.h"
 
 enum {
@@ -37,7 +38,7 @@ static size_t block_of(const struct text *text)
 {
     uint64_t len = text_len(text);
 
-    return len < BLOCK_BYTES ? (size_t)len : BLOCK_BYTES;
+    return min_size(len, BLOCK_BYTES);
 }
 
 /* The write is done, and its client must learn that. */

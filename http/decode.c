@@ -1,5 +1,6 @@
 /* Decodes the target and the head to arguments, following the row of the operation. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "http/http_int.h"
 #include "server/read/view.h"
 
@@ -410,7 +411,7 @@ static void take_prefer(struct http_conn *conn)
         }
         seconds = seconds * 10 + (uint64_t)(element.data[i] - '0');
     }
-    request->wants.wait_ms = (uint32_t)(seconds * 1000 < max_ms ? seconds * 1000 : max_ms);
+    request->wants.wait_ms = (uint32_t)min_u64(seconds * 1000, max_ms);
 }
 
 static void choose_media(struct http_conn *conn)

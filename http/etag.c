@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/hash.h"
+#include "base/minmax.h"
 #include "http/head.h"
 
 #include <inttypes.h>
@@ -85,10 +86,10 @@ static zxid_t newest(const struct op_result *result)
 
     for (uint32_t i = 0; i < result->entry_count; i++) {
         const struct stat_view *stat = &result->entries[i].stat;
-        zxid_t last = stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
+        zxid_t last = max_u64(stat->mzxid, stat->pzxid);
 
-        last = stat->czxid > last ? stat->czxid : last;
-        zxid = last > zxid ? last : zxid;
+        last = max_u64(stat->czxid, last);
+        zxid = max_u64(last, zxid);
     }
     return zxid;
 }

@@ -1,6 +1,7 @@
 #include "http/framing.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 #include "http/head.h"
 #include "http/target.h"
 
@@ -45,7 +46,7 @@ size_t http_pool_bytes(size_t head_max)
 {
     size_t parsed = head_max / 2;
 
-    return head_max + (parsed > POOL_PARSED_MIN ? parsed : POOL_PARSED_MIN);
+    return head_max + max_u64(parsed, POOL_PARSED_MIN);
 }
 
 size_t http_pool_left(size_t head_max, size_t head_len, size_t entries)
@@ -259,7 +260,7 @@ struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
                                             struct http_framing *ret_framing)
 {
     struct scan scan = {.refusal = {.err = ERR_OK}};
-    size_t looked = bytes.len < head_max + 1 ? bytes.len : head_max + 1;
+    size_t looked = min_size(bytes.len, head_max + 1);
     size_t len = scan_lines(slice_make(bytes.data, looked), &scan);
 
     *ret_framing = (struct http_framing){.head_len = 0};
@@ -468,7 +469,7 @@ size_t http_chunks_take(struct http_chunks *chunks, struct slice bytes)
     while (pos < bytes.len && !chunks->over) {
         if (chunks->state == CHUNK_DATA) {
             size_t rest = bytes.len - pos;
-            size_t len = chunks->left < rest ? (size_t)chunks->left : rest;
+            size_t len = min_size(chunks->left, rest);
 
             pos += len;
             chunks->left -= len;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 
@@ -377,7 +378,7 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
     struct buf path;
 
     target.len = query ? (size_t)(query - target.data) : target.len;
-    target.len = target.len < LOG_TARGET_MAX ? target.len : LOG_TARGET_MAX;
+    target.len = min_size(target.len, LOG_TARGET_MAX);
     buf_init(&path, (size_t)LOG_TARGET_MAX * 2);
     http_redact_path(request->route, target, &path);
     log_info("http",

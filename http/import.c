@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 
@@ -52,7 +53,7 @@ static bool extend(struct http_conn *conn)
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 1;
 
-    return http_conn_enter(conn, HTTP_BODY, left_ms < body_ms ? left_ms : body_ms);
+    return http_conn_enter(conn, HTTP_BODY, min_u64(left_ms, body_ms));
 }
 
 static enum MHD_Result submit(struct http_conn *conn, struct op_request *take_op)

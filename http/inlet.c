@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -142,7 +143,7 @@ static void take_head(struct http_inlet *inlet, struct slice rest, struct look *
 
 static void take_length(struct http_inlet *inlet, struct slice rest, struct look *look)
 {
-    size_t len = inlet->left < rest.len ? (size_t)inlet->left : rest.len;
+    size_t len = min_size(inlet->left, rest.len);
 
     look->good += len;
     inlet->left -= len;
@@ -229,7 +230,7 @@ static ssize_t swallow(int fd)
 /* Gives the library the bytes that are ready. */
 static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
 {
-    size_t given = inlet->ready < len ? inlet->ready : len;
+    size_t given = min_size(inlet->ready, len);
 
     if (given > 0) {
         memcpy(to, inlet->held.data, given);

@@ -4,6 +4,7 @@
  *
  */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 
@@ -76,7 +77,7 @@ zxid_t http_least_zxid(const struct http_request *request)
 {
     zxid_t waited = request->op ? request->op->wait_zxid : 0;
 
-    return waited > request->wants.min_zxid ? waited : request->wants.min_zxid;
+    return max_u64(waited, request->wants.min_zxid);
 }
 
 /* ---- Suspended connections ---- */

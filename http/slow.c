@@ -12,6 +12,7 @@
  */
 #include "base/check.h"
 #include "base/loop.h"
+#include "base/minmax.h"
 #include "http/slow_int.h"
 
 enum {
@@ -36,8 +37,8 @@ static void begin(struct http_pace *pace, uint64_t deadline_ms, uint64_t now_ms)
 
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms)
 {
-    uint64_t paid_ms = elapsed_ms < LATE_MS ? elapsed_ms : LATE_MS;
-    uint64_t added = taken < INT64_MAX / 2 ? taken : INT64_MAX / 2;
+    uint64_t paid_ms = min_u64(elapsed_ms, LATE_MS);
+    uint64_t added = min_u64(taken, INT64_MAX / 2);
     int64_t left = credit + (int64_t)added - (int64_t)(paid_ms * HTTP_BYTES_PER_MS);
 
     ASSERT(credit <= HTTP_PACE_CREDIT);

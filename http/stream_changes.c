@@ -1,6 +1,7 @@
 /* Changes for a stream: as they happen, or later those that it has missed because it was not open
  * yet, its queue was full, or the window was lost. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "http/stream.h"
 
@@ -223,7 +224,7 @@ void stream_on_lost(struct watcher_client *client, zxid_t from)
     watcher_due(client);
     watch = stream_watch(stream);
     if (watch && !stream->held) {
-        stream_hold(stream, watch, (from > watch->start ? from : watch->start) + 1);
+        stream_hold(stream, watch, max_u64(from, watch->start) + 1);
     }
 }
 

@@ -5,6 +5,7 @@
  * replayed from the window.
  *
  */
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "http/stream.h"
 
@@ -131,7 +132,7 @@ void stream_overrun(struct http_stream *stream)
         return;
     }
     if (watch->held) {
-        stream->from = from < stream->from ? from : stream->from;
+        stream->from = min_u64(from, stream->from);
     } else {
         stream_hold(stream, watch, from + 1);
     }

@@ -1,6 +1,7 @@
 /* The watcher's side of a stream: calls, heartbeats, time limits and its end. Changes are in
  * stream_changes.c. */
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "http/stream.h"
 
 enum {
@@ -146,8 +147,8 @@ static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
     uint64_t stalled_ms = stream->client.watcher->stalled_ms;
     uint64_t last_ms = since_ms + (EXCUSES_MAX - 1) * limit_ms;
 
-    stalled_ms = stalled_ms < last_ms ? stalled_ms : last_ms;
-    return (since_ms > stalled_ms ? since_ms : stalled_ms) + limit_ms;
+    stalled_ms = min_u64(stalled_ms, last_ms);
+    return max_u64(since_ms, stalled_ms) + limit_ms;
 }
 
 static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uint64_t moved_ms)

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 #include "server/transfer/export.h"
@@ -71,7 +72,7 @@ static bool set_deadline(struct http_export *export)
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
 
-    left_ms = left_ms < slow_ms ? left_ms : slow_ms;
+    left_ms = min_u64(left_ms, slow_ms);
     return left_ms > 0 && http_conn_enter(export->conn, HTTP_SENDING, left_ms);
 }
 
@@ -98,7 +99,7 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
     }
 
     size_t left = export->out.len - export->taken;
-    size_t len = left < max ? left : max;
+    size_t len = min_size(left, max);
 
     if (len == 0 && !export->more) {
         return MHD_CONTENT_READER_END_OF_STREAM;
