@@ -56,14 +56,6 @@ MAY_INCLUDE = {
 CIRCLES = [
     ["zab/broadcast.c", "zab/digest.c", "zab/election.c", "zab/follow.c", "zab/follow_snap.c",
      "zab/follow_sync.c", "zab/lead.c", "zab/lead_snap.c", "zab/lead_sync.c", "zab/role.c"],
-    ["ws/beat.c", "ws/lag.c", "ws/library.c", "ws/out.c", "ws/queue.c", "ws/read.c",
-     "ws/relief.c", "ws/run.c", "ws/session.c", "ws/socket.c", "ws/tell.c"],
-    ["server/process/core.c", "server/process/core_peers.c", "server/process/gate.c",
-     "server/process/gate_info.c"],
-    ["cli/cli.c", "cli/cmd_get.c", "cli/cmd_table.c", "cli/help.c"],
-    ["server/config/config.c", "server/config/config_check.c", "server/config/config_value.c"],
-    ["cli/live.c", "cli/live_child.c"],
-    ["cli/doctor.c", "cli/doctor_members.c"],
 ]
 
 # Functions and tables of a higher room that a lower one still calls or names.
@@ -71,9 +63,7 @@ CALLS_LEFT = set()
 
 # Functions without a caller in the product: only tests use them.
 FOR_TESTS = {
-    "acls_used", "config_append_value", "expiry_count", "http_head_end", "http_port", "main",
-    "op_json_parse_acl", "persist_dones_clear", "prep_pending", "state_quota_stats",
-    "state_quotas_above", "zab_msg_name",
+    "expiry_count", "http_port", "main", "op_json_parse_acl", "prep_pending", "zab_msg_name",
 }
 
 # Functions of the C library that a file of the product defines in its place.
