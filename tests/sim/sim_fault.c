@@ -299,6 +299,7 @@ static void fault_empty(struct sim *sim)
         sim_node_crash(sim, node, SIM_POWER);
     }
     sim_disk_mend(sim, node);
+    sim_disk_limit(sim, node, false);
     if (node->voter) {
         sim_seat_keep(node);
     }
@@ -520,10 +521,42 @@ void sim_fault_begin(struct sim *sim)
     }
 }
 
+static bool keeps_no_majority(struct sim *sim)
+{
+    uint32_t harmed = 0;
+
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        const struct sim_node *node = &sim->nodes[id];
+
+        harmed += node->voter && (!sim_disk_counts(node) || sim_seat_is_named(sim, node));
+    }
+    return harmed > (sim->knobs.voters - 1) / 2;
+}
+
+/*
+ * A leader may propose to admit a disk that is back on the shelf by then, after another voter has
+ * lost its own. If that configuration is never committed, neither majority that it asks for can be
+ * there: then the lost disks come back.
+ */
+static void return_disks(struct sim *sim)
+{
+    for (uint32_t id = 1; keeps_no_majority(sim) && id <= sim->knobs.nodes; id++) {
+        struct sim_node *node = &sim->nodes[id];
+
+        if (node->emptied && node->spare && node->spare_seat) {
+            if (node->up) {
+                sim_node_crash(sim, node, SIM_POWER);
+            }
+            sim_seat_swap(sim, node);
+        }
+    }
+}
+
 void sim_fault_end(struct sim *sim)
 {
     sim_net_heal_all(sim);
     sim->spoil_loaded = 0;
+    return_disks(sim);
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 

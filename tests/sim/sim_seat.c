@@ -218,6 +218,7 @@ void sim_seat_swap(struct sim *sim, struct sim_node *node)
         node->harmed_last = node->shadow.last;
     }
     sim_disk_mend(sim, node);
+    sim_disk_limit(sim, node, false);
     exchange(node);
     node->emptied = !back;
     node->damaged = !back || node->shadow.quarantined;
