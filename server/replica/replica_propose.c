@@ -48,8 +48,13 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
 static void propose(struct replica *replica)
 {
     enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+    struct wire_reader reader;
+    struct txn_header header;
 
     ASSERT(err == ERR_OK);
+    err = txn_open(&reader, buf_slice(&replica->txn), &header);
+    ASSERT(err == ERR_OK);
+    replica->clock.stamp_ms = header.stamp_ms;
     replica->counts.proposals++;
 }
 

@@ -167,7 +167,7 @@ int64_t times_ahead_ms(const struct replica *replica)
 }
 
 /* While the clocks of fewer than a majority are known, stamps stand still. */
-static int64_t next_stamp(struct replica *replica)
+static int64_t next_stamp(const struct replica *replica)
 {
     struct reached now = reached_now(replica);
 
@@ -175,10 +175,10 @@ static int64_t next_stamp(struct replica *replica)
         now.least_ms = stamp_clamp(replica->wall_ms);
         now.most_ms = now.least_ms;
     }
-    if (replica->clock.reached.least_ms > 0) {
-        replica->clock.stamp_ms = stamp_next(replica->clock.stamp_ms, replica->wall_ms, &now);
+    if (replica->clock.reached.least_ms == 0) {
+        return replica->clock.stamp_ms;
     }
-    return replica->clock.stamp_ms;
+    return stamp_next(replica->clock.stamp_ms, replica->wall_ms, &now);
 }
 
 /* ---- Both. ---- */

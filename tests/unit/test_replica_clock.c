@@ -96,6 +96,21 @@ TEST(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second, bench, bench_l
     assert_int_equal(proposed(bench, "/d").stamp_ms, NOW_MS); /* Steps back. */
 }
 
+/* The clocks of a majority are wrong for a moment in which nothing is written. */
+TEST(a_request_that_is_refused_takes_no_stamp_back, bench, bench_lead, bench_close)
+{
+    static struct told told; /* Its answer may come later. */
+
+    shows(bench, 1, NOW_MS);
+    bench->wall_ms += YEARS_MS;
+    assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+    shows(bench, 2, NOW_MS + YEARS_MS);
+    bench_create(bench, "/a", &told); /* It exists. */
+    bench->wall_ms = NOW_MS;
+    shows(bench, 2, NOW_MS);
+    assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+}
+
 TEST(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0, bench, bench_lead, bench_close)
 {
     shows(bench, 1, NOW_MS);
