@@ -231,7 +231,7 @@ static void a_copied_directory_does_not_disturb_the_leader(void **state)
 
     expect_let_in(leader, 0, (RETRY_MS + SLACK_MS) * ENSEMBLE_FACTOR);
     ENSEMBLE_WAIT(&ensemble,
-                  log_count(CLAIMANT, "has forgotten what this replica acknowledged") > 0);
+                  log_count(CLAIMANT, "lacks records that this replica has acknowledged") > 0);
     ensemble_wait_ready(&ensemble, CLAIMANT);
     ENSEMBLE_WAIT(&ensemble, !shows(0, "/ensemble/v1", "\"duplicate\""));
     ensemble_close(&ensemble);
