@@ -12,6 +12,7 @@ enum {
     LOOK_US = 100 * SIM_MS,
     KEEP_BYTES_MIN = 64 << 20, /* Clients write less log in IN_STEP_US; a record takes a block. */
     VOTERS_MIN = 3,
+    COUNTER_MIN = 200,      /* Shorter epochs are used up before a learner can get in step. */
     WRITE_US = 80 * SIM_MS, /* Between two writes more than the clients make. */
     BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds, ... */
     BREAK_MAX_MS = 2000,
@@ -106,7 +107,7 @@ void sim_refill_check(struct sim *sim)
     struct sim_node *learner;
 
     if (knobs->queue_bytes == 0 || knobs->keep_bytes_max < KEEP_BYTES_MIN ||
-        knobs->voters < VOTERS_MIN) {
+        knobs->voters < VOTERS_MIN || knobs->limits.counter_max < COUNTER_MIN) {
         return;
     }
     while (!all_serve(sim) && sim->now_us < end_us) {
