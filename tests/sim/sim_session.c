@@ -213,13 +213,18 @@ static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
     return is_heard ? zab->epoch : 0;
 }
 
-/* When the leader began to count: with its reign, or when the session was opened in it. */
+/* When the leader began to count: with its reign, or when the session was opened in it. A leader of
+ * an earlier epoch that wakes up may propose to open it as well. */
 static uint64_t counted_from_us(const struct sim_session *session, const struct sim_node *leader)
 {
     uint64_t from_us = leader->steady_us;
 
     for (uint32_t i = 0; i < SIM_MADE_MAX; i++) {
-        from_us = session->made[i].at_us > from_us ? session->made[i].at_us : from_us;
+        const struct sim_opening *made = &session->made[i];
+
+        if (zxid_epoch(made->zxid) == leader->status.zab.epoch && made->at_us > from_us) {
+            from_us = made->at_us;
+        }
     }
     return from_us;
 }
