@@ -1,5 +1,7 @@
 #include "tests/sim/sim.h"
 
+#include <inttypes.h>
+
 /*
  * Liveness of a refill: in seeds with slow links, once the faults are over, a replica is away until
  * the log behind it is gone, and must get in step beside steady clients. If they stopped first,
@@ -14,9 +16,10 @@ enum {
     VOTERS_MIN = 3,
     COUNTER_MIN = 200,      /* Shorter epochs are used up before a learner can get in step. */
     WRITE_US = 80 * SIM_MS, /* Between two writes more than the clients make. */
-    BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds, ... */
+    BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds. */
     BREAK_MAX_MS = 2000,
-    BREAKS_US = 15 * SIM_SECOND, /* ... at first: each takes up to a second from the transfer. */
+    BREAKS_IN_STEP_US = 150 * SIM_SECOND, /* Each takes up to a second from the transfer. */
+    BREAKS_WRITE_US = 200 * SIM_MS,       /* A list of all children has at most 1,000 names. */
     RATE = 20 /* Bytes in a ms to and from the learner: the snapshot takes seconds. */
 };
 
@@ -48,7 +51,7 @@ static void pass(struct sim *sim, uint64_t us)
 }
 
 /* A znode that clients may delete, and one more below it. */
-static void write_some(struct sim *sim)
+static void write_some(struct sim *sim, uint64_t pause_us)
 {
     const struct sim_node *leader = sim_leader(sim);
     struct sim_sub parent = {.id = OP_CREATE, .path = "/k0", .data = "refill"};
@@ -58,7 +61,7 @@ static void write_some(struct sim *sim)
         (void)sim_client_send(sim, leader->id, &parent, false);
         (void)sim_client_send(sim, leader->id, &child, false);
     }
-    pass(sim, WRITE_US);
+    pass(sim, pause_us);
 }
 
 static void set_rate(struct sim *sim, uint32_t id, uint32_t rate)
@@ -83,19 +86,19 @@ static struct sim_node *learner_of(struct sim *sim)
 
 static void refill(struct sim *sim, const struct sim_node *learner, bool breaks)
 {
-    uint64_t end_us = sim->now_us + IN_STEP_US;
+    uint64_t in_step_us = breaks ? BREAKS_IN_STEP_US : IN_STEP_US;
+    uint64_t end_us = sim->now_us + in_step_us;
     uint64_t break_us = sim->now_us;
-    uint64_t calm_us = sim->now_us + BREAKS_US;
 
     while (!serves(learner)) {
-        write_some(sim);
-        if (breaks && sim->now_us >= break_us && sim->now_us < calm_us && sim_leader(sim)) {
+        write_some(sim, breaks ? BREAKS_WRITE_US : WRITE_US);
+        if (breaks && sim->now_us >= break_us && sim_leader(sim)) {
             sim_net_reset(sim, sim_leader(sim)->id, learner->id);
             break_us = sim->now_us + rng_range(&sim->rng, BREAK_MIN_MS, BREAK_MAX_MS) * SIM_MS;
         }
         if (sim->now_us > end_us) {
-            sim_fail(sim, "A24", "node %u is not in step after %d s beside clients", learner->id,
-                     IN_STEP_US / SIM_SECOND);
+            sim_fail(sim, "A24", "node %u is not in step after %" PRIu64 " s beside clients",
+                     learner->id, in_step_us / SIM_SECOND);
         }
     }
 }
@@ -120,7 +123,7 @@ void sim_refill_check(struct sim *sim)
     sim_node_crash(sim, learner, SIM_KILL);
     end_us = sim->now_us + AWAY_US;
     while (sim->now_us < end_us) {
-        write_some(sim);
+        write_some(sim, WRITE_US);
     }
     set_rate(sim, learner->id, RATE);
     if (!learner->up) { /* What remained of an earlier fault may have started it. */
