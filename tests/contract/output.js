@@ -27,7 +27,7 @@ const FORMATS = ['json', 'ndjson'];
 const AS_LINES = ['success', 'not found'];
 const SHELL = 'z() { c=$1; shift; zabra "$c" -o "$O" "$@"; }\n';
 const NOBODY = '127.0.0.1:1';
-const NOBODY_MS = '50ms';
+const NOBODY_MS = '250ms'; // A busy machine has to try once in this time.
 const USAGE = 2;
 
 const document = readDocument('output');
