@@ -284,7 +284,7 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
     logrec_unref(rec); /* The paths of changes point into it. */
 }
 
-/* What the leader does; whoever calls has the view for writing. */
+/* What the leader does. The caller holds the view for writing. */
 void kit_write_in(struct gate *gate, struct state *state, struct op_request *request)
 {
     struct txn_header header = {.age_ms = 1, .stamp_ms = os_wall_ms()};
@@ -389,8 +389,6 @@ static void kit_core(void *arg)
     }
 }
 
-/* As when a snapshot takes the place of the state, of which nobody knows what has led to it. The
- * core is idle; of those who act for it one does so at a time. */
 void kit_replace(struct gate *gate)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;

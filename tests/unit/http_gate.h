@@ -62,8 +62,8 @@ void kit_gate_free(struct gate *gate);
 /* What the leader does; the caller has the view for writing. */
 void kit_write_in(struct gate *gate, struct state *state, struct op_request *request);
 
-/* As when a snapshot takes the place of the state, of which nobody knows what has led to it. The
- * core is idle; of those who act for it one does so at a time. */
+/* As when a snapshot takes the place of the state: the changes that led to it are unknown. The core
+ * is idle, and one test thread at a time acts for it. */
 void kit_replace(struct gate *gate);
 
 /* The state that was being put in place since `suspends` is the one that there is. */

@@ -251,7 +251,7 @@ TEST(the_least_session_timeout_follows_the_tick, make_dir, remove_dir)
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\n"), ERR_OK);
     assert_int_equal(config.tree.session_min_ms, 400);
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=10\n"), ERR_OK);
-    assert_int_equal(config.tree.session_min_ms, 100); /* Nobody can give less. */
+    assert_int_equal(config.tree.session_min_ms, 100); /* The least that a client may ask for. */
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\nminSessionTimeout=900\n"), ERR_OK);
     assert_int_equal(config.tree.session_min_ms, 900);
     assert_int_equal(config_load(&sources, &config, &report), ERR_OK);

@@ -259,7 +259,7 @@ TEST(a_learner_reports_twice_a_tick, bench, bench_follow, bench_close)
     drive_clear(&bench->drive);
     drive_tick(&bench->drive, REPORT_MS);
     assert_int_equal(drive_sent_count(&bench->drive, LEADER, ZAB_FORWARD), 1);
-    assert_int_equal(report_sent(bench, LEADER, &first), 0); /* Nobody: that is news, too. */
+    assert_int_equal(report_sent(bench, LEADER, &first), 0); /* An empty report is sent too. */
 }
 
 /* The front ends have not read yet what clients said while the process was stopped: that nobody

@@ -5,7 +5,7 @@
  * from a new socket to a proven peer. claim.c: which of two processes with one id is it. flow.c:
  * frames that come in. rival.c: other replicas are connected with another process. probe.c: does a
  * process live. send.c: frames out. links.c: the others, and the ends of connections. report.c:
- * what the owner is told. conn.c: bytes of one connection. Each calls only what stands behind it.
+ * events for the owner. conn.c: bytes of one connection. A file calls only files named after it.
  *
  * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
  * when no callback runs, so that a caller further up the stack may still use it.

@@ -15,7 +15,7 @@ enum kind {
     RECORD,
     CONFIG,
     BYTES,
-    LENGTH /* Of bytes that nobody wants to see. */
+    LENGTH /* Of bytes whose content does not matter. */
 };
 
 struct field {
