@@ -4,6 +4,7 @@
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -124,13 +125,12 @@ static uint32_t count_open(pid_t pid)
     return count;
 }
 
-static void idle_connections_take_no_file_from_the_log(void **state)
+TEST(idle_connections_take_no_file_from_the_log)
 {
     struct crowd *crowd = mem_zalloc(1, sizeof(*crowd));
     char *value = value_new();
     struct ensemble ensemble;
 
-    (void)state;
     launch(&ensemble, "snapBytes=8388608\nwalSegmentBytes=4194304\n");
     check_all_live(&ensemble, "/livez"); /* These connections are kept. */
     for (uint32_t i = 0; i < REPLICAS; i++) {
@@ -162,14 +162,13 @@ static void idle_connections_take_no_file_from_the_log(void **state)
 }
 
 /* Each stream takes two: both come out of the share of all clients. */
-static void waiting_clients_take_no_file_from_the_log(void **state)
+TEST(waiting_clients_take_no_file_from_the_log)
 {
     static const char ask[] = "GET /watch/v1/?mode=recursive HTTP/1.1\r\nHost: localhost\r\n\r\n";
     struct crowd *crowd = mem_zalloc(1, sizeof(*crowd));
     char *value = value_new();
     struct ensemble ensemble;
 
-    (void)state;
     launch(&ensemble, "snapBytes=8388608\nwalSegmentBytes=4194304\n");
     check_all_live(&ensemble, "/livez");
     for (uint32_t i = 0; i < REPLICAS; i++) {
@@ -248,14 +247,13 @@ static void open_all(struct ensemble *ensemble, struct crowd *crowd)
 
 /* No descriptor is left but those that storage keeps back: the log goes on, and neither an acceptor
  * nor the core spins on connections that cannot be accepted. */
-static void log_goes_on_with_what_is_kept_back(void **state)
+TEST(log_goes_on_with_what_is_kept_back)
 {
     struct crowd *crowd = mem_zalloc(1, sizeof(*crowd));
     char *value = value_new();
     struct ensemble ensemble;
     uint64_t busy[REPLICAS];
 
-    (void)state;
     open_all(&ensemble, crowd);
     limit_all(&ensemble, LOW);
     for (uint32_t i = 0; i < REPLICAS; i++) {
@@ -294,13 +292,12 @@ static bool all_wait(struct ensemble *ensemble)
 }
 
 /* Not even these: nothing is acknowledged, nothing ends, and all work again once there are some. */
-static void lack_of_descriptors_is_no_failed_disk(void **state)
+TEST(lack_of_descriptors_is_no_failed_disk)
 {
     struct crowd *crowd = mem_zalloc(1, sizeof(*crowd));
     char *value = value_new();
     struct ensemble ensemble;
 
-    (void)state;
     open_all(&ensemble, crowd);
 
     struct attack_client writer = {.method = "PUT",
@@ -335,11 +332,10 @@ static void lack_of_descriptors_is_no_failed_disk(void **state)
     mem_free(crowd);
 }
 
-static void limit_too_low_is_refused_with_a_sentence(void **state)
+TEST(limit_too_low_is_refused_with_a_sentence)
 {
     struct ensemble ensemble;
 
-    (void)state;
     ensemble_open(&ensemble, 1, NULL);
     ensemble.files_max[0] = FILES_TINY;
     ensemble_start(&ensemble, 0);
@@ -348,17 +344,9 @@ static void limit_too_low_is_refused_with_a_sentence(void **state)
     ensemble_close(&ensemble);
 }
 
-int main(void)
+int main(int count, char **args)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idle_connections_take_no_file_from_the_log),
-        cmocka_unit_test(waiting_clients_take_no_file_from_the_log),
-        cmocka_unit_test(log_goes_on_with_what_is_kept_back),
-        cmocka_unit_test(lack_of_descriptors_is_no_failed_disk),
-        cmocka_unit_test(limit_too_low_is_refused_with_a_sentence),
-    };
-
     web_setup();
     attack_raise_descriptors(REPLICAS * IDLE + 100);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(count, args);
 }

@@ -1,6 +1,7 @@
 /* Probes are answered in time, whatever holds the connections and threads of a replica. */
 #include "tests/hostile/attack.h"
 #include "tests/lib/ports.h"
+#include "tests/lib/unit.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -150,14 +151,33 @@ static uint32_t flood_count(void)
     return limit.rlim_cur < FLOOD + FLOOD_SPARE ? (uint32_t)limit.rlim_cur - FLOOD_SPARE : FLOOD;
 }
 
-static void probes_pass_a_flood_of_connections_from_one_address(void **state)
+static void setup(void)
+{
+    static char data[DATA_BYTES + 1];
+
+    attack_raise_descriptors(4096);
+    probe_port = port_free();
+    (void)snprintf(keys, sizeof(keys), "probeListen=127.0.0.1:%u\n", probe_port);
+    ensemble_launch(&ensemble, 1, keys);
+    port = ensemble.replicas[0].client_port;
+    memset(data, 'x', DATA_BYTES);
+    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?name=large", data, 201);
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(setup, close_all)
+
+TEST(probes_pass_a_flood_of_connections_from_one_address)
 {
     struct prober same = {.port = port, .from = ATTACKER};
     struct prober other = {.port = port, .from = OTHER};
     struct prober own = {.port = probe_port, .from = OTHER};
     uint32_t count = flood_count();
 
-    (void)state;
     prober_start(&same);
     prober_start(&other);
     prober_start(&own);
@@ -174,13 +194,12 @@ static void probes_pass_a_flood_of_connections_from_one_address(void **state)
     let_go();
 }
 
-static void silent_connections_do_not_hold_the_seats(void **state)
+TEST(silent_connections_do_not_hold_the_seats)
 {
     struct prober same = {.port = port, .from = ATTACKER};
     struct prober other = {.port = port, .from = OTHER};
     struct buf out;
 
-    (void)state;
     buf_init(&out, ATTACK_ANSWER_MAX);
     hold(2500 + SILENT, "");
     assert_int_equal(probe(port, ATTACKER, "/znodes/v1/", &out), 429);
@@ -199,12 +218,11 @@ static void silent_connections_do_not_hold_the_seats(void **state)
     buf_release(&out);
 }
 
-static void silent_connections_do_not_hold_the_probes_port(void **state)
+TEST(silent_connections_do_not_hold_the_probes_port)
 {
     struct prober own = {.port = probe_port, .from = OTHER};
     int silent[SILENT];
 
-    (void)state;
     prober_start(&own);
     for (int i = 0; i < SILENT; i++) {
         silent[i] = attack_connect(probe_port, 0, ATTACKER);
@@ -218,12 +236,11 @@ static void silent_connections_do_not_hold_the_probes_port(void **state)
 
 /* They come faster than they are accepted: the kernel keeps a probe behind them. One for which it
  * has no place comes again a second later. */
-static void a_burst_on_the_probes_port_delays_no_probe(void **state)
+TEST(a_burst_on_the_probes_port_delays_no_probe)
 {
     struct prober own = {.port = probe_port, .from = OTHER};
     int silent[BURST];
 
-    (void)state;
     ensemble_signal(&ensemble, 0, SIGSTOP);
     for (int i = 0; i < BURST; i++) {
         silent[i] = attack_connect(probe_port, 0, ATTACKER);
@@ -256,13 +273,12 @@ static void ask_probe_port(const char *request, long status, const char *words)
     buf_release(&out);
 }
 
-static void the_probes_port_answers_probes_alone(void **state)
+TEST(the_probes_port_answers_probes_alone)
 {
     static const char *const same[] = {"/livez", "/livez?verbose", "/readyz"};
     struct buf here;
     struct buf there;
 
-    (void)state;
     buf_init(&here, ATTACK_ANSWER_MAX);
     buf_init(&there, ATTACK_ANSWER_MAX);
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
@@ -327,12 +343,11 @@ static uint64_t read_much(void)
     return taken;
 }
 
-static void large_reads_leave_a_thread_for_probes(void **state)
+TEST(large_reads_leave_a_thread_for_probes)
 {
     struct attack_client fresh = {.path = "/livez", .port = port, .fresh = true, .pause_ms = 5};
     struct attack_client kept = {.path = "/livez", .port = port, .pause_ms = 5};
 
-    (void)state;
     attack_client_start(&fresh);
     attack_client_start(&kept);
 
@@ -353,34 +368,4 @@ static void large_reads_leave_a_thread_for_probes(void **state)
     assert_true(p99_kept < LIVEZ_P99_US);
     attack_client_release(&fresh);
     attack_client_release(&kept);
-}
-
-static int setup(void **state)
-{
-    static char data[DATA_BYTES + 1];
-
-    *state = &ensemble;
-    attack_raise_descriptors(4096);
-    probe_port = port_free();
-    (void)snprintf(keys, sizeof(keys), "probeListen=127.0.0.1:%u\n", probe_port);
-    ensemble_launch(&ensemble, 1, keys);
-    port = ensemble.replicas[0].client_port;
-    memset(data, 'x', DATA_BYTES);
-    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?name=large", data, 201);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_probes_port_answers_probes_alone),
-        cmocka_unit_test(probes_pass_a_flood_of_connections_from_one_address),
-        cmocka_unit_test(silent_connections_do_not_hold_the_seats),
-        cmocka_unit_test(silent_connections_do_not_hold_the_probes_port),
-        cmocka_unit_test(a_burst_on_the_probes_port_delays_no_probe),
-        cmocka_unit_test(large_reads_leave_a_thread_for_probes),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, setup, ensemble_teardown);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <errno.h>
@@ -38,12 +39,10 @@ enum {
 static struct ensemble ensemble;
 static uint32_t left[2]; /* The replicas that are left. */
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    *state = &ensemble;
     attack_raise_descriptors(2 * LINKS);
     ensemble_launch(&ensemble, 3, "maxConnectionsPerAddress=10000\n");
-    return 0;
 }
 
 /* ---- History that concerns nobody. ---- */
@@ -355,7 +354,14 @@ static void storm_release(struct storm *storm)
     mem_free(storm);
 }
 
-static void watchers_of_a_lost_replica_move_in_seconds(void **state)
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(open_three, close_all)
+
+TEST(watchers_of_a_lost_replica_move_in_seconds)
 {
     struct storm *storm = mem_zalloc(1, sizeof(*storm));
     struct thread writer;
@@ -363,7 +369,6 @@ static void watchers_of_a_lost_replica_move_in_seconds(void **state)
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t lost = (leader + 1) % 3;
 
-    (void)state;
     left[0] = leader;
     left[1] = (leader + 2) % 3;
     storm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -397,14 +402,4 @@ static void watchers_of_a_lost_replica_move_in_seconds(void **state)
     }
     assert_true(took_ms < MOVED_MS);
     storm_release(storm);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(watchers_of_a_lost_replica_move_in_seconds),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, ensemble_teardown);
 }

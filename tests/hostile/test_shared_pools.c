@@ -4,6 +4,7 @@
  * address; other addresses must not notice.
  */
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/socket.h"
 
 #include <poll.h>
@@ -35,11 +36,9 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    *state = &ensemble;
     ensemble_launch(&ensemble, REPLICAS, KEYS);
-    return 0;
 }
 
 /* ---- A client on one kept connection from a chosen address. ---- */
@@ -174,12 +173,18 @@ static void open_as_super(void)
     talker_close(&talker);
 }
 
-static void test_one_address_cannot_take_all_sessions(void **state)
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(open_all, close_all)
+
+TEST(one_address_cannot_take_all_sessions)
 {
     struct talker talkers[REPLICAS];
     struct talker other;
 
-    (void)state;
     for (uint32_t i = 0; i < REPLICAS; i++) {
         talker_open(&talkers[i], i, ATTACKER);
     }
@@ -260,11 +265,10 @@ static void look_at_others(uint32_t replica, const char *known)
     talker_close(&talker);
 }
 
-static void test_one_address_cannot_fill_what_is_remembered(void **state)
+TEST(one_address_cannot_fill_what_is_remembered)
 {
     char known[128] = "";
 
-    (void)state;
     assert_int_equal(ensemble_call(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=pool", ""),
                      201);
     for (uint32_t i = 0; i < REPLICAS; i++) {
@@ -378,12 +382,11 @@ static void guess_by_messages(void)
     socket_close(socket);
 }
 
-static void test_guesses_are_slowed_counted_and_logged(void **state)
+TEST(guesses_are_slowed_counted_and_logged)
 {
     uint32_t tried = 0;
     uint64_t allowed = GUESSES_FREE + GUESS_MS / GUESS_AGAIN_MS + 2;
 
-    (void)state;
     make_vault();
     assert_in_range(guess_passwords("alice", "/znodes/v1/vault", 403, &tried), GUESSES_FREE,
                     allowed);
@@ -405,9 +408,8 @@ static void test_guesses_are_slowed_counted_and_logged(void **state)
 }
 
 /* The leader refuses a write; the replica that has received it counts. */
-static void test_guesses_by_writes_are_slowed_at_each_replica(void **state)
+TEST(guesses_by_writes_are_slowed_at_each_replica)
 {
-    (void)state;
     for (uint32_t i = 0; i < REPLICAS; i++) {
         struct talker talker;
         uint32_t evaluated = 0;
@@ -425,9 +427,8 @@ static void test_guesses_by_writes_are_slowed_at_each_replica(void **state)
 }
 
 /* The guesses of the test before make one line, and so will those of the next minute. */
-static void test_guesses_leave_one_line_a_minute(void **state)
+TEST(guesses_leave_one_line_a_minute)
 {
-    (void)state;
     static const char line[] = "failed credentials: address=127.0.0.7 user=";
 
     for (uint64_t end_ms = os_now_ms() + 20000; log_lines(line) == 0 && os_now_ms() < end_ms;) {
@@ -454,18 +455,4 @@ static void test_guesses_leave_one_line_a_minute(void **state)
     assert_int_equal(
         ensemble_metric(&ensemble, 0, "zabra_failed_credentials_total{kind=\"session\"}"), 1);
     assert_true(ensemble_metric(&ensemble, 0, "zabra_slowed_credentials_total") > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_address_cannot_take_all_sessions),
-        cmocka_unit_test(test_one_address_cannot_fill_what_is_remembered),
-        cmocka_unit_test(test_guesses_are_slowed_counted_and_logged),
-        cmocka_unit_test(test_guesses_leave_one_line_a_minute),
-        cmocka_unit_test(test_guesses_by_writes_are_slowed_at_each_replica),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, ensemble_teardown);
 }

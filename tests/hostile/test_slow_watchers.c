@@ -3,6 +3,7 @@
  * given back. */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/socket.h"
 #include "tests/proc/talk.h"
 
@@ -225,11 +226,27 @@ static void close_sockets(void)
     }
 }
 
-static void test_sockets_that_read_nothing(void **state)
+static void open_three(void)
+{
+    attack_raise_descriptors(DESCRIPTORS);
+    ensemble_launch(&ensemble, REPLICAS, "maxConnections=10000\nmaxStreams=10000\n");
+}
+
+/* More is written than may wait, before anybody is closed for being slow. */
+static void open_small(void)
+{
+    ensemble_launch(&ensemble, REPLICAS, "maxUnsentBytes=67108864\nslowTimeout=120000\n");
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST(sockets_that_read_nothing, open_three, close_all)
 {
     uint32_t leader = begin();
 
-    (void)state;
     open_sockets("/big");
     write_beside(leader);
     close_sockets();
@@ -256,11 +273,10 @@ static void open_streams(void)
     }
 }
 
-static void test_streams_that_read_nothing(void **state)
+TEST(streams_that_read_nothing, open_three, close_all)
 {
     uint32_t leader = begin();
 
-    (void)state;
     open_streams();
     write_beside(leader);
     for (uint32_t i = 0; i < REPLICAS * STREAMS; i++) {
@@ -271,13 +287,12 @@ static void test_streams_that_read_nothing(void **state)
 
 /* Each has values of its own waiting: sharing does not help. Together they are more than may wait,
  * on each replica. */
-static void test_sockets_that_share_nothing(void **state)
+TEST(sockets_that_share_nothing, open_small, close_all)
 {
     uint32_t leader = begin();
     char path[64];
     static struct socket *frozen[OWN_NODES];
 
-    (void)state;
     for (uint32_t i = 0; i < OWN_NODES; i++) {
         (void)snprintf(path, sizeof(path), "/znodes/v1/own%u?upsert=true", i);
         ensemble_call_until(&ensemble, leader, "PUT", path, "", 201);
@@ -298,38 +313,4 @@ static void test_sockets_that_share_nothing(void **state)
         socket_close(frozen[i]);
     }
     check_given_back();
-}
-
-static int open_three(void **state)
-{
-    *state = &ensemble;
-    attack_raise_descriptors(DESCRIPTORS);
-    ensemble_launch(&ensemble, REPLICAS, "maxConnections=10000\nmaxStreams=10000\n");
-    return 0;
-}
-
-/* More is written than may wait, before anybody is closed for being slow. */
-static int open_small(void **state)
-{
-    *state = &ensemble;
-    ensemble_launch(&ensemble, REPLICAS, "maxUnsentBytes=67108864\nslowTimeout=120000\n");
-    return 0;
-}
-
-#define WATCH_TEST(test) cmocka_unit_test_setup_teardown(test, open_three, ensemble_teardown)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        WATCH_TEST(test_sockets_that_read_nothing),
-        WATCH_TEST(test_streams_that_read_nothing),
-        cmocka_unit_test_setup_teardown(test_sockets_that_share_nothing, open_small,
-                                        ensemble_teardown),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Malformed requests, as the first of a connection and behind others: the same verdict, once. */
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -161,9 +162,22 @@ static void try_all_at_once(const struct bad *bad, const struct before *before, 
     buf_release(&out);
 }
 
-static void each_head_has_the_same_verdict_wherever_it_stands(void **state)
+static void setup(void)
 {
-    (void)state;
+    ensemble_launch(&ensemble, 1, "headTimeout=1500\nbodyTimeout=30000\n");
+    port = ensemble.replicas[0].client_port;
+    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?name=s", "s", 201);
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(setup, close_all)
+
+TEST(each_head_has_the_same_verdict_wherever_it_stands)
+{
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         for (size_t j = 0; j < BEFORES_COUNT; j++) {
             try_all_at_once(&table[i], &befores[j], "");
@@ -171,9 +185,8 @@ static void each_head_has_the_same_verdict_wherever_it_stands(void **state)
     }
 }
 
-static void nothing_behind_a_refused_head_is_answered(void **state)
+TEST(nothing_behind_a_refused_head_is_answered)
 {
-    (void)state;
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         try_all_at_once(&table[i], &befores[0], GOOD GOOD);
         try_all_at_once(&table[i], &befores[1], GOOD GOOD);
@@ -212,9 +225,8 @@ static void read_until(int fd, struct buf *out, uint32_t answers)
     }
 }
 
-static void a_later_head_is_judged_when_it_comes_byte_by_byte(void **state)
+TEST(a_later_head_is_judged_when_it_comes_byte_by_byte)
 {
-    (void)state;
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         int fd = attack_connect(port, 0, 0);
         struct buf out;
@@ -237,7 +249,7 @@ static void a_later_head_is_judged_when_it_comes_byte_by_byte(void **state)
 }
 
 /* Three requests with every kind of body, cut in two at each byte: nothing is lost or doubled. */
-static void good_requests_pass_wherever_they_are_cut(void **state)
+TEST(good_requests_pass_wherever_they_are_cut)
 {
     static const char bytes[] =
         "PUT /znodes/v1/s HTTP/1.1\r\n" HOST RAW_TYPE "Content-Length: 4\r\n\r\n\r\n\r\n"
@@ -246,7 +258,6 @@ static void good_requests_pass_wherever_they_are_cut(void **state)
         "GET /livez HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n";
     size_t len = sizeof(bytes) - 1;
 
-    (void)state;
     for (size_t cut = 1; cut < len; cut += ENSEMBLE_FACTOR) {
         int fd = attack_connect(port, 0, 0);
         struct buf out;
@@ -327,9 +338,8 @@ static void try_long_good(const char *name, const char *head, const char *unit, 
     buf_release(&bytes);
 }
 
-static void cookies_cost_nothing(void **state)
+TEST(cookies_cost_nothing)
 {
-    (void)state;
     for (size_t count = 10; count < 1600; count += 230) {
         try_long_good("cookies",
                       "PUT /znodes/v1/s HTTP/1.1\r\n" HOST RAW_TYPE "Content-Length: 1\r\ncooKIE: ",
@@ -340,9 +350,8 @@ static void cookies_cost_nothing(void **state)
                   "\r\n\r\n");
 }
 
-static void trailers_cost_nothing(void **state)
+TEST(trailers_cost_nothing)
 {
-    (void)state;
     try_long_good("200 trailers",
                   "PUT /znodes/v1/s HTTP/1.1\r\n" HOST RAW_TYPE CHUNKED "1\r\na\r\n0\r\n", "a:\r\n",
                   200, "\r\n");
@@ -352,11 +361,10 @@ static void trailers_cost_nothing(void **state)
 }
 
 /* The head of its answer has as little room as the judge leaves: a write that is done is told. */
-static void a_create_with_any_head_is_answered(void **state)
+TEST(a_create_with_any_head_is_answered)
 {
     struct buf head;
 
-    (void)state;
     buf_init(&head, BYTES_MAX);
     for (size_t count = 60; count <= 120; count++) {
         buf_clear(&head);
@@ -371,9 +379,8 @@ static void a_create_with_any_head_is_answered(void **state)
     buf_release(&head);
 }
 
-static void odd_but_correct_requests_are_answered(void **state)
+TEST(odd_but_correct_requests_are_answered)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         try_good(&odd[i]);
     }
@@ -388,11 +395,10 @@ static void try_long(const char *name, struct buf *bytes, long status, const cha
     try_all_at_once(&bad, &befores[1], "");
 }
 
-static void what_is_too_much_is_refused_at_once(void **state)
+TEST(what_is_too_much_is_refused_at_once)
 {
     struct buf bytes;
 
-    (void)state;
     buf_init(&bytes, BYTES_MAX - 1024);
     build(&bytes, "GET /livez?a", "&a=1", 190, " HTTP/1.1\r\n" HOST "\r\n");
     try_long("190 parameters", &bytes, 400, "too many query parameters");
@@ -417,7 +423,7 @@ static void what_is_too_much_is_refused_at_once(void **state)
 }
 
 /* Its head has been handled already when the chunk turns out to be broken. */
-static void a_chunk_that_breaks_later_is_answered_once(void **state)
+TEST(a_chunk_that_breaks_later_is_answered_once)
 {
     static const char head[] = "PUT /znodes/v1/s HTTP/1.1\r\n" HOST RAW_TYPE CHUNKED "2\r\nab\r\n";
     static const char rest[] = "Q\r\n\r\n" GOOD;
@@ -426,7 +432,6 @@ static void a_chunk_that_breaks_later_is_answered_once(void **state)
     int fd = attack_connect(port, 0, 0);
     struct buf out;
 
-    (void)state;
     buf_init(&out, ATTACK_ANSWER_MAX);
     assert_true(attack_send(fd, GOOD, strlen(GOOD)));
     read_until(fd, &out, 1);
@@ -441,14 +446,13 @@ static void a_chunk_that_breaks_later_is_answered_once(void **state)
     close(fd);
 }
 
-static void a_part_of_a_later_head_has_the_deadline_of_a_head(void **state)
+TEST(a_part_of_a_later_head_has_the_deadline_of_a_head)
 {
     static const char part[] = "GET /livez HTT";
     const struct bad bad = {"part", part, sizeof(part) - 1, 408, "took too long"};
     int fd = attack_connect(port, 0, 0);
     struct buf out;
 
-    (void)state;
     buf_init(&out, ATTACK_ANSWER_MAX);
     assert_true(attack_send(fd, GOOD GOOD "GET /livez HTT", 2 * strlen(GOOD) + strlen(part)));
 
@@ -477,7 +481,7 @@ static void check_silent(const char *method, const char *path, const char *heade
     }
 }
 
-static void a_delete_of_an_unreadable_znode_tells_nothing_of_it(void **state)
+TEST(a_delete_of_an_unreadable_znode_tells_nothing_of_it)
 {
     static const char json[] = "Content-Type: application/json";
     const struct web_call make = {.method = "POST",
@@ -491,7 +495,6 @@ static void a_delete_of_an_unreadable_znode_tells_nothing_of_it(void **state)
                                    .headers = make.headers,
                                    .body = "x"};
 
-    (void)state;
     assert_int_equal(web_do(ensemble.web, &make, &ensemble.reply), 201);
     for (int i = 0; i < 2; i++) {
         check_silent("DELETE", "/znodes/v1/hidden?version=7", NULL, NULL);
@@ -518,9 +521,8 @@ static void check_call(const char *method, const char *headers, const char *body
     }
 }
 
-static void a_write_of_another_site_is_refused_without_an_origin(void **state)
+TEST(a_write_of_another_site_is_refused_without_an_origin)
 {
-    (void)state;
     check_call("PUT", "Sec-Fetch-Site: cross-site", "s", 403, "allowedOrigins");
     check_call("DELETE", "Sec-Fetch-Site: cross-site", NULL, 403, "allowedOrigins");
     check_call("PUT", "Sec-Fetch-Site: Cross-Site", "s", 403, "allowedOrigins");
@@ -530,44 +532,11 @@ static void a_write_of_another_site_is_refused_without_an_origin(void **state)
     check_call("GET", "Sec-Fetch-Site: cross-site", NULL, 200, "");
 }
 
-static void a_coded_body_is_refused_by_the_name_of_its_coding(void **state)
+TEST(a_coded_body_is_refused_by_the_name_of_its_coding)
 {
-    (void)state;
     check_call("PUT", "Content-Encoding: gzip", "s", 415, "Content-Encoding gzip");
     assert_string_equal(web_header(&ensemble.reply, "Accept-Encoding"), "identity");
     check_call("PUT", "Content-Encoding: identity, br", "s", 415, "Content-Encoding br");
     check_call("PUT", "Content-Encoding: identity", "s", 200, "");
     check_call("GET", "Content-Encoding: gzip", NULL, 200, "");
-}
-
-static int setup(void **state)
-{
-    *state = &ensemble;
-    ensemble_launch(&ensemble, 1, "headTimeout=1500\nbodyTimeout=30000\n");
-    port = ensemble.replicas[0].client_port;
-    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?name=s", "s", 201);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_head_has_the_same_verdict_wherever_it_stands),
-        cmocka_unit_test(nothing_behind_a_refused_head_is_answered),
-        cmocka_unit_test(a_later_head_is_judged_when_it_comes_byte_by_byte),
-        cmocka_unit_test(good_requests_pass_wherever_they_are_cut),
-        cmocka_unit_test(odd_but_correct_requests_are_answered),
-        cmocka_unit_test(cookies_cost_nothing),
-        cmocka_unit_test(trailers_cost_nothing),
-        cmocka_unit_test(a_create_with_any_head_is_answered),
-        cmocka_unit_test(what_is_too_much_is_refused_at_once),
-        cmocka_unit_test(a_chunk_that_breaks_later_is_answered_once),
-        cmocka_unit_test(a_part_of_a_later_head_has_the_deadline_of_a_head),
-        cmocka_unit_test(a_delete_of_an_unreadable_znode_tells_nothing_of_it),
-        cmocka_unit_test(a_write_of_another_site_is_refused_without_an_origin),
-        cmocka_unit_test(a_coded_body_is_refused_by_the_name_of_its_coding),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, setup, ensemble_teardown);
 }

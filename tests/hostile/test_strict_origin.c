@@ -1,5 +1,6 @@
 /* Requests that a page of another origin makes a browser send. The type of a body is no defence:
  * what an HTML form sends needs no preflight, and data of any type is stored. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <stdio.h>
@@ -7,9 +8,21 @@
 
 static struct ensemble ensemble;
 
+static void setup(void)
+{
+    ensemble_launch(&ensemble, 1, NULL);
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(setup, close_all)
+
 /* What an HTML form, or a script without CORS, can send without asking first: each type of body to
  * each resource that takes a POST, as browsers mark a page of another origin. */
-static void a_form_of_another_origin_writes_nothing(void **state)
+TEST(a_form_of_another_origin_writes_nothing)
 {
     static const char *const types[] = {"application/x-www-form-urlencoded", "text/plain",
                                         "multipart/form-data; boundary=x"};
@@ -22,7 +35,6 @@ static void a_form_of_another_origin_writes_nothing(void **state)
     static const char body[] = "{\"ops\":[{\"op\":\"create\",\"path\":\"/forged\"}],\"x\":\"=\"}";
     char headers[128];
 
-    (void)state;
     for (size_t i = 0; i < 3 * 6 * 5; i++) {
         const struct web_call call = {.method = "POST",
                                       .port = ensemble.replicas[0].client_port,
@@ -38,21 +50,4 @@ static void a_form_of_another_origin_writes_nothing(void **state)
         }
     }
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/znodes/v1/forged", NULL), 404);
-}
-
-static int setup(void **state)
-{
-    *state = &ensemble;
-    ensemble_launch(&ensemble, 1, NULL);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_form_of_another_origin_writes_nothing),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, setup, ensemble_teardown);
 }

@@ -4,6 +4,7 @@
  * told nothing of them, and still receives what it may read.
  */
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <poll.h>
@@ -78,14 +79,12 @@ static struct ensemble ensemble;
 static char big[BIG + 1];
 static uint32_t turn; /* Replicas that are watched take turns. */
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    *state = &ensemble;
     memset(big, 'x', BIG);
     ensemble_launch(&ensemble, 3,
                     "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\nmaxWindow=50\n"
                     "heartbeatInterval=1500\nmaxSocketQueueBytes=65536\nslowTimeout=120000\n");
-    return 0;
 }
 
 /* ---- What happens. ---- */
@@ -430,44 +429,34 @@ static void run_all(enum transport transport)
     assert_int_equal(leaks, 0);
 }
 
-static void a_revoked_value_is_not_told_over_sse(void **state)
+static void close_all(void)
 {
-    (void)state;
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(open_three, close_all)
+
+TEST(a_revoked_value_is_not_told_over_sse)
+{
     run_all(SSE);
 }
 
-static void a_revoked_value_is_not_told_over_ndjson(void **state)
+TEST(a_revoked_value_is_not_told_over_ndjson)
 {
-    (void)state;
     run_all(NDJSON);
 }
 
-static void a_revoked_value_is_not_told_over_websockets(void **state)
+TEST(a_revoked_value_is_not_told_over_websockets)
 {
-    (void)state;
     run_all(SOCKET);
 }
 
 /* The attack itself works: with the right, the value is told. */
-static void one_who_may_read_is_told(void **state)
+TEST(one_who_may_read_is_told)
 {
     static const struct way way = {"control", "recursive", true, 0};
 
-    (void)state;
     for (int transport = SSE; transport < TRANSPORTS; transport++) {
         assert_true(run((enum transport)transport, &way, BOB "\r\n"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_revoked_value_is_not_told_over_sse),
-        cmocka_unit_test(a_revoked_value_is_not_told_over_ndjson),
-        cmocka_unit_test(a_revoked_value_is_not_told_over_websockets),
-        cmocka_unit_test(one_who_may_read_is_told),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, ensemble_teardown);
 }

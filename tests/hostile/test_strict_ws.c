@@ -5,6 +5,7 @@
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <poll.h>
@@ -39,11 +40,9 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_one(void **state)
+static void open_one(void)
 {
-    *state = &ensemble;
     ensemble_launch(&ensemble, 1, "maxMessageBytes=65536\n");
-    return 0;
 }
 
 static uint16_t port(void)
@@ -231,9 +230,15 @@ static const struct {
     {"a message of no bytes", FRAME("\x81\x80" ZERO), 0},
 };
 
-static void test_each_rule_has_its_code(void **state)
+static void close_all(void)
 {
-    (void)state;
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(open_one, close_all)
+
+TEST(each_rule_has_its_code)
+{
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_code(rows[i].what, rows[i].bytes, rows[i].len, rows[i].code, true);
         if (rows[i].code != CODE_NONE) {
@@ -244,7 +249,7 @@ static void test_each_rule_has_its_code(void **state)
 }
 
 /* What came before a fault is answered, what comes with it and behind it is not done. */
-static void test_nothing_malformed_is_executed(void **state)
+TEST(nothing_malformed_is_executed)
 {
     static const char before[] = "{\"id\":1,\"op\":\"create\",\"path\":\"/before\"}";
     static const char text[] = "{\"id\":2,\"op\":\"create\",\"path\":\"/unmasked\"}";
@@ -253,7 +258,6 @@ static void test_nothing_malformed_is_executed(void **state)
     struct buf out;
     struct buf in;
 
-    (void)state;
     buf_init(&out, ATTACK_ANSWER_MAX);
     buf_init(&in, ATTACK_ANSWER_MAX);
     buf_printf(&out, "\x81%c", (char)(0x80 | (sizeof(before) - 1)));
@@ -299,13 +303,12 @@ static void await_pong(int fd, struct buf *in, const char *payload)
     }
 }
 
-static void test_the_newest_ping_is_answered(void **state)
+TEST(the_newest_ping_is_answered)
 {
     static const char pings[] = "\x89\x83" ZERO "one\x89\x83" ZERO "two";
     int fd = shake_hands();
     struct buf in;
 
-    (void)state;
     buf_init(&in, ATTACK_ANSWER_MAX);
     for (int i = 0; i < 100; i++) {
         assert_true(attack_send(fd, pings, sizeof(pings) - 1));
@@ -317,7 +320,7 @@ static void test_the_newest_ping_is_answered(void **state)
 }
 
 /* A client that pings without an end, and reads nothing, costs no memory. */
-static void test_pings_without_end_cost_no_memory(void **state)
+TEST(pings_without_end_cost_no_memory)
 {
     static const char ping[] = "\x89\x84" ZERO "ping";
     static const char last[] = "\x89\x84" ZERO "last";
@@ -326,7 +329,6 @@ static void test_pings_without_end_cost_no_memory(void **state)
     struct buf many;
     struct buf in;
 
-    (void)state;
     buf_init(&many, ATTACK_ANSWER_MAX);
     buf_init(&in, ATTACK_ANSWER_MAX);
     for (int i = 0; i < PINGS_AT_ONCE; i++) {
@@ -370,11 +372,10 @@ static void check_handshake(const char *head, long status, const char *has)
     buf_release(&out);
 }
 
-static void test_a_handshake_is_strict(void **state)
+TEST(a_handshake_is_strict)
 {
     static const char upgrade[] = "Sec-WebSocket-Version: 13";
 
-    (void)state;
     check_handshake(GOOD, 101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     check_handshake(HEAD("GET /ws/v1 HTTP/1.0", KEY VERSION), 400, "HTTP/1.1");
     check_handshake(HEAD("GET /ws/v1 HTTP/1.1", VERSION), 400, "Sec-WebSocket-Key");
@@ -393,9 +394,8 @@ static void test_a_handshake_is_strict(void **state)
 }
 
 /* A page of another site, whose Origin the browser has not named. */
-static void test_a_handshake_of_another_site_is_refused(void **state)
+TEST(a_handshake_of_another_site_is_refused)
 {
-    (void)state;
     check_handshake(UPGRADE(SITE("cross-site")), 403, "allowedOrigins");
     check_handshake(UPGRADE(SITE("Cross-Site")), 403, "allowedOrigins");
     check_handshake(UPGRADE(SITE("same-origin")), 101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -432,12 +432,11 @@ static void check_deletes(struct socket *socket, bool shows)
 }
 
 /* The same refusal whatever the version is, and whether there are children. */
-static void test_a_delete_of_an_unreadable_znode_tells_nothing_of_it(void **state)
+TEST(a_delete_of_an_unreadable_znode_tells_nothing_of_it)
 {
     struct socket *owner = talk_open(&ensemble, 0, NULL);
     struct socket *other = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     (void)talk_ok(&ensemble, owner, "\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"u:p\"");
     (void)talk_ok(&ensemble, owner, "\"op\":\"create\",\"path\":\"/hidden\",\"acl\":\"creator\"");
     check_deletes(owner, true);
@@ -447,20 +446,4 @@ static void test_a_delete_of_an_unreadable_znode_tells_nothing_of_it(void **stat
     assert_string_equal(talk_error(other, "\"op\":\"get\",\"path\":\"/hidden\""), "NoAuth");
     socket_close(owner);
     socket_close(other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_rule_has_its_code),
-        cmocka_unit_test(test_nothing_malformed_is_executed),
-        cmocka_unit_test(test_the_newest_ping_is_answered),
-        cmocka_unit_test(test_pings_without_end_cost_no_memory),
-        cmocka_unit_test(test_a_handshake_is_strict),
-        cmocka_unit_test(test_a_handshake_of_another_site_is_refused),
-        cmocka_unit_test(test_a_delete_of_an_unreadable_znode_tells_nothing_of_it),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_one, ensemble_teardown);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/socket.h"
 
 #include <stdio.h>
@@ -230,12 +231,11 @@ static void check_resident(const uint64_t idle[REPLICAS])
     }
 }
 
-static void the_smallest_replica_bounds_the_tree(void **state)
+TEST(the_smallest_replica_bounds_the_tree)
 {
     static struct filler fillers[FILLERS];
     uint64_t idle[REPLICAS];
 
-    (void)state;
     open_with(LIMIT_BYTES);
     for (uint32_t i = 0; i < REPLICAS; i++) {
         ensemble_start(&ensemble, i);
@@ -256,11 +256,10 @@ static void the_smallest_replica_bounds_the_tree(void **state)
     ensemble_close(&ensemble);
 }
 
-static void a_replica_with_too_little_memory_stops_growth_alone(void **state)
+TEST(a_replica_with_too_little_memory_stops_growth_alone)
 {
     uint64_t znodes = 0;
 
-    (void)state;
     open_with(JOIN_BYTES);
     ensemble_start(&ensemble, 0);
     ensemble_start(&ensemble, 1);
@@ -289,15 +288,4 @@ static void a_replica_with_too_little_memory_stops_growth_alone(void **state)
     ensemble_kill(&ensemble, SMALL);
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/more?upsert=true", "more", 201);
     ensemble_close(&ensemble);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_smallest_replica_bounds_the_tree),
-        cmocka_unit_test(a_replica_with_too_little_memory_stops_growth_alone),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

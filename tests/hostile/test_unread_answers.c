@@ -5,6 +5,7 @@
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <poll.h>
@@ -85,22 +86,18 @@ static uint32_t calm_p99_us(void)
 }
 
 /* Old values in the window of changes are no client's: there is room for one or two. */
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 1, "slowTimeout=3000\nmaxWindowBytes=1048576\n");
     put_values();
     calm_us = calm_p99_us();
     most_bytes = 0;
     idle_bytes = resident();
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* Of a multi of gets; `single`: all of the first value. */
@@ -226,13 +223,29 @@ static void check_client(struct attack_client *client)
     attack_client_release(client);
 }
 
-static void answers_that_nobody_reads_cost_their_values_once(void **state)
+static void setup_three(void)
+{
+    char last[32];
+
+    ensemble_launch(&ensemble, REPLICAS, "slowTimeout=3000\n");
+    leader = ensemble_wait_leader(&ensemble);
+    put_values();
+    (void)snprintf(last, sizeof(last), "/znodes/v1/v%d", GETS - 1);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_call_until(&ensemble, i, "GET", last, NULL, 200);
+        seen[i] = (struct seen){
+            .idle_bytes = ensemble_resident_bytes(ensemble.replicas[i].pid),
+            .elections = ensemble_metric(&ensemble, i, "zabra_elections_total"),
+        };
+    }
+}
+
+TEST(answers_that_nobody_reads_cost_their_values_once, setup, teardown)
 {
     struct attack_client client = beside();
     uint64_t end_ms = 0;
     bool gone = false;
 
-    (void)state;
     attack_client_start(&client);
     attack(NULL);
     end_ms = os_now_ms() + GONE_MS;
@@ -245,7 +258,7 @@ static void answers_that_nobody_reads_cost_their_values_once(void **state)
 }
 
 /* Each connection keeps another version of one value alive: the budget ends it. */
-static void versions_that_are_replaced_meanwhile_are_bounded(void **state)
+TEST(versions_that_are_replaced_meanwhile_are_bounded, setup, teardown)
 {
     struct attack_client client = beside();
     struct attack_client writer = beside();
@@ -253,7 +266,6 @@ static void versions_that_are_replaced_meanwhile_are_bounded(void **state)
     uint64_t end_ms = 0;
     bool gone = false;
 
-    (void)state;
     memset(value, 'w', VALUE_BYTES);
     value[VALUE_BYTES] = '\0';
     writer.method = "PUT";
@@ -336,25 +348,6 @@ static void look_at_all(void)
     }
 }
 
-static int setup_three(void **state)
-{
-    char last[32];
-
-    (void)state;
-    ensemble_launch(&ensemble, REPLICAS, "slowTimeout=3000\n");
-    leader = ensemble_wait_leader(&ensemble);
-    put_values();
-    (void)snprintf(last, sizeof(last), "/znodes/v1/v%d", GETS - 1);
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        ensemble_call_until(&ensemble, i, "GET", last, NULL, 200);
-        seen[i] = (struct seen){
-            .idle_bytes = ensemble_resident_bytes(ensemble.replicas[i].pid),
-            .elections = ensemble_metric(&ensemble, i, "zabra_elections_total"),
-        };
-    }
-    return 0;
-}
-
 static void attack_all(void)
 {
     struct buf request;
@@ -419,14 +412,13 @@ static void check_calls(struct attack_client *client, uint32_t calm_p99)
 }
 
 /* The leader stays the leader, and writes go on. */
-static void three_replicas_under_attack_keep_their_leader(void **state)
+TEST(three_replicas_under_attack_keep_their_leader, setup_three, teardown)
 {
     uint32_t read_us = CALM_LEAST_US;
     uint32_t write_us = CALM_LEAST_US;
     struct beside beside;
     bool gone = false;
 
-    (void)state;
     calm_both(&read_us, &write_us);
     beside_start(&beside);
     attack_all();
@@ -518,12 +510,11 @@ static void check_given_back(struct attack_client *client, struct socket *honest
     socket_close(honest);
 }
 
-static void replies_that_nobody_reads_cost_their_values_once(void **state)
+TEST(replies_that_nobody_reads_cost_their_values_once, setup, teardown)
 {
     struct attack_client client = beside();
     struct socket *honest = open_honest();
 
-    (void)state;
     attack_client_start(&client);
     attack_sockets(NULL, honest);
     await_closed(honest); /* While they still hold their ends open. */
@@ -534,14 +525,13 @@ static void replies_that_nobody_reads_cost_their_values_once(void **state)
 }
 
 /* Each socket keeps another version of one value alive: the budget ends it. */
-static void versions_in_replies_are_bounded(void **state)
+TEST(versions_in_replies_are_bounded, setup, teardown)
 {
     struct attack_client client = beside();
     struct attack_client writer = beside();
     struct socket *honest = open_honest();
     char *value = mem_alloc(VALUE_BYTES + 1);
 
-    (void)state;
     memset(value, 'w', VALUE_BYTES);
     value[VALUE_BYTES] = '\0';
     writer.method = "PUT";
@@ -560,20 +550,8 @@ static void versions_in_replies_are_bounded(void **state)
     mem_free(value);
 }
 
-int main(void)
+int main(int count, char **args)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers_that_nobody_reads_cost_their_values_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(versions_that_are_replaced_meanwhile_are_bounded, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(three_replicas_under_attack_keep_their_leader, setup_three,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(replies_that_nobody_reads_cost_their_values_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(versions_in_replies_are_bounded, setup, teardown),
-    };
-
     attack_raise_descriptors(ATTACKERS + 100);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(count, args);
 }

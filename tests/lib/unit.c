@@ -15,9 +15,17 @@ enum {
 
 static struct unit_test *first;
 static struct unit_test *last;
+static const struct unit_group *begun;   /* The last one. */
+static const struct unit_group *running; /* Its tests, or NULL. */
+
+void unit_begin_group(const struct unit_group *group)
+{
+    begun = group;
+}
 
 void unit_add(struct unit_test *test)
 {
+    test->group = begun && strcmp(begun->file, test->file) == 0 ? begun : NULL;
     if (last) {
         last->next = test;
     } else {
@@ -102,17 +110,32 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Runs the chosen tests of the file of `test`; returns the first test of the next file. */
-static struct unit_test *run_file(struct unit_test *test, int count, char **words,
-                                  int *inout_failed)
+static int set_up_group(void **unused)
+{
+    (void)unused;
+    running->set_up();
+    return 0;
+}
+
+static int tear_down_group(void **unused)
+{
+    (void)unused;
+    running->tear_down();
+    return 0;
+}
+
+/* Runs the chosen tests of the group of `test`, or of its file; returns the first test behind them. */
+static struct unit_test *run_group(struct unit_test *test, int count, char **words,
+                                   int *inout_failed)
 {
     struct CMUnitTest tests[FILE_TESTS_MAX];
-    const char *file = test->file;
+    const struct unit_test *from = test;
     char name[TEST_NAME_MAX];
     size_t chosen = 0;
 
     name_of(test, false, name);
-    for (; test && strcmp(test->file, file) == 0; test = test->next) {
+    for (; test && strcmp(test->file, from->file) == 0 && test->group == from->group;
+         test = test->next) {
         if (is_chosen(test, count, words)) {
             assert_true(chosen < FILE_TESTS_MAX);
             tests[chosen++] = (struct CMUnitTest){.name = test->name,
@@ -122,8 +145,11 @@ static struct unit_test *run_file(struct unit_test *test, int count, char **word
                                                   .initial_state = test};
         }
     }
+    running = from->group;
     if (chosen > 0) {
-        *inout_failed += _cmocka_run_group_tests(name, tests, chosen, NULL, NULL);
+        *inout_failed +=
+            _cmocka_run_group_tests(name, tests, chosen, running ? set_up_group : NULL,
+                                    running ? tear_down_group : NULL);
     }
     return test;
 }
@@ -173,7 +199,7 @@ int unit_run(int count, char **args)
         return list(count, words);
     }
     for (struct unit_test *test = first; test;) {
-        test = run_file(test, count, words, &failed);
+        test = run_group(test, count, words, &failed);
     }
     return failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -6,6 +6,9 @@
  *     TEST(name, set_up, tear_down)                       set_up() before, tear_down() after
  *     TEST(name, bench, set_up, tear_down)                the same, with a `struct bench *bench`
  *
+ *     TEST_GROUP(set_up, tear_down)                       set_up() once before the tests of this file
+ *                                                         that follow, tear_down() once after them
+ *
  * The runner allocates the struct of the last form, zeroed, for each test; set_up, test and
  * tear_down get it. A set-up fails by an assertion: then neither the test nor the tear-down runs.
  *
@@ -35,11 +38,20 @@ struct unit_test {
     size_t size; /* Of its fixture; 0: it has none. */
     void (*take)(enum unit_step step, void *fixture);
     void *fixture; /* While it runs. */
+    const struct unit_group *group; /* NULL: of none. */
     struct unit_test *next;
+};
+
+/* Tests of one file that stand one behind the other. */
+struct unit_group {
+    const char *file;
+    void (*set_up)(void);
+    void (*tear_down)(void);
 };
 
 /* Called before main, by what TEST makes of a test. */
 void unit_add(struct unit_test *test);
+void unit_begin_group(const struct unit_group *group);
 
 /* Runs the tests that `args` names, all without one. The exit code: 0, 1 when a test failed, 2 when
  * an argument names no test. `args[0]` is the program. */
@@ -50,6 +62,15 @@ static inline void no_set_up(void *fixture)
 {
     (void)fixture;
 }
+
+#define TEST_GROUP(begin, end)                                                                 \
+    __attribute__((constructor)) static void unit_begin_##begin(void)                          \
+    {                                                                                          \
+        static const struct unit_group group = {                                               \
+            .file = __FILE__, .set_up = begin, .tear_down = end};                              \
+                                                                                               \
+        unit_begin_group(&group);                                                              \
+    }
 
 #define TEST(...) \
     UNIT_PICK(__VA_ARGS__, UNIT_WITH_FIXTURE, UNIT_AROUND, UNIT_WRONG, UNIT_PLAIN, 0)(__VA_ARGS__)

@@ -7,12 +7,11 @@ passes it: neither makes an arrow for the file that calls through the pointer.
 """
 
 import collections
-import json
 import os
 import re
 
 import tables
-from common import SKIPPED, folder_of, matches_any, run, sources, walk
+from common import SKIPPED, compile_commands, folder_of, matches_any, run, sources, walk
 
 OBJECT = re.compile(r" -o (\S+\.o) ")
 SECTION = re.compile(r"RELOCATION RECORDS FOR \[(.*)\]:")
@@ -22,15 +21,12 @@ ADDEND = re.compile(r"[-+]0x[0-9a-f]+$")
 def product(options):
     """{object file: source file below the root} of each compile command outside of tests/, or None
     when something is not built."""
-    path = os.path.join(options.build or "", "compile_commands.json")
-    if not os.path.exists(path):
+    entries = compile_commands(options)
+    if entries is None:
         return None
-    with open(path, encoding="utf-8") as file:
-        entries = json.load(file)
     found = {}
-    for entry in entries:
+    for name, entry in entries:
         output = OBJECT.search(entry["command"])[1]
-        name = os.path.relpath(entry["file"], options.root)
         if output.startswith("tests/") or folder_of(name) in ("", "tests"):
             continue
         found[os.path.join(entry["directory"], output)] = name

@@ -27,14 +27,11 @@ def is_checked(name):
 
 def commands(options):
     """The commands of the files to check, one a file."""
-    path = os.path.join(options.build or "", "compile_commands.json")
-    if not os.path.exists(path):
+    entries = compile_commands(options)
+    if entries is None:
         return None
-    with open(path, encoding="utf-8") as file:
-        entries = json.load(file)
     chosen = {}
-    for entry in entries:
-        name = os.path.relpath(entry["file"], options.root)
+    for name, entry in entries:
         if is_checked(name) and os.path.exists(entry["file"]):
             chosen.setdefault(name, entry["command"])
     return chosen

@@ -1,5 +1,6 @@
 """What the checks share: reading sources, walking the tree, collecting and printing violations."""
 
+import json
 import os
 import re
 import subprocess
@@ -116,3 +117,12 @@ def include_graph(all_sources):
         source.path: {name for _, system, name in source.includes() if not system} & known
         for source in all_sources
     }
+
+
+def compile_commands(options):
+    """[(source file below the root, entry)] of the build's compile_commands.json, or None."""
+    path = os.path.join(options.build or "", "compile_commands.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return [(os.path.relpath(entry["file"], options.root), entry) for entry in json.load(file)]

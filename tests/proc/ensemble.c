@@ -164,12 +164,6 @@ void ensemble_close(struct ensemble *ensemble)
     (void)rmdir(ensemble->dir);
 }
 
-int ensemble_teardown(void **state)
-{
-    ensemble_close(*state);
-    return 0;
-}
-
 void ensemble_empty(struct ensemble *ensemble, uint32_t index)
 {
     ASSERT(ensemble->replicas[index].pid == 0);

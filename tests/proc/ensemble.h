@@ -62,9 +62,6 @@ void ensemble_write_configs(const struct ensemble *ensemble);
  * removes the directory. */
 void ensemble_close(struct ensemble *ensemble);
 
-/* The same as a teardown of cmocka: `*state` is the ensemble. */
-int ensemble_teardown(void **state);
-
 /* Opens, starts all and waits until all serve. */
 void ensemble_launch(struct ensemble *ensemble, uint32_t count, const char *keys);
 

@@ -1,5 +1,6 @@
 /* Which permission lets whom do what, on real replicas: a znode for each single permission, every
  * operation on each of them, through each replica in turn. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <stdio.h>
@@ -21,18 +22,14 @@ static struct ensemble ensemble;
 static uint32_t turn;
 static char last_zxid[64];
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n");
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* To the next replica, as it is after the last write. */
@@ -150,11 +147,12 @@ static void make_znodes(void)
     }
 }
 
+TEST_GROUP(open_three, close_three)
+
 /* Refusals by who has shown nothing and by who has shown the wrong thing change nothing, so that
  * each operation succeeds in the end for who may. */
-static void test_each_operation_needs_its_permission(void **state)
+TEST(each_operation_needs_its_permission)
 {
-    (void)state;
     make_znodes();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (const char *letter = letters; *letter; letter++) {
@@ -169,11 +167,10 @@ static void test_each_operation_needs_its_permission(void **state)
 }
 
 /* The same operations where nobody is let in but their owner and the super user. */
-static void test_owner_and_super_may_do_all(void **state)
+TEST(owner_and_super_may_do_all)
 {
     static const char *const who[] = {BOB, ROOT};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(who) / sizeof(who[0]); i++) {
         char letter = (char)('A' + (int)i);
         char path[PATH_MAX_BYTES];
@@ -197,9 +194,8 @@ static void test_owner_and_super_may_do_all(void **state)
 
 /* ---- What lists mean ---- */
 
-static void test_lists_are_not_inherited(void **state)
+TEST(lists_are_not_inherited)
 {
-    (void)state;
     static const char *const lists[] = {"/znodes/v1/?view=tree&with=data&dataformat=auto",
                                         "/znodes/v1/?view=children&with=data&dataformat=auto"};
 
@@ -217,9 +213,8 @@ static void test_lists_are_not_inherited(void **state)
     }
 }
 
-static void test_schemes(void **state)
+TEST(schemes)
 {
-    (void)state;
     expect("POST", "/znodes/v1/?name=here", "Zk-Acl: ip:127.0.0.0/8:r", "x", 201);
     expect("GET", "/znodes/v1/here", "", NULL, 200);
     expect("PUT", "/znodes/v1/here", "", "y", 401);
@@ -235,11 +230,10 @@ static void test_schemes(void **state)
     expect("GET", "/znodes/v1/no", "", NULL, 404);
 }
 
-static void test_hashes_are_for_administrators(void **state)
+TEST(hashes_are_for_administrators)
 {
     char headers[HEADERS_MAX_BYTES];
 
-    (void)state;
     (void)snprintf(headers, sizeof(headers), "Zk-Acl: world:anyone:r, %s:cdrwa", bob_id);
     expect("POST", "/znodes/v1/?name=shown", headers, "x", 201);
     expect("GET", "/znodes/v1/shown?view=acl", "", NULL, 200);
@@ -248,12 +242,11 @@ static void test_hashes_are_for_administrators(void **state)
     ENSEMBLE_CHECK(&ensemble, says(bob_id + strlen("digest:")));
 }
 
-static void test_the_version_of_a_list_is_checked(void **state)
+TEST(the_version_of_a_list_is_checked)
 {
     static const char open[] = "{\"acl\":\"open\"}";
     char headers[HEADERS_MAX_BYTES];
 
-    (void)state;
     expect("POST", "/znodes/v1/?name=tag", "", "x", 201);
     expect("PATCH", "/znodes/v1/tag", JSON, "{\"acl\":\"read\",\"aversion\":1}", 412);
     expect("GET", "/znodes/v1/tag?view=acl", "", NULL, 200);
@@ -269,9 +262,8 @@ static void test_the_version_of_a_list_is_checked(void **state)
 }
 
 /* From the log and from snapshots alike. */
-static void test_lists_outlive_all_replicas(void **state)
+TEST(lists_outlive_all_replicas)
 {
-    (void)state;
     expect("POST", "/znodes/v1/?name=kept", BOB "\nZk-Acl: creator", "x", 201);
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_kill(&ensemble, i);
@@ -285,20 +277,4 @@ static void test_lists_outlive_all_replicas(void **state)
         expect("GET", "/znodes/v1/kept", EVE, NULL, 403);
         expect("PUT", "/znodes/v1/kept", BOB, "y", 200);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_operation_needs_its_permission),
-        cmocka_unit_test(test_owner_and_super_may_do_all),
-        cmocka_unit_test(test_lists_are_not_inherited),
-        cmocka_unit_test(test_schemes),
-        cmocka_unit_test(test_hashes_are_for_administrators),
-        cmocka_unit_test(test_the_version_of_a_list_is_checked),
-        cmocka_unit_test(test_lists_outlive_all_replicas),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -11,6 +11,7 @@
  */
 #include "base/mem.h"
 #include "base/os_rng.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/chaos.h"
 #include "tests/proc/history_run.h"
 
@@ -43,18 +44,14 @@ static bool keep;
 static bool sound;
 static const char *print_path;
 
-static int open_five(void **state)
+static void open_five(void)
 {
-    (void)state;
     chaos_open(&chaos, keys);
-    return 0;
 }
 
-static int close_five(void **state)
+static void close_five(void)
 {
-    (void)state;
     chaos_close(&chaos, keep || !sound);
-    return 0;
 }
 
 /* ---- What it was worth. ---- */
@@ -305,11 +302,10 @@ static void play_rounds(void)
     }
 }
 
-static void what_clients_saw_under_all_faults_is_possible(void **state)
+TEST(what_clients_saw_under_all_faults_is_possible, open_five, close_five)
 {
     struct history_report report;
 
-    (void)state;
     print_message("seed %" PRIu64 "\n", run.seed);
     ensemble_call_until(&chaos.ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
     add_clients();
@@ -365,11 +361,6 @@ static bool take_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_clients_saw_under_all_faults_is_possible, open_five,
-                                        close_five),
-    };
-
     run.seed = os_random_u64() % 1000000;
     if (!take_options(argc, argv)) {
         (void)fprintf(stderr,
@@ -383,5 +374,5 @@ int main(int argc, char **argv)
         return 0;
     }
     web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(1, argv);
 }

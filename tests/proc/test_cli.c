@@ -1,5 +1,6 @@
 /* The commands of the command line as people and scripts run them: each of them with what can
  * become of it, exit codes, and errors as JSON. */
+#include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 #include "tests/proc/proxy.h"
 
@@ -20,20 +21,16 @@ enum {
 static struct ensemble ensemble;
 static char other[SHELL_OUTPUT_MAX];
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     shell_open(&ensemble);
     fixture_open(&ensemble);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- Each command, and what can become of it ---- */
@@ -161,9 +158,10 @@ static void check_row(const struct row *row, int code)
     json_decref(printed);
 }
 
-static void test_each_command_and_what_can_become_of_it(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(each_command_and_what_can_become_of_it)
 {
-    (void)state;
     fixture_make();
     assert_int_equal(shell("echo '{\"op\":\"create\",\"path\":\"'$P'/m\"}' >$D/ops"), 0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -176,9 +174,8 @@ static void test_each_command_and_what_can_become_of_it(void **state)
 }
 
 /* Nobody listens: told in the same way by each, and soon. */
-static void test_no_ensemble(void **state)
+TEST(no_ensemble)
 {
-    (void)state;
     fixture_make();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool first = i == 0 || strncmp(rows[i].line, rows[i - 1].line, 4) != 0;
@@ -194,9 +191,8 @@ static void test_no_ensemble(void **state)
 
 /* ---- Output for people, lines and tables ---- */
 
-static void test_forms_of_output(void **state)
+TEST(forms_of_output)
 {
-    (void)state;
     fixture_make();
     shell_expect("zabra get $P/here", 0, "hello");
     shell_expect("zabra ls $P", 0, "closed\nhere\nnum\n");
@@ -217,7 +213,7 @@ static void test_forms_of_output(void **state)
 }
 
 /* On a terminal, and only for who wants it. */
-static void test_colors(void **state)
+TEST(colors)
 {
     static const char *const plain[] = {
         "TERM=xterm NO_COLOR=1 script -qec 'zabra get /nope' /dev/null </dev/null",
@@ -226,7 +222,6 @@ static void test_colors(void **state)
         "TERM=xterm zabra get /nope",
     };
 
-    (void)state;
     shell_expect("TERM=xterm script -qec 'zabra get /nope' /dev/null </dev/null", 3,
                  "\033[31mzabra get:");
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
@@ -236,9 +231,8 @@ static void test_colors(void **state)
 }
 
 /* What goes by itself is shown as that. */
-static void test_kinds(void **state)
+TEST(kinds)
 {
-    (void)state;
     fixture_make();
     shell_expect("zabra create $P/box --container && zabra create $P/forgotten x --ttl 10m && "
                  "zabra ls -l $P | awk '{print $5, $6}'",
@@ -251,7 +245,7 @@ static void test_kinds(void **state)
 }
 
 /* Each read that may be stale is one that may be asked not to be. */
-static void test_no_read_is_stale(void **state)
+TEST(no_read_is_stale)
 {
     static const char *const reads[] = {
         "zabra get /",  "zabra find --name x",
@@ -259,7 +253,6 @@ static void test_no_read_is_stale(void **state)
         "zabra quota",  "echo '[{\"op\":\"get\",\"path\":\"/\"}]' | zabra multi"};
     char line[SHELL_LINE_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
         (void)snprintf(line, sizeof(line), "%s --linearizable --curl | sh", reads[i]);
         shell_expect(line, 0, "");
@@ -272,9 +265,8 @@ static void test_no_read_is_stale(void **state)
 }
 
 /* The first ones of a list are not taken for all. */
-static void test_more_is_said(void **state)
+TEST(more_is_said)
 {
-    (void)state;
     fixture_make();
     shell_expect("zabra find $P --name h --limit 1", 0, "zabra find: there may be more");
     shell_expect("zabra find $P --name kid", 0, "kid");
@@ -288,9 +280,8 @@ static void test_more_is_said(void **state)
     shell_expect("zabra quota $P --count x --endpoints 127.0.0.1:1", 2, "is not a number");
 }
 
-static void test_any_request(void **state)
+TEST(any_request)
 {
-    (void)state;
     fixture_make();
     shell_expect("zabra api POST /import/v1$P '{\"path\":\"hand\"}' "
                  "-H 'Content-Type: application/x-ndjson' && zabra stat $P/hand",
@@ -298,7 +289,7 @@ static void test_any_request(void **state)
 }
 
 /* What is wrong is named, with what may be meant. */
-static void test_mistakes(void **state)
+TEST(mistakes)
 {
     static const char *const mistakes[][2] = {
         {"gett", "zabra: unknown command \"gett\"; did you mean get?\n"},
@@ -322,7 +313,6 @@ static void test_mistakes(void **state)
     };
     char line[SHELL_LINE_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         (void)snprintf(line, sizeof(line), "zabra %s", mistakes[i][0]);
         shell_expect(line, 2, mistakes[i][1]);
@@ -330,9 +320,8 @@ static void test_mistakes(void **state)
 }
 
 /* On a terminal a person is asked; script(1) makes one. */
-static void test_a_person_is_asked(void **state)
+TEST(a_person_is_asked)
 {
-    (void)state;
     fixture_make();
     shell_expect("echo n | script -qec 'zabra rm -r $P/here' /dev/null", 1,
                  "and the 1 znode below it?");
@@ -345,9 +334,8 @@ static void test_a_person_is_asked(void **state)
 }
 
 /* What an error is about is told as it was given. */
-static void test_errors_name_what_was_given(void **state)
+TEST(errors_name_what_was_given)
 {
-    (void)state;
     fixture_make();
     shell_expect("head -c 2000000 /dev/zero | zabra create $P/big -", 10,
                  "/big: the body is larger");
@@ -366,9 +354,8 @@ static void test_errors_name_what_was_given(void **state)
 
 /* ---- Who, where, again ---- */
 
-static void test_credentials(void **state)
+TEST(credentials)
 {
-    (void)state;
     fixture_make();
     shell_expect("zabra get $P/closed --user bob --password-file $D/pw", 0, "");
     shell_expect("zabra get $P/closed --user bob --password-file $D/wrong", 5, "NoAuth");
@@ -388,12 +375,11 @@ static void test_credentials(void **state)
 }
 
 /* One that is not there, and one that hangs. */
-static void test_other_replicas_are_asked(void **state)
+TEST(other_replicas_are_asked)
 {
     char line[SHELL_LINE_MAX];
     uint32_t hung = 0;
 
-    (void)state;
     fixture_make();
     shell_expect("zabra get $P/here --endpoints 127.0.0.1:1,$ZABRA_ENDPOINTS", 0, "hello");
     hung = (ensemble_wait_leader(&ensemble) + 1) % 3;
@@ -407,11 +393,10 @@ static void test_other_replicas_are_asked(void **state)
 }
 
 /* Half of the answers are lost: what was done already is not done a second time. */
-static void test_tries_are_safe(void **state)
+TEST(tries_are_safe)
 {
     static struct proxy proxies[3];
 
-    (void)state;
     fixture_make();
     for (uint32_t i = 0; i < 3; i++) {
         proxy_start(&proxies[i], ensemble.replicas[i].client_port, LOST_PERCENT, i + 1);
@@ -433,9 +418,8 @@ static void test_tries_are_safe(void **state)
 }
 
 /* Many at once: none is lost, no sum comes twice. */
-static void test_counting_together(void **state)
+TEST(counting_together)
 {
-    (void)state;
     fixture_make();
     assert_int_equal(shell("for i in $(seq %d); do (for j in $(seq %d); do zabra incr $P/count -c "
                            "--timeout 60s || exit 1; done) & done; wait",
@@ -449,9 +433,8 @@ static void test_counting_together(void **state)
 }
 
 /* What is added while a subtree is moved is moved too, or comes too late: it is in neither lost. */
-static void test_moving_while_it_grows(void **state)
+TEST(moving_while_it_grows)
 {
-    (void)state;
     fixture_make();
     assert_int_equal(shell("zabra create $P/src; (for i in $(seq %d); do zabra create $P/src/c$i "
                            "2>/dev/null || zabra create $P/dst/c$i; done) & zabra mv $P/src $P/dst "
@@ -464,9 +447,8 @@ static void test_moving_while_it_grows(void **state)
 }
 
 /* What is deleted is what was copied: not another znode, and not one with another ACL. */
-static void test_what_is_moved_is_what_was_read(void **state)
+TEST(what_is_moved_is_what_was_read)
 {
-    (void)state;
     fixture_make();
     shell_expect("zabra mv $P/num $P/moved --curl | tail -1 >$D/line; zabra rm $P/num; "
                  "zabra create $P/num other; sh $D/line",
@@ -480,9 +462,8 @@ static void test_what_is_moved_is_what_was_read(void **state)
 }
 
 /* Somebody else was quicker: the text is kept, and where is said. */
-static void test_an_edit_is_not_lost(void **state)
+TEST(an_edit_is_not_lost)
 {
-    (void)state;
     fixture_make();
     shell_expect("EDITOR='zabra set $P/here theirs; echo mine >' zabra edit $P/here", 4,
                  "your text is in");
@@ -501,9 +482,8 @@ static void test_an_edit_is_not_lost(void **state)
 }
 
 /* Kept: ACL, null data, container, time to live. Not copied: what is of a session. */
-static void test_what_is_copied(void **state)
+TEST(what_is_copied)
 {
-    (void)state;
     fixture_make();
     shell_expect(
         "zabra create $P/here/null --null && zabra create $P/here/box --container && zabra create "
@@ -531,32 +511,4 @@ static void test_what_is_copied(void **state)
         0);
     shell_expect("zabra mv $P/num $P/many", 10, "zabra export");
     shell_expect("zabra cp -r $P/num $P/many", 0, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_command_and_what_can_become_of_it),
-        cmocka_unit_test(test_no_ensemble),
-        cmocka_unit_test(test_forms_of_output),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_colors),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_no_read_is_stale),
-        cmocka_unit_test(test_more_is_said),
-        cmocka_unit_test(test_any_request),
-        cmocka_unit_test(test_a_person_is_asked),
-        cmocka_unit_test(test_errors_name_what_was_given),
-        cmocka_unit_test(test_credentials),
-        cmocka_unit_test(test_other_replicas_are_asked),
-        cmocka_unit_test(test_tries_are_safe),
-        cmocka_unit_test(test_counting_together),
-        cmocka_unit_test(test_moving_while_it_grows),
-        cmocka_unit_test(test_what_is_moved_is_what_was_read),
-        cmocka_unit_test(test_an_edit_is_not_lost),
-        cmocka_unit_test(test_what_is_copied),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

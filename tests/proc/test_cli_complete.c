@@ -1,4 +1,5 @@
 /* Completion of commands, options and paths, in the shells that there are scripts for. */
+#include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
 #include <stdio.h>
@@ -14,9 +15,8 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     shell_open(&ensemble);
     assert_int_equal(shell("umask 077; cd $D && echo pw >pw && touch pwd"), 0);
@@ -26,14 +26,11 @@ static int open_all(void **state)
         " && zabra queue push mail x && zabra create /odd && zabra create '/odd/a b:c' "
         "&& zabra create '/odd/d\\e' && zabra create \"/odd/f'g\" && zabra create '/odd/$h'",
         0, "/odd/$h");
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* What is typed, and all that its last word may become: without blanks and quotes every shell says
@@ -129,9 +126,10 @@ static void expect_bash(const struct typed *typed)
                 line, typed->said);
 }
 
-static void test_bash_completes(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(bash_completes)
 {
-    (void)state;
     expect_each(expect_bash);
     expect_bash(&(struct typed){"zabra import --conflict=", "o", "overwrite", false});
     expect_bash(&(struct typed){"zabra get \"", "/app/b/", "/app/b/c", false});
@@ -158,9 +156,8 @@ static void expect_zsh(const struct typed *typed)
     expect_zsh_line(line, after);
 }
 
-static void test_zsh_completes(void **state)
+TEST(zsh_completes)
 {
-    (void)state;
     if (skip_without("zsh")) {
         return;
     }
@@ -197,9 +194,8 @@ static void expect_fish(const struct typed *typed)
 }
 
 /* It quotes by itself what is told it as it is. */
-static void test_fish_completes(void **state)
+TEST(fish_completes)
 {
-    (void)state;
     if (skip_without("fish")) {
         return;
     }
@@ -214,21 +210,7 @@ static void test_fish_completes(void **state)
     expect_fish_line("zabra lock x -- mkfif", "mkfifo");
 }
 
-static void test_other_shells_have_none(void **state)
+TEST(other_shells_have_none)
 {
-    (void)state;
     shell_expect("zabra completion csh", 2, "bash, zsh or fish");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bash_completes),
-        cmocka_unit_test(test_zsh_completes),
-        cmocka_unit_test(test_fish_completes),
-        cmocka_unit_test(test_other_shells_have_none),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

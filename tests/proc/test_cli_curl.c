@@ -1,4 +1,5 @@
 /* The lines that --curl shows, run by a shell: they print the same, and leave the same behind. */
+#include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 
 #include <stdio.h>
@@ -8,20 +9,16 @@ static struct ensemble ensemble;
 static char other[SHELL_OUTPUT_MAX];
 static char by_curl[SHELL_OUTPUT_MAX];
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     shell_open(&ensemble);
     fixture_open(&ensemble);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* What is there, without what differs from one time to the next. */
@@ -35,7 +32,9 @@ static void take_snapshot(char out[SHELL_OUTPUT_MAX])
     memcpy(out, shell_output, SHELL_OUTPUT_MAX);
 }
 
-static void test_shown_reads_print_the_same(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(shown_reads_print_the_same)
 {
     static const char *const lines[] = {
         "get $P/here",
@@ -53,7 +52,6 @@ static void test_shown_reads_print_the_same(void **state)
         "api GET \"/znodes/v1$P?view=children\"",
     };
 
-    (void)state;
     fixture_make();
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         assert_int_equal(shell("zabra %s; echo", lines[i]), 0);
@@ -67,7 +65,7 @@ static void test_shown_reads_print_the_same(void **state)
     }
 }
 
-static void test_shown_writes_do_the_same(void **state)
+TEST(shown_writes_do_the_same)
 {
     static const char *const lines[] = {
         "set $P/here \"it's % \\\"x\\\"\"",
@@ -94,7 +92,6 @@ static void test_shown_writes_do_the_same(void **state)
         "api PUT /znodes/v1$P/here x",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         static const char ops[] = "echo '{\"op\":\"set\",\"path\":\"'$P'/num\",\"dataUtf8\":"
                                   "\"6\"}' >$D/ops";
@@ -119,9 +116,8 @@ static void test_shown_writes_do_the_same(void **state)
     }
 }
 
-static void test_shown_lines_hold_no_secret(void **state)
+TEST(shown_lines_hold_no_secret)
 {
-    (void)state;
     fixture_make();
     assert_int_equal(
         shell("ZABRA_SESSION=5e55 zabra set $P/here x --user bob --password-file $D/pw "
@@ -130,16 +126,4 @@ static void test_shown_lines_hold_no_secret(void **state)
     assert_null(strstr(shell_output, "5e55"));
     assert_null(strstr(shell_output, "pw\""));
     shell_expect("zabra get $P/here", 0, "hello");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shown_reads_print_the_same),
-        cmocka_unit_test(test_shown_writes_do_the_same),
-        cmocka_unit_test(test_shown_lines_hold_no_secret),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -1,5 +1,6 @@
 /* Commands about the ensemble as a whole, subtrees out and in, manual pages: run as people and
  * scripts run them. */
+#include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
 #include <stdio.h>
@@ -11,23 +12,19 @@
 
 static struct ensemble ensemble;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     shell_open(&ensemble);
     assert_int_equal(shell("umask 077; echo pw >$D/pw; echo no >$D/wrong"), 0);
     shell_expect("zabra create /app hello && zabra create /app/a x && zabra create /app/b/c y -p "
                  "&& zabra create /closed/in -p && zabra acl /closed " BOB_ACL,
                  0, "/app/b/c");
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* The line prints JSON in which jq finds this to be true. */
@@ -44,9 +41,10 @@ static void expect_json(const char *line, int code, const char *filter)
 
 /* ---- status, members, metrics ---- */
 
-static void test_status(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(status)
 {
-    (void)state;
     shell_expect("zabra status", 0, "leader ");
     expect_json("zabra status -o json", 0,
                 "(.replicas | length) == 3 and ([.replicas[] | select(.role == \"leader\")] | "
@@ -61,9 +59,8 @@ static void test_status(void **state)
     shell_expect("zabra status --curl", 0, "/status/v1'");
 }
 
-static void test_members(void **state)
+TEST(members)
 {
-    (void)state;
     shell_expect("zabra members", 0, "seen by replica");
     expect_json("zabra members -o json", 0,
                 "(.members | length) == 3 and .leader > 0 and .members[0].peer");
@@ -72,9 +69,8 @@ static void test_members(void **state)
                 ".error.code == \"NoEnsemble\"");
 }
 
-static void test_metrics(void **state)
+TEST(metrics)
 {
-    (void)state;
     shell_expect("zabra metrics zabra_serving", 0, "zabra_serving 1\n");
     expect_json(
         "zabra metrics 'zabra_role*' znodes -o json", 0,
@@ -92,9 +88,8 @@ static void test_metrics(void **state)
 }
 
 /* Runs last: it kills one. */
-static void test_doctor(void **state)
+TEST(doctor)
 {
-    (void)state;
     shell_expect("zabra doctor", 0, "3 replicas asked, no problem found\n");
     expect_json("zabra doctor -o json", 0, ".ok and .replicas == 3 and .findings == []");
     expect_json("zabra doctor -o json --endpoints 127.0.0.1:1", 1,
@@ -107,11 +102,10 @@ static void test_doctor(void **state)
                 "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");
 }
 
-/* Runs behind test_the_reason_is_told: two of three are down. Each is one cause, told once and
+/* Runs behind the_reason_is_told: two of three are down. Each is one cause, told once and
  * before what comes of it; the replica that is left has nothing to add. */
-static void test_doctor_names_one_cause_once(void **state)
+TEST(doctor_names_one_cause_once)
 {
-    (void)state;
     expect_json("zabra doctor -o json", 1,
                 "[.findings[].code] == [\"unreachable\", \"unreachable\", \"no-quorum\"] and "
                 "(.findings[2].found | test(\"1 of 3 voters work together, 2 are needed\"))");
@@ -121,11 +115,10 @@ static void test_doctor_names_one_cause_once(void **state)
 
 /* Runs behind that one. A replica that has waited for a leader in vain has done nothing, and says
  * so: it is asked no more, and the command does not wait for its own time. */
-static void test_a_write_without_a_quorum_ends_with_6(void **state)
+TEST(a_write_without_a_quorum_ends_with_6)
 {
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     expect_json("zabra set /app x -o json --timeout 60s", 6,
                 ".error.code == \"NotReady\" and .error.outcome == \"not-applied\"");
     expect_json("zabra create /app/y x -o json --timeout 60s --endpoints ${ZABRA_ENDPOINTS%%,*}", 6,
@@ -134,9 +127,8 @@ static void test_a_write_without_a_quorum_ends_with_6(void **state)
 }
 
 /* Runs behind that, and kills the next one: who waits is told what the one that is left knows. */
-static void test_the_reason_is_told(void **state)
+TEST(the_reason_is_told)
 {
-    (void)state;
     ensemble_kill(&ensemble, 1);
     shell_expect("until zabra api GET /status/v1 | grep 'serving\":false'; do :; done", 0,
                  "reason");
@@ -152,9 +144,8 @@ static void test_the_reason_is_told(void **state)
 }
 
 /* Each kind does something, and nothing is left behind: not after Ctrl-C either. */
-static void test_bench(void **state)
+TEST(bench)
 {
-    (void)state;
     expect_json("zabra bench -t 300ms -c 4 --znodes 5 -o json", 0,
                 "([.results[].what] == [\"read\", \"write\"]) and .results[0].count > 0 and "
                 ".results[0].p99_ms >= .results[0].p50_ms and .endpoints == 3");
@@ -174,9 +165,8 @@ static void test_bench(void **state)
 
 /* ---- export, import ---- */
 
-static void test_out_and_in_is_the_same(void **state)
+TEST(out_and_in_is_the_same)
 {
-    (void)state;
     shell_expect("zabra export /app >$D/app.ndjson && tail -1 $D/app.ndjson", 0, "\"znodes\":4");
     expect_json("zabra import /copy $D/app.ndjson -p -o json", 0,
                 ".created == 4 and .multis == 1 and .dryRun == false");
@@ -189,9 +179,8 @@ static void test_out_and_in_is_the_same(void **state)
 }
 
 /* On a terminal one sees how far it is, but not between the lines of an export. */
-static void test_progress(void **state)
+TEST(progress)
 {
-    (void)state;
     shell_expect("script -qec 'zabra export /app >$D/shown' /dev/null </dev/null", 0, "exported ");
     shell_expect("script -qec 'zabra import /shown $D/shown -p' /dev/null </dev/null", 0,
                  "imported [");
@@ -201,9 +190,8 @@ static void test_progress(void **state)
     assert_string_equal(shell_output, "");
 }
 
-static void test_conflicts(void **state)
+TEST(conflicts)
 {
-    (void)state;
     shell_expect("zabra export /app >$D/app.ndjson; zabra import /twice -p $D/app.ndjson", 0, "");
     expect_json("zabra import /twice $D/app.ndjson -o json", 4, ".error.code == \"NodeExists\"");
     expect_json("zabra import /twice $D/app.ndjson --conflict skip -o json", 0, ".skipped == 4");
@@ -217,9 +205,8 @@ static void test_conflicts(void **state)
 }
 
 /* Completed batches remain after a failure, and are reported. */
-static void test_what_is_not_whole_is_an_error(void **state)
+TEST(what_is_not_whole_is_an_error)
 {
-    (void)state;
     shell_expect("zabra export /app >$D/app.ndjson; zabra create /cut", 0, "");
     expect_json("head -2 $D/app.ndjson | zabra import /cut/off -o json", 9,
                 ".error.exit_code == 9 and .error.import.lines == 1");
@@ -238,9 +225,8 @@ static void test_what_is_not_whole_is_an_error(void **state)
                  1, "it was cut off");
 }
 
-static void test_transfers_that_are_refused(void **state)
+TEST(transfers_that_are_refused)
 {
-    (void)state;
     expect_json("zabra export /nope -o json", 3, ".error.code == \"NoNode\"");
     expect_json("zabra export /closed -o json", 5, ".error.code == \"NoAuth\"");
     shell_expect("zabra export /closed --user bob --password-file $D/pw", 0, "\"znodes\":2");
@@ -271,9 +257,8 @@ static void test_transfers_that_are_refused(void **state)
 
 /* A file can be looked at before: its own lines close a znode to the caller, or the ensemble has
  * one that is closed. Nothing is done then; who may do it, does it. */
-static void test_an_import_says_beforehand_that_it_needs_the_super_user(void **state)
+TEST(an_import_says_beforehand_that_it_needs_the_super_user)
 {
-    (void)state;
     shell_expect("zabra create /early && seq 300 | sed 's/.*/{\"path\":\"k&\"}/' >$D/own && "
                  "(cat $D/own; zabra export /closed --user bob --password-file $D/pw | sed -n "
                  "'2,3s/\"path\":\"/&shut/p' | sed 's,shutin,shut/in,') >>$D/own2 && cat $D/own2 "
@@ -295,9 +280,8 @@ static void test_an_import_says_beforehand_that_it_needs_the_super_user(void **s
 /* ---- Manual ---- */
 
 /* Each page has its sections, and no line that roff would take for a request by mistake. */
-static void test_manual_pages(void **state)
+TEST(manual_pages)
 {
-    (void)state;
     shell_expect("mkdir $D/man && zabra __man --to $D/man", 0, "");
     shell_expect("test $(ls $D/man | wc -l) -eq $(($(zabra help | grep -c '^  [a-z]') + 1))", 0,
                  "");
@@ -318,9 +302,8 @@ static void test_manual_pages(void **state)
 
 /* ---- shell ---- */
 
-static void test_scripts(void **state)
+TEST(scripts)
 {
-    (void)state;
     shell_expect("printf 'cd app\\nls\\n# nothing\\n\\npwd\\nget a\\ncd ../app/b/c/..\\npwd\\n"
                  "get ../a' | zabra shell",
                  0, "a\nb\n/app\nx/app/b\nx");
@@ -375,9 +358,8 @@ static const char typing[] =
     "code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
     "sys.exit(f'ended with {code}: {out.decode()}' if code else 0)\n";
 
-static void test_typing(void **state)
+TEST(typing)
 {
-    (void)state;
     assert_int_equal(setenv("TYPING", typing, 1), 0);
     shell_expect("python3 -c \"$TYPING\"", 0, "");
     shell_expect("stat -c %a $D/zabra/history; cat $D/zabra/history", 0, "600\n");
@@ -401,40 +383,12 @@ static const char asked[] =
 
 /* It is asked for once, and holds for the commands of the shell and what those run; neither their
  * arguments nor their environment have it. */
-static void test_a_password_holds_for_all_of_a_shell(void **state)
+TEST(a_password_holds_for_all_of_a_shell)
 {
-    (void)state;
     assert_int_equal(setenv("ASKED", asked, 1), 0);
     shell_expect(
         "echo 'lock asked -- sh -c \"zabra ls /closed; cat /proc/self/environ\"' >$D/script; "
         "python3 -c \"$ASKED\" 'zabra shell --user bob <$D/script'",
         0, "password of bob: \r\nin\r\n");
     assert_null(strstr(shell_output, "=pw"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_members),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_bench),
-        cmocka_unit_test(test_out_and_in_is_the_same),
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_conflicts),
-        cmocka_unit_test(test_what_is_not_whole_is_an_error),
-        cmocka_unit_test(test_transfers_that_are_refused),
-        cmocka_unit_test(test_an_import_says_beforehand_that_it_needs_the_super_user),
-        cmocka_unit_test(test_manual_pages),
-        cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_typing),
-        cmocka_unit_test(test_a_password_holds_for_all_of_a_shell),
-        cmocka_unit_test(test_doctor),
-        cmocka_unit_test(test_the_reason_is_told),
-        cmocka_unit_test(test_doctor_names_one_cause_once),
-        cmocka_unit_test(test_a_write_without_a_quorum_ends_with_6),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

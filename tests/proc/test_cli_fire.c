@@ -5,6 +5,7 @@
  *
  * The guarded command is this program itself: `test_cli_fire guard DIRECTORY`.
  */
+#include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
 #include <errno.h>
@@ -220,12 +221,30 @@ static int wait_all(void)
     return killed;
 }
 
-static void test_one_holder_at_a_time_and_nobody_waits_for_ever(void **state)
+static void open_all(void)
+{
+    ensemble_launch(&ensemble, 3, "tickTime=500\nsyncLimit=20\n");
+    shell_open(&ensemble);
+}
+
+static void close_all(void)
+{
+    for (int i = 0; i < CONTENDERS; i++) {
+        if (contenders[i].pid > 0) {
+            (void)kill(contenders[i].pid, SIGKILL);
+        }
+    }
+    assert_int_equal(chdir("/"), 0);
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(open_all, close_all)
+
+TEST(one_holder_at_a_time_and_nobody_waits_for_ever)
 {
     char directory[ENSEMBLE_PATH_MAX + TEXT_MAX];
     int waiters = WAITERS_KILLED;
 
-    (void)state;
     (void)snprintf(directory, sizeof(directory), "%s/guarded", ensemble.dir);
     assert_int_equal(shell("mkdir %s", directory), 0);
     assert_int_equal(chdir(directory), 0);
@@ -262,33 +281,8 @@ static void test_one_holder_at_a_time_and_nobody_waits_for_ever(void **state)
     shell_expect("zabra ls /locks/fire --linearizable | wc -l", 0, "0\n");
 }
 
-static int open_all(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 3, "tickTime=500\nsyncLimit=20\n");
-    shell_open(&ensemble);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    for (int i = 0; i < CONTENDERS; i++) {
-        if (contenders[i].pid > 0) {
-            (void)kill(contenders[i].pid, SIGKILL);
-        }
-    }
-    assert_int_equal(chdir("/"), 0);
-    ensemble_close(&ensemble);
-    return 0;
-}
-
 int main(int arg_count, char **args)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_holder_at_a_time_and_nobody_waits_for_ever),
-    };
-
     if (arg_count == 3 && strcmp(args[1], "guard") == 0) {
         return guard(args[2]);
     }
@@ -300,5 +294,5 @@ int main(int arg_count, char **args)
     }
     self[len] = '\0';
     web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return unit_run(1, args);
 }

@@ -1,5 +1,6 @@
 /* Commands that wait, and that run another one for as long as something is held: what can become of
  * each, exit codes, signals, environment, and how they share znodes with the recipes. */
+#include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
 #include <jansson.h>
@@ -8,22 +9,18 @@
 
 static struct ensemble ensemble;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
     shell_open(&ensemble);
     ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=closed", NULL, 201);
     ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=text", "text", 201);
     shell_expect("zabra acl /closed digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa", 0, "");
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- Each command, and what can become of it ---- */
@@ -125,9 +122,10 @@ static bool is_error(const struct row *row)
     return is;
 }
 
-static void test_each_command_and_what_can_become_of_it(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(each_command_and_what_can_become_of_it)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int code = shell("ZABRA_OUTPUT=json zabra %s", rows[i].line);
 
@@ -138,9 +136,8 @@ static void test_each_command_and_what_can_become_of_it(void **state)
     }
 }
 
-static void test_what_curl_can_say(void **state)
+TEST(what_curl_can_say)
 {
-    (void)state;
     shell_expect("zabra queue push c x --curl | sh >/dev/null && zabra queue pop c", 0, "x");
     shell_expect("zabra counter set c 5 --curl | sh >/dev/null && zabra counter get c", 0, "5\n");
     shell_expect("zabra barrier raise c --curl | sh >/dev/null; zabra barrier lower c --curl | sh; "
@@ -152,9 +149,8 @@ static void test_what_curl_can_say(void **state)
 
 /* ---- Holding ---- */
 
-static void test_a_lock_tells_what_it_is(void **state)
+TEST(a_lock_tells_what_it_is)
 {
-    (void)state;
     shell_expect(
         "zabra lock e -- sh -c 'echo $ZABRA_LOCK_PATH; [ $ZABRA_LOCK_FENCE = "
         "$(zabra get $ZABRA_LOCK_PATH -o json | sed \"s/.*czxid\\\":\\([0-9]*\\).*/\\1/\") "
@@ -168,9 +164,8 @@ static void test_a_lock_tells_what_it_is(void **state)
 }
 
 /* The line is that of the recipes: who stands there with curl is waited for. */
-static void test_a_lock_is_shared_with_recipes(void **state)
+TEST(a_lock_is_shared_with_recipes)
 {
-    (void)state;
     shell_expect("zabra create /locks/shared/lock- -s -p && zabra lock shared --try -- true", 124,
                  "--try does not wait");
     shell_expect("zabra lock shared --wait 100ms -- true", 124, "the waiting time is over");
@@ -181,9 +176,8 @@ static void test_a_lock_is_shared_with_recipes(void **state)
 }
 
 /* The number decides, and not what stands before it; what has none is not in the line. */
-static void test_one_line_for_all(void **state)
+TEST(one_line_for_all)
 {
-    (void)state;
     shell_expect("zabra create /mixed/backup -p; zabra lock /mixed -- "
                  "zabra elect /mixed --name late --try -- echo too early",
                  124, "--try does not wait");
@@ -205,9 +199,8 @@ static void test_one_line_for_all(void **state)
 }
 
 /* Whoever stands in the line, and whatever he calls himself. */
-static void test_who_leads(void **state)
+TEST(who_leads)
 {
-    (void)state;
     shell_expect("zabra create /election/odd/candidate- me -s -p && "
                  "printf '\\377' | zabra create /election/odd/candidate- - -s && "
                  "zabra elect odd --leader",
@@ -221,9 +214,8 @@ static void test_who_leads(void **state)
 }
 
 /* The time to wait is for the others to come, and then for them to leave. */
-static void test_a_barrier_is_left_together(void **state)
+TEST(a_barrier_is_left_together)
 {
-    (void)state;
     shell_expect("zabra create /barriers/late/members/other -p; "
                  "zabra barrier enter late me --count 1 --wait 6s -- sh -c 'sleep 6.1; "
                  "(sleep 0.2; zabra rm /barriers/late/members/other) >/dev/null 2>&1 &'; "
@@ -234,9 +226,8 @@ static void test_a_barrier_is_left_together(void **state)
 }
 
 /* The wait ends; who holds gets it passed on, and its own code is what counts. */
-static void test_signals(void **state)
+TEST(signals)
 {
-    (void)state;
     shell_expect("eval \"$LIB\"; zabra lock s --ttl 60s -- sh -c 'trap \"exit 5\" TERM; : >$D/in; "
                  "while :; do sleep 0.05; done' & p=$!; await '[ -e $D/in ]'; "
                  "zabra lock s --ttl 60s -- true & q=$!; await 'zabra ls /locks/s | grep 1'; "
@@ -246,9 +237,8 @@ static void test_signals(void **state)
 }
 
 /* As nohup starts it: the terminal may close, and the lock is held on. */
-static void test_a_hangup_that_is_to_be_ignored(void **state)
+TEST(a_hangup_that_is_to_be_ignored)
 {
-    (void)state;
     shell_expect(
         "eval \"$LIB\"; (trap '' HUP; exec zabra lock nohup --ttl 60s -- sh -c ': >$D/held; "
         "while [ ! -e $D/go ]; do sleep 0.05; done; exit 7') & p=$!; await '[ -e $D/held ]'; "
@@ -257,9 +247,8 @@ static void test_a_hangup_that_is_to_be_ignored(void **state)
 }
 
 /* A command that does not end by SIGTERM is killed. */
-static void test_what_is_lost(void **state)
+TEST(what_is_lost)
 {
-    (void)state;
     shell_expect("zabra lock l --ttl 4s -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
                  "while :; do sleep 0.05; done'",
                  122, "its znode was deleted");
@@ -273,9 +262,8 @@ static void test_what_is_lost(void **state)
 
 /* What a command has started ends with it when it is lost, and is left alone when it ends itself.
  */
-static void test_all_that_was_started_is_lost(void **state)
+TEST(all_that_was_started_is_lost)
 {
-    (void)state;
     shell_expect("echo \"trap '' TERM; echo \\$\\$ >$D/deep; exec sleep 300\" >$D/deep.sh; "
                  "zabra session --ttl 4s -- sh -c 'setsid sh $D/deep.sh & until [ -s $D/deep ]; do "
                  ":; done; zabra session close; wait'; c=$?; kill -0 $(cat $D/deep) && echo there; "
@@ -288,18 +276,16 @@ static void test_all_that_was_started_is_lost(void **state)
 }
 
 /* Whoever ignores the ends of children hands that on; they are waited for all the same. */
-static void test_the_end_of_a_command_is_seen(void **state)
+TEST(the_end_of_a_command_is_seen)
 {
-    (void)state;
     shell_expect(
         "python3 -c 'import os, signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
         "os.execvp(\"zabra\", [\"zabra\", \"session\", \"--\", \"sh\", \"-c\", \"exit 3\"])'",
         3, "");
 }
 
-static void test_as_many_as_there_are_leases(void **state)
+TEST(as_many_as_there_are_leases)
 {
-    (void)state;
     shell_expect("for i in 1 2 3 4 5 6; do zabra semaphore m -n 2 -- sh -c "
                  "'echo + >>$D/sem; sleep 0.1; echo - >>$D/sem' & done; wait; "
                  "awk '/[+]/ {n++} /-/ {n--} {if (n > m) m = n; c++} END {print c, m}' $D/sem",
@@ -309,9 +295,8 @@ static void test_as_many_as_there_are_leases(void **state)
         "0\n");
 }
 
-static void test_all_begin_together(void **state)
+TEST(all_begin_together)
 {
-    (void)state;
     shell_expect("for i in 1 2 3; do zabra barrier enter t $i --count 3 -- "
                  "sh -c 'zabra get /barriers/t/ready >/dev/null && echo in' & done; wait",
                  0, "in\nin\nin\n");
@@ -321,9 +306,8 @@ static void test_all_begin_together(void **state)
                  0, "through\n");
 }
 
-static void test_an_item_is_waited_for(void **state)
+TEST(an_item_is_waited_for)
 {
-    (void)state;
     shell_expect("for i in 1 2 3; do zabra queue pop w --wait 60s & done; for i in 1 2 3; "
                  "do printf 'i%d\\n' $i | zabra queue push w - >/dev/null; done; wait",
                  0, "i1\n");
@@ -333,9 +317,8 @@ static void test_an_item_is_waited_for(void **state)
 
 /* ---- Watching ---- */
 
-static void test_a_command_for_each_change(void **state)
+TEST(a_command_for_each_change)
 {
-    (void)state;
     shell_expect("eval \"$LIB\"; zabra watch /x -r -- sh -c 'cat >>$D/events; "
                  "echo $ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH $ZABRA_EVENT_BOOKMARK >>$D/env; "
                  "sleep 0.1; exit 3' & p=$!; "
@@ -347,29 +330,4 @@ static void test_a_command_for_each_change(void **state)
     shell_expect("b=$(sed -n '/Created .x.kid /s/.* //p' $D/env); "
                  "zabra watch /x -r --values --since $b --once -o ndjson",
                  0, "\"dataUtf8\":\"b\"");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_command_and_what_can_become_of_it),
-        cmocka_unit_test(test_what_curl_can_say),
-        cmocka_unit_test(test_a_lock_tells_what_it_is),
-        cmocka_unit_test(test_a_lock_is_shared_with_recipes),
-        cmocka_unit_test(test_one_line_for_all),
-        cmocka_unit_test(test_who_leads),
-        cmocka_unit_test(test_a_barrier_is_left_together),
-        cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_a_hangup_that_is_to_be_ignored),
-        cmocka_unit_test(test_what_is_lost),
-        cmocka_unit_test(test_all_that_was_started_is_lost),
-        cmocka_unit_test(test_the_end_of_a_command_is_seen),
-        cmocka_unit_test(test_as_many_as_there_are_leases),
-        cmocka_unit_test(test_all_begin_together),
-        cmocka_unit_test(test_an_item_is_waited_for),
-        cmocka_unit_test(test_a_command_for_each_change),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -1,6 +1,7 @@
 /* Replicas that hang, as a stopped machine does: they take what is asked and never answer. What
  * each command does where another replica serves, how it ends where none does, and how long that
  * takes. */
+#include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 
 #include <signal.h>
@@ -17,11 +18,10 @@ enum {
 static struct ensemble ensemble;
 
 /* $HUNG is the one that hangs; $GOOD are the others. */
-static int open_all(void **state)
+static void open_all(void)
 {
     char text[SHELL_LINE_MAX];
 
-    (void)state;
     ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=20\nminSessionTimeout=200\n");
     shell_open(&ensemble);
     fixture_open(&ensemble);
@@ -32,24 +32,30 @@ static int open_all(void **state)
     (void)snprintf(text, sizeof(text), "127.0.0.1:%u,127.0.0.1:%u",
                    ensemble.replicas[1].client_port, ensemble.replicas[2].client_port);
     assert_int_equal(setenv("GOOD", text, 1), 0);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
-/* Behind each test, also one that has failed. */
-static int go_on(void **state)
+static void freeze_one(void)
 {
-    (void)state;
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+}
+
+static void freeze_two(void)
+{
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    ensemble_signal(&ensemble, 1, SIGSTOP);
+}
+
+/* After each test, also one that has failed. */
+static void go_on(void)
+{
     ensemble_signal(&ensemble, 0, SIGCONT);
     ensemble_signal(&ensemble, 1, SIGCONT);
     ensemble_wait_all_ready(&ensemble);
-    return 0;
 }
 
 static void expect_soon(const char *line, int code, const char *said)
@@ -64,10 +70,10 @@ static void expect_soon(const char *line, int code, const char *said)
 
 /* ---- One of three ---- */
 
-static void test_others_do_it(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(others_do_it, freeze_one, go_on)
 {
-    (void)state;
-    ensemble_signal(&ensemble, 0, SIGSTOP);
     shell_expect("export ZABRA_TIMEOUT=6s; zabra export $P/here --endpoints $HUNG,$GOOD", 0,
                  "\"end\"");
     shell_expect("export ZABRA_TIMEOUT=6s; "
@@ -78,7 +84,7 @@ static void test_others_do_it(void **state)
 }
 
 /* Whenever the time is over, and whoever was asked last. */
-static void test_a_read_that_hangs_has_one_exit_code(void **state)
+TEST(a_read_that_hangs_has_one_exit_code, freeze_one, go_on)
 {
     static const char *const ways[] = {
         "get $P/here --endpoints $HUNG --timeout 1ms",
@@ -92,8 +98,6 @@ static void test_a_read_that_hangs_has_one_exit_code(void **state)
     };
     char line[SHELL_LINE_MAX];
 
-    (void)state;
-    ensemble_signal(&ensemble, 0, SIGSTOP);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         (void)snprintf(line, sizeof(line), "zabra %s -o json", ways[i]);
         shell_expect(line, 7, "\"TimedOut\"");
@@ -103,13 +107,11 @@ static void test_a_read_that_hangs_has_one_exit_code(void **state)
 }
 
 /* It asks who it is and makes a dry run before it writes. */
-static void test_an_import_that_hangs_waits_once(void **state)
+TEST(an_import_that_hangs_waits_once, freeze_one, go_on)
 {
     uint64_t start_ms = 0;
     char line[SHELL_LINE_MAX];
 
-    (void)state;
-    ensemble_signal(&ensemble, 0, SIGSTOP);
     (void)snprintf(line, sizeof(line),
                    "echo '{\"path\":\"hung\"}' >$D/hung.ndjson; "
                    "zabra import $P $D/hung.ndjson --endpoints $HUNG --timeout %dms -o json",
@@ -122,7 +124,7 @@ static void test_an_import_that_hangs_waits_once(void **state)
 /* ---- Two of three ---- */
 
 /* A write waits in a replica without a quorum for longer than anybody wants to. */
-static void test_a_wait_is_over_in_time(void **state)
+TEST(a_wait_is_over_in_time, freeze_two, go_on)
 {
     static const struct {
         const char *words;
@@ -139,25 +141,9 @@ static void test_a_wait_is_over_in_time(void **state)
 
     char line[SHELL_LINE_MAX];
 
-    (void)state;
-    ensemble_signal(&ensemble, 0, SIGSTOP);
-    ensemble_signal(&ensemble, 1, SIGSTOP);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         (void)snprintf(line, sizeof(line), "zabra %s --wait %dms -o json%s", ways[i].words,
                        (int)WAIT_MS, ways[i].code == 124 ? " -- true" : "");
         expect_soon(line, ways[i].code, "the waiting time is over: ");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_others_do_it, go_on),
-        cmocka_unit_test_teardown(test_a_read_that_hangs_has_one_exit_code, go_on),
-        cmocka_unit_test_teardown(test_an_import_that_hangs_waits_once, go_on),
-        cmocka_unit_test_teardown(test_a_wait_is_over_in_time, go_on),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -2,6 +2,7 @@
  * child that gets the signals, and the loss of it all. */
 #include "base/mem.h"
 #include "cli/live.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <signal.h>
@@ -24,42 +25,35 @@ static char endpoints[256];
 static struct cli cli;
 static struct live *live;
 
-static int launch(void **state)
+static void launch(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
     (void)snprintf(endpoints, sizeof(endpoints), "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u",
                    ensemble.replicas[0].client_port, ensemble.replicas[1].client_port,
                    ensemble.replicas[2].client_port);
-    return 0;
 }
 
-static int close_ensemble(void **state)
+static void close_ensemble(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
-static int open_live(void **state)
+static void open_live(void)
 {
     static const struct cmd cmd = {.name = "test", .usage = ""};
 
-    (void)state;
     cli = (struct cli){.cmd = &cmd,
                        .settings = {.endpoints = endpoints, .timeout_ms = ENSEMBLE_DEADLINE_MS},
                        .out = {.cmd = "test"}};
     cli.client = client_open(&cli.settings);
     live = cli.client ? live_open(&cli) : NULL;
-    return live ? 0 : -1;
+    assert_non_null(live);
 }
 
-static int close_live(void **state)
+static void close_live(void)
 {
-    (void)state;
     live_close(live);
     client_close(cli.client);
-    return 0;
 }
 
 static int ask(const char *method, const char *target)
@@ -90,12 +84,13 @@ static void expect(enum live_kind kind, struct live_news *news)
     }
 }
 
-static void a_session_is_kept_alive(void **state)
+TEST_GROUP(launch, close_ensemble)
+
+TEST(a_session_is_kept_alive, open_live, close_live)
 {
     struct live_news news;
     char secret[64];
 
-    (void)state;
     assert_int_equal(live_session(live, TIMEOUT_MS, 0), CMD_OK);
     assert_int_equal(live_session_timeout_ms(live), TIMEOUT_MS);
     assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=eph&ephemeral=true"), CMD_OK);
@@ -154,12 +149,11 @@ static void make_changes(int from, int count)
     }
 }
 
-static void a_watch_goes_on_elsewhere(void **state)
+TEST(a_watch_goes_on_elsewhere, open_live, close_live)
 {
     struct stream *stream = NULL;
     uint32_t server = 0;
 
-    (void)state;
     assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=w"), CMD_OK);
     server = begin_watch(&stream);
     make_changes(0, CHANGES);
@@ -173,11 +167,10 @@ static void a_watch_goes_on_elsewhere(void **state)
     ensemble_wait_all_ready(&ensemble);
 }
 
-static void a_watch_that_tells_once_is_over(void **state)
+TEST(a_watch_that_tells_once_is_over, open_live, close_live)
 {
     struct live_news news;
 
-    (void)state;
     assert_non_null(live_watch(live, &(struct stream_request){.path = "/once", .kind = "exists"}));
     expect(LIVE_EVENT, &news);
     json_decref(news.event);
@@ -207,7 +200,7 @@ static void start(const char *command, char *const *env)
     assert_int_equal(live_run(live, args, env, -1), CMD_OK);
 }
 
-static void children_end_with_their_codes(void **state)
+TEST(children_end_with_their_codes, open_live, close_live)
 {
     static char variable[] = "WHAT=7";
     static char none[] = "/no/such/command";
@@ -217,7 +210,6 @@ static void children_end_with_their_codes(void **state)
     char *denied[] = {no_program, NULL};
     struct live_news news;
 
-    (void)state;
     start("exit $WHAT", env);
     expect(LIVE_CHILD, &news);
     assert_int_equal(live_exit_code(news.status), CHILD_CODE);
@@ -236,13 +228,12 @@ static void wait_file(const char *name)
     assert_int_equal(unlink(name), 0);
 }
 
-static void signals_are_passed_on(void **state)
+TEST(signals_are_passed_on, open_live, close_live)
 {
     char command[256];
     char name[ENSEMBLE_PATH_MAX + 16];
     struct live_news news;
 
-    (void)state;
     (void)snprintf(name, sizeof(name), "%s/ready", ensemble.dir);
     (void)snprintf(command, sizeof(command),
                    "trap 'exit 7' TERM; : >%s; while :; do sleep 0.05; done", name);
@@ -256,12 +247,11 @@ static void signals_are_passed_on(void **state)
     assert_int_equal(news.signal_number, SIGHUP);
 }
 
-static void a_child_that_does_not_end_is_killed(void **state)
+TEST(a_child_that_does_not_end_is_killed, open_live, close_live)
 {
     char command[256];
     char name[ENSEMBLE_PATH_MAX + 16];
 
-    (void)state;
     (void)snprintf(name, sizeof(name), "%s/ready", ensemble.dir);
     (void)snprintf(command, sizeof(command), "trap '' TERM; : >%s; while :; do sleep 0.05; done",
                    name);
@@ -271,11 +261,10 @@ static void a_child_that_does_not_end_is_killed(void **state)
 }
 
 /* A request gives way to a signal, also when nobody answers. */
-static void requests_are_interrupted(void **state)
+TEST(requests_are_interrupted, open_live, close_live)
 {
     struct live_news news;
 
-    (void)state;
     assert_int_equal(kill(getpid(), SIGINT), 0);
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_signal(&ensemble, i, SIGSTOP);
@@ -290,12 +279,11 @@ static void requests_are_interrupted(void **state)
 }
 
 /* Told once, and before the session can be over: so that what it holds is let go in time. */
-static void a_session_is_lost(void **state)
+TEST(a_session_is_lost, open_live, close_live)
 {
     struct live_news news;
     uint64_t start_ms = 0;
 
-    (void)state;
     ensemble_wait_all_ready(&ensemble);
     assert_int_equal(live_session(live, TIMEOUT_MS, 0), CMD_OK);
     start_ms = os_now_ms();
@@ -312,12 +300,11 @@ static void a_session_is_lost(void **state)
 }
 
 /* As of a process that was frozen for two thirds of the time-out: what is left is given back. */
-static void a_lost_session_is_closed(void **state)
+TEST(a_lost_session_is_closed, open_live, close_live)
 {
     struct live_news news;
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     assert_int_equal(live_session(live, FROZEN_TIMEOUT_MS, 0), CMD_OK);
     assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=left&ephemeral=true"), CMD_OK);
     while (os_now_ms() < start_ms + FROZEN_MS) {
@@ -328,22 +315,4 @@ static void a_lost_session_is_closed(void **state)
     live = live_open(&cli);
     assert_int_equal(ask("GET", "/znodes/v1/left?consistency=linearizable"), CMD_NO_NODE);
     ENSEMBLE_CHECK(&ensemble, os_now_ms() < start_ms + FROZEN_TIMEOUT_MS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_session_is_kept_alive, open_live, close_live),
-        cmocka_unit_test_setup_teardown(a_watch_goes_on_elsewhere, open_live, close_live),
-        cmocka_unit_test_setup_teardown(a_watch_that_tells_once_is_over, open_live, close_live),
-        cmocka_unit_test_setup_teardown(children_end_with_their_codes, open_live, close_live),
-        cmocka_unit_test_setup_teardown(signals_are_passed_on, open_live, close_live),
-        cmocka_unit_test_setup_teardown(a_child_that_does_not_end_is_killed, open_live, close_live),
-        cmocka_unit_test_setup_teardown(requests_are_interrupted, open_live, close_live),
-        cmocka_unit_test_setup_teardown(a_session_is_lost, open_live, close_live),
-        cmocka_unit_test_setup_teardown(a_lost_session_is_closed, open_live, close_live),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, launch, close_ensemble);
 }

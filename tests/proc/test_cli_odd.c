@@ -1,6 +1,7 @@
 /* What seldom happens to the command line: answers that are lost for good, signals at bad moments,
  * sessions that nobody has confirmed, data and lines that are odd. */
 #include "cli/hold.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 
 #include <arpa/inet.h>
@@ -18,20 +19,16 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
     shell_open(&ensemble);
     fixture_open(&ensemble);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- Answers ---- */
@@ -74,9 +71,10 @@ static void expect_of_one_that_dies(const char *words, int code, const char *sai
     assert_int_equal(status, 0);
 }
 
-static void test_a_write_that_may_be_done_is_said(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(a_write_that_may_be_done_is_said)
 {
-    (void)state;
     expect_of_one_that_dies("create /x", 7, "may or may not have been applied");
     expect_of_one_that_dies("get /x", 6, "no replica answers");
 }
@@ -132,7 +130,7 @@ static void expect_while_it_changes(const char *words, int code, const char *sai
 }
 
 /* Each answer takes two thirds of the time-out: three of them do not fit. */
-static void test_all_requests_of_an_import_share_its_timeout(void **state)
+TEST(all_requests_of_an_import_share_its_timeout)
 {
     static const char tardy[] = "from http.server import *\n"
                                 "import time\n"
@@ -154,7 +152,6 @@ static void test_all_requests_of_an_import_share_its_timeout(void **state)
                                 "print(server.server_port, flush=True)\n"
                                 "server.serve_forever()\n";
 
-    (void)state;
     assert_int_equal(setenv("TARDY", tardy, 1), 0);
     shell_expect("rm -f $D/port; python3 -c \"$TARDY\" >$D/port 2>/dev/null & s=$!; "
                  "until [ -s $D/port ]; do :; done; echo '{\"path\":\"a\"}' >$D/a.ndjson; "
@@ -164,9 +161,8 @@ static void test_all_requests_of_an_import_share_its_timeout(void **state)
                  0, "3s: 7\n30s: 0\n");
 }
 
-static void test_what_has_changed_is_read_again(void **state)
+TEST(what_has_changed_is_read_again)
 {
-    (void)state;
     expect_while_it_changes("acl /acl --add world:anyone:r", 4, "SessionMoved");
     expect_while_it_changes("queue pop q", 0, "d2.0");
 }
@@ -222,7 +218,7 @@ enum {
 #define ASK_WORDS   "ZABRA_TIMEOUT=%dms ZABRA_ENDPOINTS=%s127.0.0.1:$(cat $D/port) zabra %s"
 #define ASK_BRIEFLY "zabra %s --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s%s"
 
-static void test_another_server_is_no_missing_znode(void **state)
+TEST(another_server_is_no_missing_znode)
 {
     static const char *const words[WORDS] = {
         "get /404",    "get /200",   "stat /404",          "ls /404",
@@ -233,7 +229,6 @@ static void test_another_server_is_no_missing_znode(void **state)
     static struct shell_job alone[WORDS];
     static struct shell_job behind_none[WORDS]; /* Behind an endpoint without a server. */
 
-    (void)state;
     assert_int_equal(shell("echo '{\"path\":\"x\"}' >$D/line"), 0);
     start_other(200);
     for (size_t i = 0; i < WORDS; i++) {
@@ -260,13 +255,12 @@ static void test_another_server_is_no_missing_znode(void **state)
 }
 
 /* A proxy may have passed a write on before it failed, unless it says that it has no replica. */
-static void test_a_proxy_that_fails_may_have_passed_a_write_on(void **state)
+TEST(a_proxy_that_fails_may_have_passed_a_write_on)
 {
     static const int unsure[UNSURE] = {500, 502, 504, 520, 524};
     static struct shell_job writes[UNSURE];
     static struct shell_job reads[UNSURE];
 
-    (void)state;
     start_other(200);
     for (size_t i = 0; i < UNSURE; i++) {
         char words[2][32];
@@ -321,9 +315,8 @@ static const char leaderless[] =
     "server.serve_forever()\n";
 
 /* A write is hopeless without a leader only when each replica was asked, and has had time. */
-static void test_a_write_without_a_leader_asks_each_replica(void **state)
+TEST(a_write_without_a_leader_asks_each_replica)
 {
-    (void)state;
     start_server(leaderless);
     shell_expect("p=127.0.0.1:$(cat $D/port); zabra set /busy x --endpoints $p,$p,$p --timeout 30s",
                  0, "");
@@ -335,19 +328,17 @@ static void test_a_write_without_a_leader_asks_each_replica(void **state)
 }
 
 /* Each request shows the newest state that one before it has seen. */
-static void test_what_was_seen_is_shown(void **state)
+TEST(what_was_seen_is_shown)
 {
-    (void)state;
     expect_while_it_changes("touch /x -o json", 0, "{\"shown\":\"0x7\"}");
     expect_while_it_changes("touch /x -o json --min-zxid 9", 0, "{\"shown\":\"0x9\"}");
 }
 
 /* What is refused for good is not tried until the time is over. */
-static void test_a_refusal_is_no_quicker_writer(void **state)
+TEST(a_refusal_is_no_quicker_writer)
 {
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     shell_expect(
         "zabra session -- sh -c 'zabra create /eph -e; zabra touch /eph/kid --timeout 60s'", 4,
         "NoChildrenForEphemerals");
@@ -398,15 +389,14 @@ static enum live_kind keep_beside_other(int status, int known)
 
 /* What another server answers says nothing of the session: 200 does not keep it alive, 401 does not
  * end it. */
-static void test_another_server_keeps_no_session(void **state)
+TEST(another_server_keeps_no_session)
 {
-    (void)state;
     assert_int_equal(keep_beside_other(200, 2), LIVE_LOST);
     assert_int_equal(keep_beside_other(401, 4), LIVE_TIME);
 }
 
 /* Nobody has confirmed the session for two thirds of its time: it may be over, and is not used. */
-static void test_no_command_in_a_session_that_may_be_over(void **state)
+TEST(no_command_in_a_session_that_may_be_over)
 {
     static const struct cmd cmd = {.name = "test", .usage = ""};
     static char touch[] = "touch";
@@ -416,7 +406,6 @@ static void test_no_command_in_a_session_that_may_be_over(void **state)
     struct hold hold = {.cli = &cli, .look_ms = UINT64_MAX, .grace_ms = GRACE_MS};
     uint64_t end_ms = 0;
 
-    (void)state;
     (void)snprintf(file, sizeof(file), "%s/started", ensemble.dir);
     cli = (struct cli){
         .cmd = &cmd,
@@ -438,9 +427,8 @@ static void test_no_command_in_a_session_that_may_be_over(void **state)
     client_close(cli.client);
 }
 
-static void test_what_a_command_gets(void **state)
+TEST(what_a_command_gets)
 {
-    (void)state;
     shell_expect("mine=$(sh -c 'ls /proc/self/fd | wc -l'); [ $mine = $(zabra lock fds -- sh -c "
                  "'ls /proc/self/fd | wc -l') ] && echo the same",
                  0, "the same");
@@ -449,18 +437,16 @@ static void test_what_a_command_gets(void **state)
 
 /* ---- Output and data ---- */
 
-static void test_each_error_has_a_message(void **state)
+TEST(each_error_has_a_message)
 {
-    (void)state;
     shell_expect("zabra get \"$(printf '/\\377')\" -o json", 2,
                  "\"message\":\"the path \\\"/?\\\"");
     shell_expect("zabra ls / >/dev/full", 1, "could not write the output");
     shell_expect("zabra get / --min-zxid nonsense", 2, "is not a zxid");
 }
 
-static void test_data_stays_what_it_is(void **state)
+TEST(data_stays_what_it_is)
 {
-    (void)state;
     fixture_make();
     shell_expect("echo '{\"op\":\"create\",\"path\":\"'$P'/n\",\"dataJson\":{\"id\":"
                  "1234567890123456789}}' | zabra multi && zabra get $P/n",
@@ -472,9 +458,8 @@ static void test_data_stays_what_it_is(void **state)
 }
 
 /* A line that is not whole, or cannot be one, must not do something else. */
-static void test_lines_of_a_script_are_whole(void **state)
+TEST(lines_of_a_script_are_whole)
 {
-    (void)state;
     fixture_make();
     shell_expect("printf \"rm -ry $P\\0/x\\n\" | zabra shell; zabra stat $P", 0, "version");
     shell_expect("head -c 1100000 /dev/zero | tr '\\0' a | zabra shell", 2, "too long");
@@ -482,9 +467,8 @@ static void test_lines_of_a_script_are_whole(void **state)
 
 /* Wherever a command runs out of descriptors it says so: no assertion is about what the machine
  * has. (Codes of signals begin at 128; 134 is that of an assertion.) */
-static void test_a_lack_of_descriptors_is_no_assertion(void **state)
+TEST(a_lack_of_descriptors_is_no_assertion)
 {
-    (void)state;
     shell_expect("for n in $(seq 4 40); do (ulimit -n $n; exec zabra session --timeout 5s -- true) "
                  ">/dev/null 2>&1; c=$?; [ $c -lt 128 ] || echo \"$n descriptors: code $c\"; done; "
                  "echo looked",
@@ -497,9 +481,8 @@ static void test_a_lack_of_descriptors_is_no_assertion(void **state)
 
 /* Whoever gives up at the question for the password sees again what he types. (The keyboard is a
  * pipe without an end: `script` would pass an end on as Ctrl-D.) */
-static void test_the_terminal_shows_what_is_typed(void **state)
+TEST(the_terminal_shows_what_is_typed)
 {
-    (void)state;
     shell_expect("mkfifo \"$D/keyboard\" && "
                  "script -qec 'zabra whoami --user bob & p=$!; "
                  "until stty -a | grep -q -- \"-echo \"; do kill -0 $p || exit 1; done; "
@@ -509,39 +492,12 @@ static void test_the_terminal_shows_what_is_typed(void **state)
 }
 
 /* Ctrl-D instead of a password is none, and not an empty one. */
-static void test_the_end_of_the_terminal_is_no_password(void **state)
+TEST(the_end_of_the_terminal_is_no_password)
 {
-    (void)state;
     shell_expect("said=\"$D/said\"; : >\"$said\"; "
                  "{ for i in $(seq 2000); do grep -q 'password of bob' \"$said\" && break; "
                  "sleep 0.01; done; printf '\\004'; } | "
                  "script -qefc 'zabra whoami --user bob' /dev/null | tee \"$said\"; "
                  "! grep -q digest \"$said\"",
                  0, "the typed password is empty or too long");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_write_that_may_be_done_is_said),
-        cmocka_unit_test(test_all_requests_of_an_import_share_its_timeout),
-        cmocka_unit_test(test_what_has_changed_is_read_again),
-        cmocka_unit_test(test_another_server_is_no_missing_znode),
-        cmocka_unit_test(test_a_proxy_that_fails_may_have_passed_a_write_on),
-        cmocka_unit_test(test_a_write_without_a_leader_asks_each_replica),
-        cmocka_unit_test(test_what_was_seen_is_shown),
-        cmocka_unit_test(test_a_refusal_is_no_quicker_writer),
-        cmocka_unit_test(test_another_server_keeps_no_session),
-        cmocka_unit_test(test_no_command_in_a_session_that_may_be_over),
-        cmocka_unit_test(test_what_a_command_gets),
-        cmocka_unit_test(test_each_error_has_a_message),
-        cmocka_unit_test(test_data_stays_what_it_is),
-        cmocka_unit_test(test_lines_of_a_script_are_whole),
-        cmocka_unit_test(test_a_lack_of_descriptors_is_no_assertion),
-        cmocka_unit_test(test_the_terminal_shows_what_is_typed),
-        cmocka_unit_test(test_the_end_of_the_terminal_is_no_password),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -1,4 +1,5 @@
 /* Wall clocks that jump: what counts time goes on, and times of changes are those of a majority. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/faulty.h"
 
@@ -26,10 +27,9 @@ static void launch(void)
     ensemble_wait_all_ready(&ensemble);
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    *state = &ensemble;
-    return ensemble_teardown(state);
+    ensemble_close(&ensemble);
 }
 
 static long put_with_key(uint32_t index, const char *path)
@@ -111,10 +111,8 @@ static void bad_second(const char *create_ttl)
     atomic_store(&faulty[leader]->wall_offset_ms, 0);
 }
 
-static void test_a_bad_second_of_the_leaders_clock_stops_no_time(void **state)
+TEST(a_bad_second_of_the_leaders_clock_stops_no_time, launch, teardown)
 {
-    (void)state;
-    launch();
     bad_second("/znodes/v1/?op=create&name=one&ttl=1000");
     ENSEMBLE_WAIT(&ensemble, is_done(put_with_key(0, "/znodes/v1/keyed?upsert=true")));
     ENSEMBLE_WAIT(&ensemble, is_gone(0, "/znodes/v1/one"));
@@ -136,13 +134,11 @@ static void stop_all(void)
 }
 
 /* Stopped each night, and never up for as long as the TTL of a znode: it ends all the same. */
-static void test_a_ttl_ends_though_all_replicas_stop_each_night(void **state)
+TEST(a_ttl_ends_though_all_replicas_stop_each_night, launch, teardown)
 {
     static const char path[] = "/znodes/v1/nightly";
     int nights = 0;
 
-    (void)state;
-    launch();
     ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=nightly&ttl=6000", "x",
                         201);
     for (; nights < NIGHTS_MAX && !is_gone(0, path); nights++) {
@@ -167,10 +163,8 @@ static void set_majority(int64_t offset_ms)
 }
 
 /* Times of changes follow a majority, and step back once when it has been set right. */
-static void test_an_ensemble_with_wrong_times_heals_by_itself(void **state)
+TEST(an_ensemble_with_wrong_times_heals_by_itself, launch, teardown)
 {
-    (void)state;
-    launch();
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/a?upsert=true", "x", 201);
     assert_true(is_near(time_of(0, "/znodes/v1/a", "ctime"), os_wall_ms()));
     set_majority(YEARS_MS);
@@ -203,27 +197,12 @@ static bool metric_is(uint32_t index, const char *name, double least, double mos
 }
 
 /* An operator is told which replica's clock is wrong. */
-static void test_a_replica_with_a_wrong_clock_says_so(void **state)
+TEST(a_replica_with_a_wrong_clock_says_so, launch, teardown)
 {
-    (void)state;
-    launch();
     atomic_store(&faulty[2]->wall_offset_ms, -60000);
     ENSEMBLE_WAIT(&ensemble, metric_is(2, "\nzabra_clock_ahead_seconds ", -70, -50));
     ENSEMBLE_WAIT(&ensemble, log_says(2, "behind the clocks of a majority of the voters"));
     ENSEMBLE_WAIT(&ensemble, metric_is(0, "\nzabra_clock_ahead_seconds ", -5, 5));
     atomic_store(&faulty[2]->wall_offset_ms, 0);
     ENSEMBLE_WAIT(&ensemble, log_says(2, "agrees with a majority of the voters again"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_a_bad_second_of_the_leaders_clock_stops_no_time, teardown),
-        cmocka_unit_test_teardown(test_a_ttl_ends_though_all_replicas_stop_each_night, teardown),
-        cmocka_unit_test_teardown(test_an_ensemble_with_wrong_times_heals_by_itself, teardown),
-        cmocka_unit_test_teardown(test_a_replica_with_a_wrong_clock_says_so, teardown),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

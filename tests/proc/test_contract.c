@@ -4,6 +4,7 @@
  * checked on all of them.
  */
 #include "base/os_clock.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <arpa/inet.h>
@@ -134,7 +135,21 @@ static void one(const char *method, const char *path, const char *headers, const
 
 /* ---- The parts of the contract ---- */
 
-static void test_znodes_live_and_die(void **state)
+static void open_ensemble(void)
+{
+    ensemble_launch(&ensemble, 3,
+                    "maxDataBytes=4096\nrequestTimeout=2000\nmaxWait=500\n"
+                    "maxConnectionsPerAddress=60\n");
+}
+
+static void close_ensemble(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST_GROUP(open_ensemble, close_ensemble)
+
+TEST(znodes_live_and_die)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/znodes/v1/?op=create&name=app", NULL, "hello", 201, "\"path\":\"/app\""},
@@ -181,17 +196,15 @@ static void test_znodes_live_and_die(void **state)
         {"DELETE", "/znodes/v1/zookeeper", NULL, NULL, 400, "BadArguments"},
     };
 
-    (void)state;
     RUN(exchanges);
 }
 
-static void test_conditions_hold_across_recreation(void **state)
+TEST(conditions_hold_across_recreation)
 {
     char etag[128];
     char match[160];
     char none_match[160];
 
-    (void)state;
     one("POST", "/znodes/v1/?name=tagged", NULL, "1", 201);
     (void)snprintf(etag, sizeof(etag), "%s", web_header(&ensemble.reply, "ETag"));
     (void)snprintf(match, sizeof(match), "If-Match: %s", etag);
@@ -214,7 +227,7 @@ static void test_conditions_hold_across_recreation(void **state)
     one("GET", "/znodes/v1/tagged", none_match, NULL, 200);
 }
 
-static void test_multi_is_all_or_nothing(void **state)
+TEST(multi_is_all_or_nothing)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/multi/v1", JSON,
@@ -248,7 +261,6 @@ static void test_multi_is_all_or_nothing(void **state)
         {"POST", "/multi/v1", "Content-Type: text/xml", "x", 415, NULL},
     };
 
-    (void)state;
     RUN(exchanges);
 }
 
@@ -256,7 +268,7 @@ static void test_multi_is_all_or_nothing(void **state)
 #define BOB "Authorization: Basic Ym9iOnB3"
 
 /* Each on another replica than the one before. */
-static void test_a_write_sent_twice_is_done_once(void **state)
+TEST(a_write_sent_twice_is_done_once)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/znodes/v1/?name=key-&sequence=true", KEY, "x", 201, "/key-00"},
@@ -282,14 +294,13 @@ static void test_a_write_sent_twice_is_done_once(void **state)
         {"PUT", "/znodes/v1/key/late", BOB "\nIdempotency-Key: e", "x", 200, NULL},
     };
 
-    (void)state;
     RUN(exchanges);
     assert_null(web_header(&ensemble.reply, "Idempotency-Replayed"));
     run(&exchanges[0]);
     assert_string_equal(web_header(&ensemble.reply, "Idempotency-Replayed"), "true");
 }
 
-static void test_quotas_hold(void **state)
+TEST(quotas_hold)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/znodes/v1/?name=full", NULL, "", 201, NULL},
@@ -307,7 +318,6 @@ static void test_quotas_hold(void **state)
         {"POST", "/znodes/v1/full?name=d", NULL, "1234567890", 201, NULL},
     };
 
-    (void)state;
     RUN(exchanges);
 }
 
@@ -317,7 +327,7 @@ static bool is_missing(const char *path)
                   &(struct exchange){"GET", path, NULL, NULL, 404, NULL}) == 404;
 }
 
-static void test_what_is_over_is_reaped(void **state)
+TEST(what_is_over_is_reaped)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/znodes/v1/?name=box&container=true", NULL, "", 201, NULL},
@@ -328,7 +338,6 @@ static void test_what_is_over_is_reaped(void **state)
         {"POST", "/znodes/v1/?name=short&ttl=100", NULL, "", 201, NULL},
     };
 
-    (void)state;
     RUN(exchanges);
     ENSEMBLE_WAIT(&ensemble, is_missing("/znodes/v1/short"));
     one("GET", "/znodes/v1/box", NULL, NULL, 200);
@@ -341,7 +350,7 @@ static void test_what_is_over_is_reaped(void **state)
     one("GET", "/znodes/v1/empty", NULL, NULL, 200);
 }
 
-static void test_what_is_wrong_is_said(void **state)
+TEST(what_is_wrong_is_said)
 {
     static const struct exchange exchanges[] = {
         {"GET", "/znodes/v1/a%00b", NULL, NULL, 400, NULL},
@@ -386,13 +395,12 @@ static void test_what_is_wrong_is_said(void **state)
         {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0x1\nZk-History: 1", NULL, 409, "HistoryChanged"},
     };
 
-    (void)state;
     RUN(exchanges);
     one("DELETE", "/sync/v1", NULL, NULL, 405);
     assert_string_equal(web_header(&ensemble.reply, "Allow"), "POST, OPTIONS");
 }
 
-static void test_information_is_given(void **state)
+TEST(information_is_given)
 {
     static const struct exchange exchanges[] = {
         {"GET", "/status/v1", NULL, NULL, 200, "\"role\""},
@@ -411,17 +419,15 @@ static void test_information_is_given(void **state)
         {"GET", "/znodes/v1/?consistency=sometimes", NULL, NULL, 400, NULL},
     };
 
-    (void)state;
     RUN(exchanges);
 }
 
-static void test_limits_are_answered(void **state)
+TEST(limits_are_answered)
 {
     static char large[4098];
     char headers[HEADERS_MAX_BYTES] = "";
     char line[1000];
 
-    (void)state;
     memset(large, 'x', sizeof(large) - 1);
     one("PUT", "/znodes/v1/zookeeper", NULL, large, 413);
     memset(line, 'y', sizeof(line) - 1);
@@ -443,7 +449,7 @@ static void test_limits_are_answered(void **state)
 }
 
 /* Opens connections until one is over the cap for its address. */
-static void test_too_many_connections_are_told(void **state)
+TEST(too_many_connections_are_told)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons(ensemble.replicas[0].client_port)};
@@ -451,7 +457,6 @@ static void test_too_many_connections_are_told(void **state)
     size_t fd_count = sizeof(fds) / sizeof(fds[0]);
     struct web *web = ensemble.web;
 
-    (void)state;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (size_t i = 0; i < fd_count; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -470,24 +475,22 @@ static void test_too_many_connections_are_told(void **state)
     }
 }
 
-static void test_a_zxid_of_the_future_is_waited_for_in_vain(void **state)
+TEST(a_zxid_of_the_future_is_waited_for_in_vain)
 {
     struct exchange exchange = {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0xffffffff00000000",
                                 NULL,  503,           "ReplicaBehind"};
 
-    (void)state;
     run(&exchange);
     assert_string_equal(web_header(&ensemble.reply, "Retry-After"), "1");
 }
 
 /* Followers that stand still cannot acknowledge: nobody knows what becomes of the proposal. */
-static void test_an_unknown_outcome_is_told(void **state)
+TEST(an_unknown_outcome_is_told)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     struct exchange exchange = {"PUT", "/znodes/v1/zookeeper",   NULL, "x",
                                 504,   "\"outcome\":\"unknown\""};
 
-    (void)state;
     for (uint32_t i = 0; i < ensemble.count; i++) {
         if (i != leader) {
             ensemble_signal(&ensemble, i, SIGSTOP);
@@ -513,9 +516,8 @@ static void wait_for_status(const struct exchange *exchange)
     check_reply(exchange);
 }
 
-static void test_without_a_quorum_nothing_is_applied(void **state)
+TEST(without_a_quorum_nothing_is_applied)
 {
-    (void)state;
     ensemble_kill(&ensemble, 1);
     ensemble_kill(&ensemble, 2);
     wait_for_status(&(struct exchange){"PUT", "/znodes/v1/zookeeper", NULL, "x", 503,
@@ -538,9 +540,8 @@ static uint64_t refused_after_ms(const char *headers)
     return os_now_ms() - start_ms;
 }
 
-static void test_a_write_is_answered_in_its_clients_time(void **state)
+TEST(a_write_is_answered_in_its_clients_time)
 {
-    (void)state;
     ensemble_kill(&ensemble, 1);
     ensemble_kill(&ensemble, 2);
     wait_for_status(&(struct exchange){"PUT", "/znodes/v1/zookeeper", NULL, "x", 503, NULL});
@@ -551,43 +552,4 @@ static void test_a_write_is_answered_in_its_clients_time(void **state)
     ensemble_start(&ensemble, 1);
     ensemble_start(&ensemble, 2);
     ensemble_wait_all_ready(&ensemble);
-}
-
-static int open_ensemble(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 3,
-                    "maxDataBytes=4096\nrequestTimeout=2000\nmaxWait=500\n"
-                    "maxConnectionsPerAddress=60\n");
-    return 0;
-}
-
-static int close_ensemble(void **state)
-{
-    (void)state;
-    ensemble_close(&ensemble);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_znodes_live_and_die),
-        cmocka_unit_test(test_conditions_hold_across_recreation),
-        cmocka_unit_test(test_multi_is_all_or_nothing),
-        cmocka_unit_test(test_a_write_sent_twice_is_done_once),
-        cmocka_unit_test(test_quotas_hold),
-        cmocka_unit_test(test_what_is_over_is_reaped),
-        cmocka_unit_test(test_what_is_wrong_is_said),
-        cmocka_unit_test(test_information_is_given),
-        cmocka_unit_test(test_limits_are_answered),
-        cmocka_unit_test(test_too_many_connections_are_told),
-        cmocka_unit_test(test_a_zxid_of_the_future_is_waited_for_in_vain),
-        cmocka_unit_test(test_an_unknown_outcome_is_told),
-        cmocka_unit_test(test_without_a_quorum_nothing_is_applied),
-        cmocka_unit_test(test_a_write_is_answered_in_its_clients_time),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_ensemble, close_ensemble);
 }

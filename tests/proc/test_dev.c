@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <arpa/inet.h>
@@ -33,9 +34,8 @@ static char output[OUTPUT_MAX];
 static char output_path[ENSEMBLE_PATH_MAX + 16];
 static char data_path[ENSEMBLE_PATH_MAX + 16];
 
-static int open_dir(void **state)
+static void open_dir(void)
 {
-    (void)state;
     ensemble_open(&ensemble, NODES, NULL);
     base = port_free_rows(NODES, PEERS_AT);
     for (uint16_t i = 0; i < NODES; i++) {
@@ -43,7 +43,6 @@ static int open_dir(void **state)
     }
     (void)snprintf(output_path, sizeof(output_path), "%s/output", ensemble.dir);
     (void)snprintf(data_path, sizeof(data_path), "%s", ensemble.dir);
-    return 0;
 }
 
 static bool has_ended(void)
@@ -54,15 +53,13 @@ static bool has_ended(void)
     return dev == 0;
 }
 
-static int close_dir(void **state)
+static void close_dir(void)
 {
-    (void)state;
     if (dev > 0) {
         (void)kill(dev, SIGTERM);
         ENSEMBLE_WAIT(&ensemble, has_ended());
     }
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* As nohup does. */
@@ -172,12 +169,11 @@ static pid_t new_child(const pid_t known[NODES])
     return count == NODES ? found : 0;
 }
 
-static void test_a_port_in_use_is_told(void **state)
+TEST(a_port_in_use_is_told, open_dir, close_dir)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(base + 1))};
     char text[128];
 
-    (void)state;
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 
     int fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
@@ -194,12 +190,11 @@ static void test_a_port_in_use_is_told(void **state)
 }
 
 /* Another one, forgotten in some terminal, has the ports: its answers are not those of our own. */
-static void test_another_ensemble_is_not_taken_for_ours(void **state)
+TEST(another_ensemble_is_not_taken_for_ours, open_dir, close_dir)
 {
     pid_t first = 0;
     char text[128];
 
-    (void)state;
     start_dev("60");
     ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     (void)snprintf(text, sizeof(text), "export ZABRA_ENDPOINTS=127.0.0.1:%u,127.0.0.1:%u", base,
@@ -220,12 +215,11 @@ static void test_another_ensemble_is_not_taken_for_ours(void **state)
     ensemble_wait_all_ready(&ensemble);
 }
 
-static void test_crashed_replicas_are_started_again(void **state)
+TEST(crashed_replicas_are_started_again, open_dir, close_dir)
 {
     pid_t known[NODES];
     pid_t victim = 0;
 
-    (void)state;
     start_dev("60");
     ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(children(known), NODES);
@@ -245,11 +239,10 @@ static void test_crashed_replicas_are_started_again(void **state)
 }
 
 /* Two of three stand still: there is no quorum, and dev does not wait for ever. */
-static void test_no_ensemble_is_a_failure(void **state)
+TEST(no_ensemble_is_a_failure, open_dir, close_dir)
 {
     pid_t pids[NODES];
 
-    (void)state;
     start_dev("2");
     ENSEMBLE_WAIT(&ensemble, children(pids) == NODES);
     assert_int_equal(kill(pids[0], SIGSTOP), 0);
@@ -259,11 +252,10 @@ static void test_no_ensemble_is_a_failure(void **state)
     expect_said("0 of 3 replicas serve after 2 s");
 }
 
-static void test_a_majority_is_an_ensemble(void **state)
+TEST(a_majority_is_an_ensemble, open_dir, close_dir)
 {
     pid_t pids[NODES];
 
-    (void)state;
     start_dev("5");
     ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(kill(dev, SIGTERM), 0);
@@ -293,9 +285,8 @@ static bool replica_said(uint32_t id, const char *text)
     return said;
 }
 
-static void test_a_terminal_that_closes_ends_all_in_order(void **state)
+TEST(a_terminal_that_closes_ends_all_in_order, open_dir, close_dir)
 {
-    (void)state;
     start_dev("60");
     ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(kill(dev, SIGHUP), 0);
@@ -306,9 +297,8 @@ static void test_a_terminal_that_closes_ends_all_in_order(void **state)
     }
 }
 
-static void test_under_nohup_it_outlives_its_terminal(void **state)
+TEST(under_nohup_it_outlives_its_terminal, open_dir, close_dir)
 {
-    (void)state;
     ignore_hangup = true;
     start_dev("60");
     ignore_hangup = false;
@@ -320,24 +310,4 @@ static void test_under_nohup_it_outlives_its_terminal(void **state)
     assert_false(says("stopping all replicas"));
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_port_in_use_is_told, open_dir, close_dir),
-        cmocka_unit_test_setup_teardown(test_another_ensemble_is_not_taken_for_ours, open_dir,
-                                        close_dir),
-        cmocka_unit_test_setup_teardown(test_crashed_replicas_are_started_again, open_dir,
-                                        close_dir),
-        cmocka_unit_test_setup_teardown(test_no_ensemble_is_a_failure, open_dir, close_dir),
-        cmocka_unit_test_setup_teardown(test_a_majority_is_an_ensemble, open_dir, close_dir),
-        cmocka_unit_test_setup_teardown(test_a_terminal_that_closes_ends_all_in_order, open_dir,
-                                        close_dir),
-        cmocka_unit_test_setup_teardown(test_under_nohup_it_outlives_its_terminal, open_dir,
-                                        close_dir),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

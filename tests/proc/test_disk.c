@@ -1,6 +1,7 @@
 /* Disks that are emptied, damaged or full: the ensemble keeps serving, the replica says why it does
  * not vote, is refilled and votes again. */
 #include "base/os_clock.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/disk.h"
 #include "tests/proc/load.h"
 #include "tests/proc/shell.h"
@@ -23,18 +24,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static void write_some(uint32_t index, const char *prefix, uint32_t count)
@@ -119,12 +116,38 @@ static void check_all_there(uint32_t index, const char *prefix, uint32_t count)
     }
 }
 
-static void test_emptied_directory(void **state)
+static void open_on_small_disks(void)
+{
+    if (!disk_may_mount()) {
+        return;
+    }
+    ensemble_open(&ensemble, 3,
+                  "walSegmentBytes=8388608\nsnapCount=2000\nmaxSessionTimeout=600000\n"
+                  "syncLimit=20\n"); /* Where disks are full nobody is taken for silent. */
+    for (uint32_t i = 0; i < 3; i++) {
+        disk_mount(&ensemble, i, DISK_BYTES);
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void close_small_disks(void)
+{
+    if (!disk_may_mount()) {
+        return;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_kill(&ensemble, i);
+        disk_unmount(&ensemble, i);
+    }
+    ensemble_close(&ensemble);
+}
+
+TEST(emptied_directory, open_three, close_three)
 {
     uint32_t index = some_follower();
     uint32_t leader = ensemble_wait_leader(&ensemble);
 
-    (void)state;
     write_some(leader, "before", 50);
     ensemble_kill(&ensemble, index);
     ensemble_empty(&ensemble, index);
@@ -140,12 +163,11 @@ static void test_emptied_directory(void **state)
 
 /* ---- A flipped bit. ---- */
 
-static void test_flipped_bit(void **state)
+TEST(flipped_bit, open_three, close_three)
 {
     uint32_t index = some_follower();
     uint32_t leader = ensemble_wait_leader(&ensemble);
 
-    (void)state;
     write_some(leader, "before", 100);
     ensemble_kill(&ensemble, index);
     assert_true(disk_flip_bit(&ensemble, index, 500));
@@ -157,37 +179,6 @@ static void test_flipped_bit(void **state)
 }
 
 /* ---- A full disk. ---- */
-
-static int open_on_small_disks(void **state)
-{
-    (void)state;
-    if (!disk_may_mount()) {
-        return 0;
-    }
-    ensemble_open(&ensemble, 3,
-                  "walSegmentBytes=8388608\nsnapCount=2000\nmaxSessionTimeout=600000\n"
-                  "syncLimit=20\n"); /* Where disks are full nobody is taken for silent. */
-    for (uint32_t i = 0; i < 3; i++) {
-        disk_mount(&ensemble, i, DISK_BYTES);
-        ensemble_start(&ensemble, i);
-    }
-    ensemble_wait_all_ready(&ensemble);
-    return 0;
-}
-
-static int close_small_disks(void **state)
-{
-    (void)state;
-    if (!disk_may_mount()) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        ensemble_kill(&ensemble, i);
-        disk_unmount(&ensemble, i);
-    }
-    ensemble_close(&ensemble);
-    return 0;
-}
 
 static bool skip_without_mount(void)
 {
@@ -212,9 +203,8 @@ static long write_text(uint32_t index, uint32_t number, size_t len)
 }
 
 /* The leader's own disk: it hands over, and writes go on with at most short refusals. */
-static void test_one_full_disk(void **state)
+TEST(one_full_disk, open_on_small_disks, close_small_disks)
 {
-    (void)state;
     if (skip_without_mount()) {
         return;
     }
@@ -314,14 +304,13 @@ static void check_reads(uint32_t index, const char *why)
     assert_string_equal(other, why);
 }
 
-static void test_a_replica_without_space_steps_aside(void **state)
+TEST(a_replica_without_space_steps_aside, open_on_small_disks, close_small_disks)
 {
     uint32_t leader = 0;
     uint32_t full = 0;
     char why[WHY_MAX];
     char other[WHY_MAX];
 
-    (void)state;
     if (skip_without_mount()) {
         return;
     }
@@ -441,11 +430,10 @@ static void check_session_moves_once(const char *secret)
     assert_int_equal(ensemble_call(&ensemble, 0, "PUT", path, NULL), 200);
 }
 
-static void test_quorum_of_full_disks(void **state)
+TEST(quorum_of_full_disks, open_on_small_disks, close_small_disks)
 {
     char secret[TALK_FIELD_MAX];
 
-    (void)state;
     if (skip_without_mount()) {
         return;
     }
@@ -465,20 +453,4 @@ static void test_quorum_of_full_disks(void **state)
         check_all_there(i, "before", 9);
         check_all_there(i, "after", 10);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_emptied_directory, open_three, close_three),
-        cmocka_unit_test_setup_teardown(test_flipped_bit, open_three, close_three),
-        cmocka_unit_test_setup_teardown(test_one_full_disk, open_on_small_disks, close_small_disks),
-        cmocka_unit_test_setup_teardown(test_a_replica_without_space_steps_aside,
-                                        open_on_small_disks, close_small_disks),
-        cmocka_unit_test_setup_teardown(test_quorum_of_full_disks, open_on_small_disks,
-                                        close_small_disks),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * meets its own half-open connections. */
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/proxy.h"
 #include "tests/proc/shell.h"
@@ -202,12 +203,11 @@ static void expect_let_in(uint32_t live, uint32_t witness, uint64_t bound_ms)
 }
 
 /* Its copied disk has less than it acknowledged: it is refilled before it votes. */
-static void a_copied_directory_does_not_disturb_the_leader(void **state)
+TEST(a_copied_directory_does_not_disturb_the_leader)
 {
     struct calm before;
     uint32_t leader = COUNT - 1;
 
-    (void)state;
     ensemble_launch(&ensemble, COUNT, NULL);
     make_largest_lead();
     write_some(leader, 1);
@@ -237,13 +237,12 @@ static void a_copied_directory_does_not_disturb_the_leader(void **state)
     ensemble_close(&ensemble);
 }
 
-static void an_empty_directory_does_not_disturb_a_follower(void **state)
+TEST(an_empty_directory_does_not_disturb_a_follower)
 {
     struct calm before;
     uint32_t leader = 0;
     uint32_t live = 0;
 
-    (void)state;
     ensemble_launch(&ensemble, COUNT, NULL);
     leader = ensemble_wait_leader(&ensemble);
     live = leader == 2 ? 1 : 2;
@@ -277,7 +276,7 @@ static void expect_settled(uint32_t witness, const char *connected)
 }
 
 /* One that stands still answers nobody; when it goes on it is the one that comes late. */
-static void one_that_stands_still_is_replaced(void **state)
+TEST(one_that_stands_still_is_replaced)
 {
     uint32_t leader = 0;
     uint32_t live = 0;
@@ -285,7 +284,6 @@ static void one_that_stands_still_is_replaced(void **state)
     char connected[64];
     uint32_t before = 0;
 
-    (void)state;
     ensemble_launch(&ensemble, COUNT, NULL);
     leader = ensemble_wait_leader(&ensemble);
     live = leader == 2 ? 1 : 2;
@@ -305,14 +303,13 @@ static void one_that_stands_still_is_replaced(void **state)
 }
 
 /* Its old connections lead nowhere and have not ended. */
-static void a_rebooted_machine_is_let_in_within_a_tick(void **state)
+TEST(a_rebooted_machine_is_let_in_within_a_tick)
 {
     static struct proxy proxies[2];
     uint64_t begin_ms = 0;
     uint32_t before[2];
     uint32_t lost = 0;
 
-    (void)state;
     ensemble_open(&ensemble, COUNT, NULL);
     for (uint32_t i = 0; i < 2; i++) {
         char line[64];
@@ -346,17 +343,4 @@ static void a_rebooted_machine_is_let_in_within_a_tick(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         proxy_stop(&proxies[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copied_directory_does_not_disturb_the_leader),
-        cmocka_unit_test(an_empty_directory_does_not_disturb_a_follower),
-        cmocka_unit_test(one_that_stands_still_is_replaced),
-        cmocka_unit_test(a_rebooted_machine_is_let_in_within_a_tick),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

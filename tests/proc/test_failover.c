@@ -2,6 +2,7 @@
  * nothing acknowledged is lost and nothing stale is read. */
 #include "base/loop.h"
 #include "base/os_clock.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/load.h"
 #include "tests/proc/proxy.h"
 #include "tests/proc/shell.h"
@@ -27,18 +28,14 @@ enum {
 static struct ensemble ensemble;
 static struct load load;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* Time until a survivor acknowledges a write that was begun after `start_ms`. */
@@ -60,11 +57,32 @@ static int compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static void test_leader_killed_under_load(void **state)
+static void open_behind_proxies(void)
+{
+    ensemble_open(&ensemble, 3, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        proxy_start(&proxies[i], ensemble.replicas[i].peer_port, 0, 1);
+        assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=127.0.0.1:%u/' %s", i + 1, i + 1,
+                               proxies[i].port, ensemble.replicas[2].config),
+                         0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void close_behind_proxies(void)
+{
+    ensemble_close(&ensemble);
+    proxy_stop(&proxies[0]);
+    proxy_stop(&proxies[1]);
+}
+
+TEST(leader_killed_under_load, open_three, close_three)
 {
     uint64_t times_ms[ROUNDS];
 
-    (void)state;
     load_start(&load, &ensemble, WRITERS);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -126,13 +144,12 @@ static void read_answer(int fd, char *answer)
     close(fd);
 }
 
-static void test_silent_leader_is_replaced(void **state)
+TEST(silent_leader_is_replaced, open_three, close_three)
 {
     char answer[ANSWER_MAX];
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t other = (leader + 1) % 3;
 
-    (void)state;
     ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/stale?upsert=true", "old", 201);
     load_start(&load, &ensemble, WRITERS);
     load_wait(&load, &ensemble, 100);
@@ -165,32 +182,6 @@ static void test_silent_leader_is_replaced(void **state)
 /* Replica 3 dials both others by these. */
 static struct proxy proxies[2];
 
-static int open_behind_proxies(void **state)
-{
-    (void)state;
-    ensemble_open(&ensemble, 3, NULL);
-    for (uint32_t i = 0; i < 2; i++) {
-        proxy_start(&proxies[i], ensemble.replicas[i].peer_port, 0, 1);
-        assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=127.0.0.1:%u/' %s", i + 1, i + 1,
-                               proxies[i].port, ensemble.replicas[2].config),
-                         0);
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        ensemble_start(&ensemble, i);
-    }
-    ensemble_wait_all_ready(&ensemble);
-    return 0;
-}
-
-static int close_behind_proxies(void **state)
-{
-    (void)state;
-    ensemble_close(&ensemble);
-    proxy_stop(&proxies[0]);
-    proxy_stop(&proxies[1]);
-    return 0;
-}
-
 static void make_leader(uint32_t index)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -204,12 +195,11 @@ static void make_leader(uint32_t index)
 }
 
 /* The others hear it all the while: it must give up itself, and they may elect it once more. */
-static void test_deaf_leader_is_replaced(void **state)
+TEST(deaf_leader_is_replaced, open_behind_proxies, close_behind_proxies)
 {
     uint64_t start_ms = 0;
     uint64_t took_ms = 0;
 
-    (void)state;
     make_leader(2);
     start_ms = os_now_ms();
     atomic_store(&proxies[0].deaf, true);
@@ -222,9 +212,8 @@ static void test_deaf_leader_is_replaced(void **state)
     ensemble_wait_all_ready(&ensemble);
 }
 
-static void test_all_killed_under_load(void **state)
+TEST(all_killed_under_load, open_three, close_three)
 {
-    (void)state;
     load_start(&load, &ensemble, WRITERS);
     load_wait(&load, &ensemble, 500);
     for (uint32_t i = 0; i < 3; i++) {
@@ -244,18 +233,4 @@ static void test_all_killed_under_load(void **state)
         load_verify(&load, &ensemble, i);
     }
     load_release(&load);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_leader_killed_under_load, open_three, close_three),
-        cmocka_unit_test_setup_teardown(test_silent_leader_is_replaced, open_three, close_three),
-        cmocka_unit_test_setup_teardown(test_deaf_leader_is_replaced, open_behind_proxies,
-                                        close_behind_proxies),
-        cmocka_unit_test_setup_teardown(test_all_killed_under_load, open_three, close_three),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

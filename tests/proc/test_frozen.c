@@ -1,6 +1,7 @@
 /* Clients that are frozen (SIGSTOP): their kernel goes on acknowledging what it receives, and that
  * keeps no session, unless a stream was asked to keep one. */
 #include "tests/lib/stream_kit.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 #include "tests/proc/talk.h"
 
@@ -26,19 +27,15 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
     shell_open(&ensemble);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- The command line ---- */
@@ -69,11 +66,12 @@ static const char *const holders[] = {
     "lock f", "elect f", "semaphore f --leases 1", "barrier enter f me --count 1", "session",
 };
 
+TEST_GROUP(open_three, close_all)
+
 /* Its session has an ephemeral, which goes with it. The command of a frozen holder runs on: nothing
  * can end it before the holder wakes up. */
-static void test_a_frozen_holder_expires_in_its_timeout(void **state)
+TEST(a_frozen_holder_expires_in_its_timeout)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
         uint64_t start_ms = 0;
 
@@ -87,9 +85,8 @@ static void test_a_frozen_holder_expires_in_its_timeout(void **state)
     }
 }
 
-static void test_the_next_holder_does_not_wait_for_a_frozen_one(void **state)
+TEST(the_next_holder_does_not_wait_for_a_frozen_one)
 {
-    (void)state;
     shell_expect("eval \"$LIB\"; zabra lock n --ttl 2s -- sh -c ': >$D/in; exec sleep 300' & p=$!; "
                  "await '[ -e $D/in ]'; kill -STOP $p; zabra lock n --wait 60s -- echo next; "
                  "c=$?; kill -CONT $p; wait $p; echo frozen $?; exit $c",
@@ -109,12 +106,11 @@ static void pass(uint64_t ms)
 /* It may have been frozen for a part of its time-out only. Then the session is still there, and is
  * closed rather than left to expire. (The stream that tells so has touched it when it was opened.)
  */
-static void test_a_holder_that_wakes_up_closes_what_is_left(void **state)
+TEST(a_holder_that_wakes_up_closes_what_is_left)
 {
     struct kit_stream stream;
     char header[128];
 
-    (void)state;
     freeze_holder("lock w", WAKE_TTL_MS, "printf %s $ZABRA_SESSION >$D/secret");
     assert_int_equal(shell("cat $D/secret"), 0);
     (void)snprintf(header, sizeof(header), "Zk-Session: %.36s\r\n", shell_output);
@@ -167,14 +163,13 @@ static void make_ephemeral(const char *name, const char *secret)
 }
 
 /* A stream in a session, whose client reads all of it. */
-static void test_a_stream_keeps_no_session_unless_it_is_asked_to(void **state)
+TEST(a_stream_keeps_no_session_unless_it_is_asked_to)
 {
     struct kit_stream stream;
     char secret[TALK_FIELD_MAX];
     char header[128];
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     open_session(STREAM_TTL_MS, secret);
     make_ephemeral("streamed", secret);
     (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", secret);
@@ -203,11 +198,10 @@ static void end_reader(void)
     shell_expect("kill -KILL $(cat $D/reader)", 0, "");
 }
 
-static void test_a_frozen_reader_keeps_no_session(void **state)
+TEST(a_frozen_reader_keeps_no_session)
 {
     char secret[TALK_FIELD_MAX];
 
-    (void)state;
     open_session(STREAM_TTL_MS, secret);
     make_ephemeral("frozen", secret);
     freeze_reader(secret, "");
@@ -216,12 +210,11 @@ static void test_a_frozen_reader_keeps_no_session(void **state)
 }
 
 /* What keepSession=true cannot notice, as the documents say; and what it can. */
-static void test_a_reader_that_asked_keeps_its_session_also_frozen(void **state)
+TEST(a_reader_that_asked_keeps_its_session_also_frozen)
 {
     char secret[TALK_FIELD_MAX];
     uint64_t end_ms = 0;
 
-    (void)state;
     open_session(STREAM_TTL_MS, secret);
     make_ephemeral("asked", secret);
     freeze_reader(secret, "&keepSession=true");
@@ -234,9 +227,8 @@ static void test_a_reader_that_asked_keeps_its_session_also_frozen(void **state)
     ENSEMBLE_WAIT(&ensemble, !is_there("/asked"));
 }
 
-static void test_a_stream_without_a_session_has_none_to_keep(void **state)
+TEST(a_stream_without_a_session_has_none_to_keep)
 {
-    (void)state;
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/watch/v1/x?keepSession=true", NULL), 400);
     assert_non_null(strstr(web_text(&ensemble.reply), "keepSession needs the session"));
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/watch/v1/x?keepSession=maybe", NULL),
@@ -258,14 +250,13 @@ static void trickle(const struct socket *socket)
 
 /* Answers wait for it all the time, and some of them arrive all the time: nothing but that is a
  * sign of life. */
-static void test_what_the_kernel_of_a_socket_takes_keeps_no_session(void **state)
+TEST(what_the_kernel_of_a_socket_takes_keeps_no_session)
 {
     const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
     struct socket *socket = talk_open(&ensemble, 1, &narrow);
     static char data[DATA_LEN + 1];
     uint64_t start_ms = 0;
 
-    (void)state;
     memset(data, 'd', DATA_LEN);
     data[DATA_LEN] = '\0';
     ensemble_call_until(&ensemble, 1, "PUT", "/znodes/v1/long?upsert=true", data, 201);
@@ -281,21 +272,4 @@ static void test_what_the_kernel_of_a_socket_takes_keeps_no_session(void **state
     }
     print_message("free after %lu ms\n", (unsigned long)(os_now_ms() - start_ms));
     socket_close(socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_frozen_holder_expires_in_its_timeout),
-        cmocka_unit_test(test_the_next_holder_does_not_wait_for_a_frozen_one),
-        cmocka_unit_test(test_a_holder_that_wakes_up_closes_what_is_left),
-        cmocka_unit_test(test_a_stream_keeps_no_session_unless_it_is_asked_to),
-        cmocka_unit_test(test_a_frozen_reader_keeps_no_session),
-        cmocka_unit_test(test_a_reader_that_asked_keeps_its_session_also_frozen),
-        cmocka_unit_test(test_a_stream_without_a_session_has_none_to_keep),
-        cmocka_unit_test(test_what_the_kernel_of_a_socket_takes_keeps_no_session),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_all);
 }

@@ -1,5 +1,6 @@
 /* What other clients bring along: those of ZooKeeper's REST gateway, those that add a type to each
  * body, and requests from the edges of what docs/from-zookeeper.md says. */
+#include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 #include "tests/proc/talk.h"
 
@@ -18,19 +19,15 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 1, NULL);
     shell_open(&ensemble);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 struct exchange {
@@ -102,13 +99,14 @@ static const struct exchange elsewhere[] = {
     {"POST", "/sessions/v1/?op=create&expire=1", JSON, NULL, 201, "\"timeout_ms\":2000"},
 };
 
-static void test_the_gateways_clients_work(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(the_gateways_clients_work)
 {
     char secret[64];
     char url[128];
     const char *id = NULL;
 
-    (void)state;
     RUN(gateway);
     run(&(struct exchange){"POST", "/sessions/v1/?op=create&expire=30", JSON, NULL, 201, "\"id\""});
     id = strstr(web_text(&ensemble.reply), "\"id\":\"");
@@ -128,9 +126,8 @@ static void test_the_gateways_clients_work(void **state)
 /* ---- Types that clients add ---- */
 
 /* Each client as it comes, without a word about the type of the body. */
-static void test_clients_write_data_as_they_come(void **state)
+TEST(clients_write_data_as_they_come)
 {
-    (void)state;
     assert_int_equal(shell("%s", "zabra create /asis"), 0);
     shell_expect("curl -sS -X PUT -d 'a=1&b' http://${ZABRA_ENDPOINTS}/znodes/v1/asis", 0, "asis");
     shell_expect("zabra get /asis", 0, "a=1&b");
@@ -155,7 +152,7 @@ static void test_clients_write_data_as_they_come(void **state)
 
 /* ---- Edges ---- */
 
-static void test_an_impossible_url_is_400_everywhere(void **state)
+TEST(an_impossible_url_is_400_everywhere)
 {
     static const struct exchange exchanges[] = {
         {"GET", "/ui/%00", NULL, NULL, 400, "control character"},
@@ -165,19 +162,17 @@ static void test_an_impossible_url_is_400_everywhere(void **state)
         {"HEAD", "/znodes/v1/%00", NULL, NULL, 400, NULL},
     };
 
-    (void)state;
     RUN(exchanges);
     run(&(struct exchange){"HEAD", "/ui/%00", NULL, NULL, 400, NULL});
     assert_int_equal(strlen(web_text(&ensemble.reply)), 0);
 }
 
-static void test_a_name_has_at_most_4096_bytes(void **state)
+TEST(a_name_has_at_most_4096_bytes)
 {
     static const char create[] = "curl -sS -X POST -o $D/said -w '%%{http_code} ' "
                                  "\"http://${ZABRA_ENDPOINTS}/znodes/v1/?op=create&name=$(printf "
                                  "%%0%dd 0)\"; cat $D/said";
 
-    (void)state;
     assert_int_equal(shell(create, NAME_MAX_BYTES), 0);
     assert_non_null(strstr(shell_output, "201 "));
     assert_int_equal(shell(create, NAME_MAX_BYTES + 1), 0);
@@ -185,12 +180,11 @@ static void test_a_name_has_at_most_4096_bytes(void **state)
     assert_non_null(strstr(shell_output, "longer than 4096 bytes"));
 }
 
-static void test_a_second_identity_of_a_user_is_added(void **state)
+TEST(a_second_identity_of_a_user_is_added)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char members[128];
 
-    (void)state;
     talk_ok(&ensemble, socket, "\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"bob:a\"");
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/of-a\",\"acl\":\"creator\"");
     talk_ok(&ensemble, socket, "\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"bob:a\"");
@@ -214,7 +208,7 @@ static void test_a_second_identity_of_a_user_is_added(void **state)
 }
 
 /* The form of all elements comes before what the tree says of any of them. */
-static void test_errors_of_a_multi_have_an_order(void **state)
+TEST(errors_of_a_multi_have_an_order)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/multi/v1", TYPED,
@@ -232,24 +226,8 @@ static void test_errors_of_a_multi_have_an_order(void **state)
          404, "\"op_index\":1"},
     };
 
-    (void)state;
     RUN(exchanges);
     assert_non_null(strstr(web_text(&ensemble.reply), "{\"op\":\"create\",\"ok\":true"));
     assert_non_null(strstr(web_text(&ensemble.reply), "RuntimeInconsistency"));
     run(&(struct exchange){"GET", "/znodes/v1/k", NULL, NULL, 404, NULL});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_gateways_clients_work),
-        cmocka_unit_test(test_clients_write_data_as_they_come),
-        cmocka_unit_test(test_an_impossible_url_is_400_everywhere),
-        cmocka_unit_test(test_a_name_has_at_most_4096_bytes),
-        cmocka_unit_test(test_a_second_identity_of_a_user_is_added),
-        cmocka_unit_test(test_errors_of_a_multi_have_an_order),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

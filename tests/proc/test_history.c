@@ -8,6 +8,7 @@
  * The operations follow from the seed; when the tricks hit them does not.
  */
 #include "base/os_rng.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/history_run.h"
 
 #include <inttypes.h>
@@ -33,18 +34,14 @@ static struct history_run run;
 static uint32_t seconds = SECONDS;
 static const char *print_path;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, REPLICAS, keys);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- Tricks. ---- */
@@ -118,11 +115,10 @@ static void play_tricks(void)
     print_message("%u replicas or groups of them were killed or stopped\n", count);
 }
 
-static void what_clients_saw_is_possible(void **state)
+TEST(what_clients_saw_is_possible, open_three, close_three)
 {
     struct history_report report;
 
-    (void)state;
     print_message("seed %" PRIu64 "\n", run.seed);
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
     run.port_count = REPLICAS;
@@ -166,15 +162,11 @@ static bool take_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_clients_saw_is_possible, open_three, close_three),
-    };
-
     run.seed = os_random_u64() % 1000000;
     if (!take_options(argc, argv)) {
         (void)fprintf(stderr, "usage: %s [--seconds N] [--seed N] [--print FILE]\n", argv[0]);
         return 2;
     }
     web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(1, argv);
 }

@@ -69,11 +69,10 @@ static void remove_name(void *arg, const char *name)
 }
 
 /* A replica's life in small: two segments and more, and a snapshot. */
-static int setup(void **state)
+static void setup(void)
 {
     struct skit kit;
 
-    (void)state;
     (void)snprintf(dir, sizeof(dir), "inspect-XXXXXX");
     assert_non_null(mkdtemp(dir));
     assert_int_equal(vfs_posix_open(dir, &vfs), ERR_OK);
@@ -90,16 +89,13 @@ static int setup(void **state)
     vfs_posix_close(&vfs);
     assert_int_equal(vfs_posix_open(dir, &vfs), ERR_OK);
     skit_release(&kit);
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     assert_int_equal(vfs.ops->list(vfs.ctx, remove_name, NULL), ERR_OK);
     vfs_posix_close(&vfs);
     assert_int_equal(rmdir(dir), 0);
-    return 0;
 }
 
 static void flip(const char *name, uint64_t offset)
@@ -115,9 +111,8 @@ static void flip(const char *name, uint64_t offset)
     vfs.ops->close(file);
 }
 
-static void a_sound_directory(void **state)
+TEST(a_sound_directory, setup, teardown)
 {
-    (void)state;
     assert_int_equal(run_inspect(""), 0);
     assert_line("identity   ", "sound: written 1 times");
     assert_line(FIRST, "sound: ");
@@ -129,9 +124,8 @@ static void a_sound_directory(void **state)
 }
 
 /* A copy that has failed, or the name of another folder. */
-static void an_empty_directory_is_not_sound(void **state)
+TEST(an_empty_directory_is_not_sound, setup, teardown)
 {
-    (void)state;
     assert_int_equal(vfs.ops->list(vfs.ctx, remove_name, NULL), ERR_OK);
     assert_int_equal(run_inspect(""), 1);
     assert_non_null(strstr(output, ": empty, no replica has used it\n"));
@@ -139,17 +133,15 @@ static void an_empty_directory_is_not_sound(void **state)
     assert_non_null(strstr(output, "\"verdict\":\"empty\",\"sound\":false"));
 }
 
-static void one_bad_copy_is_told_and_survived(void **state)
+TEST(one_bad_copy_is_told_and_survived, setup, teardown)
 {
-    (void)state;
     flip("promise", 20);
     assert_int_equal(run_inspect(""), 0);
     assert_line("promise   ", "one copy: ");
 }
 
-static void a_record_without_a_good_copy_is_damage(void **state)
+TEST(a_record_without_a_good_copy_is_damage, setup, teardown)
 {
-    (void)state;
     flip("quarantine", 20);
     flip("quarantine", VFS_BLOCK + 20);
     assert_int_equal(run_inspect(""), 1);
@@ -157,27 +149,24 @@ static void a_record_without_a_good_copy_is_damage(void **state)
     assert_non_null(strstr(output, ": NOT sound\n"));
 }
 
-static void a_missing_record_is_damage(void **state)
+TEST(a_missing_record_is_damage, setup, teardown)
 {
-    (void)state;
     assert_int_equal(vfs.ops->unlink(vfs.ctx, "manifest"), ERR_OK);
     assert_int_equal(run_inspect(""), 1);
     assert_line("manifest   ", "missing: ");
     assert_line(FIRST, "not reached: ");
 }
 
-static void a_damaged_segment_is_named_with_its_place(void **state)
+TEST(a_damaged_segment_is_named_with_its_place, setup, teardown)
 {
-    (void)state;
     flip(FIRST, UINT64_C(2) * VFS_BLOCK);
     assert_int_equal(run_inspect(""), 1);
     assert_line(FIRST, "damaged: offset 4096: ");
     assert_line(SNAPSHOT, "sound: ");
 }
 
-static void what_a_damaged_header_hides_is_not_reached(void **state)
+TEST(what_a_damaged_header_hides_is_not_reached, setup, teardown)
 {
-    (void)state;
     flip("wal-00000001-0000000000000003", 70);
     assert_int_equal(run_inspect(""), 1);
     assert_line("wal-00000001-0000000000000003", "damaged: the header fails verification");
@@ -185,21 +174,19 @@ static void what_a_damaged_header_hides_is_not_reached(void **state)
 }
 
 /* Also one that the log would not need. */
-static void a_snapshot_that_has_rotted_is_damage(void **state)
+TEST(a_snapshot_that_has_rotted_is_damage, setup, teardown)
 {
-    (void)state;
     flip(SNAPSHOT, 200);
     assert_int_equal(run_inspect(""), 1);
     assert_line(SNAPSHOT, "damaged: ");
 }
 
 /* What a crash leaves of a batch that was never acknowledged. */
-static void a_torn_tail_is_no_damage(void **state)
+TEST(a_torn_tail_is_no_damage, setup, teardown)
 {
     static const uint8_t zeros[VFS_SECTOR];
     struct vfs_file *file = NULL;
 
-    (void)state;
     assert_int_equal(vfs.ops->open(vfs.ctx, "wal-00000001-0000000000000004", false, &file), ERR_OK);
     assert_int_equal(vfs.ops->pwrite(file, VFS_BLOCK + VFS_SECTOR, zeros, sizeof(zeros)), ERR_OK);
     vfs.ops->close(file);
@@ -208,11 +195,10 @@ static void a_torn_tail_is_no_damage(void **state)
     assert_non_null(strstr(output, "never acknowledged"));
 }
 
-static void left_overs_are_no_damage(void **state)
+TEST(left_overs_are_no_damage, setup, teardown)
 {
     struct vfs_file *file = NULL;
 
-    (void)state;
     assert_int_equal(vfs.ops->open(vfs.ctx, "snap-local.tmp", true, &file), ERR_OK);
     vfs.ops->close(file);
     assert_int_equal(vfs.ops->open(vfs.ctx, "notes", true, &file), ERR_OK);
@@ -236,11 +222,10 @@ static json_t *file_in(const json_t *root, const char *name)
     return NULL;
 }
 
-static void the_same_as_json(void **state)
+TEST(the_same_as_json, setup, teardown)
 {
     json_error_t error;
 
-    (void)state;
     assert_int_equal(run_inspect("--json"), 0);
 
     json_t *root = json_loads(output, 0, &error);
@@ -261,40 +246,16 @@ static void the_same_as_json(void **state)
     json_decref(root);
 }
 
-static void wrong_usage(void **state)
+TEST(wrong_usage, setup, teardown)
 {
-    (void)state;
     assert_int_equal(run_inspect("--nonsense"), 2);
     assert_int_equal(run_inspect("--json --records"), 2);
     assert_int_equal(run_inspect("another"), 2);
 }
 
-static void a_directory_in_use_is_refused(void **state)
+TEST(a_directory_in_use_is_refused, setup, teardown)
 {
-    (void)state;
     assert_int_equal(vfs.ops->lock(vfs.ctx), ERR_OK);
     assert_int_equal(run_inspect(""), 1);
     assert_non_null(strstr(output, "in use"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sound_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_empty_directory_is_not_sound, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_bad_copy_is_told_and_survived, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_record_without_a_good_copy_is_damage, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_missing_record_is_damage, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_segment_is_named_with_its_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_damaged_header_hides_is_not_reached, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_snapshot_that_has_rotted_is_damage, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_torn_tail_is_no_damage, setup, teardown),
-        cmocka_unit_test_setup_teardown(left_overs_are_no_damage, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_same_as_json, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_usage, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_in_use_is_refused, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

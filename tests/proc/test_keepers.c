@@ -1,6 +1,7 @@
 /* Many sessions with an ephemeral znode each lose a replica, then the leader, and are kept alive at
  * the others: none expires and no znode is gone. Then nobody speaks for them any more: all are
  * gone, and each watcher is told of each once. */
+#include "tests/lib/unit.h"
 #include "tests/proc/tail.h"
 
 #include <signal.h>
@@ -40,18 +41,14 @@ static struct keeper keepers[KEEPERS];
 static struct tail tails[3];
 static _Atomic bool silent;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static void note_wrong(struct keeper *keeper, struct web_reply *reply)
@@ -264,12 +261,11 @@ static void keep_through_kills(void)
     lose(leader);
 }
 
-static void test_sessions_survive_replicas_and_then_expire(void **state)
+TEST(sessions_survive_replicas_and_then_expire, open_three, close_three)
 {
     uint32_t worst_ms = 0;
     uint64_t silent_ms = 0;
 
-    (void)state;
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/live?upsert=true", "", 201);
     for (uint32_t i = 0; i < 3; i++) {
         tail_start(&tails[i], &ensemble, i, "/watch/v1/live?mode=recursive");
@@ -293,15 +289,4 @@ static void test_sessions_survive_replicas_and_then_expire(void **state)
         verify_told_once(&tails[i]);
         tail_release(&tails[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_sessions_survive_replicas_and_then_expire, open_three,
-                                        close_three),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The ordinary life of three replicas: write anywhere, read anywhere, end, begin again. */
 #include "base/os_clock.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/load.h"
 
 #include <fcntl.h>
@@ -16,18 +17,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static void put(uint32_t index, const char *name, const char *text)
@@ -54,9 +51,10 @@ static void expect_data(uint32_t index, const char *name, const char *text)
     json_decref(answer);
 }
 
-static void test_write_and_read_through_each(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(write_and_read_through_each)
 {
-    (void)state;
     for (uint32_t writer = 0; writer < 3; writer++) {
         char text[32];
 
@@ -69,9 +67,8 @@ static void test_write_and_read_through_each(void **state)
 }
 
 /* What a replica has answered, each other one knows when asked to have reached it. */
-static void test_read_your_writes_elsewhere(void **state)
+TEST(read_your_writes_elsewhere)
 {
-    (void)state;
     for (uint32_t i = 0; i < 50; i++) {
         char text[32];
         char headers[64];
@@ -128,11 +125,10 @@ static void expect_all_shown(void)
     }
 }
 
-static void test_all_know_one_leader(void **state)
+TEST(all_know_one_leader)
 {
     uint32_t leaders = 0;
 
-    (void)state;
     (void)ensemble_wait_leader(&ensemble);
     for (uint32_t i = 0; i < 3; i++) {
         leaders += ensemble_leads(&ensemble, i) ? 1U : 0U;
@@ -154,14 +150,13 @@ static uint64_t position(const json_t *answer, const char *name)
 
 /* What one answer says of itself holds together, however fast the state moves; and one zxid has one
  * digest, whoever is asked. */
-static void test_a_status_holds_together(void **state)
+TEST(a_status_holds_together)
 {
     static struct load load;
     uint64_t digests[SEEN] = {0};
     uint64_t zxids[SEEN] = {0};
     uint32_t met = 0;
 
-    (void)state;
     load_start(&load, &ensemble, 2);
     for (uint32_t i = 0; i < ROUNDS; i++) {
         assert_int_equal(ensemble_call(&ensemble, i % 3, "GET", "/status/v1", NULL), 200);
@@ -199,12 +194,11 @@ static bool log_has(uint32_t index, const char *text)
 }
 
 /* Operators send SIGHUP for a reload, and a terminal that closes sends it as well. */
-static void test_a_hangup_ends_no_replica(void **state)
+TEST(a_hangup_ends_no_replica)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint64_t elections = ensemble_metric(&ensemble, leader, "zabra_elections_total");
 
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_signal(&ensemble, i, SIGHUP);
         ENSEMBLE_WAIT(&ensemble, log_has(i, "SIGHUP: nothing is reloaded"));
@@ -217,9 +211,8 @@ static void test_a_hangup_ends_no_replica(void **state)
 }
 
 /* It looks at its directory, or is a little further: no moment of a start is without protection. */
-static void test_a_hangup_ends_no_start(void **state)
+TEST(a_hangup_ends_no_start)
 {
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_kill(&ensemble, i);
         (void)unlink(ensemble.replicas[i].log);
@@ -231,12 +224,11 @@ static void test_a_hangup_ends_no_start(void **state)
     }
 }
 
-static void test_drain_hands_over(void **state)
+TEST(drain_hands_over)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t other = (leader + 1) % 3;
 
-    (void)state;
     put(other, "c", "before");
     assert_int_equal(ensemble_stop(&ensemble, leader), 0);
 
@@ -251,9 +243,8 @@ static void test_drain_hands_over(void **state)
     expect_all_shown();
 }
 
-static void test_second_start_finds_the_data(void **state)
+TEST(second_start_finds_the_data)
 {
-    (void)state;
     put(0, "d", "kept");
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ensemble_stop(&ensemble, i), 0);
@@ -268,9 +259,8 @@ static void test_second_start_finds_the_data(void **state)
     expect_all_shown();
 }
 
-static void test_no_quorum_refuses_writes(void **state)
+TEST(no_quorum_refuses_writes)
 {
-    (void)state;
     put(0, "e", "old");
     ensemble_kill(&ensemble, 1);
     ensemble_kill(&ensemble, 2);
@@ -285,22 +275,4 @@ static void test_no_quorum_refuses_writes(void **state)
     ensemble_wait_all_ready(&ensemble);
     expect_data(0, "e", "old");
     expect_all_shown();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read_through_each),
-        cmocka_unit_test(test_read_your_writes_elsewhere),
-        cmocka_unit_test(test_all_know_one_leader),
-        cmocka_unit_test(test_a_status_holds_together),
-        cmocka_unit_test(test_a_hangup_ends_no_replica),
-        cmocka_unit_test(test_a_hangup_ends_no_start),
-        cmocka_unit_test(test_drain_hands_over),
-        cmocka_unit_test(test_second_start_finds_the_data),
-        cmocka_unit_test(test_no_quorum_refuses_writes),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -3,6 +3,7 @@
  * ephemerals, watches, rights, the recent past; who may see what. And a replica that takes no
  * writes.
  */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/plain.h"
 #include "tests/proc/shell.h"
@@ -27,9 +28,8 @@ enum {
 static struct ensemble ensemble;
 static char last_zxid[64];
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_open(&ensemble, 3,
                   "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n"
                   "environment=test bed\n");
@@ -43,14 +43,11 @@ static int open_three(void **state)
         ensemble_start(&ensemble, i);
     }
     ensemble_wait_all_ready(&ensemble);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* Reads are as of the last write. */
@@ -163,15 +160,16 @@ static void kill_session(const struct session *session)
     expect(0, "POST", path, ROOT, NULL, 204);
 }
 
+TEST_GROUP(open_three, close_three)
+
 /* The super user sees all, the others their own: by identity, or without one by address, which all
  * of a test share. */
-static void test_sessions_are_shown_to_their_own(void **state)
+TEST(sessions_are_shown_to_their_own)
 {
     struct session alice = open_session(0, ALICE);
     struct session bob = open_session(1, BOB);
     struct session nobody = open_session(0, "");
 
-    (void)state;
     for (uint32_t i = 0; i < ensemble.count; i++) {
         assert_true(shows(i, ROOT, &alice) && shows(i, ROOT, &bob) && shows(i, ROOT, &nobody));
         assert_true(shows(i, ALICE, &alice) && !shows(i, ALICE, &bob));
@@ -196,14 +194,13 @@ static void test_sessions_are_shown_to_their_own(void **state)
     kill_session(&nobody);
 }
 
-static void test_sessions_are_paged(void **state)
+TEST(sessions_are_paged)
 {
     struct session all[3];
     char path[PATH_MAX_BYTES] = "/sessions/v1?limit=1";
     bool more = true;
     size_t seen = 0;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         all[i] = open_session(0, "");
     }
@@ -236,13 +233,12 @@ static bool is_heard_at(const struct session *session, uint32_t leader, uint32_t
     return at == (json_int_t)ensemble.replicas[index].id;
 }
 
-static void test_leader_knows_where_sessions_are_heard(void **state)
+TEST(leader_knows_where_sessions_are_heard)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     struct session session = open_session(0, ALICE);
     char path[PATH_MAX_BYTES];
 
-    (void)state;
     (void)snprintf(path, sizeof(path), "/sessions/v1/%s", session.id);
     for (uint32_t i = 0; i < ensemble.count; i++) {
         expect(i, "PUT", path, "", NULL, 200); /* Also where nothing is written. */
@@ -251,14 +247,13 @@ static void test_leader_knows_where_sessions_are_heard(void **state)
     kill_session(&session);
 }
 
-static void test_ephemerals_of_a_session(void **state)
+TEST(ephemerals_of_a_session)
 {
     struct session session = open_session(0, ALICE);
     char headers[HEADERS_MAX_BYTES];
     char path[PATH_MAX_BYTES];
     char list[PATH_MAX_BYTES / 2];
 
-    (void)state;
     (void)snprintf(headers, sizeof(headers), "%s\n%s", ALICE, session.header);
     for (uint32_t i = 0; i < 3; i++) {
         (void)snprintf(path, sizeof(path), "/znodes/v1/?name=e%u&ephemeral=true", i);
@@ -284,13 +279,12 @@ static void test_ephemerals_of_a_session(void **state)
     expect(2, "GET", "/znodes/v1/e0", "", NULL, 404);
 }
 
-static void test_only_the_super_user_closes_others(void **state)
+TEST(only_the_super_user_closes_others)
 {
     struct session session = open_session(0, ALICE);
     char headers[HEADERS_MAX_BYTES];
     char path[PATH_MAX_BYTES];
 
-    (void)state;
     (void)snprintf(headers, sizeof(headers), "%s\n%s", ROOT, session.header);
     (void)snprintf(path, sizeof(path), "/sessions/v1?op=kill&public=%s", session.public);
     expect(0, "POST", path, "", NULL, 401);
@@ -330,7 +324,7 @@ static struct socket *open_socket(uint32_t index, const char *authorization)
     return socket;
 }
 
-static void test_watches_are_listed(void **state)
+TEST(watches_are_listed)
 {
     struct session session = open_session(0, ALICE);
     struct socket *socket = open_socket(0, ALICE);
@@ -338,7 +332,6 @@ static void test_watches_are_listed(void **state)
     struct plain_answer answer;
     char path[PATH_MAX_BYTES];
 
-    (void)state;
     plain_answer_init(&answer);
     json_decref(socket_call(socket, "\"op\":\"attach\",\"session\":\"%s\"", session.id));
     json_decref(socket_call(socket, "\"op\":\"watch\",\"path\":\"/w\",\"kind\":\"recursive\""));
@@ -378,13 +371,12 @@ static void test_watches_are_listed(void **state)
 
 /* ---- The same over a WebSocket. ---- */
 
-static void test_sockets_ask_too(void **state)
+TEST(sockets_ask_too)
 {
     struct session session = open_session(0, ALICE);
     struct socket *socket = open_socket(0, ROOT);
     json_t *reply = socket_call(socket, "\"op\":\"sessions\",\"limit\":1000");
 
-    (void)state;
     assert_non_null(entry_of(reply, &session));
     json_decref(reply);
     reply = socket_call(socket, "\"op\":\"ephemerals\",\"public\":\"%s\"", session.public);
@@ -404,9 +396,8 @@ static void test_sockets_ask_too(void **state)
 
 /* ---- Rights. ---- */
 
-static void test_rights_are_told(void **state)
+TEST(rights_are_told)
 {
-    (void)state;
     expect(0, "POST", "/znodes/v1/?name=r", ALICE "\nZk-Acl: world:anyone:r,auth::cdrwa", NULL,
            201);
     expect(1, "GET", "/znodes/v1/r?perms=true", "", NULL, 200);
@@ -429,9 +420,8 @@ static void test_rights_are_told(void **state)
 }
 
 /* What goes by itself is marked, and nothing else is. */
-static void test_what_goes_by_itself_is_marked(void **state)
+TEST(what_goes_by_itself_is_marked)
 {
-    (void)state;
     expect(0, "POST", "/znodes/v1/?name=box&container=true", "", NULL, 201);
     expect(0, "POST", "/znodes/v1/box?name=soon&ttl=600000", "", NULL, 201);
     expect(0, "POST", "/znodes/v1/box?name=stays", "", NULL, 201);
@@ -461,11 +451,10 @@ static size_t history_len(const char *path)
     return times;
 }
 
-static void test_history_of_metrics(void **state)
+TEST(history_of_metrics)
 {
     char path[PATH_MAX_BYTES];
 
-    (void)state;
     ENSEMBLE_WAIT(&ensemble, history_len("/metrics/history/v1") >= 3);
     assert_true(says("\"reads\":[") && says("\"memory_bytes\":[") && says("\"log_sync_p99_ms\":["));
     (void)history_len("/metrics/history/v1?step=10");
@@ -489,7 +478,7 @@ static void test_history_of_metrics(void **state)
 
 /* ---- A replica that takes no writes. ---- */
 
-static void test_read_only_replica_refuses_writes(void **state)
+TEST(read_only_replica_refuses_writes)
 {
     static const struct {
         const char *method;
@@ -507,7 +496,6 @@ static void test_read_only_replica_refuses_writes(void **state)
         {"POST", "/sessions/v1?op=kill&public=0x1", ROOT, NULL},
     };
 
-    (void)state;
     expect(0, "POST", "/znodes/v1/?name=ro", "", "first", 201);
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
         expect(READ_ONLY, writes[i].method, writes[i].path, writes[i].headers, writes[i].body, 403);
@@ -523,9 +511,8 @@ static void test_read_only_replica_refuses_writes(void **state)
 }
 
 /* One that is given first is asked first, and stands in nobody's way. */
-static void test_writes_of_the_command_line_go_elsewhere(void **state)
+TEST(writes_of_the_command_line_go_elsewhere)
 {
-    (void)state;
     shell_open(&ensemble);
     shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra create /by-command x --endpoints $RO", 5,
                  "this replica takes no writes");
@@ -540,13 +527,12 @@ static void test_writes_of_the_command_line_go_elsewhere(void **state)
     shell_expect("zabra get /by-command --linearizable --endpoints ${ZABRA_ENDPOINTS##*,}", 0, "x");
 }
 
-static void test_read_only_replica_serves_sessions_and_watches(void **state)
+TEST(read_only_replica_serves_sessions_and_watches)
 {
     struct session session = open_session(0, "");
     struct socket *socket = open_socket(READ_ONLY, "");
     json_t *reply = socket_call(socket, "\"op\":\"watch\",\"path\":\"/rw\",\"kind\":\"recursive\"");
 
-    (void)state;
     assert_true(json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
     reply = socket_call(socket, "\"op\":\"create\",\"path\":\"/rw\"");
@@ -564,36 +550,12 @@ static void test_read_only_replica_serves_sessions_and_watches(void **state)
     socket_close(socket);
 }
 
-static void test_replicas_say_what_they_take(void **state)
+TEST(replicas_say_what_they_take)
 {
-    (void)state;
     expect(READ_ONLY, "GET", "/status/v1", "", NULL, 200);
     assert_true(says("\"read_only\":true") && says("\"environment\":\"test bed\""));
     expect(READ_ONLY, "GET", "/whoami/v1", "", NULL, 200);
     assert_true(says("\"read_only\":true"));
     expect(0, "GET", "/status/v1", "", NULL, 200);
     assert_true(says("\"read_only\":false"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sessions_are_shown_to_their_own),
-        cmocka_unit_test(test_sessions_are_paged),
-        cmocka_unit_test(test_leader_knows_where_sessions_are_heard),
-        cmocka_unit_test(test_ephemerals_of_a_session),
-        cmocka_unit_test(test_only_the_super_user_closes_others),
-        cmocka_unit_test(test_watches_are_listed),
-        cmocka_unit_test(test_sockets_ask_too),
-        cmocka_unit_test(test_rights_are_told),
-        cmocka_unit_test(test_what_goes_by_itself_is_marked),
-        cmocka_unit_test(test_history_of_metrics),
-        cmocka_unit_test(test_read_only_replica_refuses_writes),
-        cmocka_unit_test(test_writes_of_the_command_line_go_elsewhere),
-        cmocka_unit_test(test_read_only_replica_serves_sessions_and_watches),
-        cmocka_unit_test(test_replicas_say_what_they_take),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -1,5 +1,6 @@
 /* How the replicas are, asked at each of them: all know it of all, also of one that stands still or
  * is gone, and say for how long. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <inttypes.h>
@@ -14,18 +15,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, COUNT, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* What replica `at` says of `of`; the caller drops it. NULL: nothing. */
@@ -81,12 +78,13 @@ static bool has_state(uint32_t at, uint32_t of, const char *state)
     return has;
 }
 
-static void each_knows_all(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(each_knows_all)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     char zxid[32];
 
-    (void)state;
     ensemble_call_until(&ensemble, leader, "PUT", "/znodes/v1/members?upsert=true", "x", 201);
     (void)snprintf(zxid, sizeof(zxid), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
     for (uint32_t at = 0; at < COUNT; at++) {
@@ -97,13 +95,12 @@ static void each_knows_all(void **state)
 }
 
 /* Its connections stay open: only that nothing comes tells. */
-static void one_that_stands_still_is_silent(void **state)
+TEST(one_that_stands_still_is_silent)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t still = (leader + 1) % COUNT;
     uint32_t other = (leader + 2) % COUNT;
 
-    (void)state;
     ensemble_signal(&ensemble, still, SIGSTOP);
     ENSEMBLE_WAIT(&ensemble,
                   has_state(other, still, "silent") || has_state(other, still, "unreachable"));
@@ -116,13 +113,12 @@ static void one_that_stands_still_is_silent(void **state)
     ENSEMBLE_WAIT(&ensemble, has_state(still, other, "follower"));
 }
 
-static void of_one_that_is_gone_the_last_is_known(void **state)
+TEST(of_one_that_is_gone_the_last_is_known)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t gone = (leader + 1) % COUNT;
     uint32_t other = (leader + 2) % COUNT;
 
-    (void)state;
     ensemble_kill(&ensemble, gone);
     ENSEMBLE_WAIT(&ensemble, has_state(other, gone, "unreachable"));
     json_t *one = member(other, gone);
@@ -134,15 +130,4 @@ static void of_one_that_is_gone_the_last_is_known(void **state)
     ensemble_start(&ensemble, gone);
     ensemble_wait_all_ready(&ensemble);
     ENSEMBLE_WAIT(&ensemble, has_state(other, gone, "follower"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_knows_all),
-        cmocka_unit_test(one_that_stands_still_is_silent),
-        cmocka_unit_test(of_one_that_is_gone_the_last_is_known),
-    };
-
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -3,6 +3,7 @@
 #include "base/loop.h"
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/shell.h"
 
@@ -124,34 +125,29 @@ static void configure(uint32_t index, const char *server, const char *more)
     write_file(ensemble.replicas[index].config, O_APPEND, lines);
 }
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_open(&ensemble, 3, NULL);
     (void)snprintf(secret_path, sizeof(secret_path), "%s/secret", ensemble.dir);
     write_file(secret_path, O_TRUNC, "the secret of the ensemble");
     assert_int_equal(chmod(secret_path, 0600), 0);
     named = may_name();
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
     if (named) {
         (void)umount("/etc/hosts");
         (void)umount("/etc/nsswitch.conf");
     }
-    return 0;
 }
 
-static void a_name_that_comes_late_is_waited_for(void **state)
+TEST(a_name_that_comes_late_is_waited_for, open_three, close_three)
 {
     char server[64];
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     skip_without_names();
     (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
     for (uint32_t i = 0; i < 3; i++) {
@@ -171,11 +167,10 @@ static void a_name_that_comes_late_is_waited_for(void **state)
 }
 
 /* At first it leads to another machine, as that of a container does whose predecessor was there. */
-static void an_address_of_another_machine_is_waited_out(void **state)
+TEST(an_address_of_another_machine_is_waited_out, open_three, close_three)
 {
     char server[64];
 
-    (void)state;
     skip_without_names();
     (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
     for (uint32_t i = 0; i < 3; i++) {
@@ -191,11 +186,10 @@ static void an_address_of_another_machine_is_waited_out(void **state)
 
 /* It leads there when the replica starts: the machine of the predecessor is still the one with that
  * name. */
-static void an_address_of_another_machine_is_waited_out_at_the_start(void **state)
+TEST(an_address_of_another_machine_is_waited_out_at_the_start, open_three, close_three)
 {
     char server[64];
 
-    (void)state;
     skip_without_names();
     write_file(names_path, O_TRUNC, "192.0.2.1 zk1.test\n");
     (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
@@ -230,12 +224,11 @@ static void start_three(bool named_last)
 
 /* As one that is started with a wrong id and an empty directory while the real replica is down: it
  * would be refilled, and take that one's seat. */
-static void a_replica_whose_name_leads_elsewhere_connects_with_none(void **state)
+TEST(a_replica_whose_name_leads_elsewhere_connects_with_none, open_three, close_three)
 {
     char server[64];
     uint32_t connected = 0;
 
-    (void)state;
     skip_without_names();
     start_three(false);
     ensemble_wait_all_ready(&ensemble);
@@ -262,11 +255,10 @@ static void a_replica_whose_name_leads_elsewhere_connects_with_none(void **state
 
 /* Without an address it may be the replica that it says it is: it does not wait for the name
  * service, until that says where the name leads. */
-static void a_replica_without_an_address_connects_until_its_name_leads_elsewhere(void **state)
+TEST(a_replica_without_an_address_connects_until_its_name_leads_elsewhere, open_three, close_three)
 {
     uint32_t connected = 0;
 
-    (void)state;
     skip_without_names();
     start_three(true);
     ensemble_wait_ready(&ensemble, 0); /* They have founded, and connect again behind that. */
@@ -285,12 +277,11 @@ static void a_replica_without_an_address_connects_until_its_name_leads_elsewhere
     ensemble_wait_all_ready(&ensemble);
 }
 
-static void a_replica_that_waits_ends_at_once(void **state)
+TEST(a_replica_that_waits_ends_at_once, open_three, close_three)
 {
     char server[64];
     uint64_t begin_ms = 0;
 
-    (void)state;
     skip_without_names();
     (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
     configure(0, server, "");
@@ -302,11 +293,10 @@ static void a_replica_that_waits_ends_at_once(void **state)
 }
 
 /* Its name has no address here at all, and leads the others to it. */
-static void it_listens_elsewhere_than_its_entry_says(void **state)
+TEST(it_listens_elsewhere_than_its_entry_says, open_three, close_three)
 {
     char more[64];
 
-    (void)state;
     skip_without_names();
     (void)snprintf(more, sizeof(more), "peerListen=127.0.0.1:%u\n", ensemble.replicas[0].peer_port);
     for (uint32_t i = 0; i < 3; i++) {
@@ -329,12 +319,11 @@ static bool has_ipv6(void)
     return fd >= 0;
 }
 
-static void it_listens_on_ipv6(void **state)
+TEST(it_listens_on_ipv6, open_three, close_three)
 {
     char server[64];
     char more[64];
 
-    (void)state;
     skip_without_names();
     if (!has_ipv6()) {
         print_message("skipped: no IPv6 here\n");
@@ -347,28 +336,4 @@ static void it_listens_on_ipv6(void **state)
         ensemble_start(&ensemble, i);
     }
     ensemble_wait_all_ready(&ensemble);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_name_that_comes_late_is_waited_for, open_three,
-                                        close_three),
-        cmocka_unit_test_setup_teardown(an_address_of_another_machine_is_waited_out, open_three,
-                                        close_three),
-        cmocka_unit_test_setup_teardown(an_address_of_another_machine_is_waited_out_at_the_start,
-                                        open_three, close_three),
-        cmocka_unit_test_setup_teardown(a_replica_whose_name_leads_elsewhere_connects_with_none,
-                                        open_three, close_three),
-        cmocka_unit_test_setup_teardown(
-            a_replica_without_an_address_connects_until_its_name_leads_elsewhere, open_three,
-            close_three),
-        cmocka_unit_test_setup_teardown(a_replica_that_waits_ends_at_once, open_three, close_three),
-        cmocka_unit_test_setup_teardown(it_listens_elsewhere_than_its_entry_says, open_three,
-                                        close_three),
-        cmocka_unit_test_setup_teardown(it_listens_on_ipv6, open_three, close_three),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

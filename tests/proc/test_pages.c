@@ -6,6 +6,7 @@
  * for anything; zxids, times and secrets are those of another day.
  */
 #include "base/buf.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/shown.h"
 #include "tests/proc/socket.h"
@@ -302,12 +303,11 @@ static uint32_t try_page(const char *path)
     return count;
 }
 
-static void test_the_pages_are_true(void **state)
+TEST(the_pages_are_true)
 {
     glob_t pages = {.gl_pathc = 0};
     uint32_t sum = 0;
 
-    (void)state;
     assert_int_equal(glob(ZABRA_TOP "/README.md", 0, NULL, &pages), 0);
     assert_int_equal(glob(ZABRA_TOP "/docs/*.md", GLOB_APPEND, NULL, &pages), 0);
     for (size_t i = 0; i < pages.gl_pathc; i++) {
@@ -363,13 +363,12 @@ static uint32_t hold_conversation(struct socket *socket, char *page)
     return count;
 }
 
-static void test_the_conversation_is_true(void **state)
+TEST(the_conversation_is_true)
 {
     struct socket *socket = NULL;
     struct buf page;
     uint32_t count = 0;
 
-    (void)state;
     ensemble_launch(&ensemble, REPLICAS, NULL);
     socket = socket_open(ensemble.replicas[0].client_port, NULL);
     buf_init(&page, TEXT_MAX);
@@ -384,9 +383,8 @@ static void test_the_conversation_is_true(void **state)
 
 /* ---- A comparison that lets everything pass would prove nothing ---- */
 
-static void test_another_answer_is_noticed(void **state)
+TEST(another_answer_is_noticed)
 {
-    (void)state;
     assert_true(shown_matches("{\"a\":1, ... ,\"z\":2}", "{\"a\":1,\"b\":3,\"z\":2}"));
     assert_true(shown_matches("a ... b ... c", "a1b2b3c"));
     assert_true(shown_matches("a", "a"));
@@ -409,9 +407,8 @@ static void check_mask(const char *text, const char *expected)
     buf_release(&got);
 }
 
-static void test_only_what_changes_is_masked(void **state)
+TEST(only_what_changes_is_masked)
 {
-    (void)state;
     check_mask("{\"czxid\":4294967297,\"version\":3}", "{\"czxid\":#,\"version\":3}");
     check_mask("{\"czxidHex\":\"0x100000001\"}", "{\"czxidHex\":\"#\"}");
     check_mask("{\"ephemeralOwnerHex\":\"0x0\"}", "{\"ephemeralOwnerHex\":\"0x0\"}");
@@ -425,14 +422,8 @@ static void test_only_what_changes_is_masked(void **state)
     check_mask("mtime=1795234305052, version=1", "mtime=#, version=1");
 }
 
-int main(void)
+int main(int count, char **args)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_another_answer_is_noticed),
-        cmocka_unit_test(test_only_what_changes_is_masked),
-        cmocka_unit_test(test_the_pages_are_true),
-        cmocka_unit_test(test_the_conversation_is_true),
-    };
     int status = system(/* NOLINT(concurrency-mt-unsafe): one thread. */
                         "command -v curl >/dev/null && command -v jq >/dev/null");
 
@@ -441,5 +432,5 @@ int main(void)
         return 77;
     }
     web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(count, args);
 }

@@ -2,6 +2,7 @@
  * all. Each reason is told once, counted always, and shown until the peer is connected. */
 #include "base/loop.h"
 #include "base/os_clock.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <arpa/inet.h>
@@ -81,9 +82,8 @@ static void give_secret(uint32_t index, const char *secret, bool again)
     }
 }
 
-static void test_another_secret_is_told(void **state)
+TEST(another_secret_is_told)
 {
-    (void)state;
     ensemble_open(&ensemble, 3, NULL);
     give_secret(0, "the secret of the ensemble", false);
     give_secret(1, "the secret of the ensemble", false);
@@ -110,11 +110,10 @@ static void test_another_secret_is_told(void **state)
     ensemble_close(&ensemble);
 }
 
-static void test_another_cluster_is_told(void **state)
+TEST(another_cluster_is_told)
 {
     char kept[ENSEMBLE_PATH_MAX + 16];
 
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ensemble_stop(&ensemble, i), 0);
@@ -163,12 +162,11 @@ static void greet_wrongly(uint16_t port, const char *text)
     close(fd);
 }
 
-static void test_what_is_no_replica_is_told(void **state)
+TEST(what_is_no_replica_is_told)
 {
     static const char request[] =
         "GET /znodes/v1/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n";
 
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     for (uint32_t i = 0; i < STRANGERS; i++) {
         greet_wrongly(ensemble.replicas[0].peer_port, request);
@@ -178,16 +176,4 @@ static void test_what_is_no_replica_is_told(void **state)
     assert_int_equal(log_count(0, "a connection to the peer port is refused: what connected is no"),
                      1);
     ensemble_close(&ensemble);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_another_secret_is_told),
-        cmocka_unit_test(test_another_cluster_is_told),
-        cmocka_unit_test(test_what_is_no_replica_is_told),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* A replica and the kernel: no core dump with secrets, no root, and what it says when there is no
  * memory left. */
 #include "server/process/server.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <signal.h>
@@ -44,12 +45,11 @@ static bool crash_leaves_dump(struct ensemble *ensemble, struct rlimit *ret_befo
     return WCOREDUMP(ensemble->replicas[0].status);
 }
 
-static void crash_leaves_no_core_dump(void **state)
+TEST(crash_leaves_no_core_dump)
 {
     struct ensemble ensemble;
     struct rlimit before;
 
-    (void)state;
     ensemble_launch(&ensemble, 1, NULL);
     assert_false(crash_leaves_dump(&ensemble, &before));
     assert_int_equal(before.rlim_cur, 0);
@@ -57,23 +57,21 @@ static void crash_leaves_no_core_dump(void **state)
 }
 
 /* Only by the limit: what a crash leaves where is up to the machine. */
-static void core_dumps_can_be_allowed(void **state)
+TEST(core_dumps_can_be_allowed)
 {
     struct ensemble ensemble;
     struct rlimit limit;
 
-    (void)state;
     ensemble_launch(&ensemble, 1, "coreDumps=true\n");
     assert_int_equal(prlimit(ensemble.replicas[0].pid, RLIMIT_CORE, NULL, &limit), 0);
     assert_true(limit.rlim_cur == limit.rlim_max);
     ensemble_close(&ensemble);
 }
 
-static void root_is_warned_once(void **state)
+TEST(root_is_warned_once)
 {
     struct ensemble ensemble;
 
-    (void)state;
     ensemble_launch(&ensemble, 1, NULL);
     ENSEMBLE_CHECK(&ensemble,
                    count_lines(&ensemble.replicas[0], "runs as root") == (geteuid() == 0 ? 1 : 0));
@@ -97,7 +95,7 @@ static uint64_t address_bytes(pid_t pid)
 }
 
 /* A limit that a replica does not look at: its tree grows until there is no more memory. */
-static void lack_of_memory_is_logged_with_its_sum(void **state)
+TEST(lack_of_memory_is_logged_with_its_sum)
 {
     static char value[VALUE_BYTES + 1];
     struct ensemble ensemble;
@@ -105,7 +103,6 @@ static void lack_of_memory_is_logged_with_its_sum(void **state)
     char path[64];
     long status = 201;
 
-    (void)state;
     memset(value, 'v', VALUE_BYTES);
     ensemble_launch(&ensemble, 1, NULL);
     limit.rlim_cur = address_bytes(ensemble.replicas[0].pid) + ROOM_BYTES;
@@ -127,14 +124,13 @@ static void lack_of_memory_is_logged_with_its_sum(void **state)
 #endif
 
 /* The memory of the process as the kernel counts it, and that of the tree, which grows with it. */
-static void memory_is_in_the_metrics(void **state)
+TEST(memory_is_in_the_metrics)
 {
     static char value[VALUE_BYTES + 1];
     struct ensemble ensemble;
     uint64_t tree = 0;
     uint64_t told = 0;
 
-    (void)state;
     memset(value, 'v', VALUE_BYTES);
     ensemble_launch(&ensemble, 1, NULL);
     tree = ensemble_metric(&ensemble, 0, "zabra_tree_bytes");
@@ -145,20 +141,4 @@ static void memory_is_in_the_metrics(void **state)
     assert_in_range(told, ensemble_resident_bytes(ensemble.replicas[0].pid) / 2,
                     ensemble_resident_bytes(ensemble.replicas[0].pid) * 2);
     ensemble_close(&ensemble);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crash_leaves_no_core_dump),
-        cmocka_unit_test(core_dumps_can_be_allowed),
-        cmocka_unit_test(root_is_warned_once),
-        cmocka_unit_test(memory_is_in_the_metrics),
-#ifndef ZABRA_SLOW
-        cmocka_unit_test(lack_of_memory_is_logged_with_its_sum),
-#endif
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* A majority of the disks is lost for good: one survivor goes on alone, the emptied others are
  * refilled and become voters again. Or all of them are lost, and there is a copy. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <jansson.h>
@@ -18,18 +19,14 @@ enum {
 static struct ensemble ensemble;
 static char output[OUTPUT_MAX]; /* Of the last command. */
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* Runs `zabra recover` on a replica's directory; returns the exit code. */
@@ -141,11 +138,10 @@ static void go_on_alone(uint32_t index)
     assert_non_null(strstr(output, "empty seat"));
 }
 
-static void test_one_survivor(void **state)
+TEST(one_survivor, open_three, close_three)
 {
     uint32_t index = ensemble_wait_leader(&ensemble);
 
-    (void)state;
     write_all(index);
     assert_int_equal(recover(index, ensemble.replicas[index].id, ""), 1);
     assert_non_null(strstr(output, "in use"));
@@ -188,14 +184,13 @@ static bool is_refused_by(uint32_t teller, const char *why)
 }
 
 /* Two histories under one cluster: neither takes anything from the other. */
-static void test_the_others_come_back_as_they_were(void **state)
+TEST(the_others_come_back_as_they_were, open_three, close_three)
 {
     uint32_t index = ensemble_wait_leader(&ensemble);
     uint32_t other = (index + 1) % 3;
     char history[17];
     char option[64];
 
-    (void)state;
     ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/before?upsert=true", "x", 201);
     ensemble_kill(&ensemble, index);
     ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/without?upsert=true", "x", 201);
@@ -229,14 +224,13 @@ static void copy_directory(const char *from, const char *to)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void test_a_copy_is_a_backup(void **state)
+TEST(a_copy_is_a_backup, open_three, close_three)
 {
     uint32_t index = (ensemble_wait_leader(&ensemble) + 1) % 3;
     uint32_t other = (index + 1) % 3;
     const char *data = ensemble.replicas[index].data;
     char copy[ENSEMBLE_PATH_MAX + 8];
 
-    (void)state;
     write_all(index);
     assert_int_equal(ensemble_stop(&ensemble, index), 0);
     (void)snprintf(copy, sizeof(copy), "%s.copy", data);
@@ -259,16 +253,4 @@ static void test_a_copy_is_a_backup(void **state)
     ensemble_start(&ensemble, other);
     ENSEMBLE_WAIT(&ensemble, voters_seen_by(index) == 2);
     check_all_there(other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_survivor, open_three, close_three),
-        cmocka_unit_test_setup_teardown(test_the_others_come_back_as_they_were, open_three,
-                                        close_three),
-        cmocka_unit_test_setup_teardown(test_a_copy_is_a_backup, open_three, close_three),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

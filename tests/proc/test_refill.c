@@ -6,6 +6,7 @@
  * The last replica dials all others, so that the links in its configuration alone are slow.
  * `--full` does it with 20 MB over 2 MB/s; else it is as much smaller as a run of all tests needs.
  */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/load.h"
 #include "tests/proc/slow_link.h"
@@ -77,9 +78,8 @@ static uint64_t passed(void)
 }
 
 /* The last one is away, its disk is empty, the others write. */
-static int open_with_a_learner(void **state)
+static void open_with_a_learner(void)
 {
-    (void)state;
     ensemble_open(&ensemble, 3, keys);
     for (size_t i = 0; i < LAST; i++) {
         slow_link_start(&links[i], ensemble.replicas[i].peer_port, 0);
@@ -94,18 +94,15 @@ static int open_with_a_learner(void **state)
     fill();
     load_start(&load, &ensemble, WRITERS);
     load_wait(&load, &ensemble, 1000);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
     load_release(&load);
-    (void)state;
     ensemble_close(&ensemble);
     for (size_t i = 0; i < LAST; i++) {
         slow_link_stop(&links[i]);
     }
-    return 0;
 }
 
 static void start_slowly(void)
@@ -122,13 +119,12 @@ static uint64_t state_bytes(void)
     return (uint64_t)scale.values * VALUE_BYTES;
 }
 
-static void test_a_learner_behind_a_slow_link_gets_in_step_under_load(void **state)
+TEST(a_learner_behind_a_slow_link_gets_in_step_under_load, open_with_a_learner, close_all)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t before = load_acked(&load);
     uint64_t start_ms = os_now_ms();
 
-    (void)state;
     start_slowly();
     ensemble_wait_ready(&ensemble, LAST);
     print_message("in step after %d ms, beside %d writes; the links carried %d kB\n",
@@ -144,11 +140,10 @@ static void test_a_learner_behind_a_slow_link_gets_in_step_under_load(void **sta
 }
 
 /* What came before the connection broke is not sent again. */
-static void test_a_broken_transfer_resumes_at_its_offset(void **state)
+TEST(a_broken_transfer_resumes_at_its_offset, open_with_a_learner, close_all)
 {
     uint64_t end = 0;
 
-    (void)state;
     (void)ensemble_wait_leader(&ensemble);
     load_stop(&load, &ensemble);
     start_slowly();
@@ -168,16 +163,9 @@ static void test_a_broken_transfer_resumes_at_its_offset(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_learner_behind_a_slow_link_gets_in_step_under_load,
-                                        open_with_a_learner, close_all),
-        cmocka_unit_test_setup_teardown(test_a_broken_transfer_resumes_at_its_offset,
-                                        open_with_a_learner, close_all),
-    };
-
     if (argc > 1 && strcmp(argv[1], "--full") == 0) {
         scale = (struct scale){.values = 200, .rate = 2000000};
     }
     web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(1, argv);
 }

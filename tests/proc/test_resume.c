@@ -1,6 +1,7 @@
 /* A watcher loses its replica in the middle of a thousand changes and goes on at another one: it
  * has each change once and in order, also znodes that came and went meanwhile, and multis whole. */
 #include "base/check.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/tail.h"
 
 #include <signal.h>
@@ -23,18 +24,14 @@ static struct tail tail;
 static struct expected expected[4 * CHANGES];
 static size_t expected_count;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* The zxid of the last answer. */
@@ -136,13 +133,12 @@ static void verify(void)
     (void)pthread_mutex_unlock(&tail.mutex);
 }
 
-static void test_each_missed_change_is_told_once(void **state)
+TEST(each_missed_change_is_told_once, open_three, close_three)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t watched = (leader + 1) % 3;
     uint32_t writer = (leader + 2) % 3;
 
-    (void)state;
     call(writer, "PUT", "/znodes/v1/r?upsert=true", "", 201);
     ensemble_call_until(&ensemble, watched, "GET", "/znodes/v1/r", NULL, 200);
     tail_start(&tail, &ensemble, watched, "/watch/v1/r?mode=recursive");
@@ -164,15 +160,4 @@ static void test_each_missed_change_is_told_once(void **state)
     assert_int_equal(atomic_load(&tail.diffed), 0);
     print_message("%d changes, %d streams\n", (int)expected_count, (int)tail.opened);
     tail_release(&tail);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_missed_change_is_told_once, open_three,
-                                        close_three),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

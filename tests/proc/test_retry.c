@@ -1,5 +1,6 @@
 /* Answers are lost while clients create sequential znodes, each with an Idempotency-Key, and
  * leaders are killed: each key makes one znode, and each acknowledged znode is there. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/proxy.h"
 
@@ -34,24 +35,20 @@ static struct ensemble ensemble;
 static struct proxy proxies[3];
 static struct client clients[CLIENTS];
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     for (uint32_t i = 0; i < 3; i++) {
         proxy_start(&proxies[i], ensemble.replicas[i].client_port, DROP_PERCENT, i + 1);
     }
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         proxy_stop(&proxies[i]);
     }
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* True once it is acknowledged; what leaves the outcome open is tried again with the same key. */
@@ -178,13 +175,12 @@ static void verify(uint32_t index)
     }
 }
 
-static void test_a_key_makes_one_znode(void **state)
+TEST(a_key_makes_one_znode, open_three, close_three)
 {
     uint64_t dropped = 0;
     uint32_t replayed = 0;
     uint32_t retries = 0;
 
-    (void)state;
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/q?upsert=true", "", 201);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         clients[i].number = i;
@@ -210,12 +206,11 @@ static void test_a_key_makes_one_znode(void **state)
 }
 
 /* What the tests of this folder ask for until it is answered does not fail by its own success. */
-static void test_a_write_whose_answer_is_lost_is_answered(void **state)
+TEST(a_write_whose_answer_is_lost_is_answered, open_three, close_three)
 {
     uint16_t direct = ensemble.replicas[0].client_port;
     char path[64];
 
-    (void)state;
     ensemble.replicas[0].client_port = proxies[0].port;
     for (uint32_t i = 0; atomic_load(&proxies[0].dropped) < LOST; i++) {
         (void)snprintf(path, sizeof(path), "/znodes/v1/lost%u?upsert=true", i);
@@ -224,16 +219,4 @@ static void test_a_write_whose_answer_is_lost_is_answered(void **state)
         ensemble_call_until(&ensemble, 0, "DELETE", path, NULL, 204);
     }
     ensemble.replicas[0].client_port = direct;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_key_makes_one_znode, open_three, close_three),
-        cmocka_unit_test_setup_teardown(test_a_write_whose_answer_is_lost_is_answered, open_three,
-                                        close_three),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

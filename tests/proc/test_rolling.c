@@ -5,6 +5,7 @@
  */
 #include "base/os_clock.h"
 #include "base/thread.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/load.h"
 
 #include <fcntl.h>
@@ -161,15 +162,62 @@ static void roll(enum load_kind kind)
     load_release(&load);
 }
 
-static void test_connections_kept(void **state)
+static void open_delayed(void)
 {
-    (void)state;
+    ensemble_launch(&ensemble, 3, "drainDelay=3000\n");
+}
+
+static void open_very_delayed(void)
+{
+    ensemble_launch(&ensemble, 1, "drainDelay=3600000\n");
+}
+
+/* The last server of the list loses its vote. */
+static void make_observer(const struct replica *replica, const struct replica *observer)
+{
+    char text[CONFIG_MAX];
+    char entry[64];
+    int fd = open(replica->config, O_RDWR | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+    assert_true(got > 0);
+    text[got] = '\0';
+    (void)snprintf(entry, sizeof(entry), "server.%u=127.0.0.1:%u\n", observer->id,
+                   observer->peer_port);
+
+    char *at = strstr(text, entry);
+
+    assert_non_null(at);
+    at += strlen(entry) - 1;
+    assert_int_equal(pwrite(fd, ":observer\n", 10, at - text), 10);
+    assert_int_equal(pwrite(fd, at + 1, strlen(at + 1), at - text + 10), strlen(at + 1));
+    close(fd);
+}
+
+static void open_all(void)
+{
+    ensemble_open(&ensemble, REPLICAS, NULL);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        make_observer(&ensemble.replicas[i], &ensemble.replicas[REPLICAS - 1]);
+    }
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+TEST(connections_kept, open_all, close_all)
+{
     roll(LOAD_PATIENT);
 }
 
-static void test_connections_of_their_own(void **state)
+TEST(connections_of_their_own, open_all, close_all)
 {
-    (void)state;
     roll(LOAD_PATIENT_FRESH);
 }
 
@@ -198,13 +246,12 @@ static void expect_served(uint32_t index)
 }
 
 /* A leader, which serves all that others do and leads until the delay is over. */
-static void test_a_delay_serves_while_not_ready(void **state)
+TEST(a_delay_serves_while_not_ready, open_delayed, close_all)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint64_t begin_ms = os_now_ms();
     uint32_t served = 0;
 
-    (void)state;
     ensemble_signal(&ensemble, leader, SIGTERM);
     ENSEMBLE_WAIT(&ensemble, ask(leader, "/readyz") == 503);
     while (os_now_ms() < begin_ms + DELAY_MS / 2) {
@@ -219,84 +266,11 @@ static void test_a_delay_serves_while_not_ready(void **state)
     assert_true(ensemble_wait_leader(&ensemble) != leader);
 }
 
-static void test_a_second_signal_ends_the_delay(void **state)
+TEST(a_second_signal_ends_the_delay, open_very_delayed, close_all)
 {
-    (void)state;
     ensemble_signal(&ensemble, 0, SIGTERM);
     ENSEMBLE_WAIT(&ensemble, ask(0, "/readyz") == 503);
     assert_int_equal(ensemble_stop(&ensemble, 0), 0);
 }
 
-static int open_delayed(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 3, "drainDelay=3000\n");
-    return 0;
-}
-
-static int open_very_delayed(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 1, "drainDelay=3600000\n");
-    return 0;
-}
-
 /* ---- An ensemble with an observer ---- */
-
-/* The last server of the list loses its vote. */
-static void make_observer(const struct replica *replica, const struct replica *observer)
-{
-    char text[CONFIG_MAX];
-    char entry[64];
-    int fd = open(replica->config, O_RDWR | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-
-    assert_true(got > 0);
-    text[got] = '\0';
-    (void)snprintf(entry, sizeof(entry), "server.%u=127.0.0.1:%u\n", observer->id,
-                   observer->peer_port);
-
-    char *at = strstr(text, entry);
-
-    assert_non_null(at);
-    at += strlen(entry) - 1;
-    assert_int_equal(pwrite(fd, ":observer\n", 10, at - text), 10);
-    assert_int_equal(pwrite(fd, at + 1, strlen(at + 1), at - text + 10), strlen(at + 1));
-    close(fd);
-}
-
-static int open_all(void **state)
-{
-    (void)state;
-    ensemble_open(&ensemble, REPLICAS, NULL);
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        make_observer(&ensemble.replicas[i], &ensemble.replicas[REPLICAS - 1]);
-    }
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        ensemble_start(&ensemble, i);
-    }
-    ensemble_wait_all_ready(&ensemble);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    ensemble_close(&ensemble);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_connections_kept, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_connections_of_their_own, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_a_delay_serves_while_not_ready, open_delayed,
-                                        close_all),
-        cmocka_unit_test_setup_teardown(test_a_second_signal_ends_the_delay, open_very_delayed,
-                                        close_all),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -4,6 +4,7 @@
  * seen: a secret in a log.
  */
 #include "tests/lib/stream_kit.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <fcntl.h>
@@ -34,25 +35,21 @@ static struct ensemble ensemble;
 static char secrets[SECRETS_MAX][SECRET_LEN + 1]; /* All that were ever told. */
 static size_t secret_count;
 
-static int open_three(void **state)
+static void open_three(void)
 {
     static char keys[256];
 
-    (void)state;
     (void)snprintf(
         keys, sizeof(keys),
         "tickTime=300\nsyncLimit=30\nstaleLimit=60000\nminSessionTimeout=%d\nsessionTimeout=%d\n"
         "maxSessionTimeout=%d\naccessLog=true\nlogLevel=debug\n",
         SHORT_MS, MIDDLE_MS, LONG_MS);
     ensemble_launch(&ensemble, 3, keys);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- In few words ---- */
@@ -295,23 +292,23 @@ static void play_ending(const char *parent, enum ending ending)
     leave_scene(&scene);
 }
 
-static void test_who_is_in_a_closed_session_is_told(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(who_is_in_a_closed_session_is_told)
 {
-    (void)state;
     play_ending("/closed-by-http", CLOSED_BY_HTTP);
     play_ending("/closed-by-socket", CLOSED_BY_SOCKET);
 }
 
-static void test_who_is_in_an_expired_session_is_told(void **state)
+TEST(who_is_in_an_expired_session_is_told)
 {
-    (void)state;
     play_ending("/expired", EXPIRED);
 }
 
 /* ---- Places ---- */
 
 /* Plain requests and streams never move a session, and go on when it moves. */
-static void test_only_attaching_moves_a_session(void **state)
+TEST(only_attaching_moves_a_session)
 {
     struct socket *first = talk_open(&ensemble, 0, NULL);
     struct socket *second = talk_open(&ensemble, 1, NULL);
@@ -319,7 +316,6 @@ static void test_only_attaching_moves_a_session(void **state)
     struct kit_stream stream;
     json_t *closing = NULL;
 
-    (void)state;
     open_by_socket(first, LONG_MS, &session);
     for (uint32_t i = 0; i < 3; i++) {
         expect(i, "PUT", "/sessions/v1/", session.header, 200);
@@ -356,7 +352,7 @@ static void test_only_attaching_moves_a_session(void **state)
 
 /* ---- Time-outs ---- */
 
-static void test_time_outs_are_negotiated_on_sockets(void **state)
+TEST(time_outs_are_negotiated_on_sockets)
 {
     static const struct {
         uint32_t asked_ms; /* 0: nothing is asked. */
@@ -369,7 +365,6 @@ static void test_time_outs_are_negotiated_on_sockets(void **state)
     struct socket *socket = talk_open(&ensemble, 1, NULL);
     char members[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         (void)snprintf(members, sizeof(members),
                        rows[i].asked_ms ? "\"op\":\"session\",\"timeout_ms\":%u"
@@ -403,7 +398,7 @@ static void expect_multi(uint32_t index, const char *headers, const char *code)
 }
 
 /* By either front end, alone and within a multi, which does nothing then. */
-static void test_ephemerals_have_no_children_and_need_a_session(void **state)
+TEST(ephemerals_have_no_children_and_need_a_session)
 {
     const char *ops = strchr(multi, '[');
     int ops_len = (int)strlen(ops) - 1;
@@ -411,7 +406,6 @@ static void test_ephemerals_have_no_children_and_need_a_session(void **state)
     struct session session;
     char headers[128];
 
-    (void)state;
     assert_string_equal(
         talk_error(socket, "\"op\":\"create\",\"path\":\"/alone\",\"ephemeral\":true"),
         "UnknownSession");
@@ -453,14 +447,13 @@ static void read_log(const struct replica *replica, struct buf *out)
 }
 
 /* Shown in each way there is, to replicas that log all there is to log. */
-static void test_no_secret_is_in_a_log(void **state)
+TEST(no_secret_is_in_a_log)
 {
     struct session session;
     struct socket *socket = talk_open(&ensemble, 1, NULL);
     struct buf log;
     char path[128];
 
-    (void)state;
     open_by_http(0, &session);
     (void)snprintf(path, sizeof(path), "/sessions/v1/%s", session.secret);
     expect(1, "GET", path, NULL, 200);
@@ -485,19 +478,4 @@ static void test_no_secret_is_in_a_log(void **state)
         }
     }
     buf_release(&log);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_is_in_a_closed_session_is_told),
-        cmocka_unit_test(test_who_is_in_an_expired_session_is_told),
-        cmocka_unit_test(test_only_attaching_moves_a_session),
-        cmocka_unit_test(test_time_outs_are_negotiated_on_sockets),
-        cmocka_unit_test(test_ephemerals_have_no_children_and_need_a_session),
-        cmocka_unit_test(test_no_secret_is_in_a_log), /* The last one: it ends all replicas. */
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

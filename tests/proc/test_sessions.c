@@ -1,5 +1,6 @@
 /* Sessions on real replicas: the same on each of them, ended by the leader alone when nobody has
  * heard of them, outliving the loss of any replica and of all; with what hangs on them. */
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <poll.h>
@@ -26,28 +27,22 @@ struct session {
 static struct ensemble ensemble;
 static struct session sessions[CROWD];
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int open_bounded(void **state)
+static void open_bounded(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3,
                     "maxSessionEphemerals=3\nmaxSessions=4\nmaxSessionsPerClient=4\n"
                     "maxSessionsPerAddress=4\nminSessionTimeout=4000\n"
                     "maxSessionTimeout=9000\nsessionTimeout=5000\n");
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static long call(uint32_t index, const char *method, const char *path, const char *headers,
@@ -125,12 +120,13 @@ static void expect_everywhere(const char *path, long status)
     }
 }
 
-static void test_a_session_is_the_same_on_every_replica(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(a_session_is_the_same_on_every_replica)
 {
     struct session session;
     char url[100];
 
-    (void)state;
     open_session(0, &session);
     (void)snprintf(url, sizeof(url), "/sessions/v1/%s", session.secret);
     for (uint32_t i = 0; i < 3; i++) {
@@ -161,9 +157,8 @@ static void test_a_session_is_the_same_on_every_replica(void **state)
 
 /* Whoever has been told of a session may use it anywhere at once, though not every replica has
  * heard of it; and the other way round for its end. */
-static void test_a_new_session_is_found_everywhere(void **state)
+TEST(a_new_session_is_found_everywhere)
 {
-    (void)state;
     for (uint32_t i = 0; i < NEW_SESSIONS; i++) {
         struct session session;
         char name[32];
@@ -192,13 +187,12 @@ static bool gone_while_lively(const char *path, const struct session *lively, ui
     return is_gone(turn % 3, path);
 }
 
-static void test_who_is_silent_expires_and_who_is_not_lives(void **state)
+TEST(who_is_silent_expires_and_who_is_not_lives)
 {
     struct session silent;
     struct session lively;
     uint32_t turn = 0;
 
-    (void)state;
     open_session(0, &silent);
     open_session(1, &lively);
     make_ephemeral(1, &silent, "silent");
@@ -269,9 +263,8 @@ static void expect_crowd(long status)
 
 /* What a replica had heard of is not lost with it: no session expires whose client continues in
  * time. */
-static void test_sessions_outlive_replicas(void **state)
+TEST(sessions_outlive_replicas)
 {
-    (void)state;
     open_crowd();
 
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -308,11 +301,10 @@ static bool crowd_is_gone(void)
 
 /* All of them silent, and all replicas killed: the new leader gives each a whole time-out, then
  * they end with all that hung on them. */
-static void test_sessions_outlive_all_and_end(void **state)
+TEST(sessions_outlive_all_and_end)
 {
     uint64_t ready_ms = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_kill(&ensemble, i);
     }
@@ -348,9 +340,10 @@ static uint32_t timeout_for(const char *query)
     return timeout_ms;
 }
 
-static void test_time_outs_are_negotiated(void **state)
+TEST_GROUP(open_bounded, close_three)
+
+TEST(time_outs_are_negotiated)
 {
-    (void)state;
     assert_int_equal(timeout_for(""), 5000);
     assert_int_equal(timeout_for("&expire=1"), 4000);
     assert_int_equal(timeout_for("&expire=6"), 6000);
@@ -358,12 +351,11 @@ static void test_time_outs_are_negotiated(void **state)
     assert_int_equal(timeout_for("&expire=4000000"), 9000);
 }
 
-static void test_sessions_are_bounded(void **state)
+TEST(sessions_are_bounded)
 {
     struct session four[4];
     const char *one = "/znodes/v1/?name=full-&sequence=true&ephemeral=true";
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         open_session(i % 3, &four[i]);
     }
@@ -377,23 +369,4 @@ static void test_sessions_are_bounded(void **state)
     expect(1, "POST", one, four[1].header, 201);
     expect(2, "DELETE", "/sessions/v1/", four[0].header, 204);
     expect(0, "POST", "/sessions/v1/?op=create", NULL, 201);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_session_is_the_same_on_every_replica),
-        cmocka_unit_test(test_a_new_session_is_found_everywhere),
-        cmocka_unit_test(test_who_is_silent_expires_and_who_is_not_lives),
-        cmocka_unit_test(test_sessions_outlive_replicas),
-        cmocka_unit_test(test_sessions_outlive_all_and_end),
-    };
-    const struct CMUnitTest bounded[] = {
-        cmocka_unit_test(test_time_outs_are_negotiated),
-        cmocka_unit_test(test_sessions_are_bounded),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three) +
-           cmocka_run_group_tests(bounded, open_bounded, close_three);
 }

@@ -2,6 +2,7 @@
  * kilobytes: the replica's memory stays bounded, and whoever reads and writes beside them hardly
  * notices. */
 #include "base/loop.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/socket.h"
 #include "tests/proc/tail.h"
 
@@ -35,23 +36,19 @@ static struct thread writer;
 static _Atomic uint32_t written; /* Large values. */
 static _Atomic bool enough;
 
-static int open_three(void **state)
+static void open_three(void)
 {
     char keys[256];
 
-    (void)state;
     (void)snprintf(keys, sizeof(keys),
                    "maxSocketQueueBytes=%d\nmaxWindowBytes=%d\nslowTimeout=600000\n", QUEUE_BYTES,
                    WINDOW_BYTES);
     ensemble_launch(&ensemble, 3, keys);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* A stream whose reader is not there. */
@@ -163,7 +160,7 @@ static void take_turn(uint32_t watched, uint64_t *calm_us, uint64_t *busy_us, ui
 
 /* Turns alternate and the calmest of each kind counts: another program's busy second is not ours.
  */
-static void test_who_never_reads_hurts_only_himself(void **state)
+TEST(who_never_reads_hurts_only_himself, open_three, close_three)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t watched = (leader + 1) % 3;
@@ -172,7 +169,6 @@ static void test_who_never_reads_hurts_only_himself(void **state)
     uint64_t calm_us = UINT64_MAX;
     uint64_t busy_us = UINT64_MAX;
 
-    (void)state;
     ensemble_call_until(&ensemble, watched, "PUT", "/znodes/v1/big?upsert=true", "", 201);
     ensemble_call_until(&ensemble, watched, "PUT", "/znodes/v1/small?upsert=true", "", 201);
     thread_start(&writer, "writer", write_big, &ensemble.replicas[leader].client_port);
@@ -195,15 +191,4 @@ static void test_who_never_reads_hurts_only_himself(void **state)
 #endif
     tail_stop(&tail);
     tail_release(&tail);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_who_never_reads_hurts_only_himself, open_three,
-                                        close_three),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

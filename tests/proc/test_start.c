@@ -6,6 +6,7 @@
 #include "base/os_clock.h"
 #include "storage/store.h"
 #include "tests/lib/ports.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <arpa/inet.h>
@@ -26,18 +27,14 @@ enum {
 static struct ensemble ensemble;
 static char output[OUTPUT_MAX]; /* Log of the last refused start. */
 
-static int open_one(void **state)
+static void open_one(void)
 {
-    (void)state;
     ensemble_open(&ensemble, 1, NULL);
-    return 0;
 }
 
-static int close_one(void **state)
+static void close_one(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static void read_log(uint32_t index)
@@ -142,9 +139,10 @@ static void expect_config_refused(const char *lines, const char *part, const cha
     assert_false(exists(ensemble.replicas[0].data));
 }
 
-static void test_wrong_keys(void **state)
+TEST_GROUP(open_one, close_one)
+
+TEST(wrong_keys)
 {
-    (void)state;
     expect_config_refused("snapcont=3\n", "snapcont: unknown key", "snapCount");
     expect_config_refused("tickTime=soon\n", "tickTime", "number");
     expect_config_refused("server.2=127.0.0.1:1\n", "id: 1", "server.1=");
@@ -175,11 +173,10 @@ static void write_secret(const char *path, const char *text, mode_t mode)
     close(fd);
 }
 
-static void test_secret_unusable(void **state)
+TEST(secret_unusable)
 {
     char path[256];
 
-    (void)state;
     (void)snprintf(path, sizeof(path), "%s/secret", ensemble.dir);
     expect_secret_refused(path, "check path and permission");
     expect_secret_refused(ensemble.dir, "regular file");
@@ -197,13 +194,12 @@ static int hold_port(uint16_t port)
     return loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
 }
 
-static void test_ports_in_use(void **state)
+TEST(ports_in_use)
 {
     int client = hold_port(ensemble.replicas[0].client_port);
     int peer = hold_port(ensemble.replicas[0].peer_port);
     char lines[128];
 
-    (void)state;
     assert_true(client >= 0 && peer >= 0);
     expect_config_refused("", "clientPort", "in use");
     (void)snprintf(lines, sizeof(lines), "probeListen=127.0.0.1:%u\n",
@@ -216,13 +212,12 @@ static void test_ports_in_use(void **state)
     close(peer);
 }
 
-static void test_addresses_unusable(void **state)
+TEST(addresses_unusable)
 {
     char path[256];
     char lines[512];
     int peer = hold_port(ensemble.replicas[0].peer_port);
 
-    (void)state;
     assert_true(peer >= 0);
     (void)snprintf(path, sizeof(path), "%s/secret", ensemble.dir);
     write_secret(path, "long enough to be a secret\n", 0600);
@@ -238,11 +233,10 @@ static void test_addresses_unusable(void **state)
     expect_config_refused("clientAddress=192.0.2.1\ninsecure=true\n", "clientAddress", "192.0.2.1");
 }
 
-static void test_data_directory_unusable(void **state)
+TEST(data_directory_unusable)
 {
     char text[512];
 
-    (void)state;
     (void)snprintf(text, sizeof(text), "id=1\ndataDir=%s\nclientPort=%u\n",
                    ensemble.replicas[0].config, ensemble.replicas[0].client_port);
     write_config(text);
@@ -266,12 +260,11 @@ static void start_single(const char *lines)
     write_config(text);
 }
 
-static void test_directory_of_another(void **state)
+TEST(directory_of_another)
 {
     char lines[256];
     uint64_t before = 0;
 
-    (void)state;
     start_single("id=1\n");
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);
@@ -319,11 +312,10 @@ static void make_older(const char *dir)
     mem_free(report);
 }
 
-static void test_directory_of_an_earlier_release(void **state)
+TEST(directory_of_an_earlier_release)
 {
     uint64_t before = 0;
 
-    (void)state;
     make_older(ensemble.replicas[0].data);
     before = directory_sum();
     expect_refused("dataDir", "written by an earlier release");
@@ -332,12 +324,11 @@ static void test_directory_of_an_earlier_release(void **state)
 }
 
 /* Two processes on one directory: the second one is refused, the first one goes on. */
-static void test_directory_in_use(void **state)
+TEST(directory_in_use)
 {
     struct replica first = ensemble.replicas[0];
     char text[1024];
 
-    (void)state;
     ensemble.replicas[0].pid = 0;
     (void)snprintf(text, sizeof(text), "id=1\ndataDir=%s\nclientPort=%u\n", first.data,
                    port_free());
@@ -369,9 +360,8 @@ static int run_command(const char *arguments)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void test_command_line(void **state)
+TEST(command_line)
 {
-    (void)state;
     assert_int_equal(run_command("version"), 0);
     assert_non_null(strstr(output, "zabra "));
     assert_int_equal(run_command("--help"), 0);
@@ -386,22 +376,4 @@ static void test_command_line(void **state)
     assert_int_equal(run_command("dev --nodes 99"), 2);
     assert_int_equal(run_command("inspect"), 2);
     assert_int_equal(run_command("inspect /nonexistent"), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_keys),
-        cmocka_unit_test(test_secret_unusable),
-        cmocka_unit_test(test_ports_in_use),
-        cmocka_unit_test(test_addresses_unusable),
-        cmocka_unit_test(test_data_directory_unusable),
-        cmocka_unit_test(test_directory_of_another),
-        cmocka_unit_test(test_directory_in_use),
-        cmocka_unit_test(test_directory_of_an_earlier_release),
-        cmocka_unit_test(test_command_line),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_one, close_one);
 }

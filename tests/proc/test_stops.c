@@ -1,5 +1,6 @@
 /* A replica that stands still again and again, as on a machine that gives it the processor in
  * pieces: what is due at a client's side is put off for a while, and not for ever. */
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <arpa/inet.h>
@@ -19,18 +20,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_one(void **state)
+static void open_one(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 1, "headTimeout=400\nbodyTimeout=400\nheartbeatInterval=200\n");
-    return 0;
 }
 
-static int close_one(void **state)
+static void close_one(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* A connection that has sent these bytes and says no more. */
@@ -67,7 +64,9 @@ static void stop_for_a_while(void)
     (void)poll(NULL, 0, RUN_MS);
 }
 
-static void test_who_says_no_more_is_cut_off_all_the_same(void **state)
+TEST_GROUP(open_one, close_one)
+
+TEST(who_says_no_more_is_cut_off_all_the_same)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     int fds[CLIENTS] = {
@@ -77,7 +76,6 @@ static void test_who_says_no_more_is_cut_off_all_the_same(void **state)
     };
     int left = CLIENTS;
 
-    (void)state;
     for (int i = 0; i < STOPS_MAX && left > 0; i++) {
         stop_for_a_while();
         left = 0;
@@ -89,14 +87,4 @@ static void test_who_says_no_more_is_cut_off_all_the_same(void **state)
     close(fds[0]);
     close(fds[1]);
     socket_close(socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_says_no_more_is_cut_off_all_the_same),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_one, close_one);
 }

@@ -1,6 +1,7 @@
 /* Streams of events and long polls against a real ensemble: what fires what, in which order, on any
  * replica, through kills, slow readers and the end of a replica. */
 #include "tests/lib/stream_kit.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <signal.h>
@@ -15,18 +16,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- In few words. ---- */
@@ -152,12 +149,20 @@ static void check_row(const struct row *row, uint32_t writer, uint32_t reader, c
     kit_stream_close(&stream);
 }
 
-static void each_kind_is_told_of_what_concerns_it(void **state)
+static void open_small(void)
+{
+    ensemble_launch(&ensemble, 3,
+                    "maxWindow=50\nmaxSocketQueueBytes=4096\nheartbeatInterval=200\n"
+                    "staleLimit=5000\n");
+}
+
+TEST_GROUP(open_three, close_all)
+
+TEST(each_kind_is_told_of_what_concerns_it)
 {
     uint32_t reader = follower();
     uint32_t writer = (reader + 1) % ensemble.count;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         char base[PATH_MAX_LEN];
 
@@ -171,14 +176,13 @@ static void multi(uint32_t index, const char *ops)
     call(index, "POST", "/multi/v1", ops, "Content-Type: application/json", 200);
 }
 
-static void a_multi_is_told_element_by_element(void **state)
+TEST(a_multi_is_told_element_by_element)
 {
     uint32_t reader = follower();
     struct kit_stream tree;
     struct kit_stream one;
     char zxid[64];
 
-    (void)state;
     change(reader, "/m", "+");
     open_at(&tree, reader, "/watch/v1/m?mode=recursive", "", "watch fresh");
     open_at(&one, reader, "/watch/v1/m?mode=persistent", "", "watch fresh");
@@ -202,12 +206,11 @@ static void a_multi_is_told_element_by_element(void **state)
     kit_stream_close(&one);
 }
 
-static void what_does_not_happen_is_not_told(void **state)
+TEST(what_does_not_happen_is_not_told)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
 
-    (void)state;
     change(reader, "/n", "+");
     open_at(&stream, reader, "/watch/v1/n?mode=recursive", "", "watch fresh");
     call(reader, "PUT", "/znodes/v1/n?version=7", "x", NULL, 412);
@@ -283,7 +286,7 @@ static int resume_at(int at)
     return at % 5 < 2 ? at : at / 5 * 5 + 2;
 }
 
-static void a_stream_goes_on_at_another_replica(void **state)
+TEST(a_stream_goes_on_at_another_replica)
 {
     uint32_t lost = follower();
     uint32_t writer = ensemble_wait_leader(&ensemble);
@@ -293,7 +296,6 @@ static void a_stream_goes_on_at_another_replica(void **state)
     char header[256];
     int at = 0;
 
-    (void)state;
     change(writer, "/r", "+");
     open_at(&stream, lost, "/watch/v1/r?mode=recursive", "", "watch fresh");
     for (int i = 0; i < MISSED; i++) {
@@ -316,9 +318,8 @@ static void a_stream_goes_on_at_another_replica(void **state)
     ensemble_wait_ready(&ensemble, lost);
 }
 
-static void another_history_is_refused(void **state)
+TEST(another_history_is_refused)
 {
-    (void)state;
     call(0, "GET", "/watch/v1/x?since=1:0x100000001", NULL, NULL, 409);
 }
 
@@ -338,7 +339,7 @@ static void open_session(uint32_t index, int seconds, char id[64])
 
 /* A stream that was asked to keeps the session alive alone, far beyond its time-out; without it the
  * ephemeral goes, and each watcher is told once. */
-static void a_stream_keeps_an_ephemeral(void **state)
+TEST(a_stream_keeps_an_ephemeral)
 {
     enum {
         SECONDS = 4
@@ -352,7 +353,6 @@ static void a_stream_keeps_an_ephemeral(void **state)
     char id[64];
     char header[128];
 
-    (void)state;
     change(reader, "/e", "+");
     open_session(reader, SECONDS, id);
     (void)snprintf(header, sizeof(header), "Zk-Session: %s", id);
@@ -372,7 +372,7 @@ static void a_stream_keeps_an_ephemeral(void **state)
     kit_stream_close(&watcher);
 }
 
-static void closing_a_session_is_told(void **state)
+TEST(closing_a_session_is_told)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
@@ -380,7 +380,6 @@ static void closing_a_session_is_told(void **state)
     char header[128];
     char target[PATH_MAX_LEN];
 
-    (void)state;
     open_session(ensemble_wait_leader(&ensemble), 30, id);
     (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", id);
     open_at(&stream, reader, "/watch/v1/e?mode=persistent", header, "watch fresh");
@@ -408,7 +407,7 @@ static void begin_wait(struct kit_stream *wait, uint32_t index, const char *targ
 }
 
 /* Many wait, each for another znode: one change wakes exactly one. */
-static void a_long_poll_wakes_on_its_change_alone(void **state)
+TEST(a_long_poll_wakes_on_its_change_alone)
 {
     enum {
         WAITS = 20
@@ -418,7 +417,6 @@ static void a_long_poll_wakes_on_its_change_alone(void **state)
     struct kit_stream waits[WAITS];
     char path[PATH_MAX_LEN];
 
-    (void)state;
     for (int i = 0; i < WAITS; i++) {
         (void)snprintf(path, sizeof(path), "/znodes/v1/w%d", i);
         call(reader, "PUT", path, "x", "If-None-Match: *", 201);
@@ -440,13 +438,12 @@ static void a_long_poll_wakes_on_its_change_alone(void **state)
 
 /* ---- The end of a replica. ---- */
 
-static void a_replica_that_is_stopped_sends_its_streams_away(void **state)
+TEST(a_replica_that_is_stopped_sends_its_streams_away)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
     struct kit_stream wait;
 
-    (void)state;
     change(reader, "/d", "+");
     open_at(&stream, reader, "/watch/v1/d?mode=persistent", "", "watch fresh");
     begin_wait(&wait, reader, "/znodes/v1/d");
@@ -466,15 +463,6 @@ static void a_replica_that_is_stopped_sends_its_streams_away(void **state)
 
 /* ---- Small limits. ---- */
 
-static int open_small(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 3,
-                    "maxWindow=50\nmaxSocketQueueBytes=4096\nheartbeatInterval=200\n"
-                    "staleLimit=5000\n");
-    return 0;
-}
-
 static void set_many(uint32_t index, const char *target, int count)
 {
     static char data[4096];
@@ -485,7 +473,9 @@ static void set_many(uint32_t index, const char *target, int count)
     }
 }
 
-static void a_reader_that_stops_is_told_of_the_overrun(void **state)
+TEST_GROUP(open_small, close_all)
+
+TEST(a_reader_that_stops_is_told_of_the_overrun)
 {
     uint32_t reader = follower();
     uint16_t port = ensemble.replicas[reader].client_port;
@@ -494,7 +484,6 @@ static void a_reader_that_stops_is_told_of_the_overrun(void **state)
     int count = 0;
     int overruns = 0; /* One, unless the replica itself stood still in between. */
 
-    (void)state;
     change(reader, "/o", "+");
     kit_stream_ask(&stream, kit_stream_connect(port, 4096), port,
                    "/watch/v1/o?mode=persistent&values=true", "");
@@ -518,14 +507,13 @@ static void a_reader_that_stops_is_told_of_the_overrun(void **state)
     kit_stream_close(&stream);
 }
 
-static void what_was_missed_long_ago_is_a_difference_or_a_gap(void **state)
+TEST(what_was_missed_long_ago_is_a_difference_or_a_gap)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
     char since[128];
     char target[256];
 
-    (void)state;
     change(reader, "/g", "+");
     (void)snprintf(since, sizeof(since), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
     change(reader, "/g", "+/a");
@@ -551,12 +539,11 @@ static void what_was_missed_long_ago_is_a_difference_or_a_gap(void **state)
 }
 
 /* Nobody sits in silence on a replica that has lost the others. */
-static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
+TEST(a_replica_that_is_cut_off_sends_its_streams_away)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
 
-    (void)state;
     open_at(&stream, reader, "/watch/v1/x?mode=persistent", "", "watch fresh");
     ensemble_kill(&ensemble, (reader + 1) % 3);
     ensemble_kill(&ensemble, (reader + 2) % 3);
@@ -565,28 +552,4 @@ static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
     kit_stream_close(&stream);
     call(reader, "GET", "/watch/v1/x?mode=persistent", NULL, NULL, 503);
     call(reader, "GET", "/znodes/v1/", NULL, NULL, 503); /* Nor are plain reads answered. */
-}
-
-int main(void)
-{
-    const struct CMUnitTest usual[] = {
-        cmocka_unit_test(each_kind_is_told_of_what_concerns_it),
-        cmocka_unit_test(a_multi_is_told_element_by_element),
-        cmocka_unit_test(what_does_not_happen_is_not_told),
-        cmocka_unit_test(another_history_is_refused),
-        cmocka_unit_test(a_stream_goes_on_at_another_replica),
-        cmocka_unit_test(a_stream_keeps_an_ephemeral),
-        cmocka_unit_test(closing_a_session_is_told),
-        cmocka_unit_test(a_long_poll_wakes_on_its_change_alone),
-        cmocka_unit_test(a_replica_that_is_stopped_sends_its_streams_away),
-    };
-    const struct CMUnitTest small[] = {
-        cmocka_unit_test(a_reader_that_stops_is_told_of_the_overrun),
-        cmocka_unit_test(what_was_missed_long_ago_is_a_difference_or_a_gap),
-        cmocka_unit_test(a_replica_that_is_cut_off_sends_its_streams_away),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(usual, open_three, close_all) +
-           cmocka_run_group_tests(small, open_small, close_all);
 }

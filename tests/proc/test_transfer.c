@@ -6,6 +6,7 @@
  * two halves that differ in an export have been read at different times.
  */
 #include "base/thread.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
 #include <stdatomic.h>
@@ -52,18 +53,14 @@ struct exporter {
     char why[WHY_MAX]; /* The first thing that was wrong; "": nothing. */
 };
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- The tree ---- */
@@ -319,7 +316,9 @@ static bool compare_turns(uint32_t leader, uint32_t *exports)
     return busy_us[TURNS / 4] <= 2 * calm_us[TURNS / 4];
 }
 
-static void test_an_export_is_one_cut_and_hardly_slows_writes(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(an_export_is_one_cut_and_hardly_slows_writes)
 {
     static struct writer writer;
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -327,7 +326,6 @@ static void test_an_export_is_one_cut_and_hardly_slows_writes(void **state)
     uint32_t exports = 0;
     bool calm = false;
 
-    (void)state;
     fill(ensemble.web, port);
     ensemble_call_until(&ensemble, leader, "PUT", "/znodes/v1/small?upsert=true", "", 201);
     writer = (struct writer){.port = port};
@@ -381,7 +379,7 @@ static void import_into(const char *path, uint32_t index, struct web_reply *expo
     web_reply_release(&reply);
 }
 
-static void test_what_is_exported_is_the_same_elsewhere(void **state)
+TEST(what_is_exported_is_the_same_elsewhere)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     struct web_reply first;
@@ -389,7 +387,6 @@ static void test_what_is_exported_is_the_same_elsewhere(void **state)
     struct buf left;
     struct buf right;
 
-    (void)state;
     web_reply_init(&first);
     web_reply_init(&second);
     buf_init(&left, WEB_BODY_MAX);
@@ -408,15 +405,4 @@ static void test_what_is_exported_is_the_same_elsewhere(void **state)
     buf_release(&right);
     web_reply_release(&first);
     web_reply_release(&second);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_export_is_one_cut_and_hardly_slows_writes),
-        cmocka_unit_test(test_what_is_exported_is_the_same_elsewhere),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -4,6 +4,7 @@
  * watch; first all are told to watch, then all deeds are done, then it is seen who was told what.
  */
 #include "tests/lib/stream_kit.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <stdio.h>
@@ -219,12 +220,11 @@ static struct socket *owners[DEEDS_MAX];
 static struct row rows[DEEDS_MAX][FRONTS][KINDS];
 static uint32_t watched; /* Replica of the watchers. */
 
-static int open_all(void **state)
+static void open_all(void)
 {
     static char keys[128];
     uint32_t leader = 0;
 
-    (void)state;
     (void)snprintf(keys, sizeof(keys),
                    "tickTime=300\nsyncLimit=30\nminSessionTimeout=1000\nheartbeatInterval=%d\n",
                    HEARTBEAT_MS); /* Ticks are short for the sessions, not for the leader. */
@@ -237,12 +237,10 @@ static int open_all(void **state)
     }
     talk_ok(&ensemble, writer,
             "\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"ann:secret\"");
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     socket_close(writer);
     for (int kind = 0; kind < KINDS; kind++) {
         socket_close(watchers[kind]);
@@ -251,7 +249,6 @@ static int close_all(void **state)
         socket_close(owners[i]);
     }
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* ---- Deeds ---- */
@@ -461,11 +458,10 @@ static void verify_end(size_t number, int kind)
     assert_int_equal(rows[number][BY_NDJSON][kind].stream.complete, told);
 }
 
-static void test_every_row_of_the_table(void **state)
+TEST(every_row_of_the_table, open_all, close_all)
 {
     char zxid[TALK_FIELD_MAX];
 
-    (void)state;
     for (size_t i = 0; i < DEEDS; i++) {
         prepare(i);
         keep_all();
@@ -498,14 +494,4 @@ static void test_every_row_of_the_table(void **state)
         }
     }
     print_message("%d deeds, %d kinds of watches, %d ways to be told\n", DEEDS, KINDS, FRONTS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_row_of_the_table, open_all, close_all),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Sockets as such: handshakes that are refused, frames that must not be, limits, drain, and that
  * nobody notices. */
 #include "base/mem.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <signal.h>
@@ -26,28 +27,22 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_one(void **state)
+static void open_one(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 1,
                     "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
                     "maxWatches=10\nmaxWatchBytes=4096\nbodyTimeout=5000\n"
                     "allowedOrigins=https://app.test\n");
-    return 0;
 }
 
-static int open_quick(void **state)
+static void open_quick(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 1, "heartbeatInterval=500\n");
-    return 0;
 }
 
-static int close_one(void **state)
+static void close_one(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static uint16_t port(void)
@@ -75,9 +70,10 @@ static long status_of(const struct socket_options *options)
     return status;
 }
 
-static void test_a_handshake_must_be_what_it_has_to_be(void **state)
+TEST_GROUP(open_one, close_one)
+
+TEST(a_handshake_must_be_what_it_has_to_be)
 {
-    (void)state;
     assert_int_equal(status_of(NULL), 101);
     assert_int_equal(status_of(&(struct socket_options){.protocol = ""}), 400);
     assert_int_equal(status_of(&(struct socket_options){.protocol = "zabra.v9.json"}), 400);
@@ -93,11 +89,10 @@ static void test_a_handshake_must_be_what_it_has_to_be(void **state)
     check_others();
 }
 
-static void test_no_more_sockets_than_configured(void **state)
+TEST(no_more_sockets_than_configured)
 {
     struct socket *sockets[20];
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         sockets[i] = talk_open(&ensemble, 0, NULL);
     }
@@ -119,31 +114,28 @@ static void check_code(struct socket *socket, uint32_t code)
     check_others();
 }
 
-static void test_binary_messages_end_the_socket(void **state)
+TEST(binary_messages_end_the_socket)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     socket_send_frame(socket, FRAME_BINARY, "{}", 2, true);
     check_code(socket, NO_TEXT);
 }
 
-static void test_what_is_no_utf8_ends_the_socket(void **state)
+TEST(what_is_no_utf8_ends_the_socket)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     socket_send_frame(socket, FRAME_TEXT, "{\"id\":1,\"op\":\"\xff\"}", 17, true);
     check_code(socket, NO_UTF8);
 }
 
-static void test_messages_have_a_largest_size(void **state)
+TEST(messages_have_a_largest_size)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char *text = mem_alloc(MESSAGE_MAX + 1);
     int len = snprintf(text, MESSAGE_MAX, "{\"id\":1,\"op\":\"ping\",\"pad\":\"");
 
-    (void)state;
     memset(text + len, 'x', (size_t)(MESSAGE_MAX + 1 - len));
     text[MESSAGE_MAX - 2] = '"';
     text[MESSAGE_MAX - 1] = '}';
@@ -159,14 +151,13 @@ static void test_messages_have_a_largest_size(void **state)
 }
 
 /* What was asked before is answered first. */
-static void test_a_socket_that_is_ended_answers_what_it_was_asked(void **state)
+TEST(a_socket_that_is_ended_answers_what_it_was_asked)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     uint64_t first = socket_request(socket, "\"op\":\"create\",\"path\":\"/before\"");
     uint64_t second = socket_request(socket, "\"op\":\"get\",\"path\":\"/before\"");
     json_t *reply = NULL;
 
-    (void)state;
     socket_send_frame(socket, FRAME_BINARY, "{}", 2, true);
     reply = socket_reply(socket, first, SOCKET_TIMEOUT_MS);
     assert_true(json_is_true(json_object_get(reply, "ok")));
@@ -177,13 +168,12 @@ static void test_a_socket_that_is_ended_answers_what_it_was_asked(void **state)
     check_code(socket, NO_TEXT);
 }
 
-static void test_a_message_may_come_in_pieces(void **state)
+TEST(a_message_may_come_in_pieces)
 {
     static const char text[] = "{\"id\":77,\"op\":\"ping\"}";
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     size_t len = strlen(text);
 
-    (void)state;
     for (size_t i = 0; i < len; i++) {
         uint8_t first = i == 0 ? FRAME_TEXT_MORE : i + 1 < len ? FRAME_REST_MORE : FRAME_REST;
 
@@ -198,11 +188,10 @@ static void test_a_message_may_come_in_pieces(void **state)
 }
 
 /* One that never ends is not waited for. */
-static void test_a_message_in_pieces_must_end(void **state)
+TEST(a_message_in_pieces_must_end)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     socket_send_frame(socket, FRAME_TEXT_MORE, "{", 1, true);
     check_code(socket, TOO_SLOW);
 }
@@ -218,22 +207,20 @@ static void check_malformed(uint8_t first, const char *data, size_t len)
     check_others();
 }
 
-static void test_malformed_frames_end_the_socket(void **state)
+TEST(malformed_frames_end_the_socket)
 {
-    (void)state;
     check_malformed(0x83, "x", 1);       /* An opcode that is not there. */
     check_malformed(0xC1, "x", 1);       /* A reserved bit. */
     check_malformed(FRAME_REST, "x", 1); /* The rest of nothing. */
     check_malformed(0x09, "x", 1);       /* A ping in pieces. */
 }
 
-static void test_frames_without_a_mask_end_the_socket(void **state)
+TEST(frames_without_a_mask_end_the_socket)
 {
     static const char text[] = "{\"id\":5,\"op\":\"create\",\"path\":\"/unmasked\"}";
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     json_t *reply = NULL;
 
-    (void)state;
     socket_send_frame(socket, FRAME_TEXT, text, strlen(text), false);
     ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(socket), PROTOCOL);
@@ -248,7 +235,7 @@ static void test_frames_without_a_mask_end_the_socket(void **state)
 
 /* ---- Messages ---- */
 
-static void test_messages_that_mean_nothing_are_answered(void **state)
+TEST(messages_that_mean_nothing_are_answered)
 {
     static const char *const texts[] = {
         "",
@@ -264,7 +251,6 @@ static void test_messages_that_mean_nothing_are_answered(void **state)
     };
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         json_t *reply = NULL;
 
@@ -283,22 +269,20 @@ static void test_messages_that_mean_nothing_are_answered(void **state)
     socket_close(socket);
 }
 
-static void test_operations_of_the_leader_alone_are_not_there(void **state)
+TEST(operations_of_the_leader_alone_are_not_there)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     assert_string_equal(talk_error(socket, "\"op\":\"reap\",\"path\":\"/\""), "Unimplemented");
     assert_string_equal(talk_error(socket, "\"op\":\"expire\",\"session\":1"), "Unimplemented");
     assert_string_equal(talk_error(socket, "\"op\":\"check\",\"path\":\"/\""), "BadArguments");
     socket_close(socket);
 }
 
-static void test_a_socket_has_only_so_many_watches(void **state)
+TEST(a_socket_has_only_so_many_watches)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     for (int i = 0; i < 10; i++) {
         talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"/%d\",\"kind\":\"exists\"", i);
     }
@@ -322,12 +306,11 @@ static const char *long_path(char text[LONG_PATH + 1], char first)
     return text;
 }
 
-static void test_paths_of_watches_have_only_so_many_bytes(void **state)
+TEST(paths_of_watches_have_only_so_many_bytes)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char path[LONG_PATH + 1];
 
-    (void)state;
     talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"exists\"",
             long_path(path, 'a'));
     talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"exists\"",
@@ -339,12 +322,11 @@ static void test_paths_of_watches_have_only_so_many_bytes(void **state)
     socket_close(socket);
 }
 
-static void test_metrics_count(void **state)
+TEST(metrics_count)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     struct web_reply *reply = &ensemble.reply;
 
-    (void)state;
     talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"/\",\"kind\":\"recursive\"");
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/counted\"");
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/metrics", NULL), 200);
@@ -358,12 +340,11 @@ static void test_metrics_count(void **state)
 /* ---- Drain ---- */
 
 /* The last test: it ends the replica. */
-static void test_draining_says_so_and_closes(void **state)
+TEST(draining_says_so_and_closes)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     json_t *event = NULL;
 
-    (void)state;
     ensemble_signal(&ensemble, 0, SIGTERM);
     event = socket_event(socket, "closing", ENSEMBLE_DEADLINE_MS);
     ENSEMBLE_CHECK(&ensemble, event != NULL);
@@ -377,13 +358,14 @@ static void test_draining_says_so_and_closes(void **state)
 
 /* ---- Heartbeats that are often ---- */
 
-static void test_heartbeats_name_what_was_told(void **state)
+TEST_GROUP(open_quick, close_one)
+
+TEST(heartbeats_name_what_was_told)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char zxid[TALK_FIELD_MAX];
     uint64_t named = 0;
 
-    (void)state;
     (void)snprintf(zxid, sizeof(zxid), "%s",
                    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/beat\""));
     while (named < talk_hex(zxid)) {
@@ -398,48 +380,14 @@ static void test_heartbeats_name_what_was_told(void **state)
 }
 
 /* A client that is gone without a word, or that does not answer pings. */
-static void test_a_silent_client_is_cut_off(void **state)
+TEST(a_silent_client_is_cut_off)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     /* It reads nothing, so it answers nothing. */
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_ws_sockets_total") == 1 &&
                                  ensemble_metric(&ensemble, 0, "zabra_ws_sockets") == 0);
     ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(socket), SOCKET_LOST);
     socket_close(socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_handshake_must_be_what_it_has_to_be),
-        cmocka_unit_test(test_no_more_sockets_than_configured),
-        cmocka_unit_test(test_binary_messages_end_the_socket),
-        cmocka_unit_test(test_what_is_no_utf8_ends_the_socket),
-        cmocka_unit_test(test_messages_have_a_largest_size),
-        cmocka_unit_test(test_a_socket_that_is_ended_answers_what_it_was_asked),
-        cmocka_unit_test(test_a_message_may_come_in_pieces),
-        cmocka_unit_test(test_a_message_in_pieces_must_end),
-        cmocka_unit_test(test_malformed_frames_end_the_socket),
-        cmocka_unit_test(test_frames_without_a_mask_end_the_socket),
-        cmocka_unit_test(test_messages_that_mean_nothing_are_answered),
-        cmocka_unit_test(test_operations_of_the_leader_alone_are_not_there),
-        cmocka_unit_test(test_a_socket_has_only_so_many_watches),
-        cmocka_unit_test(test_paths_of_watches_have_only_so_many_bytes),
-        cmocka_unit_test(test_metrics_count),
-        cmocka_unit_test(test_draining_says_so_and_closes),
-    };
-
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(test_a_silent_client_is_cut_off),
-        cmocka_unit_test(test_heartbeats_name_what_was_told),
-    };
-
-    web_setup();
-
-    int failed = cmocka_run_group_tests(tests, open_one, close_one);
-
-    return failed + cmocka_run_group_tests(quick, open_quick, close_one);
 }

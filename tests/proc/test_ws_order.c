@@ -2,6 +2,7 @@
  * thousands in flight. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <stdio.h>
@@ -24,18 +25,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "maxInFlight=100\n");
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* The replica that does not lead, and the one that does. */
@@ -94,11 +91,12 @@ static void check_pipeline(uint32_t index, const char *path)
     socket_close(socket);
 }
 
+TEST_GROUP(open_three, close_three)
+
 /* Each set names the version that the one before it makes: one out of order, or left out, would
  * fail all that follow. Far more than may be in flight are sent. */
-static void test_a_pipeline_of_writes_takes_effect_in_order(void **state)
+TEST(a_pipeline_of_writes_takes_effect_in_order)
 {
-    (void)state;
     check_pipeline(ensemble_wait_leader(&ensemble), "/pipe-leader");
     check_pipeline(follower(), "/pipe-follower");
 }
@@ -168,32 +166,29 @@ static int count_short_fences(uint32_t index, const char *path, const char *fenc
     return missed;
 }
 
-static void test_a_sync_is_no_older_than_the_write_before_it(void **state)
+TEST(a_sync_is_no_older_than_the_write_before_it)
 {
-    (void)state;
     assert_int_equal(
         count_short_fences(ensemble_wait_leader(&ensemble), "/fence-leader", "\"op\":\"sync\""), 0);
     assert_int_equal(count_short_fences(follower(), "/fence-follower", "\"op\":\"sync\""), 0);
 }
 
-static void test_a_linearizable_read_is_no_older_than_the_write_before_it(void **state)
+TEST(a_linearizable_read_is_no_older_than_the_write_before_it)
 {
     static const char read[] = "\"op\":\"get\",\"path\":\"/\",\"consistency\":\"linearizable\"";
 
-    (void)state;
     assert_int_equal(count_short_fences(ensemble_wait_leader(&ensemble), "/read-leader", read), 0);
     assert_int_equal(count_short_fences(follower(), "/read-follower", read), 0);
 }
 
-static void test_reads_see_what_was_asked_before_them_and_nothing_else(void **state)
+TEST(reads_see_what_was_asked_before_them_and_nothing_else)
 {
-    (void)state;
     check_mixed(ensemble_wait_leader(&ensemble), "/mixed-leader");
     check_mixed(follower(), "/mixed-follower");
 }
 
 /* Errors and operations of all kinds keep their place, too. */
-static void test_replies_come_in_order_whatever_they_are(void **state)
+TEST(replies_come_in_order_whatever_they_are)
 {
     static const char *const asked[] = {
         "\"op\":\"set\",\"path\":\"/none\",\"dataUtf8\":\"x\"",
@@ -218,7 +213,6 @@ static void test_replies_come_in_order_whatever_they_are(void **state)
     struct socket *socket = talk_open(&ensemble, follower(), NULL);
     uint64_t first = 0;
 
-    (void)state;
     for (int i = 0; i < ROUNDS * COUNT; i++) {
         uint64_t id = socket_request(socket, "%s", asked[i % COUNT]);
 
@@ -267,14 +261,13 @@ static void take_answers(struct pipe *pipe)
 }
 
 /* Whatever a reply shows, its event came before, and no event of what it does not show. */
-static void test_an_event_precedes_every_reply_that_shows_it(void **state)
+TEST(an_event_precedes_every_reply_that_shows_it)
 {
     uint32_t at = follower();
     struct pipe writer = {.socket = talk_open(&ensemble, (at + 1) % 3, NULL)};
     struct pipe reader = {.socket = talk_open(&ensemble, at, NULL)};
     uint64_t seen = 0;
 
-    (void)state;
     talk_ok(&ensemble, writer.socket, "\"op\":\"create\",\"path\":\"/shown\"");
     talk_ok(&ensemble, reader.socket, "\"op\":\"sync\"");
     talk_ok(&ensemble, reader.socket,
@@ -318,7 +311,7 @@ static int last_child(const json_t *reply)
 }
 
 /* A long list is put together from several states; its zxid is that of the first. */
-static void test_a_long_list_shows_nothing_that_was_not_told(void **state)
+TEST(a_long_list_shows_nothing_that_was_not_told)
 {
     uint32_t at = follower();
     struct pipe writer = {.socket = talk_open(&ensemble, (at + 1) % 3, NULL)};
@@ -326,7 +319,6 @@ static void test_a_long_list_shows_nothing_that_was_not_told(void **state)
     int told = 0;
     int lists = 0;
 
-    (void)state;
     talk_ok(&ensemble, writer.socket, "\"op\":\"create\",\"path\":\"/long\"");
     talk_ok(&ensemble, reader, "\"op\":\"sync\"");
     talk_ok(&ensemble, reader, "\"op\":\"watch\",\"path\":\"/long\",\"kind\":\"recursive\"");
@@ -397,12 +389,11 @@ static bool take_all_own(struct own owns[WRITERS])
 }
 
 /* Also a reply to one's own write, when more is written at once than is told at a time. */
-static void test_the_reply_to_a_write_follows_its_own_events(void **state)
+TEST(the_reply_to_a_write_follows_its_own_events)
 {
     struct own owns[WRITERS] = {{.told = 0}};
     uint32_t at = follower();
 
-    (void)state;
     for (int i = 0; i < WRITERS; i++) {
         owns[i].socket = talk_open(&ensemble, at, NULL);
         talk_ok(&ensemble, owns[i].socket, "\"op\":\"create\",\"path\":\"/own%d\"", i);
@@ -481,14 +472,13 @@ static void take_reply(struct reader *reader, const json_t *reply)
     }
 }
 
-static void test_whoever_saw_ready_reads_no_half_changed_configuration(void **state)
+TEST(whoever_saw_ready_reads_no_half_changed_configuration)
 {
     uint32_t at = follower();
     struct socket *leader = talk_open(&ensemble, (at + 1) % 3, NULL);
     struct reader reader = {.socket = talk_open(&ensemble, at, NULL)};
     int generation = 0;
 
-    (void)state;
     talk_ok(&ensemble, leader, "\"op\":\"create\",\"path\":\"/conf\"");
     for (int part = 0; part < READY_PARTS; part++) {
         talk_ok(&ensemble, leader, "\"op\":\"create\",\"path\":\"/conf/%s\",\"dataUtf8\":\"0\"",
@@ -513,22 +503,4 @@ static void test_whoever_saw_ready_reads_no_half_changed_configuration(void **st
     }
     socket_close(leader);
     socket_close(reader.socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_pipeline_of_writes_takes_effect_in_order),
-        cmocka_unit_test(test_reads_see_what_was_asked_before_them_and_nothing_else),
-        cmocka_unit_test(test_a_sync_is_no_older_than_the_write_before_it),
-        cmocka_unit_test(test_a_linearizable_read_is_no_older_than_the_write_before_it),
-        cmocka_unit_test(test_replies_come_in_order_whatever_they_are),
-        cmocka_unit_test(test_an_event_precedes_every_reply_that_shows_it),
-        cmocka_unit_test(test_a_long_list_shows_nothing_that_was_not_told),
-        cmocka_unit_test(test_the_reply_to_a_write_follows_its_own_events),
-        cmocka_unit_test(test_whoever_saw_ready_reads_no_half_changed_configuration),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -2,6 +2,7 @@
  * order; and a replica that is cut off says so. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <signal.h>
@@ -17,18 +18,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "staleLimit=3000\n");
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 /* One change by chance: sets, pairs of create and delete, multis. All of it succeeds. */
@@ -88,7 +85,9 @@ static bool take_groups(struct socket *socket, struct buf *out, char *since, int
     return strcmp(since, last) == 0;
 }
 
-static void test_a_client_that_changes_replicas_misses_nothing(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(a_client_that_changes_replicas_misses_nothing)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *steady = talk_open(&ensemble, 1, NULL);
@@ -99,7 +98,6 @@ static void test_a_client_that_changes_replicas_misses_nothing(void **state)
     struct buf told;
     struct rng rng;
 
-    (void)state;
     rng_init(&rng, 11);
     buf_init(&all, TALK_TEXT_MAX * 4);
     buf_init(&told, TALK_TEXT_MAX * 4);
@@ -134,11 +132,10 @@ static void test_a_client_that_changes_replicas_misses_nothing(void **state)
     socket_close(steady);
 }
 
-static void test_a_place_in_the_future_is_waited_for_or_refused(void **state)
+TEST(a_place_in_the_future_is_waited_for_or_refused)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
 
-    (void)state;
     assert_string_equal(talk_error(socket, "\"op\":\"watch\",\"path\":\"/r\",\"kind\":\"data\","
                                            "\"since\":\"0x7fff00000000\""),
                         "ReplicaBehind");
@@ -149,12 +146,11 @@ static void test_a_place_in_the_future_is_waited_for_or_refused(void **state)
 }
 
 /* The last test: it leaves one replica alone. */
-static void test_a_replica_that_is_cut_off_closes_its_sockets(void **state)
+TEST(a_replica_that_is_cut_off_closes_its_sockets)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
     json_t *event = NULL;
 
-    (void)state;
     ensemble_kill(&ensemble, 0);
     ensemble_kill(&ensemble, 1);
     event = socket_event(socket, "closing", ENSEMBLE_DEADLINE_MS);
@@ -164,16 +160,4 @@ static void test_a_replica_that_is_cut_off_closes_its_sockets(void **state)
     assert_true(socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(socket), UNFIT);
     socket_close(socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_client_that_changes_replicas_misses_nothing),
-        cmocka_unit_test(test_a_place_in_the_future_is_waited_for_or_refused),
-        cmocka_unit_test(test_a_replica_that_is_cut_off_closes_its_sockets),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

@@ -1,4 +1,5 @@
 /* Sessions over WebSockets: opened, attached, moved, lost, ended; and who they are shown by. */
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <stdio.h>
@@ -13,18 +14,14 @@ enum {
 
 static struct ensemble ensemble;
 
-static int open_three(void **state)
+static void open_three(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, "advertiseClient=zabra.test:9998\n");
-    return 0;
 }
 
-static int close_three(void **state)
+static void close_three(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 struct session {
@@ -96,9 +93,10 @@ static void move(uint32_t from, uint32_t to, const char *path)
     socket_close(new);
 }
 
-static void test_attaching_moves_a_session(void **state)
+TEST_GROUP(open_three, close_three)
+
+TEST(attaching_moves_a_session)
 {
-    (void)state;
     move(0, 1, "/moved-01");
     move(1, 2, "/moved-12");
     move(2, 2, "/moved-22");
@@ -106,7 +104,7 @@ static void test_attaching_moves_a_session(void **state)
 
 /* What the old place asks behind the move is refused, and does nothing: it never runs without the
  * session. The client cannot know that it was moved, so it asks in one go. */
-static void test_late_requests_through_the_old_place_are_refused(void **state)
+TEST(late_requests_through_the_old_place_are_refused)
 {
     enum {
         LATE = 200
@@ -118,7 +116,6 @@ static void test_late_requests_through_the_old_place_are_refused(void **state)
     int refused = 0;
     int applied = 0;
 
-    (void)state;
     open_session(old, 15000, &session);
     talk_ok(&ensemble, old, "\"op\":\"create\",\"path\":\"/late\"");
     uint64_t attach = socket_request(new, "\"op\":\"attach\",\"session\":\"%s\"", session.secret);
@@ -158,12 +155,11 @@ static void test_late_requests_through_the_old_place_are_refused(void **state)
     socket_close(new);
 }
 
-static void test_attaching_again_on_the_same_socket_changes_nothing(void **state)
+TEST(attaching_again_on_the_same_socket_changes_nothing)
 {
     struct socket *socket = talk_open(&ensemble, 1, NULL);
     struct session session;
 
-    (void)state;
     open_session(socket, 15000, &session);
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/again\",\"ephemeral\":true");
     for (int i = 0; i < 5; i++) {
@@ -178,13 +174,12 @@ static void test_attaching_again_on_the_same_socket_changes_nothing(void **state
 
 /* ---- Ending ---- */
 
-static void test_a_closed_session_ends_the_socket_it_is_attached_to(void **state)
+TEST(a_closed_session_ends_the_socket_it_is_attached_to)
 {
     struct socket *owner = talk_open(&ensemble, 2, NULL);
     struct socket *other = talk_open(&ensemble, 0, NULL);
     struct session session;
 
-    (void)state;
     open_session(owner, 15000, &session);
     talk_ok(&ensemble, other, "\"op\":\"close\",\"session\":\"%s\"", session.secret);
     check_end(owner, "closed", session.public, ENDED);
@@ -194,12 +189,11 @@ static void test_a_closed_session_ends_the_socket_it_is_attached_to(void **state
     socket_close(other);
 }
 
-static void test_without_a_session_there_is_none_to_close(void **state)
+TEST(without_a_session_there_is_none_to_close)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     struct session session;
 
-    (void)state;
     assert_string_equal(talk_error(socket, "\"op\":\"close\""), "UnknownSession");
     assert_string_equal(talk_error(socket, "\"op\":\"touch\""), "UnknownSession");
     assert_string_not_equal(
@@ -216,13 +210,12 @@ static void test_without_a_session_there_is_none_to_close(void **state)
 /* ---- Time ---- */
 
 /* A client that only answers pings keeps its session; one whose socket is gone loses it. */
-static void test_an_attached_socket_keeps_its_session_alive(void **state)
+TEST(an_attached_socket_keeps_its_session_alive)
 {
     struct socket *socket = talk_open(&ensemble, 1, NULL);
     struct session session;
     uint64_t end_ms = 0;
 
-    (void)state;
     open_session(socket, SHORT_MS, &session);
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/alive\",\"ephemeral\":true");
     end_ms = os_now_ms() + 3 * SHORT_MS;
@@ -237,12 +230,11 @@ static void test_an_attached_socket_keeps_its_session_alive(void **state)
     ENSEMBLE_WAIT(&ensemble, !is_there(0, "/alive"));
 }
 
-static void test_a_detached_session_expires(void **state)
+TEST(a_detached_session_expires)
 {
     struct socket *socket = talk_open(&ensemble, 1, NULL);
     struct session session;
 
-    (void)state;
     uint64_t end_ms = os_now_ms() + SHORT_MS;
 
     open_session(socket, SHORT_MS, &session);
@@ -257,12 +249,11 @@ static void test_a_detached_session_expires(void **state)
 }
 
 /* A client that takes nothing and says nothing. */
-static void test_a_silent_client_is_told_that_its_session_has_expired(void **state)
+TEST(a_silent_client_is_told_that_its_session_has_expired)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
     struct session session;
 
-    (void)state;
     open_session(socket, SHORT_MS, &session);
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/silent\",\"ephemeral\":true");
     ENSEMBLE_WAIT(&ensemble, !is_there(0, "/silent"));
@@ -272,12 +263,11 @@ static void test_a_silent_client_is_told_that_its_session_has_expired(void **sta
 
 /* ---- Identities ---- */
 
-static void test_identities_are_added_one_by_one(void **state)
+TEST(identities_are_added_one_by_one)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     json_t *reply = NULL;
 
-    (void)state;
     assert_string_equal(
         talk_error(socket, "\"op\":\"auth\",\"scheme\":\"nope\",\"credential\":\"a:b\""),
         "AuthFailed");
@@ -292,13 +282,12 @@ static void test_identities_are_added_one_by_one(void **state)
     socket_close(socket);
 }
 
-static void test_credentials_of_the_handshake_count(void **state)
+TEST(credentials_of_the_handshake_count)
 {
     const struct socket_options shown = {.headers = "Authorization: Basic ZTpm\r\n"}; /* e:f */
     struct socket *socket = talk_open(&ensemble, 0, &shown);
     struct socket *nobody = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/shown\",\"acl\":\"creator\"");
     talk_ok(&ensemble, socket, "\"op\":\"get\",\"path\":\"/shown\"");
     assert_string_equal(talk_error(nobody, "\"op\":\"get\",\"path\":\"/shown\""), "NoAuth");
@@ -306,14 +295,13 @@ static void test_credentials_of_the_handshake_count(void **state)
     socket_close(nobody);
 }
 
-static void test_a_key_makes_a_retry_harmless(void **state)
+TEST(a_key_makes_a_retry_harmless)
 {
     struct socket *socket = talk_open(&ensemble, 1, NULL);
     char path[TALK_FIELD_MAX];
     const char *create = "\"op\":\"create\",\"path\":\"/keyed-\",\"sequence\":true,"
                          "\"key\":\"0b0c6f4e-3f9b-4a52-9d0c-5a1f0e6a7c11\"";
 
-    (void)state;
     (void)snprintf(path, sizeof(path), "%s", talk_field(socket, "path", "%s", create));
     /* A leader whose disk is slower than those of a majority has not applied it yet: InFlight. */
     ENSEMBLE_WAIT(&ensemble,
@@ -322,24 +310,4 @@ static void test_a_key_makes_a_retry_harmless(void **state)
     assert_string_equal(talk_error(socket, "\"op\":\"create\",\"path\":\"/keyed-2\",\"key\":\"a\""),
                         "BadArguments");
     socket_close(socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attaching_moves_a_session),
-        cmocka_unit_test(test_late_requests_through_the_old_place_are_refused),
-        cmocka_unit_test(test_attaching_again_on_the_same_socket_changes_nothing),
-        cmocka_unit_test(test_a_closed_session_ends_the_socket_it_is_attached_to),
-        cmocka_unit_test(test_without_a_session_there_is_none_to_close),
-        cmocka_unit_test(test_an_attached_socket_keeps_its_session_alive),
-        cmocka_unit_test(test_a_detached_session_expires),
-        cmocka_unit_test(test_a_silent_client_is_told_that_its_session_has_expired),
-        cmocka_unit_test(test_identities_are_added_one_by_one),
-        cmocka_unit_test(test_credentials_of_the_handshake_count),
-        cmocka_unit_test(test_a_key_makes_a_retry_harmless),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_three, close_three);
 }

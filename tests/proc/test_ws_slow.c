@@ -1,5 +1,6 @@
 /* Clients that do not keep up, and servers that have no room: slower, never wrong. */
 #include "base/mem.h"
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <stdio.h>
@@ -16,11 +17,9 @@ enum {
 
 static struct ensemble ensemble;
 
-static int close_one(void **state)
+static void close_one(void)
 {
-    (void)state;
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
@@ -41,21 +40,38 @@ static void change(struct socket *writer, const char *path)
 
 /* ---- A client that does not read ---- */
 
-static int open_lagging(void **state)
+static void open_lagging(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nheartbeatInterval=60000\n");
-    return 0;
+}
+
+static void open_impatient(void)
+{
+    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nslowTimeout=1000\n");
+}
+
+static void open_forgetful(void)
+{
+    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nmaxWindow=100\n");
+}
+
+static void open_small(void)
+{
+    ensemble_launch(&ensemble, 1, "maxRequests=2\nmaxInFlight=1000\n");
+}
+
+static void open_rated(void)
+{
+    ensemble_launch(&ensemble, 1, "maxMessagesPerSecond=50\n");
 }
 
 /* It misses nothing: what was thrown away comes again, from the window. */
-static void test_who_falls_behind_is_told_and_catches_up(void **state)
+TEST(who_falls_behind_is_told_and_catches_up, open_lagging, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
     int overruns = 0;
 
-    (void)state;
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/slow\",\"dataUtf8\":\"0\"");
     talk_ok(&ensemble, slow,
             "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
@@ -85,13 +101,12 @@ static void test_who_falls_behind_is_told_and_catches_up(void **state)
 }
 
 /* The event of a one-shot watch is its only one. */
-static void test_one_shot_watches_are_told_all_the_same(void **state)
+TEST(one_shot_watches_are_told_all_the_same, open_lagging, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
     json_t *event = NULL;
 
-    (void)state;
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/loud\"");
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/once\"");
     talk_ok(&ensemble, slow,
@@ -108,14 +123,13 @@ static void test_one_shot_watches_are_told_all_the_same(void **state)
 }
 
 /* Replies that nobody reads are not made: a few wait, the others are asked again by nobody. */
-static void test_replies_wait_for_who_does_not_read(void **state)
+TEST(replies_wait_for_who_does_not_read, open_lagging, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
     char *data = mem_zalloc(1, REPLY_LEN + 1);
     uint64_t id = 0;
 
-    (void)state;
     memset(data, 'r', REPLY_LEN);
     for (int i = 0; i < 4; i++) {
         socket_request(writer, "\"op\":\"create\",\"path\":\"/r%d\",\"dataUtf8\":\"%s\"", i, data);
@@ -133,20 +147,12 @@ static void test_replies_wait_for_who_does_not_read(void **state)
     socket_close(slow);
 }
 
-static int open_impatient(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nslowTimeout=1000\n");
-    return 0;
-}
-
-static void test_who_reads_nothing_is_closed_and_nobody_else(void **state)
+TEST(who_reads_nothing_is_closed_and_nobody_else, open_impatient, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *reader = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
 
-    (void)state;
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/slow\"");
     talk_ok(&ensemble, slow,
             "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
@@ -161,22 +167,14 @@ static void test_who_reads_nothing_is_closed_and_nobody_else(void **state)
     socket_close(slow);
 }
 
-static int open_forgetful(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nmaxWindow=100\n");
-    return 0;
-}
-
 /* What the window does not hold any more comes as a difference: the last state, marked. */
-static void test_beyond_the_window_there_is_a_difference(void **state)
+TEST(beyond_the_window_there_is_a_difference, open_forgetful, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
     bool diff = false;
     int last = 0;
 
-    (void)state;
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/slow\",\"dataUtf8\":\"0\"");
     talk_ok(&ensemble, slow,
             "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
@@ -200,19 +198,11 @@ static void test_beyond_the_window_there_is_a_difference(void **state)
 
 /* ---- A server without room ---- */
 
-static int open_small(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 1, "maxRequests=2\nmaxInFlight=1000\n");
-    return 0;
-}
-
 /* The gate takes two at a time: the socket waits, no message fails, none overtakes. */
-static void test_a_full_gate_delays_and_loses_nothing(void **state)
+TEST(a_full_gate_delays_and_loses_nothing, open_small, close_one)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    (void)state;
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/v\"");
     uint64_t id = 0;
 
@@ -227,22 +217,14 @@ static void test_a_full_gate_delays_and_loses_nothing(void **state)
     socket_close(socket);
 }
 
-static int open_rated(void **state)
-{
-    (void)state;
-    ensemble_launch(&ensemble, 1, "maxMessagesPerSecond=50\n");
-    return 0;
-}
-
 /* One second's worth at once, the rest as the rate allows; another socket has its own. */
-static void test_a_rate_slows_down(void **state)
+TEST(a_rate_slows_down, open_rated, close_one)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     struct socket *other = talk_open(&ensemble, 0, NULL);
     uint64_t start_ms = os_now_ms();
     uint64_t id = 0;
 
-    (void)state;
     for (int i = 0; i < RATED; i++) {
         id = socket_request(socket, "\"op\":\"ping\"");
     }
@@ -256,22 +238,4 @@ static void test_a_rate_slows_down(void **state)
     json_decref(reply);
     socket_close(socket);
     socket_close(other);
-}
-
-#define WATCH_TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, close_one)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WATCH_TEST(test_who_falls_behind_is_told_and_catches_up, open_lagging),
-        WATCH_TEST(test_one_shot_watches_are_told_all_the_same, open_lagging),
-        WATCH_TEST(test_replies_wait_for_who_does_not_read, open_lagging),
-        WATCH_TEST(test_who_reads_nothing_is_closed_and_nobody_else, open_impatient),
-        WATCH_TEST(test_beyond_the_window_there_is_a_difference, open_forgetful),
-        WATCH_TEST(test_a_full_gate_delays_and_loses_nothing, open_small),
-        WATCH_TEST(test_a_rate_slows_down, open_rated),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

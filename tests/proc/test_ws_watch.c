@@ -1,5 +1,6 @@
 /* Watches over WebSockets beyond the table that all front ends share: registered with reads, many
  * on one socket, values, rights. Watcher and writer are on different replicas. */
+#include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
 #include <stdio.h>
@@ -16,22 +17,18 @@ static struct ensemble ensemble;
 static struct socket *writer;
 static struct socket *watcher;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
     ensemble_launch(&ensemble, 3, NULL);
     writer = talk_open(&ensemble, WRITER, NULL);
     watcher = talk_open(&ensemble, WATCHER, NULL);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     socket_close(writer);
     socket_close(watcher);
     ensemble_close(&ensemble);
-    return 0;
 }
 
 static const char *const kinds[KINDS] = {"data", "exists", "children", "persistent", "recursive"};
@@ -68,7 +65,9 @@ static void check_read(const struct with_read *row, size_t number, size_t deed)
     assert_string_equal(talk_events(&ensemble, watcher, zxid), expected);
 }
 
-static void test_reads_register_their_kind(void **state)
+TEST_GROUP(open_all, close_all)
+
+TEST(reads_register_their_kind)
 {
     static const struct with_read rows[] = {
         {"get", "NodeDataChanged", "", "NodeDeleted"},
@@ -77,7 +76,6 @@ static void test_reads_register_their_kind(void **state)
         {"children", "", "NodeChildrenChanged", "NodeDeleted"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (size_t deed = 0; deed < 3; deed++) {
             check_read(&rows[i], i, deed);
@@ -85,11 +83,10 @@ static void test_reads_register_their_kind(void **state)
     }
 }
 
-static void test_a_read_of_nothing_registers_only_exists(void **state)
+TEST(a_read_of_nothing_registers_only_exists)
 {
     char zxid[TALK_FIELD_MAX];
 
-    (void)state;
     assert_string_equal(talk_error(watcher, "\"op\":\"get\",\"path\":\"/absent\",\"watch\":true"),
                         "NoNode");
     talk_ok(&ensemble, watcher, "\"op\":\"exists\",\"path\":\"/absent\",\"watch\":true");
@@ -103,12 +100,11 @@ static void test_a_read_of_nothing_registers_only_exists(void **state)
 
 /* ---- One event for one change ---- */
 
-static void test_many_watches_of_one_socket_are_told_once(void **state)
+TEST(many_watches_of_one_socket_are_told_once)
 {
     char zxid[TALK_FIELD_MAX];
     json_t *event = NULL;
 
-    (void)state;
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/many\"");
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/many/x\"");
     talk_ok(&ensemble, watcher, "\"op\":\"sync\"");
@@ -132,11 +128,10 @@ static void test_many_watches_of_one_socket_are_told_once(void **state)
     assert_string_equal(talk_events(&ensemble, watcher, zxid), "NodeCreated /many/x.");
 }
 
-static void test_events_carry_values_on_request(void **state)
+TEST(events_carry_values_on_request)
 {
     char zxid[TALK_FIELD_MAX];
 
-    (void)state;
     talk_ok(&ensemble, watcher,
             "\"op\":\"watch\",\"path\":\"/values\",\"kind\":\"recursive\",\"values\":true");
     talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/values\",\"dataUtf8\":\"a\"");
@@ -147,14 +142,13 @@ static void test_events_carry_values_on_request(void **state)
                         "NodeCreated /values='a'.NodeDataChanged /values='b'.NodeDeleted /values.");
 }
 
-static void test_events_that_may_not_be_read_are_withheld(void **state)
+TEST(events_that_may_not_be_read_are_withheld)
 {
     char zxid[TALK_FIELD_MAX];
     struct socket *other = talk_open(&ensemble, WATCHER, NULL);
     const char *acl = "\"acl\":[{\"perms\":[\"read\",\"write\",\"create\",\"delete\",\"admin\"],"
                       "\"scheme\":\"auth\",\"id\":\"\"}]";
 
-    (void)state;
     talk_ok(&ensemble, writer,
             "\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"ann:secret\"");
     talk_ok(&ensemble, other,
@@ -171,12 +165,11 @@ static void test_events_that_may_not_be_read_are_withheld(void **state)
     socket_close(other);
 }
 
-static void test_ephemerals_are_told_when_their_session_closes(void **state)
+TEST(ephemerals_are_told_when_their_session_closes)
 {
     struct socket *owner = talk_open(&ensemble, WRITER, NULL);
     char zxid[TALK_FIELD_MAX];
 
-    (void)state;
     talk_ok(&ensemble, owner, "\"op\":\"session\",\"timeout_ms\":15000");
     talk_ok(&ensemble, owner, "\"op\":\"create\",\"path\":\"/e1\",\"ephemeral\":true");
     talk_ok(&ensemble, owner, "\"op\":\"create\",\"path\":\"/e2\",\"ephemeral\":true");
@@ -191,19 +184,4 @@ static void test_ephemerals_are_told_when_their_session_closes(void **state)
     assert_true(strcmp(told, "NodeDeleted /e1;NodeDeleted /e2.") == 0 ||
                 strcmp(told, "NodeDeleted /e2;NodeDeleted /e1.") == 0);
     socket_close(owner);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_register_their_kind),
-        cmocka_unit_test(test_a_read_of_nothing_registers_only_exists),
-        cmocka_unit_test(test_many_watches_of_one_socket_are_told_once),
-        cmocka_unit_test(test_events_carry_values_on_request),
-        cmocka_unit_test(test_events_that_may_not_be_read_are_withheld),
-        cmocka_unit_test(test_ephemerals_are_told_when_their_session_closes),
-    };
-
-    web_setup();
-    return cmocka_run_group_tests(tests, open_all, close_all);
 }

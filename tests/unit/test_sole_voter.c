@@ -22,24 +22,31 @@ static struct zab_config three(void)
     return config;
 }
 
-/* A member of a cluster of three with some records. */
-static void member(struct skit *kit)
+/* A disk of a member of a cluster that began with `config`. */
+static void found(struct skit *kit, const struct zab_config *config)
 {
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
-    struct store_op promise = {.type = STORE_PROMISE, .epoch = 4, .leader = 2};
-    struct zab_config config = three();
     struct buf bytes;
 
     skit_init(kit, KIT_SEGMENT);
     assert_int_equal(skit_open(kit), ERR_OK);
     buf_init(&bytes, STORE_GENESIS_MAX);
-    zab_config_encode(&config, &bytes);
+    zab_config_encode(config, &bytes);
     memcpy(identity.genesis, bytes.data, bytes.len);
     identity.genesis_len = (uint32_t)bytes.len;
     identity.founding = false;
     buf_release(&bytes);
     assert_int_equal(skit_run(kit, &op), ERR_OK);
+}
+
+/* A member of a cluster of three with some records. */
+static void member(struct skit *kit)
+{
+    struct store_op promise = {.type = STORE_PROMISE, .epoch = 4, .leader = 2};
+    struct zab_config config = three();
+
+    found(kit, &config);
     assert_int_equal(skit_run(kit, &promise), ERR_OK);
     assert_int_equal(skit_append(kit, 3, 20, 100), ERR_OK);
     skit_close(kit, true);
@@ -123,22 +130,11 @@ TEST(a_directory_of_an_earlier_release_is_refused, skit, member, skit_release)
  * configuration. */
 TEST(the_epochs_of_a_configuration_count, skit, no_set_up, skit_release)
 {
-    struct store_identity identity = skit_identity();
-    struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
     struct sole_voter survivor;
     struct zab_config config = three();
-    struct buf bytes;
 
     config.version = zxid_make(5000, 7);
-    buf_init(&bytes, STORE_GENESIS_MAX);
-    zab_config_encode(&config, &bytes);
-    memcpy(identity.genesis, bytes.data, bytes.len);
-    identity.genesis_len = (uint32_t)bytes.len;
-    identity.founding = false;
-    buf_release(&bytes);
-    skit_init(skit, KIT_SEGMENT);
-    assert_int_equal(skit_open(skit), ERR_OK);
-    assert_int_equal(skit_run(skit, &op), ERR_OK);
+    found(skit, &config);
     skit_close(skit, true);
     assert_int_equal(look(skit, own_id(), &survivor), ERR_OK);
     assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY), ERR_OK);

@@ -202,26 +202,27 @@ TEST(snapshots_are_kept_and_purged, skit, ready, skit_release)
     assert_true(skit_check_snapshot(skit));
 }
 
-TEST(damaged_snapshot_falls_back_to_an_older_one, skit, ready, skit_release)
+/* A disk with two snapshots, of the newer of which one byte has flipped. */
+static void open_with_flip(struct skit *skit, uint64_t offset)
 {
     assert_int_equal(skit_append(skit, 1, 20, 100), ERR_OK);
     assert_int_equal(skit_snapshot(skit, 5, 8), ERR_OK);
     assert_int_equal(skit_snapshot(skit, 15, 18), ERR_OK);
     skit_close(skit, true);
-    vfs_mem_flip(skit->disk, "snap-00000001-000000010000000e", 5, 1);
+    vfs_mem_flip(skit->disk, "snap-00000001-000000010000000e", offset, 1);
     assert_int_equal(skit_open(skit), ERR_OK);
+}
+
+TEST(damaged_snapshot_falls_back_to_an_older_one, skit, ready, skit_release)
+{
+    open_with_flip(skit, 5);
     assert_int_equal(skit->report.verdict, STORE_CLEAN);
     assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 5));
 }
 
 TEST(discarded_snapshot_falls_back_too, skit, ready, skit_release)
 {
-    assert_int_equal(skit_append(skit, 1, 20, 100), ERR_OK);
-    assert_int_equal(skit_snapshot(skit, 5, 8), ERR_OK);
-    assert_int_equal(skit_snapshot(skit, 15, 18), ERR_OK);
-    skit_close(skit, true);
-    vfs_mem_flip(skit->disk, "snap-00000001-000000010000000e", 1000, 1);
-    assert_int_equal(skit_open(skit), ERR_OK);
+    open_with_flip(skit, 1000);
     assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 15));
     assert_false(skit_check_snapshot(skit));
     assert_int_equal(store_snap_discard(skit->store, &skit->report), ERR_OK);
