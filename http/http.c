@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "http/http_int.h"
@@ -77,16 +78,32 @@ static void stop_daemons(struct http *http)
 
 static void http_free(struct http *http)
 {
-    ASSERT(list_empty(&http->conns) && budget_used(&http->bodies) == 0);
+    ASSERT(list_empty(&http->conns) && budget_used(&http->bodies.budget) == 0);
 
     /* The library reports no connection that it was given but stopped before opening. */
     http_caps_release(&http->caps, atomic_load(&http->handed));
     http_names_free(http->names);
     http_large_release(&http->large);
+    shares_release(&http->bodies);
+    shares_release(&http->transfers.places);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);
     pthread_mutex_destroy(&http->wait_mutex);
     mem_free(http);
+}
+
+/* An address gets the part of bodies that it gets of connections. Of transfers it leaves one place
+ * to others, unless it may have all connections, as behind a proxy. */
+static void init_shares(struct http *http)
+{
+    const struct config_clients *limits = http->limits;
+    uint64_t all = limits->connections_max;
+    uint64_t address = min_u64(limits->connections_per_address_max, all);
+    uint32_t transfers = limits->transfers_max;
+
+    shares_init(&http->bodies, limits->pool_bytes_max, limits->pool_bytes_max * address / all);
+    shares_init(&http->transfers.places, transfers,
+                transfers > 1 && address < all ? transfers - 1 : transfers);
 }
 
 enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http)
@@ -101,7 +118,7 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     http->names = http_names_new(http->limits);
     http_caps_init(&http->caps, http->limits);
     http_large_init(&http->large, http->limits->http_threads);
-    budget_init(&http->bodies, HTTP_BODIES_BYTES);
+    init_shares(http);
     pthread_mutex_init(&http->conns_mutex, NULL);
     pthread_mutex_init(&http->wait_mutex, NULL);
     pthread_cond_init(&http->changed, NULL);

@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/metric.h"
+#include "base/shares.h"
 #include "http/http.h"
 #include "http/inlet.h"
 #include "http/request.h"
@@ -44,8 +45,7 @@ enum {
     HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* How far a reader may fall behind, in bytes. */
     HTTP_ANSWER_MAX = 64 << 20,                  /* Bytes of a JSON answer. */
     HTTP_CLIENTS_MAX = 64 << 10,                 /* For the client addresses of all replicas. */
-    HTTP_SLOWEST_MAX = 256,                      /* Connections closed in one scan at most. */
-    HTTP_BODIES_BYTES = 256 << 20 /* For the bodies of all requests that are not answered yet. */
+    HTTP_SLOWEST_MAX = 256                       /* Connections closed in one scan at most. */
 };
 
 #define HTTP_TAKING_OVER     "this replica is taking over another state"
@@ -79,7 +79,7 @@ struct http_caps {
 
 /* Exports and imports. */
 struct http_transfers {
-    _Atomic uint32_t slots;               /* In use, of config_clients.transfers_max. */
+    struct shares places;                 /* In use, of config_clients.transfers_max. */
     struct metric_counter exports;        /* Under way. */
     struct metric_counter exports_ever;   /* Begun. */
     struct metric_counter exports_failed; /* Ended before the last line. */
@@ -137,7 +137,7 @@ struct http {
     struct http_transfers transfers;
     struct http_large large;
     struct http_relief relief;
-    struct budget bodies; /* Bodies of requests that are not answered yet. */
+    struct shares bodies; /* Bytes of bodies of requests that are not answered yet. */
     struct http_metrics metrics;
 };
 
@@ -451,7 +451,7 @@ enum MHD_Result http_export_begin(struct http_conn *conn);
 /* Takes a slot for a transfer; false, with the request refused, when all are in use or this replica
  * may not answer. */
 bool http_transfer_begin(struct http_conn *conn);
-void http_transfer_end(struct http *http);
+void http_transfer_end(struct http *http, uint64_t address_key);
 void http_transfer_write_metrics(const struct http *http, struct buf *out);
 
 /* ---- import.c: bodies that are processed as they arrive ---- */

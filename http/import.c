@@ -38,7 +38,7 @@ static void release(struct http_conn *conn)
                conn->request.args.dry_run ? 0 : figures->created + figures->overwritten);
     metric_add(&transfers->imports_failed, import_state(import->import) == IMPORT_DONE ? 0 : 1);
     atomic_fetch_sub_explicit(&transfers->imports.value, 1, memory_order_relaxed);
-    http_transfer_end(conn->http);
+    http_transfer_end(conn->http, conn->address_key);
     import_free(import->import);
     mem_free(import);
 }

@@ -204,7 +204,7 @@ static void write_own_metrics(struct http *http, struct buf *out)
                        metric_get(&metrics->refused_unsent));
     metric_put_gauge(out, "zabra_http_body_bytes",
                      "Memory of request bodies that are not answered yet.",
-                     budget_used(&http->bodies));
+                     budget_used(&http->bodies.budget));
     metric_put_counter(out, "zabra_http_body_refused_total",
                        "Requests refused because the bodies of others left no room.",
                        metric_get(&metrics->refused_bodies));

@@ -1,9 +1,9 @@
 /*
  * Request bodies, which a connection keeps until the request is answered or refused. Each body has
- * its own limit (request.body.max); the bodies of all connections share one budget, http.bodies. A
- * request that needs up to SMALL_BYTES, for example one with a body of 8 KiB, counts there but is
- * never refused. An import keeps no body: its lines are processed as they arrive.
- *
+ * its own limit (request.body.max); the bodies of all connections share http.bodies, of which the
+ * clients of one address get a part at most. A request that needs up to SMALL_BYTES, for example
+ * one with a body of 8 KiB, counts there but is never refused. An import keeps no body: its lines
+ * are processed as they arrive.
  */
 #include "base/check.h"
 #include "http/http_int.h"
@@ -17,9 +17,9 @@ static bool refuse(struct http_conn *conn)
     metric_add(&conn->http->metrics.refused_bodies, 1);
     http_refuse(
         conn, ERR_THROTTLED,
-        "request bodies in flight fill the %d MiB that this replica has for them: try again "
-        "later, send less at once, or use another replica",
-        HTTP_BODIES_BYTES >> 20);
+        "request bodies in flight fill the %d MiB that this replica has for them, or the part of "
+        "your address: try again later, send less at once, or use another replica",
+        (int)(conn->http->bodies.budget.max >> 20));
     return false;
 }
 
@@ -33,14 +33,14 @@ static size_t counted(size_t cap)
  * room. */
 static bool charge(struct http_conn *conn, size_t bytes)
 {
-    struct budget *budget = &conn->http->bodies;
+    struct shares *bodies = &conn->http->bodies;
 
     if (bytes <= conn->body_charged) {
         return true;
     }
     if (bytes <= SMALL_BYTES) {
-        budget_take(budget, bytes - conn->body_charged);
-    } else if (!budget_try_take(budget, bytes - conn->body_charged)) {
+        shares_take(bodies, conn->address_key, bytes - conn->body_charged);
+    } else if (!shares_try_take(bodies, conn->address_key, bytes - conn->body_charged)) {
         return refuse(conn);
     }
     conn->body_charged = bytes;
@@ -86,7 +86,7 @@ void http_request_body_drop(struct http_conn *conn)
 {
     buf_trim(&conn->body, HTTP_KEEP_BYTES);
     if (conn->body_charged > 0) {
-        budget_give(&conn->http->bodies, conn->body_charged);
+        shares_give(&conn->http->bodies, conn->address_key, conn->body_charged);
         conn->body_charged = 0;
     }
 }

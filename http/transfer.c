@@ -24,6 +24,7 @@ enum {
 struct http_export {
     struct http *http;
     struct http_conn *conn; /* Valid while the response is pulled. */
+    uint64_t address_key;
     struct export *export;
     struct buf out;
     size_t taken; /* Bytes of `out` that were pulled. */
@@ -45,21 +46,18 @@ bool http_transfer_begin(struct http_conn *conn)
         http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
         return false;
     }
-    if (atomic_fetch_add(&http->transfers.slots, 1) < http->limits->transfers_max) {
+    if (shares_try_take(&http->transfers.places, conn->address_key, 1)) {
         return true;
     }
-    http_transfer_end(http);
     http_refuse(conn, ERR_THROTTLED,
-                "this replica runs as many exports and imports as it may (maxTransfers): try again "
-                "later, or use another replica");
+                "this replica runs as many exports and imports as it may (maxTransfers), or as it "
+                "may for your address: try again later, or use another replica");
     return false;
 }
 
-void http_transfer_end(struct http *http)
+void http_transfer_end(struct http *http, uint64_t address_key)
 {
-    uint32_t before = atomic_fetch_sub(&http->transfers.slots, 1);
-
-    ASSERT(before > 0);
+    shares_give(&http->transfers.places, address_key, 1);
 }
 
 /* ---- The answer ---- */
@@ -125,7 +123,7 @@ static void on_free(void *cls)
     metric_add(&transfers->exports_failed, whole ? 0 : 1);
     atomic_fetch_sub_explicit(&transfers->exports.value, 1, memory_order_relaxed);
     export_free(export->export);
-    http_transfer_end(export->http);
+    http_transfer_end(export->http, export->address_key);
     buf_release(&export->out);
     mem_free(export);
 }
@@ -138,6 +136,7 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
 
     export->http = http;
     export->conn = conn;
+    export->address_key = conn->address_key;
     export->export = take_export;
     export->more = true;
     export->start_ms = os_now_ms();
@@ -172,7 +171,7 @@ static enum MHD_Result begin(struct http_conn *conn)
     if (export && !request->is_head) {
         done = answer_lines(conn, export);
     } else {
-        http_transfer_end(conn->http);
+        http_transfer_end(conn->http, conn->address_key);
         export_free(export);
         done = result.err == ERR_OK
                    ? http_send_lines(conn, http_response_empty(), "application/x-ndjson")

@@ -6,22 +6,29 @@
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
-static void count_pieces(struct ws *ws, size_t bytes)
+static void show_pieces(struct ws *ws)
 {
-    ws->pieces = bytes;
-    metric_set(&ws->metrics.pieces, bytes);
+    metric_set(&ws->metrics.pieces, budget_used(&ws->pieces.budget));
 }
 
-void ws_intake_add(struct ws_socket *socket, struct slice piece)
+bool ws_intake_add(struct ws_socket *socket, struct slice piece, bool last)
 {
-    count_pieces(socket->ws, socket->ws->pieces + piece.len);
+    struct shares *pieces = &socket->ws->pieces;
+
+    if (last) {
+        shares_take(pieces, socket->intake.address_key, piece.len);
+    } else if (!shares_try_take(pieces, socket->intake.address_key, piece.len)) {
+        return false;
+    }
+    show_pieces(socket->ws);
     (void)buf_append_slice(&socket->intake.message, piece);
+    return true;
 }
 
 void ws_intake_drop_message(struct ws_socket *socket)
 {
-    ASSERT(socket->ws->pieces >= socket->intake.message.len);
-    count_pieces(socket->ws, socket->ws->pieces - socket->intake.message.len);
+    shares_give(&socket->ws->pieces, socket->intake.address_key, socket->intake.message.len);
+    show_pieces(socket->ws);
     buf_release(&socket->intake.message);
     socket->intake.message_end_ms = 0;
 }
@@ -40,7 +47,8 @@ static bool has_room(const struct ws_socket *socket)
         (socket->intake.stops == 0 && socket->intake.kept.len == 0)) {
         return true;
     }
-    return socket->intake.kept.len < WS_READ_BYTES && socket->ws->bytes < WS_ALL_BYTES;
+    return socket->intake.kept.len < WS_READ_BYTES &&
+           socket->ws->bytes < socket->ws->limits->pool_bytes_max;
 }
 
 void ws_intake_pace(struct ws_socket *socket)

@@ -73,7 +73,8 @@ static void fill(struct ws_message *message)
 static bool is_full(const struct ws_socket *socket, uint32_t part)
 {
     return socket->queue.count >= socket->ws->limits->socket_in_flight_max / part ||
-           socket->queue.bytes >= WS_FLIGHT_BYTES / part || socket->ws->bytes >= WS_ALL_BYTES;
+           socket->queue.bytes >= WS_FLIGHT_BYTES / part ||
+           socket->ws->bytes >= socket->ws->limits->pool_bytes_max;
 }
 
 static void count_in(struct ws_message *message, size_t bytes)

@@ -40,35 +40,29 @@ static void take_message(struct ws_socket *socket, struct slice text)
     ws_turn_soon(socket);
 }
 
-/* A message that ends the socket is read no further. When incomplete messages use all their memory,
- * the socket whose piece does not fit is closed, so that others can complete theirs. The last piece
- * of a message always fits. */
-static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text, bool last)
+/* A message that ends the socket is read no further. */
+static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text)
 {
-    const struct ws *ws = socket->ws;
-
     if (!text) {
         ws_close_begin(socket, WS_CODE_NOT_TEXT, "messages are text");
     } else if (piece.len > socket->intake.message.size_max - socket->intake.message.len) {
         ws_close_begin(socket, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
-    } else if (!last && piece.len > ws->pieces_max - ws->pieces) {
-        ws_close_begin(socket, WS_CODE_NO_ROOM, "too many unfinished messages");
     }
     return socket->closing.code == WS_CODE_NONE;
 }
 
 static void receive(struct ws_socket *socket, struct slice piece, bool text, bool last)
 {
-    if (!socket->open || socket->closing.code != WS_CODE_NONE ||
-        !is_welcome(socket, piece, text, last)) {
+    if (!socket->open || socket->closing.code != WS_CODE_NONE || !is_welcome(socket, piece, text)) {
         return;
     }
     if (last && socket->intake.message_end_ms == 0) {
         take_message(socket, piece); /* The common case: one piece. */
         return;
     }
-    ws_intake_add(socket, piece);
-    if (last) {
+    if (!ws_intake_add(socket, piece, last)) {
+        ws_close_begin(socket, WS_CODE_NO_ROOM, "too many unfinished messages");
+    } else if (last) {
         take_message(socket, buf_slice(&socket->intake.message));
         ws_intake_drop_message(socket);
     } else if (socket->intake.message_end_ms == 0) {

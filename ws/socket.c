@@ -1,6 +1,16 @@
 /* The life of a socket: made, opened, freed. */
+#include "base/hash.h"
 #include "base/mem.h"
+#include "base/network.h"
 #include "ws/ws_int.h"
+
+/* Of the network of its address; never 0. */
+static uint64_t address_key(const struct op_principal *principal)
+{
+    char text[NETWORK_TEXT_MAX];
+
+    return hash64(0, network_of(slice_str(principal->address), text)) | 1;
+}
 
 struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival)
 {
@@ -21,6 +31,7 @@ struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival)
     list_init(&socket->order.waiting);
     list_init(&socket->queue.messages);
     socket->queue.next = &socket->queue.messages;
+    socket->intake.address_key = address_key(&socket->principal);
     buf_init(&socket->intake.message, limits->message_bytes_max);
     buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
     ws_frame_init(&socket->intake.frames, limits->message_bytes_max);

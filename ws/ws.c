@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "ws/ws_int.h"
@@ -229,7 +230,7 @@ static void body(void *arg)
 
 static void free_all(struct ws *ws)
 {
-    ASSERT(list_empty(&ws->sockets) && ws->inside == 0 && ws->pieces == 0);
+    ASSERT(list_empty(&ws->sockets) && ws->inside == 0);
 
     ev_loop_destroy(ws->loop); /* With its watchers. */
     mailbox_release(&ws->arrivals);
@@ -237,10 +238,21 @@ static void free_all(struct ws *ws)
     mailbox_release(&ws->asked);
     mailbox_release(&ws->emptied);
     map_release(&ws->attached);
+    shares_release(&ws->pieces);
     buf_release(&ws->scratch);
     text_release(&ws->answer);
     mem_free(ws->block);
     mem_free(ws);
+}
+
+/* An address gets the part that it gets of connections. */
+static void init_pieces(struct ws *ws)
+{
+    const struct config_clients *limits = ws->limits;
+    uint64_t pool = limits->pool_bytes_max;
+    uint64_t all = limits->connections_max;
+
+    shares_init(&ws->pieces, pool, pool * min_u64(limits->connections_per_address_max, all) / all);
 }
 
 static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
@@ -255,7 +267,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
         lack_failed(
             "no file descriptor or no memory is left for the event loop of WebSocket connections");
     }
-    ws->pieces_max = WS_PIECES_BYTES;
+    init_pieces(ws);
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
     mailbox_init(&ws->replies, 1);

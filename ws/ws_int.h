@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "base/pieces.h"
 #include "base/rng.h"
+#include "base/shares.h"
 #include "base/thread.h"
 #include "server/json/op_json.h"
 #include "server/process/gate.h"
@@ -34,9 +35,6 @@ enum {
     WS_KERNEL_BYTES = 256 << 10, /* Send buffer of one socket in the kernel. */
     WS_UNREAD_BYTES = 1 << 20,   /* Unread replies of a client at which it gets no more replies. */
     WS_FLIGHT_BYTES = 16 << 20,  /* Messages of one socket that are not answered yet. */
-    WS_ALL_BYTES = 256 << 20,    /* The same of all sockets, with the bytes kept of sockets that are
-                                    not read; beyond it each socket may have one message. */
-    WS_PIECES_BYTES = 256 << 20, /* Incomplete messages of all sockets. */
     WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
     WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
     WS_KEEP_BYTES = 1 << 20,     /* Scratch memory that is kept between messages. */
@@ -147,13 +145,13 @@ struct ws {
     struct list stalled; /* Of ws_socket.out.stalled, by stall_ms: sockets with unsent bytes. */
     struct list waiting; /* Of ws_socket.order.waiting: with a reply whose changes have not come. */
     struct map attached; /* From the public id of a session to the socket that has it. */
-    size_t bytes;        /* Of messages that are not answered yet, and of kept bytes. */
-    size_t pieces;       /* Bytes of incomplete messages ... */
-    size_t pieces_max;   /* ... and how many there may be. */
-    uint64_t inside;     /* Requests that the gate holds. */
-    uint64_t inside_max; /* Half of what the gate takes: with all of it, it would refuse some. */
-    uint32_t fifos;      /* Given to sockets so far. */
-    uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
+    size_t bytes; /* Of messages that are not answered yet, and of bytes kept of sockets that are
+                     not read; at pool_bytes_max each socket may have one message. */
+    struct shares pieces; /* Bytes of incomplete messages. */
+    uint64_t inside;      /* Requests that the gate holds. */
+    uint64_t inside_max;  /* Half of what the gate takes: with all of it, it would refuse some. */
+    uint32_t fifos;       /* Given to sockets so far. */
+    uint64_t unfit_ms;    /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
     struct buf scratch; /* The event or short reply being written. */
     struct text answer; /* The result being written. */
@@ -204,6 +202,7 @@ struct ws_intake {
                                 unread; 0: bytes are read as they are sent. */
     struct buf message;      /* A message that arrives in pieces, ... */
     uint64_t message_end_ms; /* ... which must be complete by then; 0: none. */
+    uint64_t address_key;    /* Of the client, in ws.pieces. */
     uint64_t rate_us;        /* When the next message would be within the rate limit. */
 };
 
@@ -377,8 +376,10 @@ void ws_intake_pace(struct ws_socket *socket); /* Starts or stops reading. */
 /* No byte of the client can have waited unread for longer than requestTimeout. */
 bool ws_intake_is_fresh(const struct ws_socket *socket);
 
-/* A message that comes in pieces. */
-void ws_intake_add(struct ws_socket *socket, struct slice piece);
+/* A message that comes in pieces. False: incomplete messages of all sockets, or of this address,
+ * use their memory, so the socket must be closed and others can complete theirs. The last piece
+ * always fits. */
+bool ws_intake_add(struct ws_socket *socket, struct slice piece, bool last);
 void ws_intake_await_rest(struct ws_socket *socket);
 void ws_intake_drop_message(struct ws_socket *socket);
 

@@ -135,6 +135,8 @@ struct config_clients {
     uint32_t message_bytes_max;      /* Of a client's message. */
     uint32_t socket_queue_bytes_max; /* Events waiting for a slow client; then it is coalesced. */
     uint64_t unsent_bytes_max;
+    uint64_t pool_bytes_max;   /* No key: of request bodies; of messages of WebSockets that are not
+                                  answered; of incomplete ones. */
     uint32_t slow_timeout_ms;  /* Behind for that long: closed. */
     uint32_t heartbeat_ms;     /* Of sockets and streams. */
     uint32_t watches_max;      /* Of one socket. */

@@ -1,6 +1,7 @@
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/crypto.h"
+#include "base/minmax.h"
 #include "base/os_usage.h"
 #include "server/config/config_int.h"
 
@@ -17,8 +18,11 @@ enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
     MIN_SESSION_TICKS = 2,
-    MIN_SESSION_MS = 100,    /* As in the table of keys. */
-    TREE_BYTES_MIN = 1 << 20 /* A smaller maxTreeBytes is a typing error. */
+    MIN_SESSION_MS = 100,        /* As in the table of keys. */
+    TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
+    UNSENT_BYTES_MIN = 16 << 20, /* Of maxUnsentBytes. */
+    POOL_BYTES_MAX = 256 << 20,
+    POOL_PART = 16 /* Of the memory. */
 };
 
 static void add_single(struct config *config)
@@ -301,6 +305,29 @@ static enum err check_tree_bytes(struct config_loader *loader)
     return ERR_OK;
 }
 
+/* What clients can make a replica keep in memory besides the tree has four bounds; on a small
+ * machine they shrink, so that the tree reaches its bound before the kernel ends the process. */
+static enum err check_pools(struct config_loader *loader)
+{
+    struct config_clients *clients = &loader->config->clients;
+    uint64_t machine = os_memory_max();
+    uint64_t pool = machine != 0 ? min_u64(POOL_BYTES_MAX, machine / POOL_PART) : POOL_BYTES_MAX;
+
+    /* A few of the largest messages must fit. */
+    pool =
+        max_u64(pool, 4 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max));
+    clients->pool_bytes_max = pool;
+    if (clients->unsent_bytes_max == 0) {
+        clients->unsent_bytes_max = pool;
+    } else if (clients->unsent_bytes_max < UNSENT_BYTES_MIN) {
+        return config_fail(loader,
+                           "maxUnsentBytes: %" PRIu64 " is too small for large answers; give at "
+                           "least %d, or 0 for the default",
+                           clients->unsent_bytes_max, UNSENT_BYTES_MIN);
+    }
+    return ERR_OK;
+}
+
 /* "user:base64(SHA1(user:password))". A malformed value is not shown: it may be the password. */
 static enum err check_super(struct config_loader *loader)
 {
@@ -425,8 +452,9 @@ static enum err check_web_dir(struct config_loader *loader)
 enum err config_check(struct config_loader *loader)
 {
     enum err (*const checks[])(struct config_loader * loader) = {
-        check_servers,  check_client_address, check_probe_address, check_peer_address, check_sizes,
-        check_sessions, check_tree_bytes,     check_super,         check_web_dir,      check_secret,
+        check_servers, check_client_address, check_probe_address, check_peer_address,
+        check_sizes,   check_sessions,       check_tree_bytes,    check_pools,
+        check_super,   check_web_dir,        check_secret,
     };
     enum err err = ERR_OK;
 

@@ -3,6 +3,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "base/os_usage.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
@@ -10,6 +11,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,12 +254,42 @@ TEST(no_ensemble_is_a_failure, open_dir, close_dir)
     expect_said("0 of 3 replicas serve after 2 s");
 }
 
+/* A file of a replica: its log, or its configuration. */
+static bool file_says(uint32_t id, const char *ending, const char *text)
+{
+    char before[sizeof(output_path)];
+    bool said = false;
+
+    memcpy(before, output_path, sizeof(before));
+    (void)snprintf(output_path, sizeof(output_path), "%s/%u.%s", ensemble.dir, id, ending);
+    said = says(text);
+    memcpy(output_path, before, sizeof(before));
+    return said;
+}
+
+static bool replica_said(uint32_t id, const char *text)
+{
+    return file_says(id, "log", text);
+}
+
+/* All are on one machine. */
+static void expect_shared_memory(void)
+{
+    char line[64];
+
+    (void)snprintf(line, sizeof(line), "maxTreeBytes=%" PRIu64 "\n", os_memory_max() / 2 / NODES);
+    for (uint32_t id = 1; id <= NODES; id++) {
+        assert_true(file_says(id, "cfg", line));
+    }
+}
+
 TEST(a_majority_is_an_ensemble, open_dir, close_dir)
 {
     pid_t pids[NODES];
 
     start_dev("5");
     ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
+    expect_shared_memory();
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 
@@ -271,18 +303,6 @@ TEST(a_majority_is_an_ensemble, open_dir, close_dir)
     ensemble_wait_all_ready(&ensemble);
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
-}
-
-static bool replica_said(uint32_t id, const char *text)
-{
-    char before[sizeof(output_path)];
-    bool said = false;
-
-    memcpy(before, output_path, sizeof(before));
-    (void)snprintf(output_path, sizeof(output_path), "%s/%u.log", ensemble.dir, id);
-    said = says(text);
-    memcpy(output_path, before, sizeof(before));
-    return said;
 }
 
 TEST(a_terminal_that_closes_ends_all_in_order, open_dir, close_dir)

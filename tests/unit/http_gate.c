@@ -453,6 +453,7 @@ struct gate *kit_gate_new(void)
     gate->limits = (struct config_clients){
         .data_bytes_max = 4096,
         .multi_bytes_max = 64 << 10,
+        .pool_bytes_max = 256 << 20,
         .connections_max = 200,
         .connections_per_address_max = 100,
         .head_bytes_max = 8192,
@@ -473,7 +474,7 @@ struct gate *kit_gate_new(void)
         .watch_bytes_max = 1 << 20,
         .streams_max = 100,
         .wait_max_ms = 5000,
-        .transfers_max = 2,
+        .transfers_max = 3, /* Of which the clients of one address get 2. */
         .export_bytes_max = 64 << 10,
         .multi_ops_max = 100,
     };

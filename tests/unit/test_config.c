@@ -1,5 +1,7 @@
 /* The configuration: sources and their order, each kind of mistake, one line for each. */
 #include "base/buf.h"
+#include "base/minmax.h"
+#include "base/os_usage.h"
 #include "server/config/config.h"
 #include "tests/lib/config_kit.h"
 #include "tests/lib/unit.h"
@@ -94,6 +96,22 @@ TEST(one_address_may_have_a_quarter_of_the_connections, make_dir, remove_dir)
     assert_int_equal(config.clients.connections_per_address_max, 1);
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnectionsPerAddress=9000\n"), ERR_OK);
     assert_int_equal(config.clients.connections_per_address_max, 9000);
+}
+
+TEST(bounds_of_memory_follow_the_machine, make_dir, remove_dir)
+{
+    uint64_t machine = os_memory_max();
+    uint64_t pool = min_u64(256 << 20, machine / 16);
+
+    assert_int_equal(load_text("id=3\ndataDir=/d\nmaxMultiBytes=65536\nmaxDataBytes=1024\n"
+                               "maxMessageBytes=65536\n"),
+                     ERR_OK);
+    assert_int_equal(config.tree.bytes_max, machine / 2);
+    assert_int_equal(config.clients.pool_bytes_max, pool);
+    assert_int_equal(config.clients.unsent_bytes_max, pool);
+    assert_int_equal(load_text("id=3\ndataDir=/d\nmaxUnsentBytes=16777216\n"), ERR_OK);
+    assert_int_equal(config.clients.unsent_bytes_max, 16 << 20);
+    assert_refused("id=3\ndataDir=/d\nmaxUnsentBytes=1000\n", "maxUnsentBytes", "16777216");
 }
 
 TEST(probes_may_have_a_port_of_their_own, make_dir, remove_dir)

@@ -23,14 +23,14 @@ static void change(struct config_clients *limits)
 static void setup(void)
 {
     front_start_with(change);
-    http->bodies.max = ROOM;
+    http->bodies.budget.max = ROOM;
 }
 
 static void await_used(uint64_t bytes)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
-    while (budget_used(&http->bodies) != bytes) {
+    while (budget_used(&http->bodies.budget) != bytes) {
         assert_true(os_now_ms() < end_ms);
         (void)poll(NULL, 0, 1);
     }
@@ -84,16 +84,16 @@ static uint64_t hold_room(int *fds)
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
     for (uint64_t i = 0; i < HOLDERS; i++) {
-        uint64_t before = budget_used(&http->bodies);
+        uint64_t before = budget_used(&http->bodies.budget);
 
         fds[i] = kit_connect(port);
         send_multi(fds[i], HELD_BYTES + 1, HELD_BYTES);
-        while (budget_used(&http->bodies) <= before + HELD_BYTES) {
+        while (budget_used(&http->bodies.budget) <= before + HELD_BYTES) {
             assert_true(os_now_ms() < end_ms);
             (void)poll(NULL, 0, 1);
         }
     }
-    return budget_used(&http->bodies);
+    return budget_used(&http->bodies.budget);
 }
 
 static void drop_room(const int *fds)
@@ -122,29 +122,45 @@ TEST(bodies_that_do_not_end_have_one_bound, setup, teardown)
 
     held = hold_room(fds);
     check_metric("zabra_http_body_bytes", held);
-    budget_take(&http->bodies, ROOM - held - LEFT);
+    budget_take(&http->bodies.budget, ROOM - held - LEFT);
     check_metric("zabra_http_body_refused_total", 0);
     assert_int_equal(ask(fd, LARGE_BYTES), 429);
     assert_int_equal(ask(fd, BODY_MAX), 429);
-    assert_int_equal(budget_used(&http->bodies), ROOM - LEFT);
+    assert_int_equal(budget_used(&http->bodies.budget), ROOM - LEFT);
     check_metric("zabra_http_body_refused_total", 2);
     assert_int_equal(ask(fd, SMALL_BYTES), 200);
-    budget_give(&http->bodies, ROOM - held - LEFT);
+    budget_give(&http->bodies.budget, ROOM - held - LEFT);
     drop_room(fds);
     assert_int_equal(ask(fd, LARGE_BYTES), 200);
     close(fd);
 }
 
 /* Counted as far as they are small, and never refused. */
+/* Other addresses still have room, of which this one gets nothing. */
+TEST(one_address_has_a_part_of_the_room, setup, teardown)
+{
+    int fds[HOLDERS];
+    int fd = kit_connect(port);
+    uint64_t held = hold_room(fds);
+
+    http->bodies.address_max = held + LEFT;
+    assert_int_equal(ask(fd, LARGE_BYTES), 429);
+    assert_int_equal(ask(fd, SMALL_BYTES), 200);
+    assert_true(budget_used(&http->bodies.budget) < ROOM - LARGE_BYTES);
+    drop_room(fds);
+    assert_int_equal(ask(fd, LARGE_BYTES), 200);
+    close(fd);
+}
+
 TEST(without_any_room_small_bodies_pass, setup, teardown)
 {
     int fd = kit_connect(port);
 
-    budget_take(&http->bodies, ROOM);
+    budget_take(&http->bodies.budget, ROOM);
     assert_int_equal(ask(fd, SMALL_BYTES), 200);
     assert_int_equal(ask(fd, 4 * SMALL_BYTES), 429);
     assert_int_equal(ask(fd, SMALL_BYTES), 200);
-    budget_give(&http->bodies, ROOM);
+    budget_give(&http->bodies.budget, ROOM);
     close(fd);
 }
 
@@ -174,7 +190,7 @@ TEST(a_body_counts_until_its_request_is_answered, setup, teardown)
     while (atomic_load(&gate->inside) == 0) {
         (void)poll(NULL, 0, 1);
     }
-    assert_true(budget_used(&http->bodies) > body.len);
+    assert_true(budget_used(&http->bodies.budget) > body.len);
     atomic_store(&gate->held, false);
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 200);
@@ -195,7 +211,7 @@ TEST(a_body_without_a_length_counts_as_it_comes, setup, teardown)
     struct kit_answer answer;
     int fd = kit_connect(port);
 
-    budget_take(&http->bodies, ROOM - (100 << 10));
+    budget_take(&http->bodies.budget, ROOM - (100 << 10));
     memset(chunk, ' ', sizeof(chunk));
     kit_send(fd, "POST /multi/v1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                  "Transfer-Encoding: chunked\r\n\r\n");
@@ -209,7 +225,7 @@ TEST(a_body_without_a_length_counts_as_it_comes, setup, teardown)
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 429);
     kit_free(&answer);
-    budget_give(&http->bodies, ROOM - (100 << 10));
+    budget_give(&http->bodies.budget, ROOM - (100 << 10));
     assert_int_equal(ask(fd, LARGE_BYTES), 200);
     close(fd);
 }
@@ -220,7 +236,7 @@ TEST(an_import_needs_no_room, setup, teardown)
     struct kit_answer answer;
     struct buf body;
 
-    budget_take(&http->bodies, ROOM);
+    budget_take(&http->bodies.budget, ROOM);
     buf_init(&body, KIT_ANSWER_MAX);
     for (int i = 0; i < LINES; i++) {
         buf_printf(&body, "{\"path\":\"line-%d\",\"dataUtf8\":\"%d\"}\n", i, i);
@@ -229,6 +245,6 @@ TEST(an_import_needs_no_room, setup, teardown)
     answer = kit_ask(port, "POST", "/import/v1/", "", buf_cstr(&body));
     assert_int_equal(answer.status, 200);
     kit_free(&answer);
-    budget_give(&http->bodies, ROOM);
+    budget_give(&http->bodies.budget, ROOM);
     buf_release(&body);
 }

@@ -396,9 +396,16 @@ static void setup_narrow(struct fixture *fixture)
     setup(fixture);
 }
 
+static void setup_narrow_for_one_address(struct fixture *fixture)
+{
+    kit_choice.address_pieces_max = PIECES_MAX;
+    setup(fixture);
+}
+
 static void teardown_narrow(struct fixture *fixture)
 {
     kit_choice.pieces_max = 0;
+    kit_choice.address_pieces_max = 0;
     teardown(fixture);
 }
 
@@ -470,6 +477,24 @@ TEST(messages_that_are_not_whole_have_a_bound, fixture, setup_narrow, teardown_n
     end_message(two);
     assert_int_equal(counter("zabra_ws_closed_total{code=\"1013\"} "), 1);
     socket_close(two);
+    socket_close(late);
+}
+
+/* Others have room, of which this address gets nothing. */
+TEST(one_address_has_a_part_of_the_room_for_messages, fixture, setup_narrow_for_one_address,
+     teardown_narrow)
+{
+    struct socket *one = open_socket(fixture);
+    struct socket *late = open_socket(fixture);
+
+    begin_message(one);
+    begin_message(fixture->socket);
+    wait_until(two_begun, fixture);
+    begin_message(late);
+    check_no_room(late);
+    end_message(one);
+    end_message(fixture->socket);
+    socket_close(one);
     socket_close(late);
 }
 

@@ -29,6 +29,7 @@ struct fixture {
 /* Of the next front end; 0: as it is. */
 static struct {
     size_t pieces_max;
+    size_t address_pieces_max; /* Of one address. */
     uint32_t watches_max;
     uint32_t request_timeout_ms;
     uint32_t slow_timeout_ms;
@@ -79,7 +80,11 @@ static inline void setup_with(struct fixture *fixture, uint32_t in_flight_max,
     }
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
     if (kit_choice.pieces_max > 0) {
-        fixture->ws->pieces_max = kit_choice.pieces_max; /* No socket is there yet to look at it. */
+        /* No socket is there yet to look at it. */
+        fixture->ws->pieces.budget.max = kit_choice.pieces_max;
+    }
+    if (kit_choice.address_pieces_max > 0) {
+        fixture->ws->pieces.address_max = kit_choice.address_pieces_max;
     }
 
     const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fixture->ws};

@@ -1,0 +1,68 @@
+#include "base/shares.h"
+
+#include "base/check.h"
+
+void shares_init(struct shares *shares, uint64_t max, uint64_t address_max)
+{
+    budget_init(&shares->budget, max);
+    (void)pthread_mutex_init(&shares->mutex, NULL);
+    map_init(&shares->taken);
+    shares->address_max = address_max;
+}
+
+void shares_release(struct shares *shares)
+{
+    ASSERT(map_count(&shares->taken) == 0);
+    map_release(&shares->taken);
+    (void)pthread_mutex_destroy(&shares->mutex);
+}
+
+static uint64_t taken_by(const struct shares *shares, uint64_t key)
+{
+    return (uintptr_t)map_get_u64(&shares->taken, key);
+}
+
+static void set_taken(struct shares *shares, uint64_t key, uint64_t amount)
+{
+    if (amount == 0) {
+        (void)map_remove_u64(&shares->taken, key);
+    } else {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): an amount, never followed.
+        (void)map_put_u64(&shares->taken, key, (void *)(uintptr_t)amount);
+    }
+}
+
+bool shares_try_take(struct shares *shares, uint64_t key, size_t amount)
+{
+    pthread_mutex_lock(&shares->mutex);
+
+    uint64_t taken = taken_by(shares, key);
+    bool fits = taken <= shares->address_max && amount <= shares->address_max - taken &&
+                budget_try_take(&shares->budget, amount);
+
+    if (fits) {
+        set_taken(shares, key, taken + amount);
+    }
+    pthread_mutex_unlock(&shares->mutex);
+    return fits;
+}
+
+void shares_take(struct shares *shares, uint64_t key, size_t amount)
+{
+    pthread_mutex_lock(&shares->mutex);
+    budget_take(&shares->budget, amount);
+    set_taken(shares, key, taken_by(shares, key) + amount);
+    pthread_mutex_unlock(&shares->mutex);
+}
+
+void shares_give(struct shares *shares, uint64_t key, size_t amount)
+{
+    pthread_mutex_lock(&shares->mutex);
+
+    uint64_t taken = taken_by(shares, key);
+
+    ASSERT(amount <= taken);
+    budget_give(&shares->budget, amount);
+    set_taken(shares, key, taken - amount);
+    pthread_mutex_unlock(&shares->mutex);
+}
