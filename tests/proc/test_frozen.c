@@ -13,7 +13,7 @@
 
 enum {
     TTL_MS = 2000,
-    FREE_MS = 20000 * ENSEMBLE_FACTOR, /* Far below what a kernel would keep it for. */
+    FREE_MS = 8000 * ENSEMBLE_FACTOR, /* The time-out, 2.5 ticks, and the time to notice it. */
     WAKE_TTL_MS = 9000,
     DOUBT_MS = WAKE_TTL_MS * 2 / 3 + 500, /* A holder that wakes up behind that gives up. */
     STREAM_TTL_MS = 2000 * ENSEMBLE_FACTOR,
