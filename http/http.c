@@ -84,8 +84,8 @@ static void http_free(struct http *http)
     http_caps_release(&http->caps, atomic_load(&http->handed));
     http_names_free(http->names);
     http_large_release(&http->large);
-    shares_release(&http->bodies);
-    shares_release(&http->transfers.places);
+    budget_shares_release(&http->bodies);
+    budget_shares_release(&http->transfers.places);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);
     pthread_mutex_destroy(&http->wait_mutex);
@@ -101,9 +101,10 @@ static void init_shares(struct http *http)
     uint64_t address = min_u64(limits->connections_per_address_max, all);
     uint32_t transfers = limits->transfers_max;
 
-    shares_init(&http->bodies, limits->pool_bytes_max, limits->pool_bytes_max * address / all);
-    shares_init(&http->transfers.places, transfers,
-                transfers > 1 && address < all ? transfers - 1 : transfers);
+    budget_shares_init(&http->bodies, limits->pool_bytes_max,
+                       limits->pool_bytes_max * address / all);
+    budget_shares_init(&http->transfers.places, transfers,
+                       transfers > 1 && address < all ? transfers - 1 : transfers);
 }
 
 enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http)

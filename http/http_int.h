@@ -10,10 +10,10 @@
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
 
+#include "base/budget_shares.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/metric.h"
-#include "base/shares.h"
 #include "http/http.h"
 #include "http/inlet.h"
 #include "http/request.h"
@@ -79,7 +79,7 @@ struct http_caps {
 
 /* Exports and imports. */
 struct http_transfers {
-    struct shares places;                 /* In use, of config_clients.transfers_max. */
+    struct budget_shares places;          /* In use, of config_clients.transfers_max. */
     struct metric_counter exports;        /* Under way. */
     struct metric_counter exports_ever;   /* Begun. */
     struct metric_counter exports_failed; /* Ended before the last line. */
@@ -137,7 +137,7 @@ struct http {
     struct http_transfers transfers;
     struct http_large large;
     struct http_relief relief;
-    struct shares bodies; /* Bytes of bodies of requests that are not answered yet. */
+    struct budget_shares bodies; /* Bytes of bodies of requests that are not answered yet. */
     struct http_metrics metrics;
 };
 

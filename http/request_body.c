@@ -33,14 +33,14 @@ static size_t counted(size_t cap)
  * room. */
 static bool charge(struct http_conn *conn, size_t bytes)
 {
-    struct shares *bodies = &conn->http->bodies;
+    struct budget_shares *bodies = &conn->http->bodies;
 
     if (bytes <= conn->body_charged) {
         return true;
     }
     if (bytes <= SMALL_BYTES) {
-        shares_take(bodies, conn->address_key, bytes - conn->body_charged);
-    } else if (!shares_try_take(bodies, conn->address_key, bytes - conn->body_charged)) {
+        budget_shares_take(bodies, conn->address_key, bytes - conn->body_charged);
+    } else if (!budget_shares_try_take(bodies, conn->address_key, bytes - conn->body_charged)) {
         return refuse(conn);
     }
     conn->body_charged = bytes;
@@ -86,7 +86,7 @@ void http_request_body_drop(struct http_conn *conn)
 {
     buf_trim(&conn->body, HTTP_KEEP_BYTES);
     if (conn->body_charged > 0) {
-        shares_give(&conn->http->bodies, conn->address_key, conn->body_charged);
+        budget_shares_give(&conn->http->bodies, conn->address_key, conn->body_charged);
         conn->body_charged = 0;
     }
 }

@@ -46,7 +46,7 @@ bool http_transfer_begin(struct http_conn *conn)
         http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
         return false;
     }
-    if (shares_try_take(&http->transfers.places, conn->address_key, 1)) {
+    if (budget_shares_try_take(&http->transfers.places, conn->address_key, 1)) {
         return true;
     }
     http_refuse(conn, ERR_THROTTLED,
@@ -57,7 +57,7 @@ bool http_transfer_begin(struct http_conn *conn)
 
 void http_transfer_end(struct http *http, uint64_t address_key)
 {
-    shares_give(&http->transfers.places, address_key, 1);
+    budget_shares_give(&http->transfers.places, address_key, 1);
 }
 
 /* ---- The answer ---- */

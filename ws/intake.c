@@ -13,11 +13,11 @@ static void show_pieces(struct ws *ws)
 
 bool ws_intake_add(struct ws_socket *socket, struct slice piece, bool last)
 {
-    struct shares *pieces = &socket->ws->pieces;
+    struct budget_shares *pieces = &socket->ws->pieces;
 
     if (last) {
-        shares_take(pieces, socket->intake.address_key, piece.len);
-    } else if (!shares_try_take(pieces, socket->intake.address_key, piece.len)) {
+        budget_shares_take(pieces, socket->intake.address_key, piece.len);
+    } else if (!budget_shares_try_take(pieces, socket->intake.address_key, piece.len)) {
         return false;
     }
     show_pieces(socket->ws);
@@ -27,7 +27,7 @@ bool ws_intake_add(struct ws_socket *socket, struct slice piece, bool last)
 
 void ws_intake_drop_message(struct ws_socket *socket)
 {
-    shares_give(&socket->ws->pieces, socket->intake.address_key, socket->intake.message.len);
+    budget_shares_give(&socket->ws->pieces, socket->intake.address_key, socket->intake.message.len);
     show_pieces(socket->ws);
     buf_release(&socket->intake.message);
     socket->intake.message_end_ms = 0;

@@ -238,7 +238,7 @@ static void free_all(struct ws *ws)
     mailbox_release(&ws->asked);
     mailbox_release(&ws->emptied);
     map_release(&ws->attached);
-    shares_release(&ws->pieces);
+    budget_shares_release(&ws->pieces);
     buf_release(&ws->scratch);
     text_release(&ws->answer);
     mem_free(ws->block);
@@ -252,7 +252,8 @@ static void init_pieces(struct ws *ws)
     uint64_t pool = limits->pool_bytes_max;
     uint64_t all = limits->connections_max;
 
-    shares_init(&ws->pieces, pool, pool * min_u64(limits->connections_per_address_max, all) / all);
+    budget_shares_init(&ws->pieces, pool,
+                       pool * min_u64(limits->connections_per_address_max, all) / all);
 }
 
 static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))

@@ -8,13 +8,13 @@
 #ifndef WS_WS_INT_H
 #define WS_WS_INT_H
 
+#include "base/budget_shares.h"
 #include "base/list.h"
 #include "base/mailbox.h"
 #include "base/map.h"
 #include "base/metric.h"
 #include "base/pieces.h"
 #include "base/rng.h"
-#include "base/shares.h"
 #include "base/thread.h"
 #include "server/json/op_json.h"
 #include "server/process/gate.h"
@@ -147,11 +147,11 @@ struct ws {
     struct map attached; /* From the public id of a session to the socket that has it. */
     size_t bytes; /* Of messages that are not answered yet, and of bytes kept of sockets that are
                      not read; at pool_bytes_max each socket may have one message. */
-    struct shares pieces; /* Bytes of incomplete messages. */
-    uint64_t inside;      /* Requests that the gate holds. */
-    uint64_t inside_max;  /* Half of what the gate takes: with all of it, it would refuse some. */
-    uint32_t fifos;       /* Given to sockets so far. */
-    uint64_t unfit_ms;    /* Since when this replica may not answer; 0: it may. */
+    struct budget_shares pieces; /* Bytes of incomplete messages. */
+    uint64_t inside;             /* Requests that the gate holds. */
+    uint64_t inside_max; /* Half of what the gate takes: with all of it, it would refuse some. */
+    uint32_t fifos;      /* Given to sockets so far. */
+    uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
     struct buf scratch; /* The event or short reply being written. */
     struct text answer; /* The result being written. */

@@ -223,23 +223,6 @@ static void check_client(struct attack_client *client)
     attack_client_release(client);
 }
 
-static void setup_three(void)
-{
-    char last[32];
-
-    ensemble_launch(&ensemble, REPLICAS, "slowTimeout=3000\n");
-    leader = ensemble_wait_leader(&ensemble);
-    put_values();
-    (void)snprintf(last, sizeof(last), "/znodes/v1/v%d", GETS - 1);
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        ensemble_call_until(&ensemble, i, "GET", last, NULL, 200);
-        seen[i] = (struct seen){
-            .idle_bytes = ensemble_resident_bytes(ensemble.replicas[i].pid),
-            .elections = ensemble_metric(&ensemble, i, "zabra_elections_total"),
-        };
-    }
-}
-
 TEST(answers_that_nobody_reads_cost_their_values_once, setup, teardown)
 {
     struct attack_client client = beside();
@@ -409,6 +392,23 @@ static void check_calls(struct attack_client *client, uint32_t calm_p99)
     assert_true(client->count > 0);
     assert_true(p99_us <= 5 * calm_p99);
     attack_client_release(client);
+}
+
+static void setup_three(void)
+{
+    char last[32];
+
+    ensemble_launch(&ensemble, REPLICAS, "slowTimeout=3000\n");
+    leader = ensemble_wait_leader(&ensemble);
+    put_values();
+    (void)snprintf(last, sizeof(last), "/znodes/v1/v%d", GETS - 1);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_call_until(&ensemble, i, "GET", last, NULL, 200);
+        seen[i] = (struct seen){
+            .idle_bytes = ensemble_resident_bytes(ensemble.replicas[i].pid),
+            .elections = ensemble_metric(&ensemble, i, "zabra_elections_total"),
+        };
+    }
 }
 
 /* The leader stays the leader, and writes go on. */

@@ -57,28 +57,6 @@ static int compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static void open_behind_proxies(void)
-{
-    ensemble_open(&ensemble, 3, NULL);
-    for (uint32_t i = 0; i < 2; i++) {
-        proxy_start(&proxies[i], ensemble.replicas[i].peer_port, 0, 1);
-        assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=127.0.0.1:%u/' %s", i + 1, i + 1,
-                               proxies[i].port, ensemble.replicas[2].config),
-                         0);
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        ensemble_start(&ensemble, i);
-    }
-    ensemble_wait_all_ready(&ensemble);
-}
-
-static void close_behind_proxies(void)
-{
-    ensemble_close(&ensemble);
-    proxy_stop(&proxies[0]);
-    proxy_stop(&proxies[1]);
-}
-
 TEST(leader_killed_under_load, open_three, close_three)
 {
     uint64_t times_ms[ROUNDS];
@@ -192,6 +170,28 @@ static void make_leader(uint32_t index)
         ensemble_wait_all_ready(&ensemble);
         leader = ensemble_wait_leader(&ensemble);
     }
+}
+
+static void open_behind_proxies(void)
+{
+    ensemble_open(&ensemble, 3, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        proxy_start(&proxies[i], ensemble.replicas[i].peer_port, 0, 1);
+        assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=127.0.0.1:%u/' %s", i + 1, i + 1,
+                               proxies[i].port, ensemble.replicas[2].config),
+                         0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void close_behind_proxies(void)
+{
+    ensemble_close(&ensemble);
+    proxy_stop(&proxies[0]);
+    proxy_stop(&proxies[1]);
 }
 
 /* The others hear it all the while: it must give up itself, and they may elect it once more. */

@@ -312,8 +312,8 @@ TEST(places_are_bounded_and_given_back, setup, front_teardown)
     kit_wait_metric("zabra_http_imports", 2);
     import("/import/v1/app", TOP, 429, "maxTransfers");
     expect("GET", "/export/v1/", "", NULL, 429, "maxTransfers");
-    assert_true(shares_try_take(&http->transfers.places, OTHER_ADDRESS, 1));
-    shares_give(&http->transfers.places, OTHER_ADDRESS, 1);
+    assert_true(budget_shares_try_take(&http->transfers.places, OTHER_ADDRESS, 1));
+    budget_shares_give(&http->transfers.places, OTHER_ADDRESS, 1);
     close(first);
     kit_wait_metric("zabra_http_imports", 1);
     import("/import/v1/app", TOP, 200, "\"created\":1");

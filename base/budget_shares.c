@@ -1,8 +1,8 @@
-#include "base/shares.h"
+#include "base/budget_shares.h"
 
 #include "base/check.h"
 
-void shares_init(struct shares *shares, uint64_t max, uint64_t address_max)
+void budget_shares_init(struct budget_shares *shares, uint64_t max, uint64_t address_max)
 {
     budget_init(&shares->budget, max);
     (void)pthread_mutex_init(&shares->mutex, NULL);
@@ -10,19 +10,19 @@ void shares_init(struct shares *shares, uint64_t max, uint64_t address_max)
     shares->address_max = address_max;
 }
 
-void shares_release(struct shares *shares)
+void budget_shares_release(struct budget_shares *shares)
 {
     ASSERT(map_count(&shares->taken) == 0);
     map_release(&shares->taken);
     (void)pthread_mutex_destroy(&shares->mutex);
 }
 
-static uint64_t taken_by(const struct shares *shares, uint64_t key)
+static uint64_t taken_by(const struct budget_shares *shares, uint64_t key)
 {
     return (uintptr_t)map_get_u64(&shares->taken, key);
 }
 
-static void set_taken(struct shares *shares, uint64_t key, uint64_t amount)
+static void set_taken(struct budget_shares *shares, uint64_t key, uint64_t amount)
 {
     if (amount == 0) {
         (void)map_remove_u64(&shares->taken, key);
@@ -32,7 +32,7 @@ static void set_taken(struct shares *shares, uint64_t key, uint64_t amount)
     }
 }
 
-bool shares_try_take(struct shares *shares, uint64_t key, size_t amount)
+bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t amount)
 {
     pthread_mutex_lock(&shares->mutex);
 
@@ -47,7 +47,7 @@ bool shares_try_take(struct shares *shares, uint64_t key, size_t amount)
     return fits;
 }
 
-void shares_take(struct shares *shares, uint64_t key, size_t amount)
+void budget_shares_take(struct budget_shares *shares, uint64_t key, size_t amount)
 {
     pthread_mutex_lock(&shares->mutex);
     budget_take(&shares->budget, amount);
@@ -55,7 +55,7 @@ void shares_take(struct shares *shares, uint64_t key, size_t amount)
     pthread_mutex_unlock(&shares->mutex);
 }
 
-void shares_give(struct shares *shares, uint64_t key, size_t amount)
+void budget_shares_give(struct budget_shares *shares, uint64_t key, size_t amount)
 {
     pthread_mutex_lock(&shares->mutex);
 
