@@ -124,7 +124,7 @@ static int tear_down_group(void **unused)
     return 0;
 }
 
-/* Runs the chosen tests of the group of `test`, or of its file; returns the first test behind them. */
+/* Runs the chosen tests of the group of `test`, or of its file; returns the first one behind. */
 static struct unit_test *run_group(struct unit_test *test, int count, char **words,
                                    int *inout_failed)
 {
@@ -147,9 +147,8 @@ static struct unit_test *run_group(struct unit_test *test, int count, char **wor
     }
     running = from->group;
     if (chosen > 0) {
-        *inout_failed +=
-            _cmocka_run_group_tests(name, tests, chosen, running ? set_up_group : NULL,
-                                    running ? tear_down_group : NULL);
+        *inout_failed += _cmocka_run_group_tests(name, tests, chosen, running ? set_up_group : NULL,
+                                                 running ? tear_down_group : NULL);
     }
     return test;
 }

@@ -6,8 +6,8 @@
  *     TEST(name, set_up, tear_down)                       set_up() before, tear_down() after
  *     TEST(name, bench, set_up, tear_down)                the same, with a `struct bench *bench`
  *
- *     TEST_GROUP(set_up, tear_down)                       set_up() once before the tests of this file
- *                                                         that follow, tear_down() once after them
+ *     TEST_GROUP(set_up, tear_down)                       set_up() once before all tests that
+ * follow in this file, tear_down() after them
  *
  * The runner allocates the struct of the last form, zeroed, for each test; set_up, test and
  * tear_down get it. A set-up fails by an assertion: then neither the test nor the tear-down runs.
@@ -37,7 +37,7 @@ struct unit_test {
     const char *name;
     size_t size; /* Of its fixture; 0: it has none. */
     void (*take)(enum unit_step step, void *fixture);
-    void *fixture; /* While it runs. */
+    void *fixture;                  /* While it runs. */
     const struct unit_group *group; /* NULL: of none. */
     struct unit_test *next;
 };
@@ -63,13 +63,13 @@ static inline void no_set_up(void *fixture)
     (void)fixture;
 }
 
-#define TEST_GROUP(begin, end)                                                                 \
-    __attribute__((constructor)) static void unit_begin_##begin(void)                          \
-    {                                                                                          \
-        static const struct unit_group group = {                                               \
-            .file = __FILE__, .set_up = begin, .tear_down = end};                              \
-                                                                                               \
-        unit_begin_group(&group);                                                              \
+#define TEST_GROUP(begin, end)                                        \
+    __attribute__((constructor)) static void unit_begin_##begin(void) \
+    {                                                                 \
+        static const struct unit_group group = {                      \
+            .file = __FILE__, .set_up = begin, .tear_down = end};     \
+                                                                      \
+        unit_begin_group(&group);                                     \
     }
 
 #define TEST(...) \

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 
-from common import SKIPPED, folder_of, include_graph, run, run_all, sources
+from common import SKIPPED, compile_commands, folder_of, include_graph, run, run_all, sources
 
 # How far the analyzer follows the paths of one function, in nodes. Its own limit costs ten times the
 # time for what has never been a finding here; `--nodes 225000` looks that far.
