@@ -71,3 +71,28 @@ enum budget_level budget_level(const struct budget *budget)
     }
     return used >= budget->max - budget->max / 4 ? BUDGET_SHORT : BUDGET_ROOMY;
 }
+
+bool budget_is_relieved(const struct budget *budget)
+{
+    return budget_used(budget) <= budget->max / 2;
+}
+
+void budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
+                    budget_cut_fn *cut, void *ctx)
+{
+    uint64_t used = budget_used(budget);
+
+    if (now_ms >= relief->next_ms) {
+        cut(ctx, 0);
+        relief->next_ms = budget_used(budget) < used ? now_ms : now_ms + BUDGET_RELIEF_MS;
+    }
+}
+
+void budget_relieve_early(struct budget_relief *relief, uint64_t now_ms, budget_cut_fn *cut,
+                          void *ctx)
+{
+    if (now_ms >= relief->early_ms) {
+        relief->early_ms = now_ms + BUDGET_RELIEF_MS;
+        cut(ctx, BUDGET_RELIEF_GRACE_MS);
+    }
+}

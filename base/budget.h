@@ -48,4 +48,31 @@ uint64_t budget_refusals(const struct budget *budget);
 uint64_t budget_peak(struct budget *budget);
 enum budget_level budget_level(const struct budget *budget);
 
+/* ---- Relief: how an owner of many queues makes room. One thread. ---- */
+
+enum {
+    BUDGET_RELIEF_MS = 50, /* Between two searches for slow queues, when one freed nothing. */
+    BUDGET_RELIEF_GRACE_MS = 1000 /* A queue whose client took nothing for so long is slow. */
+};
+
+struct budget_relief {
+    uint64_t next_ms;  /* When to search again while the budget is full, */
+    uint64_t early_ms; /* and while it is short. Both begin at 0. */
+};
+
+/* Takes bytes from queues whose clients took nothing for `grace_ms`, the slowest first, until
+ * budget_is_relieved. */
+typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
+
+/* Half is free: more than necessary, so that not every event needs relief. */
+bool budget_is_relieved(const struct budget *budget);
+
+/* The budget is full: cuts the slowest queues at once. */
+void budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
+                    budget_cut_fn *cut, void *ctx);
+
+/* It is short: cuts queues that are clearly slow, before others are affected. */
+void budget_relieve_early(struct budget_relief *relief, uint64_t now_ms, budget_cut_fn *cut,
+                          void *ctx);
+
 #endif

@@ -51,17 +51,6 @@ void buf_clear(struct buf *buf)
     buf->overflow = false;
 }
 
-void buf_trim(struct buf *buf, size_t keep_bytes)
-{
-    size_t size_max = buf->size_max;
-
-    buf_clear(buf);
-    if (buf->cap > keep_bytes) {
-        buf_release(buf);
-        buf_init(buf, size_max);
-    }
-}
-
 uint8_t *buf_reserve(struct buf *buf, size_t len)
 {
     if (buf->overflow || len > buf->size_max - buf->len) {

@@ -24,7 +24,14 @@ void buf_release(struct buf *buf);
 void buf_clear(struct buf *buf);
 
 /* The same, and frees the memory when there is more than `keep_bytes` of it. */
-void buf_trim(struct buf *buf, size_t keep_bytes);
+static inline void buf_trim(struct buf *buf, size_t keep_bytes)
+{
+    if (buf->cap > keep_bytes) {
+        buf_release(buf);
+    }
+    buf->len = 0;
+    buf->overflow = false;
+}
 
 /* Makes room for `len` more bytes and returns where they go, without changing `len`; NULL and
  * `overflow` when that would pass the maximum. */

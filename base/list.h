@@ -38,13 +38,43 @@ static inline void list_remove(struct list *node)
     node->prev = node;
 }
 
+/* Moves all nodes of `from` behind those of `to`. */
+static inline void list_move_all(struct list *to, struct list *from)
+{
+    if (!list_empty(from)) {
+        from->next->prev = to->prev;
+        to->prev->next = from->next;
+        from->prev->next = to;
+        to->prev = from->prev;
+        list_init(from);
+    }
+}
+
+/* Takes the first node out; the list must not be empty. */
+static inline struct list *list_pop(struct list *head)
+{
+    struct list *node = head->next;
+
+    list_remove(node);
+    return node;
+}
+
 #define list_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 #define list_first(head, type, member) list_entry((head)->next, type, member)
+#define list_take(head, type, member)  list_entry(list_pop(head), type, member)
 
 /* NOLINTBEGIN(*-parentheses): `it` and `tmp` are declared here and cannot stand in them. */
 #define list_for_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
 #define list_for_each_safe(it, tmp, head) \
     for (struct list *it = (head)->next, *tmp = it->next; it != (head); it = tmp, tmp = it->next)
+/* `it` is each entry in turn, a `type` whose node in this list is `member`. */
+#define list_for_each_entry(type, it, member, head)                        \
+    for (type *it = list_first(head, type, member); &it->member != (head); \
+         it = list_first(&it->member, type, member))
+/* The same; `it` may be removed meanwhile. */
+#define list_for_each_entry_safe(type, it, tmp, member, head)                                     \
+    for (type *it = list_first(head, type, member), *tmp = list_first(&it->member, type, member); \
+         &it->member != (head); it = tmp, tmp = list_first(&tmp->member, type, member))
 /* NOLINTEND(*-parentheses) */
 
 #endif

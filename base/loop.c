@@ -47,6 +47,20 @@ int loop_wake_open(void)
     return fd;
 }
 
+void loop_wake(int fd)
+{
+    uint64_t one = 1;
+
+    (void)!write(fd, &one, sizeof(one));
+}
+
+void loop_wake_clear(int fd)
+{
+    uint64_t count = 0;
+
+    (void)!read(fd, &count, sizeof(count));
+}
+
 void loop_release(struct loop *loop)
 {
     close(loop->epoll_fd);

@@ -54,9 +54,12 @@ struct loop {
 };
 
 /* Both end the process when no descriptor is left (base/lack.h). loop_wake_open opens an eventfd by
- * which other threads wake a loop; the caller closes it. */
+ * which other threads wake a loop (loop_wake); the caller closes it. The loop that it has woken
+ * calls loop_wake_clear. */
 void loop_init(struct loop *loop);
 int loop_wake_open(void);
+void loop_wake(int fd);
+void loop_wake_clear(int fd);
 void loop_release(struct loop *loop);
 void loop_add(struct loop *loop, struct loop_watch *watch);
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);

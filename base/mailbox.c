@@ -102,17 +102,6 @@ enum err mailbox_post_always(struct mailbox *box, struct list *take_node)
     return post(box, take_node, false);
 }
 
-static void move_all(struct list *from, struct list *to)
-{
-    list_init(to);
-    if (!list_empty(from)) {
-        *to = *from;
-        to->next->prev = to;
-        to->prev->next = to;
-        list_init(from);
-    }
-}
-
 /* Clears in any case: a wake may come when its message has been taken already. */
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 {
@@ -120,7 +109,8 @@ size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 
     size_t count = box->count;
 
-    move_all(&box->queue, ret_list);
+    list_init(ret_list);
+    list_move_all(ret_list, &box->queue);
     box->count = 0;
     clear_wake(box);
     unlock(box);

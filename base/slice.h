@@ -47,4 +47,28 @@ static inline bool slice_starts_with(struct slice text, struct slice prefix)
            (prefix.len == 0 || memcmp(text.data, prefix.data, prefix.len) == 0);
 }
 
+/* The position of the first such byte; the length when there is none. */
+static inline size_t slice_find(struct slice text, uint8_t byte)
+{
+    const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
+
+    return at ? (size_t)(at - text.data) : text.len;
+}
+
+/* Without its first `len` bytes, which it must have. */
+static inline struct slice slice_from(struct slice text, size_t len)
+{
+    return slice_make(len > 0 ? text.data + len : text.data, text.len - len);
+}
+
+/* Cuts off what stands before the first such byte, and drops that byte; all when there is none. */
+static inline struct slice slice_cut(struct slice *rest, uint8_t byte)
+{
+    size_t len = slice_find(*rest, byte);
+    struct slice text = slice_make(rest->data, len);
+
+    *rest = slice_from(*rest, len < rest->len ? len + 1 : len);
+    return text;
+}
+
 #endif
