@@ -184,6 +184,11 @@ struct op_problem {
  * when there is no operation. */
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
+/* The same, with what is known of a refusal, or of a result that is an error; both are borrowed. */
+struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault);
+struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
+                                       const struct op_result *result);
+
 void op_json_problem(struct jsonw *json, const struct op_problem *problem);
 
 /* {"error":{the problem}}: the last line of an export that failed. */

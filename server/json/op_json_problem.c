@@ -18,6 +18,31 @@ struct op_problem op_problem_make(enum op_kind kind, enum err err)
     return (struct op_problem){.err = err, .outcome = op_outcome(kind, err)};
 }
 
+struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault)
+{
+    struct op_problem problem = op_problem_make(kind, fault->err);
+
+    problem.detail = fault->detail[0] != '\0' ? fault->detail : NULL;
+    problem.has_index = fault->has_index;
+    problem.index = fault->index;
+    problem.retry_after_ms = fault->retry_after_ms;
+    return problem;
+}
+
+struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
+                                       const struct op_result *result)
+{
+    struct op_problem problem = op_problem_make(kind, result->err);
+
+    problem.detail = result->detail;
+    problem.retry_after_ms = result->retry_after_ms;
+    problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
+    problem.index = result->failed_index;
+    problem.result = result;
+    problem.args = args;
+    return problem;
+}
+
 /* The wording of ZooKeeper's own REST gateway where it has one. */
 static const char *old_words(enum err err)
 {
