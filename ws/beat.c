@@ -2,17 +2,11 @@
  * Time: heartbeats, pings, silence, slow clients, rates. When the timer of a socket fires,
  * everything that may be due is checked.
  */
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 enum {
     LATE_MS = 250 /* A timer that fires later than this: the loop has stood still. */
 };
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return b != 0 && b < a ? b : a;
-}
 
 static void look_at_rate(struct ws_socket *socket)
 {
@@ -54,18 +48,17 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
         return;
     }
     if (ws_out_is_taken(socket, &socket->out.taken)) {
-        ws_out_moves(
-            socket,
-            now_ms); /* It takes bytes from the kernel, more slowly than they fill a buffer. */
-        return;
+        /* It takes bytes from the kernel, more slowly than they fill a buffer. */
+        ws_out_moves(socket, now_ms);
+    } else {
+        ws_close_slow(socket);
     }
-    ws_close_slow(socket);
 }
 
 /* No pong can be read while the socket is not read, or while the ping waits behind other bytes.
  * Then bytes that arrive at the client show that there is a connection. They do not keep the
  * session: the kernel of a frozen client takes them, too. Only while this replica does not read
- * (intake.c) the session does not age, for requestTimeout at most. */
+ * (turn.c) the session does not age, for requestTimeout at most. */
 static void look_for_life(struct ws_socket *socket, uint64_t now_ms)
 {
     bool pong_delayed = socket->intake.behind_ms != 0 || socket->out.stall_ms != 0;
@@ -122,7 +115,7 @@ static void arm_next(struct ws_socket *socket, uint64_t now_ms)
     uint64_t at_ms = now_ms + limits->heartbeat_ms;
 
     for (size_t i = 0; i < sizeof(due_ms) / sizeof(due_ms[0]); i++) {
-        at_ms = due_ms[i] > now_ms ? earlier(at_ms, due_ms[i]) : at_ms;
+        at_ms = due_ms[i] > now_ms ? min_u64(at_ms, due_ms[i]) : at_ms;
     }
     ws_timer_set(socket, at_ms);
 }
@@ -206,7 +199,7 @@ void ws_beat_look(struct ws *ws)
     if (now_ms < ws->unfit_ms + WS_UNFIT_MS) {
         return;
     }
-    list_for_each (it, &ws->sockets) {
-        ws_close_begin(list_entry(it, struct ws_socket, node), WS_CODE_UNFIT, "stale");
+    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
+        ws_close_begin(socket, WS_CODE_UNFIT, "stale");
     }
 }

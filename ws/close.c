@@ -1,6 +1,4 @@
 /* How a socket ends: pending replies, the last message, the close frame, the end. */
-#include "base/loop.h"
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason)
@@ -19,7 +17,7 @@ void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *rea
 
 void ws_close_slow(struct ws_socket *socket)
 {
-    ws_out_drop(socket);
+    pieces_drop(&socket->out.pieces); /* Except a frame that has begun. */
     ws_message_release_all(socket);
     socket->closing.mute = true;
     socket->closing.code = WS_CODE_NONE;

@@ -3,22 +3,7 @@
  * in the order of the changes. Watches are added here, too, because the reply to a watch precedes
  * the events that the watch has missed.
  */
-#include "base/check.h"
 #include "ws/ws_int.h"
-
-static struct ws_socket *socket_of(struct watch_owner *owner)
-{
-    return list_entry(owner, struct ws_socket, owner);
-}
-
-/* The first comma of an event stands after its name. */
-static size_t split_of(const struct buf *text)
-{
-    const uint8_t *comma = memchr(text->data, ',', text->len);
-
-    ASSERT(comma);
-    return (size_t)(comma - text->data) + 1;
-}
 
 /* What the matching watches of one socket want together: the data if one of them wants it, in the
  * format of the oldest that does. */
@@ -67,7 +52,8 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
         payload->shared = blob_new(buf_slice(&payload->text));
     }
     (void)buf_append_slice(&payload->path, event->path);
-    payload->split = split_of(&payload->text);
+    /* The first comma of an event stands after its name. */
+    payload->split = slice_find(buf_slice(&payload->text), ',') + 1;
     payload->zxid = event->diff ? 0 : event->zxid;
     payload->change = event->change;
     payload->type = event->type;
@@ -150,7 +136,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
                      const struct watch_event *event)
 {
     struct ws *ws = ctx;
-    struct ws_socket *socket = socket_of(owner);
+    struct ws_socket *socket = list_entry(owner, struct ws_socket, owner);
 
     if (ws->answering.message && ws->answering.message->socket == socket) {
         answer(ws);
@@ -209,8 +195,8 @@ static void on_lost(void *ctx, zxid_t from)
 {
     struct ws *ws = ctx;
 
-    list_for_each (it, &ws->sockets) {
-        ws_session_look(list_entry(it, struct ws_socket, node));
+    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
+        ws_session_look(socket);
     }
     ws_overrun_lost(ws, from);
 }

@@ -1,7 +1,10 @@
 #include "ws/frame.h"
 
+#include "base/base64.h"
 #include "base/check.h"
+#include "base/crypto.h"
 #include "base/utf8.h"
+#include "server/json/op_json.h"
 
 #include <string.h>
 
@@ -27,7 +30,8 @@ enum {
     CODE_PROTOCOL = 1002,
     CODE_NOT_UTF8 = 1007,
     CODE_TOO_LARGE = 1009,
-    CODE_LEN = 2
+    CODE_LEN = 2,
+    HANDSHAKE_HASHED_MAX = 128
 };
 
 void ws_frame_init(struct ws_frame_reader *reader, uint64_t message_max)
@@ -289,12 +293,6 @@ static enum ws_frame_kind take_control(struct ws_frame_reader *reader, uint8_t *
     return reader->closed ? WS_FRAME_CLOSE : WS_FRAME_NONE;
 }
 
-static enum ws_frame_kind tell_fault(const struct ws_frame_reader *reader, struct ws_frame *frame)
-{
-    *frame = (struct ws_frame){.code = reader->code, .reason = reader->reason};
-    return WS_FRAME_FAULT;
-}
-
 enum ws_frame_kind ws_frame_next(struct ws_frame_reader *reader, uint8_t **at, size_t *len,
                                  struct ws_frame *ret_frame)
 {
@@ -311,5 +309,29 @@ enum ws_frame_kind ws_frame_next(struct ws_frame_reader *reader, uint8_t **at, s
         kind = is_control(reader) ? take_control(reader, at, len, ret_frame)
                                   : take_piece(reader, at, len, ret_frame);
     }
-    return reader->code != 0 ? tell_fault(reader, ret_frame) : kind;
+    if (reader->code != 0) {
+        *ret_frame = (struct ws_frame){.code = reader->code, .reason = reader->reason};
+        return WS_FRAME_FAULT;
+    }
+    return kind;
+}
+
+/* ---- The handshake ---- */
+
+void ws_handshake_answer(struct buf *out, struct slice key)
+{
+    uint8_t hash[CRYPTO_SHA1_LEN];
+    struct buf hashed;
+
+    buf_init(&hashed, HANDSHAKE_HASHED_MAX);
+    (void)buf_append_slice(&hashed, key);
+    (void)buf_append_str(&hashed, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"); /* A constant of it. */
+    crypto_sha1(buf_slice(&hashed), hash);
+    buf_release(&hashed);
+    (void)buf_append_str(out, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                              "Connection: Upgrade\r\n"
+                              "Sec-WebSocket-Protocol: " OP_PROTOCOL "\r\n"
+                              "Sec-WebSocket-Accept: ");
+    base64_encode(out, slice_make(hash, sizeof(hash)));
+    (void)buf_append_str(out, "\r\n\r\n");
 }

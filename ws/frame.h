@@ -1,5 +1,6 @@
 /*
- * frame.h - the frames of a client, by RFC 6455: bytes in, messages and control frames out.
+ * frame.h - RFC 6455: the answer to the handshake, and the frames of a client: bytes in, messages
+ * and control frames out.
  *
  * Pure and incremental: it takes bytes in pieces of any size, keeps at most one head and one
  * control frame, and hands on the payload of messages as it comes. Every rule of the RFC for what a
@@ -9,11 +10,14 @@
 #ifndef WS_FRAME_H
 #define WS_FRAME_H
 
-#include "base/slice.h"
+#include "base/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Appends the answer 101 to a sound request; `key` is the client's Sec-WebSocket-Key. */
+void ws_handshake_answer(struct buf *out, struct slice key);
 
 enum {
     WS_FRAME_HEAD_MAX = 14,    /* Two bytes, a length of eight, a mask of four. */

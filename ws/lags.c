@@ -1,11 +1,9 @@
 /*
- * What the watches of a socket have missed: a list of lags, oldest first. A lag is a held watch and
- * the zxid after which it continues. Discarding events that wait in the queue belongs here, too: it
- * makes lags of their watches.
+ * What a client has seen and missed. A lag is a held watch and the zxid after which it continues;
+ * a socket lists its lags, oldest first. Discarding events that wait in the queue makes lags of
+ * their watches. Before a reply leaves, the subscriber is pumped up to the state of that reply, for
+ * all sockets: so on each socket an event precedes every reply that shows its effect.
  */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
 #include "ws/ws_int.h"
 
 enum {
@@ -164,8 +162,7 @@ static void rewind_lags(struct ws_socket *socket, const struct cutting *cutting)
 
 static void rewind_watches(struct ws_socket *socket, const struct cutting *cutting)
 {
-    list_for_each (it, &socket->owner.watches) {
-        struct watch *watch = list_entry(it, struct watch, by_owner);
+    list_for_each_entry (struct watch, watch, by_owner, &socket->owner.watches) {
         zxid_t from = ZXID_MAX;
 
         if (watch->held || watch_is_one_shot(watch->kind)) {
@@ -217,4 +214,92 @@ void ws_lags_cut(struct ws_socket *socket)
     }
     map_release(&cutting.by_watch);
     mem_free(cutting.rewinds);
+}
+
+/* ---- Events before replies ---- */
+
+const char ws_order_taking_over[] = "this replica is taking over another state";
+
+void ws_order_saw(struct ws_socket *socket, zxid_t zxid)
+{
+    socket->order.seen = max_u64(zxid, socket->order.seen);
+}
+
+zxid_t ws_order_complete(const struct ws_socket *socket)
+{
+    return ws_lags_bound(socket, subscribe_at(socket->ws->subscriber));
+}
+
+void ws_order_pump(struct ws *ws, zxid_t until)
+{
+    if (until > subscribe_at(ws->subscriber)) {
+        (void)subscribe_pump(ws->subscriber, until, SIZE_MAX);
+    }
+}
+
+void ws_order_pump_some(struct ws *ws)
+{
+    zxid_t before = subscribe_at(ws->subscriber);
+
+    if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
+        ev_async_send(ws->loop, &ws->changed);
+    }
+}
+
+/* Has the client received all events up to this zxid? */
+static bool has_all(struct ws_socket *socket, zxid_t until)
+{
+    struct ws *ws = socket->ws;
+
+    list_remove(&socket->order.waiting);
+    ws_order_pump(ws, until);
+    if (subscribe_at(ws->subscriber) < until) {
+        list_push_back(&ws->waiting, &socket->order.waiting);
+        return false;
+    }
+    return ws_lags_none_until(socket, until);
+}
+
+void ws_order_retry(struct ws *ws)
+{
+    while (!list_empty(&ws->waiting)) {
+        struct ws_socket *socket = list_take(&ws->waiting, struct ws_socket, order.waiting);
+
+        ws_turn_soon(socket);
+    }
+}
+
+/* While this replica takes over another state there are no events, and that state may be an older
+ * one: the changes may never come, or be others. Then also a write that was done may be undone. */
+static void refuse_late(struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    uint64_t patience_us = (uint64_t)message->ws->limits->request_timeout_ms * 1000;
+    uint64_t now_us = os_now_us();
+    bool write = op_args_kind(&request->args) == OP_KIND_WRITE;
+
+    if (message->waits_since_us == 0) {
+        message->waits_since_us = now_us;
+    }
+    if (now_us - message->waits_since_us < patience_us) {
+        return;
+    }
+    if (!write) {
+        ws_message_refuse(message, ERR_REPLICA_BEHIND, ws_order_taking_over);
+    } else if (request->result.err == ERR_OK) {
+        ws_message_refuse(message, ERR_OUTCOME_UNKNOWN, ws_order_taking_over);
+    } else {
+        ws_message_refuse(message, request->result.err, err_text(request->result.err));
+    }
+}
+
+bool ws_order_allows(struct ws_message *message, zxid_t until)
+{
+    if (has_all(message->socket, until)) {
+        return true;
+    }
+    if (!list_empty(&message->socket->order.waiting)) {
+        refuse_late(message);
+    }
+    return false;
 }

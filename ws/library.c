@@ -1,18 +1,132 @@
 /*
- * The callbacks of libwebsockets. It keeps our connections as raw sockets on a libev loop: it
- * reports arrived bytes and room for more, and closes. Handshake and frames are ours (handshake.c,
- * frame.c, out.c), because its own reader of frames accepts, silently, frames that RFC 6455
- * forbids. Its own poll loop would walk all connections at every wake-up.
+ * The callbacks of libwebsockets, and the life of a socket. The library keeps our connections as
+ * raw sockets on a libev loop: it reports arrived bytes and room for more, and closes.
+ *
+ * What we work around in libwebsockets 4.1:
+ * - Its reader of frames executes frames that are not masked, accepts forbidden forms of lengths
+ * and close codes, and answers only one of two pings that arrive together. So handshake and frames
+ * are ours (frame.c, out.c).
+ * - A raw socket has no memory for bytes that arrive while reading is stopped: read.c keeps them.
+ * - Its own poll loop, and its timers of idle connections, are linear in the number of connections:
+ *   the libev loop is ours, without validity checks, and with one timer a socket (turn.c).
+ * - Its libev plugin does not see a timer that is set outside of its callbacks: a socket is cut by
+ *   shutting its connection down.
+ * - fd_limit_per_thread must stay 0: with it, it finds a connection by a linear scan.
+ * - No extensions are offered: permessage-deflate costs 140 KiB a connection.
  */
-#include "base/check.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/mem.h"
-#include "ws/handshake.h"
+#include "base/network.h"
 #include "ws/ws_int.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* ---- The life of a socket ---- */
+
+/* Of the network of its address; never 0. */
+static uint64_t address_key(const struct op_principal *principal)
+{
+    char text[NETWORK_TEXT_MAX];
+
+    return hash64(0, network_of(slice_str(principal->address), text)) | 1;
+}
+
+/* Takes the principal of the arrival. */
+static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arrival)
+{
+    struct ws_socket *socket = mem_zalloc(1, sizeof(*socket));
+    const struct config_clients *limits = ws->limits;
+
+    socket->ws = ws;
+    socket->queue.fifo = ++ws->fifos;
+    socket->seat = arrival->seat;
+    socket->principal = arrival->principal;
+    watch_owner_init(&socket->owner, &socket->principal, limits->watches_max,
+                     limits->watch_bytes_max);
+    list_push_back(&ws->sockets, &socket->node);
+    list_init(&socket->turn);
+    list_init(&socket->queue.held);
+    list_init(&socket->lags.line);
+    list_init(&socket->out.stalled);
+    list_init(&socket->order.waiting);
+    list_init(&socket->queue.messages);
+    socket->queue.next = &socket->queue.messages;
+    socket->intake.address_key = address_key(&socket->principal);
+    buf_init(&socket->intake.message, limits->message_bytes_max);
+    buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
+    ws_frame_init(&socket->intake.frames, limits->message_bytes_max);
+    /* Bounded by ws_out_is_full and overrun.c. */
+    pieces_init(&socket->out.pieces, gate_unsent(ws->gate));
+    ws_beat_start(socket);
+    metric_add(&ws->metrics.sockets_ever, 1);
+    atomic_fetch_add_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);
+    return socket;
+}
+
+static void send_hello(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+    struct gate_status status;
+    struct jsonw json;
+
+    gate_status(ws->gate, &status);
+    ws_order_pump(ws, ZXID_MAX);
+    json = ws_out_begin(ws);
+    op_json_hello(&json, &(struct op_hello){.server = status.id,
+                                            .role = status.role,
+                                            .history = status.history,
+                                            .zxid = subscribe_at(ws->subscriber),
+                                            .heartbeat_ms = ws->limits->heartbeat_ms,
+                                            .limits = buf_slice(&ws->limits_json)});
+    (void)ws_out_end(socket, PIECE_FIXED);
+}
+
+static void socket_opened(struct ws_socket *socket, struct lws *wsi)
+{
+    int bytes = WS_KERNEL_BYTES;
+
+    socket->wsi = wsi;
+    /* Some versions of the library make it as small as their read buffer. */
+    (void)setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    socket->open = true;
+    socket->intake.reads = true;
+    send_hello(socket);
+    if (atomic_load(&socket->ws->draining)) {
+        ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
+    }
+}
+
+static void socket_free(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+
+    socket->open = false;
+    ws_intake_drop_message(socket);
+    ws_read_release(socket);
+    if (ws->adopting == socket) {
+        ws->adopting = NULL;
+    }
+    ws_metrics_closed(ws, socket->closing.code);
+    ws_session_detach(socket);
+    ws_message_release_all(socket);
+    ws_lags_forget(socket);
+    list_remove(&socket->lags.line);
+    ws_beat_stop(socket);
+    watch_owner_release(subscribe_table(ws->subscriber), &socket->owner);
+    list_remove(&socket->node);
+    list_remove(&socket->turn);
+    list_remove(&socket->queue.held);
+    list_remove(&socket->order.waiting);
+    ws_out_release(socket);
+    principal_release(&socket->principal);
+    ws->give_seat(socket->seat);
+    mem_free(socket);
+    atomic_fetch_sub_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);
+    atomic_fetch_sub(&ws->taken, 1);
+}
+
+/* ---- The library ---- */
 
 enum {
     HANDSHAKE_MAX = 512 /* Bytes of our answer. */
@@ -26,7 +140,7 @@ static const struct lws_protocols protocols[] = {
     {.name = NULL},
 };
 
-/* No validity checks: beat.c has its own. */
+/* beat.c has its own. */
 static const lws_retry_bo_t no_checks = {.secs_since_valid_ping = 0, .secs_since_valid_hangup = 0};
 
 static void on_log(int level, const char *line)
@@ -81,16 +195,6 @@ static bool shake_hands(int fd, const struct ws_arrival *arrival)
     return done;
 }
 
-static void opened(struct ws_socket *socket, struct lws *wsi)
-{
-    int bytes = WS_KERNEL_BYTES;
-
-    socket->wsi = wsi;
-    /* Some versions of the library make it as small as their read buffer. */
-    (void)setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    ws_socket_opened(socket);
-}
-
 /* When it fails, the library has closed the descriptor, and may or may not have called back. */
 static void adopt(struct ws_socket *socket, int fd)
 {
@@ -107,22 +211,22 @@ static void adopt(struct ws_socket *socket, int fd)
     ws->adopting = socket;
     wsi = lws_adopt_descriptor_vhost_via_info(&adopt);
     if (wsi && ws->adopting) {
-        opened(socket, wsi);
+        socket_opened(socket, wsi);
     } else if (ws->adopting) {
-        ws_socket_gone(socket);
+        socket_free(socket);
     }
     ws->adopting = NULL;
 }
 
 void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival)
 {
-    struct ws_socket *socket = ws_socket_new(ws, take_arrival);
+    struct ws_socket *socket = socket_new(ws, take_arrival);
 
     if (shake_hands(take_arrival->fd, take_arrival)) {
         adopt(socket, take_arrival->fd);
     } else {
         close(take_arrival->fd);
-        ws_socket_gone(socket);
+        socket_free(socket);
     }
     mem_free(take_arrival);
 }
@@ -158,7 +262,7 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
         return writable(socket);
     case LWS_CALLBACK_WSI_DESTROY:
         lws_set_opaque_user_data(wsi, NULL);
-        ws_socket_gone(socket);
+        socket_free(socket);
         return 0;
     default:
         return 0;

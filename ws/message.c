@@ -1,7 +1,4 @@
 /* One message of a client: parsed, counted, refused, handed to the gate, freed. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 #include <stdio.h>
@@ -29,14 +26,6 @@ bool ws_message_has_field(const struct op_def *def, enum op_field_type type)
     return false;
 }
 
-static bool runs_in_order(const struct ws_message *message)
-{
-    const struct op_request *request = message->request;
-    enum op_kind kind = op_args_kind(&request->args);
-
-    return (kind != OP_KIND_WRITE && kind != OP_KIND_SYNC) || message->about_session;
-}
-
 static void on_reply(struct op_request *request)
 {
     struct ws_message *message = request->ctx;
@@ -59,11 +48,12 @@ void ws_message_refuse(struct ws_message *message, enum err err, const char *det
 static void fill(struct ws_message *message)
 {
     struct op_request *request = message->request;
+    enum op_kind kind = op_args_kind(&request->args);
 
     request->on_reply = on_reply;
     request->ctx = message;
     message->about_session = ws_message_has_field(request->def, OP_FIELD_HASH);
-    message->in_order = runs_in_order(message);
+    message->in_order = (kind != OP_KIND_WRITE && kind != OP_KIND_SYNC) || message->about_session;
     if (request->key.len > 0 && message->in_order) {
         ws_message_refuse(message, ERR_BAD_ARGUMENTS, "this operation takes no key");
     }
@@ -170,7 +160,7 @@ bool ws_message_submit(struct ws_message *message)
 }
 
 /* As of now: earlier messages may have changed the identities or the session. */
-void ws_message_sign(struct ws_message *message)
+void ws_message_identify(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;
     struct op_request *request = message->request;
@@ -197,9 +187,7 @@ void ws_message_done(struct ws_message *message)
 /* Messages whose request is inside the gate are freed when it comes back. */
 void ws_message_release_all(struct ws_socket *socket)
 {
-    list_for_each_safe (it, tmp, &socket->queue.messages) {
-        struct ws_message *message = list_entry(it, struct ws_message, node);
-
+    list_for_each_entry_safe (struct ws_message, message, tmp, node, &socket->queue.messages) {
         list_remove(&message->node);
         count_out(message);
         message->socket = NULL;

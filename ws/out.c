@@ -4,9 +4,6 @@
  * for each message. Bytes that the kernel does not take stay here: a raw socket for which the
  * library has bytes to send is not read, and is polled again and again.
  */
-#include "base/check.h"
-#include "base/loop.h"
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 #include <errno.h>
@@ -168,27 +165,16 @@ static bool is_small(const struct text *text)
     return text_is_plain(text) && text->own.len <= TEXT_SMALL_BYTES;
 }
 
-static enum err seal_refusable(const struct ws_socket *socket, struct text *text)
+static enum err seal(struct text *text, bool may_refuse)
 {
-    bool full = budget_level(gate_unsent(socket->ws->gate)) == BUDGET_FULL;
+    bool full = may_refuse && budget_level(text->budget) == BUDGET_FULL;
 
     if (full && is_small(text) && text->own.len > WS_REFUSED_BYTES) {
         return ERR_THROTTLED;
     }
-    if (text_seal(text)) {
-        return ERR_OK;
-    }
-    return text->no_room ? ERR_THROTTLED : ERR_TOO_LARGE;
-}
-
-static enum err seal(const struct ws_socket *socket, bool may_refuse)
-{
-    struct text *text = &socket->ws->answer;
-
     if (may_refuse) {
-        return seal_refusable(socket, text);
+        return text_seal(text) ? ERR_OK : text->no_room ? ERR_THROTTLED : ERR_TOO_LARGE;
     }
-    ASSERT(text_is_plain(text));
     if (text->own.overflow) {
         return ERR_TOO_LARGE;
     }
@@ -214,7 +200,7 @@ enum err ws_out_answer(struct ws_socket *socket, bool may_refuse)
 {
     struct text *text = &socket->ws->answer;
     size_t before = ws_out_unsent(socket);
-    enum err err = seal(socket, may_refuse);
+    enum err err = seal(text, may_refuse);
 
     if (err == ERR_OK) {
         put_answer(socket, text);
@@ -240,11 +226,6 @@ bool ws_out_is_full(const struct ws_socket *socket)
 size_t ws_out_unsent(const struct ws_socket *socket)
 {
     return socket->out.pieces.bytes;
-}
-
-void ws_out_drop(struct ws_socket *socket)
-{
-    pieces_drop(&socket->out.pieces);
 }
 
 void ws_out_release(struct ws_socket *socket)
@@ -326,4 +307,55 @@ bool ws_out_flush(struct ws_socket *socket)
         ws_turn_soon(socket);
     }
     return true;
+}
+
+/* ---- Messages that the server sends by itself, besides events ---- */
+
+void ws_notice_heartbeat(struct ws_socket *socket, zxid_t zxid)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_heartbeat(&json, zxid);
+    (void)ws_out_end(socket, PIECE_BEAT);
+}
+
+void ws_notice_session(struct ws_socket *socket, const char *state, zxid_t zxid)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_session_event(&json, state, socket->session.attached.id, zxid);
+    (void)ws_out_end(socket, PIECE_FIXED);
+}
+
+void ws_notice_closing(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+    struct buf servers;
+    struct jsonw json;
+
+    buf_init(&servers, WS_REPLY_MAX);
+    jsonw_init(&json, &servers);
+    gate_write_servers(ws->gate, &json);
+    json = ws_out_begin(ws);
+    op_json_closing(&json, socket->closing.reason, buf_slice(&servers));
+    (void)ws_out_end(socket, PIECE_FIXED);
+    buf_release(&servers);
+}
+
+void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_gap(&json, &watch, 1, zxid);
+    (void)ws_out_end(socket, PIECE_FIXED);
+    metric_add(&socket->ws->metrics.gaps, 1);
+}
+
+void ws_notice_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count, zxid_t from)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_overrun(&json, watches, count, from);
+    (void)ws_out_end(socket, PIECE_NOTICE);
+    metric_add(&socket->ws->metrics.overruns, count);
 }

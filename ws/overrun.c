@@ -5,11 +5,91 @@
  * up, one at a time: from the window, or as a difference, or with a gap. A socket that is behind
  * and does not read is in no line, so it costs other sockets nothing. Its replies wait until the
  * client has received all events that their state includes.
+ *
+ * When unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes, sockets lose their
+ * queues, those first that have taken nothing for the longest time. Events are discarded and sent
+ * later; a socket whose replies use the memory is closed.
  */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
+
+/* ---- Relief: too many unsent bytes of all clients, here and over HTTP ---- */
+
+/* A value that does not fit is refused while some memory is left. For a moment that counts as full:
+ * so slow sockets free memory, and the client's retry succeeds. */
+static bool is_full(struct ws *ws)
+{
+    const struct budget *budget = gate_unsent(ws->gate);
+    enum budget_level level = budget_level(budget);
+    uint64_t refusals = budget_refusals(budget);
+    uint64_t now_ms = os_now_ms();
+
+    if (refusals != ws->relief.refusals) {
+        ws->relief.refusals = refusals;
+        ws->relief.refused_until = now_ms + WS_RELIEF_LAST_MS;
+    }
+    return level == BUDGET_FULL || (level == BUDGET_SHORT && now_ms < ws->relief.refused_until);
+}
+
+static void cut_slowest(void *ctx, uint64_t grace_ms)
+{
+    struct ws *ws = ctx;
+    uint64_t now_ms = os_now_ms();
+
+    list_for_each_entry_safe (struct ws_socket, socket, tmp, out.stalled, &ws->stalled) {
+        if (budget_is_relieved(gate_unsent(ws->gate)) || now_ms < socket->out.stall_ms + grace_ms) {
+            return;
+        }
+        if (!socket->out.dry && !socket->closing.mute && !socket->closing.farewell) {
+            ws_lags_cut(socket);
+            socket->out.dry = true;
+        }
+    }
+}
+
+/* May more events wait? When memory is full the slowest sockets first lose theirs. */
+static bool finds_room(struct ws *ws)
+{
+    const struct budget *budget = gate_unsent(ws->gate);
+
+    if (budget_level(budget) != BUDGET_FULL) {
+        return true;
+    }
+    budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
+    return budget_level(budget) != BUDGET_FULL;
+}
+
+/* Closes slow sockets with many unsent bytes when no events are left to discard. */
+static void close_slowest(struct ws *ws)
+{
+    uint64_t now_ms = os_now_ms();
+
+    list_for_each_entry_safe (struct ws_socket, socket, tmp, out.stalled, &ws->stalled) {
+        if (!is_full(ws) || now_ms < socket->out.stall_ms + WS_RELIEF_CLOSE_MS) {
+            return;
+        }
+        if (!socket->closing.mute && !socket->closing.farewell && socket->open &&
+            ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
+            ws_close_slow(socket);
+            if (ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
+                ws_close_cut(socket); /* The rest of a large frame is in front of the farewell. */
+            }
+        }
+    }
+}
+
+void ws_overrun_relieve(struct ws *ws)
+{
+    const struct budget *budget = gate_unsent(ws->gate);
+
+    if (is_full(ws)) {
+        budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
+        close_slowest(ws);
+    } else if (budget_level(budget) == BUDGET_SHORT) {
+        budget_relieve_early(&ws->relief.times, os_now_ms(), cut_slowest, ws);
+    }
+}
+
+/* ---- One client that does not keep up ---- */
 
 static void stand_in_line(struct ws_socket *socket)
 {
@@ -38,7 +118,7 @@ static size_t most(const struct ws_socket *socket)
 static bool is_over(struct ws_socket *socket, const struct watch_event *event)
 {
     size_t unsent = ws_out_unsent(socket);
-    bool full = !ws_relief_finds_room(socket->ws);
+    bool full = !finds_room(socket->ws);
 
     if (event->diff) {
         return full || unsent > WS_DIFF_MAX;
@@ -62,7 +142,7 @@ static struct watch *without_held(struct watch *hits)
     return kept;
 }
 
-/* Holds the watches whose events can come later; the others stay in the chain. */
+/* Watches whose events can come later are held; the others stay in the chain. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event)
 {
@@ -109,8 +189,7 @@ static void lose_place(struct ws_socket *socket, zxid_t from)
     zxid_t least = ZXID_MAX;
     size_t count = 0;
 
-    list_for_each (it, &socket->owner.watches) {
-        struct watch *watch = list_entry(it, struct watch, by_owner);
+    list_for_each_entry (struct watch, watch, by_owner, &socket->owner.watches) {
         zxid_t place = max_u64(from, watch->start);
 
         if (watch->held) {
@@ -136,9 +215,7 @@ static void lose_place(struct ws_socket *socket, zxid_t from)
 
 void ws_overrun_lost(struct ws *ws, zxid_t from)
 {
-    list_for_each (it, &ws->sockets) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, node);
-
+    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
         if (socket->open && !socket->closing.farewell && !socket->closing.mute) {
             lose_place(socket, from);
         }
@@ -218,10 +295,9 @@ static void keeps_up(struct ws_socket *socket)
  * to read leaves the line until that is read: ws_overrun_eased. False: no watch could catch up. */
 static bool serve_first(struct ws *ws)
 {
-    struct ws_socket *socket = list_first(&ws->line, struct ws_socket, lags.line);
+    struct ws_socket *socket = list_take(&ws->line, struct ws_socket, lags.line);
     bool served = true;
 
-    list_remove(&socket->lags.line);
     if (is_due(socket)) {
         served = catch_up_one(socket);
         ws_turn_soon(socket); /* A reply may have waited for that. */
@@ -239,7 +315,7 @@ void ws_overrun_catch_up(struct ws *ws)
     uint64_t end_us = os_now_us() + WS_WORK_US;
     bool served = false;
 
-    if (!ws_relief_finds_room(ws)) {
+    if (!finds_room(ws)) {
         return; /* Tried again WS_LOOK_MS later, or sooner. */
     }
     ws_order_pump(ws, ZXID_MAX); /* One watch may be ahead of the others. */

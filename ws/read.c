@@ -3,9 +3,6 @@
  * may be taken. The rest is kept, at most two reads of a connection, and taken first later. So the
  * pongs of a client whose messages wait are still seen as long as there is room.
  */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/utf8.h"
 #include "ws/ws_int.h"
 

@@ -1,6 +1,4 @@
 /* Replies: results and problems, each counted in the metrics. */
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 enum {
@@ -73,30 +71,19 @@ void ws_reply_error(struct ws_message *message, enum err err, const char *detail
 
 void ws_reply_fault(struct ws_message *message)
 {
-    const struct op_fault *fault = message->fault;
-    struct op_problem problem = op_problem_make(kind_of(message), fault->err);
+    struct op_problem problem = op_problem_of_fault(kind_of(message), message->fault);
 
-    problem.detail = fault->detail[0] != '\0' ? fault->detail : NULL;
-    problem.has_index = fault->has_index;
-    problem.index = fault->index;
     reply_problem(message, &problem);
 }
 
 void ws_reply_failure(struct ws_message *message, const struct op_result *result)
 {
-    const struct op_args *args = &message->request->args;
-    struct op_problem problem = op_problem_make(kind_of(message), result->err);
-    zxid_t most = ws_order_complete(message->socket);
+    struct op_problem problem =
+        op_problem_of_result(kind_of(message), &message->request->args, result);
 
     gate_credentials_refused(message->ws->gate, message->request);
-    problem.detail = result->detail;
-    problem.retry_after_ms = result->retry_after_ms;
-    problem.zxid = min_u64(result->zxid, most);
+    problem.zxid = min_u64(result->zxid, ws_order_complete(message->socket));
     ws_order_saw(message->socket, problem.zxid);
-    problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
-    problem.index = result->failed_index;
-    problem.result = result;
-    problem.args = args;
     reply_problem(message, &problem);
 }
 
@@ -148,11 +135,6 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
     ws_order_saw(message->socket, result->zxid);
     count(message, false);
     return true;
-}
-
-void ws_reply(struct ws_message *message, const struct op_result *result)
-{
-    (void)ws_reply_result(message, result, 0);
 }
 
 void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result)

@@ -1,9 +1,10 @@
 /*
- * One message runs: a read on this thread, the gate's answer to a write, or an operation of the
- * front end itself. Before its reply leaves, all events that the reply's state includes have left.
+ * The messages of a socket, in order. Writes go to the gate as they arrive, one after the other
+ * without waiting: the replica keeps their order. Reads, and operations of the front end itself,
+ * run when all messages before them are answered. No write starts before all messages ahead of it
+ * have run. So each message takes effect in its place, and replies leave in order. Before a reply
+ * leaves, all events that its state includes have left.
  */
-#include "base/check.h"
-#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 static const char too_many_watches[] = "this socket has as many watches as it may";
@@ -15,10 +16,9 @@ static const char too_many_watches[] = "this socket has as many watches as it ma
 static zxid_t least_zxid(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
-    zxid_t least = message->socket->order.seen;
+    zxid_t least = max_u64(message->socket->order.seen, request->min_zxid);
 
-    least = request->min_zxid > least ? request->min_zxid : least;
-    return message->asked && request->wait_zxid > least ? request->wait_zxid : least;
+    return message->asked ? max_u64(request->wait_zxid, least) : least;
 }
 
 /* The one-shot kind that goes with a read. */
@@ -48,7 +48,7 @@ static void reply_and_watch(struct ws_message *message, const struct op_result *
 static bool reply_read(struct ws_message *message, const struct op_result *result)
 {
     const struct op_request *request = message->request;
-    zxid_t upto = result->upto > result->zxid ? result->upto : result->zxid;
+    zxid_t upto = max_u64(result->upto, result->zxid);
 
     if (result->has_session) {
         gate_touch(message->ws->gate, result->session.id);
@@ -62,7 +62,7 @@ static bool reply_read(struct ws_message *message, const struct op_result *resul
     } else if (request->args.watch) {
         reply_and_watch(message, result);
     } else {
-        ws_reply(message, result);
+        (void)ws_reply_result(message, result, 0);
     }
     return true;
 }
@@ -114,11 +114,6 @@ static bool may_answer(struct ws_message *message)
         ws_reply_error(message, err, why);
     }
     return err == ERR_OK;
-}
-
-static bool run_read(struct ws_message *message)
-{
-    return !may_answer(message) || read_now(message);
 }
 
 /* ---- Operations of the front end ---- */
@@ -186,13 +181,13 @@ static bool run_unwatch(struct ws_message *message)
 /* False, with the reply: passwords of this user failed too often from this address. */
 static bool may_show(struct ws_message *message, struct auth *auth)
 {
-    const struct ws_socket *socket = message->socket;
-    uint32_t known = socket->principal.auth ? socket->principal.auth->count : 0;
-    struct op_principal shown = socket->principal;
-    uint32_t wait_ms = 0;
+    struct op_principal shown = message->socket->principal;
+    uint32_t known = shown.auth ? shown.auth->count : 0;
 
     shown.auth = auth;
-    wait_ms = gate_credentials_wait(message->ws->gate, &shown, known);
+
+    uint32_t wait_ms = gate_credentials_wait(message->ws->gate, &shown, known);
+
     if (wait_ms > 0) {
         ws_reply_slowed(message, gate_credentials_slowed, wait_ms);
     }
@@ -291,7 +286,7 @@ static bool run_back(struct ws_message *message)
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
     } else {
-        ws_reply(message, result);
+        (void)ws_reply_result(message, result, 0);
     }
     return true;
 }
@@ -301,9 +296,8 @@ static zxid_t state_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
     bool sync = op_args_kind(&request->args) == OP_KIND_SYNC;
-    zxid_t seen = message->socket->order.seen;
 
-    return sync && seen > request->result.zxid ? seen : request->result.zxid;
+    return max_u64(request->result.zxid, sync ? message->socket->order.seen : 0);
 }
 
 /* Has the client received all events that the reply shows? The state of the gate's answer is known;
@@ -325,15 +319,6 @@ static bool is_time(struct ws_message *message)
            ws_order_allows(message, state_of(message));
 }
 
-/* Completes a message about a session with the session's secret. False: there is no session. */
-static bool prepare(struct ws_message *message)
-{
-    bool done = message->prepared || !message->about_session;
-
-    message->prepared = true;
-    return done || ws_session_prepare(message);
-}
-
 /* True: the message was refused, and the refusal is the reply. */
 static bool was_refused(struct ws_message *message)
 {
@@ -347,7 +332,7 @@ static bool run_kind(struct ws_message *message)
 {
     switch (op_args_kind(&message->request->args)) {
     case OP_KIND_READ:
-        return run_read(message);
+        return !may_answer(message) || read_now(message);
     case OP_KIND_INFO:
         return run_info(message);
     case OP_KIND_FRONT:
@@ -359,7 +344,9 @@ static bool run_kind(struct ws_message *message)
     UNREACHABLE();
 }
 
-bool ws_run(struct ws_message *message)
+/* For the first message that is not answered. True: it is answered. False: its request is in the
+ * gate, or events must leave before its reply; then it runs again. */
+static bool run_now(struct ws_message *message)
 {
     if (was_refused(message)) {
         return true;
@@ -367,7 +354,7 @@ bool ws_run(struct ws_message *message)
     if (message->asked && message->step == WS_NEW) {
         return ask(message); /* The gate had no room. */
     }
-    if (!prepare(message)) {
+    if (message->about_session && !message->prepared && !ws_session_prepare(message)) {
         ws_reply_error(message, ERR_UNKNOWN_SESSION, "no session is attached to this socket");
         return true;
     }
@@ -377,4 +364,165 @@ bool ws_run(struct ws_message *message)
         return true;
     }
     return (is_time(message) && run_kind(message)) || was_refused(message);
+}
+
+/* ---- In order ---- */
+
+void ws_queue_message(struct ws_socket *socket, struct slice text)
+{
+    bool all_started = socket->queue.next == &socket->queue.messages;
+    struct ws_message *message = ws_message_new(socket, text);
+
+    if (all_started) {
+        socket->queue.next = &message->node;
+    }
+}
+
+/* ---- Starting ---- */
+
+/* Earlier messages may have opened a session or added an identity. */
+static void check_key(struct ws_message *message)
+{
+    const struct ws_socket *socket = message->socket;
+    struct slice key = message->request->key;
+
+    if (key.len > 0 && socket->session.attached.id == 0 &&
+        principal_scope(&socket->principal).len == 0 && !op_is_uuid(key)) {
+        ws_message_refuse(message, ERR_BAD_ARGUMENTS,
+                          "without a session and credentials a key must be a UUID");
+    }
+}
+
+static bool asks_first(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+
+    return op_args_kind(&request->args) == OP_KIND_READ &&
+           (request->consistency == OP_LINEARIZABLE ||
+            request->min_zxid > subscribe_at(message->ws->subscriber));
+}
+
+/* False when it cannot yet. */
+static bool start(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+
+    if (socket->session.lost != ERR_OK) {
+        ws_message_refuse(message, socket->session.lost, err_text(socket->session.lost));
+    }
+    if (message->fault) {
+        return true;
+    }
+    if (message->in_order) {
+        ws_session_touch(message);
+        /* The quorum round of a read may run while earlier messages run. */
+        if (asks_first(message) && !ws_message_submit(message)) {
+            return false;
+        }
+        message->asked = message->step != WS_NEW;
+        message->unrun = true;
+        socket->queue.unrun++;
+        return true;
+    }
+    if (socket->queue.unrun > 0) {
+        return false;
+    }
+    check_key(message);
+    if (message->fault) {
+        return true;
+    }
+    ws_message_identify(message);
+    return ws_message_submit(message);
+}
+
+static void start_some(struct ws_socket *socket)
+{
+    while (list_empty(&socket->queue.held) && socket->queue.next != &socket->queue.messages &&
+           start(list_entry(socket->queue.next, struct ws_message, node))) {
+        socket->queue.next = socket->queue.next->next;
+    }
+}
+
+/* ---- Answering ---- */
+
+/* Answers the first message if it can be answered now. It runs once more when the gate has refused
+ * its request at once. */
+static bool answer_first(struct ws_socket *socket)
+{
+    struct ws_message *message = list_first(&socket->queue.messages, struct ws_message, node);
+
+    if (list_empty(&socket->queue.messages) || socket->queue.next == &message->node ||
+        message->step == WS_INSIDE) {
+        return false;
+    }
+
+    enum ws_step step = message->step;
+
+    if (!run_now(message) &&
+        (message->step == step || message->step != WS_BACK || !run_now(message))) {
+        return false;
+    }
+    socket->queue.unrun -= message->unrun ? 1 : 0;
+    ws_message_done(message);
+    return true;
+}
+
+/* A client that does not read gets no more replies until it reads. */
+static bool takes_more(struct ws_socket *socket)
+{
+    bool full = ws_out_is_full(socket);
+
+    ws_intake_stop(socket, WS_STOP_UNREAD, full);
+    return !full;
+}
+
+/* A message may take long: before the next one, the thread reads what has arrived meanwhile from
+ * this client and from others. */
+void ws_queue_run(struct ws_socket *socket)
+{
+    uint64_t end_us = os_now_us() + WS_WORK_US;
+    bool more = true;
+
+    socket->queue.ran_poll = socket->ws->polls;
+    while (more && takes_more(socket)) {
+        start_some(socket);
+        more = answer_first(socket);
+        if (more && os_now_us() >= end_us) {
+            ws_turn_later(socket);
+            more = false;
+        }
+    }
+    ws_intake_stop(socket, WS_STOP_HELD, !list_empty(&socket->queue.held));
+}
+
+bool ws_queue_is_ready(const struct ws_socket *socket)
+{
+    if (list_empty(&socket->queue.messages) || !list_empty(&socket->queue.held) ||
+        ws_out_is_full(socket)) {
+        return false;
+    }
+    return socket->queue.next != &socket->queue.messages ||
+           list_first(&socket->queue.messages, struct ws_message, node)->step != WS_INSIDE;
+}
+
+void ws_queue_eased(struct ws_socket *socket)
+{
+    if ((socket->intake.stops & WS_STOP_UNREAD) && !ws_out_is_full(socket)) {
+        ws_turn_soon(socket);
+    }
+}
+
+void ws_queue_back(struct ws *ws, struct op_request *take_request)
+{
+    struct ws_message *message = take_request->ctx;
+
+    ASSERT(message->step == WS_INSIDE && ws->inside > 0);
+    ws->inside--;
+    message->step = WS_BACK;
+    if (message->socket) {
+        ws_session_back(message);
+        ws_turn_soon(message->socket);
+    } else {
+        ws_message_free(message);
+    }
 }

@@ -4,26 +4,18 @@
  * socket with an older one loses the session. Later messages of its client are refused: its writes
  * must not continue without the session.
  */
-#include "base/check.h"
 #include "base/crypto.h"
-#include "base/mem.h"
 #include "ws/ws_int.h"
-
-static char *make_secret(void)
-{
-    char *text = mem_zalloc(1, WS_SECRET_LEN + 1);
-
-    op_secret_make(text);
-    return text;
-}
 
 bool ws_session_prepare(struct ws_message *message)
 {
     struct op_args *args = &message->request->args;
     const struct ws_attached *session = &message->socket->session.attached;
 
+    message->prepared = true;
     if (!ws_message_has_field(message->request->def, OP_FIELD_SECRET)) {
-        message->secret = make_secret();
+        message->secret = mem_zalloc(1, WS_SECRET_LEN + 1);
+        op_secret_make(message->secret);
         args->secret = slice_make(message->secret, WS_SECRET_LEN);
     }
     if (args->secret.len > 0) {
@@ -186,7 +178,7 @@ static bool submit(struct ws_message *message)
     socket->session.attaching = op == OP_ATTACH && is_attached(message);
     socket->session.ending = op == OP_CLOSE && is_attached(message);
     socket->session.moved_to = 0;
-    ws_message_sign(message);
+    ws_message_identify(message);
     return ws_message_submit(message) && message->step == WS_BACK;
 }
 
@@ -221,7 +213,7 @@ static void finish(struct ws_message *message)
     } else if (result->has_session && socket->session.attached.id != result->session.id) {
         ws_reply_error(message, socket->session.lost, err_text(socket->session.lost));
     } else {
-        ws_reply(message, result);
+        (void)ws_reply_result(message, result, 0);
     }
 }
 

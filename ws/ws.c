@@ -3,13 +3,8 @@
  * Sockets with something to run or to send are collected in a list, and have their turn after all
  * ready descriptors have been served: so many messages leave in one system call.
  */
-#include "base/check.h"
 #include "base/lack.h"
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "ws/ws_int.h"
 
@@ -55,36 +50,22 @@ static void give_turns(struct ws *ws)
     uint64_t end_us = os_now_us() + WS_TURNS_US;
 
     while (!list_empty(&ws->turn)) {
-        struct ws_socket *socket = list_first(&ws->turn, struct ws_socket, turn);
+        struct ws_socket *socket = list_take(&ws->turn, struct ws_socket, turn);
 
         if (os_now_us() >= end_us) {
             ws_turn_later(socket);
-            continue;
+        } else {
+            give_turn(socket);
         }
-        list_remove(&socket->turn);
-        give_turn(socket);
-    }
-}
-
-/* Sockets that the last turn has put off. */
-static void take_later(struct ws *ws)
-{
-    ws->resume_us = 0;
-    while (!list_empty(&ws->later)) {
-        struct list *node = ws->later.next;
-
-        list_remove(node);
-        list_push_back(&ws->turn, node);
     }
 }
 
 static void look_empty(struct ws *ws)
 {
-    if (!atomic_load(&ws->draining) || mailbox_is_closed(&ws->emptied) ||
-        !list_empty(&ws->sockets) || mailbox_count(&ws->arrivals) > 0) {
-        return;
+    if (atomic_load(&ws->draining) && !mailbox_is_closed(&ws->emptied) &&
+        list_empty(&ws->sockets) && mailbox_count(&ws->arrivals) == 0) {
+        mailbox_close(&ws->emptied);
     }
-    mailbox_close(&ws->emptied);
 }
 
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int events)
@@ -94,8 +75,9 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
     (void)loop;
     (void)events;
     ws->polls++;
-    take_later(ws);
-    ws_relief_end(ws);
+    ws->resume_us = 0;
+    list_move_all(&ws->turn, &ws->later); /* Sockets that the last turn has put off. */
+    ws_overrun_relieve(ws);
     if (!list_empty(&ws->line)) {
         ws_overrun_catch_up(ws);
     }
@@ -125,9 +107,7 @@ static void on_arrivals(struct ev_loop *loop, struct ev_io *watcher, int events)
 /* There may be room in the gate again. */
 static void resume_held(struct ws *ws)
 {
-    list_for_each_safe (it, tmp, &ws->held) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, queue.held);
-
+    list_for_each_entry_safe (struct ws_socket, socket, tmp, queue.held, &ws->held) {
         list_remove(&socket->queue.held);
         ws_turn_soon(socket);
     }
@@ -182,8 +162,8 @@ static void on_command(struct ev_loop *loop, struct ev_async *watcher, int event
     struct ws *ws = watcher->data;
 
     (void)events;
-    list_for_each (it, &ws->sockets) {
-        ws_close_begin(list_entry(it, struct ws_socket, node), WS_CODE_GOING_AWAY, "drain");
+    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
+        ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
     }
     if (atomic_load(&ws->stopping)) {
         ev_break(loop, EVBREAK_ALL);

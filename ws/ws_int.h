@@ -9,10 +9,14 @@
 #define WS_WS_INT_H
 
 #include "base/budget_shares.h"
+#include "base/check.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/mailbox.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/metric.h"
+#include "base/os_clock.h"
 #include "base/pieces.h"
 #include "base/rng.h"
 #include "base/thread.h"
@@ -46,9 +50,7 @@ enum {
     WS_TURNS_US = 20000,         /* Time for all turns before the thread polls again. */
     WS_ROUNDS = 4,               /* For which a read waits at least for what its client missed. */
     WS_RETRY_MS = 5,             /* After the gate had no room, until it is tried again. */
-    WS_RELIEF_MS = 50,           /* Between searches for slow sockets, when one freed nothing. */
-    WS_RELIEF_GRACE_MS = 1000,   /* A socket that took nothing for so long is slow: memory short. */
-    WS_RELIEF_CLOSE_MS = 250,    /* The same when no memory is left at all. */
+    WS_RELIEF_CLOSE_MS = 250,    /* A socket that took nothing for so long is slow: no memory. */
     WS_RELIEF_LAST_MS = 1000,    /* For which a refusal makes short memory count as full. */
     WS_RELIEF_BYTES = 4 << 10,   /* Least unsent bytes of a socket that is closed for memory. */
     WS_REFUSED_BYTES = 16 << 10, /* Answers to reads above this size need room. */
@@ -94,7 +96,7 @@ struct ws_metrics {
     struct metric_counter sent_bytes;
     struct metric_counter watches;
     struct metric_counter pieces;           /* Bytes of incomplete messages. */
-    struct metric_counter closes[WS_CODES]; /* By row of the table in metrics.c. */
+    struct metric_counter closes[WS_CODES]; /* By row of the table in report.c. */
 };
 
 /* The last event in JSON without its "watches": all sockets that wait for it refer to it. */
@@ -159,9 +161,8 @@ struct ws {
     struct buf limits_json;
     struct ws_payload payload;
 
-    struct ws_relief {          /* By relief.c. */
-        uint64_t next_ms;       /* When to search for slow sockets again while memory is full, */
-        uint64_t early_ms;      /* and while it is short. */
+    struct ws_relief { /* By overrun.c. */
+        struct budget_relief times;
         uint64_t refusals;      /* Of the budget, at the last look, ... */
         uint64_t refused_until; /* ... and until when the newest of them counts, in ms. */
     } relief;
@@ -191,22 +192,25 @@ enum ws_stop {
     WS_STOP_CLOSING = 16 /* For good. */
 };
 
-/* What arrives from the client: read.c and intake.c. */
+/* What arrives from the client: read.c and turn.c. */
 struct ws_intake {
     uint32_t stops; /* Of enum ws_stop. */
     struct ws_frame_reader frames;
     struct buf kept;         /* Bytes that wait until messages are taken again. */
     bool reads;              /* The library is to read, ... */
     uint64_t reads_since_ms; /* ... since then. */
-    uint64_t behind_ms;      /* All bytes that arrive were sent after this time, but may have waited
-                                unread; 0: bytes are read as they are sent. */
+    /* All bytes that arrive were sent after this time, but may have waited unread in the kernels of
+     * both sides: when the socket was read last, or the time of a later ping whose pong has
+     * arrived. 0: bytes are read as they are sent, since the pong of a ping that was sent after
+     * reading resumed. */
+    uint64_t behind_ms;
     struct buf message;      /* A message that arrives in pieces, ... */
     uint64_t message_end_ms; /* ... which must be complete by then; 0: none. */
     uint64_t address_key;    /* Of the client, in ws.pieces. */
     uint64_t rate_us;        /* When the next message would be within the rate limit. */
 };
 
-/* Its messages in order: queue.c and message.c. */
+/* Its messages in order: run.c and message.c. */
 struct ws_queue {
     struct list messages; /* Of ws_message.node, in order of arrival. */
     struct list *next;    /* The first that is not started; `messages` itself: none. */
@@ -223,7 +227,7 @@ struct ws_out {
     struct pieces pieces; /* Frames. */
     bool full;            /* The kernel's buffer was full, and the library has not said since that
                              there is room. */
-    bool dry;             /* Nothing is left that can be sent later instead: relief.c. */
+    bool dry;             /* Nothing is left that can be sent later instead: overrun.c. */
     bool pong_due;        /* The newest ping is to be answered with this. */
     uint8_t pong_len;
     uint8_t pong[WS_FRAME_CONTROL_MAX];
@@ -236,7 +240,7 @@ struct ws_out {
     struct list stalled; /* In ws.stalled. */
 };
 
-/* What the client has seen: order.c and events.c. */
+/* What the client has seen: lags.c and events.c. */
 struct ws_order {
     zxid_t seen;         /* The highest zxid in an event or a reply. */
     zxid_t last_event;   /* Of the last event queued; 0: none, or events were discarded since. */
@@ -278,7 +282,7 @@ struct ws_session {
     enum err lost;     /* It was lost: later messages are refused with this. */
 };
 
-/* Time, in ms: timer.c and beat.c. */
+/* Time, in ms: turn.c and beat.c. */
 struct ws_clock {
     struct ev_timer timer;
     uint64_t due_ms;   /* When the timer fires. */
@@ -350,7 +354,7 @@ struct ws_message {
     uint64_t start_us;
 };
 
-/* ---- turn.c: the end of a turn of the loop ---- */
+/* ---- turn.c: when a socket has its turn, and whether it is read ---- */
 
 /* The socket has its turn at the end of this round of the loop; or of the next one, after another
  * poll. */
@@ -361,13 +365,10 @@ void ws_turn_later(struct ws_socket *socket);
  * Thousands of watches resume at once when a replica is lost. */
 bool ws_turn_waits_to_resume(struct ws_socket *socket);
 
-/* ---- timer.c: the timer of a socket ---- */
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
 void ws_timer_at(struct ws_socket *socket, uint64_t ms);      /* Not later than that. */
 uint64_t ws_timer_ping_every(const struct ws_socket *socket); /* In ms. */
 void ws_timer_session_changed(struct ws_socket *socket);      /* Pings follow its time-out. */
-
-/* ---- intake.c: whether messages are taken ---- */
 
 /* Stops or continues taking messages. */
 void ws_intake_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
@@ -409,7 +410,6 @@ bool ws_out_flush(struct ws_socket *socket);         /* False: the connection is
  * under way. */
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken);
 void ws_out_moves(struct ws_socket *socket, uint64_t now_ms); /* The client has taken bytes. */
-void ws_out_drop(struct ws_socket *socket); /* Unsent frames, except one that has begun. */
 void ws_out_release(struct ws_socket *socket);
 
 /* ---- message.c: one message ---- */
@@ -423,12 +423,12 @@ bool ws_message_has_field(const struct op_def *def, enum op_field_type type);
 void ws_message_refuse(struct ws_message *message, enum err err, const char *detail);
 
 /* Puts principal and session into the request, as they are now. */
-void ws_message_sign(struct ws_message *message);
+void ws_message_identify(struct ws_message *message);
 
 /* Hands the message's request to the gate. False: no room, the socket is held. */
 bool ws_message_submit(struct ws_message *message);
 
-/* ---- notice.c: messages that the server sends by itself ---- */
+/* Messages that the server sends by itself. */
 void ws_notice_heartbeat(struct ws_socket *socket, zxid_t zxid);
 void ws_notice_session(struct ws_socket *socket, const char *state, zxid_t zxid);
 void ws_notice_closing(struct ws_socket *socket);
@@ -436,7 +436,7 @@ void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
 void ws_notice_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count,
                        zxid_t from);
 
-/* ---- lags.c: what a client has missed ---- */
+/* ---- lags.c: what a client has seen and missed ---- */
 void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap);
 void ws_lags_resumed(struct ws_socket *socket, uint32_t id);       /* A watch with `since`. */
 zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* `zxid`, or less. */
@@ -449,7 +449,7 @@ bool ws_lags_none_until(const struct ws_socket *socket, zxid_t zxid);
 /* Discards the events queued after the last reply, and notifies the client; they are sent later. */
 void ws_lags_cut(struct ws_socket *socket);
 
-/* ---- order.c: events and replies ---- */
+/* Events before replies. */
 extern const char ws_order_taking_over[];
 
 void ws_order_saw(struct ws_socket *socket, zxid_t zxid); /* In an event or a reply. */
@@ -466,7 +466,6 @@ bool ws_order_allows(struct ws_message *message, zxid_t until);
 void ws_order_retry(struct ws *ws); /* Sockets in ws.waiting try again. */
 
 /* ---- reply.c ---- */
-void ws_reply(struct ws_message *message, const struct op_result *result);
 void ws_reply_plain(struct ws_message *message); /* With nothing but a zxid. */
 void ws_reply_fault(struct ws_message *message); /* With its refusal. */
 void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
@@ -491,13 +490,8 @@ void ws_close_frame_queued(struct ws_socket *socket); /* Our close frame is in `
 void ws_close_part(struct ws_socket *socket);         /* Our end, after both close frames. */
 void ws_close_cut(struct ws_socket *socket);          /* At once, without a frame. */
 
-/* ---- relief.c: too many unsent bytes of all clients ---- */
-
-/* May more events wait? When memory is full the slowest sockets first lose theirs. */
-bool ws_relief_finds_room(struct ws *ws);
-void ws_relief_end(struct ws *ws); /* Between turns: it may close sockets. */
-
 /* ---- overrun.c: clients that do not keep up ---- */
+void ws_overrun_relieve(struct ws *ws); /* Between turns: it may close sockets. */
 
 /* On an event: holds watches that must wait, and returns the rest of the chain. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
@@ -518,7 +512,8 @@ bool ws_session_prepare(struct ws_message *message);
 void ws_session_keep(struct ws_socket *socket);    /* Touches the attached session. */
 void ws_session_touch(struct ws_message *message); /* Touches a session that it names. */
 void ws_session_back(struct ws_message *message);  /* Back from the gate. */
-bool ws_session_run(struct ws_message *message);   /* As ws_run, for writes about a session. */
+bool ws_session_run(
+    struct ws_message *message); /* For writes about a session: true, when it is answered. */
 void ws_session_detach(struct ws_socket *socket);
 void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change);
 void ws_session_look(struct ws_socket *socket); /* Is the session still attached? */
@@ -533,13 +528,7 @@ void ws_events_close(struct ws *ws);
 enum err ws_events_watch(struct ws_message *message, const struct op_result *read,
                          const struct subscribe_request *request);
 
-/* ---- run.c: one message runs ---- */
-
-/* For the first message that is not answered. True: it is answered. False: its request is in the
- * gate, or events must leave before its reply; then it runs again. */
-bool ws_run(struct ws_message *message);
-
-/* ---- queue.c: messages in order ---- */
+/* ---- run.c: messages in order ---- */
 void ws_queue_message(struct ws_socket *socket, struct slice text);
 void ws_queue_run(struct ws_socket *socket);            /* For WS_WORK_US. */
 bool ws_queue_is_ready(const struct ws_socket *socket); /* It may have something to run. */
@@ -556,7 +545,9 @@ void ws_beat_start(struct ws_socket *socket);
 void ws_beat_stop(struct ws_socket *socket);
 void ws_beat_look(struct ws *ws); /* Closes sockets when this replica may not answer. */
 
-/* ---- socket.c: the life of a socket ---- */
+/* ---- library.c: libwebsockets, and the life of a socket ---- */
+
+/* A connection that was handed over and is not adopted yet. */
 struct ws_arrival {
     struct list node;
     int fd;
@@ -566,23 +557,15 @@ struct ws_arrival {
     void *seat;
 };
 
-struct ws_socket *ws_socket_new(struct ws *ws,
-                                const struct ws_arrival *arrival); /* Takes the principal. */
-void ws_socket_opened(struct ws_socket *socket);
-void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
-
-/* ---- library.c: libwebsockets ---- */
 bool ws_library_open(struct ws *ws);
 void ws_library_close(struct ws *ws);
 
 /* Gives the connection to the library; when that fails, closes it and frees the socket. */
 void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival);
 
-/* ---- watch_listing.c: the watch listing ---- */
+/* ---- report.c: the watch listing, and metrics ---- */
 void ws_listing_ask(void *ctx, struct watch_listing *listing); /* Any thread. */
 void ws_listing_answer(struct ws *ws);                         /* All requests in ws.asked. */
-
-/* ---- metrics.c ---- */
 void ws_metrics_closed(struct ws *ws, enum ws_code code);
 void ws_metrics_write(void *ctx, struct buf *out); /* Of a struct ws; any thread. */
 void ws_metrics_add(void *ctx, struct gate_front_figures *figures);

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "tests/lib/unit.h"
 #include "ws/frame.h"
-#include "ws/handshake.h"
 
 #include <string.h>
 
