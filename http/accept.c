@@ -2,16 +2,10 @@
  * The acceptor: one thread that owns the listening socket and the connections whose first head is
  * incomplete. It peeks, so that the library finds all bytes unread. A level-triggered loop would
  * spin on an incomplete head, so the low-water mark is set to one byte more than has been seen.
- *
  */
-#include "base/check.h"
-#include "base/loop.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "base/os_files.h"
 #include "base/thread.h"
 #include "http/accept_int.h"
-#include "http/address.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -63,8 +57,8 @@ static bool accept_one(struct http_accept *accept)
     int fd = loop_accept(accept->listen.fd, &address);
 
     if (fd >= 0 && os_files_are_claimed()) {
-        http_raw_turn_away(accept->http,
-                           fd); /* It has the descriptor that storage needs for a file. */
+        /* It has the descriptor that storage needs for a file. */
+        http_raw_turn_away(accept->http, fd);
     } else if (fd >= 0) {
         http_pending_take(accept, fd, &address);
     } else if (os_files_is_lack(-fd)) {
@@ -86,17 +80,8 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
 
 static void on_wake(struct loop_watch *watch, uint32_t ready)
 {
-    uint64_t count = 0;
-
     (void)ready;
-    (void)!read(watch->fd, &count, sizeof(count));
-}
-
-static void wake(struct http_accept *accept)
-{
-    uint64_t one = 1;
-
-    (void)!write(accept->wake.fd, &one, sizeof(one));
+    loop_wake_clear(watch->fd);
 }
 
 static void set_flag(struct http_accept *accept, bool *flag, bool value)
@@ -236,7 +221,7 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 
 static void await_flag(struct http_accept *accept, const bool *flag, bool value)
 {
-    wake(accept);
+    loop_wake(accept->wake.fd);
     pthread_mutex_lock(&accept->mutex);
     while (*flag != value) {
         pthread_cond_wait(&accept->changed, &accept->mutex);
@@ -259,7 +244,7 @@ void http_accept_finish(struct http_accept *accept, uint64_t end_ms)
 void http_accept_stop(struct http_accept *accept)
 {
     atomic_store(&accept->stop, true);
-    wake(accept);
+    loop_wake(accept->wake.fd);
     thread_join(&accept->thread);
     close(accept->wake.fd);
     (void)close(accept->spare_fd); /* -1 does no harm. */

@@ -2,11 +2,8 @@
 #ifndef HTTP_ACCEPT_INT_H
 #define HTTP_ACCEPT_INT_H
 
-#include "base/list.h"
-#include "base/loop.h"
 #include "base/thread.h"
 #include "http/http_int.h"
-#include "http/seats.h"
 
 /* A connection that the acceptor owns: its head is incomplete, or it was refused. */
 struct pending {
@@ -15,11 +12,10 @@ struct pending {
     struct http_accept *accept;
     struct sockaddr_storage address;
     uint64_t deadline_ms;
-    size_t peeked;  /* Bytes that were in the socket at the last look. */
-    bool lingering; /* Answered; waits for the client to close. */
-    bool counted;   /* Counted in the caps. */
-    enum http_cap
-        cap; /* The cap that is reached: the connection has a seat, and only a probe is answered. */
+    size_t peeked;     /* Bytes that were in the socket at the last look. */
+    bool lingering;    /* Answered; waits for the client to close. */
+    bool counted;      /* Counted in the caps. */
+    enum http_cap cap; /* The cap that is reached: it has a seat, and only a probe is answered. */
     struct seats_entry seat;
 };
 

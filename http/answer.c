@@ -1,7 +1,4 @@
 /* From results to responses: representation, conditions, status. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
 #include "http/etag.h"
 #include "http/http_int.h"
 
@@ -28,22 +25,22 @@ static void put_base(struct http_conn *conn, struct buf *out)
     }
 }
 
-/* The URL of a znode on the request's route. */
-static void put_uri(struct http_conn *conn, struct slice path, struct buf *out)
+/* The URL of a znode on the request's route; or of the session that this request has opened, which
+ * only its creator receives. */
+static void put_uri_of(struct http_conn *conn, const struct op_result *result, struct slice path,
+                       struct buf *out)
 {
     const struct http_route *route = conn->request.route;
+    struct slice secret = conn->request.args.secret;
 
+    if (result->has_session && secret.len == 0) {
+        return;
+    }
     put_base(conn, out);
     buf_append(out, route->name, route->fixed_len);
-    http_target_encode(out, path);
-}
-
-/* The URL of the session that this request has opened; only its creator receives it. */
-static void put_session_uri(struct http_conn *conn, struct buf *out)
-{
-    if (conn->request.args.secret.len > 0) {
-        put_uri(conn, slice_str("/"), out);
-        buf_append_slice(out, conn->request.args.secret);
+    http_target_encode(out, result->has_session ? slice_str("/") : path);
+    if (result->has_session) {
+        buf_append_slice(out, secret);
     }
 }
 
@@ -62,12 +59,6 @@ static bool is_lost_heartbeat(const struct http_request *request, enum err err)
            is_gone(err);
 }
 
-/* What the client needs: another session, or credentials. */
-static const char *challenge(enum err err)
-{
-    return is_gone(err) ? "Zk-Session" : HTTP_CHALLENGE_BASIC;
-}
-
 static void problem_headers(struct http_conn *conn, const struct op_problem *problem,
                             uint32_t status, struct MHD_Response *response)
 {
@@ -83,7 +74,9 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
         http_header(response, "Retry-After", seconds);
     }
     if (status == MHD_HTTP_UNAUTHORIZED) {
-        http_header(response, "WWW-Authenticate", challenge(problem->err));
+        /* What the client needs: another session, or credentials. */
+        http_header(response, "WWW-Authenticate",
+                    is_gone(problem->err) ? "Zk-Session" : HTTP_CHALLENGE_BASIC);
     }
     if (problem->err == ERR_UPGRADE_REQUIRED) {
         http_header(response, "Upgrade", "websocket");
@@ -160,31 +153,21 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
 enum MHD_Result http_answer_fault(struct http_conn *conn)
 {
     const struct op_fault *fault = &conn->request.fault;
-    struct op_problem problem = op_problem_make(kind_of(&conn->request), fault->err);
+    struct op_problem problem = op_problem_of_fault(kind_of(&conn->request), fault);
 
     ASSERT(conn->request.refused);
-    problem.detail = fault->detail[0] ? fault->detail : NULL;
-    problem.has_index = fault->has_index;
-    problem.index = fault->index;
-    problem.retry_after_ms = fault->retry_after_ms;
     return http_answer_problem(conn, &problem);
 }
 
 static enum MHD_Result answer_error(struct http_conn *conn, const struct op_result *result)
 {
     const struct http_request *request = &conn->request;
-    struct op_problem problem = op_problem_make(kind_of(request), result->err);
+    struct op_problem problem = op_problem_of_result(kind_of(request), &request->args, result);
 
     /* A client without credentials may still present those that the ACL requires. */
     if (result->err == ERR_NO_AUTH && !conn->principal.auth) {
         problem.status = MHD_HTTP_UNAUTHORIZED;
     }
-    problem.detail = result->detail;
-    problem.retry_after_ms = result->retry_after_ms;
-    problem.has_index = request->args.op_count > 0 && result->failed_index < request->args.op_count;
-    problem.index = result->failed_index;
-    problem.result = result;
-    problem.args = &request->args;
     return http_answer_problem(conn, &problem);
 }
 
@@ -218,26 +201,6 @@ static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *re
     return http_send(conn, empty ? MHD_HTTP_NO_CONTENT : MHD_HTTP_OK, response);
 }
 
-static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_result *result,
-                                    uint32_t status, const char *etag)
-{
-    struct MHD_Response *response = http_response_empty();
-    char stat[HTTP_STAT_MAX];
-
-    if (etag[0]) {
-        http_header(response, "ETag", etag);
-    }
-    if (conn->request.wants.media == HTTP_MEDIA_RAW && result->has_stat) {
-        http_stat_text(&result->stat, stat);
-        http_header(response, "Zk-Stat", stat);
-    }
-    if (status == MHD_HTTP_NOT_MODIFIED && conn->request.wants.media == HTTP_MEDIA_JSON) {
-        http_header(response, "Cache-Control", "no-cache"); /* As with a body. */
-    }
-    http_header_common(conn, response, true);
-    return http_send(conn, status, response);
-}
-
 /* A longer Location does not fit into the library's memory next to the head of the request; the
  * library would then send no answer at all. */
 static size_t location_max(struct http_conn *conn)
@@ -257,18 +220,37 @@ static size_t location_max(struct http_conn *conn)
 static void put_location(struct http_conn *conn, const struct op_result *result,
                          struct MHD_Response *response)
 {
+    struct slice path = result->path.len > 0 ? result->path : conn->request.args.path;
     struct buf location;
 
     buf_init(&location, location_max(conn));
-    if (result->has_session) {
-        put_session_uri(conn, &location);
-    } else {
-        put_uri(conn, result->path.len > 0 ? result->path : conn->request.args.path, &location);
-    }
+    put_uri_of(conn, result, path, &location);
     if (!location.overflow) {
         http_header(response, "Location", buf_cstr(&location));
     }
     buf_release(&location);
+}
+
+static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_result *result,
+                                    uint32_t status, const char *etag)
+{
+    struct MHD_Response *response = http_response_empty();
+    char stat[HTTP_STAT_MAX];
+
+    if (etag[0]) {
+        http_header(response, "ETag", etag);
+    }
+    if (status == MHD_HTTP_CREATED) {
+        put_location(conn, result, response);
+    } else if (conn->request.wants.media == HTTP_MEDIA_RAW && result->has_stat) {
+        http_stat_text(&result->stat, stat);
+        http_header(response, "Zk-Stat", stat);
+    }
+    if (status == MHD_HTTP_NOT_MODIFIED && conn->request.wants.media == HTTP_MEDIA_JSON) {
+        http_header(response, "Cache-Control", "no-cache"); /* As with a body. */
+    }
+    http_header_common(conn, response, true);
+    return http_send(conn, status, response);
 }
 
 /* A create answers with the URL that it was sent to, as ZooKeeper's own gateway does. */
@@ -315,11 +297,7 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
     struct jsonw json;
 
     buf_clear(&conn->uri);
-    if (result->has_session) {
-        put_session_uri(conn, &conn->uri);
-    } else {
-        put_uri(conn, addressed_path(request), &conn->uri);
-    }
+    put_uri_of(conn, result, addressed_path(request), &conn->uri);
     style.uri = buf_slice(&conn->uri);
     text_clear(&conn->out, HTTP_KEEP_BYTES);
     jsonw_init_text(&json, &conn->out);
@@ -343,17 +321,6 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
     http_header(response, "X-Content-Type-Options", "nosniff");
     http_header_common(conn, response, true);
     return http_send(conn, status, response);
-}
-
-static enum MHD_Result answer_created_raw(struct http_conn *conn, const struct op_result *result,
-                                          const char *etag)
-{
-    struct MHD_Response *response = http_response_empty();
-
-    http_header(response, "ETag", etag);
-    put_location(conn, result, response);
-    http_header_common(conn, response, true);
-    return http_send(conn, MHD_HTTP_CREATED, response);
 }
 
 static bool not_modified(const struct http_request *request, const char *etag)
@@ -404,9 +371,6 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
     status = status_of(request, result);
     if (raw && request->def->shape == OP_SHAPE_DATA) {
         return answer_bytes(conn, result, etag);
-    }
-    if (raw && status == MHD_HTTP_CREATED) {
-        return answer_created_raw(conn, result, etag);
     }
     if (raw || request->def->shape == OP_SHAPE_NONE) {
         return answer_empty(conn, result, status, etag);

@@ -3,16 +3,293 @@
  * a byte now and then would stay for ever. So each phase has a deadline, which the acceptor
  * enforces. The phase changes by compare-and-swap: the thread that changes it has the right to
  * write to the socket.
- *
  */
-#include "base/check.h"
 #include "base/hash.h"
-#include "base/loop.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
-#include "http/address.h"
-#include "http/slow_int.h"
+#include "http/http_int.h"
 #include "server/op/acl.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- Answers without the library ---- */
+
+/* Headers that belong to a status. */
+static const char *header_of(uint32_t status)
+{
+    switch (status) {
+    case MHD_HTTP_TOO_MANY_REQUESTS:
+    case MHD_HTTP_SERVICE_UNAVAILABLE:
+        return "Retry-After: 1\r\n";
+    case MHD_HTTP_UNAUTHORIZED:
+        return "WWW-Authenticate: " HTTP_CHALLENGE_BASIC "\r\n";
+    case MHD_HTTP_METHOD_NOT_ALLOWED:
+        return "Allow: GET, HEAD\r\n"; /* For probes: only they are answered so. */
+    case MHD_HTTP_UPGRADE_REQUIRED:
+        return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+    default:
+        return "";
+    }
+}
+
+void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw)
+{
+    const char *reason = MHD_get_reason_phrase_for(raw->status);
+    struct gate_status now;
+
+    gate_status(http->gate, &now);
+    buf_printf(out,
+               "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+               "Connection: close\r\nZk-Zxid: 0x%llx\r\nZk-History: %016llx\r\n%s\r\n",
+               raw->status, reason ? reason : "Error", raw->content_type, raw->body.len,
+               (unsigned long long)now.applied, (unsigned long long)now.history, raw->headers);
+    if (!raw->is_head) {
+        buf_append_slice(out, raw->body);
+    }
+}
+
+void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
+                      const char *detail)
+{
+    struct buf body;
+    struct jsonw json;
+    struct op_problem problem = op_problem_make(OP_KIND_INFO, err); /* No operation has started. */
+    bool retry = status == 429 || status == 503;
+    struct gate_status now;
+    char instance[HTTP_INSTANCE_MAX];
+
+    ASSERT(err != ERR_OK);
+    problem.detail = detail;
+    problem.retry_after_ms = retry ? HTTP_RETRY_AFTER_MS : 0;
+    problem.status = status;
+    gate_status(http->gate, &now);
+    problem.zxid = now.applied;
+    (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",
+                   (unsigned long long)atomic_fetch_add_explicit(&http->next_request, 1,
+                                                                 memory_order_relaxed));
+    problem.instance = instance;
+    buf_init(&body, HTTP_KEEP_BYTES);
+    jsonw_init(&json, &body);
+    op_json_problem(&json, &problem);
+    buf_append_byte(&body, '\n');
+    http_raw_answer(http, out,
+                    &(struct http_raw){.status = status,
+                                       .content_type = "application/problem+json",
+                                       .headers = header_of(status),
+                                       .body = buf_slice(&body)});
+    buf_release(&body);
+}
+
+void http_raw_turn_away(struct http *http, int take_fd)
+{
+    struct buf out;
+
+    metric_add(&http->metrics.refused_total, 1);
+    buf_init(&out, HTTP_KEEP_BYTES);
+    http_raw_problem(http, &out, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
+                     "this replica is out of file descriptors");
+    (void)loop_send(take_fd, out.data, out.len);
+    buf_release(&out);
+    close(take_fd);
+}
+
+/*
+ * ---- Clients that do not read their answers ----
+ *
+ * The acceptor checks each connection whose answer is being sent or is still in the kernel. When
+ * the client's kernel acknowledges nothing for slowTimeout, the connection is closed. The deadline
+ * of a whole answer would protect little: at 16 KB/s it is 22 minutes for 20 MB. While the budget
+ * of unsent bytes is short, the slowest clients are closed earlier, as many as necessary. All of
+ * this runs on the acceptor's thread with conns_mutex held; two system calls for each connection
+ * that is sending, 15 ms a second for 10,000 of them.
+ *
+ * How slow a client is: each answer starts with a credit of bytes. What the client reads adds to
+ * it, and time reduces it by HTTP_BYTES_PER_MS. A client that reads a byte now and then is as slow
+ * as one that reads nothing.
+ */
+
+enum {
+    LOOK_MS = 1000,       /* Between two checks; progress this recent protects a client. */
+    LATE_MS = 2 * LOOK_MS /* A longer interval is a stall of this process, not of the client. */
+};
+
+int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms)
+{
+    uint64_t paid_ms = min_u64(elapsed_ms, LATE_MS);
+    uint64_t added = min_u64(taken, INT64_MAX / 2);
+    int64_t left = credit + (int64_t)added - (int64_t)(paid_ms * HTTP_BYTES_PER_MS);
+
+    ASSERT(credit <= HTTP_PACE_CREDIT);
+    return left < HTTP_PACE_CREDIT ? left : HTTP_PACE_CREDIT;
+}
+
+static uint64_t kept_by(const struct http_conn *conn)
+{
+    return atomic_load_explicit(&conn->kept, memory_order_relaxed);
+}
+
+/* A client that has read everything is not slow. */
+static void rate(struct http_conn *conn, uint64_t taken, uint64_t now_ms)
+{
+    struct http_pace *pace = &conn->pace;
+    int64_t before = pace->credit;
+
+    pace->credit = http_pace_credit(before, taken, now_ms - pace->seen_ms);
+    pace->seen_ms = now_ms;
+    if (pace->credit < before && loop_is_all_read(conn->fd)) {
+        pace->credit = HTTP_PACE_CREDIT;
+    }
+}
+
+/* An idle connection whose client has read everything need not be checked again. */
+static void look(struct http_conn *conn, uint32_t phase, uint64_t now_ms)
+{
+    struct http_pace *pace = &conn->pace;
+    uint64_t acked = pace->acked;
+    bool moved = loop_is_read(conn->fd, &pace->acked);
+
+    rate(conn, pace->acked - acked, now_ms);
+    pace->look_ms = now_ms + LOOK_MS;
+    if (moved) {
+        pace->moved_ms = now_ms;
+        if (phase == HTTP_IDLE && loop_is_all_read(conn->fd)) {
+            pace->look_ms = UINT64_MAX;
+        }
+    }
+}
+
+/* The smaller credit first, then the longer time without progress. */
+static bool is_slower(const struct http_pace *a, const struct http_pace *b)
+{
+    return a->credit != b->credit ? a->credit < b->credit : a->moved_ms < b->moved_ms;
+}
+
+/* Sorted with the slowest first; a full list drops the fastest. */
+static void note(struct http_slowest *slowest, struct http_conn *conn)
+{
+    uint32_t at = slowest->count;
+
+    while (at > 0 && is_slower(&conn->pace, &slowest->conns[at - 1]->pace)) {
+        at--;
+    }
+    if (at == HTTP_SLOWEST_MAX) {
+        return;
+    }
+    if (slowest->count < HTTP_SLOWEST_MAX) {
+        slowest->count++;
+    }
+    for (uint32_t i = slowest->count - 1; i > at; i--) {
+        slowest->conns[i] = slowest->conns[i - 1];
+    }
+    slowest->conns[at] = conn;
+}
+
+static void slow_begin(struct http *http, uint64_t now_ms, struct http_slowest *ret_slowest)
+{
+    const struct budget *budget = gate_unsent(http->gate);
+    uint64_t roomy = budget->max - budget->max / 4;
+    uint64_t refusals = budget_refusals(budget);
+
+    ret_slowest->level = budget_level(budget);
+    ret_slowest->now_ms = now_ms;
+    ret_slowest->used = budget_used(budget);
+    ret_slowest->excess = ret_slowest->used >= roomy ? ret_slowest->used - roomy + 1 : 0;
+    ret_slowest->refused = refusals != http->relief.refusals;
+    ret_slowest->going = 0;
+    ret_slowest->count = 0;
+    http->relief.refusals = refusals;
+}
+
+static bool has_stalled(const struct http_pace *pace, uint64_t now_ms)
+{
+    return now_ms - pace->moved_ms >= LOOK_MS;
+}
+
+/* While there is room, a client that makes progress is left alone, however slow it is. */
+static bool gives_way(const struct http_pace *pace, const struct http_slowest *slowest)
+{
+    return slowest->level == BUDGET_FULL || has_stalled(pace, slowest->now_ms) ||
+           (slowest->refused && pace->credit < 0);
+}
+
+/* Scans one connection. True: its client has read nothing for slowTimeout; close it now. */
+static bool slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_ms,
+                      struct http_slowest *slowest)
+{
+    struct http_pace *pace = &conn->pace;
+    uint64_t now_ms = slowest->now_ms;
+    bool is_short = slowest->level != BUDGET_ROOMY && kept_by(conn) > 0;
+
+    slowest->going += is_short && phase == HTTP_EXPIRED ? 1 : 0;
+    if ((phase != HTTP_SENDING && phase != HTTP_IDLE) || deadline_ms == 0) {
+        return false; /* Nothing can be unsent. */
+    }
+    if (pace->of_ms != deadline_ms) { /* Another answer than at the last check. */
+        pace->of_ms = deadline_ms;
+        pace->moved_ms = now_ms;
+        pace->seen_ms = now_ms;
+        pace->look_ms = now_ms + LOOK_MS;
+        pace->credit = HTTP_PACE_CREDIT;
+        return false;
+    }
+    if (now_ms >= pace->look_ms || (is_short && phase == HTTP_SENDING)) {
+        look(conn, phase, now_ms);
+    }
+    if (now_ms - pace->moved_ms >= conn->http->limits->slow_timeout_ms &&
+        pace->look_ms != UINT64_MAX) {
+        return true;
+    }
+    if (is_short && phase == HTTP_SENDING && gives_way(pace, slowest)) {
+        note(slowest, conn);
+    }
+    return false;
+}
+
+/* Slow by itself, not only in comparison with others. */
+static bool is_slow(const struct http_conn *conn, uint64_t now_ms)
+{
+    return has_stalled(&conn->pace, now_ms) || conn->pace.credit < 0;
+}
+
+/* From what the last closing freed. */
+static void set_least(struct http_relief *relief, uint64_t used)
+{
+    bool enough = used + relief->expected / 2 <= relief->used;
+
+    if (relief->expected == 0 || enough) {
+        relief->least = 1;
+    } else if (relief->least < HTTP_SLOWEST_MAX) {
+        relief->least *= 2;
+    }
+}
+
+uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest)
+{
+    uint64_t freed = 0;
+    uint32_t count = 0;
+
+    if (slowest->excess == 0) {
+        relief->expected = 0;
+    }
+    if (slowest->excess == 0 || slowest->count == 0 || slowest->going > 0) {
+        return 0;
+    }
+    set_least(relief, slowest->used);
+    while (count < slowest->count && freed < slowest->excess) {
+        freed += kept_by(slowest->conns[count]);
+        count++;
+    }
+    while (count < slowest->count && count < relief->least &&
+           is_slow(slowest->conns[count], slowest->now_ms)) {
+        freed += kept_by(slowest->conns[count]);
+        count++;
+    }
+    relief->used = slowest->used;
+    relief->expected = freed;
+    return count;
+}
+
+/* ---- Connections ---- */
 
 /* The deadline of a head starts with its first byte. */
 static void on_part(struct http_inlet *inlet)
@@ -35,12 +312,10 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-    ASSERT(info);
     conn->http = http;
     conn->mhd = mhd;
     conn->fd = info->connect_fd;
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    ASSERT(info);
     http_address_text(info->client_addr, conn->principal.address, sizeof(conn->principal.address));
     conn->address_key = http_address_key(info->client_addr);
     http_inlet_init(&conn->inlet, http->limits->head_bytes_max);
@@ -154,7 +429,7 @@ void http_conn_reset(struct http_conn *conn)
     buf_trim(&conn->acl, HTTP_KEEP_BYTES);
     buf_trim(&conn->uri, HTTP_KEEP_BYTES);
     text_clear(&conn->out, HTTP_KEEP_BYTES);
-    if (atomic_load_explicit(&conn->kept, memory_order_relaxed) > 0) {
+    if (kept_by(conn) > 0) {
         atomic_store_explicit(&conn->kept, 0, memory_order_relaxed);
     }
 }
@@ -188,7 +463,7 @@ void http_conn_refuse(struct http_conn *conn)
 }
 
 /* A request that is late is answered; a connection that is idle or being answered is just closed.
- * */
+ */
 static bool expire(struct http_conn *conn, uint32_t phase)
 {
     if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {
@@ -223,16 +498,15 @@ void http_conns_scan(struct http *http, uint64_t now_ms)
 {
     struct http_slowest slowest;
 
-    http_slow_begin(http, now_ms, &slowest);
+    slow_begin(http, now_ms, &slowest);
     pthread_mutex_lock(&http->conns_mutex);
-    list_for_each (at, &http->conns) {
-        struct http_conn *conn = list_entry(at, struct http_conn, node);
+    list_for_each_entry (struct http_conn, conn, node, &http->conns) {
         uint32_t phase = atomic_load(&conn->phase);
         uint64_t deadline = atomic_load(&conn->deadline_ms);
 
         bool late = phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline;
 
-        if (late || http_slow_look(conn, phase, deadline, &slowest)) {
+        if (late || slow_look(conn, phase, deadline, &slowest)) {
             (void)expire(conn, phase);
         }
     }
@@ -253,8 +527,7 @@ uint32_t http_conns_close_idle(struct http *http)
     uint32_t left = 0;
 
     pthread_mutex_lock(&http->conns_mutex);
-    list_for_each (at, &http->conns) {
-        struct http_conn *conn = list_entry(at, struct http_conn, node);
+    list_for_each_entry (struct http_conn, conn, node, &http->conns) {
         uint32_t phase = atomic_load(&conn->phase);
 
         if (phase == HTTP_EXPIRED) {

@@ -1,6 +1,4 @@
 /* Decodes the target and the head to arguments, following the row of the operation. */
-#include "base/check.h"
-#include "base/minmax.h"
 #include "http/http_int.h"
 #include "server/read/view.h"
 
@@ -69,8 +67,7 @@ static void find_route(struct http_conn *conn)
         return;
     }
     if (request->route->has_id) {
-        request->auth.url_secret =
-            path.len > 1 ? slice_make(path.data + 1, path.len - 1) : slice_make(NULL, 0);
+        request->auth.url_secret = path.len > 1 ? slice_from(path, 1) : slice_make(NULL, 0);
     } else {
         request->args.path = path;
     }
@@ -179,7 +176,7 @@ static void take_field(struct http_conn *conn, const struct op_field *field, str
     const char *why = NULL;
 
     if (field->type == OP_FIELD_NAME) {
-        if (value.len > 0 && memchr(value.data, '/', value.len)) {
+        if (slice_find(value, '/') < value.len) {
             http_refuse(conn, ERR_BAD_ARGUMENTS, "name must not hold a slash");
         }
         request->body.name = value.data ? value : slice_str("");
@@ -220,7 +217,6 @@ static void check_dataformat(struct http_conn *conn, struct slice value)
     struct op_args unused = {.op = OP_GET};
     const char *why = NULL;
 
-    ASSERT(field);
     if (op_field_parse(field, value, &unused, &why) != ERR_OK) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "dataformat %s", why);
     }
@@ -241,25 +237,14 @@ static void take_keep_session(struct http_conn *conn, struct slice value)
     conn->request.wants.keep_session = read.values;
 }
 
-static void check_keep_session(struct http_conn *conn)
-{
-    if (conn->request.wants.keep_session && !conn->request.auth.session.shown) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS,
-                    "keepSession needs the session that it keeps: Zk-Session or session=");
-    }
-}
-
-static bool reads_tree(const struct op_def *def)
-{
-    return def && (view_reads(def->id) || def->id == OP_EXPORT);
-}
-
 static void take_param(struct http_conn *conn, const struct http_param *param)
 {
     struct http_request *request = &conn->request;
     const struct http_route *route = request->route;
     const struct op_field *field = query_field(request->def, param->name);
     struct slice key = http_route_key(route, request->method);
+    enum op_id op = request->def ? request->def->id : 0;
+    bool reads_tree = request->def && (view_reads(op) || op == OP_EXPORT);
 
     if (field) {
         take_field(conn, field, param->name, param->value);
@@ -269,10 +254,9 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
         return; /* It has selected the row. */
     } else if (route->has_path && slice_eq(param->name, slice_str("path"))) {
         take_path_alias(conn, param->value);
-    } else if (reads_tree(request->def) && slice_eq(param->name, slice_str("consistency"))) {
+    } else if (reads_tree && slice_eq(param->name, slice_str("consistency"))) {
         take_consistency(conn, param->value);
-    } else if (request->def && request->def->id == OP_WATCH &&
-               slice_eq(param->name, slice_str("keepSession"))) {
+    } else if (op == OP_WATCH && slice_eq(param->name, slice_str("keepSession"))) {
         take_keep_session(conn, param->value);
     } else if (slice_eq(param->name, slice_str("callback"))) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
@@ -310,7 +294,7 @@ static bool parse_hex(struct slice text, uint64_t *ret_value)
 {
     *ret_value = 0;
     if (slice_starts_with(text, slice_str("0x"))) {
-        text = slice_make(text.data + 2, text.len - 2);
+        text = slice_from(text, 2);
     }
     for (size_t i = 0; i < text.len; i++) {
         int digit = http_hex_digit(text.data[i]);
@@ -345,20 +329,10 @@ static void take_position(struct http_conn *conn)
     }
 }
 
-/* When a browser reconnects, its Last-Event-ID is newer than the `since` of its URL. */
-static void take_last_event(struct http_conn *conn)
-{
-    const struct op_field *field = op_field_find(conn->request.def, slice_str("since"));
-    struct slice value = conn->request.head.last_event_id;
-
-    if (field && value.len > 0) {
-        take_field(conn, field, slice_str("Last-Event-ID"), value);
-    }
-}
-
 static void take_header_fields(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
+    const struct op_field *since = op_field_find(request->def, slice_str("since"));
 
     for (const struct op_field *field = request->def->fields; field->name; field++) {
         struct slice value = field->source == OP_FROM_HEADER
@@ -369,7 +343,10 @@ static void take_header_fields(struct http_conn *conn)
             take_field(conn, field, slice_str(field->name), value);
         }
     }
-    take_last_event(conn);
+    /* When a browser reconnects, its Last-Event-ID is newer than the `since` of its URL. */
+    if (since && request->head.last_event_id.len > 0) {
+        take_field(conn, since, slice_str("Last-Event-ID"), request->head.last_event_id);
+    }
 }
 
 /* A condition that would be ignored is refused. */
@@ -414,38 +391,44 @@ static void take_prefer(struct http_conn *conn)
     request->wants.wait_ms = (uint32_t)min_u64(seconds * 1000, max_ms);
 }
 
-static void choose_media(struct http_conn *conn)
+/* The types that a resource has, preferred first. */
+static const enum http_media *offered_by(const struct http_request *request)
 {
-    static const enum http_media json_or_raw[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
+    enum {
+        MEDIA_MAX = 3 /* With the end, which is HTTP_MEDIA_NONE. */
+    };
 
-    static const enum http_media json_only[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
-
-    static const enum http_media index[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_HTML, HTTP_MEDIA_NONE};
-
-    static const enum http_media probe[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
+    static const enum http_media fixed[][MEDIA_MAX] = {
+        [HTTP_ROUTE_INDEX] = {HTTP_MEDIA_JSON, HTTP_MEDIA_HTML},
+        [HTTP_ROUTE_PROBE] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_JSON},
+        [HTTP_ROUTE_METRICS] = {HTTP_MEDIA_TEXT},
+        [HTTP_ROUTE_DOCUMENT] = {HTTP_MEDIA_JSON},
+    };
 
     static const enum http_media streams[] = {HTTP_MEDIA_SSE, HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
 
     static const enum http_media lines[] = {HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
 
-    static const enum http_media text[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_NONE};
-    struct http_request *request = &conn->request;
-    const enum http_media *offered = json_only;
+    static const enum http_media json_or_raw[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
+    const struct op_def *def = request->def;
 
-    if (request->def && request->def->shape == OP_SHAPE_FRONT) {
-        offered = streams;
-    } else if (request->def && request->def->shape == OP_SHAPE_LINES) {
-        offered = lines;
-    } else if (request->def) {
-        offered = request->def->status_raw ? json_or_raw : json_only;
-    } else if (request->route->kind == HTTP_ROUTE_INDEX) {
-        offered = index;
-    } else if (request->route->kind == HTTP_ROUTE_PROBE) {
-        offered = probe;
-    } else if (request->route->kind == HTTP_ROUTE_METRICS) {
-        offered = text;
+    if (!def) {
+        return fixed[request->route->kind];
     }
-    request->wants.media = http_head_media(request->head.accept, offered);
+    if (def->shape == OP_SHAPE_FRONT) {
+        return streams;
+    }
+    if (def->shape == OP_SHAPE_LINES) {
+        return lines;
+    }
+    return def->status_raw ? json_or_raw : fixed[HTTP_ROUTE_DOCUMENT];
+}
+
+static void choose_media(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    request->wants.media = http_head_media(request->head.accept, offered_by(request));
     if (request->wants.media == HTTP_MEDIA_NONE) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "none of the types in Accept is available here");
     }
@@ -497,7 +480,10 @@ void http_decode_head(struct http_conn *conn)
     take_query(conn);
     take_position(conn);
     http_authenticate(conn);
-    check_keep_session(conn);
+    if (request->wants.keep_session && !request->auth.session.shown) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "keepSession needs the session that it keeps: Zk-Session or session=");
+    }
     if (request->def) {
         take_header_fields(conn);
         check_conditions(conn);

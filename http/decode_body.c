@@ -1,5 +1,4 @@
 /* The body of a request: which forms are accepted, and decoding it to arguments. */
-#include "base/check.h"
 #include "http/http_int.h"
 
 /* ---- Before the body ---- */
@@ -10,10 +9,7 @@ static const struct op_field *body_field(const struct op_def *def)
     const struct op_field *first = NULL;
 
     for (const struct op_field *field = def ? def->fields : NULL; field && field->name; field++) {
-        if (field->source == OP_FROM_BODY && field->type == OP_FIELD_BYTES) {
-            return field;
-        }
-        if (field->source == OP_FROM_BODY && !first) {
+        if (field->source == OP_FROM_BODY && (!first || field->type == OP_FIELD_BYTES)) {
             first = field;
         }
     }

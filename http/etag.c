@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/hash.h"
-#include "base/minmax.h"
 #include "http/head.h"
 
 #include <inttypes.h>
@@ -22,7 +21,7 @@ static char *put_text(char *at, const char *text)
     return at;
 }
 
-static char *put_hex(char *at, uint64_t value)
+char *http_put_hex(char *at, uint64_t value)
 {
     static const char digits[] = "0123456789abcdef";
     int shift = 0;
@@ -59,7 +58,7 @@ static void data_tag(const struct stat_view *stat, char out[HTTP_ETAG_MAX])
 {
     char *at = put_text(out, "\"d");
 
-    at = put_hex(at, stat->czxid);
+    at = http_put_hex(at, stat->czxid);
     *at++ = '.';
     at = put_decimal(at, stat->version);
     at = put_text(at, "\"");
@@ -86,10 +85,8 @@ static zxid_t newest(const struct op_result *result)
 
     for (uint32_t i = 0; i < result->entry_count; i++) {
         const struct stat_view *stat = &result->entries[i].stat;
-        zxid_t last = max_u64(stat->mzxid, stat->pzxid);
 
-        last = max_u64(stat->czxid, last);
-        zxid = max_u64(last, zxid);
+        zxid = max_u64(zxid, max_u64(stat->czxid, max_u64(stat->mzxid, stat->pzxid)));
     }
     return zxid;
 }
@@ -145,7 +142,7 @@ bool http_etag_matches(struct slice list, const char *etag)
     }
     while (http_list_next(&list, &tag)) {
         if (slice_starts_with(tag, slice_str("W/"))) {
-            tag = slice_make(tag.data + 2, tag.len - 2);
+            tag = slice_from(tag, 2);
         }
         if (slice_eq(tag, slice_str(etag))) {
             return true;
@@ -156,18 +153,18 @@ bool http_etag_matches(struct slice list, const char *etag)
 
 void http_stat_text(const struct stat_view *stat, char out[HTTP_STAT_MAX])
 {
-    char *at = put_hex(put_text(out, "czxid=0x"), stat->czxid);
+    char *at = http_put_hex(put_text(out, "czxid=0x"), stat->czxid);
 
-    at = put_hex(put_text(at, ", mzxid=0x"), stat->mzxid);
+    at = http_put_hex(put_text(at, ", mzxid=0x"), stat->mzxid);
     at = put_decimal(put_text(at, ", ctime="), stat->ctime);
     at = put_decimal(put_text(at, ", mtime="), stat->mtime);
     at = put_decimal(put_text(at, ", version="), stat->version);
     at = put_decimal(put_text(at, ", cversion="), stat->cversion);
     at = put_decimal(put_text(at, ", aversion="), stat->aversion);
-    at = put_hex(put_text(at, ", ephemeralOwner=0x"), stat->ephemeral_owner);
+    at = http_put_hex(put_text(at, ", ephemeralOwner=0x"), stat->ephemeral_owner);
     at = put_decimal(put_text(at, ", dataLength="), stat->data_length);
     at = put_decimal(put_text(at, ", numChildren="), stat->num_children);
-    at = put_hex(put_text(at, ", pzxid=0x"), stat->pzxid);
+    at = http_put_hex(put_text(at, ", pzxid=0x"), stat->pzxid);
     *at = '\0';
     ASSERT(at < out + HTTP_STAT_MAX);
 }

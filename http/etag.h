@@ -15,6 +15,9 @@ enum {
     HTTP_ETAG_MAX = 80
 };
 
+/* Writes hexadecimal digits without leading zeros; returns their end. */
+char *http_put_hex(char *at, uint64_t value);
+
 /* The tag of a result by the shape of the answer; "" when the answer has none. */
 void http_etag(const struct op_args *args, const struct op_result *result, char out[HTTP_ETAG_MAX]);
 

@@ -1,7 +1,6 @@
 #include "http/framing.h"
 
 #include "base/check.h"
-#include "base/minmax.h"
 #include "http/head.h"
 #include "http/target.h"
 
@@ -10,7 +9,6 @@
 
 enum {
     VERSION_LEN = 8, /* "HTTP/1.1" */
-    LENGTH_DIGITS_MAX = 18,
     POOL_PARSED_MIN = 4 << 10
 };
 
@@ -44,9 +42,7 @@ static void refuse(struct scan *scan, const char *detail)
 
 size_t http_pool_bytes(size_t head_max)
 {
-    size_t parsed = head_max / 2;
-
-    return head_max + max_u64(parsed, POOL_PARSED_MIN);
+    return head_max + max_size(head_max / 2, POOL_PARSED_MIN);
 }
 
 size_t http_pool_left(size_t head_max, size_t head_len, size_t entries)
@@ -61,14 +57,11 @@ size_t http_pool_left(size_t head_max, size_t head_len, size_t entries)
 
 static void count_params(struct slice target, struct scan *scan)
 {
-    const uint8_t *at = memchr(target.data, '?', target.len);
-    const uint8_t *end = target.data + target.len;
+    size_t mark = slice_find(target, '?');
     uint32_t params = 0;
 
-    while (at) {
-        params++;
-        at++;
-        at = memchr(at, '&', (size_t)(end - at));
+    for (size_t at = mark; at < target.len; at++) {
+        params += at == mark || target.data[at] == '&' ? 1 : 0;
     }
     if (params > HTTP_TARGET_PARAMS_MAX) {
         refuse(scan, "the URL has too many query parameters");
@@ -123,22 +116,6 @@ static bool is_name(struct slice name, const char *lower)
     return strncasecmp((const char *)name.data, lower, name.len) == 0;
 }
 
-static void take_length(struct slice value, struct scan *scan)
-{
-    if (value.len == 0 || value.len > LENGTH_DIGITS_MAX) {
-        refuse(scan, "Content-Length is not a number");
-        return;
-    }
-    scan->length = 0;
-    for (size_t i = 0; i < value.len; i++) {
-        if (value.data[i] < '0' || value.data[i] > '9') {
-            refuse(scan, "Content-Length is not a number");
-            return;
-        }
-        scan->length = scan->length * 10 + (uint64_t)(value.data[i] - '0');
-    }
-}
-
 static void take_once(bool *seen, struct scan *scan)
 {
     if (*seen) {
@@ -154,11 +131,12 @@ static void take_framing(struct slice name, struct slice value, struct scan *sca
         take_once(&scan->has_host, scan);
     } else if (name.len == 14 && is_name(name, "content-length")) {
         take_once(&scan->has_length, scan);
-        take_length(http_trim(value), scan);
+        if (!http_number(http_trim(value), &scan->length)) {
+            refuse(scan, "Content-Length is not a number");
+        }
     } else if (name.len == 17 && is_name(name, "transfer-encoding")) {
         take_once(&scan->has_coding, scan);
-        value = http_trim(value);
-        if (!http_equals_nocase(value, slice_str("chunked"))) {
+        if (!http_equals_nocase(http_trim(value), slice_str("chunked"))) {
             refuse(scan, "the only Transfer-Encoding is chunked");
         }
     }
@@ -166,20 +144,18 @@ static void take_framing(struct slice name, struct slice value, struct scan *sca
 
 static void scan_header_line(struct slice line, struct scan *scan)
 {
-    const uint8_t *colon = memchr(line.data, ':', line.len);
+    struct slice name = slice_make(line.data, slice_find(line, ':'));
 
     scan->entries++;
     if (line.data[0] == ' ' || line.data[0] == '\t') {
         refuse(scan, "a header line is folded");
-    } else if (!colon) {
+    } else if (name.len == line.len) {
         refuse(scan, "a header line has no colon");
     } else {
-        struct slice name = slice_make(line.data, (size_t)(colon - line.data));
-
         if (!http_is_token(name)) {
             refuse(scan, "a header's name is not a token");
         }
-        take_framing(name, slice_make(colon + 1, line.len - name.len - 1), scan);
+        take_framing(name, slice_from(line, name.len + 1), scan);
     }
 }
 

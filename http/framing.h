@@ -4,7 +4,6 @@
  * The acceptor applies them to the first head of a connection and the inlet (inlet.h) to all later
  * ones, so each head is treated alike. The library has no reason to refuse what passes. Pure: no
  * I/O.
- *
  */
 #ifndef HTTP_FRAMING_H
 #define HTTP_FRAMING_H
@@ -49,8 +48,9 @@ struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
  * after a value, and copies cookies, which take its memory. */
 void http_head_tidy(uint8_t *head, size_t len);
 
-/* The library's memory for a connection with heads up to `head_max`: parsed headers need room in
- * addition to their text. */
+/* The library's memory for a connection with heads up to `head_max`, by default 12 KiB: parsed
+ * headers need room in addition to their text. It also holds the head of the answer, for which a
+ * request must leave the reserve; `Location` is left out when it does not fit into the rest. */
 size_t http_pool_bytes(size_t head_max);
 
 /* What a head with its entries leaves of that memory, less the reserve. */

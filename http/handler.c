@@ -3,13 +3,8 @@
  * with the head alone, with each piece of the body, and once more when the request is complete;
  * after each suspension it calls again. An answer that is queued in the first call ends the
  * connection, so only refusals that must end it are sent there.
- *
  */
-#include "base/check.h"
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "http/http_int.h"
 
 enum {
@@ -55,7 +50,7 @@ static void read_head(struct http_conn *conn, const char *method)
 }
 
 /* How much of a refused body is read; the client of a long import reads no answer before its end.
- * */
+ */
 static uint64_t swallow_max(const struct http_request *request)
 {
     bool import = request->def && request->def->id == OP_IMPORT;
@@ -188,37 +183,22 @@ static bool needs_session(const struct http_request *request)
     return request->auth.session.shown && checked;
 }
 
-/* Operations of the front end itself, on the library's thread. */
-static enum MHD_Result run_front(struct http_conn *conn)
-{
-    enum op_id op = conn->request.def->id;
-
-    if (op == OP_EXPORT) {
-        return http_export_begin(conn);
-    }
-    if (op == OP_WATCHES) {
-        return http_watches_begin(conn);
-    }
-    ASSERT(op == OP_WATCH); /* The others have no route. */
-    return http_stream_begin(conn);
-}
-
+/* On the library's thread. */
 static enum MHD_Result run_here(struct http_conn *conn)
 {
-    struct http_request *request = &conn->request;
+    enum op_kind kind = op_args_kind(&conn->request.args);
+    enum op_id op = conn->request.def->id;
 
-    switch (op_args_kind(&request->args)) {
-    case OP_KIND_INFO:
+    if (kind == OP_KIND_INFO) {
         return http_answer_info(conn);
-    case OP_KIND_FRONT:
-        return run_front(conn);
-    case OP_KIND_READ:
-        return http_read(conn);
-    case OP_KIND_WRITE:
-    case OP_KIND_SYNC:
-        break;
     }
-    UNREACHABLE();
+    if (kind == OP_KIND_READ) {
+        return http_read(conn);
+    }
+    ASSERT(kind == OP_KIND_FRONT); /* Of these the others have no route. */
+    return op == OP_EXPORT    ? http_export_begin(conn)
+           : op == OP_WATCHES ? http_watches_begin(conn)
+                              : http_stream_begin(conn);
 }
 
 /* The session of the write may be new to this replica. */
@@ -374,11 +354,9 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
 {
     const struct http_request *request = &conn->request;
     struct slice target = buf_slice(&conn->target);
-    const uint8_t *query = target.len > 0 ? memchr(target.data, '?', target.len) : NULL;
     struct buf path;
 
-    target.len = query ? (size_t)(query - target.data) : target.len;
-    target.len = min_size(target.len, LOG_TARGET_MAX);
+    target.len = min_size(slice_find(target, '?'), LOG_TARGET_MAX);
     buf_init(&path, (size_t)LOG_TARGET_MAX * 2);
     http_redact_path(request->route, target, &path);
     log_info("http",

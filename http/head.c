@@ -47,18 +47,13 @@ static const struct known known_headers[] = {
 
 enum {
     KNOWN_COUNT = sizeof(known_headers) / sizeof(known_headers[0]),
-    CONTENT_LENGTH_DIGITS_MAX = 18,
+    NUMBER_DIGITS_MAX = 18,
     QUALITY_MAX = 1000
 };
 
 bool http_equals_nocase(struct slice a, struct slice b)
 {
     return a.len == b.len && strncasecmp((const char *)a.data, (const char *)b.data, a.len) == 0;
-}
-
-static bool equals_nocase(struct slice text, const char *word, size_t len)
-{
-    return http_equals_nocase(text, slice_make(word, len));
 }
 
 /* Classes of bytes. */
@@ -133,17 +128,6 @@ const char *http_line_lint(struct slice line)
                                              : "the request head has a control character";
 }
 
-struct slice http_trim(struct slice text)
-{
-    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text = slice_make(text.data + 1, text.len - 1);
-    }
-    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t')) {
-        text.len--;
-    }
-    return text;
-}
-
 static void set_fault(struct http_head *head, const char *fault)
 {
     if (!head->fault) {
@@ -181,7 +165,7 @@ void http_head_add_checked(struct http_head *head, struct slice name, struct sli
 {
     value = http_trim(value);
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
-        if (equals_nocase(name, known_headers[i].name, known_headers[i].len)) {
+        if (http_equals_nocase(name, slice_make(known_headers[i].name, known_headers[i].len))) {
             /* An empty value still counts as given. */
             take(head, &known_headers[i], value.data ? value : slice_str(""));
             return;
@@ -200,57 +184,52 @@ struct slice http_head_get(const struct http_head *head, const char *name)
     return slice_make(NULL, 0);
 }
 
-static bool is_length(struct slice text)
+bool http_number(struct slice text, uint64_t *ret_number)
 {
-    for (size_t i = 0; i < text.len; i++) {
+    *ret_number = 0;
+    for (size_t i = 0; i < text.len && i < NUMBER_DIGITS_MAX; i++) {
         if (text.data[i] < '0' || text.data[i] > '9') {
             return false;
         }
+        *ret_number = *ret_number * 10 + (uint64_t)(text.data[i] - '0');
     }
-    return text.len > 0 && text.len <= CONTENT_LENGTH_DIGITS_MAX;
+    return text.len > 0 && text.len <= NUMBER_DIGITS_MAX;
 }
 
 void http_head_finish(struct http_head *head)
 {
+    uint64_t len = 0;
+
     if (head->content_length.data && head->transfer_encoding.data) {
         set_fault(head, "Content-Length and Transfer-Encoding exclude each other");
     }
-    if (head->content_length.data && !is_length(head->content_length)) {
+    if (head->content_length.data && !http_number(head->content_length, &len)) {
         set_fault(head, "Content-Length is not a number");
     }
     if (head->transfer_encoding.data &&
-        !equals_nocase(head->transfer_encoding, "chunked", strlen("chunked"))) {
+        !http_equals_nocase(head->transfer_encoding, slice_str("chunked"))) {
         set_fault(head, "the only Transfer-Encoding is chunked");
     }
 }
 
 bool http_head_is_cross_origin(const struct http_head *head)
 {
-    static const char *const foreign[] = {"cross-site", "same-site"};
-
-    for (size_t i = 0; !head->origin.data && i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        if (equals_nocase(head->fetch_site, foreign[i], strlen(foreign[i]))) {
-            return true;
-        }
-    }
-    return false;
+    return !head->origin.data && (http_equals_nocase(head->fetch_site, slice_str("cross-site")) ||
+                                  http_equals_nocase(head->fetch_site, slice_str("same-site")));
 }
 
 bool http_head_body(const struct http_head *head, uint64_t *ret_len)
 {
-    *ret_len = 0;
     if (head->transfer_encoding.data) {
         *ret_len = UINT64_MAX;
-        return true;
-    }
-    for (size_t i = 0; i < head->content_length.len; i++) {
-        *ret_len = *ret_len * 10 + (uint64_t)(head->content_length.data[i] - '0');
+    } else {
+        (void)http_number(head->content_length, ret_len);
     }
     return *ret_len > 0;
 }
 
 /* Empty lines before the request line, which the library ignores: they are not the end of the head.
- * */
+ */
 static size_t leading_blank(struct slice bytes)
 {
     size_t len = 0;
@@ -294,15 +273,13 @@ const char *http_head_lint(struct slice bytes)
     return NULL;
 }
 
-/* Returns the line at `*pos` without its end, and moves past it. */
-static struct slice next_line(struct slice bytes, size_t *pos)
+/* Cuts off the first line; returns it without its end. */
+static struct slice next_line(struct slice *bytes)
 {
-    const uint8_t *from = bytes.data + *pos;
-    const uint8_t *feed = memchr(from, '\n', bytes.len - *pos);
-    size_t len = feed ? (size_t)(feed - from) : bytes.len - *pos;
+    struct slice line = slice_cut(bytes, '\n');
 
-    *pos += feed ? len + 1 : len;
-    return slice_make(from, len > 0 && from[len - 1] == '\r' ? len - 1 : len);
+    line.len -= line.len > 0 && line.data[line.len - 1] == '\r' ? 1 : 0;
+    return line;
 }
 
 /* The version at the end of the request line, for example "HTTP/1.1"; empty when there is none. */
@@ -317,34 +294,15 @@ static struct slice version_of(struct slice line)
     return slice_make(line.data + line.len - len + 1, len - 1);
 }
 
-/* Splits "GET /path", a request line without its version. */
-static struct http_line split_line(struct slice line)
+static const char *read_headers(struct slice bytes, struct http_head *head)
 {
-    const uint8_t *blank = line.len > 0 ? memchr(line.data, ' ', line.len) : NULL;
-    size_t method_len = blank ? (size_t)(blank - line.data) : line.len;
+    for (struct slice line = next_line(&bytes); line.len > 0; line = next_line(&bytes)) {
+        size_t name_len = slice_find(line, ':');
 
-    return (struct http_line){.method = slice_make(line.data, method_len),
-                              .target = blank ? slice_make(blank + 1, line.len - method_len - 1)
-                                              : slice_make(NULL, 0)};
-}
-
-static const char *read_headers(struct slice bytes, size_t pos, struct http_head *head)
-{
-    while (pos < bytes.len) {
-        struct slice line = next_line(bytes, &pos);
-        const uint8_t *colon = line.len > 0 ? memchr(line.data, ':', line.len) : NULL;
-
-        if (line.len == 0) {
-            break;
-        }
-        if (!colon) {
+        if (name_len == line.len) {
             return "a header line has no colon";
         }
-
-        size_t name_len = (size_t)(colon - line.data);
-
-        http_head_add(head, slice_make(line.data, name_len),
-                      slice_make(colon + 1, line.len - name_len - 1));
+        http_head_add(head, slice_make(line.data, name_len), slice_from(line, name_len + 1));
     }
     http_head_finish(head);
     return head->fault;
@@ -353,17 +311,19 @@ static const char *read_headers(struct slice bytes, size_t pos, struct http_head
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
                            struct http_head *ret_head)
 {
-    size_t pos = leading_blank(bytes);
-    struct slice line = next_line(bytes, &pos);
+    struct slice rest = slice_from(bytes, leading_blank(bytes));
+    struct slice line = next_line(&rest);
     struct slice version = version_of(line);
 
     *ret_head = (struct http_head){.fault = NULL};
     if (version.len == 0) {
         return "the request line does not end in an HTTP version";
     }
-    *ret_line = split_line(slice_make(line.data, line.len - version.len - 1));
+    line.len -= version.len + 1;
+    ret_line->method = slice_cut(&line, ' ');
+    ret_line->target = line;
 
-    const char *fault = read_headers(bytes, pos, ret_head);
+    const char *fault = read_headers(rest, ret_head);
 
     if (!fault && slice_eq(version, slice_str("HTTP/1.1")) && !ret_head->host.data) {
         return "HTTP/1.1 needs a Host header";
@@ -371,26 +331,12 @@ const char *http_head_read(struct slice bytes, struct http_line *ret_line,
     return fault;
 }
 
-bool http_head_waits(struct slice bytes)
+bool http_head_waits(const struct http_line *line, const struct http_head *head)
 {
-    struct http_line line;
-    struct http_head head;
-
-    if (http_head_read(bytes, &line, &head)) {
-        return false;
-    }
-    return (head.prefer.data && slice_eq(line.method, slice_str("GET"))) ||
-           slice_starts_with(line.target, slice_str("/watch/v1")) ||
-           slice_starts_with(line.target, slice_str("/export/v1")) ||
-           slice_starts_with(line.target, slice_str("/import/v1"));
-}
-
-const char *http_head_check(struct slice bytes)
-{
-    struct http_line line;
-    struct http_head head;
-
-    return http_head_read(bytes, &line, &head);
+    return (head->prefer.data && slice_eq(line->method, slice_str("GET"))) ||
+           slice_starts_with(line->target, slice_str("/watch/v1")) ||
+           slice_starts_with(line->target, slice_str("/export/v1")) ||
+           slice_starts_with(line->target, slice_str("/import/v1"));
 }
 
 bool http_list_next(struct slice *list, struct slice *ret_element)
@@ -416,7 +362,7 @@ bool http_list_has(struct slice list, const char *token)
     struct slice element;
 
     while (http_list_next(&list, &element)) {
-        if (equals_nocase(element, token, strlen(token))) {
+        if (http_equals_nocase(element, slice_str(token))) {
             return true;
         }
     }
@@ -425,45 +371,28 @@ bool http_list_has(struct slice list, const char *token)
 
 static struct slice before(struct slice text, uint8_t byte)
 {
-    const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
-
-    return http_trim(slice_make(text.data, at ? (size_t)(at - text.data) : text.len));
+    return http_trim(slice_cut(&text, byte));
 }
 
 bool http_media_is(struct slice content_type, const char *type)
 {
-    return equals_nocase(before(content_type, ';'), type, strlen(type));
+    return http_equals_nocase(before(content_type, ';'), slice_str(type));
 }
 
-static const char *media_name(enum http_media media)
-{
-    switch (media) {
-    case HTTP_MEDIA_JSON:
-        return "application/json";
-    case HTTP_MEDIA_RAW:
-        return "application/octet-stream";
-    case HTTP_MEDIA_TEXT:
-        return "text/plain";
-    case HTTP_MEDIA_HTML:
-        return "text/html";
-    case HTTP_MEDIA_SSE:
-        return "text/event-stream";
-    case HTTP_MEDIA_NDJSON:
-        return "application/x-ndjson";
-    case HTTP_MEDIA_NONE:
-        break;
-    }
-    return "";
-}
+static const char *const media_names[] = {
+    [HTTP_MEDIA_JSON] = "application/json", [HTTP_MEDIA_RAW] = "application/octet-stream",
+    [HTTP_MEDIA_TEXT] = "text/plain",       [HTTP_MEDIA_HTML] = "text/html",
+    [HTTP_MEDIA_SSE] = "text/event-stream", [HTTP_MEDIA_NDJSON] = "application/x-ndjson",
+};
 
 /* How closely a range matches the type: 3 exactly, 2 by the main type, 1 as any type, 0 not at all.
- * */
+ */
 static int range_fit(struct slice range, enum http_media media)
 {
-    const char *name = media_name(media);
+    const char *name = media_names[media];
     size_t slash = (size_t)(strchr(name, '/') - name);
 
-    if (equals_nocase(range, name, strlen(name))) {
+    if (http_equals_nocase(range, slice_str(name))) {
         return 3;
     }
     if (range.len == slash + 2 && strncasecmp((const char *)range.data, name, slash + 1) == 0 &&
@@ -494,21 +423,12 @@ static int quality_of(struct slice digits)
 
 static int element_quality(struct slice element)
 {
-    struct slice rest = element;
-
-    while (rest.len > 0) {
-        struct slice part = before(rest, ';');
+    while (element.len > 0) {
+        struct slice part = http_trim(slice_cut(&element, ';'));
 
         if (part.len >= 2 && (part.data[0] == 'q' || part.data[0] == 'Q') && part.data[1] == '=') {
-            return quality_of(slice_make(part.data + 2, part.len - 2));
+            return quality_of(slice_from(part, 2));
         }
-
-        const uint8_t *semicolon = memchr(rest.data, ';', rest.len);
-
-        if (!semicolon) {
-            break;
-        }
-        rest = slice_make(semicolon + 1, (size_t)(rest.data + rest.len - semicolon - 1));
     }
     return QUALITY_MAX;
 }
@@ -557,7 +477,7 @@ bool http_head_takes_gzip(struct slice accept_encoding)
     while (http_list_next(&accept_encoding, &element)) {
         struct slice name = before(element, ';');
 
-        if (equals_nocase(name, "gzip", 4)) {
+        if (http_equals_nocase(name, slice_str("gzip"))) {
             return element_quality(element) > 0;
         }
         if (slice_eq(name, slice_str("*"))) {

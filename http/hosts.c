@@ -1,17 +1,80 @@
 /*
- * The host names that this replica accepts, and the web pages that may use it. The port in Host is
- * ignored: DNS rebinding attacks use names, and port mappings would otherwise be refused.
- *
+ * Addresses of clients; the host names that this replica accepts, and the web pages that may use
+ * it. The port in Host is ignored: DNS rebinding attacks use names, and port mappings would
+ * otherwise be refused.
  */
-#include "base/mem.h"
+#include "base/hash.h"
 #include "http/http_int.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 
 enum {
-    HOST_TEXT_MAX = 256
+    HOST_TEXT_MAX = 256,
+    V6_NETWORK_BYTES = 8
 };
+
+/* ---- Addresses ---- */
+
+void http_address_text(const struct sockaddr *address, char *out, size_t out_len)
+{
+    const void *bytes = NULL;
+    int family = address->sa_family;
+
+    if (family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
+
+        bytes = mapped ? &v6->sin6_addr.s6_addr[12] : v6->sin6_addr.s6_addr;
+        family = mapped ? AF_INET : AF_INET6;
+    } else {
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    }
+    if (!inet_ntop(family, bytes, out, (socklen_t)out_len)) {
+        (void)snprintf(out, out_len, "?");
+    }
+}
+
+uint64_t http_address_key(const struct sockaddr *address)
+{
+    struct slice bytes;
+
+    if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
+
+        bytes = mapped ? slice_make(&v6->sin6_addr.s6_addr[12], 4)
+                       : slice_make(v6->sin6_addr.s6_addr, V6_NETWORK_BYTES);
+    } else {
+        bytes = slice_make(&((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+    }
+    return hash64(bytes.len, bytes) | 1;
+}
+
+int http_listen(const char *address, uint16_t port, int backlog)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1) {
+        return loop_listen((const struct sockaddr *)&v4, sizeof(v4), backlog);
+    }
+    if (inet_pton(AF_INET6, address, &v6.sin6_addr) == 1) {
+        return loop_listen((const struct sockaddr *)&v6, sizeof(v6), backlog);
+    }
+    return -EINVAL;
+}
+
+enum err http_listen_error(int error)
+{
+    if (error == -EADDRINUSE) {
+        return ERR_BUSY;
+    }
+    return error == -EINVAL || error == -EADDRNOTAVAIL || error == -EACCES ? ERR_CONFIG : ERR_IO;
+}
+
+/* ---- Hosts and origins ---- */
 
 struct http_names {
     char *hosts; /* Copies of the configured lists. */
@@ -38,20 +101,14 @@ static bool is_loopback(const char *host)
 /* Strips port and brackets from "[::1]:80" or "name:80"; false when it is no authority. */
 static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
 {
-    const uint8_t *start = authority.data;
-    size_t len = authority.len;
-    bool bracket = len > 0 && start[0] == '[';
-    const uint8_t *end = len > 0 ? memchr(start, bracket ? ']' : ':', len) : NULL;
+    bool bracket = authority.len > 0 && authority.data[0] == '[';
+    struct slice text = bracket ? slice_from(authority, 1) : authority;
+    size_t len = slice_find(text, bracket ? ']' : ':');
 
-    if (bracket && !end) {
+    if (len == 0 || len >= HOST_TEXT_MAX || (bracket && len == text.len)) {
         return false;
     }
-    start += bracket;
-    len = end ? (size_t)(end - start) : len;
-    if (len == 0 || len >= HOST_TEXT_MAX) {
-        return false;
-    }
-    memcpy(host, start, len);
+    memcpy(host, text.data, len);
     host[len] = '\0';
     return strlen(host) == len;
 }
@@ -115,11 +172,9 @@ static bool origin_authority(struct slice origin, struct slice *ret_authority)
     static const char *const schemes[] = {"http://", "https://"};
 
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        size_t len = strlen(schemes[i]);
-
         if (slice_starts_with(origin, slice_str(schemes[i]))) {
-            *ret_authority = slice_make(origin.data + len, origin.len - len);
-            return origin.len > len;
+            *ret_authority = slice_from(origin, strlen(schemes[i]));
+            return ret_authority->len > 0;
         }
     }
     return false;
@@ -155,14 +210,9 @@ bool http_origin_is_replica(struct slice clients, struct slice origin)
         return false;
     }
     while (clients.len > 0) {
-        const uint8_t *blank = memchr(clients.data, ' ', clients.len);
-        size_t len = blank ? (size_t)(blank - clients.data) : clients.len;
-
-        if (is_same_place(slice_make(clients.data, len), authority)) {
+        if (is_same_place(slice_cut(&clients, ' '), authority)) {
             return true;
         }
-        len += blank ? 1 : 0;
-        clients = slice_make(clients.data + len, clients.len - len);
     }
     return false;
 }
@@ -170,15 +220,17 @@ bool http_origin_is_replica(struct slice clients, struct slice origin)
 bool http_origin_allowed(const struct http *http, struct slice origin)
 {
     struct buf clients;
-    bool allowed = http_origin_listed(http->names, origin);
 
-    if (!allowed) {
-        buf_init(&clients, HTTP_CLIENTS_MAX);
-        gate_append_clients(http->gate, &clients);
-        allowed = http_origin_is_replica(buf_slice(&clients), origin);
-        buf_release(&clients);
+    if (http_origin_listed(http->names, origin)) {
+        return true;
     }
-    return allowed;
+    buf_init(&clients, HTTP_CLIENTS_MAX);
+    gate_append_clients(http->gate, &clients);
+
+    bool is_replica = http_origin_is_replica(buf_slice(&clients), origin);
+
+    buf_release(&clients);
+    return is_replica;
 }
 
 bool http_origin_is_host(struct slice origin, struct slice host)

@@ -1,11 +1,7 @@
 /* Starts, drains and stops the front end. */
 #include "http/http.h"
 
-#include "base/check.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "http/http_int.h"
 #include "http/stream.h"
@@ -32,15 +28,11 @@ static void on_log(void *cls, const char *format, va_list args)
     log_debug("http", "%s", text);
 }
 
-/* The acceptor enforces the caps; the library's own limit, which is per thread, must be higher. */
-static unsigned int library_limit(const struct config_clients *limits, uint32_t threads)
-{
-    return (limits->connections_max + 64) * threads;
-}
-
 static struct MHD_Daemon *start_daemon(struct http *http, uint32_t threads)
 {
     const struct config_clients *limits = http->limits;
+    /* The acceptor enforces the caps; the library's own limit, per thread, must be higher. */
+    unsigned int limit = (limits->connections_max + 64) * threads;
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC |
                          MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                          MHD_USE_SUPPRESS_DATE_NO_CLOCK;
@@ -53,11 +45,11 @@ static struct MHD_Daemon *start_daemon(struct http *http, uint32_t threads)
     return MHD_start_daemon(
         flags, 0, NULL, NULL, http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
         MHD_OPTION_ARRAY, threads > 1 ? pool : none, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        http_pool_bytes(limits->head_bytes_max), MHD_OPTION_CONNECTION_LIMIT,
-        library_limit(limits, threads), MHD_OPTION_CONNECTION_TIMEOUT, 0U,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, http_on_target, http,
-        MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-        http_conn_notify, http, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        http_pool_bytes(limits->head_bytes_max), MHD_OPTION_CONNECTION_LIMIT, limit,
+        MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_URI_LOG_CALLBACK, http_on_target, http, MHD_OPTION_NOTIFY_COMPLETED,
+        http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, http_conn_notify, http,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 static enum err start_daemons(struct http *http)

@@ -5,7 +5,6 @@
  * deadlines and caps, makes the checks that the library does not make, and separates WebSockets
  * from HTTP, which share one client port. Requests are answered on the library's threads; only a
  * request that needs the core is suspended.
- *
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -33,7 +32,6 @@ enum {
  * keeps `principal->auth` takes a reference. True: the taker owns the socket, closes it, and then
  * calls http_seat_give with `seat`. False: there is no room; the client receives 503. Never called
  * after http_drain has returned.
- *
  */
 struct http_upgrade {
     bool (*take)(void *ctx, int fd, size_t head_len, const char *key,

@@ -5,18 +5,21 @@
  * connection belongs to the library thread that serves it, with two exceptions: the acceptor reads
  * `phase` and `deadline_ms` to enforce deadlines, and while the connection is suspended its request
  * belongs to the thread that will resume it.
- *
  */
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
 
 #include "base/budget_shares.h"
+#include "base/check.h"
 #include "base/list.h"
-#include "base/map.h"
+#include "base/loop.h"
+#include "base/mem.h"
 #include "base/metric.h"
+#include "base/os_clock.h"
 #include "http/http.h"
 #include "http/inlet.h"
 #include "http/request.h"
+#include "http/seats.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -66,17 +69,6 @@ struct http_metrics {
     struct metric_histogram latency;      /* From the request line to the end of the answer. */
 };
 
-/* Connections per address; any thread. */
-struct http_caps {
-    pthread_mutex_t mutex;
-    struct map counts; /* From the hash of an address to a count, kept in the pointer itself. */
-    uint32_t total;
-    uint32_t total_max;
-    uint32_t address_max;
-    uint32_t copies;    /* Duplicated descriptors of connections that wait for changes. */
-    uint32_t files_max; /* Limit for connections and copies together. */
-};
-
 /* Exports and imports. */
 struct http_transfers {
     struct budget_shares places;          /* In use, of config_clients.transfers_max. */
@@ -90,7 +82,7 @@ struct http_transfers {
     struct metric_counter imported_znodes; /* Created or overwritten. */
 };
 
-/* Large reads; see large.c. */
+/* Large reads; see read.c. */
 struct http_large {
     pthread_mutex_t mutex;
     struct list waiting; /* Suspended connections by struct http_large_turn.node, in FIFO order. */
@@ -99,13 +91,12 @@ struct http_large {
     uint32_t running_max;
 };
 
-/* Kept by the acceptor from one scan for slow clients to the next; see slow.c. */
+/* Kept by the acceptor from one scan for slow clients to the next; see conn.c. */
 struct http_relief {
     uint64_t refusals; /* Refusals of the budget at the last scan. */
     uint64_t used;     /* Bytes in use when connections were last closed to make room. */
-    uint64_t
-        expected; /* Bytes that these connections held; 0: none was closed since there was room. */
-    uint32_t least; /* Slow connections to close next time. */
+    uint64_t expected; /* Bytes that these held; 0: none was closed since there was room. */
+    uint32_t least;    /* Slow connections to close next time. */
 };
 
 struct http_names; /* Host and Origin lists: hosts.c. */
@@ -180,13 +171,13 @@ struct http_conn {
     struct buf strings;  /* Decoded strings of a JSON body. */
     struct buf acl;      /* The decoded Zk-Acl. */
     struct buf uri;      /* The URL of the resource. */
-    struct text
-        out; /* The body of the answer: a small one while it is sent, a large one until then. */
+    struct text out;     /* The body of the answer: a small one while it is sent, a large one until
+                            then. */
     _Atomic uint64_t kept; /* About how many bytes of the budget its answer holds; 0: small. */
     struct http_pace pace;
 };
 
-/* ---- conn.c: the life of a connection ---- */
+/* ---- conn.c: the life of a connection, and slow clients ---- */
 void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode code);
 struct http_conn *http_conn_of(struct MHD_Connection *mhd);
@@ -194,19 +185,59 @@ struct http_conn *http_conn_of(struct MHD_Connection *mhd);
 /* Enters a phase that ends `limit_ms` from now (0: never). False when the acceptor was first and
  * has closed the connection. */
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
+
 /* Answers in the middle of a request, where the library accepts no answer: writes raw bytes and
  * ends the connection. The caller has entered HTTP_EXPIRED. */
 void http_conn_send_problem(struct http_conn *conn, enum err err, uint32_t status,
                             const char *detail);
+
 /* Sends the refusal of the inlet and ends the connection; on its library thread. */
 void http_conn_refuse(struct http_conn *conn);
 void http_conn_reset(struct http_conn *conn); /* Frees what the request holds. */
 
-/* Acceptor: closes connections whose deadline has passed. */
+/* Acceptor: closes connections whose deadline has passed, and clients that are too slow. */
 void http_conns_scan(struct http *http, uint64_t now_ms);
 
 /* Acceptor: closes idle connections; returns how many are left. */
 uint32_t http_conns_close_idle(struct http *http);
+
+/* One scan of all connections, and those that may be closed while the budget is short. */
+struct http_slowest {
+    enum budget_level level;
+    uint64_t now_ms;
+    uint64_t used;   /* Bytes of the budget in use. */
+    uint64_t excess; /* Bytes above the limit of BUDGET_ROOMY. */
+    bool refused;    /* The budget has refused something since the last scan. */
+    uint32_t going;  /* Closed before, but still holding bytes. */
+    uint32_t count;
+    struct http_conn *conns[HTTP_SLOWEST_MAX]; /* The smallest credit first. */
+};
+
+/* The credit at a scan `elapsed_ms` after the last one, when the client has read `taken` bytes
+ * since: each ms costs HTTP_BYTES_PER_MS. At most HTTP_PACE_CREDIT, the credit at the start of an
+ * answer: a client's kernel that takes much at once does not protect the client for long. Pure. */
+int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
+
+/* After the scan: how many of slowest->conns to close. When the last closing freed too little,
+ * because several connections share the same value, at least twice as many slow ones. */
+uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest);
+
+/* An answer without the library: a complete response with `Connection: close`, for a socket that
+ * the library does not own, or whose library thread cannot answer. */
+struct http_raw {
+    uint32_t status;
+    const char *content_type;
+    const char *headers; /* Additional ones with their line ends, or "". */
+    struct slice body;
+    bool is_head; /* Its length is sent without the body. */
+};
+
+void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw);
+void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
+                      const char *detail);
+
+/* Answers a connection with 503 and closes it, because there are no descriptors. */
+void http_raw_turn_away(struct http *http, int take_fd);
 
 /* ---- request.c: what every stage of a request may need ---- */
 
@@ -221,10 +252,10 @@ const char *http_quote(struct slice text);
 /* False, with the request refused: this replica may not answer from its own state now. */
 bool http_check_local(struct http_conn *conn);
 
-/* The gate's status, fetched once per request, and only when something depends on it. */
+/* The gate's status, fetched once per request, and only when something depends on it; fetched
+ * again after a suspension (http_status_renew). */
 const struct gate_status *http_status(struct http_conn *conn);
-void http_status_renew(
-    struct http_conn *conn); /* After a suspension: the status is fetched again. */
+void http_status_renew(struct http_conn *conn);
 
 /* The answer must reflect at least this state. */
 zxid_t http_least_zxid(const struct http_request *request);
@@ -248,23 +279,6 @@ enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
  * installed an older state since. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why);
 
-/* ---- caps.c ---- */
-enum http_cap {
-    HTTP_CAP_OK,
-    HTTP_CAP_TOTAL,
-    HTTP_CAP_ADDRESS
-};
-
-void http_caps_init(struct http_caps *caps, const struct config_clients *limits);
-/* `lost`: connections that will not be given back. */
-void http_caps_release(struct http_caps *caps, uint32_t lost);
-enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
-void http_caps_give(struct http_caps *caps, uint64_t address_key);
-
-/* Counts a duplicated descriptor of a connection; false: clients have used up their share. */
-bool http_caps_take_copy(struct http_caps *caps);
-void http_caps_give_copy(struct http_caps *caps);
-
 /* ---- accept.c ---- */
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept);
 void http_accept_close(struct http_accept *accept); /* Returns when no new connection can arrive. */
@@ -272,28 +286,6 @@ void http_accept_close(struct http_accept *accept); /* Returns when no new conne
  * os_now_ms) at the latest. */
 void http_accept_finish(struct http_accept *accept, uint64_t end_ms);
 void http_accept_stop(struct http_accept *accept);
-
-/* ---- upgrade.c: connections that become WebSockets ---- */
-struct http_seat;
-
-enum {
-    HTTP_SOCKET_KEY_LEN = 24 /* 16 bytes in base64. */
-};
-
-struct http_upgrade_request {
-    char key[HTTP_SOCKET_KEY_LEN + 1]; /* Valid without an error. */
-    enum err err;                      /* Why it is refused. */
-    const char *detail;                /* Constant. */
-    struct auth *auth;                 /* The credentials; the caller owns the reference. */
-};
-
-/* True when a complete first head asks for a WebSocket; false: it is for the library. */
-bool http_upgrade_read(const struct http *http, struct slice bytes,
-                       struct http_upgrade_request *ret_request);
-/* Counts malformed credentials, and refuses a user whose passwords have failed too often. */
-void http_upgrade_guard(const struct http *http, const struct op_principal *principal,
-                        struct http_upgrade_request *request);
-struct http_seat *http_seat_new(struct http *http, uint64_t address_key);
 
 /* ---- handler.c: what the library calls ---- */
 void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd);
@@ -308,12 +300,29 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
 /* Runs the row's read function and answers, at once or after waiting. Library thread. */
 enum MHD_Result http_read(struct http_conn *conn);
 
+void http_large_init(struct http_large *large, uint32_t http_threads);
+void http_large_release(struct http_large *large);
+
+enum http_large_entry {
+    HTTP_LARGE_ENTERED,
+    HTTP_LARGE_WAITING, /* Suspended until its turn comes or its time is over. */
+    HTTP_LARGE_REFUSED  /* The request is refused. */
+};
+
+enum http_large_entry http_large_enter(struct http_conn *conn);
+void http_large_leave(struct http_conn *conn); /* Does nothing for a read that has not entered. */
+
+/* Acceptor: resumes large reads whose time in the queue is over. */
+void http_large_scan(struct http *http, uint64_t now_ms);
+
+/* Answers all waiting large reads with 503; http.ending counts them. */
+void http_large_end(struct http *http);
+uint32_t http_large_waiting(struct http_large *large);
+
 /* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* May refuse the request. */
 void http_choose_body(struct http_conn *conn); /* From the head: the form and the maximum size. */
 void http_decode_body(struct http_conn *conn); /* The body is complete. */
-
-/* ---- request_body.c: the bodies of all requests together ---- */
 
 /* False, with the request refused: the budget has no room. request.body.max bytes at most. */
 bool http_request_body_append(struct http_conn *conn, const char *data, size_t len);
@@ -332,12 +341,6 @@ void http_authenticate(struct http_conn *conn);
 /* Applies the ACL of the header, after the body is decoded. */
 void http_auth_apply_acl(struct http_conn *conn);
 
-/* ---- redact.c: request targets without secrets ---- */
-
-/* Appends the target as sent, or its path alone. `route` may be NULL. */
-void http_redact_target(const struct http_route *route, struct slice raw, struct buf *out);
-void http_redact_path(const struct http_route *route, struct slice path, struct buf *out);
-
 /* ---- answer.c: from results to responses ---- */
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
 
@@ -348,7 +351,7 @@ bool http_answer_is_unchanged(const struct http_request *request, const struct o
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given);
 enum MHD_Result http_answer_fault(struct http_conn *conn);
 
-/* ---- body.c: the library's response object ---- */
+/* ---- send.c: responses ---- */
 
 /* The text in conn->out is complete. False, with the request refused: it is too long, or
  * maxUnsentBytes has no room for it. Required before http_response_out for a text that may have
@@ -358,9 +361,6 @@ bool http_body_seal(struct http_conn *conn);
 /* The same for a body without references: false when the budget is full and the body is not small.
  * Answers to writes always have room. */
 bool http_body_has_room(struct http_conn *conn);
-
-/* Refuses an answer because there is no room; returns false. */
-bool http_refuse_no_room(struct http_conn *conn);
 
 /* A response with the body in conn->out. */
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
@@ -378,7 +378,6 @@ struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
 /* The bytes of a znode without a copy. NULL, with the request refused: no room. */
 struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob);
 
-/* ---- send.c: headers ---- */
 void http_header(struct MHD_Response *response, const char *name, const char *value);
 void http_header_date(struct MHD_Response *response);
 void http_header_no_store(struct MHD_Response *response); /* And nosniff. */
@@ -401,7 +400,7 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_document(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
-enum MHD_Result http_send_info(struct http_conn *conn); /* The body is in conn->out. */
+enum MHD_Result http_watches_begin(struct http_conn *conn); /* The list of watches. */
 
 /* What a probe asks for. */
 struct http_probe_ask {
@@ -420,8 +419,7 @@ void http_write_metrics(struct http *http, struct buf *out);
 enum err http_probe_start(struct http *http, struct http_probe **ret_probe);
 void http_probe_stop(struct http_probe *probe); /* Accepts NULL. */
 
-/* The head is complete and asks for a probe. */
-bool http_probe_asks(struct slice head);
+bool http_probe_asks(const struct http_line *line); /* A request asks for a probe. */
 
 /* Acceptor: hands over a socket whose head asks for a probe; false when there is no room. */
 bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key);
@@ -432,73 +430,23 @@ enum MHD_Result http_answer_ui(struct http_conn *conn);
 /* ---- stream.c: streams of events ---- */
 enum MHD_Result http_stream_begin(struct http_conn *conn);
 
-/* ---- watches.c: the list of watches ---- */
-enum MHD_Result http_watches_begin(struct http_conn *conn);
-
-/* ---- wait.c: long polls; `task.data` of a read ---- */
-
-/* The answer is unchanged, and the client prefers to wait (request.wants.wait_ms). True: the
- * connection is suspended until the znode changes; `result` is what was read. False: answer at
- * once, or the request is refused. */
-bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
-bool http_wait_has_hung_up(
-    const struct http_conn *conn);           /* The client closed the connection while it waited. */
-void http_wait_free(struct http_conn *conn); /* Accepts that there is none. */
-
-/* ---- transfer.c: exports, and what they share with imports ---- */
+/* ---- transfer.c: exports and imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);
-
-/* Takes a slot for a transfer; false, with the request refused, when all are in use or this replica
- * may not answer. */
-bool http_transfer_begin(struct http_conn *conn);
-void http_transfer_end(struct http *http, uint64_t address_key);
+void http_import_begin(struct http_conn *conn); /* The head has arrived; may refuse it. */
 void http_transfer_write_metrics(const struct http *http, struct buf *out);
 
-/* ---- import.c: bodies that are processed as they arrive ---- */
-void http_import_begin(struct http_conn *conn); /* The head has arrived; may refuse it. */
+/* ---- hosts.c: addresses, hosts and origins ---- */
 
-/* ---- large.c: reads that occupy a thread for long ---- */
-enum http_large_entry {
-    HTTP_LARGE_ENTERED,
-    HTTP_LARGE_WAITING, /* Suspended until its turn comes or its time is over. */
-    HTTP_LARGE_REFUSED  /* The request is refused. */
-};
+/* Numeric, without the port; an IPv4 address in IPv6 is written as IPv4. */
+void http_address_text(const struct sockaddr *address, char *out, size_t out_len);
 
-void http_large_init(struct http_large *large, uint32_t http_threads);
-void http_large_release(struct http_large *large);
+/* One key per client: an IPv4 address, or an IPv6 network of 64 bits. Never 0. */
+uint64_t http_address_key(const struct sockaddr *address);
 
-/* Whether a read is large: known before the read, or from its result. */
-bool http_large_before(const struct http_request *request);
-bool http_large_behind(const struct http_request *request, const struct op_result *result);
-enum http_large_entry http_large_enter(struct http_conn *conn);
-void http_large_leave(struct http_conn *conn); /* Does nothing for a read that has not entered. */
-void http_large_scan(struct http *http,
-                     uint64_t now_ms); /* Acceptor: resumes reads whose time is over. */
-void http_large_end(
-    struct http *http); /* Answers all waiting reads with 503; http.ending counts them. */
-uint32_t http_large_waiting(struct http_large *large);
-bool http_large_has_turn(struct http_conn *conn); /* After it was resumed; false, with the request
-                                                     refused: its time is over. */
+/* Listens on a numeric address; returns a descriptor, or a negative errno for http_listen_error. */
+int http_listen(const char *address, uint16_t port, int backlog);
+enum err http_listen_error(int error);
 
-/* ---- raw.c: answers without the library ---- */
-
-/* A complete response with `Connection: close`. */
-struct http_raw {
-    uint32_t status;
-    const char *content_type;
-    const char *headers; /* Additional ones with their line ends, or "". */
-    struct slice body;
-    bool is_head; /* Its length is sent without the body. */
-};
-
-void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw);
-void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
-                      const char *detail);
-
-/* Answers a connection with 503 and closes it, because there are no descriptors. */
-void http_raw_turn_away(struct http *http, int take_fd);
-
-/* ---- hosts.c ---- */
 struct http_names *http_names_new(const struct config_clients *limits);
 void http_names_free(struct http_names *names);
 bool http_host_allowed(const struct http_names *names, struct slice host);

@@ -1,10 +1,13 @@
-/* Resources that are no operation: the index, probes, metrics, the API description, OPTIONS; and
- * answers about this replica. */
-#include "base/check.h"
+/*
+ * Resources that are no operation: the index, probes, metrics, the API description, OPTIONS; and
+ * answers about this replica. The list of watches is collected by the threads that own them, while
+ * the connection is suspended.
+ */
 #include "http/etag.h"
 #include "http/http_int.h"
 #include "http/watcher.h"
 #include "openapi/documents.h"
+#include "server/process/watch_listing.h"
 
 #include <stdio.h>
 
@@ -20,7 +23,8 @@ static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const c
     return http_send(conn, status, response);
 }
 
-enum MHD_Result http_send_info(struct http_conn *conn)
+/* The body is in conn->out. */
+static enum MHD_Result send_info(struct http_conn *conn)
 {
     if (conn->out.own.overflow) {
         http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
@@ -41,15 +45,10 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
     jsonw_init(&json, &conn->out.own);
     gate_write_info(conn->http->gate, &request->args, &conn->principal, request->auth.session_id,
                     &json);
-    return http_send_info(conn);
+    return send_info(conn);
 }
 
 /* ---- Index ---- */
-
-static bool is_listed(const struct http_route *route)
-{
-    return route->kind != HTTP_ROUTE_INDEX;
-}
 
 static void write_index_json(struct http_conn *conn)
 {
@@ -65,7 +64,7 @@ static void write_index_json(struct http_conn *conn)
     jsonw_key(&json, "resources");
     jsonw_array(&json);
     for (uint32_t i = 0; i < routes->count; i++) {
-        if (is_listed(&routes->items[i])) {
+        if (routes->items[i].kind != HTTP_ROUTE_INDEX) {
             jsonw_cstr(&json, routes->items[i].name);
         }
     }
@@ -85,7 +84,7 @@ static void write_index_html(struct http_conn *conn)
     for (uint32_t i = 0; i < routes->count; i++) {
         const struct http_route *route = &routes->items[i];
 
-        if (is_listed(route)) {
+        if (route->kind != HTTP_ROUTE_INDEX) {
             buf_printf(&conn->out.own, "<li><a href=\"%.*s%s\">%s</a></li>\n",
                        (int)route->fixed_len, route->name,
                        route->has_path || route->has_id ? "/" : "", route->name);
@@ -303,4 +302,45 @@ enum MHD_Result http_answer_options(struct http_conn *conn)
     http_header_common(conn, response, true);
     buf_release(&allow);
     return http_send(conn, MHD_HTTP_NO_CONTENT, response);
+}
+
+/* ---- The list of watches ---- */
+
+/* Runs on the last of these threads. */
+static void on_done(struct watch_listing *listing)
+{
+    struct http_conn *conn = listing->ctx;
+
+    http_resume(conn->http, conn->mhd);
+}
+
+static enum MHD_Result resume(struct http_conn *conn)
+{
+    struct jsonw json;
+
+    buf_clear(&conn->out.own);
+    jsonw_init(&json, &conn->out.own);
+    watch_listing_write(conn->request.task.data, &json);
+    return send_info(conn);
+}
+
+static void release(struct http_conn *conn)
+{
+    watch_listing_release(conn->request.task.data);
+    mem_free(conn->request.task.data);
+}
+
+static const struct http_task_ops watches_task = {.resume = resume, .release = release};
+
+enum MHD_Result http_watches_begin(struct http_conn *conn)
+{
+    struct watch_listing *listing = mem_zalloc(1, sizeof(*listing));
+
+    watch_listing_init(listing, conn->http->gate, &conn->request.args, &conn->principal);
+    listing->on_done = on_done;
+    listing->ctx = conn;
+    conn->request.task = (struct http_task){&watches_task, listing};
+    http_suspend(conn);
+    watch_listing_pass(listing);
+    return MHD_YES;
 }

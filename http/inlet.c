@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -10,8 +9,6 @@
 #include <sys/socket.h>
 
 enum {
-    PAGE_FDS = 4096,
-    PAGES = HTTP_INLET_FDS_MAX / PAGE_FDS,
     SWALLOW_BYTES = 4096,
     SWALLOWS_MAX = 64 /* Reads of refused bytes at a time. */
 };
@@ -19,11 +16,8 @@ enum {
 /* The request that replaces refused bytes: the library waits for its body, which never arrives. */
 static const char stub[] = "POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\n";
 
-struct page {
-    _Atomic(struct http_inlet *) inlets[PAGE_FDS];
-};
-
-static _Atomic(struct page *) pages[PAGES]; /* Kept until the process ends. */
+/* By descriptor. The kernel gives memory only for the part that is used: 8 bytes a descriptor. */
+static _Atomic(struct http_inlet *) inlets[HTTP_INLET_FDS_MAX];
 
 /* The system call of recv(). The thread sanitizer derives the order of two threads from bytes that
  * one sends and the other receives, but not for recvfrom(). */
@@ -41,32 +35,6 @@ static ssize_t receive(int fd, void *to, size_t len, int flags)
 
 /* ---- Attached descriptors ---- */
 
-static struct page *page_of(int fd)
-{
-    _Atomic(struct page *) *place = &pages[fd / PAGE_FDS];
-    struct page *page = atomic_load_explicit(place, memory_order_acquire);
-    struct page *made = NULL;
-
-    if (page) {
-        return page;
-    }
-    made = mem_zalloc(1, sizeof(*made));
-    if (atomic_compare_exchange_strong(place, &page, made)) {
-        return made;
-    }
-    mem_free(made);
-    return page;
-}
-
-static struct http_inlet *inlet_of(int fd)
-{
-    struct page *page = fd >= 0 && fd < HTTP_INLET_FDS_MAX
-                            ? atomic_load_explicit(&pages[fd / PAGE_FDS], memory_order_acquire)
-                            : NULL;
-
-    return page ? atomic_load_explicit(&page->inlets[fd % PAGE_FDS], memory_order_acquire) : NULL;
-}
-
 void http_inlet_init(struct http_inlet *inlet, size_t head_max)
 {
     *inlet = (struct http_inlet){.head_max = head_max};
@@ -82,14 +50,14 @@ void http_inlet_attach(struct http_inlet *inlet, int fd)
 {
     ASSERT(fd >= 0 && fd < HTTP_INLET_FDS_MAX);
 
-    struct http_inlet *old = atomic_exchange(&page_of(fd)->inlets[fd % PAGE_FDS], inlet);
+    struct http_inlet *old = atomic_exchange(&inlets[fd], inlet);
 
     ASSERT(!old);
 }
 
 void http_inlet_detach(struct http_inlet *inlet, int fd)
 {
-    struct http_inlet *old = atomic_exchange(&page_of(fd)->inlets[fd % PAGE_FDS], NULL);
+    struct http_inlet *old = atomic_exchange(&inlets[fd], NULL);
 
     ASSERT(old == inlet);
 }
@@ -97,8 +65,8 @@ void http_inlet_detach(struct http_inlet *inlet, int fd)
 void http_inlet_begin(struct http_inlet *inlet)
 {
     inlet->heads_begun++;
-    ASSERT(inlet->heads_begun <=
-           inlet->heads_in); /* Otherwise the library has read past this module. */
+    /* Otherwise the library has read past this module. */
+    ASSERT(inlet->heads_begun <= inlet->heads_in);
 }
 
 bool http_inlet_refuses(const struct http_inlet *inlet)
@@ -152,23 +120,21 @@ static void take_length(struct http_inlet *inlet, struct slice rest, struct look
     }
 }
 
-/* The library would keep trailers in the memory for the head, so they are removed. */
-static void drop_trailers(struct look *look, size_t at, size_t len)
-{
-    memmove(look->bytes + at, look->bytes + at + len, look->len - at - len);
-    look->len -= len;
-    look->good -= len;
-}
-
 /* A fault in the body refuses the whole request, unless the library already has its head. */
 static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look *look)
 {
     struct http_chunks *chunks = &inlet->chunks;
-    size_t begin = look->good;
+    uint8_t *begin = look->bytes + look->good;
 
     look->good += http_chunks_take(chunks, rest);
     if (chunks->trailers_len > 0) {
-        drop_trailers(look, begin + chunks->trailers_at, chunks->trailers_len);
+        /* The library would keep trailers in the memory for the head, so they are removed. */
+        uint8_t *at = begin + chunks->trailers_at;
+        uint8_t *behind = at + chunks->trailers_len;
+
+        memmove(at, behind, (size_t)(look->bytes + look->len - behind));
+        look->len -= chunks->trailers_len;
+        look->good -= chunks->trailers_len;
     }
     if (chunks->fault) {
         inlet->refusal = (struct http_refusal){ERR_BAD_ARGUMENTS, 400, chunks->fault};
@@ -184,7 +150,7 @@ static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look
 
 static struct look look_at(struct http_inlet *inlet, uint8_t *bytes, size_t len)
 {
-    struct look look = {.bytes = bytes, .len = len, .good = 0, .last_head = SIZE_MAX};
+    struct look look = {.bytes = bytes, .len = len, .last_head = SIZE_MAX};
     size_t before = SIZE_MAX;
 
     while (look.good < look.len && look.good != before && inlet->state != HTTP_INLET_REFUSED) {
@@ -337,13 +303,20 @@ static ssize_t read_checked(struct http_inlet *inlet, int fd, uint8_t *to, size_
     return read_slowly(inlet, fd, to, len, look.good);
 }
 
-/* The symbol is set by the label, because the C library's header may define an inline recv(). */
+/* Alternatives that were considered: a socket pair between (two more copies and wake-ups for each
+ * request), suspending each connection after each answer (5 us and a walk over all suspended ones),
+ * peeking beside the library (it may read bytes that arrived after the peek).
+ *
+ * The symbol is set by the label, because the C library's header may define an inline recv(). */
 ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags) __asm__("recv")
     __attribute__((visibility("default"), used));
 
 ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags)
 {
-    struct http_inlet *inlet = flags == 0 ? inlet_of(fd) : NULL;
+    struct http_inlet *inlet = NULL;
 
-    return inlet && len > 0 ? read_checked(inlet, fd, to, len) : receive(fd, to, len, flags);
+    if (flags == 0 && len > 0 && fd >= 0 && fd < HTTP_INLET_FDS_MAX) {
+        inlet = atomic_load_explicit(&inlets[fd], memory_order_acquire);
+    }
+    return inlet ? read_checked(inlet, fd, to, len) : receive(fd, to, len, flags);
 }

@@ -11,7 +11,6 @@
  * fails an assertion at the first request: no byte passes unchecked.
  *
  * Owner: the library's thread that serves the connection; the table of descriptors is shared.
- *
  */
 #ifndef HTTP_INLET_H
 #define HTTP_INLET_H

@@ -1,18 +1,196 @@
-/* Connections whose first head is incomplete, or that were refused. Acceptor's thread. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
+/*
+ * Connections whose first head is incomplete, or that were refused. Acceptor's thread.
+ *
+ * The first head decides whether a connection becomes a WebSocket. Then its bytes stay in the
+ * socket for the WebSocket front end. All faults that HTTP can answer are refused here, so that
+ * clients get the same problem objects from both protocols.
+ */
+#include "base/base64.h"
 #include "http/accept_int.h"
-#include "http/address.h"
+#include "http/http_int.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum {
     LINGERS_MAX = 256,
     SEATS_MAX = 512, /* For connections over a cap, which may be probes. */
-    SEAT_MS = 1000   /* For such a connection to send its request. */
+    SEAT_MS = 1000,  /* For such a connection to send its request. */
+    KEY_BYTES = 16,
+    SOCKET_KEY_LEN = 24 /* KEY_BYTES in base64. */
 };
+
+/* ---- Requests for a WebSocket ---- */
+
+/* The slot of a connection that the WebSocket front end has taken. */
+struct http_seat {
+    struct http *http;
+    uint64_t address_key;
+};
+
+/* A complete first head, which http_head_check_framing has passed. */
+struct first_head {
+    size_t len;
+    struct http_line line;
+    struct http_head head;
+};
+
+struct upgrade_request {
+    char key[SOCKET_KEY_LEN + 1]; /* Valid without an error. */
+    enum err err;                 /* Why it is refused. */
+    const char *detail;           /* Constant. */
+    struct auth *auth;            /* The credentials; the caller owns the reference. */
+};
+
+void http_seat_give(void *take_seat)
+{
+    struct http_seat *seat = take_seat;
+
+    http_caps_give(&seat->http->caps, seat->address_key);
+    mem_free(seat);
+}
+
+static bool is_upgrade(const struct http_line *line, const struct http_head *head)
+{
+    return slice_eq(line->method, slice_str("GET")) && http_list_has(head->upgrade, "websocket") &&
+           http_list_has(head->connection, "upgrade");
+}
+
+static void refuse_upgrade(struct upgrade_request *request, enum err err, const char *detail)
+{
+    if (request->err == ERR_OK) {
+        request->err = err;
+        request->detail = detail;
+    }
+}
+
+static void check_page(const struct http *http, const struct http_head *head,
+                       struct upgrade_request *request)
+{
+    if (head->host.data && !http_host_allowed(http->names, head->host)) {
+        refuse_upgrade(request, ERR_MISDIRECTED, "the Host is not in allowedHosts");
+    }
+    if (head->origin.data && !http_origin_is_host(head->origin, head->host) &&
+        !http_origin_allowed(http, head->origin)) {
+        refuse_upgrade(request, ERR_NO_AUTH, "the Origin is not in allowedOrigins");
+    }
+    if (http_head_is_cross_origin(head)) {
+        refuse_upgrade(
+            request, ERR_NO_AUTH,
+            "Sec-Fetch-Site is that of another page, and no Origin in allowedOrigins is given");
+    }
+}
+
+/* The version follows the target in the request line. */
+static bool is_http_1_0(const struct http_line *line)
+{
+    static const char version[] = " HTTP/1.0";
+
+    return memcmp(line->target.data + line->target.len, version, strlen(version)) == 0;
+}
+
+/* Exactly 16 bytes in canonical base64. */
+static void take_key(struct slice key, struct upgrade_request *request)
+{
+    struct buf bytes;
+    bool sound = false;
+
+    buf_init(&bytes, SOCKET_KEY_LEN);
+    sound =
+        key.len == SOCKET_KEY_LEN && base64_decode(&bytes, key) == ERR_OK && bytes.len == KEY_BYTES;
+    buf_release(&bytes);
+    if (sound) {
+        memcpy(request->key, key.data, key.len);
+    } else {
+        refuse_upgrade(request, ERR_BAD_ARGUMENTS, "Sec-WebSocket-Key must be 16 bytes in base64");
+    }
+}
+
+static void check_protocol(const struct http_line *line, const struct http_head *head,
+                           struct upgrade_request *request)
+{
+    uint64_t body_len = 0;
+
+    if (is_http_1_0(line)) {
+        refuse_upgrade(request, ERR_BAD_ARGUMENTS, "a WebSocket needs HTTP/1.1");
+    }
+    if (http_head_body(head, &body_len)) {
+        refuse_upgrade(request, ERR_BAD_ARGUMENTS, "the request for a WebSocket has a body");
+    }
+    if (!slice_eq(head->socket_version, slice_str("13"))) {
+        refuse_upgrade(request, ERR_UPGRADE_REQUIRED, "Sec-WebSocket-Version must be 13");
+    }
+    take_key(head->socket_key, request);
+    if (!http_list_has(head->socket_protocol, OP_PROTOCOL)) {
+        refuse_upgrade(request, ERR_BAD_ARGUMENTS,
+                       "Sec-WebSocket-Protocol must offer zabra.v1.json, the only subprotocol");
+    }
+}
+
+static void check_ready(const struct http *http, struct upgrade_request *request)
+{
+    if (!http->upgrade.take) {
+        refuse_upgrade(request, ERR_UNIMPLEMENTED, "this replica serves no WebSockets");
+    }
+    if (atomic_load(&http->draining)) {
+        refuse_upgrade(request, ERR_NOT_READY, "this replica is shutting down");
+    }
+}
+
+static void show_credentials(const struct http *http, const struct http_head *head,
+                             struct upgrade_request *request)
+{
+    if (request->err == ERR_OK && head->authorization.data &&
+        auth_basic(head->authorization, http->limits->super_digest, &request->auth) != ERR_OK) {
+        refuse_upgrade(request, ERR_AUTH_FAILED, "Authorization must be Basic with user:password");
+    }
+}
+
+/* True when it asks for a WebSocket; false: it is for the library. */
+static bool read_upgrade(const struct http *http, const struct first_head *first,
+                         struct upgrade_request *ret_request)
+{
+    const struct http_head *head = &first->head;
+    struct http_target target;
+    struct buf decoded;
+    const char *why = NULL;
+    bool mine = false;
+
+    *ret_request = (struct upgrade_request){.err = ERR_OK};
+    if (!is_upgrade(&first->line, head)) {
+        return false;
+    }
+    buf_init(&decoded, (size_t)http->limits->head_bytes_max * 4 + 2);
+    if (http_target_parse(first->line.target, &decoded, &target, &why) == ERR_OK) {
+        mine = target.authority.len == 0 && slice_eq(target.path, slice_str("/ws/v1"));
+    }
+    if (mine) {
+        check_page(http, head, ret_request);
+        check_protocol(&first->line, head, ret_request);
+        if (target.param_count > 0) {
+            refuse_upgrade(ret_request, ERR_BAD_ARGUMENTS,
+                           "the URL of a WebSocket has no query; a session is shown by attach");
+        }
+        check_ready(http, ret_request);
+        show_credentials(http, head, ret_request);
+    }
+    buf_release(&decoded);
+    return mine;
+}
+
+/* Counts malformed credentials, and refuses a user whose passwords have failed too often. */
+static void guard_upgrade(const struct http *http, const struct op_principal *principal,
+                          struct upgrade_request *request)
+{
+    if (request->err == ERR_AUTH_FAILED) {
+        gate_credentials_failed(http->gate, principal, GATE_FAILED_MALFORMED);
+    } else if (request->err == ERR_OK && gate_credentials_wait(http->gate, principal, 0) > 0) {
+        refuse_upgrade(request, ERR_THROTTLED, gate_credentials_slowed);
+    }
+}
+
+/* ---- Connections of the acceptor ---- */
 
 static const struct sockaddr *address_of(const struct pending *pending)
 {
@@ -35,10 +213,10 @@ static void pending_drop(struct pending *pending, bool close_fd)
     loop_remove(&accept->loop, &pending->watch);
     list_remove(&pending->node);
     accept->lingering -= pending->lingering;
+    if (close_fd && pending->counted) {
+        http_caps_give(&accept->http->caps, http_address_key(address_of(pending)));
+    }
     if (close_fd) {
-        if (pending->counted) {
-            http_caps_give(&accept->http->caps, http_address_key(address_of(pending)));
-        }
         close(pending->watch.fd);
     }
     mem_free(pending);
@@ -47,7 +225,7 @@ static void pending_drop(struct pending *pending, bool close_fd)
 /* The smaller limit; 0 in `limit`: the limit of open files is high enough. */
 static uint32_t at_most(uint32_t limit, uint32_t most)
 {
-    return limit > 0 && limit < most ? limit : most;
+    return limit > 0 ? min_u32(limit, most) : most;
 }
 
 /* Answers without the library. The socket is read for a while before it is closed: closing it with
@@ -73,10 +251,11 @@ static void refuse(struct pending *pending, enum err err, uint32_t status, const
     pending->deadline_ms = os_now_ms() + HTTP_LINGER_MS;
 }
 
-static void hand_over(struct pending *pending, struct slice head)
+static void hand_over(struct pending *pending, const struct first_head *first)
 {
     struct http *http = pending->accept->http;
-    struct MHD_Daemon *daemon = http_head_waits(head) ? http->waiting_daemon : http->daemon;
+    bool waits = http_head_waits(&first->line, &first->head);
+    struct MHD_Daemon *daemon = waits ? http->waiting_daemon : http->daemon;
     int fd = pending->watch.fd;
     struct sockaddr_storage address = pending->address;
     socklen_t len =
@@ -104,8 +283,9 @@ static void hand_to_sockets(struct pending *pending, size_t head_len, const char
 {
     struct http_accept *accept = pending->accept;
     struct http *http = accept->http;
-    struct http_seat *seat = http_seat_new(http, http_address_key(address_of(pending)));
+    struct http_seat *seat = mem_alloc(sizeof(*seat));
 
+    *seat = (struct http_seat){.http = http, .address_key = http_address_key(address_of(pending))};
     loop_low_water(pending->watch.fd, 1);
     loop_remove(&accept->loop, &pending->watch);
     if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, head_len, key, principal, seat)) {
@@ -131,11 +311,11 @@ static void refuse_over_cap(struct pending *pending)
 }
 
 /* Over a cap a probe is still answered, by the thread for probes. */
-static void admit_probe(struct pending *pending, struct slice head)
+static void admit_probe(struct pending *pending, const struct http_line *line)
 {
     struct http_accept *accept = pending->accept;
 
-    if (!http_probe_asks(head)) {
+    if (!http_probe_asks(line)) {
         refuse_over_cap(pending);
         return;
     }
@@ -153,12 +333,12 @@ static void admit_probe(struct pending *pending, struct slice head)
 }
 
 /* Consumes the credentials of the request. */
-static void upgrade(struct pending *pending, size_t head_len, struct http_upgrade_request *request)
+static void upgrade(struct pending *pending, size_t head_len, struct upgrade_request *request)
 {
     struct op_principal principal = {.auth = request->auth};
 
     http_address_text(address_of(pending), principal.address, sizeof(principal.address));
-    http_upgrade_guard(pending->accept->http, &principal, request);
+    guard_upgrade(pending->accept->http, &principal, request);
     if (request->err != ERR_OK) {
         refuse(pending, request->err, (uint32_t)err_http_status(request->err), request->detail);
     } else {
@@ -167,16 +347,16 @@ static void upgrade(struct pending *pending, size_t head_len, struct http_upgrad
     principal_release(&principal);
 }
 
-static void admit(struct pending *pending, struct slice head)
+static void admit(struct pending *pending, const struct first_head *first)
 {
-    struct http_upgrade_request request;
+    struct upgrade_request request;
 
     if (pending->cap != HTTP_CAP_OK) {
-        admit_probe(pending, head);
-    } else if (!http_upgrade_read(pending->accept->http, head, &request)) {
-        hand_over(pending, head);
+        admit_probe(pending, &first->line);
+    } else if (!read_upgrade(pending->accept->http, first, &request)) {
+        hand_over(pending, first);
     } else {
-        upgrade(pending, head.len, &request);
+        upgrade(pending, first->len, &request);
     }
 }
 
@@ -198,16 +378,18 @@ static void look_at_head(struct pending *pending)
     struct slice bytes = slice_make(accept->head, (size_t)got);
     struct http_framing framing;
     struct http_refusal refusal = http_head_check_framing(bytes, max, &framing);
-    struct slice head = slice_make(bytes.data, framing.head_len);
-    const char *fault =
-        refusal.err == ERR_OK && head.len > 0 ? http_head_check(head) : refusal.detail;
+    struct first_head first = {.len = framing.head_len};
 
-    if (fault && refusal.err == ERR_OK) {
-        refuse_head(pending, ERR_BAD_ARGUMENTS, MHD_HTTP_BAD_REQUEST, fault);
-    } else if (fault) {
-        refuse_head(pending, refusal.err, refusal.status, fault);
-    } else if (head.len > 0) {
-        admit(pending, head);
+    if (refusal.err == ERR_OK && first.len > 0) {
+        struct slice head = slice_make(bytes.data, first.len);
+        const char *fault = http_head_read(head, &first.line, &first.head);
+
+        refusal = (struct http_refusal){fault ? ERR_BAD_ARGUMENTS : ERR_OK, 400, fault};
+    }
+    if (refusal.err != ERR_OK) {
+        refuse_head(pending, refusal.err, refusal.status, refusal.detail);
+    } else if (first.len > 0) {
+        admit(pending, &first);
     } else {
         pending->seat.stage = SEATS_BEGUN;
         pending->peeked = bytes.len;
@@ -274,12 +456,7 @@ void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr
 
 void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
 {
-    struct list *next = NULL;
-
-    for (struct list *at = accept->pending.next; at != &accept->pending; at = next) {
-        struct pending *pending = list_entry(at, struct pending, node);
-
-        next = at->next;
+    list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
         if (now_ms < pending->deadline_ms) {
             continue;
         }
@@ -298,12 +475,7 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
 /* A client that sends its request later finds the answer in its socket. */
 void http_pending_refuse_silent(struct http_accept *accept)
 {
-    struct list *next = NULL;
-
-    for (struct list *at = accept->pending.next; at != &accept->pending; at = next) {
-        struct pending *pending = list_entry(at, struct pending, node);
-
-        next = at->next;
+    list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
         if (!pending->lingering && pending->peeked == 0) {
             refuse(pending, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
                    "this replica is shutting down");

@@ -2,16 +2,11 @@
  * Probes on their own thread: on the socket of probeListen, and connections over a cap that the
  * acceptor hands over. Each connection gets one answer and ends. When all seats of a kind are taken
  * one connection is evicted (seats.h), so that silent connections cannot block probes.
- *
  */
-#include "base/check.h"
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
+#include "base/mailbox.h"
 #include "base/os_files.h"
 #include "base/thread.h"
-#include "http/address.h"
 #include "http/http_int.h"
 #include "http/seats.h"
 
@@ -45,8 +40,9 @@ struct seat {
     struct buf out; /* The unsent rest of the answer. */
 };
 
-/* A socket that the acceptor has handed over. */
+/* A socket that the acceptor hands over. */
 struct given {
+    struct list node;
     int fd;
     uint64_t address_key;
 };
@@ -56,27 +52,17 @@ struct http_probe {
     struct loop loop;
     struct loop_watch listen; /* `fd` -1: none. */
     uint64_t paused_ms;       /* Accepts nothing until then; 0: accepts. */
-    struct loop_watch wake;
+    struct mailbox given;     /* Of struct given, without a seat so far; closed: stop. */
+    struct loop_watch given_watch;
     struct seats seats[KINDS];
     struct thread thread;
-    _Atomic bool stop;
-    pthread_mutex_t mutex;         /* Of `given`. */
-    struct given given[SEATS_MAX]; /* Without a seat so far. */
-    uint32_t given_count;
 };
 
 /* ---- Answers ---- */
 
-static struct slice path_of(struct slice target)
-{
-    const uint8_t *mark = target.len > 0 ? memchr(target.data, '?', target.len) : NULL;
-
-    return slice_make(target.data, mark ? (size_t)(mark - target.data) : target.len);
-}
-
 static bool is_path(struct slice target, const char *path)
 {
-    return slice_eq(path_of(target), slice_str(path));
+    return slice_eq(slice_cut(&target, '?'), slice_str(path));
 }
 
 static bool is_probe_path(struct slice target)
@@ -84,31 +70,21 @@ static bool is_probe_path(struct slice target)
     return is_path(target, "/livez") || is_path(target, "/readyz") || is_path(target, "/metrics");
 }
 
-static bool is_head_method(struct slice method)
-{
-    return slice_eq(method, slice_str("HEAD"));
-}
-
 static bool reads(struct slice method)
 {
-    return slice_eq(method, slice_str("GET")) || is_head_method(method);
+    return slice_eq(method, slice_str("GET")) || slice_eq(method, slice_str("HEAD"));
 }
 
-bool http_probe_asks(struct slice bytes)
+bool http_probe_asks(const struct http_line *line)
 {
-    struct http_line line;
-    struct http_head head;
-
-    return !http_head_read(bytes, &line, &head) && reads(line.method) && is_probe_path(line.target);
+    return reads(line->method) && is_probe_path(line->target);
 }
 
 static void write_body(struct http *http, const struct http_line *line,
                        const struct http_head *head, struct buf *out)
 {
     static const enum http_media media[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
-
-    size_t path_len = path_of(line->target).len;
-    struct slice query = slice_make(line->target.data + path_len, line->target.len - path_len);
+    struct slice query = slice_from(line->target, slice_find(line->target, '?'));
     struct http_probe_ask ask = {
         .live = is_path(line->target, "/livez"),
         .json = http_head_media(head->accept, media) == HTTP_MEDIA_JSON,
@@ -117,7 +93,7 @@ static void write_body(struct http *http, const struct http_line *line,
     struct http_raw raw = {.status = MHD_HTTP_OK,
                            .content_type = "text/plain; charset=utf-8",
                            .headers = "Vary: Accept, Authorization, Origin\r\n",
-                           .is_head = is_head_method(line->method)};
+                           .is_head = slice_eq(line->method, slice_str("HEAD"))};
     struct buf body;
 
     buf_init(&body, ANSWER_MAX);
@@ -245,7 +221,7 @@ static uint32_t seats_max(const struct http_probe *probe)
 {
     uint32_t half = probe->http->limits->seats_max / 2;
 
-    return half > 0 && half < SEATS_MAX ? half : SEATS_MAX;
+    return half > 0 ? min_u32(half, SEATS_MAX) : SEATS_MAX;
 }
 
 static void free_weakest(struct http_probe *probe, enum kind kind)
@@ -253,7 +229,7 @@ static void free_weakest(struct http_probe *probe, enum kind kind)
     seat_free(list_entry(seats_weakest(&probe->seats[kind]), struct seat, place));
 }
 
-static void take_seat(struct http_probe *probe, struct given given, enum kind kind)
+static void take_seat(struct http_probe *probe, int fd, uint64_t address_key, enum kind kind)
 {
     struct seat *seat = mem_zalloc(1, sizeof(*seat));
 
@@ -265,18 +241,16 @@ static void take_seat(struct http_probe *probe, struct given given, enum kind ki
     seat->deadline_ms = os_now_ms() + HEAD_MS;
     buf_init(&seat->in, (size_t)probe->http->limits->head_bytes_max + 1);
     buf_init(&seat->out, ANSWER_MAX + HTTP_KEEP_BYTES);
-    seat->watch = (struct loop_watch){
-        .fd = given.fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
-    seats_take(&probe->seats[kind], &seat->place, given.address_key);
+    seat->watch =
+        (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
+    seats_take(&probe->seats[kind], &seat->place, address_key);
     loop_add(&probe->loop, &seat->watch);
     seat_read(seat);
 }
 
 static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
 {
-    list_for_each_safe (at, next, &probe->seats[kind].order) {
-        struct seat *seat = list_entry(at, struct seat, place.node);
-
+    list_for_each_entry_safe (struct seat, seat, next, place.node, &probe->seats[kind].order) {
         if (now_ms < seat->deadline_ms) {
             continue;
         }
@@ -303,17 +277,14 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
         int fd = loop_accept(watch->fd, &address);
 
         if (fd >= 0) {
-            take_seat(probe,
-                      (struct given){fd, http_address_key((const struct sockaddr *)&address)},
-                      KIND_OWN);
+            take_seat(probe, fd, http_address_key((const struct sockaddr *)&address), KIND_OWN);
         } else if (os_files_is_lack(-fd)) {
             /* The next connection gets its descriptor. */
             if (probe->seats[KIND_OWN].count > 0) {
                 free_weakest(probe, KIND_OWN);
             } else {
-                probe->paused_ms =
-                    os_now_ms() + ACCEPT_PAUSE_MS; /* Otherwise the loop would spin. */
-                loop_modify(&probe->loop, watch, 0);
+                probe->paused_ms = os_now_ms() + ACCEPT_PAUSE_MS;
+                loop_modify(&probe->loop, watch, 0); /* Otherwise the loop would spin. */
             }
             return;
         } else if (fd != -ECONNABORTED && fd != -EINTR) {
@@ -322,37 +293,26 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-static void on_wake(struct loop_watch *watch, uint32_t ready)
+static void on_given(struct loop_watch *watch, uint32_t ready)
 {
     struct http_probe *probe = watch->ctx;
-    uint64_t count = 0;
-    struct given given[SEATS_MAX];
-    uint32_t given_count = 0;
+    struct list batch;
 
     (void)ready;
-    (void)!read(watch->fd, &count, sizeof(count));
-    pthread_mutex_lock(&probe->mutex);
-    given_count = probe->given_count;
-    memcpy(given, probe->given, given_count * sizeof(given[0]));
-    probe->given_count = 0;
-    pthread_mutex_unlock(&probe->mutex);
-    for (uint32_t i = 0; i < given_count; i++) {
-        take_seat(probe, given[i], KIND_GIVEN);
+    (void)mailbox_drain(&probe->given, &batch);
+    while (!list_empty(&batch)) {
+        struct given *given = list_take(&batch, struct given, node);
+
+        take_seat(probe, given->fd, given->address_key, KIND_GIVEN);
+        mem_free(given);
     }
-}
-
-static void wake(struct http_probe *probe)
-{
-    uint64_t one = 1;
-
-    (void)!write(probe->wake.fd, &one, sizeof(one));
 }
 
 static void run(void *arg)
 {
     struct http_probe *probe = arg;
 
-    while (!atomic_load(&probe->stop)) {
+    while (!mailbox_is_closed(&probe->given)) {
         loop_run_once(&probe->loop, TURN_MS);
 
         uint64_t now_ms = os_now_ms();
@@ -365,7 +325,7 @@ static void run(void *arg)
             end_late(probe, kind, now_ms);
         }
     }
-    on_wake(&probe->wake, LOOP_READ);
+    on_given(&probe->given_watch, LOOP_READ);
     for (enum kind kind = 0; kind < KINDS; kind++) {
         while (probe->seats[kind].count > 0) {
             free_weakest(probe, kind);
@@ -375,27 +335,23 @@ static void run(void *arg)
 
 bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key)
 {
-    bool room = false;
+    struct given *given = mem_alloc(sizeof(*given));
 
-    pthread_mutex_lock(&probe->mutex);
-    room = probe->given_count < seats_max(probe);
-    if (room) {
-        probe->given[probe->given_count++] = (struct given){fd, address_key};
+    *given = (struct given){.fd = fd, .address_key = address_key};
+    if (mailbox_post(&probe->given, &given->node) == ERR_OK) {
+        return true;
     }
-    pthread_mutex_unlock(&probe->mutex);
-    if (room) {
-        wake(probe);
-    }
-    return room;
+    mem_free(given);
+    return false;
 }
 
 static void watch_all(struct http_probe *probe, int listen_fd)
 {
     probe->listen = (struct loop_watch){
         .fd = listen_fd, .interest = LOOP_READ, .on_ready = on_listen, .ctx = probe};
-    probe->wake = (struct loop_watch){
-        .fd = loop_wake_open(), .interest = LOOP_READ, .on_ready = on_wake, .ctx = probe};
-    loop_add(&probe->loop, &probe->wake);
+    probe->given_watch = (struct loop_watch){
+        .fd = probe->given.event_fd, .interest = LOOP_READ, .on_ready = on_given, .ctx = probe};
+    loop_add(&probe->loop, &probe->given_watch);
     if (listen_fd >= 0) {
         loop_add(&probe->loop, &probe->listen);
     }
@@ -417,7 +373,7 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
     for (enum kind kind = 0; kind < KINDS; kind++) {
         seats_init(&probe->seats[kind]);
     }
-    pthread_mutex_init(&probe->mutex, NULL);
+    mailbox_init(&probe->given, seats_max(probe));
     watch_all(probe, listen_fd);
     if (own) {
         log_info("http", "probes are also answered on http://%s:%u", limits->probe_address,
@@ -433,17 +389,15 @@ void http_probe_stop(struct http_probe *probe)
     if (!probe) {
         return;
     }
-    atomic_store(&probe->stop, true);
-    wake(probe);
+    mailbox_close(&probe->given);
     thread_join(&probe->thread);
     if (probe->listen.fd >= 0) {
         close(probe->listen.fd);
     }
-    close(probe->wake.fd);
     for (enum kind kind = 0; kind < KINDS; kind++) {
         seats_release(&probe->seats[kind]);
     }
     loop_release(&probe->loop);
-    pthread_mutex_destroy(&probe->mutex);
+    mailbox_release(&probe->given);
     mem_free(probe);
 }

@@ -3,7 +3,6 @@
  *
  * The whole struct is zeroed between two requests of a connection. Slices point into the
  * connection's buffers or the library's memory, which last as long.
- *
  */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
@@ -26,7 +25,7 @@ enum http_large_state {
     HTTP_LARGE_LATE /* Its time in the queue is over. */
 };
 
-/* The turn of one large read; see large.c. */
+/* The turn of one large read; see read.c. */
 struct http_large_turn {
     enum http_large_state state;
     struct list node;
@@ -35,8 +34,7 @@ struct http_large_turn {
 };
 
 /* What a request does that cannot be answered at once: it waits for another thread, or processes
- * its body piece by piece. A request has one task at a time; a later task replaces the earlier one.
- * */
+ * its body piece by piece. A request has one task at a time; a later task replaces it. */
 struct http_task_ops {
     /* The body is complete, or the connection was resumed: answers, or suspends again. */
     enum MHD_Result (*resume)(struct http_conn *conn);

@@ -92,7 +92,7 @@ const struct http_route *http_route_find(const struct http_routes *routes, struc
             return route;
         }
         if ((route->has_path || route->has_id) && path.data[route->fixed_len] == '/') {
-            *ret_path = slice_make(path.data + route->fixed_len, path.len - route->fixed_len);
+            *ret_path = slice_from(path, route->fixed_len);
             return route;
         }
     }

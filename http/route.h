@@ -3,7 +3,6 @@
  *
  * The routes are built from the table at the start. Only resources that are no operation are named
  * here: probes, metrics, the index, the API description, the dashboard and the path of WebSockets.
- *
  */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H

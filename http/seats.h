@@ -1,10 +1,15 @@
 /*
- * seats.h - seats for connections that may be probes, and which connection is evicted when all
- * seats are taken. It is one of an address that has at least its equal share of the seats, so a
- * flood from one address cannot evict the probe of another. Of these the first to go is a
- * connection that has its answer, then one with a part of a head, then one that has sent nothing;
- * each time the oldest. So a probe that has just connected is evicted last. One thread.
+ * seats.h - how many connections there may be: caps in total and per address, and seats for
+ * connections over a cap, which may be probes.
  *
+ * A client that waits for changes over HTTP uses a second descriptor of its connection (see
+ * watcher.h). Both count in one limit, so that no mix of clients takes the descriptors that storage
+ * and the other replicas need.
+ *
+ * When all seats are taken a connection is evicted, one of an address that has at least its equal
+ * share of the seats, so a flood from one address cannot evict the probe of another. Of these the
+ * first to go is a connection that has its answer, then one with a part of a head, then one that
+ * has sent nothing; each time the oldest. So a probe that has just connected is evicted last.
  */
 #ifndef HTTP_SEATS_H
 #define HTTP_SEATS_H
@@ -12,7 +17,40 @@
 #include "base/list.h"
 #include "base/map.h"
 
+#include <pthread.h>
 #include <stdint.h>
+
+struct config_clients;
+
+/* Connections per address; any thread. */
+struct http_caps {
+    pthread_mutex_t mutex;
+    struct map counts; /* Of connections, by the hash of an address. */
+    uint32_t total;
+    uint32_t total_max;
+    uint32_t address_max;
+    uint32_t copies;    /* Duplicated descriptors of connections that wait for changes. */
+    uint32_t files_max; /* Limit for connections and copies together. */
+};
+
+enum http_cap {
+    HTTP_CAP_OK,
+    HTTP_CAP_TOTAL,
+    HTTP_CAP_ADDRESS
+};
+
+void http_caps_init(struct http_caps *caps, const struct config_clients *limits);
+
+/* `lost`: connections that will not be given back. */
+void http_caps_release(struct http_caps *caps, uint32_t lost);
+enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
+void http_caps_give(struct http_caps *caps, uint64_t address_key);
+
+/* Counts a duplicated descriptor of a connection; false: clients have used up their share. */
+bool http_caps_take_copy(struct http_caps *caps);
+void http_caps_give_copy(struct http_caps *caps);
+
+/* ---- Seats; one thread ---- */
 
 /* What a connection has done so far; a later value is evicted first. */
 enum seats_stage {
@@ -22,17 +60,15 @@ enum seats_stage {
     SEATS_STAGES
 };
 
-struct seats_address; /* One address, and how many seats it has. */
-
 struct seats_entry {
     struct list node;
-    struct seats_address *address; /* NULL: it has no seat. */
-    enum seats_stage stage;        /* Set by the owner. */
+    uint64_t address_key;
+    enum seats_stage stage; /* Set by the owner. */
 };
 
 struct seats {
     struct list order; /* Oldest first. */
-    struct map addresses;
+    struct map counts; /* Of seats, by the hash of an address. */
     uint32_t count;
 };
 

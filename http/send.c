@@ -1,14 +1,24 @@
-/* Headers that all answers share; sending a response. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
+/*
+ * Responses: their headers, their bodies, sending. A small body is written completely and handed to
+ * the library. A large one is a text (base/text.h): it references the values and encodes them as
+ * the socket accepts bytes. So a client that reads nothing costs one block and the values, which
+ * all clients share. Both count in maxUnsentBytes; a large answer for which there is no room is
+ * refused.
+ */
+#include "base/lack.h"
+#include "http/etag.h"
 #include "http/http_int.h"
 
 #include <stdio.h>
+#include <time.h>
+
+/* ---- Headers ---- */
 
 enum {
     DATE_LEN = 64,
-    HEX_LEN = 24
+    HEX_LEN = 24,
+    BLOCK_BYTES = 128 << 10, /* Encoded at a time, of a large answer. */
+    REFUSED_BYTES = 16 << 10 /* A larger answer needs room. */
 };
 
 void http_header(struct MHD_Response *response, const char *name, const char *value)
@@ -16,35 +26,17 @@ void http_header(struct MHD_Response *response, const char *name, const char *va
     (void)MHD_add_response_header(response, name, value);
 }
 
-/* Converts days since 1970 to a date (Gregorian, by 400-year eras that start on 1 March). */
-static void civil_date(int64_t days, int *ret_year, int *ret_month, int *ret_day)
-{
-    int64_t shifted = days + 719468;
-    int64_t era = shifted / 146097;
-    int64_t of_era = shifted % 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * of_year + 2) / 153; /* 0: March. */
-
-    *ret_day = (int)(of_year - (153 * month + 2) / 5 + 1);
-    *ret_month = (int)(month < 10 ? month + 2 : month - 10); /* 0: January. */
-    *ret_year = (int)(year + era * 400 + (month >= 10));
-}
-
-static void write_date(int64_t second, char out[DATE_LEN])
+static void write_date(time_t second, char out[DATE_LEN])
 {
     static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    static const char *const weekdays[] = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"};
-    int64_t days = second / 86400;
-    int of_day = (int)(second % 86400);
-    int year = 0;
-    int month = 0;
-    int day = 0;
+    static const char *const weekdays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    struct tm tm;
 
-    civil_date(days, &year, &month, &day);
-    (void)snprintf(out, DATE_LEN, "%s, %02d %s %04d %02d:%02d:%02d GMT", weekdays[days % 7], day,
-                   months[month], year % 10000, of_day / 3600, of_day / 60 % 60, of_day % 60);
+    (void)gmtime_r(&second, &tm);
+    (void)snprintf(out, DATE_LEN, "%s, %02d %s %04d %02d:%02d:%02d GMT", weekdays[tm.tm_wday],
+                   tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
+                   tm.tm_sec);
 }
 
 /* Formatting a date costs as much as the rest of a small answer, so it is done once a second. */
@@ -61,23 +53,13 @@ static const char *date_now(void)
     return text;
 }
 
-static void hex_text(char out[HEX_LEN], uint64_t value, bool prefix)
+/* All 16 digits. */
+static void history_text(char out[HEX_LEN], uint64_t history)
 {
-    static const char digits[] = "0123456789abcdef";
-    size_t len = 0;
-    int shift = prefix ? 0 : 60; /* Without a prefix all 16 digits. */
-
-    if (prefix) {
-        out[len++] = '0';
-        out[len++] = 'x';
-        while (shift < 60 && value >> (shift + 4) != 0) {
-            shift += 4;
-        }
+    for (int i = 0; i < 16; i++) {
+        (void)http_put_hex(out + i, history >> (60 - 4 * i) & 15);
     }
-    for (; shift >= 0; shift -= 4) {
-        out[len++] = digits[value >> shift & 15];
-    }
-    out[len] = '\0';
+    out[16] = '\0';
 }
 
 static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
@@ -115,9 +97,10 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     if (request->answer.zxid == 0) {
         request->answer.zxid = http_status(conn)->applied;
     }
-    hex_text(text, request->answer.zxid, true);
+    memcpy(text, "0x", 2);
+    *http_put_hex(text + 2, request->answer.zxid) = '\0';
     http_header(response, "Zk-Zxid", text);
-    hex_text(text, request->replica.history, false);
+    history_text(text, request->replica.history);
     http_header(response, "Zk-History", text);
     if (date) {
         http_header_date(response);
@@ -178,4 +161,203 @@ enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *res
     http_header_no_store(response);
     http_header_common(conn, response, true);
     return http_send(conn, MHD_HTTP_OK, response);
+}
+
+/* ---- Bodies ---- */
+
+/* The body of a large answer, which may outlive the request. */
+struct http_body {
+    struct text text;
+    struct text_place place;
+    size_t block; /* Bytes of the library's buffer, counted in the budget. */
+};
+
+/* Refuses an answer because there is no room; returns false. */
+static bool refuse_no_room(struct http_conn *conn)
+{
+    metric_add(&conn->http->metrics.refused_unsent, 1);
+    text_clear(&conn->out, TEXT_FREE_BYTES);
+    http_refuse(conn, ERR_THROTTLED,
+                "unread answers fill maxUnsentBytes: ask for less, try again later, or use another "
+                "replica");
+    return false;
+}
+
+/* The size of the library's buffer for a large answer. */
+static size_t block_of(const struct text *text)
+{
+    return min_size(text_len(text), BLOCK_BYTES);
+}
+
+/* The write is done, and its client must learn that. */
+static bool is_for_write(const struct http_conn *conn)
+{
+    return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
+}
+
+/* Many small answers together take as much as a few large ones. */
+static bool is_refused(const struct http_conn *conn, size_t len)
+{
+    return len > REFUSED_BYTES && !is_for_write(conn) &&
+           budget_level(conn->out.budget) == BUDGET_FULL;
+}
+
+bool http_body_has_room(struct http_conn *conn)
+{
+    return is_refused(conn, conn->out.own.len) ? refuse_no_room(conn) : true;
+}
+
+bool http_body_seal(struct http_conn *conn)
+{
+    struct text *out = &conn->out;
+
+    if (text_is_plain(out) && !out->no_room && !out->own.overflow && is_for_write(conn)) {
+        return true; /* It is counted when it is sent. */
+    }
+    if (!http_body_has_room(conn)) {
+        return false;
+    }
+    if (!text_seal(out)) {
+        if (out->no_room) {
+            return refuse_no_room(conn);
+        }
+        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        return false;
+    }
+    if (text_is_plain(out)) {
+        return true;
+    }
+    return budget_try_take(out->budget, block_of(out)) ? true : refuse_no_room(conn);
+}
+
+static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
+{
+    struct http_body *body = cls;
+
+    ASSERT(pos == body->place.total);
+    return (ssize_t)text_read(&body->text, &body->place, to, max);
+}
+
+static void on_free(void *cls)
+{
+    struct http_body *body = cls;
+
+    budget_give(body->text.budget, body->block);
+    text_release(&body->text);
+    mem_free(body);
+}
+
+/* The library fails only when it has no memory. */
+static struct MHD_Response *must_have(struct MHD_Response *response)
+{
+    if (!response) {
+        lack_failed("there is no memory left for an answer");
+    }
+    return response;
+}
+
+struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
+                                          ssize_t (*read)(void *cls, uint64_t pos, char *to,
+                                                          size_t max),
+                                          void *cls, void (*release)(void *cls))
+{
+    return must_have(MHD_create_response_from_callback(size, block, read, cls, release));
+}
+
+static struct MHD_Response *from_text(struct http_conn *conn)
+{
+    struct http_body *body = mem_zalloc(1, sizeof(*body));
+
+    body->block = block_of(&conn->out);
+    text_move(&body->text, &conn->out);
+    atomic_store_explicit(&conn->kept, body->text.pinned + body->text.counted + body->block,
+                          memory_order_relaxed);
+    return http_response_pulled(text_len(&body->text), body->block, on_read, body, on_free);
+}
+
+/* conn->out does not change before the next request of this connection. */
+static struct MHD_Response *from_own(struct http_conn *conn)
+{
+    struct text *out = &conn->out;
+    struct MHD_Response *response = must_have(
+        MHD_create_response_from_buffer(out->own.len, out->own.data, MHD_RESPMEM_PERSISTENT));
+
+    text_count(out);
+    if (out->counted > 0) {
+        atomic_store_explicit(&conn->kept, out->counted, memory_order_relaxed);
+    }
+    return response;
+}
+
+struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type)
+{
+    uint64_t len = text_len(&conn->out);
+    struct MHD_Response *response = text_is_plain(&conn->out) ? from_own(conn) : from_text(conn);
+
+    conn->request.answer.bytes = len;
+    http_header(response, "Content-Type", content_type);
+    return response;
+}
+
+struct MHD_Response *http_response_empty(void)
+{
+    static char nothing[1];
+
+    return must_have(MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT));
+}
+
+struct MHD_Response *http_response_lasting(struct slice bytes)
+{
+    const struct MHD_IoVec piece = {.iov_base = bytes.data, .iov_len = bytes.len};
+
+    return must_have(MHD_create_response_from_iovec(&piece, 1, NULL, NULL));
+}
+
+/* ---- The bytes of one znode ---- */
+
+struct pinned {
+    struct blob *blob;
+    struct budget *budget;
+};
+
+static void free_small(void *cls)
+{
+    blob_unref(cls);
+}
+
+static void free_pinned(void *cls)
+{
+    struct pinned *pinned = cls;
+
+    blob_unpin(pinned->blob, pinned->budget);
+    mem_free(pinned);
+}
+
+/* The library does not write to it, although its signature allows that. */
+static struct MHD_Response *from_blob(struct blob *blob, void (*release)(void *), void *cls)
+{
+    return must_have(MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data,
+                                                                            release, cls));
+}
+
+struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob)
+{
+    struct budget *budget = conn->out.budget;
+    struct pinned *pinned = NULL;
+
+    conn->request.answer.bytes = blob->len;
+    if (blob->len <= TEXT_FREE_BYTES) {
+        return from_blob(blob, free_small, blob_ref(blob));
+    }
+    if (is_refused(conn, blob->len) || (blob->len >= TEXT_REF_MIN && !blob_try_pin(blob, budget))) {
+        (void)refuse_no_room(conn);
+        return NULL;
+    }
+    if (blob->len < TEXT_REF_MIN) {
+        (void)blob_pin(blob, budget);
+    }
+    pinned = mem_alloc(sizeof(*pinned));
+    *pinned = (struct pinned){.blob = blob, .budget = budget};
+    atomic_store_explicit(&conn->kept, blob->len, memory_order_relaxed);
+    return from_blob(blob, free_pinned, pinned);
 }

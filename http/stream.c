@@ -1,15 +1,213 @@
-/* The library's side of a stream: from request to response, and the bytes from its queue. */
+/*
+ * A stream. The library's side: from request to response, and the bytes from its queue. The
+ * watcher's side: calls, heartbeats, time limits and its end; changes are in stream_changes.c.
+ */
 #include "http/stream.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
+/* ---- The watcher's thread ---- */
 
 enum {
+    EXCUSES_MAX = 4,      /* slowTimeout is extended this many times at most. */
     RESPONSE_BLOCK = 1024 /* Used for HTTP/1.0 only. */
 };
 
-/* ---- The queue. ---- */
+static void end_because(struct http_stream *stream, const char *reason)
+{
+    if (stream->state == STREAM_OPEN) {
+        stream_put_closing(stream, reason);
+        stream_end(stream);
+    }
+}
+
+static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
+{
+    struct http_stream *stream = stream_of(client);
+
+    if (change->type == TXN_SESSION_CLOSE && change->session == stream->session) {
+        stream->session_end = change->expired ? "expired" : "closed";
+        stream->session_end_zxid = zxid;
+        watcher_due(client);
+    }
+}
+
+/* It is not known how a missing session ended. It is reported as expired, like the error
+ * SessionExpired; WebSockets do the same. */
+static void ask_session(struct http_stream *stream)
+{
+    struct op_session_info info;
+
+    stream->ask_session = false;
+    if (stream_find_session(stream, &info) == ERR_UNKNOWN_SESSION) {
+        stream->session_end = "expired";
+        stream->session_end_zxid = subscribe_at(stream->client.watcher->subscriber);
+    }
+}
+
+static void on_due(struct watcher_client *client)
+{
+    struct http_stream *stream = stream_of(client);
+
+    if (stream->state == STREAM_OPENING) {
+        stream_try_open(stream);
+    }
+    if (stream->state == STREAM_OPEN && stream->ask_session) {
+        ask_session(stream);
+    }
+    if (stream->state == STREAM_OPEN && stream->held && stream_queued(stream, NULL) == 0) {
+        stream_catch_up(stream);
+    }
+    if (stream->state == STREAM_OPEN && stream->session_end) {
+        stream_put_session(stream);
+    }
+    if (stream->session_end || stream->finished) {
+        stream_end(stream);
+    }
+    stream_resume(stream);
+}
+
+static void stream_free(struct http_stream *stream)
+{
+    watcher_client_release(&stream->client);
+    buf_release(&stream->path);
+    pieces_release(&stream->queue);
+    pthread_mutex_destroy(&stream->mutex);
+    mem_free(stream);
+}
+
+static void on_call(struct watcher_client *client, uint32_t calls)
+{
+    struct http_stream *stream = stream_of(client);
+
+    if (calls & WATCHER_GONE) {
+        stream_end(stream);
+        watcher_remove(client);
+        stream_free(stream);
+    } else if (calls & WATCHER_BEGIN) {
+        stream_begin(stream);
+    } else {
+        on_due(client);
+    }
+}
+
+static void on_hangup(struct watcher_client *client)
+{
+    struct http_stream *stream = stream_of(client);
+    bool opening = stream->state == STREAM_OPENING;
+
+    stream_end(stream);
+    stream_break_off(stream);
+    if (opening) {
+        stream_answer(stream, ERR_CLOSED);
+    }
+}
+
+static void on_end(struct watcher_client *client, enum watcher_end why)
+{
+    struct http_stream *stream = stream_of(client);
+
+    if (stream->state == STREAM_OPENING) {
+        stream_answer(stream, ERR_NOT_READY);
+    } else {
+        end_because(stream, why == WATCHER_DRAIN ? "drain" : "cut-off");
+    }
+}
+
+/* With keepSession the session stays alive as long as the client's kernel acknowledges what is
+ * sent, which it also does for a frozen process. */
+static void touch(struct http_stream *stream)
+{
+    if (stream->keeps_session && stream->session != 0 &&
+        loop_is_read(stream->client.hangup.fd, &stream->acked)) {
+        gate_touch(stream->http->gate, stream->session);
+    }
+}
+
+/* When a client that has taken nothing since `since_ms` counts as slow. After a stall of this
+ * process, which sent nothing meanwhile, the time starts again; but not for ever, if the process
+ * stalls again and again. */
+static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
+{
+    uint64_t limit_ms = stream->http->limits->slow_timeout_ms;
+    uint64_t stalled_ms = stream->client.watcher->stalled_ms;
+    uint64_t last_ms = since_ms + (EXCUSES_MAX - 1) * limit_ms;
+
+    return max_u64(since_ms, min_u64(stalled_ms, last_ms)) + limit_ms;
+}
+
+static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uint64_t moved_ms)
+{
+    bool stuck = len > 0 && now_ms > slow_at(stream, moved_ms);
+    bool behind = stream->behind_ms != 0 && now_ms > slow_at(stream, stream->behind_ms);
+
+    return stuck || behind;
+}
+
+static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
+{
+    uint64_t moved_ms = 0;
+    size_t len = stream_queued(stream, &moved_ms);
+
+    if (is_slow(stream, now_ms, len, moved_ms)) {
+        metric_add(&stream->client.watcher->metrics.slow, 1);
+        end_because(stream, "slow");
+        return stream->limit_ms;
+    }
+    if (now_ms >= stream->beat_ms) {
+        stream->beat_ms = now_ms + stream->beat_every_ms;
+        touch(stream);
+        if (len == 0) {
+            stream_put_heartbeat(stream, stream->held
+                                             ? stream->from
+                                             : subscribe_at(stream->client.watcher->subscriber));
+        }
+    }
+    if (stream->held) {
+        watcher_due(&stream->client);
+        return now_ms + WATCHER_RETRY_MS;
+    }
+    if (len > 0 && slow_at(stream, moved_ms) < stream->beat_ms) {
+        return slow_at(stream, moved_ms) + 1;
+    }
+    return stream->beat_ms;
+}
+
+static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
+{
+    struct http_stream *stream = stream_of(client);
+
+    switch (stream->state) {
+    case STREAM_OPENING:
+        stream_try_open(stream);
+        return now_ms + WATCHER_RETRY_MS;
+    case STREAM_OPEN:
+        return open_time(stream, now_ms);
+    case STREAM_ENDED:
+        break;
+    }
+    if (now_ms == client->watcher->stalled_ms && stream->limit_ms != UINT64_MAX) {
+        stream->limit_ms = slow_at(stream, stream->ended_ms);
+    }
+    if (now_ms < stream->limit_ms) {
+        return stream->limit_ms;
+    }
+    stream_break_off(stream); /* The client has not read the last frames in time. */
+    stream->limit_ms = UINT64_MAX;
+    return UINT64_MAX;
+}
+
+static const struct watcher_ops stream_ops = {
+    .is_stream = true,
+    .on_call = on_call,
+    .on_event = stream_on_event,
+    .on_change = on_change,
+    .on_lost = stream_on_lost,
+    .on_due = on_due,
+    .on_hangup = on_hangup,
+    .on_end = on_end,
+    .on_time = on_time,
+};
+
+/* ---- The library's threads ---- */
 
 /* With the mutex held. */
 static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
@@ -59,12 +257,8 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
 /* The response is freed, so no thread of the library uses the queue any more. */
 static void on_free(void *cls)
 {
-    struct http_stream *stream = cls;
-
-    watcher_call(&stream->client, WATCHER_GONE);
+    watcher_call(&((struct http_stream *)cls)->client, WATCHER_GONE);
 }
-
-/* ---- Begin and answer. ---- */
 
 static struct http_stream *stream_new(struct http_conn *conn)
 {
@@ -91,10 +285,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
                                                  .values = args->values,
                                                  .has_since = args->has_since,
                                                  .since = args->since};
-    stream->least = request->wants.min_zxid;
-    if (args->has_since && args->since > stream->least) {
-        stream->least = args->since;
-    }
+    stream->least = max_u64(request->wants.min_zxid, args->has_since ? args->since : 0);
     pieces_init(&stream->queue, gate_unsent(conn->http->gate));
     pthread_mutex_init(&stream->mutex, NULL);
     return stream;
@@ -155,8 +346,7 @@ static enum MHD_Result opened(struct http_conn *conn)
         return http_answer_fault(conn);
     }
     request->answer.zxid = stream->zxid;
-    request->task =
-        (struct http_task){.ops = NULL}; /* From here on the response owns the stream. */
+    request->task = (struct http_task){.ops = NULL}; /* The response owns the stream now. */
     request->answer.is_endless = true;
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream, on_free);
     return answer_head(conn, response);
@@ -164,9 +354,7 @@ static enum MHD_Result opened(struct http_conn *conn)
 
 static void drop(struct http_conn *conn)
 {
-    struct http_stream *stream = conn->request.task.data;
-
-    watcher_call(&stream->client, WATCHER_GONE);
+    on_free(conn->request.task.data);
 }
 
 static const struct http_task_ops stream_task = {.resume = opened, .release = drop};

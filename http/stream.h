@@ -8,7 +8,6 @@
  * held, and catches up from the window when the queue is empty. Events are lost only when the
  * window no longer reaches back that far; the client then receives `overrun` and the difference, or
  * `gap`.
- *
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -18,10 +17,7 @@
 enum {
     STREAM_KEEP_BYTES = 16 << 10, /* Memory that is kept for the text of events. */
     STREAM_FEW_BYTES = 64 << 10,  /* Of missed events at a time, while the budget is short. */
-    STREAM_RELIEF_MS = 50,        /* Between two searches for the slowest streams. */
-    STREAM_RELIEF_GRACE_MS =
-        1000, /* A stream that took nothing for this long is slow while the budget is short. */
-    STREAM_RELIEF_CLOSE_MS = 250, /* The same, while the budget is full. */
+    STREAM_RELIEF_CLOSE_MS = 250, /* A stream that took nothing for so long is slow: no memory. */
     STREAM_RELIEF_BYTES = 4 << 10 /* The smallest queue for which a stream is closed then. */
 };
 
@@ -83,7 +79,6 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
 
 /* ---- stream_queue.c: what waits for the client; the watcher's thread ---- */
 
-void stream_put(struct http_stream *stream, enum piece_kind kind, struct slice bytes);
 void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame);
 void stream_put_gathered(struct http_stream *stream);
 
@@ -109,10 +104,10 @@ void stream_break_off(struct http_stream *stream);
 /* Both, and the queue is emptied. */
 void stream_cut_off(struct http_stream *stream);
 
-/* ---- stream_serve.c: calls, heartbeats, the end ---- */
-extern const struct watcher_ops stream_ops;
-
 /* ---- stream_changes.c: changes ---- */
+
+/* Between events, when unsent bytes exceed the budget: may end streams. */
+void stream_relief(struct http_watcher *watcher);
 void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
 void stream_on_lost(struct watcher_client *client, zxid_t from);
@@ -131,7 +126,7 @@ void stream_answer(struct http_stream *stream, enum err err);
 /* If the session ends after this call, its end will be among the changes. */
 enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info);
 
-/* ---- stream_frame.c: the frames ---- */
+/* ---- stream_queue.c: the frames ---- */
 
 /* Many streams receive the same event: the watcher owns the reference, which is valid until the
  * next call. */
@@ -148,11 +143,5 @@ void stream_put_overrun(struct http_stream *stream, zxid_t from);
 void stream_put_gap(struct http_stream *stream, zxid_t zxid);
 void stream_put_session(struct http_stream *stream);
 void stream_put_closing(struct http_stream *stream, const char *reason);
-
-/* ---- stream_relief.c: when unsent bytes exceed the budget ---- */
-
-/* Whether more events may be queued. Without room, the slowest streams lose their events first. */
-bool stream_relief_finds_room(struct http_watcher *watcher);
-void stream_relief(struct http_watcher *watcher); /* Between events: may end streams. */
 
 #endif

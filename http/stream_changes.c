@@ -1,13 +1,124 @@
-/* Changes for a stream: as they happen, or later those that it has missed because it was not open
- * yet, its queue was full, or the window was lost. */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
+/*
+ * Changes for a stream: as they happen, or later those that it has missed because it was not open
+ * yet, its queue was full, or the window was lost.
+ *
+ * When unsent bytes, here and of WebSockets, exceed the budget, streams lose their queued events,
+ * first those that have taken nothing for the longest time. They catch up when their clients read.
+ * Streams that hold what cannot be replayed are closed.
+ */
 #include "http/stream.h"
+
+#include <stdlib.h>
 
 enum {
     SESSION_BEATS = 3 /* Heartbeats within the timeout of a session. */
 };
+
+/* ---- Relief: too many unsent bytes, here and of WebSockets ---- */
+
+/* A stream with queued bytes. */
+struct slow {
+    struct http_stream *stream;
+    uint64_t moved_ms;
+    size_t bytes; /* Bytes that it holds: an event is held until all of it is sent. */
+};
+
+/* The longest without progress first, then the largest. */
+static int compare(const void *a, const void *b)
+{
+    const struct slow *left = a;
+    const struct slow *right = b;
+
+    if (left->moved_ms != right->moved_ms) {
+        return left->moved_ms < right->moved_ms ? -1 : 1;
+    }
+    return left->bytes == right->bytes ? 0 : left->bytes > right->bytes ? -1 : 1;
+}
+
+static bool look(struct watcher_client *client, struct slow *ret_slow)
+{
+    struct http_stream *stream = stream_of(client);
+
+    if (!client->ops->is_stream || stream->state == STREAM_OPENING) {
+        return false;
+    }
+    pthread_mutex_lock(&stream->mutex);
+    *ret_slow = (struct slow){.stream = stream,
+                              .moved_ms = stream->moved_ms,
+                              .bytes = stream->queue.bytes + stream->queue.at};
+    pthread_mutex_unlock(&stream->mutex);
+    return ret_slow->bytes > 0;
+}
+
+/* Streams that have taken nothing for `grace_ms`, in order; the caller frees the array. */
+static size_t find_slow(struct http_watcher *watcher, uint64_t grace_ms, struct slow **ret_all)
+{
+    uint64_t now_ms = os_now_ms();
+    size_t cap = atomic_load(&watcher->slots);
+    size_t count = 0;
+    struct slow *all = mem_zalloc(cap, sizeof(*all));
+
+    list_for_each_entry (struct watcher_client, client, node, &watcher->clients) {
+        if (count < cap && look(client, &all[count]) && all[count].moved_ms + grace_ms <= now_ms) {
+            count++;
+        }
+    }
+    qsort(all, count, sizeof(*all), compare);
+    *ret_all = all;
+    return count;
+}
+
+static void overrun_slowest(void *ctx, uint64_t grace_ms)
+{
+    struct http_watcher *watcher = ctx;
+    struct slow *all = NULL;
+    size_t count = find_slow(watcher, grace_ms, &all);
+
+    for (size_t i = 0; i < count && !budget_is_relieved(watcher_unsent(watcher)); i++) {
+        if (&all[i].stream->client != watcher->gatherer) {
+            stream_overrun(all[i].stream);
+        }
+    }
+    mem_free(all);
+}
+
+/* Whether more events may be queued. Without room, the slowest streams lose their events first. */
+static bool finds_room(struct http_watcher *watcher)
+{
+    const struct budget *budget = watcher_unsent(watcher);
+
+    if (budget_level(budget) != BUDGET_FULL) {
+        return true;
+    }
+    budget_relieve(&watcher->relief, budget, os_now_ms(), overrun_slowest, watcher);
+    return budget_level(budget) != BUDGET_FULL;
+}
+
+static void cut_off_slowest(struct http_watcher *watcher)
+{
+    const struct budget *budget = watcher_unsent(watcher);
+    struct slow *all = NULL;
+    size_t count = find_slow(watcher, STREAM_RELIEF_CLOSE_MS, &all);
+
+    for (size_t i = 0; i < count && budget_level(budget) == BUDGET_FULL; i++) {
+        if (all[i].bytes >= STREAM_RELIEF_BYTES) {
+            metric_add(&watcher->metrics.slow, 1);
+            stream_cut_off(all[i].stream);
+        }
+    }
+    mem_free(all);
+}
+
+void stream_relief(struct http_watcher *watcher)
+{
+    enum budget_level level = budget_level(watcher_unsent(watcher));
+
+    if (level == BUDGET_SHORT) {
+        budget_relieve_early(&watcher->relief, os_now_ms(), overrun_slowest, watcher);
+    } else if (level == BUDGET_FULL && !finds_room(watcher)) {
+        cut_off_slowest(watcher);
+    }
+}
 
 enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info)
 {
@@ -33,17 +144,12 @@ static void count_event(struct http_stream *stream, const struct watch_event *ev
     }
 }
 
-static bool finds_room(struct http_stream *stream)
-{
-    return stream_relief_finds_room(stream->client.watcher);
-}
-
 /* A full queue matters only between transactions: each is sent as a whole. */
 static bool is_full(struct http_stream *stream, const struct watch_event *event, size_t len,
                     size_t max)
 {
     return stream->group != event->zxid && !is_one_shot(stream) &&
-           (len >= max || !finds_room(stream));
+           (len >= max || !finds_room(stream->client.watcher));
 }
 
 /* Bytes of missed events at a time: small parts while the budget is short. */
@@ -52,7 +158,7 @@ static size_t gather_max(const struct http_stream *stream)
     size_t max = stream->http->limits->socket_queue_bytes_max;
     enum budget_level level = budget_level(gate_unsent(stream->http->gate));
 
-    return level != BUDGET_ROOMY && max > STREAM_FEW_BYTES ? STREAM_FEW_BYTES : max;
+    return level != BUDGET_ROOMY ? min_size(max, STREAM_FEW_BYTES) : max;
 }
 
 /* From where the event, or the difference that it belongs to, can be replayed. */
@@ -91,7 +197,7 @@ static void gather_difference(struct http_stream *stream, const struct watch *wa
         return;
     }
     stream->cut = stream->cut || len >= max;
-    stream->crowded = stream->crowded || (!stream->cut && !finds_room(stream));
+    stream->crowded = stream->crowded || (!stream->cut && !finds_room(stream->client.watcher));
     if (!stream->cut && !stream->crowded) {
         put_gather(stream, watch, event);
     }
@@ -114,7 +220,6 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event)
 {
     struct http_stream *stream = stream_of(client);
-
     size_t max = stream->http->limits->socket_queue_bytes_max;
 
     if (client->watcher->gatherer == client) {
@@ -186,7 +291,8 @@ static void hold_again(struct http_stream *stream, zxid_t from)
 
 void stream_catch_up(struct http_stream *stream)
 {
-    if (watcher_over_budget(&stream->client) || stream_is_overrun(stream) || !finds_room(stream)) {
+    if (watcher_over_budget(&stream->client) || stream_is_overrun(stream) ||
+        !finds_room(stream->client.watcher)) {
         return; /* It is tried again: after WATCHER_RETRY_MS, or when the library has room. */
     }
 

@@ -67,33 +67,20 @@ static enum err decode(struct slice text, bool plus_is_blank, struct buf *decode
     return ERR_OK;
 }
 
-static struct slice cut(struct slice text, size_t start, size_t end)
-{
-    return slice_make(text.data + start, end - start);
-}
-
-static size_t find_byte(struct slice text, size_t from, uint8_t byte)
-{
-    const uint8_t *at = from < text.len ? memchr(text.data + from, byte, text.len - from) : NULL;
-
-    return at ? (size_t)(at - text.data) : text.len;
-}
-
 static enum err parse_param(struct slice text, struct buf *decoded, struct http_target *target,
                             const char **ret_why)
 {
-    size_t equals = find_byte(text, 0, '=');
-    size_t value_at = equals < text.len ? equals + 1 : text.len;
+    struct slice name = slice_cut(&text, '=');
     struct http_param param;
 
     if (target->param_count == HTTP_PARAMS_MAX) {
         return refuse(ret_why, "the URL has too many query parameters");
     }
 
-    enum err err = decode(cut(text, 0, equals), true, decoded, &param.name, ret_why);
+    enum err err = decode(name, true, decoded, &param.name, ret_why);
 
     if (err == ERR_OK) {
-        err = decode(cut(text, value_at, text.len), true, decoded, &param.value, ret_why);
+        err = decode(text, true, decoded, &param.value, ret_why);
     }
     if (err == ERR_OK) {
         target->params[target->param_count++] = param;
@@ -104,21 +91,14 @@ static enum err parse_param(struct slice text, struct buf *decoded, struct http_
 static enum err parse_query(struct slice query, struct buf *decoded, struct http_target *target,
                             const char **ret_why)
 {
-    size_t pos = 0;
+    enum err err = ERR_OK;
 
-    while (pos < query.len) {
-        size_t end = find_byte(query, pos, '&');
+    while (query.len > 0 && err == ERR_OK) {
+        struct slice param = slice_cut(&query, '&');
 
-        if (end > pos) {
-            enum err err = parse_param(cut(query, pos, end), decoded, target, ret_why);
-
-            if (err != ERR_OK) {
-                return err;
-            }
-        }
-        pos = end + 1;
+        err = param.len > 0 ? parse_param(param, decoded, target, ret_why) : ERR_OK;
     }
-    return ERR_OK;
+    return err;
 }
 
 /* "http://host:port/path", as sent to a proxy. */
@@ -130,10 +110,11 @@ static bool split_absolute(struct slice *text, struct slice *ret_authority)
         return false;
     }
 
-    size_t slash = find_byte(*text, http.len, '/');
+    struct slice rest = slice_from(*text, http.len);
+    size_t slash = slice_find(rest, '/');
 
-    *ret_authority = cut(*text, http.len, slash);
-    *text = cut(*text, slash, text->len);
+    *ret_authority = slice_make(rest.data, slash);
+    *text = slice_from(rest, slash);
     return ret_authority->len > 0 && text->len > 0;
 }
 
@@ -159,13 +140,10 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
         return refuse(ret_why, "the request target has a fragment");
     }
 
-    size_t mark = find_byte(text, 0, '?');
-    enum err err = decode(cut(text, 0, mark), false, decoded, &ret_target->path, ret_why);
+    struct slice path = slice_cut(&text, '?');
+    enum err err = decode(path, false, decoded, &ret_target->path, ret_why);
 
-    if (err != ERR_OK || mark == text.len) {
-        return err;
-    }
-    return parse_query(cut(text, mark + 1, text.len), decoded, ret_target, ret_why);
+    return err == ERR_OK ? parse_query(text, decoded, ret_target, ret_why) : err;
 }
 
 struct slice http_target_join(struct buf *decoded, struct slice parent, struct slice name)
@@ -207,5 +185,97 @@ void http_target_encode(struct buf *out, struct slice path)
             buf_append_byte(out, (uint8_t)digits[byte >> 4]);
             buf_append_byte(out, (uint8_t)digits[byte & 15]);
         }
+    }
+}
+
+/* ---- Redaction ---- */
+
+#define MASK "*"
+
+/* Returns the byte at `*pos`, which may be escaped, and moves past it. */
+static uint8_t next_byte(struct slice raw, size_t *pos)
+{
+    int escaped = raw.data[*pos] == '%' ? http_escape_at(raw, *pos) : -1;
+    uint8_t byte = raw.data[*pos];
+
+    *pos += escaped < 0 ? 1 : 3;
+    return escaped < 0 ? byte : (uint8_t)escaped;
+}
+
+/* The end of the UUID that starts at `pos`, or 0 if there is none. */
+static size_t uuid_end(struct slice raw, size_t pos)
+{
+    uint8_t text[OP_SECRET_LEN];
+
+    for (size_t i = 0; i < sizeof(text); i++) {
+        if (pos >= raw.len) {
+            return 0;
+        }
+        text[i] = next_byte(raw, &pos);
+    }
+    return op_is_uuid(slice_make(text, sizeof(text))) ? pos : 0;
+}
+
+static void put_redacted(struct slice raw, struct buf *out)
+{
+    size_t pos = 0;
+
+    while (pos < raw.len) {
+        size_t end = uuid_end(raw, pos);
+
+        if (end > 0) {
+            buf_append_str(out, MASK);
+            pos = end;
+        } else {
+            buf_append_byte(out, raw.data[pos++]);
+        }
+    }
+}
+
+/* "name=value"; the value of session= is redacted even if it is no UUID. */
+static void put_param(struct slice raw, struct buf *out)
+{
+    size_t len = strlen("session=");
+
+    if (raw.len > len && strncasecmp((const char *)raw.data, "session=", len) == 0) {
+        buf_append_str(out, "session=" MASK);
+    } else {
+        put_redacted(raw, out);
+    }
+}
+
+static void put_query(struct slice raw, struct buf *out)
+{
+    const uint8_t *end = raw.data + raw.len;
+
+    while (raw.len > 0) {
+        struct slice param = slice_cut(&raw, '&');
+
+        put_param(param, out);
+        if (param.data + param.len < end) {
+            buf_append_byte(out, '&');
+        }
+    }
+}
+
+void http_redact_path(const struct http_route *route, struct slice path, struct buf *out)
+{
+    if (!route) {
+        put_redacted(path, out); /* The meaning of the path is unknown. */
+    } else if (route->has_id && path.len > route->fixed_len + 1) {
+        buf_append_str(out, route->name);
+    } else {
+        buf_append_slice(out, path);
+    }
+}
+
+void http_redact_target(const struct http_route *route, struct slice raw, struct buf *out)
+{
+    size_t path_len = slice_find(raw, '?');
+
+    http_redact_path(route, slice_make(raw.data, path_len), out);
+    if (path_len < raw.len) {
+        buf_append_byte(out, '?');
+        put_query(slice_from(raw, path_len + 1), out);
     }
 }

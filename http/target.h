@@ -4,12 +4,16 @@
  * The library cuts a path at an encoded NUL and accepts bad escapes, so the raw text is decoded
  * here instead. In the path `+` is itself and `%2F` is a slash; in the query `+` is a blank.
  *
+ * For the access log and problem objects, targets are redacted: the secret of a session may be the
+ * last segment at /sessions/v1, or the value of session=, or stand anywhere else by a client's
+ * mistake.
  */
 #ifndef HTTP_TARGET_H
 #define HTTP_TARGET_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "http/route.h"
 
 enum {
     HTTP_PARAMS_MAX = 16
@@ -44,5 +48,9 @@ struct slice http_target_join(struct buf *decoded, struct slice parent, struct s
 
 /* Appends `path`; escapes all but unreserved characters, sub-delimiters, `:`, `@` and `/`. */
 void http_target_encode(struct buf *out, struct slice path);
+
+/* Appends the target as sent, or its path alone, without secrets. `route` may be NULL. */
+void http_redact_target(const struct http_route *route, struct slice raw, struct buf *out);
+void http_redact_path(const struct http_route *route, struct slice path, struct buf *out);
 
 #endif

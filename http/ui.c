@@ -1,11 +1,11 @@
 /*
  * The dashboard: the files of one page, from the binary or, for development, from a directory. The
- * page has many URLs, so each path that is neither below assets/ nor below docs/ is the page.
- *
+ * page has many URLs, so each path that is neither below assets/ nor below docs/ is the page, with
+ * or without a dot: znodes have names like `v1.2`. Each file is embedded twice, plain and
+ * compressed: a library to inflate it for the few clients without gzip would cost more.
  */
 #include "web/assets.h"
 
-#include "base/check.h"
 #include "base/os_file.h"
 #include "http/etag.h"
 #include "http/http_int.h"
@@ -27,11 +27,6 @@ struct ui_file {
 static bool is_asset(struct slice path)
 {
     return slice_starts_with(path, slice_str(ASSET_DIR));
-}
-
-static bool is_doc(struct slice path)
-{
-    return slice_starts_with(path, slice_str(ASSET_DOCS));
 }
 
 /* The tag identifies the bytes that are sent, so compressed ones have another tag. */
@@ -67,8 +62,7 @@ static const char *type_of(struct slice path)
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         struct slice end = slice_str(types[i].end);
 
-        if (path.len >= end.len &&
-            slice_eq(slice_make(path.data + path.len - end.len, end.len), end)) {
+        if (path.len >= end.len && slice_eq(slice_from(path, path.len - end.len), end)) {
             return types[i].type;
         }
     }
@@ -77,10 +71,10 @@ static const char *type_of(struct slice path)
 
 static bool find_on_disk(struct http_conn *conn, struct slice path, struct ui_file *ret_file)
 {
-    struct slice below = slice_make(path.data + 1, path.len - 1);
+    const char *dir = conn->http->limits->web_dir;
 
     buf_clear(&conn->out.own);
-    if (os_file_read_below(conn->http->limits->web_dir, below, &conn->out.own) != ERR_OK) {
+    if (os_file_read_below(dir, slice_from(path, 1), &conn->out.own) != ERR_OK) {
         return false;
     }
     ret_file->bytes = buf_slice(&conn->out.own);
@@ -115,15 +109,12 @@ static void append_replicas(struct http *http, struct buf *policy)
     struct slice rest = buf_slice(&clients);
 
     while (rest.len > 0) {
-        const uint8_t *blank = memchr(rest.data, ' ', rest.len);
-        size_t len = blank ? (size_t)(blank - rest.data) : rest.len;
+        struct slice address = slice_cut(&rest, ' ');
 
-        if (is_plain_address(slice_make(rest.data, len))) {
-            buf_printf(policy, " http://%.*s ws://%.*s", (int)len, (const char *)rest.data,
-                       (int)len, (const char *)rest.data);
+        if (is_plain_address(address)) {
+            buf_printf(policy, " http://%.*s ws://%.*s", (int)address.len,
+                       (const char *)address.data, (int)address.len, (const char *)address.data);
         }
-        len += blank ? 1 : 0;
-        rest = slice_make(rest.data + len, rest.len - len);
     }
     buf_release(&clients);
 }
@@ -194,7 +185,7 @@ enum MHD_Result http_answer_ui(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     bool asset = is_asset(request->args.path);
-    bool page = !asset && !is_doc(request->args.path);
+    bool page = !asset && !slice_starts_with(request->args.path, slice_str(ASSET_DOCS));
     struct slice path = file_of(request->args.path, page);
     bool disk = conn->http->limits->web_dir[0] != '\0';
     struct ui_file file = {.type = NULL};

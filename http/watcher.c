@@ -1,9 +1,6 @@
 /* The watcher's thread: calls, changes, timers, start and stop. */
 #include "http/watcher.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "base/os_files.h"
 
 #include <unistd.h>
@@ -18,9 +15,7 @@ enum {
 
 bool watcher_take_slot(struct http_watcher *watcher)
 {
-    uint32_t max = watcher->http->limits->streams_max;
-
-    if (atomic_fetch_add(&watcher->slots, 1) < max) {
+    if (atomic_fetch_add(&watcher->slots, 1) < watcher->http->limits->streams_max) {
         return true;
     }
     watcher_give_slot(watcher);
@@ -72,15 +67,13 @@ void watcher_call(struct watcher_client *client, enum watcher_call call)
 
 static void wake(struct http_watcher *watcher)
 {
-    uint64_t one = 1;
-
     if (!atomic_exchange(&watcher->woken, true)) {
-        (void)!write(watcher->wake.fd, &one, sizeof(one));
+        loop_wake(watcher->wake.fd);
     }
 }
 
 /* Core thread. Without clients there is nothing to do, and adding a watch reads the window itself.
- * */
+ */
 static void on_news(void *ctx)
 {
     struct http_watcher *watcher = ctx;
@@ -194,9 +187,7 @@ bool watcher_over_budget(struct watcher_client *client)
 
 void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms)
 {
-    if (at_ms < watcher->next_ms) {
-        watcher->next_ms = at_ms;
-    }
+    watcher->next_ms = min_u64(at_ms, watcher->next_ms);
 }
 
 /* ---- Callbacks of the subscriber ---- */
@@ -207,7 +198,11 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     struct watcher_client *client = list_entry(owner, struct watcher_client, owner);
 
     (void)ctx;
-    client->ops->on_event(client, hits, event);
+    if (client->ops->on_event) {
+        client->ops->on_event(client, hits, event);
+    } else {
+        watcher_due(client);
+    }
 }
 
 static void on_change(void *ctx, zxid_t zxid, const struct change *change)
@@ -217,9 +212,7 @@ static void on_change(void *ctx, zxid_t zxid, const struct change *change)
     if (change->type != TXN_SET_ACL && change->type != TXN_SESSION_CLOSE) {
         return;
     }
-    list_for_each (it, &watcher->listeners) {
-        struct watcher_client *client = list_entry(it, struct watcher_client, listening);
-
+    list_for_each_entry (struct watcher_client, client, listening, &watcher->listeners) {
         client->ops->on_change(client, zxid, change);
     }
 }
@@ -228,10 +221,12 @@ static void on_lost(void *ctx, zxid_t from)
 {
     struct http_watcher *watcher = ctx;
 
-    list_for_each (it, &watcher->clients) {
-        struct watcher_client *client = list_entry(it, struct watcher_client, node);
-
-        client->ops->on_lost(client, from);
+    list_for_each_entry (struct watcher_client, client, node, &watcher->clients) {
+        if (client->ops->on_lost) {
+            client->ops->on_lost(client, from);
+        } else {
+            watcher_due(client);
+        }
     }
 }
 
@@ -240,9 +235,8 @@ static void on_lost(void *ctx, zxid_t from)
 static void serve_due(struct http_watcher *watcher)
 {
     while (!list_empty(&watcher->due)) {
-        struct watcher_client *client = list_first(&watcher->due, struct watcher_client, due);
+        struct watcher_client *client = list_take(&watcher->due, struct watcher_client, due);
 
-        list_remove(&client->due);
         client->ops->on_due(client);
     }
 }
@@ -253,10 +247,9 @@ static void take_calls(struct http_watcher *watcher)
 
     mailbox_drain(&watcher->inbox, &batch);
     while (!list_empty(&batch)) {
-        struct watcher_client *client = list_first(&batch, struct watcher_client, call);
-
         /* Removed first, because it may be posted again after the exchange. */
-        list_remove(&client->call);
+        struct watcher_client *client = list_take(&batch, struct watcher_client, call);
+
         client->ops->on_call(client, atomic_exchange(&client->calls, 0));
     }
 }
@@ -275,9 +268,7 @@ static void pump(struct http_watcher *watcher)
 
 static void end_all(struct http_watcher *watcher, enum watcher_end end)
 {
-    list_for_each_safe (it, next, &watcher->clients) {
-        struct watcher_client *client = list_entry(it, struct watcher_client, node);
-
+    list_for_each_entry_safe (struct watcher_client, client, next, node, &watcher->clients) {
         client->ops->on_end(client, end);
     }
 }
@@ -314,19 +305,16 @@ static void ask_all(struct http_watcher *watcher)
         watcher->stalled_ms = now_ms;
     }
     watcher->next_ms = now_ms + FOREVER_MS;
-    list_for_each_safe (it, next, &watcher->clients) {
-        struct watcher_client *client = list_entry(it, struct watcher_client, node);
-
+    list_for_each_entry_safe (struct watcher_client, client, next, node, &watcher->clients) {
         watcher_ask_by(watcher, client->ops->on_time(client, now_ms));
     }
-    if (watcher->next_ms < now_ms + ASK_MS_MIN) {
-        watcher->next_ms = now_ms + ASK_MS_MIN;
-    }
+    watcher->next_ms = max_u64(watcher->next_ms, now_ms + ASK_MS_MIN);
 }
 
 static int wait_ms(const struct http_watcher *watcher)
 {
-    uint64_t until_ms = watcher->next_ms;
+    uint64_t until_ms =
+        watcher->ended ? watcher->next_ms : min_u64(watcher->next_ms, watcher->check_ms);
 
     if (watcher->more || !list_empty(&watcher->later)) {
         return 0;
@@ -334,21 +322,7 @@ static int wait_ms(const struct http_watcher *watcher)
     if (list_empty(&watcher->clients)) {
         return -1;
     }
-    if (!watcher->ended && watcher->check_ms < until_ms) {
-        until_ms = watcher->check_ms;
-    }
     return until_ms > watcher->now_ms ? (int)(until_ms - watcher->now_ms) : 0;
-}
-
-/* Takes what was deferred in the last turn. */
-static void take_later(struct http_watcher *watcher)
-{
-    while (!list_empty(&watcher->later)) {
-        struct list *node = watcher->later.next;
-
-        list_remove(node);
-        list_push_back(&watcher->due, node);
-    }
 }
 
 /* ---- The list of watches ---- */
@@ -392,9 +366,8 @@ static void take_listing(struct http_watcher *watcher)
 
     mailbox_drain(&watcher->asked, &asked);
     while (!list_empty(&asked)) {
-        struct watch_listing *listing = list_first(&asked, struct watch_listing, node);
+        struct watch_listing *listing = list_take(&asked, struct watch_listing, node);
 
-        list_remove(&listing->node);
         add_listing(watcher, listing);
         watch_listing_pass(listing);
     }
@@ -405,7 +378,7 @@ static void turn(struct http_watcher *watcher)
     loop_run_once(&watcher->loop, wait_ms(watcher));
     watcher->now_ms = os_now_ms();
     watcher->turn_us = os_now_us();
-    take_later(watcher);
+    list_move_all(&watcher->due, &watcher->later); /* Deferred in the last turn. */
     take_calls(watcher);
     take_listing(watcher);
     serve_due(watcher);
@@ -438,10 +411,9 @@ static void on_inbox(struct loop_watch *watch, uint32_t ready)
 static void on_wake(struct loop_watch *watch, uint32_t ready)
 {
     struct http_watcher *watcher = watch->ctx;
-    uint64_t count = 0;
 
     (void)ready;
-    (void)!read(watch->fd, &count, sizeof(count));
+    loop_wake_clear(watch->fd);
     /* Later changes wake again; this turn handles the earlier ones. */
     atomic_store(&watcher->woken, false);
 }

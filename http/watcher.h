@@ -7,12 +7,10 @@
  * bit, so a client that is called twice is handled once. The connection of a client is suspended,
  * and the library does not watch its socket. So the watcher has a duplicated descriptor for it, to
  * notice that the client has closed the connection.
- *
  */
 #ifndef HTTP_WATCHER_H
 #define HTTP_WATCHER_H
 
-#include "base/loop.h"
 #include "base/mailbox.h"
 #include "base/pieces.h"
 #include "base/thread.h"
@@ -44,7 +42,8 @@ enum watcher_end {
 struct watcher_client;
 
 /* All run on the watcher's thread. The subscriber calls on_event, on_change and on_lost: they may
- * hold watches, and otherwise only record what happened and call watcher_due. */
+ * hold watches, and otherwise only record what happened and call watcher_due. Without on_event and
+ * on_lost the client is due. */
 struct watcher_ops {
     bool is_stream; /* The client is part of a struct http_stream. */
     void (*on_call)(struct watcher_client *client, uint32_t calls);
@@ -103,8 +102,7 @@ struct http_watcher {
     struct loop loop;
     struct mailbox inbox;
     struct loop_watch inbox_watch;
-    struct mailbox
-        asked; /* Requests for the list of watches, by struct watch_listing.node; any thread. */
+    struct mailbox asked; /* For the list of watches, by struct watch_listing.node; any thread. */
     struct loop_watch asked_watch;
     struct loop_watch wake;
     _Atomic bool woken; /* A wake-up is pending. */
@@ -120,14 +118,12 @@ struct http_watcher {
     struct list clients;
     struct list listeners;
     struct list due;
-    struct list later; /* Due in the next turn. */
-    struct watcher_client
-        *gatherer; /* The client whose missed events are being collected in `gather`. */
+    struct list later;               /* Due in the next turn. */
+    struct watcher_client *gatherer; /* Whose missed events are being collected in `gather`. */
     struct pieces gather;
     struct buf text; /* Scratch space for one event. */
     struct watcher_frames frames;
-    uint64_t relief_ms; /* When the slowest streams may be overrun again, */
-    uint64_t early_ms;  /* and while there is still some room. */
+    struct budget_relief relief;
     uint64_t now_ms;
     uint64_t turn_us;    /* The start of the turn. */
     uint64_t next_ms;    /* When on_time is due. */

@@ -95,7 +95,7 @@ CALLS = [
     (r"strcpy|strcat|sprintf|vsprintf|gets|stpcpy", [], "has no bound"),
     (r"strtok|localtime|gmtime|asctime|ctime", [], "keeps state in a static place"),
     (r"localtime_r", [], "depends on the machine's time zone"),
-    (r"gmtime_r", [r"base/log\.c"], "only the log shows the wall clock"),
+    (r"gmtime_r", [r"base/log\.c", r"http/send\.c"], "only the log and Date show the wall clock"),
     (r"atoi|atol|atoll|atof|strtol", [], "hides errors"),
     (r"alloca|__builtin_alloca", [], "has no bound on the stack"),
     (r"rand|srand|random|srandom|drand48", [], "use base/rng"),
@@ -111,7 +111,7 @@ CALLS = [
      "use loop_wake_open"),
     (r"MHD_create_response_empty|MHD_create_response_for_upgrade|MHD_create_response_from_buffer"
      r"|MHD_create_response_from_callback|MHD_create_response_from_fd|MHD_create_response_from_iovec",
-     [r"http/body\.c"], "use http_response_..."),
+     [r"http/send\.c"], "use http_response_..."),
     (r"curl_global_init|curl_easy_init|curl_multi_init", [r"cli/curl_handles\.c", r"tests/.*"],
      "use cli/curl_handles"),
     (r"malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf",

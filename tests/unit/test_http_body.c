@@ -1,7 +1,7 @@
 /* Answers with large values: the bytes, what they cost while they wait, and that all is given back.
  */
 #include "base/base64.h"
-#include "http/slow_int.h"
+#include "http/http_int.h"
 #include "tests/unit/http_front.h"
 
 #include <stdlib.h>

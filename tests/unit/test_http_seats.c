@@ -85,10 +85,10 @@ TEST(places_are_counted_for_each_address, begin, end)
     seats_take(&seats, &flood[0], ATTACKER);
     seats_take(&seats, &flood[1], ATTACKER);
     assert_int_equal(seats.count, 3);
-    assert_int_equal(map_count(&seats.addresses), 2);
+    assert_int_equal(map_count(&seats.counts), 2);
     seats_leave(&seats, &flood[0]);
     seats_leave(&seats, &flood[1]);
     assert_int_equal(seats.count, 1);
-    assert_int_equal(map_count(&seats.addresses), 1);
+    assert_int_equal(map_count(&seats.counts), 1);
     assert_ptr_equal(seats_weakest(&seats), &one);
 }
