@@ -7,8 +7,7 @@
 #include <string.h>
 
 enum {
-    WORD_MAX = 32,   /* Letters of a word that guessing looks at. */
-    GUESS_WITHIN = 2 /* Letters that may be wrong. */
+    WORD_MAX = 32 /* Letters of a word that guessing looks at. */
 };
 
 /* One walk over a command line. */
@@ -36,21 +35,15 @@ static bool refuse(struct args *args, const char *format, ...)
 
 /* ---- Guessing ---- */
 
-static int least(int a, int b, int c)
-{
-    int ab = a < b ? a : b;
-
-    return ab < c ? ab : c;
-}
-
-int args_distance(const char *a, const char *b, int max)
+/* How many letters must be changed to make one word of the other. */
+static int distance(const char *a, const char *b)
 {
     int row[WORD_MAX + 1];
     size_t a_len = strlen(a);
     size_t b_len = strlen(b);
 
     if (a_len > WORD_MAX || b_len > WORD_MAX) {
-        return max + 1;
+        return WORD_MAX;
     }
     for (size_t j = 0; j <= b_len; j++) {
         row[j] = (int)j;
@@ -61,27 +54,33 @@ int args_distance(const char *a, const char *b, int max)
         row[0] = (int)i;
         for (size_t j = 1; j <= b_len; j++) {
             int above = row[j];
+            int changed = corner + (a[i - 1] != b[j - 1]);
+            int shorter = (above < row[j - 1] ? above : row[j - 1]) + 1;
 
-            row[j] = least(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
+            row[j] = changed < shorter ? changed : shorter;
             corner = above;
         }
     }
-    return row[b_len] <= max ? row[b_len] : max + 1;
+    return row[b_len];
+}
+
+bool args_is_nearer(const char *name, const char *word, int *wrong)
+{
+    int letters = distance(name, word);
+    bool nearer = letters < *wrong;
+
+    *wrong = nearer ? letters : *wrong;
+    return nearer;
 }
 
 static const char *guess_option(const struct parse *parse, const char *name)
 {
     const char *best = NULL;
-    int least_wrong = GUESS_WITHIN + 1;
+    int wrong = ARGS_WRONG_MAX;
 
     for (int i = 0; i < ARGS_TABLES; i++) {
         for (const struct cmd_option *at = parse->tables[i]; at && at->name; at++) {
-            int wrong = args_distance(name, at->name, GUESS_WITHIN);
-
-            if (wrong < least_wrong) {
-                least_wrong = wrong;
-                best = at->name;
-            }
+            best = args_is_nearer(name, at->name, &wrong) ? at->name : best;
         }
     }
     return best;
@@ -89,11 +88,14 @@ static const char *guess_option(const struct parse *parse, const char *name)
 
 /* ---- Options ---- */
 
-static const struct cmd_option *find_name(const struct parse *parse, const char *name, size_t len)
+/* By name, or with a NULL name by letter. */
+static const struct cmd_option *find(const struct cmd_option *const tables[ARGS_TABLES],
+                                     const char *name, size_t len, char letter)
 {
     for (int i = 0; i < ARGS_TABLES; i++) {
-        for (const struct cmd_option *at = parse->tables[i]; at && at->name; at++) {
-            if (strlen(at->name) == len && strncmp(at->name, name, len) == 0) {
+        for (const struct cmd_option *at = tables[i]; at && at->name; at++) {
+            if (name ? strlen(at->name) == len && strncmp(at->name, name, len) == 0
+                     : at->letter != 0 && at->letter == letter) {
                 return at;
             }
         }
@@ -101,16 +103,15 @@ static const struct cmd_option *find_name(const struct parse *parse, const char 
     return NULL;
 }
 
-static const struct cmd_option *find_letter(const struct parse *parse, char letter)
+const struct cmd_option *args_option(const struct cmd *cmd, const struct cmd_option *common,
+                                     const char *word)
 {
-    for (int i = 0; i < ARGS_TABLES; i++) {
-        for (const struct cmd_option *at = parse->tables[i]; at && at->name; at++) {
-            if (at->letter != 0 && at->letter == letter) {
-                return at;
-            }
-        }
+    const struct cmd_option *const tables[ARGS_TABLES] = {cmd->options, common};
+
+    if (strncmp(word, "--", 2) == 0) {
+        return find(tables, word + 2, strcspn(word + 2, "="), '\0');
     }
-    return NULL;
+    return word[0] == '-' && word[1] && !word[2] ? find(tables, NULL, 0, word[1]) : NULL;
 }
 
 static bool take(struct parse *parse, const struct cmd_option *option, const char *value)
@@ -140,7 +141,7 @@ static bool take_long(struct parse *parse, const char *word)
 {
     const char *equals = strchr(word, '=');
     size_t len = equals ? (size_t)(equals - word) : strlen(word);
-    const struct cmd_option *option = find_name(parse, word, len);
+    const struct cmd_option *option = find(parse->tables, word, len, '\0');
 
     if (!option) {
         const char *meant = guess_option(parse, word);
@@ -161,7 +162,7 @@ static bool take_long(struct parse *parse, const char *word)
 static bool take_short(struct parse *parse, const char *letters)
 {
     for (const char *at = letters; *at; at++) {
-        const struct cmd_option *option = find_letter(parse, *at);
+        const struct cmd_option *option = find(parse->tables, NULL, 0, *at);
 
         if (!option) {
             return refuse(parse->args, "there is no option -%c", *at);
@@ -181,7 +182,7 @@ static bool is_operand(const struct parse *parse, const char *word)
 {
     bool number = word[0] == '-' && word[1] >= '0' && word[1] <= '9';
 
-    return word[0] != '-' || word[1] == '\0' || (number && !find_letter(parse, word[1]));
+    return word[0] != '-' || word[1] == '\0' || (number && !find(parse->tables, NULL, 0, word[1]));
 }
 
 static void add_operand(struct parse *parse, char *word)
@@ -204,18 +205,29 @@ static void take_rest(struct parse *parse)
     }
 }
 
+static int operands_max(const struct cmd *cmd)
+{
+    int count = cmd->operands_max;
+
+    while (cmd->operands_max == 0 && count < CMD_OPERANDS_MAX && cmd->operands[count]) {
+        count++;
+    }
+    return count;
+}
+
 static bool check_operands(struct parse *parse)
 {
     struct args *args = parse->args;
     const struct cmd *cmd = parse->cmd;
+    int max = operands_max(cmd);
     const char *blank = *cmd->usage ? " " : "";
 
     if (args->operand_count < cmd->operands_min) {
         return refuse(args, "an argument is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
     }
-    if (args->operand_count > cmd->operands_max) {
-        return refuse(args, "unexpected argument \"%s\": zabra %s%s%s",
-                      args->operands[cmd->operands_max], cmd->name, blank, cmd->usage);
+    if (args->operand_count > max) {
+        return refuse(args, "unexpected argument \"%s\": zabra %s%s%s", args->operands[max],
+                      cmd->name, blank, cmd->usage);
     }
     return true;
 }

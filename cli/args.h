@@ -12,7 +12,8 @@
 enum {
     ARGS_OPTIONS_MAX = 64, /* Given on one command line. */
     ARGS_ERROR_MAX = 256,
-    ARGS_TABLES = 2
+    ARGS_TABLES = 2,
+    ARGS_WRONG_MAX = 3 /* So many letters are too many for a slip. */
 };
 
 struct args_given {
@@ -59,7 +60,13 @@ bool args_number(const char *text, struct args_range range, int64_t *ret_number)
 /* A time: "250ms", "10s", "2m", "1h", or a number of seconds. */
 bool args_duration_ms(const char *text, struct args_range range, int64_t *ret_ms);
 
-/* How many letters must be changed to make one word of the other, at most `max` + 1. */
-int args_distance(const char *a, const char *b, int max);
+/* The option of the command, or of `common`, that a word names: "--name", "--name=value", "-n"; or
+ * NULL. */
+const struct cmd_option *args_option(const struct cmd *cmd, const struct cmd_option *common,
+                                     const char *word);
+
+/* True when `name` may be a slip of `word`, with fewer letters wrong than in `*wrong`, which is
+ * lowered then; it begins with ARGS_WRONG_MAX. */
+bool args_is_nearer(const char *name, const char *word, int *wrong);
 
 #endif

@@ -7,18 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    PAGE = 1000 /* Items of a list that are asked for at once. */
+};
+
 /* The exit code when the command that zabra should run has not run yet: other codes are those of
  * that command. */
 static int own_code(const struct cli *cli, int code)
 {
     return cli->args.child && code < CMD_CHILD_LOST ? CMD_CHILD_FAILED : code;
-}
-
-/* For errors that the command itself detects. */
-static int tell(const struct cli *cli, int exit_code, const char *code, const char *message)
-{
-    out_error(&cli->out, exit_code, code, message, NULL);
-    return exit_code;
 }
 
 int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
@@ -29,7 +26,9 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
     va_start(list, format);
     (void)vsnprintf(message, sizeof(message), format, list);
     va_end(list);
-    return tell(cli, own_code(cli, exit_code), code, message);
+    exit_code = own_code(cli, exit_code);
+    out_error(&cli->out, exit_code, code, message, NULL);
+    return exit_code;
 }
 
 int cli_usage(const struct cli *cli, const char *format, ...)
@@ -67,11 +66,10 @@ int cli_tell(const struct cli *cli)
 {
     const struct client_error *error = client_error(cli->client);
     int code = own_code(cli, error->exit_code);
-    json_t *extra = extra_of(error);
+    json_auto_t *extra = extra_of(error);
 
     client_explain(cli->client);
     out_error(&cli->out, code, error->code, error->message, extra);
-    json_decref(extra);
     return code;
 }
 
@@ -103,9 +101,58 @@ int cli_ask_json(const struct cli *cli, const struct client_request *request, js
     return code == CMD_OK && !*ret_json ? CMD_FAILED : code;
 }
 
-int cli_read(const struct cli *cli, const char *target, json_t **ret_json)
+/* Returns whether there is more. */
+static bool add_page(json_t *whole, const json_t *page, const char *member)
 {
-    return cli_ask_json(cli, &(struct client_request){.target = target, .last = true}, ret_json);
+    static const char *const place[] = {"more", "after"};
+    json_t *looked = json_object_get(whole, "looked");
+
+    (void)json_array_extend(json_object_get(whole, member), json_object_get(page, member));
+    for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++) {
+        json_t *value = json_object_get(page, place[i]);
+
+        (void)(value ? json_object_set(whole, place[i], value) : json_object_del(whole, place[i]));
+    }
+    if (looked) {
+        (void)json_integer_set(looked, json_integer_value(looked) + jsonr_number(page, "looked"));
+    }
+    return json_is_true(json_object_get(page, "more"));
+}
+
+int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
+                  int64_t limit, json_t **ret_whole)
+{
+    struct client_request next = *request;
+    struct client_param *params = next.params;
+    int64_t left = limit;
+    bool more = true;
+
+    while (params->name) {
+        params++;
+    }
+    next.last = true;
+    *ret_whole = NULL;
+    while (more && left > 0) {
+        const char *after = jsonr_text(*ret_whole, "after");
+        json_t *page = NULL;
+
+        params[0] = (struct client_param){"limit", URL_NUMBER(left < PAGE ? left : PAGE)};
+        params[1] = (struct client_param){"after", *after ? after : NULL};
+
+        int code = cli_ask_json(cli, &next, &page);
+
+        if (code != CMD_OK) {
+            return code;
+        }
+        left -= (int64_t)json_array_size(json_object_get(page, member));
+        if (*ret_whole) {
+            more = add_page(*ret_whole, page, member);
+        } else {
+            *ret_whole = json_incref(page);
+            more = json_is_true(json_object_get(page, "more"));
+        }
+    }
+    return CMD_OK;
 }
 
 void cli_answer(const struct cli *cli)
@@ -113,50 +160,16 @@ void cli_answer(const struct cli *cli)
     out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
 }
 
-bool cli_path(const struct cli *cli, int operand, const char **ret_path)
+const char *cli_path(const struct cli *cli, int operand)
 {
     const char *path = args_operand(&cli->args, operand);
-    const char *fault = path ? url_path_fault(path, false) : NULL;
 
-    *ret_path = path ? path : "/";
-    if (fault) {
-        (void)cli_usage(cli, "the path \"%s\" %s", path, fault);
-    }
-    return !fault;
+    return path ? path : "/";
 }
 
-bool cli_named(const struct cli *cli, int operand, struct buf *path)
+const char *cli_flag(const struct cli *cli, const char *option)
 {
-    const char *name = args_operand(&cli->args, operand);
-    const char *fault = NULL;
-
-    buf_clear(path);
-    if (*name != '/') {
-        buf_printf(path, "%s/", cli->cmd->folder);
-    }
-    buf_append_str(path, name);
-    fault = path->overflow ? "is too long" : url_path_fault(buf_cstr(path), false);
-    if (!fault && path->len == 1) {
-        fault = "is the root; this command needs another znode";
-    }
-    if (fault) {
-        (void)cli_usage(cli, "the path \"%s\" %s", buf_cstr(path), fault);
-    }
-    return !fault;
-}
-
-int cli_run_verb(struct cli *cli,
-                 int (*run_verb)(struct cli *cli, const char *verb, const char *path))
-{
-    struct buf path;
-    int code = CMD_USAGE;
-
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 1, &path)) {
-        code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
-    }
-    buf_release(&path);
-    return code;
+    return url_flag(args_has(&cli->args, option));
 }
 
 bool cli_number(const struct cli *cli, const char *option, struct args_range range,

@@ -21,6 +21,7 @@ struct cli {
     struct settings settings;
     struct out out;
     struct client *client;
+    struct buf named; /* The path that the operand of kind CMD_OPERAND_NAME stands for. */
 };
 
 /* Runs the command of that row; `args` are those after its name. The process's exit code. */
@@ -41,9 +42,14 @@ int cli_tell(const struct cli *cli);
 /* The JSON of the last answer, which belongs to the client; NULL: reported. */
 json_t *cli_json(const struct cli *cli);
 
-/* cli_ask() and cli_json() in one; cli_read() is a read that no other request follows. */
+/* cli_ask() and cli_json() in one. */
 int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
-int cli_read(const struct cli *cli, const char *target, json_t **ret_json);
+
+/* A list that comes in pages, as one answer: the first page, whose list `member` has up to `limit`
+ * items of all pages; `request` lacks the parameters `limit` and `after`. With --curl one page is
+ * shown: the next one depends on it. The caller drops it, whatever is returned. */
+int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
+                  int64_t limit, json_t **ret_whole);
 
 /* Prints the answer to the last request as it is. */
 void cli_answer(const struct cli *cli);
@@ -55,16 +61,12 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
 /* The same for what is wrong with the command line. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An operand that is the path of a znode (default "/"). False, and reported, when it is invalid. */
-bool cli_path(const struct cli *cli, int operand, const char **ret_path);
+/* An operand that is the path of a znode, "/" when it is not given. It was checked before the
+ * command runs. */
+const char *cli_path(const struct cli *cli, int operand);
 
-/* An operand that is there and names a lock, a queue and the like: a path, or a name within the
- * command's folder. The path comes into `path`; false, and reported, when it is not a legal one. */
-bool cli_named(const struct cli *cli, int operand, struct buf *path);
-
-/* A command with a verb and such a name as its first operands. */
-int cli_run_verb(struct cli *cli,
-                 int (*run_verb)(struct cli *cli, const char *verb, const char *path));
+/* The value of a parameter that an option without a value turns on (url_flag). */
+const char *cli_flag(const struct cli *cli, const char *option);
 
 /* A number, or a time in ms, that an option gives: false, and reported, when it is none, or not
  * within the range. */

@@ -1,4 +1,4 @@
-/* The life of a command: its options are taken, its client is opened and closed. */
+/* The life of a command: its command line is checked, its client is opened and closed. */
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/help.h"
@@ -15,6 +15,45 @@ static bool asks_help(int arg_count, char **args)
     return false;
 }
 
+/* The path of a lock, a queue and the like, which may be a name within the command's folder.
+ * Returns what is wrong with it, or NULL. */
+static const char *take_name(struct cli *cli, const char *name)
+{
+    struct buf *path = &cli->named;
+    const char *fault = NULL;
+
+    if (*name != '/') {
+        buf_printf(path, "%s/", cli->cmd->folder);
+    }
+    buf_append_str(path, name);
+    fault = path->overflow ? "is too long" : url_path_fault(buf_cstr(path), false);
+    return !fault && path->len == 1 ? "is the root; this command needs another znode" : fault;
+}
+
+/* Operands that are paths. The last name of a new znode may be left to the ensemble (--sequence).
+ * False: reported. */
+static bool check_paths(struct cli *cli)
+{
+    bool open = args_has(&cli->args, "sequence");
+
+    for (int i = 0; i < CMD_OPERANDS_MAX; i++) {
+        const char *text = args_operand(&cli->args, i);
+        const char *fault = NULL;
+
+        if (text && cli->cmd->operands[i] == CMD_OPERAND_PATH) {
+            fault = url_path_fault(text, open);
+        } else if (text && cli->cmd->operands[i] == CMD_OPERAND_NAME) {
+            fault = take_name(cli, text);
+            text = buf_cstr(&cli->named);
+        }
+        if (fault) {
+            (void)cli_usage(cli, "the path \"%s\" %s", text, fault);
+            return false;
+        }
+    }
+    return true;
+}
+
 static int run_opened(struct cli *cli, uint64_t *zxid)
 {
     int code = CMD_USAGE;
@@ -24,7 +63,7 @@ static int run_opened(struct cli *cli, uint64_t *zxid)
         return cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
     }
     client_seen_number(cli->client, *zxid);
-    code = cli->cmd->run(cli);
+    code = check_paths(cli) ? cli->cmd->run(cli) : CMD_USAGE;
     *zxid = client_zxid(cli->client);
     client_close(cli->client);
     return code == CMD_SHOWN ? CMD_OK : code;
@@ -62,11 +101,13 @@ int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *z
     cli->cmd = cmd;
     cli->out.cmd = cmd->name;
     cli->out.format = settings_glance(arg_count, args);
+    buf_init(&cli->named, URL_MAX);
     if (args_parse(&cli->args, cmd, settings_options, arg_count, args)) {
         code = run_parsed(cli, zxid);
     } else {
         code = cli_usage(cli, "%s", cli->args.error);
     }
+    buf_release(&cli->named);
     mem_free(cli);
     return code;
 }

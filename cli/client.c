@@ -18,10 +18,6 @@ enum {
     POLL_MS = 1000,
     QUORUM_MS = 2000, /* A replica that has waited this long for a leader will not find one soon. */
     ANSWER_MS = 500,  /* Of the time of a try, for the way of the answer. */
-    HTTP_TOO_MANY = 429,
-    HTTP_BAD_GATEWAY = 502,
-    HTTP_UNAVAILABLE = 503,
-    HTTP_UNKNOWN = 504
 };
 
 /* One request and its tries. */
@@ -124,10 +120,8 @@ const struct client_error *client_error(const struct client *client)
 
 json_t *client_json(struct client *client)
 {
-    char error[JSONR_ERROR_MAX];
-
     if (!client->json) {
-        client->json = jsonr_parse(buf_slice(&client->reply.body), error);
+        client->json = jsonr_parse(buf_slice(&client->reply.body), NULL);
     }
     return client->json;
 }
@@ -242,7 +236,18 @@ static int too_late(struct client *client, const struct asking *asking)
 
 /* ---- One try ---- */
 
-/* Runs the handle to its end. False: the descriptor that interrupts has become readable. */
+/* Waits for something to do. False: the descriptor that interrupts has become readable. */
+static bool poll_for(struct client *client, uint64_t wait_ms)
+{
+    struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
+    unsigned int extra = client->interrupt_fd >= 0 ? 1 : 0;
+
+    (void)curl_multi_poll(client->multi, &fd, extra, (int)wait_ms, NULL);
+    client_note(client);
+    return extra == 0 || fd.revents == 0;
+}
+
+/* Runs the handle to its end. False: it was interrupted. */
 static bool run(struct client *client, CURLcode *ret_result)
 {
     int running = 1;
@@ -251,26 +256,16 @@ static bool run(struct client *client, CURLcode *ret_result)
     (void)curl_multi_add_handle(client->multi, client->easy);
     (void)curl_multi_perform(client->multi, &running);
     while (running && !interrupted) {
-        struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
-        unsigned int extra = client->interrupt_fd >= 0 ? 1 : 0;
-
-        (void)curl_multi_poll(client->multi, &fd, extra, POLL_MS, NULL);
-        interrupted = extra == 1 && fd.revents != 0;
-        client_note(client);
+        interrupted = !poll_for(client, POLL_MS);
         (void)curl_multi_perform(client->multi, &running);
     }
     *ret_result = CURLE_OPERATION_TIMEDOUT;
-    for (int left = 1; left;) {
-        CURLMsg *message = curl_multi_info_read(client->multi, &left);
 
-        if (!message) {
-            break;
-        }
-        *ret_result = message->data.result;
-        interrupted = false; /* It was quick enough. */
-    }
+    bool ended =
+        curl_handles_result(client->multi, ret_result); /* It may have been quick enough. */
+
     (void)curl_multi_remove_handle(client->multi, client->easy);
-    return !interrupted;
+    return ended || !interrupted;
 }
 
 static bool is_refused(CURLcode result)
@@ -294,10 +289,7 @@ static long try_ms(const struct client *client, const struct asking *asking)
     uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 1;
     uint64_t share_ms = left_ms / (asking->request->only ? 1 : (uint64_t)client->endpoints.count);
 
-    if (share_ms < TRY_MIN_MS) {
-        share_ms = TRY_MIN_MS;
-    }
-    return (long)min_u64(share_ms, left_ms);
+    return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
 
 /* There was no answer. A read that was cut off counts as if no replica had listened. */
@@ -417,18 +409,28 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
 }
 
+static void log_try(const struct client *client, const struct client_request *request,
+                    CURLcode result)
+{
+    const char *url = "";
+    long status = 0;
+
+    (void)curl_easy_getinfo(client->easy, CURLINFO_EFFECTIVE_URL, &url);
+    (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+    (void)fprintf(stderr, "%s %s: %ld %s\n", request->method ? request->method : "GET", url, status,
+                  result == CURLE_OK ? "" : curl_easy_strerror(result));
+}
+
 static enum outcome try_once(struct client *client, struct asking *asking)
 {
     const struct client_request *request = asking->request;
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
-    struct buf url;
 
     clear_reply(client);
     client->lines_left = request->lines_max > 0 ? request->lines_max : -1;
-    client_url(client, request, &url);
-    if (client_prepare(client, client->easy, request, buf_cstr(&url), &headers) != CMD_OK) {
-        buf_release(&url);
+    if (client_prepare(client, client->easy, endpoints_url(&client->endpoints), request,
+                       &headers) != CMD_OK) {
         return ANSWERED;
     }
     if (changes(request) && !request->keyless) {
@@ -451,14 +453,9 @@ static enum outcome try_once(struct client *client, struct asking *asking)
     bool whole = run(client, &result);
 
     if (client->settings->verbose) {
-        long status = 0;
-
-        (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
-        (void)fprintf(stderr, "%s %s: %ld %s\n", request->method ? request->method : "GET",
-                      buf_cstr(&url), status, result == CURLE_OK ? "" : curl_easy_strerror(result));
+        log_try(client, request, result);
     }
     curl_slist_free_all(headers);
-    buf_release(&url);
     return whole ? judge(client, asking, result) : INTERRUPTED;
 }
 
@@ -470,12 +467,7 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
     uint64_t until_ms = os_now_ms() + wait_ms;
 
     for (uint64_t now_ms = os_now_ms(); now_ms < until_ms; now_ms = os_now_ms()) {
-        struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
-        unsigned int extra = client->interrupt_fd >= 0 ? 1 : 0;
-
-        (void)curl_multi_poll(client->multi, &fd, extra, (int)(until_ms - now_ms), NULL);
-        client_note(client);
-        if (extra == 1 && fd.revents != 0) {
+        if (!poll_for(client, until_ms - now_ms)) {
             return false;
         }
     }
@@ -510,19 +502,16 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
         return false;
     }
     if (round) {
-        uint64_t asked_ms = (uint64_t)client->reply.retry_after_ms;
-        uint64_t wait_ms = asking->pause_ms;
+        bool busy = client->reply.status == HTTP_TOO_MANY;
+        uint64_t asked_ms = busy ? (uint64_t)client->reply.retry_after_ms : 0;
+        uint64_t wait_ms = max_u64(asking->pause_ms, asked_ms);
 
-        if (client->reply.status == HTTP_TOO_MANY && asked_ms > wait_ms) {
-            wait_ms = asked_ms;
-        }
         /* An attempt that has no time for an answer would hide earlier answers. */
         if (left_ms <= LAST_TRY_MS) {
             return false;
         }
-        wait_ms = wait_ms < left_ms - LAST_TRY_MS ? wait_ms : left_ms - LAST_TRY_MS;
         asking->pause_ms = min_u32(asking->pause_ms * 2, PAUSE_MAX_MS);
-        asking->interrupted = !pause_for(client, wait_ms);
+        asking->interrupted = !pause_for(client, min_u64(wait_ms, left_ms - LAST_TRY_MS));
         return !asking->interrupted;
     }
     return left_ms > 0;
@@ -530,12 +519,10 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
 
 static int show(const struct client *client, const struct client_request *request)
 {
-    struct buf line;
+    BUF_AUTO(line, 8 * (CLIENT_URL_MAX + request->body.len));
 
-    buf_init(&line, 8 * (CLIENT_URL_MAX + request->body.len));
     client_put_curl(client, request, &line);
     (void)printf("%s", buf_cstr(&line));
-    buf_release(&line);
     return CMD_SHOWN;
 }
 

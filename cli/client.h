@@ -9,21 +9,42 @@
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
-#include "cli/endpoints.h"
 #include "cli/jsonr.h"
 #include "cli/settings.h"
+#include "cli/url.h"
 
 enum {
     CLIENT_BODY_MAX = 64 << 20, /* Of an answer. */
     CLIENT_HEADERS_MAX = 8,     /* Of the caller's own. */
+    CLIENT_PARAMS_MAX = 10,
     CLIENT_HEADER_MAX = 1024,
     CLIENT_MESSAGE_MAX = 1024,
     CLIENT_CODE_MAX = 64
 };
 
+/* Status codes of HTTP that commands look at. */
+enum {
+    HTTP_OK = 200,
+    HTTP_NO_CONTENT = 204,
+    HTTP_UNAUTHORIZED = 401,
+    HTTP_LATE = 412, /* If-Match, or a version, names another state than there is. */
+    HTTP_TOO_MANY = 429,
+    HTTP_BAD_GATEWAY = 502,
+    HTTP_UNAVAILABLE = 503,
+    HTTP_UNKNOWN = 504 /* The outcome of a write is. */
+};
+
+/* A parameter of the query. */
+struct client_param {
+    const char *name;
+    const char *value; /* It is escaped; NULL: the parameter is left out. */
+};
+
 struct client_request {
     const char *method; /* NULL: GET. */
-    const char *target; /* Path and query, as url.h makes them. */
+    const char *target; /* The route, "/znodes/v1", or all of path and query. */
+    const char *path;   /* Of the znode, which follows the route escaped; NULL: none. */
+    struct client_param params[CLIENT_PARAMS_MAX]; /* Ends with a NULL name. */
     struct slice body;
     bool has_body;
     const char *body_from; /* What --curl shows in place of the body: "@FILE", "@-"; or NULL. */
@@ -91,12 +112,13 @@ void client_interrupt_by(struct client *client, int fd);
 
 struct endpoints *client_endpoints(struct client *client);
 
-/* For requests that are made elsewhere (stream.h, live.h): credentials, session, the newest zxid
- * and what the request says, put into a handle. The list of headers is to be freed by the caller
- * with curl_slist_free_all once the handle is done. CMD_OK, or the reason in client_error(). */
+/* For requests that are made elsewhere (stream.h, live.h): the URL at that endpoint, credentials,
+ * session, the newest zxid and what the request says, put into a handle, which drops the body of
+ * the answer. The list of headers is to be freed by the caller with curl_slist_free_all once the
+ * handle is done. CMD_OK, or the reason in client_error(). */
 struct curl_slist;
-int client_prepare(struct client *client, void *easy, const struct client_request *request,
-                   const char *url, struct curl_slist **ret_headers);
+int client_prepare(struct client *client, void *easy, const char *endpoint,
+                   const struct client_request *request, struct curl_slist **ret_headers);
 
 /* What an answer's status and body mean, into client_error(). Returns its exit code. */
 int client_judge(struct client *client, long status, struct slice body);

@@ -68,13 +68,11 @@ static void put_secrets(const struct client *client, struct buf *out)
 
 static void put_header(struct buf *out, const char *name, const char *value)
 {
-    struct buf line;
+    BUF_AUTO(line, CLIENT_HEADER_MAX + strlen(name) + strlen(value));
 
-    buf_init(&line, CLIENT_HEADER_MAX + strlen(name) + strlen(value));
     buf_printf(&line, "%s%s%s", name, *name ? ": " : "", value);
     buf_append_str(out, " -H ");
     put_quoted(out, buf_slice(&line));
-    buf_release(&line);
 }
 
 static void put_headers(const struct client *client, const struct client_request *request,
@@ -159,7 +157,7 @@ static void put_command(const struct client *client, const struct client_request
     if (request->has_body) {
         put_body(request, piped, out);
     }
-    client_url(client, request, &url);
+    client_url(client, endpoints_url(&client->endpoints), request, &url);
     buf_append_byte(out, ' ');
     put_quoted(out, buf_slice(&url));
     buf_release(&url);

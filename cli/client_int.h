@@ -41,8 +41,9 @@ struct curl_slist *client_put_header(struct curl_slist *list, const char *format
 void client_put_curl(const struct client *client, const struct client_request *request,
                      struct buf *out);
 
-/* The URL of the request at the present endpoint; makes the buffer. */
-void client_url(const struct client *client, const struct client_request *request, struct buf *url);
+/* The URL of the request at that endpoint; makes the buffer. */
+void client_url(const struct client *client, const char *endpoint,
+                const struct client_request *request, struct buf *url);
 
 /* A try begins: notes when its body was sent. */
 void client_time_upload(struct client *client);

@@ -19,11 +19,6 @@ enum {
     WHY_MAX = 512
 };
 
-static size_t take_body(char *data, size_t size, size_t count, void *ctx)
-{
-    return buf_append(ctx, data, size * count) ? size * count : 0;
-}
-
 /* What the replica says of itself, in JSON; false: nothing. */
 static bool ask_status(struct client *client, const char *endpoint, struct buf *body)
 {
@@ -31,33 +26,25 @@ static bool ask_status(struct client *client, const char *endpoint, struct buf *
     struct curl_slist *headers = NULL;
     CURL *easy = curl_handles_easy();
     bool answered = false;
-    struct buf url;
 
-    buf_init(&url, CLIENT_URL_MAX);
-    buf_printf(&url, "%s%s", endpoint, request.target);
-    if (client_prepare(client, easy, &request, buf_cstr(&url), &headers) == CMD_OK) {
-        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    if (client_prepare(client, easy, endpoint, &request, &headers) == CMD_OK) {
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)ONE_MS);
-        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
-        curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)body);
+        curl_handles_body(easy, body);
         answered = curl_easy_perform(easy) == CURLE_OK;
     }
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
-    buf_release(&url);
     return answered;
 }
 
 /* False: it serves, or does not answer. */
 static bool find_reason(struct client *client, const char *endpoint, char why[WHY_MAX])
 {
-    char fault[JSONR_ERROR_MAX];
-    struct buf body;
     bool found = false;
+    BUF_AUTO(body, STATUS_MAX);
 
-    buf_init(&body, STATUS_MAX);
     if (ask_status(client, endpoint, &body)) {
-        json_t *status = jsonr_parse(buf_slice(&body), fault);
+        json_t *status = jsonr_parse(buf_slice(&body), NULL);
         const char *reason = jsonr_text(status, "reason");
 
         found = *reason && !json_is_true(jsonr_at(status, "serving"));
@@ -66,7 +53,6 @@ static bool find_reason(struct client *client, const char *endpoint, char why[WH
         }
         json_decref(status);
     }
-    buf_release(&body);
     return found;
 }
 

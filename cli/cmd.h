@@ -71,6 +71,8 @@ enum cmd_operand {
 };
 
 enum {
+    CMD_OPTIONS_MAX = 10, /* With the empty one that ends them; so are the examples. */
+    CMD_EXAMPLES_MAX = 6,
     CMD_OPERANDS_MAX = 4,
     CMD_MORE_MAX = 1 << 16 /* Bytes of what `more` appends. */
 };
@@ -80,17 +82,18 @@ struct cli;
 
 struct cmd {
     const char *name;
-    const char *summary;                /* One line. */
-    const char *usage;                  /* What follows the name and the options. */
-    const char *text;                   /* More lines for help and manual, each ended, or NULL. */
-    const struct cmd_option *options;   /* Its own; ends with a NULL name. NULL: none. */
-    const struct cmd_example *examples; /* Ends with a NULL line. NULL: none. */
+    const char *group;   /* The heading of help before it, or NULL: that of the row before. */
+    const char *summary; /* One line. */
+    const char *usage;   /* What follows the name and the options. */
+    const char *text;    /* More lines for help and manual, each ended, or NULL. */
+    struct cmd_option options[CMD_OPTIONS_MAX]; /* Its own. */
+    struct cmd_example examples[CMD_EXAMPLES_MAX];
     enum cmd_operand operands[CMD_OPERANDS_MAX];
     const char *folder; /* The znode that names are within: "/locks". NULL: it takes none. */
     int operands_min;
-    int operands_max;
-    bool has_child; /* What follows "--" is a command to run. */
-    bool hidden;    /* Not listed. */
+    int operands_max; /* 0: as many as `operands` has. */
+    bool has_child;   /* What follows "--" is a command to run. */
+    bool hidden;      /* Not listed. */
 
     /* One of these. With `run` the options above and the common ones (settings.h) have been taken,
      * and there is a client; with `run_alone` the command line is the command's business: `args`
@@ -103,18 +106,6 @@ struct cmd {
 
 /* All rows, in the order of help; ends with NULL. In cmd_table.c. */
 extern const struct cmd *const cmd_table[];
-
-/* A heading of help, and the command of cmd_table that it stands before. */
-struct cmd_group {
-    const char *title;
-    const struct cmd *first;
-};
-
-/* Ends with a NULL title. In cmd_table.c. */
-extern const struct cmd_group cmd_groups[];
-
-/* The heading before this command, or NULL. */
-const char *cmd_group_title(const struct cmd *cmd);
 
 /* The row of that name, or NULL. */
 const struct cmd *cmd_by_name(const char *name);

@@ -1,8 +1,8 @@
 /* barrier: wait until the barrier is lowered, or until enough members have entered. */
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/hold.h"
 #include "cli/url.h"
+#include "cli/wait.h"
 
 #include <string.h>
 
@@ -12,9 +12,9 @@ enum {
 
 struct barrier {
     struct cli *cli;
-    const char *name; /* Of the member, or NULL. */
-    int64_t count;    /* Members to wait for. */
-    struct buf path;
+    const char *path;
+    const char *name;   /* Of the member, or NULL. */
+    int64_t count;      /* Members to wait for. */
     struct buf members; /* Path of the members. */
     struct buf ready;   /* Path of the znode that marks the barrier as complete. */
     struct buf mine;
@@ -29,60 +29,40 @@ static int finish(const struct cli *cli, int code, int fine)
                                                        : code;
 }
 
-/* `what` has more of the query, or is NULL. */
-static int create(struct wait *wait, struct buf *path, const char *what, bool last)
+/* `ephemeral` is "true" or NULL. */
+static int create(struct wait *wait, const char *path, const char *ephemeral, bool last)
 {
-    struct client_request request = {.method = "POST", .has_body = true, .last = last};
-    struct buf parent;
-    struct buf url;
-    int code = CMD_OK;
+    BUF_AUTO(parent, URL_MAX);
 
-    buf_init(&parent, URL_MAX);
-
-    const char *name = url_split(buf_cstr(path), &parent);
-
-    url_init(&url, "/znodes/v1", buf_cstr(&parent));
-    url_param(&url, "op", "create");
-    url_param(&url, "name", name);
-    url_param(&url, "parents", NULL);
-    if (what) {
-        url_param(&url, what, NULL);
-    }
-    request.target = buf_cstr(&url);
-    code = wait_ask(wait, &request);
-    buf_release(&url);
-    buf_release(&parent);
-    return code;
+    const char *name = url_split(path, &parent);
+    return wait_ask(wait, &(struct client_request){.method = "POST",
+                                                   .target = "/znodes/v1",
+                                                   .path = buf_cstr(&parent),
+                                                   .params = {{"op", "create"},
+                                                              {"name", name},
+                                                              {"parents", "true"},
+                                                              {"ephemeral", ephemeral}},
+                                                   .has_body = true,
+                                                   .last = last});
 }
 
-static int delete_znode(struct wait *wait, struct buf *path)
+static int delete_znode(struct wait *wait, const char *path)
 {
-    struct client_request request = {.method = "DELETE", .last = true};
-    struct buf url;
-    int code = CMD_OK;
-
-    url_init(&url, "/znodes/v1", buf_cstr(path));
-    request.target = buf_cstr(&url);
-    code = wait_ask(wait, &request);
-    buf_release(&url);
-    return code;
+    return wait_ask(wait,
+                    &(struct client_request){
+                        .method = "DELETE", .target = "/znodes/v1", .path = path, .last = true});
 }
 
 /* Counts the members; `first` gets the path of the first one. */
 static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret_count,
                         struct buf *first)
 {
-    struct client_request request = {.target = NULL};
-    struct buf url;
-    int code = CMD_OK;
+    struct client_request request = {.target = "/znodes/v1",
+                                     .path = buf_cstr(&barrier->members),
+                                     .params = {{"view", "children"}, {"limit", "1"}}};
+    int code = wait_ask(wait, &request);
 
     *ret_count = 0;
-    url_init(&url, "/znodes/v1", buf_cstr(&barrier->members));
-    url_param(&url, "view", "children");
-    url_param_number(&url, "limit", 1);
-    request.target = buf_cstr(&url);
-    code = wait_ask(wait, &request);
-    buf_release(&url);
     if (code == CMD_OK) {
         const json_t *json = cli_json(barrier->cli);
         const json_t *name = json_array_get(jsonr_at(json, "children"), 0);
@@ -100,20 +80,20 @@ static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret
 
 static int raise_barrier(struct wait *wait, struct barrier *barrier)
 {
-    int code = create(wait, &barrier->path, NULL, true);
+    int code = create(wait, barrier->path, NULL, true);
 
     return finish(barrier->cli, code, CMD_CONFLICT);
 }
 
 static int lower(struct wait *wait, struct barrier *barrier)
 {
-    return finish(barrier->cli, delete_znode(wait, &barrier->path), CMD_NO_NODE);
+    return finish(barrier->cli, delete_znode(wait, barrier->path), CMD_NO_NODE);
 }
 
 /* It may be up again when it was down: so it is asked once more, and any replica may be behind. */
 static int pass(struct wait *wait, struct barrier *barrier)
 {
-    const char *path = buf_cstr(&barrier->path);
+    const char *path = barrier->path;
     bool up = false;
     int code = wait_look(wait, path, true, &up);
 
@@ -130,36 +110,33 @@ static int pass(struct wait *wait, struct barrier *barrier)
 
 static int enter(struct wait *wait, struct barrier *barrier)
 {
-    struct buf first;
     int64_t count = 0;
-    int code = create(wait, &barrier->mine, "ephemeral", false);
+    int code = create(wait, buf_cstr(&barrier->mine), "true", false);
+    BUF_AUTO(first, URL_MAX);
 
     code = finish(barrier->cli, code, CMD_OK);
-    buf_init(&first, URL_MAX);
     if (code == CMD_OK) {
         code = list_members(wait, barrier, &count, &first);
     }
-    buf_release(&first);
     if (code == CMD_OK && count >= barrier->count) {
-        return finish(barrier->cli, create(wait, &barrier->ready, NULL, false), CMD_CONFLICT);
+        return finish(barrier->cli, create(wait, buf_cstr(&barrier->ready), NULL, false),
+                      CMD_CONFLICT);
     }
     return code == CMD_OK ? wait_until(wait, buf_cstr(&barrier->ready), true) : code;
 }
 
 static int leave(struct wait *wait, struct barrier *barrier)
 {
-    struct buf first;
     int64_t left = 0;
-    int code = finish(barrier->cli, delete_znode(wait, &barrier->mine), CMD_NO_NODE);
+    int code = finish(barrier->cli, delete_znode(wait, buf_cstr(&barrier->mine)), CMD_NO_NODE);
+    BUF_AUTO(first, URL_MAX);
 
-    buf_init(&first, URL_MAX);
     do {
         code = code == CMD_OK ? list_members(wait, barrier, &left, &first) : code;
         if (code == CMD_OK && left > 0) {
             code = wait_until(wait, buf_cstr(&first), false);
         }
     } while (code == CMD_OK && left > 0);
-    buf_release(&first);
     return code;
 }
 
@@ -206,21 +183,6 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-static void print_done(struct barrier *barrier, const struct verb *verb)
-{
-    static const struct out_column columns[] = {
-        {"path", "path", false}, {"verb", "verb", false}, {.title = NULL}};
-    const struct out *out = &barrier->cli->out;
-    json_t *value = NULL;
-
-    if (out_is_text(out)) {
-        return;
-    }
-    value = json_pack("{s:s,s:s}", "path", buf_cstr(&barrier->path), "verb", verb->name);
-    out_facts(out, value, columns);
-    json_decref(value);
-}
-
 static int act(struct barrier *barrier, const struct verb *verb)
 {
     struct wait wait;
@@ -230,8 +192,9 @@ static int act(struct barrier *barrier, const struct verb *verb)
         code = verb->act(&wait, barrier);
     }
     wait_close(&wait);
-    if (code == CMD_OK) {
-        print_done(barrier, verb);
+    if (code == CMD_OK && !out_is_text(&barrier->cli->out)) {
+        out_result(&barrier->cli->out,
+                   json_pack("{s:s,s:s}", "path", barrier->path, "verb", verb->name));
     }
     return code;
 }
@@ -270,48 +233,28 @@ static int run(struct cli *cli)
 {
     struct args_range range = {.min = 1, .max = COUNT_MAX, .otherwise = 1};
     const struct verb *verb = find_verb(args_operand(&cli->args, 0));
-    struct barrier barrier = {.cli = cli, .name = args_operand(&cli->args, 2)};
+    struct barrier barrier = {
+        .cli = cli, .path = buf_cstr(&cli->named), .name = args_operand(&cli->args, 2)};
     int code = CMD_USAGE;
 
     if (!verb) {
         return cli_usage(cli, "\"%s\" is not one of raise, lower, wait, enter, leave",
                          args_operand(&cli->args, 0));
     }
-    buf_init(&barrier.path, URL_MAX);
     buf_init(&barrier.members, URL_MAX);
     buf_init(&barrier.ready, URL_MAX);
     buf_init(&barrier.mine, URL_MAX);
-    if (cli_named(cli, 1, &barrier.path) && check_member(&barrier, verb) &&
-        cli_number(cli, "count", range, &barrier.count)) {
-        buf_printf(&barrier.members, "%s/members", buf_cstr(&barrier.path));
-        buf_printf(&barrier.ready, "%s/ready", buf_cstr(&barrier.path));
-        buf_printf(&barrier.mine, "%s/%s", buf_cstr(&barrier.members),
-                   barrier.name ? barrier.name : "");
+    if (check_member(&barrier, verb) && cli_number(cli, "count", range, &barrier.count)) {
+        buf_printf(&barrier.members, "%s/members", barrier.path);
+        buf_printf(&barrier.ready, "%s/ready", barrier.path);
+        buf_printf(&barrier.mine, "%s/members/%s", barrier.path, barrier.name ? barrier.name : "");
         code = cli->args.child ? run_between(&barrier) : act(&barrier, verb);
     }
-    buf_release(&barrier.path);
     buf_release(&barrier.members);
     buf_release(&barrier.ready);
     buf_release(&barrier.mine);
     return code;
 }
-
-static const struct cmd_option options[] = {
-    {"count", 0, "N", "enter: the number of members to wait for", NULL},
-    WAIT_OPTIONS,
-    HOLD_OPTIONS,
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra barrier raise migration", "makes 'zabra barrier wait migration' wait"},
-    {"zabra barrier wait migration --wait 5m && ./serve", "exit code 7 when it stays raised for "
-                                                          "longer"},
-    {"zabra barrier lower migration", "releases all waiting processes"},
-    {"zabra barrier enter step-1 \"$(hostname)\" --count 3 -- ./compute",
-     "three members start together and end together"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_barrier = {
     .name = "barrier",
@@ -322,12 +265,19 @@ const struct cmd cmd_barrier = {
             "double-barrier.md have the rules. 'wait' returns at once when the barrier is\n"
             "not raised. 'enter' with a command leaves when the command has ended; without a\n"
             "command, use it within 'zabra session'. --curl shows the first request.\n" HOLD_HELP,
-    .options = options,
-    .examples = examples,
+    .options = {{"count", 0, "N", "enter: the number of members to wait for", NULL},
+                WAIT_OPTIONS,
+                HOLD_OPTIONS},
+    .examples = {{"zabra barrier raise migration", "makes 'zabra barrier wait migration' wait"},
+                 {"zabra barrier wait migration --wait 5m && ./serve",
+                  "exit code 7 when it stays raised for "
+                  "longer"},
+                 {"zabra barrier lower migration", "releases all waiting processes"},
+                 {"zabra barrier enter step-1 \"$(hostname)\" --count 3 -- ./compute",
+                  "three members start together and end together"}},
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},
     .folder = "/barriers",
     .operands_min = 2,
-    .operands_max = 3,
     .has_child = true,
     .run = run,
 };

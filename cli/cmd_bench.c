@@ -1,17 +1,24 @@
-/* bench: drives reads, writes or watches for a while, and reports their latency. */
+/*
+ * bench: drives reads, writes or watches for a while, and reports their latency. Clients ask as
+ * fast as they are answered: one thread, a connection each.
+ */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os_clock.h"
 #include "base/os_rng.h"
-#include "cli/bench.h"
+#include "base/rng.h"
 #include "cli/commands.h"
+#include "cli/curl_handles.h"
+#include "cli/hist.h"
 #include "cli/inherited.h"
 #include "cli/replicas.h"
-#include "cli/url.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     CLIENTS_MAX = 1000,
@@ -23,8 +30,44 @@ enum {
     ZNODES_DEFAULT = 100,
     ZNODES_MAX = 500,
     READS_DEFAULT = 90,
+    BENCH_PERCENT = 100,
     SETUP_MAX = 1 << 20,
-    HTTP_OK = 200
+    REQUEST_MS = 15000,
+    POLL_MS = 100,
+    SHOW_MS = 500,
+    EVENT_MAX = 64 << 10, /* Bytes of a line of a stream. */
+    ROUND_MS = 1000,      /* How long a write waits for its events. */
+    STREAMS_MS = 5000     /* And the first one for the streams. */
+};
+
+enum bench_what {
+    BENCH_READ,
+    BENCH_WRITE,
+    BENCH_EVENT,
+    BENCH_WHATS
+};
+
+struct bench {
+    struct cli *cli;
+    void *multi; /* A CURLM. */
+    struct bench_worker *workers;
+    int worker_count;
+    int clients;
+    int reads_percent;
+    bool watches;
+    int64_t time_ms;
+    int64_t size;
+    int64_t znodes;
+    struct buf base; /* The znode that all is below. */
+    struct buf data;
+    struct rng rng;
+    struct hist hists[BENCH_WHATS];
+    uint64_t errors[BENCH_WHATS];
+    uint64_t start_ms;
+    uint64_t end_ms;
+    uint64_t shown_ms;
+    int opened;         /* Streams that have delivered their first line. */
+    int missing_events; /* Of the last write. */
 };
 
 static const char *const names[BENCH_WHATS] = {"read", "write", "event"};
@@ -36,6 +79,261 @@ static void on_signal(int number)
     stopped = number;
 }
 
+/* A client with a connection of its own. */
+struct bench_worker {
+    struct bench *bench;
+    CURL *easy;
+    struct curl_slist *headers;
+    enum bench_what what;
+    uint64_t begun_us;
+    struct buf line; /* Of a stream of events: begun and not ended. */
+    bool opened;
+};
+
+/* ---- Events ---- */
+
+static void take_event(struct bench_worker *worker, const char *line)
+{
+    static const char member[] = "\"dataUtf8\":\"";
+    struct bench *bench = worker->bench;
+    const char *told = strstr(line, member);
+    uint64_t now_us = os_now_us();
+
+    if (!worker->opened && strstr(line, "\"event\":\"watch\"")) {
+        worker->opened = true;
+        bench->opened++;
+    }
+    if (told && strstr(line, "NodeDataChanged")) {
+        uint64_t begun_us = strtoull(told + strlen(member), NULL, 10);
+
+        hist_add(&bench->hists[BENCH_EVENT], now_us > begun_us ? now_us - begun_us : 0);
+        bench->missing_events--;
+    }
+}
+
+static size_t take_lines(char *data, size_t size, size_t count, void *ctx)
+{
+    struct bench_worker *worker = ctx;
+    size_t len = size * count;
+
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] != '\n') {
+            if (!buf_append_byte(&worker->line, (uint8_t)data[i])) {
+                return 0;
+            }
+            continue;
+        }
+        take_event(worker, buf_cstr(&worker->line));
+        buf_clear(&worker->line);
+    }
+    return len;
+}
+
+/* ---- Requests ---- */
+
+static void start(struct bench_worker *worker, enum bench_what what,
+                  const struct client_request *request)
+{
+    struct bench *bench = worker->bench;
+    const struct endpoints *endpoints = client_endpoints(bench->cli->client);
+    int place = (int)(worker - bench->workers) % endpoints->count;
+    int code = client_prepare(bench->cli->client, worker->easy, endpoints->urls[place], request,
+                              &worker->headers);
+
+    ASSERT(code == CMD_OK); /* The password was read before. */
+    curl_easy_setopt(worker->easy, CURLOPT_PRIVATE, (void *)worker);
+    if (what == BENCH_EVENT) {
+        curl_easy_setopt(worker->easy, CURLOPT_WRITEFUNCTION, take_lines);
+        curl_easy_setopt(worker->easy, CURLOPT_WRITEDATA, (void *)worker);
+    } else {
+        curl_easy_setopt(worker->easy, CURLOPT_TIMEOUT_MS, (long)REQUEST_MS);
+    }
+    worker->what = what;
+    worker->begun_us = os_now_us();
+    (void)curl_multi_add_handle(bench->multi, worker->easy);
+}
+
+/* The next read or write of a worker. */
+static void go(struct bench_worker *worker)
+{
+    struct bench *bench = worker->bench;
+    bool read = (int)rng_below(&bench->rng, BENCH_PERCENT) < bench->reads_percent;
+    struct client_request request = {.method = read ? NULL : "PUT",
+                                     .target = "/znodes/v1",
+                                     .has_body = !read,
+                                     .body = buf_slice(&bench->data),
+                                     .accept = "application/octet-stream"};
+    BUF_AUTO(path, URL_MAX);
+
+    buf_printf(&path, "%s/z%" PRIu64, buf_cstr(&bench->base),
+               rng_below(&bench->rng, (uint64_t)bench->znodes));
+    request.path = buf_cstr(&path);
+    start(worker, read ? BENCH_READ : BENCH_WRITE, &request);
+}
+
+/* A write whose data is its start time, for the watches. */
+static void go_tell(struct bench_worker *worker)
+{
+    struct bench *bench = worker->bench;
+    struct client_request request = {.method = "PUT",
+                                     .target = "/znodes/v1",
+                                     .path = buf_cstr(&bench->base),
+                                     .has_body = true,
+                                     .accept = "application/octet-stream"};
+
+    buf_clear(&bench->data);
+    buf_printf(&bench->data, "%" PRIu64, os_now_us());
+    request.body = buf_slice(&bench->data);
+    start(worker, BENCH_WRITE, &request);
+    bench->missing_events = bench->clients;
+}
+
+static void go_watch(struct bench_worker *worker)
+{
+    start(worker, BENCH_EVENT,
+          &(struct client_request){.target = "/watch/v1",
+                                   .path = buf_cstr(&worker->bench->base),
+                                   .params = {{"kind", "persistent"}, {"values", "true"}},
+                                   .accept = "application/x-ndjson"});
+}
+
+/* ---- The run ---- */
+
+static bool is_over(const struct bench *bench)
+{
+    return stopped || os_now_ms() >= bench->end_ms;
+}
+
+/* What has ended is counted. Returns the worker, which is free again; NULL: none has. */
+static struct bench_worker *take_end(struct bench *bench)
+{
+    int left = 0;
+    CURLMsg *message = curl_multi_info_read(bench->multi, &left);
+    struct bench_worker *worker = NULL;
+    char *private = NULL;
+    long status = 0;
+
+    if (!message) {
+        return NULL;
+    }
+    (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+    worker = (struct bench_worker *)(void *)private;
+    (void)curl_easy_getinfo(worker->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (message->data.result == CURLE_OK && status / 100 == 2 && worker->what != BENCH_EVENT) {
+        hist_add(&bench->hists[worker->what], os_now_us() - worker->begun_us);
+    } else {
+        bench->errors[worker->what]++;
+    }
+    (void)curl_multi_remove_handle(bench->multi, worker->easy);
+    curl_slist_free_all(worker->headers);
+    worker->headers = NULL;
+    return worker;
+}
+
+static void turn(struct bench *bench)
+{
+    uint64_t now_ms = os_now_ms();
+    int running = 0;
+
+    (void)curl_multi_poll(bench->multi, NULL, 0, POLL_MS, NULL);
+    (void)curl_multi_perform(bench->multi, &running);
+    if (isatty(STDERR_FILENO) && now_ms >= bench->shown_ms + SHOW_MS) {
+        uint64_t done = bench->hists[BENCH_READ].count + bench->hists[BENCH_WRITE].count;
+
+        bench->shown_ms = now_ms;
+        (void)fprintf(stderr, "\r%" PRIu64 " of %" PRId64 " s, %" PRIu64 " requests ",
+                      (now_ms - bench->start_ms) / 1000, bench->time_ms / 1000, done);
+    }
+}
+
+static void run_requests(struct bench *bench)
+{
+    int busy = bench->clients;
+
+    for (int i = 0; i < bench->clients; i++) {
+        go(&bench->workers[i]);
+    }
+    /* At the end it waits for requests in flight: each has a deadline. A second signal ends the
+     * wait. */
+    while (busy > 0 && !stopped) {
+        turn(bench);
+        for (struct bench_worker *worker = take_end(bench); worker; worker = take_end(bench)) {
+            if (is_over(bench)) {
+                busy--;
+            } else {
+                go(worker);
+            }
+        }
+    }
+}
+
+/* One write after the other; each waits for the events of the one before. */
+static void run_watches(struct bench *bench)
+{
+    struct bench_worker *writer = &bench->workers[bench->clients];
+    uint64_t ready_ms = os_now_ms() + STREAMS_MS;
+    uint64_t round_ms = 0;
+    bool writing = false;
+
+    for (int i = 0; i < bench->clients; i++) {
+        go_watch(&bench->workers[i]);
+    }
+    while (bench->opened < bench->clients && os_now_ms() < ready_ms && !stopped) {
+        turn(bench);
+    }
+    bench->start_ms = os_now_ms();
+    bench->end_ms = bench->start_ms + (uint64_t)bench->time_ms;
+    while (!stopped && (writing || !is_over(bench))) {
+        bool told = bench->missing_events <= 0 || os_now_ms() >= round_ms + ROUND_MS;
+
+        if (!writing && told) {
+            bench->errors[BENCH_EVENT] +=
+                bench->missing_events > 0 ? (uint64_t)bench->missing_events : 0;
+            go_tell(writer);
+            round_ms = os_now_ms();
+            writing = true;
+        }
+        turn(bench);
+        for (struct bench_worker *worker = take_end(bench); worker; worker = take_end(bench)) {
+            writing = worker == writer ? false : writing;
+        }
+    }
+}
+
+/* Drives the znodes z0, z1, ... below `base` (reads and writes), or watches `base` itself, for
+ * `time_ms`; fills `hists`, `errors`, `start_ms` and `end_ms`. */
+static void run_workers(struct bench *bench)
+{
+    bench->worker_count = bench->clients + (bench->watches ? 1 : 0);
+    bench->workers = mem_zalloc((size_t)bench->worker_count, sizeof(*bench->workers));
+    bench->multi = curl_handles_multi();
+    (void)curl_multi_setopt(bench->multi, CURLMOPT_MAXCONNECTS, (long)bench->worker_count);
+    for (int i = 0; i < bench->worker_count; i++) {
+        bench->workers[i].bench = bench;
+        bench->workers[i].easy = curl_handles_easy();
+        buf_init(&bench->workers[i].line, EVENT_MAX);
+    }
+    bench->start_ms = os_now_ms();
+    bench->end_ms = bench->start_ms + (uint64_t)bench->time_ms;
+    if (bench->watches) {
+        run_watches(bench);
+    } else {
+        run_requests(bench);
+    }
+    bench->end_ms = os_now_ms();
+    for (int i = 0; i < bench->worker_count; i++) {
+        (void)curl_multi_remove_handle(bench->multi, bench->workers[i].easy);
+        curl_easy_cleanup(bench->workers[i].easy);
+        curl_slist_free_all(bench->workers[i].headers);
+        buf_release(&bench->workers[i].line);
+    }
+    (void)curl_multi_cleanup(bench->multi);
+    mem_free(bench->workers);
+    if (bench->shown_ms) {
+        (void)fprintf(stderr, "\r%60s\r", "");
+    }
+}
+
 /* ---- Before and after ---- */
 
 /* A multi makes all znodes, each with data of the wanted size. */
@@ -44,10 +342,8 @@ static int make_znodes(struct bench *bench)
     struct client_request request = {
         .method = "POST", .target = "/multi/v1", .has_body = true, .type = "application/json"};
     const char *base = buf_cstr(&bench->base);
-    struct buf body;
-    int code = CMD_OK;
+    BUF_AUTO(body, SETUP_MAX);
 
-    buf_init(&body, SETUP_MAX);
     buf_printf(&body, "{\"ops\":[{\"op\":\"create\",\"path\":\"%s\",\"dataUtf8\":\"zabra bench\"}",
                base);
     for (int64_t i = 0; i < bench->znodes; i++) {
@@ -56,41 +352,35 @@ static int make_znodes(struct bench *bench)
     }
     buf_append_str(&body, "]}");
     request.body = buf_slice(&body);
-    code = cli_ask(bench->cli, &request);
-    buf_release(&body);
-    return code;
+    return cli_ask(bench->cli, &request);
 }
 
 static int fill_znodes(struct bench *bench)
 {
     int code = CMD_OK;
+    BUF_AUTO(path, URL_MAX);
 
     for (int64_t i = 0; code == CMD_OK && i < bench->znodes && !stopped; i++) {
-        struct client_request request = {
-            .method = "PUT", .has_body = true, .body = buf_slice(&bench->data)};
-        struct buf url;
-
-        url_init(&url, "/znodes/v1", buf_cstr(&bench->base));
-        buf_printf(&url, "/z%" PRId64, i);
-        request.target = buf_cstr(&url);
-        code = cli_ask(bench->cli, &request);
-        buf_release(&url);
+        buf_clear(&path);
+        buf_printf(&path, "%s/z%" PRId64, buf_cstr(&bench->base), i);
+        code = cli_ask(bench->cli, &(struct client_request){.method = "PUT",
+                                                            .target = "/znodes/v1",
+                                                            .path = buf_cstr(&path),
+                                                            .has_body = true,
+                                                            .body = buf_slice(&bench->data)});
     }
     return code;
 }
 
 static int clean_up(struct bench *bench)
 {
-    struct client_request request = {.method = "DELETE"};
-    struct buf url;
-    int code = CMD_OK;
+    struct client_request request = {
+        .method = "DELETE",
+        .target = "/znodes/v1",
+        .path = buf_cstr(&bench->base),
+        .params = {{"recursive", "true"}, {"max", URL_NUMBER(ZNODES_MAX + 1)}}};
+    int code = client_ask(bench->cli->client, &request);
 
-    url_init(&url, "/znodes/v1", buf_cstr(&bench->base));
-    url_param(&url, "recursive", NULL);
-    url_param_number(&url, "max", ZNODES_MAX + 1);
-    request.target = buf_cstr(&url);
-    code = client_ask(bench->cli->client, &request);
-    buf_release(&url);
     code = code == CMD_NO_NODE ? CMD_OK : code;
     if (code != CMD_OK) {
         (void)fprintf(stderr, "zabra bench: could not delete %s; run: zabra rm -ry %s\n",
@@ -101,44 +391,33 @@ static int clean_up(struct bench *bench)
 
 /* ---- Figures ---- */
 
+static double ms_of(const struct hist *hist, uint64_t thousandths)
+{
+    return (double)hist_us(hist, thousandths) / 1000;
+}
+
 static json_t *figures_of(const struct bench *bench, enum bench_what what)
 {
-    static const struct {
-        const char *name;
-        uint64_t thousandths;
-    } percentiles[] = {{"p50_ms", 500}, {"p90_ms", 900}, {"p99_ms", 990}, {"p999_ms", 999}};
     const struct hist *hist = &bench->hists[what];
     double seconds = (double)(bench->end_ms - bench->start_ms) / 1000;
     double count = (double)hist->count;
-    json_t *item = json_pack("{s:s,s:I,s:I,s:f,s:f}", "what", names[what], "count",
-                             (json_int_t)hist->count, "errors", (json_int_t)bench->errors[what],
-                             "per_second", seconds > 0 ? count / seconds : 0.0, "mean_ms",
-                             hist->count ? (double)hist->sum_us / count / 1000 : 0.0);
+    json_t *item =
+        json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "what", names[what], "count",
+                  (json_int_t)hist->count, "errors", (json_int_t)bench->errors[what], "per_second",
+                  seconds > 0 ? count / seconds : 0.0, "mean_ms",
+                  hist->count ? (double)hist->sum_us / count / 1000 : 0.0, "p50_ms",
+                  ms_of(hist, 500), "p90_ms", ms_of(hist, 900), "p99_ms", ms_of(hist, 990),
+                  "p999_ms", ms_of(hist, 999), "max_ms", (double)hist->max_us / 1000);
 
     ASSERT(item);
-    for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
-        uint64_t us = hist_us(hist, percentiles[i].thousandths);
-
-        (void)json_object_set_new(item, percentiles[i].name, json_real((double)us / 1000));
-    }
-    (void)json_object_set_new(item, "max_ms", json_real((double)hist->max_us / 1000));
     return item;
 }
 
 static void print(const struct bench *bench, const char *kind)
 {
-    static const struct out_column columns[] = {{"WHAT", "what", false},
-                                                {"COUNT", "count", true},
-                                                {"ERRORS", "errors", true},
-                                                {"PER-S", "per_second", true},
-                                                {"MEAN-MS", "mean_ms", true},
-                                                {"P50", "p50_ms", true},
-                                                {"P90", "p90_ms", true},
-                                                {"P99", "p99_ms", true},
-                                                {"P99.9", "p999_ms", true},
-                                                {"MAX", "max_ms", true},
-                                                {.title = NULL}};
-    struct out out = bench->cli->out;
+    static const char columns[] =
+        "WHAT:what, COUNT:count>, ERRORS:errors>, PER-S:per_second>, MEAN-MS:mean_ms>, "
+        "P50:p50_ms>, P90:p90_ms>, P99:p99_ms>, P99.9:p999_ms>, MAX:max_ms>";
     json_t *list = json_array();
 
     for (int i = 0; i < BENCH_WHATS; i++) {
@@ -147,15 +426,13 @@ static void print(const struct bench *bench, const char *kind)
         }
     }
 
-    json_t *value =
+    json_auto_t *value =
         json_pack("{s:s,s:i,s:I,s:I,s:I,s:i,s:o}", "kind", kind, "clients", bench->clients, "size",
                   (json_int_t)bench->size, "znodes", (json_int_t)bench->znodes, "ms",
                   (json_int_t)(bench->end_ms - bench->start_ms), "endpoints",
                   client_endpoints(bench->cli->client)->count, "results", list);
 
-    out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
-    out_list(&out, value, "results", columns);
-    json_decref(value);
+    out_table(&bench->cli->out, value, "results", columns);
 }
 
 /* Figures of nothing are none. */
@@ -181,12 +458,12 @@ static int tell(const struct bench *bench, const char *kind)
 /* Only those that serve are driven. CMD_OK, or reported. */
 static int choose_endpoints(struct cli *cli)
 {
-    struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
+    struct replicas *replicas = NULL;
     struct endpoints *endpoints = client_endpoints(cli->client);
-    int code = replicas_ask(cli, "/status/v1", replicas);
+    int code = replicas_ask(cli, "/status/v1", &replicas);
     int kept = 0;
 
-    for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
+    for (int i = 0; i < replicas->count; i++) {
         const struct replicas_answer *answer = &replicas->answers[i];
 
         if (answer->status == HTTP_OK && json_is_true(jsonr_at(answer->json, "serving"))) {
@@ -202,8 +479,7 @@ static int choose_endpoints(struct cli *cli)
         endpoints->count = kept;
         endpoints->current = 0;
     }
-    replicas_release(replicas);
-    mem_free(replicas);
+    replicas_free(replicas);
     return code;
 }
 
@@ -218,8 +494,7 @@ static int run_made(struct bench *bench, const char *kind)
         code = fill_znodes(bench);
     }
     if (code == CMD_OK && !stopped) {
-        bench->stopped = &stopped;
-        bench_run(bench);
+        run_workers(bench);
         code = tell(bench, kind);
     }
 
@@ -297,22 +572,6 @@ static int run(struct cli *cli)
     return code;
 }
 
-static const struct cmd_option options[] = {
-    {"clients", 'c', "N", "connections over all endpoints (16); for watch: streams", NULL},
-    {"time", 't', "TIME", "duration (5s)", NULL},
-    {"size", 's', "BYTES", "data size of a znode (100)", NULL},
-    {"znodes", 0, "N", "number of znodes to read and write (100)", NULL},
-    {"reads", 0, "PERCENT", "share of reads in a mix (90)", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra bench", "nine reads to one write, for 5 seconds"},
-    {"zabra bench write -c 64 -t 30s -o json", "JSON for programs"},
-    {"zabra bench watch -c 1000", "time from the start of a write to the arrival of its event"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_bench = {
     .name = "bench",
     .summary = "measure the latency and throughput of reads, writes or watches",
@@ -322,9 +581,16 @@ const struct cmd cmd_bench = {
             "deleted at the end, also after Ctrl-C (a second Ctrl-C ends at once). This puts\n"
             "load on the ensemble: do not run it against one in production. Exit code 9 when\n"
             "some requests failed.\n",
-    .options = options,
-    .examples = examples,
+    .options = {{"clients", 'c', "N", "connections over all endpoints (16); for watch: streams",
+                 NULL},
+                {"time", 't', "TIME", "duration (5s)", NULL},
+                {"size", 's', "BYTES", "data size of a znode (100)", NULL},
+                {"znodes", 0, "N", "number of znodes to read and write (100)", NULL},
+                {"reads", 0, "PERCENT", "share of reads in a mix (90)", NULL}},
+    .examples = {{"zabra bench", "nine reads to one write, for 5 seconds"},
+                 {"zabra bench write -c 64 -t 30s -o json", "JSON for programs"},
+                 {"zabra bench watch -c 1000",
+                  "time from the start of a write to the arrival of its event"}},
     .operands = {CMD_OPERAND_TEXT},
-    .operands_max = 1,
     .run = run,
 };

@@ -1,10 +1,318 @@
 /* completion: the scripts for shells; __complete: what these scripts call on each TAB. */
+#include "base/mem.h"
+#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/words.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* ---- Candidates ---- */
+
+/* What is being completed. */
+struct completing {
+    const struct cmd *cmd;
+    struct args args; /* Options that stand before. */
+    const char *cwd;
+    const char *word;  /* Being typed, without `lead`. */
+    struct slice lead; /* "--option=", which goes before each candidate. */
+    struct buf *out;
+    int candidates;
+};
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void offer(struct completing *c, const char *text, const char *about)
+{
+    if (begins(text, c->word)) {
+        buf_append_slice(c->out, c->lead);
+        buf_append_str(c->out, text);
+        buf_append_byte(c->out, '\t');
+        buf_append_str(c->out, about);
+        buf_append_byte(c->out, '\n');
+        c->candidates++;
+    }
+}
+
+/* The words to choose from, with which the alternatives begin: of "a|b|N" these are a and b, of
+ * "add NAME [BY] | get NAME" add and get. */
+static void offer_words(struct completing *c, const char *list)
+{
+    for (const char *at = list; *at;) {
+        size_t len = 0;
+        struct buf word;
+
+        at += strspn(at, " [");
+        len = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
+        if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* The end is one of them. */
+            buf_init(&word, URL_MAX);
+            buf_append(&word, at, len);
+            offer(c, buf_cstr(&word), "");
+            buf_release(&word);
+        }
+        at += strcspn(at, "|");
+        at += *at ? 1 : 0;
+    }
+}
+
+static void offer_commands(struct completing *c)
+{
+    for (const struct cmd *const *at = cmd_table; *at; at++) {
+        if (!(*at)->hidden) {
+            offer(c, (*at)->name, (*at)->summary);
+        }
+    }
+}
+
+/* ---- Paths ---- */
+
+/* "/a" and "b/" are "/a/b"; the result has no slash at its end, but for the root. */
+static void resolve(const char *cwd, struct slice typed, struct buf *path)
+{
+    bool absolute = typed.len > 0 && typed.data[0] == '/';
+
+    if (!absolute && cwd && strcmp(cwd, "/") != 0) {
+        buf_append_str(path, cwd);
+    }
+    if (!absolute) {
+        buf_append_byte(path, '/');
+    }
+    buf_append_slice(path, typed);
+    while (path->len > 1 && path->data[path->len - 1] == '/') {
+        path->len--;
+    }
+}
+
+static void offer_children(struct completing *c, const json_t *children, size_t typed_len)
+{
+    const json_t *child = NULL;
+    bool deep = false;
+    BUF_AUTO(text, URL_MAX);
+
+    for (size_t i = 0; (child = json_array_get(children, i)); i++) {
+        int before = c->candidates;
+
+        buf_clear(&text);
+        buf_append(&text, c->word, typed_len);
+        buf_append_str(&text, jsonr_text(child, "name"));
+        offer(c, buf_cstr(&text), "");
+        deep = c->candidates > before ? jsonr_number(child, "stat.numChildren") > 0 : deep;
+    }
+    if (c->candidates == 1 && deep) {
+        buf_append_str(c->out, ":nospace\n");
+    }
+}
+
+static void ask_children(struct completing *c, struct client *client)
+{
+    const char *slash = strrchr(c->word, '/');
+    size_t typed_len = slash ? (size_t)(slash + 1 - c->word) : 0;
+    const char *name = c->word + typed_len;
+    BUF_AUTO(path, URL_MAX);
+    BUF_AUTO(after, URL_MAX);
+
+    resolve(c->cwd, slice_make(c->word, typed_len), &path);
+    /* All but the last letter: what is typed may be a whole name, and be wanted itself. */
+    if (strlen(name) > 1 && !(name[strlen(name) - 1] & 0x80)) {
+        buf_append(&after, name, strlen(name) - 1);
+    }
+
+    struct client_request request = {.target = "/znodes/v1",
+                                     .path = buf_cstr(&path),
+                                     .params = {{"view", "children"},
+                                                {"with", "stat"},
+                                                {"limit", URL_NUMBER(COMPLETE_NAMES)},
+                                                {"after", after.len > 0 ? buf_cstr(&after) : NULL}},
+                                     .timeout_ms = COMPLETE_MS};
+
+    if (!url_path_fault(request.path, false) && client_ask(client, &request) == CMD_OK) {
+        offer_children(c, jsonr_at(client_json(client), "children"), typed_len);
+    }
+}
+
+static void offer_paths(struct completing *c)
+{
+    struct settings *settings = mem_zalloc(1, sizeof(*settings));
+
+    if (!*c->word && !c->cwd) {
+        offer(c, "/", "the root");
+        buf_append_str(c->out, ":nospace\n");
+    } else if ((*c->word == '/' || c->cwd) && settings_load(settings, &c->args)) {
+        struct client *client = NULL;
+
+        settings->curl = false;
+        settings->verbose = false;
+        if (!settings->password_file) {
+            settings->user = NULL; /* Completion asks for no password. */
+        }
+        client = client_open(settings);
+        if (client) {
+            ask_children(c, client);
+        }
+        client_close(client);
+    }
+    settings_release(settings);
+    mem_free(settings);
+}
+
+/* ---- Options ---- */
+
+static const struct cmd_option *option_of(const struct cmd *cmd, const char *word)
+{
+    return args_option(cmd, cmd->run ? settings_options : NULL, word);
+}
+
+static void offer_options(struct completing *c)
+{
+    const struct cmd_option *tables[] = {c->cmd->options, c->cmd->run ? settings_options : NULL};
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        for (const struct cmd_option *at = tables[i]; at && at->name; at++) {
+            BUF_AUTO(text, URL_MAX);
+            buf_append_str(&text, "--");
+            buf_append_str(&text, at->name);
+            offer(c, buf_cstr(&text), at->help);
+        }
+    }
+}
+
+static void offer_value(struct completing *c, const struct cmd_option *option)
+{
+    if (strchr(option->value, '|')) {
+        offer_words(c, option->value);
+    } else if (strstr(option->value, "FILE")) {
+        buf_append_str(c->out, ":file\n");
+    } else if (strstr(option->value, "PATH")) {
+        offer_paths(c);
+    }
+}
+
+/* ---- Operands ---- */
+
+static void offer_operand(struct completing *c, int index)
+{
+    const struct cmd *cmd = c->cmd;
+    int place = index < CMD_OPERANDS_MAX ? index : CMD_OPERANDS_MAX - 1;
+
+    if (index >= CMD_OPERANDS_MAX && cmd->operands[place] == CMD_OPERAND_NONE) {
+        return;
+    }
+    switch (cmd->operands[place]) {
+    case CMD_OPERAND_PATH:
+        offer_paths(c);
+        break;
+    case CMD_OPERAND_NAME:
+        c->cwd = *c->word == '/' ? NULL : cmd->folder;
+        offer_paths(c);
+        break;
+    case CMD_OPERAND_FILE:
+        buf_append_str(c->out, ":file\n");
+        break;
+    case CMD_OPERAND_COMMAND:
+        offer_commands(c);
+        offer_words(c, cmd->usage);
+        break;
+    case CMD_OPERAND_TEXT:
+        if (index == 0) {
+            offer_words(c, cmd->usage);
+        }
+        break;
+    case CMD_OPERAND_NONE:
+    default:
+        break;
+    }
+}
+
+/* ---- A line ---- */
+
+/* Where the words before have led to. */
+struct place {
+    const struct cmd_option *pending; /* Its value is being typed. */
+    int operands;
+    int child_words; /* Behind "--". */
+    bool rest;       /* "--" was there. */
+};
+
+static void take_word(struct completing *c, struct place *place, char *word)
+{
+    const struct cmd_option *option = NULL;
+    struct args *args = &c->args;
+
+    if (place->rest) {
+        place->child_words++;
+        place->operands++;
+        return;
+    }
+    if (place->pending) {
+        if (args->given_count < ARGS_OPTIONS_MAX) {
+            args->given[args->given_count++] =
+                (struct args_given){.option = place->pending, .value = word};
+        }
+        place->pending = NULL;
+        return;
+    }
+    place->rest = strcmp(word, "--") == 0;
+    option = place->rest ? NULL : option_of(c->cmd, word);
+    if (option && option->value && !strchr(word, '=')) {
+        place->pending = option;
+    } else if (option && args->given_count < ARGS_OPTIONS_MAX) {
+        const char *equals = strchr(word, '=');
+
+        args->given[args->given_count++] =
+            (struct args_given){.option = option, .value = equals ? equals + 1 : ""};
+    } else if (!place->rest && word[0] != '-') {
+        place->operands++;
+    }
+}
+
+static void offer_place(struct completing *c, const struct place *place)
+{
+    const char *equals = begins(c->word, "--") ? strchr(c->word, '=') : NULL;
+    const struct cmd_option *option = equals ? option_of(c->cmd, c->word) : NULL;
+
+    if (place->rest && c->cmd->has_child) {
+        buf_append_str(c->out, place->child_words == 0 ? ":command\n" : ":file\n");
+    } else if (place->pending) {
+        offer_value(c, place->pending);
+    } else if (option && option->value) {
+        c->lead = slice_make(c->word, (size_t)(equals + 1 - c->word));
+        c->word = equals + 1;
+        offer_value(c, option);
+    } else if (c->word[0] == '-' && !place->rest) {
+        offer_options(c);
+    } else {
+        offer_operand(c, place->operands);
+    }
+}
+
+void complete(char *const *words, int count, const char *cwd, struct buf *out)
+{
+    struct completing *c = mem_zalloc(1, sizeof(*c));
+    struct place place = {.operands = 0};
+
+    c->out = out;
+    c->cwd = cwd;
+    c->word = count > 0 ? words[count - 1] : "";
+    c->lead = slice_make("", 0);
+    if (count <= 1) {
+        offer_commands(c);
+    } else {
+        c->cmd = cmd_by_name(words[0]);
+    }
+    if (c->cmd) {
+        for (int i = 1; i < count - 1; i++) {
+            take_word(c, &place, words[i]);
+        }
+        offer_place(c, &place);
+    }
+    mem_free(c);
+}
+
+/* ---- completion ---- */
 
 /* The script asks the program itself for completions, so that it never offers commands of another
  * version. */
@@ -85,12 +393,6 @@ static int run_completion(int arg_count, char **args)
     return cmd_usage_error(&cmd_completion, "name the shell: bash, zsh or fish");
 }
 
-static const struct cmd_example completion_examples[] = {
-    {"source <(zabra completion bash)", "for this shell only"},
-    {"zabra completion bash > ~/.local/share/bash-completion/completions/zabra", "for every shell"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_completion = {
     .name = "completion",
     .summary = "print the script that lets a shell complete commands, options and paths",
@@ -98,7 +400,9 @@ const struct cmd cmd_completion = {
     .text = "Completion asks the replicas for paths of znodes, for 300 ms at most. Endpoints\n"
             "and password file come from the command line, the environment or the\n"
             "configuration.\n",
-    .examples = completion_examples,
+    .examples = {{"source <(zabra completion bash)", "for this shell only"},
+                 {"zabra completion bash > ~/.local/share/bash-completion/completions/zabra",
+                  "for every shell"}},
     .operands = {CMD_OPERAND_TEXT},
     .run_alone = run_completion,
 };
@@ -121,12 +425,11 @@ static size_t hidden_len(const char *word, const char *breaks)
 static void print(struct slice lines, size_t hidden)
 {
     while (lines.len > 0) {
-        const uint8_t *feed = memchr(lines.data, '\n', lines.len);
-        size_t len = feed ? (size_t)(feed - lines.data) + 1 : lines.len;
-        size_t skip = lines.data[0] == ':' ? 0 : hidden;
+        struct slice line = words_line(&lines);
+        size_t skip = line.data[0] == ':' ? 0 : hidden;
 
-        (void)fwrite(lines.data + skip, 1, len - skip, stdout);
-        lines = slice_make(lines.data + len, lines.len - len);
+        (void)fwrite(line.data + skip, 1, line.len - skip, stdout);
+        (void)putchar('\n');
     }
 }
 
@@ -135,9 +438,8 @@ static void complete_line(const char *line, const char *breaks)
 {
     static char empty[] = "";
     struct words words;
-    struct buf out;
+    BUF_AUTO(out, COMPLETE_OUT_MAX);
 
-    buf_init(&out, COMPLETE_OUT_MAX);
     if (words_split(&words, line, true) && words.count > 0) {
         if (!words.open && words.count < WORDS_MAX) {
             words.items[words.count++] = empty;
@@ -146,7 +448,6 @@ static void complete_line(const char *line, const char *breaks)
         print(buf_slice(&out), hidden_len(words.items[words.count - 1], breaks));
     }
     words_release(&words);
-    buf_release(&out);
 }
 
 static int run_complete(int arg_count, char **args)

@@ -10,10 +10,207 @@
 #include "cli/commands.h"
 #include "cli/copy.h"
 #include "cli/url.h"
+#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum {
+    LINES_OF_ONE = 2 /* Of an export: its head, and the top znode. */
+};
+
+struct copy {
+    const char *from;
+    const char *to;
+    bool move;      /* And delete the source. */
+    bool recursive; /* With all that is below it. */
+    bool parents;   /* Make missing parents of the target. */
+    bool with_acl;
+
+    json_t *ops;        /* What is to be done: creates, and then deletes. The caller drops it. */
+    size_t count;       /* Znodes. */
+    int64_t ephemerals; /* Left out. */
+    bool told;          /* What went wrong has been said. */
+};
+
+/* ---- Lines of an export ---- */
+
+json_t *copy_create_op(const json_t *line, const char *path, bool with_acl)
+{
+    static const char *const members[] = {"data64", "null", "container", "ttl"};
+    json_t *op = json_pack("{s:s,s:s}", "op", "create", "path", path);
+    json_t *acl = jsonr_at(line, "acl");
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        json_t *value = json_object_get(line, members[i]);
+
+        if (value) {
+            (void)json_object_set(op, members[i], value);
+        }
+    }
+    if (acl && with_acl) {
+        (void)json_object_set(op, "acl", acl);
+    }
+    return op;
+}
+
+/* Hashes are shown to administrators only; to others as "user:x". */
+static bool is_masked(const json_t *acl)
+{
+    const json_t *entry = NULL;
+
+    for (size_t i = 0; (entry = json_array_get(acl, i)); i++) {
+        const char *id = jsonr_text(entry, "id");
+        size_t len = strlen(id);
+
+        if (strcmp(jsonr_text(entry, "scheme"), "digest") == 0 && len > 2 &&
+            strcmp(id + len - 2, ":x") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "path/below", or the path itself. */
+static void join(const char *top, const char *below, struct buf *out)
+{
+    buf_clear(out);
+    buf_append_str(out, top);
+    if (*below) {
+        buf_append_byte(out, '/');
+        buf_append_str(out, below);
+    }
+}
+
+static int fail(struct cli *cli, struct copy *copy, int exit_code, const char *code,
+                const char *why)
+{
+    copy->told = true;
+    return cli_fail(cli, exit_code, code, "%s: %s", copy->from, why);
+}
+
+/* ---- Operations ---- */
+
+static int add_znode(struct cli *cli, struct copy *copy, const json_t *line)
+{
+    json_t *op = NULL;
+    BUF_AUTO(to, URL_MAX);
+
+    if (copy->with_acl && is_masked(jsonr_at(line, "acl"))) {
+        return fail(cli, copy, CMD_DENIED, "NoAuth",
+                    "an ACL is shown in full only to its administrators; --no-acl copies without");
+    }
+    join(copy->to, jsonr_text(line, "path"), &to);
+    op = copy_create_op(line, buf_cstr(&to), copy->with_acl);
+    if (copy->parents && copy->count == 0) {
+        (void)json_object_set_new(op, "parents", json_true());
+    }
+    (void)json_array_append_new(copy->ops, op);
+    copy->count++;
+    return CMD_OK;
+}
+
+static int take_end(struct cli *cli, struct copy *copy, const json_t *line)
+{
+    copy->ephemerals = jsonr_number(line, "skippedEphemerals");
+    if (jsonr_number(line, "skippedUnreadable") > 0) {
+        return fail(cli, copy, CMD_DENIED, "NoAuth", "you may not read some of the znodes");
+    }
+    if (copy->ephemerals > 0 && (copy->move || copy->count == 0)) {
+        return fail(cli, copy, CMD_CONFLICT, "Ephemeral",
+                    "an ephemeral znode belongs to a session and cannot be copied or moved");
+    }
+    return CMD_OK;
+}
+
+/* The end of the lines is `*done`. */
+static int take_line(struct cli *cli, struct copy *copy, const json_t *line, bool *done)
+{
+    *done = false;
+    if (jsonr_at(line, "export")) {
+        return CMD_OK;
+    }
+    if (jsonr_at(line, "error")) {
+        return fail(cli, copy, CMD_FAILED, jsonr_text(line, "error.code"),
+                    jsonr_text(line, "error.detail"));
+    }
+    *done = jsonr_at(line, "end") != NULL;
+    return *done ? take_end(cli, copy, line) : add_znode(cli, copy, line);
+}
+
+/* `deletes` gets one for each znode, parents first: of this very znode, with this data and ACL. */
+static void add_delete(const struct copy *copy, const json_t *line, json_t *deletes)
+{
+    static const char *const members[] = {"czxid", "version", "aversion"};
+    const json_t *stat = jsonr_at(line, "stat");
+    json_t *op = NULL;
+    BUF_AUTO(path, URL_MAX);
+
+    if (!stat) {
+        return;
+    }
+    join(copy->from, jsonr_text(line, "path"), &path);
+    op = json_pack("{s:s,s:s}", "op", "delete", "path", buf_cstr(&path));
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        (void)json_object_set(op, members[i], json_object_get(stat, members[i]));
+    }
+    (void)json_array_append_new(deletes, op);
+}
+
+static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
+{
+    struct slice rest = buf_slice(&client_reply(cli->client)->body);
+    bool done = false;
+    int code = CMD_OK;
+
+    while (code == CMD_OK && !done && rest.len > 0) {
+        char error[JSONR_ERROR_MAX];
+        json_t *line = jsonr_parse(words_line(&rest), error);
+
+        code = line ? take_line(cli, copy, line, &done)
+                    : fail(cli, copy, CMD_FAILED, "BadAnswer", error);
+        if (code == CMD_OK && copy->move) {
+            add_delete(copy, line, deletes);
+        }
+        json_decref(line);
+    }
+    if (code == CMD_OK && !done && copy->recursive) {
+        return fail(cli, copy, CMD_FAILED, "BadAnswer", "the answer was cut off; try again");
+    }
+    return code;
+}
+
+static int fetch(struct cli *cli, const struct copy *copy)
+{
+    return client_ask(cli->client,
+                      &(struct client_request){.target = "/export/v1",
+                                               .path = copy->from,
+                                               .accept = "application/x-ndjson",
+                                               .lines_max = copy->recursive ? 0 : LINES_OF_ONE});
+}
+
+/* Reads the source as it is at one moment, and fills in the operations. CMD_OK, CMD_SHOWN, or an
+ * exit code: then `told` says whether client_error() is still to be reported. */
+static int copy_read(struct cli *cli, struct copy *copy)
+{
+    json_auto_t *deletes = json_array();
+    int code = fetch(cli, copy);
+
+    json_decref(copy->ops);
+    copy->ops = json_array();
+    copy->count = 0;
+    if (code == CMD_OK) {
+        code = take_lines(cli, copy, deletes);
+    }
+    for (size_t i = json_array_size(deletes); i > 0; i--) {
+        (void)json_array_append(copy->ops,
+                                json_array_get(deletes, i - 1)); /* From the leaves up. */
+    }
+    return code;
+}
+
+/* ---- The commands ---- */
 
 /* Reported like any failure of the ensemble, with advice when the subtree is too large. */
 static int tell(const struct cli *cli, int code)
@@ -44,28 +241,19 @@ static int ask_multi(struct cli *cli, const struct copy *copy)
                                      .has_body = true,
                                      .type = "application/json",
                                      .last = true};
-    struct buf body;
-    int code = CMD_OK;
+    BUF_AUTO(body, CLIENT_BODY_MAX);
 
-    buf_init(&body, CLIENT_BODY_MAX);
     buf_append_str(&body, "{\"ops\":");
     jsonr_put(&body, copy->ops);
     buf_append_str(&body, "}");
     request.body = buf_slice(&body);
-    code = client_ask(cli->client, &request);
-    buf_release(&body);
-    return code;
+    return client_ask(cli->client, &request);
 }
 
 static void print_done(const struct cli *cli, const struct copy *copy)
 {
-    static const struct out_column columns[] = {
-        {"from", "from", false},
-        {"to", "to", false},
-        {"znodes", "znodes", false},
-        {"ephemerals left out", "skippedEphemerals", false},
-        {.title = NULL},
-    };
+    static const char columns[] =
+        "from:from, to:to, znodes:znodes, ephemerals left out:skippedEphemerals";
 
     if (out_is_text(&cli->out)) {
         if (copy->ephemerals > 0) {
@@ -75,12 +263,11 @@ static void print_done(const struct cli *cli, const struct copy *copy)
         return;
     }
 
-    json_t *value =
+    json_auto_t *value =
         json_pack("{s:s,s:s,s:I,s:I}", "from", copy->from, "to", copy->to, "znodes",
                   (json_int_t)copy->count, "skippedEphemerals", (json_int_t)copy->ephemerals);
 
     out_facts(&cli->out, value, columns);
-    json_decref(value);
 }
 
 static int run_copy(struct cli *cli, struct copy *copy)
@@ -116,12 +303,11 @@ static int run(struct cli *cli, bool move)
     struct copy copy = {.move = move,
                         .recursive = move || args_has(&cli->args, "recursive"),
                         .parents = args_has(&cli->args, "parents"),
-                        .with_acl = !args_has(&cli->args, "no-acl")};
+                        .with_acl = !args_has(&cli->args, "no-acl"),
+                        .from = cli_path(cli, 0),
+                        .to = cli_path(cli, 1)};
     int code = CMD_USAGE;
 
-    if (!cli_path(cli, 0, &copy.from) || !cli_path(cli, 1, &copy.to)) {
-        return CMD_USAGE;
-    }
     if (copy.from[1] == '\0' || copy.to[1] == '\0') {
         return cli_usage(cli, "the root cannot be copied or moved");
     }
@@ -149,40 +335,19 @@ static int run_mv(struct cli *cli)
     "each znode. For larger subtrees use export and import. ACLs, containers and TTLs are\n"   \
     "kept. DST must not exist. An ephemeral znode belongs to its session: "
 
-static const struct cmd_option cp_options[] = {
-    {"recursive", 'r', NULL, "with the whole subtree", NULL},
-    {"parents", 'p', NULL, "create missing parents of DST", NULL},
-    {"no-acl", 0, NULL, "do not copy the ACLs: every client gets all permissions", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example cp_examples[] = {
-    {"zabra cp -r /app/blue /app/green", "copies a consistent state of the subtree"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_cp = {
     .name = "cp",
     .summary = "copy a znode or a subtree",
     .usage = "SRC DST",
     .text = COPY_TEXT "it is left out.\n",
-    .options = cp_options,
-    .examples = cp_examples,
+    .options = {{"recursive", 'r', NULL, "with the whole subtree", NULL},
+                {"parents", 'p', NULL, "create missing parents of DST", NULL},
+                {"no-acl", 0, NULL, "do not copy the ACLs: every client gets all permissions",
+                 NULL}},
+    .examples = {{"zabra cp -r /app/blue /app/green", "copies a consistent state of the subtree"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
     .operands_min = 2,
-    .operands_max = 2,
     .run = run_cp,
-};
-
-static const struct cmd_option mv_options[] = {
-    {"parents", 'p', NULL, "create missing parents of DST", NULL},
-    {"no-acl", 0, NULL, "do not keep the ACLs: every client gets all permissions", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example mv_examples[] = {
-    {"zabra mv /app/config.new /app/config.old", "renames it, with its subtree"},
-    {.line = NULL},
 };
 
 const struct cmd cmd_mv = {
@@ -191,10 +356,11 @@ const struct cmd cmd_mv = {
     .usage = "SRC DST",
     .text = COPY_TEXT "it is not moved. Versions start at 0 at DST.\n"
                       "If the source changes meanwhile, zabra reads it again and retries.\n",
-    .options = mv_options,
-    .examples = mv_examples,
+    .options = {{"parents", 'p', NULL, "create missing parents of DST", NULL},
+                {"no-acl", 0, NULL, "do not keep the ACLs: every client gets all permissions",
+                 NULL}},
+    .examples = {{"zabra mv /app/config.new /app/config.old", "renames it, with its subtree"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
     .operands_min = 2,
-    .operands_max = 2,
     .run = run_mv,
 };

@@ -1,12 +1,15 @@
 #include "base/check.h"
 #include "base/lack.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_usage.h"
-#include "cli/ask.h"
+#include "cli/args.h"
 #include "cli/commands.h"
+#include "cli/curl_handles.h"
 #include "cli/dev.h"
 #include "cli/inherited.h"
+#include "cli/jsonr.h"
 #include "server/process/server.h"
 
 #include <errno.h>
@@ -67,20 +70,6 @@ static const struct number {
                {"port", offsetof(struct dev, port), PORT_MAX},
                {"wait", offsetof(struct dev, wait_s), WAIT_MAX_S}};
 
-static bool parse_number(const char *text, uint32_t max, uint32_t *ret_number)
-{
-    char *end = NULL;
-    unsigned long number = 0;
-
-    errno = 0;
-    number = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || number == 0 || number > max) {
-        return false;
-    }
-    *ret_number = (uint32_t)number;
-    return true;
-}
-
 static int unknown_key(const char *arg)
 {
     const char *meant = dev_key_meant(arg);
@@ -133,12 +122,13 @@ static int parse(struct dev *dev, int arg_count, char **args)
         const char *data = number ? NULL : cmd_option("data", arg_count, args, &pos);
 
         if (number) {
-            uint32_t *to = (uint32_t *)(void *)((char *)dev + number->offset);
+            int64_t given = 0;
 
-            if (!parse_number(text, number->max, to)) {
+            if (!args_number(text, (struct args_range){1, number->max, 0}, &given)) {
                 return cmd_usage_error(&cmd_dev, "--%s: \"%s\" is not a number from 1 to %u",
                                        number->name, text, number->max);
             }
+            *(uint32_t *)(void *)((char *)dev + number->offset) = (uint32_t)given;
         } else if (data) {
             if (!*data) {
                 return cmd_usage_error(&cmd_dev, "--data needs a directory");
@@ -205,18 +195,16 @@ static void build_config(const struct dev *dev, const struct child *child, struc
 
 static int write_config(const struct dev *dev, const struct child *child)
 {
-    struct buf text;
     int fd = open(child->config_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    BUF_AUTO(text, 2 * (size_t)CONFIG_BYTES_MAX);
 
     if (fd < 0) {
         return complain(child->config_path, "cannot be written");
     }
-    buf_init(&text, 2 * (size_t)CONFIG_BYTES_MAX);
     build_config(dev, child, &text);
 
     bool written = write(fd, text.data, text.len) == (ssize_t)text.len;
 
-    buf_release(&text);
     close(fd);
     return written ? CMD_OK : complain(child->config_path, "cannot be written");
 }
@@ -255,22 +243,17 @@ static void plan_restart(struct child *child)
     uint64_t now_ms = os_now_ms();
     bool lasted = now_ms - child->started_ms >= LASTED_MS;
 
-    child->backoff_ms = lasted || child->backoff_ms == 0 ? RESTART_MIN_MS : child->backoff_ms * 2;
-    if (child->backoff_ms > RESTART_MAX_MS) {
-        child->backoff_ms = RESTART_MAX_MS;
-    }
+    child->backoff_ms = lasted || child->backoff_ms == 0
+                            ? RESTART_MIN_MS
+                            : min_u32(child->backoff_ms * 2, RESTART_MAX_MS);
     child->restart_at_ms = now_ms + child->backoff_ms;
 }
 
 static void on_unexpected_end(struct dev *dev, struct child *child)
 {
     bool refused = WIFEXITED(child->status) && WEXITSTATUS(child->status) == EXIT_CONFIG;
-    char how[128];
 
-    child_describe(child, how, sizeof(how));
-    (void)fprintf(stderr, "zabra dev: replica %u ended unexpectedly: %s\n", child->id, how);
-    (void)fprintf(stderr, "  why   %s\n  do    %s\n  log   %s\n", child_words(child),
-                  child_advice(child), child->log_path);
+    child_report_end(child);
     child->ready = false;
     if (refused && !dev->served) {
         dev->refused = true;
@@ -339,13 +322,13 @@ static void open_signals(struct dev *dev)
     loop_add(&dev->loop, &dev->signals);
 }
 
-/* A process that answers at its port before it runs is often a forgotten `zabra dev`. */
-static bool is_port_served(const struct child *child)
+/* The status of the answer, 0: there is none. */
+static long ask(const struct child *child, const char *route, struct buf *body)
 {
     char url[64];
 
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/livez", child->client_port);
-    return ask_get(url, ASK_MS, NULL) != 0;
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", child->client_port, route);
+    return curl_handles_get(url, ASK_MS, body);
 }
 
 static void start_due(struct dev *dev)
@@ -358,7 +341,8 @@ static void start_due(struct dev *dev)
         if (child->pid > 0 || now_ms < child->restart_at_ms) {
             continue;
         }
-        child->foreign = is_port_served(child);
+        /* A process that answers at its port before it runs is often a forgotten `zabra dev`. */
+        child->foreign = ask(child, "/livez", NULL) != 0;
         if (!child_start(child)) {
             plan_restart(child);
         }
@@ -373,11 +357,9 @@ static uint32_t count_ready(struct dev *dev)
 
     for (uint32_t i = 0; i < dev->nodes; i++) {
         struct child *child = &dev->children[i];
-        char url[64];
 
         if (child->pid > 0 && !child->ready && !child->foreign) {
-            (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz", child->client_port);
-            child->ready = ask_get(url, ASK_MS, NULL) == 200;
+            child->ready = ask(child, "/readyz", NULL) == 200;
         }
         count += child->ready ? 1U : 0U;
     }
@@ -387,18 +369,11 @@ static uint32_t count_ready(struct dev *dev)
 /* The reason that a replica gives for not serving. */
 static void tell_unready(const struct child *child)
 {
-    char url[64];
-    struct buf text;
+    BUF_AUTO(text, DEV_LINE_MAX);
+    long status = child->pid > 0 ? ask(child, "/readyz?verbose", &text) : 0;
 
-    buf_init(&text, DEV_LINE_MAX);
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz?verbose", child->client_port);
-
-    long status = child->pid > 0 ? ask_get(url, ASK_MS, &text) : 0;
-
-    (void)fprintf(stderr, "zabra dev: replica %u does not serve yet; its log: %s\n", child->id,
-                  child->log_path);
-    (void)fprintf(stderr, "%s", status ? buf_cstr(&text) : "  it does not answer /readyz\n");
-    buf_release(&text);
+    (void)fprintf(stderr, "zabra dev: replica %u does not serve yet; its log: %s\n%s", child->id,
+                  child->log_path, status ? buf_cstr(&text) : "  it does not answer /readyz\n");
 }
 
 /* When the time is over a majority is enough: it serves, and the others are retried. */
@@ -466,25 +441,16 @@ static void print_welcome(const struct dev *dev)
                      (int)child->pid, child->log_path, child->ready ? "" : "   (not yet)");
     }
     (void)printf("\nWrite through one replica, read from another, look at all:\n"
-                 "\n");
-    (void)printf("  curl -X PUT -d hello "
-                 "'http://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n",
-                 dev->port);
-    (void)printf("  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n", middle);
-    (void)printf("  curl http://127.0.0.1:%u/ensemble/v1\n", last);
+                 "\n"
+                 "  curl -X PUT -d hello 'http://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n"
+                 "  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n"
+                 "  curl http://127.0.0.1:%u/ensemble/v1\n",
+                 dev->port, middle, last);
     print_endpoints(dev);
-    (void)printf("\nDashboard: http://127.0.0.1:%u/ui/\n", dev->port);
-    (void)printf("Data: %s. Ctrl-C stops all replicas; the next start finds the data again.\n",
-                 dev->data_path);
+    (void)printf("\nDashboard: http://127.0.0.1:%u/ui/\n"
+                 "Data: %s. Ctrl-C stops all replicas; the next start finds the data again.\n",
+                 dev->port, dev->data_path);
     (void)fflush(stdout);
-}
-
-static void serve(struct dev *dev)
-{
-    while (!dev->stops) {
-        loop_run_once(&dev->loop, STEP_MS * 4);
-        start_due(dev);
-    }
 }
 
 static bool any_running(const struct dev *dev)
@@ -538,7 +504,10 @@ static int run_ensemble(struct dev *dev)
     if (serving) {
         dev->served = true;
         print_welcome(dev);
-        serve(dev);
+        while (!dev->stops) {
+            loop_run_once(&dev->loop, STEP_MS * 4);
+            start_due(dev);
+        }
         (void)printf("\nzabra dev: stopping all replicas\n");
         (void)fflush(stdout);
     }
@@ -553,9 +522,9 @@ static int run_prepared(struct dev *dev)
     if (code == CMD_OK) {
         loop_init(&dev->loop);
         open_signals(dev);
-        ask_init();
+        curl_handles_init();
         code = run_ensemble(dev);
-        ask_release();
+        curl_global_cleanup();
         loop_remove(&dev->loop, &dev->signals);
         close(dev->signals.fd);
         loop_release(&dev->loop);

@@ -1,5 +1,4 @@
 /* doctor: asks all replicas, and reports each problem with what to do. */
-#include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/doctor.h"
 #include "cli/prom.h"
@@ -9,8 +8,6 @@
 #include <string.h>
 
 enum {
-    HTTP_OK = 200,
-    HTTP_UNAVAILABLE = 503,
     COUNT_MAX = 32
 };
 
@@ -72,17 +69,16 @@ static void put_answer(json_t *fact, const char *member, const struct replicas_a
 /* Asks all of them for one thing, and puts it into the list. */
 static int ask_for(struct cli *cli, const char *member, const char *target, json_t *list)
 {
-    struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
-    int code = replicas_ask(cli, target, replicas);
+    struct replicas *replicas = NULL;
+    int code = replicas_ask(cli, target, &replicas);
 
-    for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
+    for (int i = 0; i < replicas->count; i++) {
         if (json_array_size(list) <= (size_t)i) {
             (void)json_array_append_new(list, json_object());
         }
         put_answer(json_array_get(list, (size_t)i), member, &replicas->answers[i]);
     }
-    replicas_release(replicas);
-    mem_free(replicas);
+    replicas_free(replicas);
     return code;
 }
 
@@ -134,10 +130,8 @@ static int count(const json_t *findings, const char *severity)
 {
     const json_t *finding = NULL;
     int found = 0;
-    size_t i = 0;
 
-    json_array_foreach(findings, i, finding)
-    {
+    for (size_t i = 0; (finding = json_array_get(findings, i)); i++) {
         found += strcmp(jsonr_text(finding, "severity"), severity) == 0;
     }
     return found;
@@ -183,21 +177,15 @@ static void say_counts(const struct cli *cli, const json_t *result)
 
 static void tell(const struct cli *cli, json_t *result)
 {
-    static const struct out_column columns[] = {{"SEVERITY", "severity", false},
-                                                {"CODE", "code", false},
-                                                {"SUBJECT", "subject", false},
-                                                {"CONFIG", "found", false},
-                                                {.title = NULL}};
+    static const char columns[] = "SEVERITY:severity, CODE:code, SUBJECT:subject, CONFIG:found";
     const json_t *findings = jsonr_at(result, "findings");
     const json_t *finding = NULL;
-    size_t i = 0;
 
     if (cli->out.format != SETTINGS_TEXT) {
         out_list(&cli->out, result, "findings", columns);
         return;
     }
-    json_array_foreach(findings, i, finding)
-    {
+    for (size_t i = 0; (finding = json_array_get(findings, i)); i++) {
         say(cli, finding);
     }
     say_counts(cli, result);
@@ -205,7 +193,7 @@ static void tell(const struct cli *cli, json_t *result)
 
 static int run(struct cli *cli)
 {
-    json_t *facts = json_object();
+    json_auto_t *facts = json_object();
     int code = take_facts(cli, facts);
 
     if (code == CMD_OK) {
@@ -222,15 +210,8 @@ static int run(struct cli *cli)
         tell(cli, result);
         json_decref(result);
     }
-    json_decref(facts);
     return code;
 }
-
-static const struct cmd_example examples[] = {
-    {"zabra doctor", "each problem, its meaning and what to do"},
-    {"zabra doctor -o json | jq -r '.findings[].code'", "codes for programs"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_doctor = {
     .name = "doctor",
@@ -241,6 +222,7 @@ const struct cmd cmd_doctor = {
             "another history or version, and problems of disks, clocks, limits and\n"
             "configuration. Changes nothing. Exit code 0 when it finds no problem, otherwise\n"
             "1.\n",
-    .examples = examples,
+    .examples = {{"zabra doctor", "each problem, its meaning and what to do"},
+                 {"zabra doctor -o json | jq -r '.findings[].code'", "codes for programs"}},
     .run = run,
 };

@@ -78,17 +78,10 @@ static int run_editor(struct cli *cli, char *name)
 
 static void print_done(const struct revise *revise, bool changed)
 {
-    static const struct out_column columns[] = {
-        {"path", "path", false}, {"changed", "changed", false}, {.title = NULL}};
-    const struct out *out = &revise->cli->out;
-    json_t *value = NULL;
-
-    if (out_is_text(out)) {
-        return;
+    if (!out_is_text(&revise->cli->out)) {
+        out_result(&revise->cli->out,
+                   json_pack("{s:s,s:b}", "path", revise->path, "changed", changed));
     }
-    value = json_pack("{s:s,s:b}", "path", revise->path, "changed", changed);
-    out_facts(out, value, columns);
-    json_decref(value);
 }
 
 static int save(struct revise *revise, const char *name, const struct buf *edited)
@@ -127,15 +120,13 @@ static int edit(struct revise *revise, char *name, struct buf *edited)
 static int edit_file(struct revise *revise)
 {
     char name[NAME_MAX_LEN];
-    struct buf edited;
     int code = CMD_FAILED;
+    BUF_AUTO(edited, VALUE_MAX);
 
     if (!write_file(revise, name)) {
         return CMD_FAILED;
     }
-    buf_init(&edited, VALUE_MAX);
     code = edit(revise, name, &edited);
-    buf_release(&edited);
     if (code <= CMD_OK) {
         (void)unlink(name);
     }
@@ -144,14 +135,10 @@ static int edit_file(struct revise *revise)
 
 static int run(struct cli *cli)
 {
-    const char *path = NULL;
     struct revise revise;
     int code = CMD_OK;
 
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
-    revise_init(&revise, cli, path);
+    revise_init(&revise, cli, cli_path(cli, 0));
     revise.parents = args_has(&cli->args, "parents");
     code = revise_read(&revise);
     if (code == CMD_OK && !revise.exists && !args_has(&cli->args, "create")) {
@@ -164,28 +151,17 @@ static int run(struct cli *cli)
     return code;
 }
 
-static const struct cmd_option options[] = {
-    {"create", 'c', NULL, "start with empty data when the znode does not exist", NULL},
-    {"parents", 'p', NULL, "with --create: also create missing parents", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra edit /app/config", "in $VISUAL, $EDITOR, or vi"},
-    {"EDITOR='code --wait' zabra edit /app/config", "uses an editor with options"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_edit = {
     .name = "edit",
     .summary = "edit the data of a znode",
     .usage = "PATH",
     .text = "Saves only if the znode has not changed since it was read. Otherwise the exit\n"
             "code is 4, and zabra keeps the file with your text and prints its name.\n",
-    .options = options,
-    .examples = examples,
+    .options = {{"create", 'c', NULL, "start with empty data when the znode does not exist", NULL},
+                {"parents", 'p', NULL, "with --create: also create missing parents", NULL}},
+    .examples = {{"zabra edit /app/config", "in $VISUAL, $EDITOR, or vi"},
+                 {"EDITOR='code --wait' zabra edit /app/config", "uses an editor with options"}},
     .operands = {CMD_OPERAND_PATH},
     .operands_min = 1,
-    .operands_max = 1,
     .run = run,
 };

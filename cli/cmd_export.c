@@ -2,7 +2,6 @@
 #include "base/os_clock.h"
 #include "cli/commands.h"
 #include "cli/transfer.h"
-#include "cli/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,11 +39,10 @@ static bool may_be_last(struct slice line)
 static bool take_line(struct exporting *exporting)
 {
     struct slice line = buf_slice(&exporting->line);
-    char fault[JSONR_ERROR_MAX];
 
     if (may_be_last(line)) {
         json_decref(exporting->last);
-        exporting->last = jsonr_parse(line, fault);
+        exporting->last = jsonr_parse(line, NULL);
         if (jsonr_at(exporting->last, "error")) {
             buf_clear(&exporting->line);
             return true; /* Reported like all errors. */
@@ -120,20 +118,14 @@ static int run_export(struct cli *cli)
                                 .take = take,
                                 .ctx = &exporting,
                                 .progress = {.verb = "exported"},
-                                .request = {.accept = "application/x-ndjson", .last = true}};
-    const char *path = NULL;
-    struct buf url;
+                                .request = {.target = "/export/v1",
+                                            .path = cli_path(cli, 0),
+                                            .accept = "application/x-ndjson",
+                                            .last = true}};
     int code = CMD_OK;
 
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
-    url_init(&url, "/export/v1", path);
-    transfer.request.target = buf_cstr(&url);
     if (cli->settings.curl) {
-        code = cli_ask(cli, &transfer.request);
-        buf_release(&url);
-        return code;
+        return cli_ask(cli, &transfer.request);
     }
     buf_init(&exporting.line, TRANSFER_LINE_MAX);
     code = transfer_run(cli, &transfer);
@@ -146,17 +138,8 @@ static int run_export(struct cli *cli)
     json_decref(exporting.last);
     buf_release(&exporting.line);
     buf_release(&transfer.answer);
-    buf_release(&url);
     return code;
 }
-
-static const struct cmd_example export_examples[] = {
-    {"zabra export /app > app.ndjson", "a consistent state of the subtree, without stopping "
-                                       "writes"},
-    {"zabra export /app | zabra import /copy --parents --endpoints other:9998",
-     "into another ensemble"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_export = {
     .name = "export",
@@ -166,19 +149,19 @@ const struct cmd cmd_export = {
             "has the number of znodes. Ephemeral znodes are skipped and their number is\n"
             "reported. Check the exit code: it is not 0 when the export is incomplete, and 9\n"
             "when you may not read some of the znodes.\n",
-    .examples = export_examples,
+    .examples = {{"zabra export /app > app.ndjson",
+                  "a consistent state of the subtree, without stopping "
+                  "writes"},
+                 {"zabra export /app | zabra import /copy --parents --endpoints other:9998",
+                  "into another ensemble"}},
     .operands = {CMD_OPERAND_PATH},
-    .operands_max = 1,
     .run = run_export,
 };
 
 /* ---- import ---- */
 
-static const struct out_column import_columns[] = {
-    {"created", "created", false}, {"overwritten", "overwritten", false},
-    {"skipped", "skipped", false}, {"transactions", "multis", false},
-    {"zxid", "zxidHex", false},    {.title = NULL},
-};
+static const char import_columns[] =
+    "created:created, overwritten:overwritten, skipped:skipped, transactions:multis, zxid:zxidHex";
 
 /* CMD_OK, or reported. */
 static int open_input(const struct cli *cli, struct transfer *transfer)
@@ -212,7 +195,7 @@ static int tell_partly(const struct cli *cli)
     const struct client_error *error = client_error(cli->client);
     const json_t *done = jsonr_at(error->problem, "import");
     int64_t lines = jsonr_number(done, "lines");
-    json_t *extra = NULL;
+    json_auto_t *extra = NULL;
     char message[CLI_MESSAGE_MAX];
 
     if (lines == 0 || json_is_true(jsonr_at(done, "dryRun"))) {
@@ -224,7 +207,6 @@ static int tell_partly(const struct cli *cli)
                    error->message, lines);
     extra = json_pack("{s:i,s:O}", "status", (int)error->status, "import", done);
     out_error(&cli->out, CMD_PARTLY, error->code, message, extra);
-    json_decref(extra);
     return CMD_PARTLY;
 }
 
@@ -268,6 +250,10 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
 /* ---- Before an import ---- */
 
+enum {
+    DRY_RUN /* Which of the parameters it is. */
+};
+
 /* The next request would wait as long, in vain. */
 static bool is_unanswered(int code)
 {
@@ -290,7 +276,7 @@ static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
 static int tell_denied(const struct cli *cli)
 {
     const struct client_error *error = client_error(cli->client);
-    json_t *extra = json_pack("{s:i}", "status", (int)error->status);
+    json_auto_t *extra = json_pack("{s:i}", "status", (int)error->status);
     char message[CLI_MESSAGE_MAX];
 
     (void)snprintf(message, sizeof(message),
@@ -298,30 +284,21 @@ static int tell_denied(const struct cli *cli)
                    "permission for each of these znodes (--user)",
                    error->message);
     out_error(&cli->out, CMD_DENIED, error->code, message, extra);
-    json_decref(extra);
     return CMD_DENIED;
 }
 
 /* The lines as a dry run: its exit code. The next one is to wait no longer than this one leaves. */
 static int run_dry(struct cli *cli, struct transfer *transfer)
 {
-    struct transfer dry = {.input = transfer->input,
-                           .patience_ms = transfer->patience_ms,
-                           .progress = {.verb = "checked"}};
+    struct transfer dry = *transfer;
     off_t start = lseek(transfer->input, 0, SEEK_CUR);
-    struct buf target;
     int code = CMD_OK;
 
-    buf_init(&target, URL_MAX);
-    buf_append_str(&target, transfer->request.target);
-    url_param(&target, "dryRun", NULL);
-    dry.request = transfer->request;
-    dry.request.target = buf_cstr(&target);
-    dry.progress.bytes_total = transfer->progress.bytes_total;
+    dry.progress.verb = "checked";
+    dry.request.params[DRY_RUN].value = "true";
     code = transfer_run(cli, &dry);
     transfer->patience_ms = dry.patience_ms;
     buf_release(&dry.answer);
-    buf_release(&target);
     (void)lseek(transfer->input, start, SEEK_SET);
     return code;
 }
@@ -349,24 +326,14 @@ static int ask_before(struct cli *cli, struct transfer *transfer)
     return code == CMD_DENIED ? tell_denied(cli) : CMD_OK;
 }
 
-static bool import_url(const struct cli *cli, const char *path, struct buf *url)
+static bool check_conflict(const struct cli *cli)
 {
     const char *conflict = args_get(&cli->args, "conflict");
 
-    url_init(url, "/import/v1", path);
-    if (args_has(&cli->args, "dry-run")) {
-        url_param(url, "dryRun", NULL);
-    }
-    if (args_has(&cli->args, "parents")) {
-        url_param(url, "parents", NULL);
-    }
     if (conflict && strcmp(conflict, "fail") != 0 && strcmp(conflict, "skip") != 0 &&
         strcmp(conflict, "overwrite") != 0) {
         (void)cli_usage(cli, "--conflict: \"%s\" is not one of fail, skip, overwrite", conflict);
         return false;
-    }
-    if (conflict) {
-        url_param(url, "conflict", conflict);
     }
     return true;
 }
@@ -390,52 +357,33 @@ static int import_opened(struct cli *cli, struct transfer *transfer)
 
 static int run_import(struct cli *cli)
 {
-    struct transfer transfer = {.progress = {.verb = "imported"},
-                                .request = {.method = "POST",
-                                            .keyless = true,
-                                            .last = true,
-                                            .type = "application/x-ndjson",
-                                            .headers = {"Content-Type: application/x-ndjson"}}};
-    const char *path = NULL;
-    struct buf url;
-    int code = CMD_USAGE;
+    struct transfer transfer = {
+        .progress = {.verb = "imported"},
+        .request = {.method = "POST",
+                    .target = "/import/v1",
+                    .path = cli_path(cli, 0),
+                    .params = {[DRY_RUN] = {"dryRun", cli_flag(cli, "dry-run")},
+                               {"parents", cli_flag(cli, "parents")},
+                               {"conflict", args_get(&cli->args, "conflict")}},
+                    .keyless = true,
+                    .last = true,
+                    .type = "application/x-ndjson",
+                    .headers = {"Content-Type: application/x-ndjson"}}};
+    const char *name = args_operand(&cli->args, 1);
+    char from[CLIENT_MESSAGE_MAX];
 
-    if (!cli_path(cli, 0, &path)) {
+    if (!check_conflict(cli)) {
         return CMD_USAGE;
     }
-    if (import_url(cli, path, &url)) {
-        transfer.request.target = buf_cstr(&url);
-        if (cli->settings.curl) {
-            const char *name = args_operand(&cli->args, 1);
-            char from[CLIENT_MESSAGE_MAX];
-
-            (void)snprintf(from, sizeof(from), "@%s", name ? name : "-");
-            transfer.request.has_body = true;
-            transfer.request.body_from = from;
-            transfer.request.headers[0] = NULL;
-            code = cli_ask(cli, &transfer.request);
-        } else {
-            code = import_opened(cli, &transfer);
-        }
+    if (!cli->settings.curl) {
+        return import_opened(cli, &transfer);
     }
-    buf_release(&url);
-    return code;
+    (void)snprintf(from, sizeof(from), "@%s", name ? name : "-");
+    transfer.request.has_body = true;
+    transfer.request.body_from = from;
+    transfer.request.headers[0] = NULL;
+    return cli_ask(cli, &transfer.request);
 }
-
-static const struct cmd_option import_options[] = {
-    {"dry-run", 0, NULL, "change nothing, report what would change", NULL},
-    {"conflict", 0, "fail|skip|overwrite", "what to do with a znode that exists (fail)", NULL},
-    {"parents", 'p', NULL, "create missing parents", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example import_examples[] = {
-    {"zabra import /copy app.ndjson --parents", "imports the export below /copy"},
-    {"zabra import /app < app.ndjson --conflict overwrite", "restores the exported state"},
-    {"echo '{\"path\":\"config\",\"dataUtf8\":\"x\"}' | zabra import /app",
-     "imports a line written by hand"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_import = {
     .name = "import",
@@ -446,9 +394,15 @@ const struct cmd cmd_import = {
             "remain and are reported (exit code 9). A FILE is sent twice, first as a dry\n"
             "run: without permission for all of its znodes the import ends with exit code 5\n"
             "before it changes anything. Only the super user may write to all znodes.\n",
-    .options = import_options,
-    .examples = import_examples,
+    .options = {{"dry-run", 0, NULL, "change nothing, report what would change", NULL},
+                {"conflict", 0, "fail|skip|overwrite", "what to do with a znode that exists (fail)",
+                 NULL},
+                {"parents", 'p', NULL, "create missing parents", NULL}},
+    .examples = {{"zabra import /copy app.ndjson --parents", "imports the export below /copy"},
+                 {"zabra import /app < app.ndjson --conflict overwrite",
+                  "restores the exported state"},
+                 {"echo '{\"path\":\"config\",\"dataUtf8\":\"x\"}' | zabra import /app",
+                  "imports a line written by hand"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
-    .operands_max = 2,
     .run = run_import,
 };

@@ -1,24 +1,21 @@
 /* get, stat, whoami: commands of a single read. */
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/url.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 /* ---- get ---- */
 
-static const struct out_column data_columns[] = {
-    {"path", "path", false},       {"text", "dataUtf8", false},    {"base64", "data64", false},
-    {"version", "version", false}, {"bytes", "dataLength", false}, {.title = NULL},
-};
+static const char data_columns[] =
+    "path:path, text:dataUtf8, base64:data64, version:version, bytes:dataLength";
 
-static int get_bytes(struct cli *cli, const char *target)
+static int get_bytes(struct cli *cli, struct client_request *request)
 {
-    struct client_request request = {
-        .target = target, .accept = "application/octet-stream", .last = true};
-    int code = cli_ask(cli, &request);
+    int code = CMD_OK;
 
+    request->accept = "application/octet-stream";
+    code = cli_ask(cli, request);
     if (code == CMD_OK) {
         struct slice body = buf_slice(&client_reply(cli->client)->body);
         bool ends = body.len == 0 || body.data[body.len - 1] == '\n';
@@ -31,81 +28,52 @@ static int get_bytes(struct cli *cli, const char *target)
     return code;
 }
 
-static int get_json(struct cli *cli, const char *target)
+static int get_json(struct cli *cli, struct client_request *request)
 {
     json_t *json = NULL;
-    int code = cli_read(cli, target, &json);
+    int code = CMD_OK;
 
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (cli->out.format == SETTINGS_TABLE) {
+    request->params[0] = (struct client_param){"dataformat", "auto"};
+    code = cli_ask_json(cli, request, &json);
+    if (code == CMD_OK && cli->out.format == SETTINGS_TABLE) {
         out_facts(&cli->out, json, data_columns);
-    } else {
+    } else if (code == CMD_OK) {
         cli_answer(cli);
     }
-    return CMD_OK;
+    return code;
 }
 
 static int run_get(struct cli *cli)
 {
-    const char *path = NULL;
-    struct buf url;
-    int code = CMD_USAGE;
+    struct client_request request = {
+        .target = "/znodes/v1", .path = cli_path(cli, 0), .last = true};
 
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
-    url_init(&url, "/znodes/v1", path);
-    if (cli->settings.format == SETTINGS_TEXT) {
-        code = get_bytes(cli, buf_cstr(&url));
-    } else {
-        url_param(&url, "dataformat", "auto");
-        code = get_json(cli, buf_cstr(&url));
-    }
-    buf_release(&url);
-    return code;
+    return cli->settings.format == SETTINGS_TEXT ? get_bytes(cli, &request)
+                                                 : get_json(cli, &request);
 }
-
-static const struct cmd_example get_examples[] = {
-    {"zabra get /app/config", "the bytes of the znode, and nothing else"},
-    {"zabra get /app/config -o json", "with its version, times and other fields"},
-    {"zabra get /app/config --linearizable", "never stale, whichever replica answers"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_get = {
     .name = "get",
+    .group = "Data",
     .summary = "print the data of a znode",
     .usage = "PATH",
     .text = "Prints the bytes unchanged. Both null and empty data print nothing; -o json\n"
             "distinguishes them.\n",
-    .examples = get_examples,
+    .examples = {{"zabra get /app/config", "the bytes of the znode, and nothing else"},
+                 {"zabra get /app/config -o json", "with its version, times and other fields"},
+                 {"zabra get /app/config --linearizable",
+                  "never stale, whichever replica answers"}},
     .operands = {CMD_OPERAND_PATH},
     .operands_min = 1,
-    .operands_max = 1,
     .run = run_get,
 };
 
 /* ---- stat ---- */
 
-static const struct out_column stat_columns[] = {
-    {"path", "path", false},
-    {"version", "version", false},
-    {"bytes", "dataLength", false},
-    {"children", "numChildren", false},
-    {"created", "created", false},
-    {"modified", "modified", false},
-    {"czxid", "czxidHex", false},
-    {"mzxid", "mzxidHex", false},
-    {"pzxid", "pzxidHex", false},
-    {"cversion", "cversion", false},
-    {"aversion", "aversion", false},
-    {"owner", "ephemeralOwnerHex", false},
-    {"container", "container", false},
-    {"ttl_ms", "ttl", false},
-    {.title = NULL},
-};
+static const char stat_columns[] =
+    "path:path, version:version, bytes:dataLength, children:numChildren, created:created, "
+    "modified:modified, czxid:czxidHex, mzxid:mzxidHex, pzxid:pzxidHex, cversion:cversion, "
+    "aversion:aversion, owner:ephemeralOwnerHex, container:container, ttl_ms:ttl";
 
 /* The answer, with times that people can read. */
 static json_t *with_times(json_t *answer)
@@ -121,67 +89,47 @@ static json_t *with_times(json_t *answer)
     return value;
 }
 
-static int ask_stat(struct cli *cli, const char *target)
+static int run_stat(struct cli *cli)
 {
+    struct client_request request = {.target = "/znodes/v1",
+                                     .path = cli_path(cli, 0),
+                                     .params = {{"view", "stat"}},
+                                     .last = true};
     json_t *json = NULL;
-    int code = cli_read(cli, target, &json);
+    int code = cli_ask_json(cli, &request, &json);
 
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (out_is_json(&cli->out)) {
+    if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
-    } else {
+    } else if (code == CMD_OK) {
         json_t *value = with_times(json);
 
         out_facts(&cli->out, value, stat_columns);
         json_decref(value);
     }
-    return CMD_OK;
-}
-
-static int run_stat(struct cli *cli)
-{
-    const char *path = NULL;
-    struct buf url;
-    int code = CMD_USAGE;
-
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "view", "stat");
-    code = ask_stat(cli, buf_cstr(&url));
-    buf_release(&url);
     return code;
 }
-
-static const struct cmd_example stat_examples[] = {
-    {"zabra stat /app", "version, sizes, times, owner session"},
-    {"zabra stat /app >/dev/null && echo there", "exit code 3 when it does not exist"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_stat = {
     .name = "stat",
     .summary = "show version, size, times and owner of a znode",
     .usage = "PATH",
-    .examples = stat_examples,
+    .examples = {{"zabra stat /app", "version, sizes, times, owner session"},
+                 {"zabra stat /app >/dev/null && echo there",
+                  "exit code 3 when it does not exist"}},
     .operands = {CMD_OPERAND_PATH},
     .operands_min = 1,
-    .operands_max = 1,
     .run = run_stat,
 };
 
 /* ---- whoami ---- */
 
-static const struct out_column id_columns[] = {
-    {"SCHEME", "scheme", false}, {"ID", "id", false}, {.title = NULL}};
+static const char id_columns[] = "SCHEME:scheme, ID:id";
 
 static int run_whoami(struct cli *cli)
 {
+    struct client_request request = {.target = "/whoami/v1", .last = true};
     json_t *json = NULL;
-    int code = cli_read(cli, "/whoami/v1", &json);
+    int code = cli_ask_json(cli, &request, &json);
 
     if (code != CMD_OK) {
         return code;
@@ -197,16 +145,12 @@ static int run_whoami(struct cli *cli)
     return CMD_OK;
 }
 
-static const struct cmd_example whoami_examples[] = {
-    {"zabra whoami --user bob --password-file ~/.zabra-password", "your identities for ACLs"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_whoami = {
     .name = "whoami",
     .summary = "show how a replica identifies you",
     .usage = "",
     .text = "Prints one line for each of your identities that an ACL entry may name.\n",
-    .examples = whoami_examples,
+    .examples = {{"zabra whoami --user bob --password-file ~/.zabra-password",
+                  "your identities for ACLs"}},
     .run = run_whoami,
 };

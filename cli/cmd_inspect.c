@@ -335,14 +335,13 @@ static void json_files(struct jsonw *json, const struct inspect_files *files)
 static void print_json(struct inspection *inspection)
 {
     struct jsonw json;
-    struct buf out;
+    BUF_AUTO(out, JSON_BYTES_MAX);
 
     if (has_log(inspection)) {
         check_snapshot(inspection);
         check_log(inspection);
     }
     inspection->sound = judge(inspection);
-    buf_init(&out, JSON_BYTES_MAX);
     jsonw_init(&json, &out);
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "directory", inspection->dir);
@@ -358,7 +357,6 @@ static void print_json(struct inspection *inspection)
     json_files(&json, &inspection->files);
     jsonw_object_end(&json);
     (void)printf("%.*s\n", (int)out.len, (const char *)out.data);
-    buf_release(&out);
 }
 
 static int fail(const struct inspection *inspection, const char *why)

@@ -1,22 +1,235 @@
 /* lock, elect, semaphore: run a command while holding a place. */
-#include "cli/cli.h"
+#include "base/check.h"
 #include "cli/commands.h"
-#include "cli/hold.h"
-#include "cli/place.h"
 #include "cli/url.h"
+#include "cli/wait.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define CANDIDATE "candidate-"
 
 enum {
+    DIGITS = 10, /* Of the number that the ensemble puts behind a name. */
     NUMBER_MAX = 32,
     NAME_MAX_LEN = 256,
     LEASES_MAX = 1000000
 };
+
+/* ---- A place ---- */
+
+/*
+ * A place in a queue: an ephemeral, sequential znode. The first place holds what the
+ * queue is for. The same znodes as the recipes of docs/recipes use, so that all can share one
+ * queue.
+ *
+ * The number of a place decides, whatever stands before it: a lock and an election at one path are
+ * one queue, in the order of arrival. A znode without a number has no place in it.
+ *
+ * A create whose answer was lost is tried again with its key, and makes no second znode. Each waits
+ * for the one just before, so that one release wakes one.
+ */
+struct place {
+    struct wait *wait;
+    const char *line;   /* Path of the parent. */
+    const char *prefix; /* "lock-" */
+    struct slice data;
+    struct buf path; /* Of the znode; empty before it is taken. */
+    int64_t fence;   /* Its czxid: grows from holder to holder. */
+};
+
+static void place_init(struct place *place, struct wait *wait, const char *line, const char *prefix)
+{
+    *place = (struct place){.wait = wait, .line = line, .prefix = prefix};
+    buf_init(&place->path, URL_MAX);
+}
+
+static void place_release(struct place *place)
+{
+    buf_release(&place->path);
+}
+
+/* Reports errors that were not reported yet. */
+static int tell(const struct place *place, int code)
+{
+    return code == CMD_NO_NODE || code == CMD_CONFLICT ? cli_tell(place->wait->cli) : code;
+}
+
+/* The number that the ensemble has put behind the name of a sequential znode; -1: it has none. */
+static int64_t place_number(const char *name)
+{
+    size_t len = strlen(name);
+    const char *digits = len >= DIGITS ? name + len - DIGITS : "";
+
+    return strspn(digits, "0123456789") == DIGITS ? strtoll(digits, NULL, 10) : -1;
+}
+
+static const char *name_of(struct place *place)
+{
+    const char *path = buf_cstr(&place->path);
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static int take_answer(struct place *place)
+{
+    const json_t *json = cli_json(place->wait->cli);
+
+    if (!json) {
+        return CMD_FAILED;
+    }
+    buf_append_str(&place->path, jsonr_text(json, "path"));
+    place->fence = jsonr_number(json, "czxid");
+    if (place_number(name_of(place)) < 0) {
+        return cli_fail(place->wait->cli, CMD_FAILED, "BadAnswer",
+                        "%s: the replica created this znode without a sequence number",
+                        buf_cstr(&place->path));
+    }
+    return CMD_OK;
+}
+
+/* Makes the znode, and missing parents. CMD_OK, CMD_SHOWN, or reported. */
+static int place_take(struct place *place)
+{
+    struct client_request request = {.method = "POST",
+                                     .target = "/znodes/v1",
+                                     .path = place->line,
+                                     .params = {{"op", "create"},
+                                                {"name", place->prefix},
+                                                {"sequence", "true"},
+                                                {"ephemeral", "true"},
+                                                {"parents", "true"}},
+                                     .body = place->data,
+                                     .has_body = true,
+                                     .last = true};
+    int code = wait_ask(place->wait, &request);
+
+    return code == CMD_OK ? take_answer(place) : tell(place, code);
+}
+
+/* ---- The places before ours ---- */
+
+static int list_page(struct place *place, const char *after)
+{
+    return wait_ask(place->wait,
+                    &(struct client_request){
+                        .target = "/znodes/v1",
+                        .path = place->line,
+                        .params = {{"view", "children"}, {"after", *after ? after : NULL}}});
+}
+
+/* What a walk through the list has seen. */
+struct walk {
+    const char *mine; /* Our name, */
+    int64_t number;   /* and its number. */
+    int64_t before;   /* How many have a lower one, */
+    int64_t highest;  /* the highest of these; -1: there is none, */
+    struct buf last;  /* and its name. */
+    struct buf after; /* Where the next page begins. */
+    bool found;       /* Our znode exists. */
+    bool over;
+};
+
+/* In whichever order the names come: one line may have more than one prefix. */
+static void take_name(struct walk *walk, const char *name)
+{
+    int64_t number = place_number(name);
+
+    walk->found = walk->found || strcmp(name, walk->mine) == 0;
+    if (number < 0 || number >= walk->number) {
+        return;
+    }
+    walk->before++;
+    if (number > walk->highest) {
+        walk->highest = number;
+        buf_clear(&walk->last);
+        buf_append_str(&walk->last, name);
+    }
+}
+
+static void take_page(struct walk *walk, const json_t *page)
+{
+    const json_t *name = NULL;
+
+    for (size_t i = 0; (name = json_array_get(jsonr_at(page, "children"), i)); i++) {
+        take_name(walk, json_is_string(name) ? json_string_value(name) : "");
+    }
+    buf_clear(&walk->after);
+    buf_append_str(&walk->after, jsonr_text(page, "after"));
+    walk->over = walk->after.len == 0;
+}
+
+static int walk_list(struct place *place, struct walk *walk)
+{
+    int code = CMD_OK;
+
+    while (code == CMD_OK && !walk->over) {
+        code = list_page(place, buf_cstr(&walk->after));
+        if (code == CMD_OK) {
+            const json_t *page = cli_json(place->wait->cli);
+
+            if (!page) {
+                return CMD_FAILED;
+            }
+            take_page(walk, page);
+        }
+    }
+    return tell(place, code);
+}
+
+/* The number of places before ours, and the path of the last one. CMD_OK, or reported. */
+static int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
+{
+    struct walk walk = {.mine = name_of(place), .highest = -1};
+    int code = CMD_OK;
+
+    walk.number = place_number(walk.mine);
+    buf_init(&walk.last, URL_MAX);
+    buf_init(&walk.after, URL_MAX);
+    code = walk_list(place, &walk);
+    if (code == CMD_OK && !walk.found) {
+        code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
+                        "%s: our place in the queue was deleted", buf_cstr(&place->path));
+    }
+    *ret_before = walk.before;
+    buf_clear(ret_last);
+    buf_printf(ret_last, "%s/%s", place->line, buf_cstr(&walk.last));
+    buf_release(&walk.last);
+    buf_release(&walk.after);
+    return code;
+}
+
+/* Waits until there is no place before ours. CMD_OK, a reported error, or a signal. */
+static int place_come_first(struct place *place)
+{
+    int64_t before = 0;
+    int code = CMD_OK;
+    BUF_AUTO(last, URL_MAX);
+
+    do {
+        code = place_look(place, &before, &last);
+        if (code == CMD_OK && before > 0) {
+            code = wait_until(place->wait, buf_cstr(&last), false);
+        }
+    } while (code == CMD_OK && before > 0);
+    return code;
+}
+
+/* Deletes the znode. CMD_OK, or reported. */
+static int place_leave(struct place *place)
+{
+    int code = wait_ask(place->wait, &(struct client_request){.method = "DELETE",
+                                                              .target = "/znodes/v1",
+                                                              .path = buf_cstr(&place->path)});
+
+    return code == CMD_NO_NODE ? CMD_OK : tell(place, code);
+}
+
+/* ---- Holding it ---- */
 
 static int run_in(struct hold *hold, struct place *place)
 {
@@ -29,67 +242,42 @@ static int run_in(struct hold *hold, struct place *place)
     return hold_run(hold, buf_cstr(&place->path));
 }
 
-/* With the session and the path of a command: `page` is the recipe that --curl names. `act` may
- * change the path. */
-static int run_held(struct cli *cli, const char *page,
-                    int (*act)(struct hold *hold, struct buf *path))
+/* With the session of a command: `page` is the recipe that --curl names. */
+static int run_held(struct cli *cli, const char *page, int (*act)(struct hold *hold))
 {
     struct hold hold;
-    struct buf path;
-    int code = CMD_USAGE;
+    int code = hold_open(&hold, cli, page);
 
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 0, &path)) {
-        code = hold_open(&hold, cli, page);
-        if (code == CMD_OK) {
-            code = act(&hold, &path);
-        }
-        hold_close(&hold);
+    if (code == CMD_OK) {
+        code = act(&hold);
     }
-    buf_release(&path);
+    hold_close(&hold);
     return code;
 }
 
 /* ---- lock ---- */
 
-static int lock_at(struct hold *hold, struct buf *path)
+static int hold_lock(struct hold *hold)
 {
     struct place place;
     int code = CMD_OK;
 
-    place_init(&place, &hold->wait, buf_cstr(path), "lock-");
+    place_init(&place, &hold->wait, buf_cstr(&hold->cli->named), "lock-");
     code = place_take(&place);
-    if (code == CMD_OK) {
-        code = place_come_first(&place);
-    }
-    if (code == CMD_OK) {
-        code = run_in(hold, &place);
-    }
+    code = code == CMD_OK ? place_come_first(&place) : code;
+    code = code == CMD_OK ? run_in(hold, &place) : code;
     place_release(&place);
     return code;
 }
 
 static int run_lock(struct cli *cli)
 {
-    return run_held(cli, "docs/recipes/lock.md", lock_at);
+    return run_held(cli, "docs/recipes/lock.md", hold_lock);
 }
-
-static const struct cmd_option lock_options[] = {
-    WAIT_OPTIONS,
-    HOLD_OPTIONS,
-    {.name = NULL},
-};
-
-static const struct cmd_example lock_examples[] = {
-    {"zabra lock backup -- ./backup.sh", "one process at a time, in the order of arrival"},
-    {"zabra lock backup --try -- ./backup.sh", "exit code 124 when another process holds it"},
-    {"zabra lock /locks/db --wait 30s -- sh -c 'write --fence \"$ZABRA_LOCK_FENCE\"'",
-     "the fencing number grows with each holder: let the guarded resource refuse lower ones"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_lock = {
     .name = "lock",
+    .group = "Recipes",
     .summary = "run a command while holding a lock",
     .usage = "NAME -- COMMAND [ARGUMENT...]",
     .text = "NAME is a path or a name within /locks. Programs written after\n"
@@ -98,12 +286,15 @@ const struct cmd cmd_lock = {
             "ZABRA_LOCK_FENCE and ZABRA_FENCE, its czxid; ZABRA_SESSION and ZABRA_ENDPOINTS,\n"
             "so that 'zabra' in it uses the same session; ZABRA_MIN_ZXID, so that its reads\n"
             "see all writes of the previous holder.\n" HOLD_HELP,
-    .options = lock_options,
-    .examples = lock_examples,
+    .options = {WAIT_OPTIONS, HOLD_OPTIONS},
+    .examples =
+        {{"zabra lock backup -- ./backup.sh", "one process at a time, in the order of arrival"},
+         {"zabra lock backup --try -- ./backup.sh", "exit code 124 when another process holds it"},
+         {"zabra lock /locks/db --wait 30s -- sh -c 'write --fence \"$ZABRA_LOCK_FENCE\"'",
+          "the fencing number grows with each holder: let the guarded resource refuse lower ones"}},
     .operands = {CMD_OPERAND_NAME},
     .folder = "/locks",
     .operands_min = 1,
-    .operands_max = 1,
     .has_child = true,
     .run = run_lock,
 };
@@ -123,14 +314,14 @@ static void own_name(const struct cli *cli, char name[NAME_MAX_LEN])
     (void)snprintf(name, NAME_MAX_LEN, "%s:%ld", host, (long)getpid());
 }
 
-static int stand(struct hold *hold, struct buf *path)
+static int stand(struct hold *hold)
 {
     char name[NAME_MAX_LEN];
     struct place place;
     int code = CMD_OK;
 
     own_name(hold->cli, name);
-    place_init(&place, &hold->wait, buf_cstr(path), CANDIDATE);
+    place_init(&place, &hold->wait, buf_cstr(&hold->cli->named), CANDIDATE);
     place.data = slice_str(name);
     code = place_take(&place);
     if (code == CMD_OK) {
@@ -148,10 +339,8 @@ static int stand(struct hold *hold, struct buf *path)
 static void take_first(const json_t *page, json_t **first)
 {
     json_t *child = NULL;
-    size_t i = 0;
 
-    json_array_foreach(jsonr_at(page, "children"), i, child)
-    {
+    for (size_t i = 0; (child = json_array_get(jsonr_at(page, "children"), i)); i++) {
         int64_t number = place_number(jsonr_text(child, "name"));
 
         if (number >= 0 && (!*first || number < place_number(jsonr_text(*first, "name")))) {
@@ -164,11 +353,8 @@ static void take_first(const json_t *page, json_t **first)
 /* The leader is the first in the queue, if that is a candidate: it may be a lock. */
 static int print_leader(const struct cli *cli, const char *path, const json_t *first)
 {
-    static const struct out_column columns[] = {
-        {"leader", "leader", false}, {"path", "path", false}, {.title = NULL}};
     const char *name = jsonr_text(first, "name");
-    struct buf znode;
-    json_t *value = NULL;
+    BUF_AUTO(znode, URL_MAX);
 
     if (strncmp(name, CANDIDATE, strlen(CANDIDATE)) != 0) {
         return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: %s%s, so there is no leader", path,
@@ -185,12 +371,8 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
         out_say(&cli->out, "%s\n", leader);
         return CMD_OK;
     }
-    buf_init(&znode, URL_MAX);
     buf_printf(&znode, "%s/%s", path, name);
-    value = json_pack("{s:s,s:s}", "leader", leader, "path", buf_cstr(&znode));
-    out_facts(&cli->out, value, columns);
-    json_decref(value);
-    buf_release(&znode);
+    out_result(&cli->out, json_pack("{s:s,s:s}", "leader", leader, "path", buf_cstr(&znode)));
     return CMD_OK;
 }
 
@@ -198,20 +380,17 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
  */
 static int ask_line(const struct cli *cli, const char *path, struct buf *after, json_t **first)
 {
+    struct client_request request = {.target = "/znodes/v1",
+                                     .path = path,
+                                     .params = {{"view", "children"},
+                                                {"with", "data"},
+                                                {"dataformat", "auto"},
+                                                {"after", after->len > 0 ? buf_cstr(after) : NULL},
+                                                {"consistency", "linearizable"}},
+                                     .last = true};
     json_t *page = NULL;
-    struct buf url;
-    int code = CMD_OK;
+    int code = cli_ask_json(cli, &request, &page);
 
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "view", "children");
-    url_param(&url, "with", "data");
-    url_param(&url, "dataformat", "auto");
-    if (after->len > 0) {
-        url_param(&url, "after", buf_cstr(after));
-    }
-    url_param(&url, "consistency", "linearizable");
-    code = cli_read(cli, buf_cstr(&url), &page);
-    buf_release(&url);
     if (code != CMD_OK) {
         return code;
     }
@@ -223,54 +402,27 @@ static int ask_line(const struct cli *cli, const char *path, struct buf *after, 
 
 static int ask_leader(const struct cli *cli, const char *path)
 {
-    json_t *first = NULL;
-    struct buf after;
+    json_auto_t *first = NULL;
     int code = CMD_OK;
+    BUF_AUTO(after, URL_MAX);
 
     if (cli->args.child) {
         return cli_usage(cli, "--leader only prints the leader: it takes no command");
     }
-    buf_init(&after, URL_MAX);
     do {
         code = ask_line(cli, path, &after, &first);
     } while (code == CMD_OK && after.len > 0);
     if (code == CMD_OK) {
         code = print_leader(cli, path, first);
     }
-    buf_release(&after);
-    json_decref(first);
     return code;
 }
 
 static int run_elect(struct cli *cli)
 {
-    struct buf path;
-    int code = CMD_USAGE;
-
-    if (!args_has(&cli->args, "leader")) {
-        return run_held(cli, "docs/recipes/election.md", stand);
-    }
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 0, &path)) {
-        code = ask_leader(cli, buf_cstr(&path));
-    }
-    buf_release(&path);
-    return code;
+    return args_has(&cli->args, "leader") ? ask_leader(cli, buf_cstr(&cli->named))
+                                          : run_held(cli, "docs/recipes/election.md", stand);
 }
-
-static const struct cmd_option elect_options[] = {
-    {"name", 0, "TEXT", "the name of this candidate that others see (host:pid)", NULL},
-    {"leader", 0, NULL, "only print the name of the leader; exit code 3 without a leader", NULL},
-    WAIT_OPTIONS,
-    HOLD_OPTIONS,
-    {.name = NULL},
-};
-
-static const struct cmd_example elect_examples[] = {
-    {"zabra elect scheduler -- ./scheduler", "waits until it is elected, then runs the command"},
-    {"zabra elect scheduler --leader", "prints the name of the leader"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_elect = {
     .name = "elect",
@@ -280,12 +432,17 @@ const struct cmd cmd_elect = {
             "rules. When the command ends, the next candidate leads. The environment is that\n"
             "of 'zabra lock' and ZABRA_CANDIDATE, the znode of this candidate: let each\n"
             "write of the leader check it first, in one multi.\n" HOLD_HELP,
-    .options = elect_options,
-    .examples = elect_examples,
+    .options = {{"name", 0, "TEXT", "the name of this candidate that others see (host:pid)", NULL},
+                {"leader", 0, NULL,
+                 "only print the name of the leader; exit code 3 without a leader", NULL},
+                WAIT_OPTIONS,
+                HOLD_OPTIONS},
+    .examples = {{"zabra elect scheduler -- ./scheduler",
+                  "waits until it is elected, then runs the command"},
+                 {"zabra elect scheduler --leader", "prints the name of the leader"}},
     .operands = {CMD_OPERAND_NAME},
     .folder = "/election",
     .operands_min = 1,
-    .operands_max = 1,
     .has_child = true,
     .run = run_elect,
 };
@@ -295,11 +452,10 @@ const struct cmd cmd_elect = {
 /* Waits until one of the leases is free. Only the first in the queue does this. */
 static int wait_lease(struct place *lease, int64_t leases)
 {
-    struct buf last;
     int64_t before = 0;
     int code = place_take(lease);
+    BUF_AUTO(last, URL_MAX);
 
-    buf_init(&last, URL_MAX);
     if (code == CMD_OK) {
         wait_watch(lease->wait, lease->line);
     }
@@ -308,7 +464,6 @@ static int wait_lease(struct place *lease, int64_t leases)
         code = code == CMD_OK ? place_look(lease, &before, &last) : code;
     } while (code == CMD_OK && before >= leases);
     wait_unwatch(lease->wait);
-    buf_release(&last);
     return code;
 }
 
@@ -317,38 +472,32 @@ static int take_lease(struct hold *hold, struct place *turn, struct place *lease
 {
     int code = place_take(turn);
 
-    if (code == CMD_OK) {
-        code = place_come_first(turn);
-    }
-    if (code == CMD_OK) {
-        code = wait_lease(lease, leases);
-    }
-    if (code == CMD_OK) {
-        code = place_leave(turn);
-    }
+    code = code == CMD_OK ? place_come_first(turn) : code;
+    code = code == CMD_OK ? wait_lease(lease, leases) : code;
+    code = code == CMD_OK ? place_leave(turn) : code;
     return code == CMD_OK ? run_in(hold, lease) : code;
 }
 
 static const struct args_range lease_range = {.min = 1, .max = LEASES_MAX};
 
-static int semaphore_at(struct hold *hold, struct buf *path)
+static int hold_lease(struct hold *hold)
 {
+    const char *path = buf_cstr(&hold->cli->named);
     int64_t leases = 0;
     struct place turn;
     struct place lease;
-    struct buf line;
     int code = CMD_OK;
+    BUF_AUTO(line, URL_MAX);
+    BUF_AUTO(held, URL_MAX);
 
     (void)cli_number(hold->cli, "leases", lease_range, &leases);
-    buf_init(&line, URL_MAX);
-    buf_printf(&line, "%s/line", buf_cstr(path));
-    buf_append_str(path, "/leases");
+    buf_printf(&line, "%s/line", path);
+    buf_printf(&held, "%s/leases", path);
     place_init(&turn, &hold->wait, buf_cstr(&line), "lock-");
-    place_init(&lease, &hold->wait, buf_cstr(path), "lease-");
+    place_init(&lease, &hold->wait, buf_cstr(&held), "lease-");
     code = take_lease(hold, &turn, &lease, leases);
     place_release(&turn);
     place_release(&lease);
-    buf_release(&line);
     return code;
 }
 
@@ -360,25 +509,9 @@ static int run_semaphore(struct cli *cli)
         return cli_usage(cli, "--leases N is missing: the number of processes that may hold it "
                               "at the same time");
     }
-    return cli_number(cli, "leases", lease_range, &leases) ? run_held(cli, NULL, semaphore_at)
+    return cli_number(cli, "leases", lease_range, &leases) ? run_held(cli, NULL, hold_lease)
                                                            : CMD_USAGE;
 }
-
-static const struct cmd_option semaphore_options[] = {
-    {"leases", 'n', "N",
-     "how many processes may hold it at the same time; give all the same "
-     "number",
-     NULL},
-    WAIT_OPTIONS,
-    HOLD_OPTIONS,
-    {.name = NULL},
-};
-
-static const struct cmd_example semaphore_examples[] = {
-    {"zabra semaphore licences --leases 5 -- ./simulate",
-     "at most five processes at the same time"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_semaphore = {
     .name = "semaphore",
@@ -388,12 +521,17 @@ const struct cmd cmd_semaphore = {
             "first one waits for a lease, one of at most N znodes in NAME/leases. The\n"
             "environment of the command is that of 'zabra lock'; ZABRA_LOCK_PATH is the\n"
             "lease.\n" HOLD_HELP,
-    .options = semaphore_options,
-    .examples = semaphore_examples,
+    .options = {{"leases", 'n', "N",
+                 "how many processes may hold it at the same time; give all the same "
+                 "number",
+                 NULL},
+                WAIT_OPTIONS,
+                HOLD_OPTIONS},
+    .examples = {{"zabra semaphore licences --leases 5 -- ./simulate",
+                  "at most five processes at the same time"}},
     .operands = {CMD_OPERAND_NAME},
     .folder = "/semaphores",
     .operands_min = 1,
-    .operands_max = 1,
     .has_child = true,
     .run = run_semaphore,
 };

@@ -3,6 +3,7 @@
 #include "cli/settings.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,22 +17,14 @@ enum {
 /* Text within a line. */
 static void put(FILE *to, const char *text)
 {
+    static const char *const escapes[UINT8_MAX + 1] = {
+        ['\\'] = "\\e",  ['-'] = "\\-",   ['\''] = "\\(aq",
+        ['^'] = "\\(ha", ['~'] = "\\(ti", ['`'] = "\\(ga"};
+
     for (; *text; text++) {
-        if (*text == '\\') {
-            (void)fputs("\\e", to);
-        } else if (*text == '-') {
-            (void)fputs("\\-", to);
-        } else if (*text == '\'') {
-            (void)fputs("\\(aq", to);
-        } else if (*text == '^') {
-            (void)fputs("\\(ha", to);
-        } else if (*text == '~') {
-            (void)fputs("\\(ti", to);
-        } else if (*text == '`') {
-            (void)fputs("\\(ga", to);
-        } else {
-            (void)fputc(*text, to);
-        }
+        const char *escape = escapes[(uint8_t)*text];
+
+        (void)(escape ? fputs(escape, to) : fputc(*text, to));
     }
 }
 
@@ -59,9 +52,7 @@ static void put_lines(FILE *to, const char *text)
 static void put_upper(FILE *to, const char *text)
 {
     for (; *text; text++) {
-        int letter = (unsigned char)*text;
-
-        (void)fputc(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter, to);
+        (void)fputc(*text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text, to);
     }
 }
 
@@ -78,7 +69,7 @@ static void put_head(FILE *to, const char *page, const char *summary)
 
 static void put_options(FILE *to, const char *title, const struct cmd_option *options)
 {
-    if (!options || !options->name) {
+    if (!options->name) {
         return;
     }
     (void)fprintf(to, ".SH %s\n", title);
@@ -105,7 +96,7 @@ static void put_options(FILE *to, const char *title, const struct cmd_option *op
 
 static void put_examples(FILE *to, const struct cmd *cmd)
 {
-    if (!cmd->examples) {
+    if (!cmd->examples->line) {
         return;
     }
     (void)fputs(".SH EXAMPLES\n", to);
@@ -180,10 +171,8 @@ static void put_overview(FILE *to)
     (void)fputs(".SH SYNOPSIS\n\\fBzabra\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n", to);
     (void)fputs(".SH COMMANDS\n", to);
     for (const struct cmd *const *at = cmd_table; *at; at++) {
-        const char *title = cmd_group_title(*at);
-
-        if (title) {
-            (void)fprintf(to, ".SS %s\n", title);
+        if ((*at)->group) {
+            (void)fprintf(to, ".SS %s\n", (*at)->group);
         }
         if (!(*at)->hidden) {
             (void)fputs(".TP\n\\fBzabra\\-", to);

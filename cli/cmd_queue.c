@@ -36,20 +36,18 @@ static bool is_words(const struct cli *cli)
 
 static int push(struct cli *cli, const char *path)
 {
-    struct client_request request = {.method = "POST", .last = true};
+    struct client_request request = {
+        .method = "POST",
+        .target = "/znodes/v1",
+        .path = path,
+        .params = {{"op", "create"}, {"name", "item-"}, {"sequence", "true"}, {"parents", "true"}},
+        .last = true};
     struct value value;
-    struct buf url;
     int code = CMD_FAILED;
 
     if (!args_operand(&cli->args, 2)) {
         return cli_usage(cli, "the item is missing: DATA, @FILE or -");
     }
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "op", "create");
-    url_param(&url, "name", "item-");
-    url_param(&url, "sequence", NULL);
-    url_param(&url, "parents", NULL);
-    request.target = buf_cstr(&url);
     if (value_read(cli, args_operand(&cli->args, 2), &value)) {
         value_put(&value, &request);
         code = cli_ask(cli, &request);
@@ -60,7 +58,6 @@ static int push(struct cli *cli, const char *path)
         cli_answer(cli);
     }
     value_release(&value);
-    buf_release(&url);
     return code;
 }
 
@@ -68,16 +65,10 @@ static int push(struct cli *cli, const char *path)
 
 static int length(struct cli *cli, const char *path)
 {
-    static const struct out_column columns[] = {
-        {"path", "path", false}, {"length", "length", true}, {.title = NULL}};
-    json_t *json = NULL;
-    struct buf url;
-    int code = CMD_OK;
+    struct client_request request = {
+        .target = "/znodes/v1", .path = path, .params = {{"view", "stat"}}, .last = true};
+    int code = cli_ask(cli, &request);
 
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "view", "stat");
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
-    buf_release(&url);
     if (code != CMD_OK) {
         return code;
     }
@@ -86,11 +77,9 @@ static int length(struct cli *cli, const char *path)
 
     if (out_is_text(&cli->out)) {
         out_say(&cli->out, "%" PRId64 "\n", items);
-        return CMD_OK;
+    } else {
+        out_result(&cli->out, json_pack("{s:s,s:I}", "path", path, "length", (json_int_t)items));
     }
-    json = json_pack("{s:s,s:I}", "path", path, "length", (json_int_t)items);
-    out_facts(&cli->out, json, columns);
-    json_decref(json);
     return CMD_OK;
 }
 
@@ -98,19 +87,14 @@ static int length(struct cli *cli, const char *path)
 
 static int read_item(struct queue *queue)
 {
-    struct client_request request = {.last = !queue->take};
-    struct buf url;
-    int code = CMD_OK;
+    bool words = is_words(queue->cli);
+    struct client_request request = {.target = "/znodes/v1",
+                                     .path = buf_cstr(&queue->item),
+                                     .params = {{"dataformat", words ? NULL : "auto"}},
+                                     .accept = words ? "application/octet-stream" : NULL,
+                                     .last = !queue->take};
+    int code = wait_ask(&queue->wait, &request);
 
-    url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
-    if (is_words(queue->cli)) {
-        request.accept = "application/octet-stream";
-    } else {
-        url_param(&url, "dataformat", "auto");
-    }
-    request.target = buf_cstr(&url);
-    code = wait_ask(&queue->wait, &request);
-    buf_release(&url);
     buf_clear(&queue->data);
     if (code == CMD_OK) {
         const struct client_reply *reply = client_reply(queue->cli->client);
@@ -124,15 +108,10 @@ static int read_item(struct queue *queue)
 /* The consumer whose delete succeeds has the item, with exactly the data that it read. */
 static int delete_item(struct queue *queue)
 {
-    struct client_request request = {.method = "DELETE", .headers = {queue->match}};
-    struct buf url;
-    int code = CMD_OK;
-
-    url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
-    request.target = buf_cstr(&url);
-    code = wait_ask(&queue->wait, &request);
-    buf_release(&url);
-    return code;
+    return wait_ask(&queue->wait, &(struct client_request){.method = "DELETE",
+                                                           .target = "/znodes/v1",
+                                                           .path = buf_cstr(&queue->item),
+                                                           .headers = {queue->match}});
 }
 
 /* CMD_NO_NODE: another consumer has it. An item that changes before it can be taken is read again.
@@ -157,27 +136,24 @@ static int try_item(struct queue *queue, const char *name)
 
 static int list_items(struct queue *queue)
 {
-    struct client_request request = {.target = NULL};
-    struct buf url;
-    int code = CMD_OK;
+    struct client_request request = {
+        .target = "/znodes/v1",
+        .path = queue->path,
+        .params = {{"view", "children"}, {"limit", URL_NUMBER(queue->take ? PAGE : 1)}}};
 
-    url_init(&url, "/znodes/v1", queue->path);
-    url_param(&url, "view", "children");
-    url_param_number(&url, "limit", queue->take ? PAGE : 1);
-    request.target = buf_cstr(&url);
-    code = wait_ask(&queue->wait, &request);
-    buf_release(&url);
-    return code;
+    return wait_ask(&queue->wait, &request);
 }
 
 /* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else reported. */
 static int try_queue(struct queue *queue)
 {
-    json_t *page = NULL;
     int code = CMD_NO_NODE;
     bool more = true;
 
     while (code == CMD_NO_NODE && more) {
+        const json_t *name = NULL;
+        json_t *page = NULL;
+
         code = list_items(queue);
         if (code != CMD_OK) {
             return code;
@@ -185,10 +161,9 @@ static int try_queue(struct queue *queue)
         page = json_incref(cli_json(queue->cli));
         more = json_array_size(jsonr_at(page, "children")) > 0;
         code = CMD_NO_NODE;
-        for (size_t i = 0; code == CMD_NO_NODE && i < json_array_size(jsonr_at(page, "children"));
-             i++) {
-            code =
-                try_item(queue, json_string_value(json_array_get(jsonr_at(page, "children"), i)));
+        for (size_t i = 0;
+             code == CMD_NO_NODE && (name = json_array_get(jsonr_at(page, "children"), i)); i++) {
+            code = try_item(queue, json_string_value(name));
         }
         json_decref(page);
     }
@@ -263,8 +238,10 @@ static int get(struct cli *cli, const char *path, bool take)
 
 /* ---- The command ---- */
 
-static int run_verb(struct cli *cli, const char *verb, const char *path)
+static int run(struct cli *cli)
 {
+    const char *verb = args_operand(&cli->args, 0);
+    const char *path = buf_cstr(&cli->named);
     bool pop = strcmp(verb, "pop") == 0;
     bool len = strcmp(verb, "len") == 0;
 
@@ -280,23 +257,6 @@ static int run_verb(struct cli *cli, const char *verb, const char *path)
     return len ? length(cli, path) : get(cli, path, pop);
 }
 
-static int run(struct cli *cli)
-{
-    return cli_run_verb(cli, run_verb);
-}
-
-static const struct cmd_option options[] = {
-    {"wait", 0, "TIME", "pop, peek: wait for an item; exit code 7 when none arrives", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra queue push mail @letter.txt", "prints the path of the item"},
-    {"zabra queue pop mail --wait 1h", "takes the oldest item; no other consumer gets it"},
-    {"zabra queue len mail", "prints the number of items"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_queue = {
     .name = "queue",
     .summary = "add items to a queue, take each item once",
@@ -304,11 +264,14 @@ const struct cmd cmd_queue = {
     .text = "NAME is a path or a name within /queues; docs/recipes/work-queue.md has the\n"
             "rules. 'pop' removes the item from the queue, even if its output is lost. Exit\n"
             "code 3 when the queue is empty.\n" VALUE_HELP,
-    .options = options,
-    .examples = examples,
+    .options = {{"wait", 0, "TIME", "pop, peek: wait for an item; exit code 7 when none arrives",
+                 NULL}},
+    .examples = {{"zabra queue push mail @letter.txt", "prints the path of the item"},
+                 {"zabra queue pop mail --wait 1h",
+                  "takes the oldest item; no other consumer gets it"},
+                 {"zabra queue len mail", "prints the number of items"}},
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_FILE},
     .folder = "/queues",
     .operands_min = 2,
-    .operands_max = 3,
     .run = run,
 };

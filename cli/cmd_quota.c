@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/revise.h"
 #include "cli/url.h"
+#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,10 +33,8 @@ static const struct {
     {"byteHardLimit", "bytes", "bytes"},
 };
 
-static const struct out_column columns[] = {
-    {"COUNT", "count", true},          {"BYTES", "bytes", true}, {"SOFT-COUNT", "softCount", true},
-    {"SOFT-BYTES", "softBytes", true}, {"PATH", "path", false},  {.title = NULL},
-};
+static const char columns[] =
+    "COUNT:count>, BYTES:bytes>, SOFT-COUNT:softCount>, SOFT-BYTES:softBytes>, PATH:path";
 
 /* ---- The text: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N" ---- */
 
@@ -92,43 +91,36 @@ static void limits_path(const char *path, struct buf *out)
 
 /* ---- Showing ---- */
 
-/* Numbers alone would be unclear: text output has titles too. */
 static void print_list(const struct cli *cli, json_t *list)
 {
-    struct out out = cli->out;
-    json_t *whole = json_pack("{s:o}", "quotas", list);
+    json_auto_t *whole = json_pack("{s:o}", "quotas", list);
 
-    out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
-    out_list(&out, whole, "quotas", columns);
-    json_decref(whole);
+    out_table(&cli->out, whole, "quotas", columns);
 }
 
-static void print_one(const struct cli *cli, const char *path, struct slice text)
+static void print_one(const struct cli *cli, const char *path, const int64_t values[LIMITS])
 {
-    int64_t values[LIMITS];
-
-    parse(text, values);
     print_list(cli, json_pack("[o]", to_json(path, values)));
 }
 
 static int show(struct cli *cli, const char *path)
 {
-    struct client_request request = {.accept = "application/octet-stream", .last = true};
+    struct client_request request = {
+        .target = "/znodes/v1", .accept = "application/octet-stream", .last = true};
+    int64_t values[LIMITS];
     struct buf limits_at;
-    struct buf url;
     int code = CMD_OK;
 
     limits_path(path, &limits_at);
-    url_init(&url, "/znodes/v1", buf_cstr(&limits_at));
-    request.target = buf_cstr(&url);
+    request.path = buf_cstr(&limits_at);
     code = client_ask(cli->client, &request);
-    buf_release(&url);
     buf_release(&limits_at);
     if (code == CMD_NO_NODE) {
         return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
     }
     if (code == CMD_OK) {
-        print_one(cli, path, buf_slice(&client_reply(cli->client)->body));
+        parse(buf_slice(&client_reply(cli->client)->body), values);
+        print_one(cli, path, values);
     }
     return code > CMD_OK ? cli_tell(cli) : code;
 }
@@ -152,13 +144,10 @@ static const char *limited(const char *below, struct buf *out)
 static int take_line(const struct cli *cli, struct slice text, json_t *list, bool *ret_end)
 {
     char fault[JSONR_ERROR_MAX] = "";
-    json_t *line = jsonr_parse(text, fault);
-    struct buf path;
-    struct buf data;
+    json_auto_t *line = jsonr_parse(text, fault);
     int code = CMD_OK;
-
-    buf_init(&path, URL_MAX);
-    buf_init(&data, TEXT_MAX);
+    BUF_AUTO(path, URL_MAX);
+    BUF_AUTO(data, TEXT_MAX);
 
     const char *top = limited(jsonr_text(line, "path"), &path);
 
@@ -172,9 +161,6 @@ static int take_line(const struct cli *cli, struct slice text, json_t *list, boo
         parse(buf_slice(&data), values);
         (void)json_array_append_new(list, to_json(top, values));
     }
-    buf_release(&data);
-    buf_release(&path);
-    json_decref(line);
     return code;
 }
 
@@ -184,12 +170,7 @@ static int take_lines(const struct cli *cli, struct slice text, json_t *list)
     int code = CMD_OK;
 
     while (code == CMD_OK && !end && text.len > 0) {
-        const uint8_t *feed = memchr(text.data, '\n', text.len);
-        size_t len = feed ? (size_t)(feed - text.data) : text.len;
-
-        code = take_line(cli, slice_make(text.data, len), list, &end);
-        len += feed ? 1 : 0;
-        text = slice_make(text.data + len, text.len - len);
+        code = take_line(cli, words_line(&text), list, &end);
     }
     return code == CMD_OK && !end
                ? cli_fail(cli, CMD_FAILED, "BadAnswer", "the list of quotas was cut off; try again")
@@ -256,18 +237,12 @@ static int set_once(struct revise *revise, int64_t values[LIMITS])
 /* A quota may be set before its znode exists; a mistyped path looks the same. */
 static void note_absence(const struct cli *cli, const char *path)
 {
-    struct buf url;
+    struct client_request request = {
+        .target = "/znodes/v1", .path = path, .params = {{"view", "stat"}}};
 
-    if (cli->settings.curl) {
-        return;
-    }
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "view", "stat");
-    if (client_ask(cli->client, &(struct client_request){.target = buf_cstr(&url)}) ==
-        CMD_NO_NODE) {
+    if (!cli->settings.curl && client_ask(cli->client, &request) == CMD_NO_NODE) {
         (void)fprintf(stderr, "zabra quota: %s does not exist yet; its quota is set\n", path);
     }
-    buf_release(&url);
 }
 
 static int set(struct cli *cli, const char *path)
@@ -286,7 +261,7 @@ static int set(struct cli *cli, const char *path)
     revise_release(&revise);
     buf_release(&limits_at);
     if (code == CMD_OK && !out_is_text(&cli->out)) {
-        print_list(cli, json_pack("[o]", to_json(path, values)));
+        print_one(cli, path, values);
     }
     if (code == CMD_OK) {
         note_absence(cli, path);
@@ -298,14 +273,8 @@ static int set(struct cli *cli, const char *path)
 
 static int delete_znode(const struct cli *cli, const char *path)
 {
-    struct buf url;
-    int code = CMD_OK;
-
-    url_init(&url, "/znodes/v1", path);
-    code = client_ask(cli->client,
-                      &(struct client_request){.method = "DELETE", .target = buf_cstr(&url)});
-    buf_release(&url);
-    return code;
+    return client_ask(cli->client, &(struct client_request){
+                                       .method = "DELETE", .target = "/znodes/v1", .path = path});
 }
 
 /* Also deletes the parents that were created only for it, up to one with other children. */
@@ -334,12 +303,9 @@ static int clear(struct cli *cli, const char *path)
 static int run(struct cli *cli)
 {
     int64_t given[LIMITS] = {0};
-    const char *path = NULL;
+    const char *path = cli_path(cli, 0);
     bool sets = false;
 
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
     for (int i = 0; i < LIMITS; i++) {
         sets = sets || args_has(&cli->args, limits[i].option);
     }
@@ -355,31 +321,23 @@ static int run(struct cli *cli)
     return path[1] == '\0' ? show_all(cli) : show(cli, path);
 }
 
-static const struct cmd_option options[] = {
-    {"count", 0, "N|none", "at most N znodes, including the top one", NULL},
-    {"bytes", 0, "N|none", "at most N bytes of data in total", NULL},
-    {"soft-count", 0, "N|none", "a soft limit: exceeding it is reported, never refused", NULL},
-    {"soft-bytes", 0, "N|none", "a soft limit of bytes", NULL},
-    {"clear", 0, NULL, "remove the quota", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra quota", "lists all quotas"},
-    {"zabra quota /app --count 1000 --bytes 10000000", "writes beyond a limit fail with exit "
-                                                       "code 10"},
-    {"zabra quota /app --count none", "removes the limit of znodes, keeps that of bytes"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_quota = {
     .name = "quota",
     .summary = "show or set the quota of a subtree",
     .usage = "[PATH]",
     .text = "Quotas are stored as in ZooKeeper, in " ROOT "PATH/" NAME ".\n",
-    .options = options,
-    .examples = examples,
+    .options = {{"count", 0, "N|none", "at most N znodes, including the top one", NULL},
+                {"bytes", 0, "N|none", "at most N bytes of data in total", NULL},
+                {"soft-count", 0, "N|none", "a soft limit: exceeding it is reported, never refused",
+                 NULL},
+                {"soft-bytes", 0, "N|none", "a soft limit of bytes", NULL},
+                {"clear", 0, NULL, "remove the quota", NULL}},
+    .examples = {{"zabra quota", "lists all quotas"},
+                 {"zabra quota /app --count 1000 --bytes 10000000",
+                  "writes beyond a limit fail with exit "
+                  "code 10"},
+                 {"zabra quota /app --count none",
+                  "removes the limit of znodes, keeps that of bytes"}},
     .operands = {CMD_OPERAND_PATH},
-    .operands_max = 1,
     .run = run,
 };

@@ -75,18 +75,12 @@ static void print_survivor(const struct sole_voter *survivor)
                  survivor->promised_epoch, survivor->last, survivor->epoch, survivor->committed);
     (void)printf("This replica will continue alone, as the only voter, with all of this log.\n"
                  "LOST: every write after 0x%016" PRIx64 " that the others acknowledged\n"
-                 "without this one. KEPT: everything in this log "
-                 "after 0x%016" PRIx64 ", even if no client\n"
-                 "received a success. The history gets a "
-                 "new id, so that clients learn that "
-                 "data\n"
+                 "without this one. KEPT: everything in this log after 0x%016" PRIx64
+                 ", even if no client\n"
+                 "received a success. The history gets a new id, so that clients learn that data\n"
                  "that they have seen may be lost.\n"
-                 "Stop the other replicas before you "
-                 "start this one. Restart them only with "
-                 "empty\n"
-                 "directories: move the old ones away. If "
-                 "a majority of the replicas still "
-                 "works,\n"
+                 "Stop the other replicas before you start this one. Restart them only with empty\n"
+                 "directories: move the old ones away. If a majority of the replicas still works,\n"
                  "do NOT do this.\n"
                  "\n",
                  survivor->last, survivor->committed);
@@ -113,11 +107,6 @@ static bool ask(const struct recovery *recovery)
     }
     line[strcspn(line, "\r\n")] = '\0';
     return is_history(recovery, line);
-}
-
-static bool is_confirmed(const struct recovery *recovery)
-{
-    return recovery->accepted ? is_history(recovery, recovery->accepted) : ask(recovery);
 }
 
 /* ---- Doing it. ---- */
@@ -167,7 +156,7 @@ static int recover_locked(struct recovery *recovery)
         return code;
     }
     print_survivor(&recovery->survivor);
-    if (!is_confirmed(recovery)) {
+    if (recovery->accepted ? !is_history(recovery, recovery->accepted) : !ask(recovery)) {
         return fail(recovery, "not confirmed with the id of the history: nothing was changed");
     }
     return go_on(recovery);

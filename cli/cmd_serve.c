@@ -46,13 +46,6 @@ static bool split_args(int arg_count, char **args, struct config_sources *source
     return true;
 }
 
-static void report_warnings(const struct config_report *report)
-{
-    for (uint32_t i = 0; i < report->warning_count; i++) {
-        log_warn("config", "%s", report->warnings[i]);
-    }
-}
-
 /* Limits of clients that do not fit are lowered. False: the limit of open files is too low. */
 static bool fit_files(struct config *config, struct notes *notes)
 {
@@ -181,7 +174,9 @@ static int serve(const struct config_sources *sources)
         log_setup((enum log_level)config->process.log_level, config->process.log_format == 1,
                   STDERR_FILENO);
         lack_setup(report_lack);
-        report_warnings(report);
+        for (uint32_t i = 0; i < report->warning_count; i++) {
+            log_warn("config", "%s", report->warnings[i]);
+        }
         if (config->process.core_dumps) {
             os_dumps_allow();
         }

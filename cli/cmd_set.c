@@ -1,13 +1,18 @@
-/* set, create, touch: one write. */
+/* set, create, rm: one write. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
 #include "cli/value.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 enum {
-    ACL_HEADER_MAX = 4096
+    ACL_HEADER_MAX = 4096,
+    MAX_DEFAULT = 1000, /* Znodes that one rm deletes. */
+    LINE_MAX_LEN = 64
 };
 
 /* Prints the written znode: in text only its path, if the caller does not know it. */
@@ -24,16 +29,6 @@ static int print_written(const struct cli *cli, bool with_path)
         out_say(&cli->out, "%s\n", jsonr_text(json, "path"));
     }
     return CMD_OK;
-}
-
-static bool is_given(const struct cli *cli, const char *option, struct buf *url, const char *param)
-{
-    bool given = args_has(&cli->args, option);
-
-    if (given) {
-        url_param(url, param, NULL);
-    }
-    return given;
 }
 
 /* The Zk-Acl header of --acl. False: reported. */
@@ -62,11 +57,11 @@ static bool has_session(const struct cli *cli)
 
 /* ---- set ---- */
 
-static int put_znode(struct cli *cli, const char *target, const struct value *value)
+static int put_znode(struct cli *cli, const struct client_request *base, const struct value *value)
 {
+    struct client_request request = *base;
     char acl[ACL_HEADER_MAX];
     char match[CLIENT_HEADER_MAX];
-    struct client_request request = {.method = "PUT", .target = target, .last = true};
     const char *tag = args_get(&cli->args, "if-match");
     int count = 0;
     int code = CMD_USAGE;
@@ -104,13 +99,11 @@ static bool only_what_fits(struct cli *cli)
     return true;
 }
 
-static int set_value(struct cli *cli, const char *path, const struct value *value)
+static int set_value(struct cli *cli, const struct value *value)
 {
     struct args_range range = {.min = INT32_MIN, .max = INT32_MAX};
     bool null = args_has(&cli->args, "null");
     int64_t version = 0;
-    struct buf url;
-    int code = CMD_USAGE;
 
     if (null == value->given) {
         return cli_usage(cli, null ? "give either --null or data"
@@ -119,125 +112,101 @@ static int set_value(struct cli *cli, const char *path, const struct value *valu
     if (!cli_number(cli, "version", range, &version) || !only_what_fits(cli) || !has_session(cli)) {
         return CMD_USAGE;
     }
-    url_init(&url, "/znodes/v1", path);
-    if (args_has(&cli->args, "version")) {
-        url_param_number(&url, "version", version);
-    }
-    (void)is_given(cli, "create", &url, "upsert");
-    (void)is_given(cli, "parents", &url, "parents");
-    (void)is_given(cli, "ephemeral", &url, "ephemeral");
-    (void)is_given(cli, "null", &url, "null");
-    code = put_znode(cli, buf_cstr(&url), value);
-    buf_release(&url);
-    return code;
+
+    bool checked = args_has(&cli->args, "version");
+    struct client_request request = {.method = "PUT",
+                                     .target = "/znodes/v1",
+                                     .path = cli_path(cli, 0),
+                                     .params = {{"version", checked ? URL_NUMBER(version) : NULL},
+                                                {"upsert", cli_flag(cli, "create")},
+                                                {"parents", cli_flag(cli, "parents")},
+                                                {"ephemeral", cli_flag(cli, "ephemeral")},
+                                                {"null", url_flag(null)}},
+                                     .last = true};
+
+    return put_znode(cli, &request, value);
 }
 
 static int run_set(struct cli *cli)
 {
     struct value value;
-    const char *path = NULL;
     int code = CMD_FAILED;
 
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
     if (value_read(cli, args_operand(&cli->args, 1), &value)) {
-        code = set_value(cli, path, &value);
+        code = set_value(cli, &value);
     }
     value_release(&value);
     return code;
 }
-
-static const struct cmd_option set_options[] = {
-    {"version", 0, "N", "only when the version is N", NULL},
-    {"if-match", 0, "ETAG", "only if the ETag of the data is this one", NULL},
-    {"create", 'c', NULL, "create the znode if it does not exist", NULL},
-    {"new", 'n', NULL, "create the znode, fail if it exists", NULL},
-    {"parents", 'p', NULL, "with --create or --new: also create missing parents", NULL},
-    {"ephemeral", 'e', NULL, "with --create or --new: delete it when the session ends", NULL},
-    {"acl", 0, "LIST", "with --create or --new: its ACL (see 'zabra help acl')", NULL},
-    {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example set_examples[] = {
-    {"zabra set /app/config @config.json", "takes the data from a file"},
-    {"date | zabra set /app/started - --create --parents", "creates it if it does not exist"},
-    {"zabra set /app/leader me --version 3", "exit code 4 when another client changed it first"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_set = {
     .name = "set",
     .summary = "set the data of a znode",
     .usage = "PATH DATA | @FILE | -",
     .text = VALUE_HELP,
-    .options = set_options,
-    .examples = set_examples,
+    .options = {{"version", 0, "N", "only when the version is N", NULL},
+                {"if-match", 0, "ETAG", "only if the ETag of the data is this one", NULL},
+                {"create", 'c', NULL, "create the znode if it does not exist", NULL},
+                {"new", 'n', NULL, "create the znode, fail if it exists", NULL},
+                {"parents", 'p', NULL, "with --create or --new: also create missing parents", NULL},
+                {"ephemeral", 'e', NULL, "with --create or --new: delete it when the session ends",
+                 NULL},
+                {"acl", 0, "LIST", "with --create or --new: its ACL (see 'zabra help acl')", NULL},
+                {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL}},
+    .examples = {{"zabra set /app/config @config.json", "takes the data from a file"},
+                 {"date | zabra set /app/started - --create --parents",
+                  "creates it if it does not exist"},
+                 {"zabra set /app/leader me --version 3",
+                  "exit code 4 when another client changed it first"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
     .operands_min = 1,
-    .operands_max = 2,
     .run = run_set,
 };
 
 /* ---- create ---- */
 
-/* The URL of the parent, which receives the request to create the child. False: reported. */
-static bool create_url(struct cli *cli, const char *path, struct buf *url)
-{
-    struct args_range range = {.min = 1, .max = (INT64_C(1) << 40) - 1};
-    struct buf parent;
-    int64_t ttl_ms = 0;
-
-    if (!cli_duration(cli, "ttl", range, &ttl_ms) || !has_session(cli)) {
-        return false;
-    }
-    buf_init(&parent, URL_MAX);
-
-    const char *name = url_split(path, &parent);
-
-    url_init(url, "/znodes/v1", buf_cstr(&parent));
-    buf_release(&parent);
-    url_param(url, "op", "create");
-    url_param(url, "name", name);
-    (void)is_given(cli, "sequence", url, "sequence");
-    (void)is_given(cli, "ephemeral", url, "ephemeral");
-    (void)is_given(cli, "container", url, "container");
-    (void)is_given(cli, "parents", url, "parents");
-    (void)is_given(cli, "null", url, "null");
-    if (ttl_ms) {
-        url_param_number(url, "ttl", ttl_ms);
-    }
-    return true;
-}
-
 static int create_value(struct cli *cli, const char *path, const struct value *value)
 {
-    struct client_request request = {.method = "POST", .last = true, .about = path};
+    struct args_range range = {.min = 1, .max = (INT64_C(1) << 40) - 1};
     char acl[ACL_HEADER_MAX];
-    struct buf url;
-    int code = CMD_USAGE;
+    const char *acl_header = NULL;
+    int64_t ttl_ms = 0;
+    BUF_AUTO(parent, URL_MAX);
 
-    if (!take_acl(cli, acl, &request.headers[0]) || !create_url(cli, path, &url)) {
+    if (!take_acl(cli, acl, &acl_header) || !cli_duration(cli, "ttl", range, &ttl_ms) ||
+        !has_session(cli)) {
         return CMD_USAGE;
     }
-    request.target = buf_cstr(&url);
+
+    const char *name = url_split(path, &parent);
+    struct client_request request = {.method = "POST",
+                                     .target = "/znodes/v1",
+                                     .path = buf_cstr(&parent),
+                                     .params = {{"op", "create"},
+                                                {"name", name},
+                                                {"sequence", cli_flag(cli, "sequence")},
+                                                {"ephemeral", cli_flag(cli, "ephemeral")},
+                                                {"container", cli_flag(cli, "container")},
+                                                {"parents", cli_flag(cli, "parents")},
+                                                {"null", cli_flag(cli, "null")},
+                                                {"ttl", ttl_ms ? URL_NUMBER(ttl_ms) : NULL}},
+                                     .headers = {acl_header},
+                                     .about = path,
+                                     .last = true};
+
     value_put(value, &request);
-    code = cli_ask(cli, &request);
-    buf_release(&url);
+
+    int code = cli_ask(cli, &request);
+
     return code == CMD_OK ? print_written(cli, true) : code;
 }
 
 static int run_create(struct cli *cli)
 {
-    const char *path = args_operand(&cli->args, 0);
-    const char *fault = url_path_fault(path, args_has(&cli->args, "sequence"));
+    const char *path = cli_path(cli, 0);
     struct value value;
     int code = CMD_FAILED;
 
-    if (fault) {
-        return cli_usage(cli, "the path \"%s\" %s", path, fault);
-    }
     if (path[1] == '\0' && !args_has(&cli->args, "sequence")) {
         return cli_usage(cli, "the root always exists");
     }
@@ -248,35 +217,153 @@ static int run_create(struct cli *cli)
     return code;
 }
 
-static const struct cmd_option create_options[] = {
-    {"sequence", 's', NULL, "append a sequence number of ten digits", NULL},
-    {"ephemeral", 'e', NULL, "delete it when the session ends (ZABRA_SESSION)", NULL},
-    {"container", 0, NULL,
-     "delete it some time after its last child, or when it gets none in 5 minutes", NULL},
-    {"ttl", 0, "TIME", "delete it when it was not changed for this time and has no children", NULL},
-    {"parents", 'p', NULL, "make missing parents too", NULL},
-    {"acl", 0, "LIST", "its ACL (see 'zabra help acl')", NULL},
-    {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example create_examples[] = {
-    {"zabra create /app", "creates a znode with empty data"},
-    {"zabra create /jobs/job- resize --sequence", "prints /jobs/job-0000000000"},
-    {"zabra create /cache/x @x.bin --ttl 10m --parents", "deletes it ten minutes after its last "
-                                                         "change"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_create = {
     .name = "create",
     .summary = "create a znode, and print its path",
     .usage = "PATH [DATA | @FILE | -]",
     .text = VALUE_HELP,
-    .options = create_options,
-    .examples = create_examples,
+    .options = {{"sequence", 's', NULL, "append a sequence number of ten digits", NULL},
+                {"ephemeral", 'e', NULL, "delete it when the session ends (ZABRA_SESSION)", NULL},
+                {"container", 0, NULL,
+                 "delete it some time after its last child, or when it gets none in 5 minutes",
+                 NULL},
+                {"ttl", 0, "TIME",
+                 "delete it when it was not changed for this time and has no children", NULL},
+                {"parents", 'p', NULL, "make missing parents too", NULL},
+                {"acl", 0, "LIST", "its ACL (see 'zabra help acl')", NULL},
+                {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL}},
+    .examples = {{"zabra create /app", "creates a znode with empty data"},
+                 {"zabra create /jobs/job- resize --sequence", "prints /jobs/job-0000000000"},
+                 {"zabra create /cache/x @x.bin --ttl 10m --parents",
+                  "deletes it ten minutes after its last "
+                  "change"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
     .operands_min = 1,
-    .operands_max = 2,
     .run = run_create,
+};
+
+/* ---- rm ---- */
+
+/* The number of znodes; -1: more than one answer can hold. An exit code in `ret_code`. */
+static int64_t count(const struct cli *cli, const char *path, int *ret_code)
+{
+    struct client_request request = {
+        .target = "/znodes/v1", .path = path, .params = {{"view", "tree"}}};
+    int64_t nodes = 0;
+
+    *ret_code = client_ask(cli->client, &request);
+    if (*ret_code == CMD_LIMIT) {
+        *ret_code = CMD_OK;
+        return -1;
+    }
+    if (*ret_code == CMD_NO_NODE && args_has(&cli->args, "force")) {
+        *ret_code = CMD_OK;
+        return 1; /* Without znodes below, nothing is asked. */
+    }
+    if (*ret_code == CMD_OK) {
+        nodes = (int64_t)json_array_size(jsonr_at(client_json(cli->client), "nodes"));
+    } else if (*ret_code > CMD_OK) {
+        (void)cli_tell(cli);
+    }
+    return nodes;
+}
+
+/* True when the user answers yes. */
+static bool ask_person(const char *path, int64_t nodes)
+{
+    char line[LINE_MAX_LEN];
+
+    if (nodes < 0) {
+        (void)fprintf(stderr, "delete %s and more znodes below it than can be counted? [y/N] ",
+                      path);
+    } else {
+        (void)fprintf(stderr, "delete %s and the %" PRId64 " znode%s below it? [y/N] ", path,
+                      nodes - 1, nodes == 2 ? "" : "s");
+    }
+    return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
+/* CMD_OK when the delete may continue. */
+static int confirm(const struct cli *cli, const char *path)
+{
+    int code = CMD_OK;
+
+    if (args_has(&cli->args, "yes") || cli->settings.curl) {
+        return CMD_OK;
+    }
+    if (!isatty(STDIN_FILENO)) {
+        return cli_usage(cli,
+                         "cannot ask whether to delete all of %s without a terminal; give "
+                         "--yes",
+                         path);
+    }
+
+    int64_t nodes = count(cli, path, &code);
+
+    if (code == CMD_OK && nodes != 1 && !ask_person(path, nodes)) {
+        return cli_fail(cli, CMD_FAILED, "Declined", "nothing was deleted");
+    }
+    return code;
+}
+
+static int delete_znode(const struct cli *cli, const char *path)
+{
+    struct args_range versions = {.min = 0, .max = INT32_MAX};
+    struct args_range counts = {.min = 1, .max = UINT32_MAX, .otherwise = MAX_DEFAULT};
+    bool all = args_has(&cli->args, "recursive");
+    int64_t version = 0;
+    int64_t max = 0;
+
+    if (!cli_number(cli, "version", versions, &version) || !cli_number(cli, "max", counts, &max)) {
+        return CMD_USAGE;
+    }
+
+    bool checked = args_has(&cli->args, "version");
+    struct client_request request = {.method = "DELETE",
+                                     .target = "/znodes/v1",
+                                     .path = path,
+                                     .params = {{"version", checked ? URL_NUMBER(version) : NULL},
+                                                {"recursive", url_flag(all)},
+                                                {"max", all ? URL_NUMBER(max) : NULL}},
+                                     .last = true};
+    int code = client_ask(cli->client, &request);
+    bool gone = code == CMD_NO_NODE && args_has(&cli->args, "force");
+
+    if (code > CMD_OK && !gone) {
+        return cli_tell(cli);
+    }
+    if (code != CMD_SHOWN && !out_is_text(&cli->out)) {
+        out_result(&cli->out, json_pack("{s:s,s:b}", "path", path, "deleted", gone ? 0 : 1));
+    }
+    return gone ? CMD_OK : code;
+}
+
+static int run_rm(struct cli *cli)
+{
+    const char *path = cli_path(cli, 0);
+    int code = CMD_OK;
+
+    if (args_has(&cli->args, "max") && !args_has(&cli->args, "recursive")) {
+        return cli_usage(cli, "--max needs --recursive");
+    }
+    if (args_has(&cli->args, "recursive")) {
+        code = confirm(cli, path);
+    }
+    return code == CMD_OK ? delete_znode(cli, path) : code;
+}
+
+const struct cmd cmd_rm = {
+    .name = "rm",
+    .summary = "delete a znode or a subtree",
+    .usage = "PATH",
+    .options = {{"recursive", 'r', NULL, "with the whole subtree, in one transaction", NULL},
+                {"max", 0, "N", "with -r: refuse to delete more than N znodes (1000)", NULL},
+                {"yes", 'y', NULL, "with -r: do not ask", NULL},
+                {"version", 0, "N", "only if the version is N", NULL},
+                {"force", 'f', NULL, "no error when the znode does not exist", NULL}},
+    .examples = {{"zabra rm /app/old", "exit code 4 when it has children"},
+                 {"zabra rm -r /app/old", "asks on a terminal; without one, give --yes"}},
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .run = run_rm,
 };

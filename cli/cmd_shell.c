@@ -70,21 +70,11 @@ static void resolve(const char *cwd, const char *text, struct buf *path)
     }
 }
 
-static bool has_value(const struct cmd *cmd, const char *word)
+static bool takes_next(const struct cmd *cmd, const char *word)
 {
-    const struct cmd_option *tables[] = {cmd->options, settings_options};
+    const struct cmd_option *option = args_option(cmd, settings_options, word);
 
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        for (const struct cmd_option *at = tables[i]; at && at->name; at++) {
-            bool named = strncmp(word, "--", 2) == 0 && strcmp(word + 2, at->name) == 0;
-            bool lettered = word[0] == '-' && at->letter && word[1] == at->letter && !word[2];
-
-            if (named || lettered) {
-                return at->value != NULL;
-            }
-        }
-    }
-    return false;
+    return option && option->value && !strchr(word, '=');
 }
 
 /* Operands that are paths become absolute; `paths` holds them. An omitted one is the current znode.
@@ -102,7 +92,7 @@ static void make_whole(struct shell *shell, const struct cmd *cmd, struct words 
             return;
         }
         if (word[0] == '-' && word[1]) {
-            i += has_value(cmd, word) ? 1 : 0;
+            i += takes_next(cmd, word) ? 1 : 0;
             continue;
         }
         if (cmd->operands[operand] == CMD_OPERAND_PATH) {
@@ -124,22 +114,14 @@ static void make_whole(struct shell *shell, const struct cmd *cmd, struct words 
 /* Checks the target of cd. */
 static int run_cd(struct cli *cli)
 {
-    const char *path = NULL;
-    struct buf url;
-
-    if (!cli_path(cli, 0, &path)) {
-        return CMD_USAGE;
-    }
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "view", "stat");
-
-    int code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
-
-    buf_release(&url);
-    return code;
+    return cli_ask(cli, &(struct client_request){.target = "/znodes/v1",
+                                                 .path = cli_path(cli, 0),
+                                                 .params = {{"view", "stat"}},
+                                                 .last = true});
 }
 
-static const struct cmd cmd_cd = {.name = "cd", .usage = "PATH", .operands_max = 1, .run = run_cd};
+static const struct cmd cmd_cd = {
+    .name = "cd", .usage = "PATH", .operands = {CMD_OPERAND_PATH}, .run = run_cd};
 
 /* In a process of its own: Ctrl-C ends the command, and not the shell. */
 static int run_child(const struct shell *shell, const struct cmd *cmd, struct words *words)
@@ -196,10 +178,9 @@ static int go_to(struct shell *shell, const char *text)
 {
     static char name[] = "cd";
     struct words words = {.items = {name}, .count = 2};
-    struct buf path;
     int code = CMD_OK;
+    BUF_AUTO(path, URL_MAX);
 
-    buf_init(&path, URL_MAX);
     resolve(buf_cstr(&shell->cwd), text, &path);
     if (path.len > 1 && path.data[path.len - 1] == '/') {
         path.len--;
@@ -210,7 +191,6 @@ static int go_to(struct shell *shell, const char *text)
         buf_clear(&shell->cwd);
         buf_append_slice(&shell->cwd, buf_slice(&path));
     }
-    buf_release(&path);
     return code;
 }
 
@@ -353,19 +333,9 @@ static int run(struct cli *cli)
     return code;
 }
 
-static const struct cmd_option options[] = {
-    {"keep-going", 'k', NULL, "continue after a failed command; exit code 9 if one failed", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra shell", "reads commands without 'zabra'; TAB completes commands, options and paths"},
-    {"zabra shell < script", "stops at the first failed command, with its exit code"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_shell = {
     .name = "shell",
+    .group = "Tools",
     .summary = "run commands from the terminal or a script",
     .usage = "",
     .text = "Also has the commands 'cd PATH', 'pwd' and 'exit'. A path without a leading\n"
@@ -373,7 +343,10 @@ const struct cmd cmd_shell = {
             "is expanded. Each command sees at least what the commands before it have read\n"
             "or written. The lines are kept in $XDG_STATE_HOME/zabra/history, except those\n"
             "that begin with a blank.\n",
-    .options = options,
-    .examples = examples,
+    .options = {{"keep-going", 'k', NULL,
+                 "continue after a failed command; exit code 9 if one failed", NULL}},
+    .examples = {{"zabra shell",
+                  "reads commands without 'zabra'; TAB completes commands, options and paths"},
+                 {"zabra shell < script", "stops at the first failed command, with its exit code"}},
     .run = run,
 };

@@ -1,35 +1,23 @@
-/* status, members: the status that each replica reports; the members as one replica sees them. */
-#include "base/mem.h"
+/* status, members, metrics: what each replica reports, and what one of them sees. */
 #include "cli/commands.h"
+#include "cli/prom.h"
 #include "cli/replicas.h"
+#include "server/read/glob.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    HTTP_OK = 200,
-    HTTP_UNAUTHORIZED = 401,
-    AGE_MAX = 32
+    AGE_MAX = 32,
+    NAMES_MAX = 64
 };
 
 /* ---- status ---- */
 
-static const struct out_column status_columns[] = {
-    {"ID", "id", true},
-    {"ROLE", "role", false},
-    {"SERVES", "serving", false},
-    {"EPOCH", "epoch", true},
-    {"ZXID", "zxid", false},
-    {"LAG-MS", "lag_ms", true},
-    {"ZNODES", "znodes", true},
-    {"SESSIONS", "sessions", true},
-    {"VERSION", "version", false},
-    {"UP", "up", true},
-    {"ENDPOINT", "endpoint", false},
-    {"NOTE", "note", false},
-    {.title = NULL},
-};
+static const char status_columns[] =
+    "ID:id>, ROLE:role, SERVES:serving, EPOCH:epoch>, ZXID:zxid, LAG-MS:lag_ms>, ZNODES:znodes>, "
+    "SESSIONS:sessions>, VERSION:version, UP:up>, ENDPOINT:endpoint, NOTE:note";
 
 /* "3d4h", "4h5m", "5m6s", "6s" */
 static void put_age(int64_t ms, char text[AGE_MAX])
@@ -71,10 +59,8 @@ static json_t *describe(const struct replicas_answer *answer)
 static void add_words(json_t *replicas)
 {
     json_t *item = NULL;
-    size_t i = 0;
 
-    json_array_foreach(replicas, i, item)
-    {
+    for (size_t i = 0; (item = json_array_get(replicas, i)); i++) {
         const char *note = jsonr_text(item, "reason");
         char up[AGE_MAX];
 
@@ -120,11 +106,7 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
         add_words(jsonr_at(value, "replicas"));
     }
     if (tally.answered > 0 && tally.denied < tally.answered) {
-        struct out out = cli->out;
-
-        /* Numbers need their titles. */
-        out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
-        out_list(&out, value, "replicas", status_columns);
+        out_table(&cli->out, value, "replicas", status_columns);
     }
     json_decref(value);
     if (tally.answered == 0) {
@@ -138,90 +120,57 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
 
 static int run_status(struct cli *cli)
 {
+    bool given = args_has(&cli->args, "given") || cli->settings.curl;
     struct replicas *replicas = NULL;
-    json_t *ensemble = NULL;
-    int code = args_has(&cli->args, "given") || cli->settings.curl ? CMD_OK
-                                                                   : replicas_find(cli, &ensemble);
+    json_auto_t *ensemble = NULL;
+    int code = given ? CMD_OK : replicas_find(cli, &ensemble);
 
-    json_decref(ensemble);
-    if (code != CMD_OK) {
-        return code;
-    }
-    replicas = mem_zalloc(1, sizeof(*replicas));
-    code = replicas_ask(cli, "/status/v1", replicas);
-    if (code == CMD_OK) {
-        code = print_status(cli, replicas);
-    }
-    replicas_release(replicas);
-    mem_free(replicas);
+    code = code == CMD_OK ? replicas_ask(cli, "/status/v1", &replicas) : code;
+    code = code == CMD_OK ? print_status(cli, replicas) : code;
+    replicas_free(replicas);
     return code;
 }
 
-static const struct cmd_option status_options[] = {
-    {"given", 0, NULL, "only the replicas of --endpoints, not all members that these know", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example status_examples[] = {
-    {"zabra status", "prints one line per replica"},
-    {"zabra status -o json | jq -r '.replicas[] | select(.role == \"leader\").endpoint'",
-     "prints the endpoint of the leader"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_status = {
     .name = "status",
+    .group = "Cluster",
     .summary = "show the status of each replica",
     .usage = "",
     .text = "Asks all replicas at the same time, also members that only the others know.\n"
             "Each row is the report of the replica itself. Exit code 6 when no replica\n"
             "serves.\n",
-    .options = status_options,
-    .examples = status_examples,
+    .options = {{"given", 0, NULL,
+                 "only the replicas of --endpoints, not all members that these know", NULL}},
+    .examples =
+        {{"zabra status", "prints one line per replica"},
+         {"zabra status -o json | jq -r '.replicas[] | select(.role == \"leader\").endpoint'",
+          "prints the endpoint of the leader"}},
     .run = run_status,
 };
 
 /* ---- members ---- */
 
-static const struct out_column member_columns[] = {
-    {"ID", "id", true},
-    {"ROLE", "role", false},
-    {"STATE", "state", false},
-    {"VOTES", "votes", false},
-    {"ZXID", "zxid", false},
-    {"LAG", "lag_ms", true},
-    {"SYNC99", "log_sync_p99_ms", true},
-    {"HEARD", "heard_ms", true},
-    {"PEER", "peer", false},
-    {"CLIENT", "client", false},
-    {"REFUSED", "refused", false},
-    {.title = NULL},
-};
+static const char member_columns[] =
+    "ID:id>, ROLE:role, STATE:state, VOTES:votes, ZXID:zxid, LAG:lag_ms>, "
+    "SYNC99:log_sync_p99_ms>, HEARD:heard_ms>, PEER:peer, CLIENT:client, REFUSED:refused";
 
 static int run_members(struct cli *cli)
 {
+    struct client_request request = {.target = "/ensemble/v1", .last = true};
     json_t *json = NULL;
-    int code = cli_read(cli, "/ensemble/v1", &json);
-    struct out out = cli->out;
+    int code = cli_ask_json(cli, &request, &json);
 
     if (code != CMD_OK) {
         return code;
     }
-    if (out.format == SETTINGS_JSON) {
+    if (cli->out.format == SETTINGS_JSON) {
         cli_answer(cli);
         return CMD_OK;
     }
-    out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
-    out_list(&out, json, "members", member_columns);
-    out_say(&out, "seen by replica %" PRId64 "\n", jsonr_number(json, "seen_by"));
+    out_table(&cli->out, json, "members", member_columns);
+    out_say(&cli->out, "seen by replica %" PRId64 "\n", jsonr_number(json, "seen_by"));
     return CMD_OK;
 }
-
-static const struct cmd_example members_examples[] = {
-    {"zabra members", "members, as seen by the replica that answers"},
-    {"zabra members --endpoints zk2:9998", "members, as seen by this replica"},
-    {.line = NULL},
-};
 
 const struct cmd cmd_members = {
     .name = "members",
@@ -229,6 +178,134 @@ const struct cmd cmd_members = {
     .usage = "",
     .text = "LAG: time since the member last heard from a leader; SYNC99: 99th percentile of\n"
             "its log sync times; HEARD: age of this report; all in ms.\n",
-    .examples = members_examples,
+    .examples = {{"zabra members", "members, as seen by the replica that answers"},
+                 {"zabra members --endpoints zk2:9998", "members, as seen by this replica"}},
     .run = run_members,
+};
+
+/* ---- metrics ---- */
+
+static const char metric_columns[] = "NAME:name, LABELS:text, VALUE:value>";
+static const char all_columns[] = "REPLICA:endpoint, NAME:name, LABELS:text, VALUE:value>";
+
+/* A name, a part of it, or a pattern; without any, all. */
+static bool is_wanted(const struct cli *cli, struct slice name)
+{
+    for (int i = 0; i < cli->args.operand_count; i++) {
+        if (glob_match(slice_str(args_operand(&cli->args, i)), name, false)) {
+            return true;
+        }
+    }
+    return cli->args.operand_count == 0;
+}
+
+static json_t *item_of(const struct prom_line *line, const char *endpoint, bool words)
+{
+    json_t *item =
+        json_pack("{s:s,s:s%}", "endpoint", endpoint, "name", line->name.data, line->name.len);
+
+    if (words && line->labels.len > 0) {
+        (void)json_object_set_new(item, "text",
+                                  json_stringn((const char *)line->labels.data, line->labels.len));
+    }
+    (void)json_object_set_new(item, "labels", prom_labels(line));
+    (void)json_object_set_new(item, "value", prom_value(line));
+    return item;
+}
+
+/* Text is printed at once, as it is; else the figures go to the list. Returns how many. */
+static int take(const struct cli *cli, const char *url, struct slice body, json_t *list)
+{
+    struct prom_line line;
+    int taken = 0;
+
+    while (prom_next(&body, &line)) {
+        if (!is_wanted(cli, line.name)) {
+            continue;
+        }
+        taken++;
+        if (cli->out.format == SETTINGS_TEXT) {
+            out_bytes(&cli->out, line.text);
+            out_say(&cli->out, "\n");
+        } else {
+            (void)json_array_append_new(list,
+                                        item_of(&line, url, cli->out.format == SETTINGS_TABLE));
+        }
+    }
+    return taken;
+}
+
+static int finish(const struct cli *cli, int taken, json_t *value, bool all)
+{
+    if (taken == 0) {
+        return cli_fail(cli, CMD_FAILED, "NoMetric", "no metric has that name");
+    }
+    if (cli->out.format != SETTINGS_TEXT) {
+        out_list(&cli->out, value, "metrics", all ? all_columns : metric_columns);
+    }
+    return CMD_OK;
+}
+
+static int run_all(struct cli *cli, json_t *value)
+{
+    struct replicas *replicas = NULL;
+    json_auto_t *ensemble = NULL;
+    int code = cli->settings.curl ? CMD_OK : replicas_find(cli, &ensemble);
+    int answered = 0;
+    int taken = 0;
+
+    if (code == CMD_OK) {
+        code = replicas_ask(cli, "/metrics", &replicas);
+    }
+    for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
+        const struct replicas_answer *answer = &replicas->answers[i];
+
+        if (answer->status == HTTP_OK) {
+            if (cli->out.format == SETTINGS_TEXT) {
+                out_say(&cli->out, "# %s\n", answer->url);
+            }
+            answered++;
+            taken += take(cli, answer->url, buf_slice(&answer->body), jsonr_at(value, "metrics"));
+        }
+    }
+    if (code == CMD_OK) {
+        code = answered > 0 ? finish(cli, taken, value, true) : replicas_none(cli, replicas);
+    }
+    replicas_free(replicas);
+    return code;
+}
+
+static int run_one(struct cli *cli, json_t *value)
+{
+    struct client_request request = {.target = "/metrics", .accept = "text/plain", .last = true};
+    int code = cli_ask(cli, &request);
+
+    if (code != CMD_OK) {
+        return code;
+    }
+    return finish(cli,
+                  take(cli, endpoints_url(client_endpoints(cli->client)),
+                       buf_slice(&client_reply(cli->client)->body), jsonr_at(value, "metrics")),
+                  value, false);
+}
+
+static int run_metrics(struct cli *cli)
+{
+    json_auto_t *value = json_pack("{s:[]}", "metrics");
+    return args_has(&cli->args, "all") ? run_all(cli, value) : run_one(cli, value);
+}
+
+const struct cmd cmd_metrics = {
+    .name = "metrics",
+    .summary = "print the metrics of a replica",
+    .usage = "[NAME]...",
+    .text = "Prints the format of Prometheus, or JSON. docs/metrics.md explains each metric.\n",
+    .options = {{"all", 'a', NULL, "metrics of all replicas, each with its endpoint", NULL}},
+    .examples = {{"zabra metrics znode sessions", "metrics whose name contains one of these words"},
+                 {"zabra metrics 'zabra_ws_*' -o json",
+                  "metrics whose whole name matches the pattern"},
+                 {"zabra metrics --all zabra_applied_zxid", "the same metric of all replicas"}},
+    .operands = {CMD_OPERAND_TEXT},
+    .operands_max = NAMES_MAX,
+    .run = run_metrics,
 };

@@ -1,36 +1,14 @@
 /* The table of commands, that of exit codes, and what commands with a line of their own share. */
 #include "cli/args.h"
 #include "cli/commands.h"
-#include "cli/help.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    GUESS_WITHIN = 2 /* Letters that may be wrong in a name. */
-};
+#define POINTER(name) &cmd_##name,
 
-const struct cmd *const cmd_table[] = {
-    &cmd_get,       &cmd_set,   &cmd_create,     &cmd_rm,      &cmd_ls,      &cmd_tree,
-    &cmd_stat,      &cmd_cp,    &cmd_mv,         &cmd_edit,    &cmd_find,    &cmd_touch,
-    &cmd_incr,      &cmd_multi, &cmd_export,     &cmd_import,  &cmd_watch,   &cmd_lock,
-    &cmd_semaphore, &cmd_elect, &cmd_barrier,    &cmd_queue,   &cmd_counter, &cmd_session,
-    &cmd_acl,       &cmd_quota, &cmd_whoami,     &cmd_status,  &cmd_members, &cmd_metrics,
-    &cmd_doctor,    &cmd_serve, &cmd_dev,        &cmd_inspect, &cmd_recover, &cmd_shell,
-    &cmd_api,       &cmd_bench, &cmd_completion, &cmd_version, &cmd_help,    &cmd_complete,
-    &cmd_man,       NULL,
-};
-
-const struct cmd_group cmd_groups[] = {
-    {"Data", &cmd_get},
-    {"Watching", &cmd_watch},
-    {"Recipes", &cmd_lock},
-    {"Sessions and rights", &cmd_session},
-    {"Cluster", &cmd_status},
-    {"Tools", &cmd_shell},
-    {NULL, NULL},
-};
+const struct cmd *const cmd_table[] = {CMD_ROWS(POINTER) NULL};
 
 const struct cmd_exit_code cmd_exit_codes[] = {
     {CMD_OK, "ok", "done"},
@@ -59,16 +37,6 @@ const struct cmd_exit_code cmd_exit_codes[] = {
     {.name = NULL},
 };
 
-const char *cmd_group_title(const struct cmd *cmd)
-{
-    for (const struct cmd_group *at = cmd_groups; at->title; at++) {
-        if (at->first == cmd) {
-            return at->title;
-        }
-    }
-    return NULL;
-}
-
 const struct cmd *cmd_by_name(const char *name)
 {
     for (const struct cmd *const *at = cmd_table; *at; at++) {
@@ -89,7 +57,7 @@ static const char *const other_names[][2] = {
 const char *cmd_guess(const char *name)
 {
     const char *best = NULL;
-    int least_wrong = GUESS_WITHIN + 1;
+    int wrong = ARGS_WRONG_MAX;
 
     for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++) {
         if (strcmp(other_names[i][0], name) == 0) {
@@ -97,10 +65,11 @@ const char *cmd_guess(const char *name)
         }
     }
     for (const struct cmd *const *at = cmd_table; *at; at++) {
-        int wrong = args_distance(name, (*at)->name, GUESS_WITHIN);
+        int limit = (int)strlen((*at)->name);
 
-        if (!(*at)->hidden && wrong < least_wrong && wrong < (int)strlen((*at)->name)) {
-            least_wrong = wrong;
+        limit = limit < wrong ? limit : wrong; /* Not all letters of a short name are wrong. */
+        if (!(*at)->hidden && args_is_nearer(name, (*at)->name, &limit)) {
+            wrong = limit;
             best = (*at)->name;
         }
     }

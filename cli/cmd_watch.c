@@ -66,11 +66,10 @@ static void print_event(const struct watch *watch, const json_t *event)
 /* A file without a name that has the event, to read it from; -1: there is none. */
 static int event_file(const json_t *event)
 {
-    struct buf line;
     int fd = memfd_create("event", MFD_CLOEXEC);
     size_t at = 0;
+    BUF_AUTO(line, STREAM_LINE_MAX);
 
-    buf_init(&line, STREAM_LINE_MAX);
     jsonr_put(&line, event);
     buf_append_byte(&line, '\n');
     while (fd >= 0 && at < line.len) {
@@ -83,7 +82,6 @@ static int event_file(const json_t *event)
         }
         at += (size_t)written;
     }
-    buf_release(&line);
     if (fd >= 0) {
         (void)lseek(fd, 0, SEEK_SET);
     }
@@ -176,18 +174,15 @@ static enum step take_event(struct watch *watch, const json_t *event, int *ret_c
     return change && args_has(&watch->cli->args, "once") ? END : GO_ON;
 }
 
-static bool is_end(int signal_number)
-{
-    return signal_number != 0 && signal_number != SIGUSR1 && signal_number != SIGUSR2;
-}
-
 /* A signal that was meant to end zabra has gone to the command, whose exit code counts. */
 static enum step take_child(struct watch *watch, int status, int *ret_code)
 {
     int code = live_exit_code(status);
+    int number = live_last_signal(watch->live);
+    bool ending = number != 0 && number != SIGUSR1 && number != SIGUSR2;
 
     *ret_code = code;
-    if (args_has(&watch->cli->args, "once") || is_end(live_last_signal(watch->live))) {
+    if (ending || args_has(&watch->cli->args, "once")) {
         return END;
     }
     if (code != CMD_OK) {
@@ -260,37 +255,26 @@ static int watch_all(struct watch *watch)
 
 static int show(struct cli *cli, const struct stream_request *request)
 {
-    struct client_request shown = {.accept = "application/x-ndjson", .last = true};
-    struct buf url;
-    int code = CMD_OK;
-
-    url_init(&url, "/watch/v1", request->path);
-    url_param(&url, "kind", request->kind);
-    if (request->values) {
-        url_param(&url, "values", NULL);
-    }
-    if (request->since) {
-        url_param(&url, "since", request->since);
-    }
-    shown.target = buf_cstr(&url);
-    code = cli_ask(cli, &shown);
-    buf_release(&url);
-    return code;
+    return cli_ask(cli, &(struct client_request){.target = "/watch/v1",
+                                                 .path = request->path,
+                                                 .params = {{"kind", request->kind},
+                                                            {"values", url_flag(request->values)},
+                                                            {"since", request->since}},
+                                                 .accept = "application/x-ndjson",
+                                                 .last = true});
 }
 
 static int run(struct cli *cli)
 {
     struct watch watch = {.cli = cli};
     struct stream_request request = {
+        .path = cli_path(cli, 0),
         .kind = args_has(&cli->args, "recursive") ? "recursive" : "persistent",
         .values = args_has(&cli->args, "values"),
         .since = args_get(&cli->args, "since"),
     };
     int code = CMD_OK;
 
-    if (!cli_path(cli, 0, &request.path)) {
-        return CMD_USAGE;
-    }
     if (cli->args.child && cli->args.child_count == 0) {
         return cli_usage(cli, "a command must follow --");
     }
@@ -305,27 +289,9 @@ static int run(struct cli *cli)
     return code;
 }
 
-static const struct cmd_option options[] = {
-    {"recursive", 'r', NULL,
-     "also watch everything below; otherwise the znode and its list of "
-     "children",
-     NULL},
-    {"values", 0, NULL, "include stat and data after the change", NULL},
-    {"since", 0, "ZXID", "first replay the changes since then: a zxid, or history:zxid", NULL},
-    {"once", 0, NULL, "end after the first change, with the exit code of the command", NULL},
-    {.name = NULL},
-};
-
-static const struct cmd_example examples[] = {
-    {"zabra watch /app --recursive -o ndjson | jq .path", "prints each change below /app"},
-    {"zabra watch /app/config -- systemctl reload app", "runs the command for each change"},
-    {"zabra watch /app -r -- sh -c 'echo \"$ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH\"'",
-     "the environment describes the event; the standard input has it as JSON"},
-    {.line = NULL},
-};
-
 const struct cmd cmd_watch = {
     .name = "watch",
+    .group = "Watching",
     .summary = "print the changes of a znode, or run a command for each",
     .usage = "PATH [-- COMMAND [ARGUMENT...]]",
     .text = "The znode need not exist yet. When a replica stops, the watch resumes at\n"
@@ -335,11 +301,23 @@ const struct cmd cmd_watch = {
             "ZABRA_EVENT_TYPE, ZABRA_EVENT_PATH, ZABRA_EVENT_ZXID and ZABRA_EVENT_BOOKMARK\n"
             "(a value for --since). A failed command is reported on stderr, and the watch\n"
             "continues. In JSON the first line, \"watch\", confirms that the watch is set.\n",
-    .options = options,
-    .examples = examples,
+    .options = {{"recursive", 'r', NULL,
+                 "also watch everything below; otherwise the znode and its list of "
+                 "children",
+                 NULL},
+                {"values", 0, NULL, "include stat and data after the change", NULL},
+                {"since", 0, "ZXID", "first replay the changes since then: a zxid, or history:zxid",
+                 NULL},
+                {"once", 0, NULL, "end after the first change, with the exit code of the command",
+                 NULL}},
+    .examples = {{"zabra watch /app --recursive -o ndjson | jq .path",
+                  "prints each change below /app"},
+                 {"zabra watch /app/config -- systemctl reload app",
+                  "runs the command for each change"},
+                 {"zabra watch /app -r -- sh -c 'echo \"$ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH\"'",
+                  "the environment describes the event; the standard input has it as JSON"}},
     .operands = {CMD_OPERAND_PATH},
     .operands_min = 1,
-    .operands_max = 1,
     .has_child = true,
     .run = run,
 };

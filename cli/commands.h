@@ -4,57 +4,17 @@
 
 #include "cli/cmd.h"
 
-/* Data. */
-extern const struct cmd cmd_get;
-extern const struct cmd cmd_set;
-extern const struct cmd cmd_create;
-extern const struct cmd cmd_rm;
-extern const struct cmd cmd_ls;
-extern const struct cmd cmd_tree;
-extern const struct cmd cmd_stat;
-extern const struct cmd cmd_cp;
-extern const struct cmd cmd_mv;
-extern const struct cmd cmd_edit;
-extern const struct cmd cmd_find;
-extern const struct cmd cmd_touch;
-extern const struct cmd cmd_incr;
-extern const struct cmd cmd_multi;
-extern const struct cmd cmd_export;
-extern const struct cmd cmd_import;
+/* All of them, in the order of help: `row(get)` stands for cmd_get. */
+#define CMD_ROWS(row)                                                                            \
+    row(get) row(set) row(create) row(rm) row(ls) row(tree) row(stat) row(cp) row(mv) row(edit)  \
+        row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)   \
+            row(semaphore) row(elect) row(barrier) row(queue) row(counter) row(session) row(acl) \
+                row(quota) row(whoami) row(status) row(members) row(metrics) row(doctor)         \
+                    row(serve) row(dev) row(inspect) row(recover) row(shell) row(api) row(bench) \
+                        row(completion) row(version) row(help) row(complete) row(man)
 
-/* Watching. */
-extern const struct cmd cmd_watch;
+#define CMD_DECLARE(name) extern const struct cmd cmd_##name;
 
-/* Recipes. */
-extern const struct cmd cmd_lock;
-extern const struct cmd cmd_semaphore;
-extern const struct cmd cmd_elect;
-extern const struct cmd cmd_barrier;
-extern const struct cmd cmd_queue;
-extern const struct cmd cmd_counter;
-
-/* Sessions and rights. */
-extern const struct cmd cmd_session;
-extern const struct cmd cmd_acl;
-extern const struct cmd cmd_quota;
-extern const struct cmd cmd_whoami;
-
-/* Cluster. */
-extern const struct cmd cmd_status;
-extern const struct cmd cmd_members;
-extern const struct cmd cmd_metrics;
-extern const struct cmd cmd_doctor;
-extern const struct cmd cmd_serve;
-extern const struct cmd cmd_dev;
-extern const struct cmd cmd_inspect;
-extern const struct cmd cmd_recover;
-
-/* Tools; cmd_version and cmd_help are in help.h. */
-extern const struct cmd cmd_shell;
-extern const struct cmd cmd_api;
-extern const struct cmd cmd_bench;
-extern const struct cmd cmd_completion;
-extern const struct cmd cmd_complete;
-extern const struct cmd cmd_man;
+CMD_ROWS(CMD_DECLARE)
 
 #endif

@@ -30,3 +30,42 @@ CURLM *curl_handles_multi(void)
     }
     return multi;
 }
+
+bool curl_handles_result(CURLM *multi, CURLcode *ret_result)
+{
+    int left = 0;
+    const CURLMsg *message = curl_multi_info_read(multi, &left);
+
+    if (message) {
+        *ret_result = message->data.result;
+    }
+    return message != NULL;
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+{
+    return !ctx || buf_append(ctx, data, size * count) ? size * count : 0;
+}
+
+void curl_handles_body(CURL *easy, struct buf *body)
+{
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)body);
+}
+
+long curl_handles_get(const char *url, long timeout_ms, struct buf *body)
+{
+    CURL *easy = curl_handles_easy();
+    long status = 0;
+
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* Replicas are asked directly. */
+    curl_handles_body(easy, body);
+    if (curl_easy_perform(easy) == CURLE_OK) {
+        (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    }
+    curl_easy_cleanup(easy);
+    return status;
+}

@@ -1,9 +1,9 @@
 /*
  * dev.h - an ensemble on this machine for trying out: real `serve` processes as children.
  *
- * cmd_dev.c decides, child.c runs one process and its output, dev_keys.c knows the keys of
- * replicas. Children have process groups of their own, so that Ctrl-C reaches only us and we end
- * them in order; they end by themselves if we die.
+ * cmd_dev.c decides, dev.c runs one process and its output, and knows the keys of replicas.
+ * Children have process groups of their own, so that Ctrl-C reaches only us and we end them in
+ * order; they end by themselves if we die.
  */
 #ifndef CLI_DEV_H
 #define CLI_DEV_H
@@ -31,7 +31,6 @@ struct child {
     int status;             /* As waitpid gave it last. */
     bool ready;             /* Has served. */
     bool foreign;           /* At its start another process answered at its port. */
-    bool killed;            /* By us. */
     uint64_t started_ms;    /* Monotonic. */
     uint64_t restart_at_ms; /* 0: no restart planned. */
     uint32_t backoff_ms;    /* Before the next restart; grows while it ends soon after the start. */
@@ -52,15 +51,9 @@ void child_drain(struct child *child);
 /* Sends a signal if it runs. */
 void child_signal(struct child *child, int signal_number);
 
-/* Says how it ended: "exit code 2", "signal 9 (Killed)". */
-void child_describe(const struct child *child, char *text, size_t size);
-
-/* Its last words without what the front end of the log puts before them, or a sentence that there
- * were none. */
-const char *child_words(const struct child *child);
-
-/* What the operator may do about how it ended. */
-const char *child_advice(const struct child *child);
+/* Says on stderr how it ended: its exit code or signal, its last words, what the operator may do.
+ */
+void child_report_end(const struct child *child);
 
 /* True for `--name` or `--name=value` when no key of the configuration is called so. */
 bool dev_key_unknown(const char *arg);

@@ -25,13 +25,11 @@ enum {
 static void look_at_checks(struct look *look, const json_t *replica, const char *subject)
 {
     const json_t *check = NULL;
-    size_t i = 0;
 
     if (doctor_is_explained(replica)) {
         return;
     }
-    json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
-    {
+    for (size_t i = 0; (check = json_array_get(jsonr_at(replica, "ready.checks"), i)); i++) {
         if (!json_is_true(jsonr_at(check, "ok")) && !doctor_is_check(check, "disk") &&
             !doctor_is_about_leader(check)) {
             doctor_find(look, doctor_is_check(check, "member") ? NOT_MEMBER : NOT_READY, subject,
@@ -146,26 +144,18 @@ static uint64_t hex(const json_t *value, const char *path)
     return strtoull(jsonr_text(value, path), NULL, 16);
 }
 
-/* A missing id: a replica with an empty directory has none yet. */
-static bool is_blank(const char *id)
-{
-    return id[strspn(id, "0x")] == '\0';
-}
-
 /* Finds the first two replicas that differ in a member of their status. */
 static void look_at_same(struct look *look, const char *member, enum doctor_kind kind)
 {
     const json_t *first = NULL;
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         const char *value = jsonr_text(replica, member);
         char subject[DOCTOR_SUBJECT_MAX];
 
-        if (is_blank(value)) {
-            continue;
+        if (value[strspn(value, "0x")] == '\0') {
+            continue; /* A replica with an empty directory has no id yet. */
         }
         if (!first) {
             first = replica;
@@ -208,12 +198,10 @@ static void look_at_clocks(struct look *look)
 {
     const json_t *first = NULL;
     const json_t *replica = NULL;
-    size_t i = 0;
     int64_t first_least = 0;
     int64_t first_most = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         int64_t least = 0;
         int64_t most = 0;
         char subject[DOCTOR_SUBJECT_MAX];
@@ -247,16 +235,13 @@ static void look_at_lag(struct look *look)
 {
     uint64_t newest = 0;
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         uint64_t zxid = hex(replica, "status.zxid");
 
         newest = max_u64(zxid, newest);
     }
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         uint64_t zxid = hex(replica, "status.zxid");
         char subject[DOCTOR_SUBJECT_MAX];
 
@@ -268,21 +253,13 @@ static void look_at_lag(struct look *look)
     }
 }
 
-/* The smallest one applies to all, and machines may differ. */
-static bool may_differ(const char *limit)
-{
-    return strcmp(limit, "maxTreeBytes") == 0;
-}
-
 /* The first limit that differs between two. */
 static void look_at_config(struct look *look)
 {
     const json_t *first = NULL;
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         json_t *limits = jsonr_at(replica, "limits");
         const char *name = NULL;
         json_t *value = NULL;
@@ -297,7 +274,8 @@ static void look_at_config(struct look *look)
         {
             const json_t *other = json_object_get(jsonr_at(first, "limits"), name);
 
-            if (other && !may_differ(name) && !json_equal(other, value)) {
+            /* The smallest maxTreeBytes applies to all, and machines may differ. */
+            if (other && strcmp(name, "maxTreeBytes") != 0 && !json_equal(other, value)) {
                 doctor_find(look, CONFIG_DIFFERS, subject,
                             "%s is %.0f, and %.0f with replica %" PRId64, name,
                             json_number_value(value), json_number_value(other),
@@ -313,11 +291,9 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
 {
     char subject[DOCTOR_SUBJECT_MAX];
     const json_t *finding = NULL;
-    size_t i = 0;
 
     (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
-    json_array_foreach(look->findings, i, finding)
-    {
+    for (size_t i = 0; (finding = json_array_get(look->findings, i)); i++) {
         if (strcmp(jsonr_text(finding, "subject"), subject) == 0) {
             return; /* Every replica that knows of the problem reports it. */
         }
@@ -331,14 +307,11 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
 static void look_at_duplicates(struct look *look)
 {
     const json_t *one = NULL;
-    size_t i = 0;
 
-    json_array_foreach(jsonr_at(look->ensemble, "members"), i, one)
-    {
+    for (size_t i = 0; (one = json_array_get(jsonr_at(look->ensemble, "members"), i)); i++) {
         find_duplicate(look, jsonr_number(one, "id"), jsonr_text(one, "duplicate"));
     }
-    json_array_foreach(look->replicas, i, one)
-    {
+    for (size_t i = 0; (one = json_array_get(look->replicas, i)); i++) {
         find_duplicate(look, jsonr_number(one, "status.id"), jsonr_text(one, "status.duplicate"));
     }
 }
@@ -353,10 +326,8 @@ static json_t *worst_first(json_t *findings)
 
     for (size_t s = 0; s < sizeof(severities) / sizeof(severities[0]); s++) {
         json_t *finding = NULL;
-        size_t i = 0;
 
-        json_array_foreach(findings, i, finding)
-        {
+        for (size_t i = 0; (finding = json_array_get(findings, i)); i++) {
             if (strcmp(jsonr_text(finding, "severity"), severities[s]) == 0) {
                 (void)json_array_append(sorted, finding);
             }
@@ -372,14 +343,12 @@ json_t *doctor_look(const json_t *facts)
                         .ensemble = jsonr_at(facts, "ensemble"),
                         .findings = json_array()};
     const json_t *a = NULL;
-    size_t i = 0;
 
     look_at_duplicates(&look);
     look_at_same(&look, "status.cluster", OTHER_CLUSTER);
     look_at_same(&look, "status.history", OTHER_HISTORY);
     look_at_same(&look, "status.version", VERSIONS_DIFFER);
-    json_array_foreach(look.replicas, i, a)
-    {
+    for (size_t i = 0; (a = json_array_get(look.replicas, i)); i++) {
         look_at_one(&look, a);
         look_at_pair(&look, json_array_get(look.replicas, 0), a);
     }

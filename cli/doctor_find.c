@@ -1,4 +1,5 @@
-/* What all parts of the doctor use: findings, names of replicas, checks of /readyz, metrics. */
+/* What all parts of the doctor use: the findings with their meaning and advice, names of replicas,
+ * checks of /readyz, metrics. */
 #include "base/check.h"
 #include "cli/doctor_int.h"
 #include "cli/jsonr.h"
@@ -12,6 +13,140 @@ enum {
     FOUND_MAX = 512
 };
 
+struct doctor_text {
+    bool error;          /* Else a warning. */
+    const char *code;    /* Stable; in openapi/output.yaml. */
+    const char *meaning; /* A sentence or two. */
+    const char *advice;  /* Words that look like keys of the configuration are keys. */
+};
+
+static const struct doctor_text texts[DOCTOR_KINDS] = {
+    [DUPLICATE_ID] =
+        {true, "duplicate-id",
+         "Two processes run with the same id. The one that connected first keeps its place; the "
+         "others refuse the second one, which serves nothing and retries.",
+         "Stop the process that should not run. To make it a separate replica, give it another "
+         "id and an empty dataDir. If the wrong process was first, stop it: the right one "
+         "connects within two seconds."},
+    [NO_QUORUM] = {true, "no-quorum",
+                   "No majority of the voters works together: all writes are refused, and soon "
+                   "reads too.",
+                   "Start the replicas that are down, or repair the network between them: see "
+                   "the findings above. Only if their disks are lost for good, see 'zabra help "
+                   "recover'."},
+    [UNREACHABLE] = {true, "unreachable",
+                     "It is not running, or the network does not reach its client port.",
+                     "Check its log and start it. If it runs, check clientPort, clientAddress "
+                     "and the firewall, or remove it from --endpoints."},
+    [NOT_ZABRA] = {true, "not-zabra",
+                   "Another server listens there, or a proxy without a replica behind it.",
+                   "Correct --endpoints, or the clientPort of the replica that should listen "
+                   "there. Behind a proxy, check the replicas directly."},
+    [REFUSED] = {true, "refused", "It runs, but refuses your requests.",
+                 "For 401 check --user and the password, for 421 its allowedHosts."},
+    [OTHER_CLUSTER] = {true, "wrong-cluster", "These endpoints are replicas of several ensembles.",
+                       "Correct --endpoints, or the server list of the replica that does not "
+                       "belong here."},
+    [OTHER_HISTORY] = {true, "wrong-history",
+                       "Their histories differ: some replicas were restored or recovered, the "
+                       "others have the state from before.",
+                       "Decide which history is right, stop the other replicas and start them "
+                       "with empty directories (docs/operating.md)."},
+    [STATES_DIFFER] = {true, "states-differ",
+                       "They hold different trees at the same zxid. This must never happen.",
+                       "Keep the logs and directories and report the bug. Replicas in the "
+                       "minority are refilled automatically."},
+    [NOT_READY] = {true, "not-ready", "It answers, but does not serve.",
+                   "See the reason above. If it persists, check the replica's log."},
+    [NOT_MEMBER] = {true, "not-ready",
+                    "Its disk is new or not trusted. The leader refills it; meanwhile it serves "
+                    "reads and does not vote.",
+                    "Wait: this ends automatically. A disk that replaces another one votes when "
+                    "the old one has been absent for 10 s and the others are a majority without "
+                    "it, at most once in 10 minutes. A new ensemble first needs all replicas of "
+                    "its list."},
+    [PEER_REFUSED] = {true, "peer-refused", "Replicas do not accept each other's connections.",
+                      "Give all replicas the same peerSecretFile and server list; the log of the "
+                      "refusing replica says which one is wrong."},
+    [LOG_STUCK] = {true, "disk-full",
+                   "It cannot append to its log: it refuses writes, and refuses reads once its "
+                   "tree is too old.",
+                   "Free space on the disk of its dataDir; the replica then continues "
+                   "automatically."},
+    [MISSING] = {true, "missing", "The other replicas do not reach this member.",
+                 "Start it, or repair the network between the peer ports of the replicas."},
+    [NO_SPARE] = {false, "no-spare", "If one more voter fails, the majority is lost.",
+                  "Bring back the missing voters."},
+    [LAGGING] = {false, "lagging",
+                 "Its reads are stale; it may have too little CPU, disk or network.",
+                 "Check its zabra_log_sync_seconds and the load of its machine."},
+    [DISK_LOW] = {false, "disk-low", "The disk has no space for the next segment of the log.",
+                  "Free space on the disk of its dataDir now."},
+    [DISK_SLOW] = {false, "disk-slow",
+                   "If a majority of the disks is as slow, every write waits "
+                   "for them.",
+                   "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
+    [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
+                        "The log grows until a snapshot succeeds, and a start takes longer.",
+                        "Check its log for the reason; usually the disk is full."},
+    [REFILL_LOST] = {false, "refill-lost",
+                     "A joining replica needs the leader's log from the start of its snapshot. "
+                     "The leader had to purge that log, so the refill started again.",
+                     "Raise maxRefillLogBytes, free space on the disk of the leader's dataDir, "
+                     "or give the replica a faster network."},
+    [REFILL_STALLED] =
+        {false, "refill-stalled",
+         "A replica is connected to the leader and joining (see `zabra members`), but its "
+         "refill made no progress for 300 ticks. The leader no longer keeps log for it, so the "
+         "refill may start again.",
+         "Check the log and the disk of that replica and the network between the two. If it is "
+         "frozen, restart it."},
+    [CLOCK_SKEW] = {false, "clock-skew",
+                    "ctime and mtime follow the clocks of a majority of the voters: with one "
+                    "voter down, a wrong clock can make them wrong. Logs of replicas cannot be "
+                    "compared. Nothing else depends on clocks.",
+                    "Run chrony or systemd-timesyncd on all machines."},
+    [VERSIONS_DIFFER] = {false, "versions-differ",
+                         "This is normal during an upgrade, and only then.",
+                         "Finish the upgrade, one replica after the other."},
+    [CONFIG_DIFFERS] = {false, "config-differs",
+                        "Limits depend on the replica that answers, and change with the leader.",
+                        "Set the same values on all replicas."},
+    [EVEN_VOTERS] = {false, "even-voters",
+                     "The extra voter makes writes slower and does not tolerate a further "
+                     "failure.",
+                     "The voters are fixed when an ensemble is created: create the next one with "
+                     "an odd number (docs/operating.md)."},
+    [NO_CLIENT_ADDRESS] = {false, "no-client-address",
+                           "Clients cannot discover it through the others.",
+                           "Set advertiseClient=host:port in its configuration."},
+    [LOOPBACK_ADDRESS] = {false, "loopback-address",
+                          "It advertises a loopback address, which leads clients to their own "
+                          "machine.",
+                          "Set advertiseClient=host:port to an address that others reach."},
+    [NEAR_LIMIT] = {false, "near-limit",
+                    "At the limit, further requests are refused with 429 or 503.",
+                    "Find the clients that use so many, or raise the limit on all replicas."},
+    [TREE_FULL] = {false, "tree-full",
+                   "At the limit, writes that need memory and new sessions are refused with 507; "
+                   "deletes are still applied.",
+                   "Delete data that is not needed, or give that replica more memory and a "
+                   "larger maxTreeBytes."},
+    [UNSENT_SHORT] = {false, "unsent-short",
+                      "Clients do not read their answers. The replica closes the slowest "
+                      "clients; slow watchers get their events later.",
+                      "Find the slow clients. Raise maxUnsentBytes if so many large answers at a "
+                      "time are intended."},
+    [UNSENT_FULL] = {false, "unsent-full",
+                     "Reads with answers above 16 KiB get 429 until the slow clients read or are "
+                     "closed. Writes and small reads still work.",
+                     "Find the clients that do not read, or request less at a time. Raise "
+                     "maxUnsentBytes if the machine has the memory."},
+    [QUOTA_EXCEEDED] = {false, "quota-exceeded",
+                        "A subtree exceeds its soft limit. A soft limit refuses no write.",
+                        "List the quotas with 'zabra quota'."},
+};
+
 void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
                  ...)
 {
@@ -22,10 +157,10 @@ void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, 
     (void)vsnprintf(found, sizeof(found), format, list);
     va_end(list);
 
-    json_t *finding = json_pack(
-        "{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", doctor_texts[kind].error ? "error" : "warning",
-        "code", doctor_texts[kind].code, "subject", subject, "found", found, "meaning",
-        doctor_texts[kind].meaning, "advice", doctor_texts[kind].advice);
+    json_t *finding =
+        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", texts[kind].error ? "error" : "warning",
+                  "code", texts[kind].code, "subject", subject, "found", found, "meaning",
+                  texts[kind].meaning, "advice", texts[kind].advice);
 
     ASSERT(finding);
     (void)json_array_append_new(look->findings, finding);
@@ -33,11 +168,10 @@ void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, 
 
 const json_t *doctor_member_at(const struct look *look, const char *endpoint)
 {
+    const json_t *members = jsonr_at(look->ensemble, "members");
     const json_t *member = NULL;
-    size_t i = 0;
 
-    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
-    {
+    for (size_t i = 0; (member = json_array_get(members, i)); i++) {
         if (strcmp(jsonr_text(member, "client"), endpoint) == 0) {
             return member;
         }

@@ -44,15 +44,6 @@ enum doctor_kind {
     DOCTOR_KINDS
 };
 
-struct doctor_text {
-    bool error;          /* Else a warning. */
-    const char *code;    /* Stable; in openapi/output.yaml. */
-    const char *meaning; /* A sentence or two. */
-    const char *advice;  /* Words that look like keys of the configuration are keys. */
-};
-
-extern const struct doctor_text doctor_texts[DOCTOR_KINDS]; /* By kind. */
-
 /* What is being looked at. */
 struct look {
     const json_t *replicas;

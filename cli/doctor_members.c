@@ -18,10 +18,8 @@ enum {
 static bool is_member(const json_t *replica)
 {
     const json_t *check = NULL;
-    size_t i = 0;
 
-    json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
-    {
+    for (size_t i = 0; (check = json_array_get(jsonr_at(replica, "ready.checks"), i)); i++) {
         if (doctor_is_check(check, "member") && !json_is_true(jsonr_at(check, "ok"))) {
             return false;
         }
@@ -34,14 +32,12 @@ static void look_at_leader(struct look *look, const json_t *replica)
 {
     char subject[DOCTOR_SUBJECT_MAX];
     const json_t *check = NULL;
-    size_t i = 0;
 
     if (!is_member(replica) || doctor_is_explained(replica)) {
         return;
     }
     doctor_name(look, replica, subject);
-    json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
-    {
+    for (size_t i = 0; (check = json_array_get(jsonr_at(replica, "ready.checks"), i)); i++) {
         if (doctor_is_about_leader(check) && !json_is_true(jsonr_at(check, "ok"))) {
             doctor_find(look, NOT_READY, subject, "%s: %s", jsonr_text(check, "name"),
                         jsonr_text(check, "text"));
@@ -55,10 +51,8 @@ static void look_at_leader(struct look *look, const json_t *replica)
 static bool is_asked(const struct look *look, int64_t id)
 {
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         if (jsonr_number(replica, "status.id") == id) {
             return true;
         }
@@ -84,10 +78,8 @@ static bool is_loopback(const char *address)
 static bool is_told(struct look *look, const char *client)
 {
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         if (*client && jsonr_at(replica, "error") &&
             strcmp(jsonr_text(replica, "endpoint"), client) == 0) {
             return true;
@@ -111,10 +103,8 @@ static bool is_away(const json_t *member)
 static const json_t *member_of(const struct look *look, int64_t id)
 {
     const json_t *member = NULL;
-    size_t i = 0;
 
-    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
-    {
+    for (size_t i = 0; (member = json_array_get(jsonr_at(look->ensemble, "members"), i)); i++) {
         if (jsonr_number(member, "id") == id) {
             return member;
         }
@@ -139,21 +129,17 @@ static void look_at_missing(struct look *look, const json_t *member, const char 
     }
 }
 
-/* That finding is reported separately. */
-static bool is_about_two(const char *refused)
-{
-    return strncmp(refused, "two processes", strlen("two processes")) == 0;
-}
-
 static void look_at_member(struct look *look, const json_t *member)
 {
+    static const char two[] = "two processes";
     int64_t id = jsonr_number(member, "id");
     const char *client = jsonr_text(member, "client");
+    const char *refused = jsonr_text(member, "refused");
     char subject[DOCTOR_SUBJECT_MAX];
 
     (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
-    if (*jsonr_text(member, "refused") && !is_about_two(jsonr_text(member, "refused"))) {
-        doctor_find(look, PEER_REFUSED, subject, "%s", jsonr_text(member, "refused"));
+    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* Which is reported separately. */
+        doctor_find(look, PEER_REFUSED, subject, "%s", refused);
     }
     if (is_away(member)) {
         look_at_missing(look, member, subject);
@@ -172,10 +158,8 @@ void doctor_look_at_members(struct look *look)
     const json_t *member = NULL;
     int voters = 0;
     int there = 0;
-    size_t i = 0;
 
-    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
-    {
+    for (size_t i = 0; (member = json_array_get(jsonr_at(look->ensemble, "members"), i)); i++) {
         bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
 
         look_at_member(look, member);
@@ -195,10 +179,8 @@ void doctor_look_at_members(struct look *look)
 static bool somebody_serves(const struct look *look)
 {
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         if (json_is_true(jsonr_at(replica, "status.serving"))) {
             return true;
         }
@@ -209,10 +191,8 @@ static bool somebody_serves(const struct look *look)
 static bool has_errors(const struct look *look)
 {
     const json_t *finding = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->findings, i, finding)
-    {
+    for (size_t i = 0; (finding = json_array_get(look->findings, i)); i++) {
         if (strcmp(jsonr_text(finding, "severity"), "error") == 0) {
             return true;
         }
@@ -227,10 +207,8 @@ void doctor_look_at_quorum(struct look *look)
     bool serves = somebody_serves(look);
     bool explained = !serves && has_errors(look);
     const json_t *replica = NULL;
-    size_t i = 0;
 
-    json_array_foreach(look->replicas, i, replica)
-    {
+    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
         if (!explained && !is_away(member_of(look, jsonr_number(replica, "status.id")))) {
             look_at_leader(look, replica);
         }

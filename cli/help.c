@@ -1,6 +1,6 @@
 #include "cli/help.h"
 
-#include "cli/out.h"
+#include "cli/commands.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ static void print_wrapped(const char *text, int column)
 
 static void print_options(const char *title, const struct cmd_option *options)
 {
-    if (!options || !options->name) {
+    if (!options->name) {
         return;
     }
     (void)printf("\n%s\n", title);
@@ -67,7 +67,7 @@ static void print_options(const char *title, const struct cmd_option *options)
 
 static void print_examples(const struct cmd *cmd)
 {
-    if (!cmd->examples) {
+    if (!cmd->examples->line) {
         return;
     }
     (void)printf("\nExamples:\n");
@@ -119,10 +119,8 @@ void help_all(FILE *to)
     (void)fprintf(to, "zabra: one tree of znodes on a few replicas, served over HTTP\n\n");
     (void)fprintf(to, "usage: zabra COMMAND [OPTIONS]\n");
     for (const struct cmd *const *at = cmd_table; *at; at++) {
-        const char *title = cmd_group_title(*at);
-
-        if (title) {
-            (void)fprintf(to, "\n%s:\n", title);
+        if ((*at)->group) {
+            (void)fprintf(to, "\n%s:\n", (*at)->group);
         }
         if (!(*at)->hidden) {
             (void)fprintf(to, "  %-10s %s\n", (*at)->name, (*at)->summary);
@@ -174,16 +172,10 @@ static json_t *options_json(const struct cmd_option *options)
 
     for (const struct cmd_option *at = options; at && at->name; at++) {
         char letter[] = {at->letter, '\0'};
-        json_t *item = json_pack("{s:s}", "name", at->name);
 
-        if (at->letter) {
-            (void)json_object_set_new(item, "letter", json_string(letter));
-        }
-        if (at->value) {
-            (void)json_object_set_new(item, "value", json_string(at->value));
-        }
-        (void)json_object_set_new(item, "help", json_string(at->help));
-        (void)json_array_append_new(list, item);
+        (void)json_array_append_new(list, json_pack("{s:s,s:s*,s:s*,s:s}", "name", at->name,
+                                                    "letter", *letter ? letter : NULL, "value",
+                                                    at->value, "help", at->help));
     }
     return list;
 }
@@ -229,8 +221,8 @@ static json_t *exit_codes_json(void)
 /* The list that is asked for; both of them without a topic, and in lines the first one. */
 static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 {
-    static const struct out_column none[] = {{.title = NULL}};
-    json_t *value = json_object();
+    static const char none[] = "";
+    json_auto_t *value = json_object();
 
     if (!codes) {
         (void)json_object_set_new(value, "commands", commands_json(cmd));
@@ -239,7 +231,6 @@ static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
         (void)json_object_set_new(value, "exit_codes", exit_codes_json());
     }
     out_list(out, value, codes ? "exit_codes" : "commands", none);
-    json_decref(value);
 }
 
 /* ---- The commands ---- */
@@ -247,7 +238,7 @@ static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 static int run_version(int arg_count, char **args)
 {
     struct out out = {.cmd = "version", .format = settings_take_format(&arg_count, args)};
-    json_t *value = NULL;
+    json_auto_t *value = NULL;
 
     if (arg_count > 0) {
         return out_usage(&out, "\"%s\" is not understood", args[0]);
@@ -258,7 +249,6 @@ static int run_version(int arg_count, char **args)
     }
     value = json_pack("{s:s}", "version", ZABRA_VERSION);
     out_json(&out, value);
-    json_decref(value);
     return CMD_OK;
 }
 

@@ -14,7 +14,4 @@ void help_one(const struct cmd *cmd);
 /* Reports an unknown command, and the one that may be meant. CMD_USAGE. */
 int help_unknown(const struct out *out, const char *name);
 
-extern const struct cmd cmd_help;
-extern const struct cmd cmd_version;
-
 #endif

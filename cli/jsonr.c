@@ -67,13 +67,6 @@ static bool is_marked(struct slice string)
            memcmp(string.data + escape, MARK, MARK_LEN) == 0;
 }
 
-/* A string with its quotes, and one mark more. */
-static void put_marked(struct buf *out, struct slice string)
-{
-    buf_append(out, string.data, string.len - 1);
-    buf_append_str(out, MARK "\"");
-}
-
 /* Puts long integers between quotes. */
 static void quote_integers(struct slice text, struct buf *out)
 {
@@ -93,7 +86,8 @@ static void quote_integers(struct slice text, struct buf *out)
             buf_append_slice(out, piece);
             buf_append_str(out, MARK "\"");
         } else if (byte == '"' && is_marked(piece)) {
-            put_marked(out, piece);
+            buf_append(out, piece.data, piece.len - 1);
+            buf_append_str(out, MARK "\"");
         } else {
             buf_append_slice(out, piece);
         }
@@ -127,22 +121,20 @@ static void unquote_integers(struct slice text, struct buf *out)
     }
 }
 
-json_t *jsonr_parse(struct slice text, char error[JSONR_ERROR_MAX])
+json_t *jsonr_parse(struct slice text, char *error)
 {
-    struct buf quoted;
     json_error_t fault;
+    BUF_AUTO(quoted, (2 + MARK_LEN) * text.len + 2);
 
-    buf_init(&quoted, (2 + MARK_LEN) * text.len + 2);
     quote_integers(text, &quoted);
 
     json_t *value = json_loadb((const char *)quoted.data, quoted.len,
                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &fault);
 
-    if (!value) {
+    if (!value && error) {
         (void)snprintf(error, JSONR_ERROR_MAX, "%.160s (line %d, column %d)", fault.text,
                        fault.line, fault.column);
     }
-    buf_release(&quoted);
     return value;
 }
 
@@ -153,9 +145,7 @@ static int put(const char *bytes, size_t len, void *ctx)
 
 void jsonr_put(struct buf *out, const json_t *value)
 {
-    struct buf dumped;
-
-    buf_init(&dumped, DUMP_MAX);
+    BUF_AUTO(dumped, DUMP_MAX);
 
     int failed = json_dump_callback(value, put, &dumped, JSON_COMPACT | JSON_ENCODE_ANY);
 
@@ -165,7 +155,6 @@ void jsonr_put(struct buf *out, const json_t *value)
     } else {
         buf_append_slice(out, buf_slice(&dumped));
     }
-    buf_release(&dumped);
 }
 
 json_t *jsonr_at(const json_t *value, const char *path)

@@ -12,13 +12,18 @@
 
 #include <jansson.h>
 
+/* What json_auto_t of jansson is for a value: a buffer that is declared, made, and released where
+ * its block ends. */
+#define BUF_AUTO(name, bytes_max) \
+    __attribute__((cleanup(buf_release))) struct buf name = {.size_max = (bytes_max)}
+
 enum {
     JSONR_ERROR_MAX = 256
 };
 
-/* The value, which the caller drops with json_decref; NULL: `error` says what is wrong and where.
- */
-json_t *jsonr_parse(struct slice text, char error[JSONR_ERROR_MAX]);
+/* The value, which the caller drops with json_decref; NULL: `error` (or NULL) says what is wrong
+ * and where. */
+json_t *jsonr_parse(struct slice text, char *error);
 
 /* Appends the value in one line. */
 void jsonr_put(struct buf *out, const json_t *value);

@@ -21,8 +21,6 @@ enum {
     TOUCHES = 3,     /* In a time-out. */
     RETRY_MS = 100,  /* From a touch that failed to the next one. */
     CLOSE_MS = 2000, /* For the session's end: else it ends by its time-out. */
-    HTTP_OK = 200,
-    HTTP_UNAUTHORIZED = 401
 };
 
 static const int taken_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -102,22 +100,18 @@ void live_close(struct live *live)
 
 int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
 {
-    struct client_request request = {.method = "POST", .keyless = true, .timeout_ms = patience_ms};
+    struct client_request request = {
+        .method = "POST",
+        .target = "/sessions/v1/",
+        .params = {{"op", "create"}, {"timeout_ms", timeout_ms ? URL_NUMBER(timeout_ms) : NULL}},
+        .keyless = true,
+        .timeout_ms = patience_ms};
     struct client *client = live->cli->client;
-    struct buf url;
     const json_t *json = NULL;
     uint64_t now_ms = os_now_ms();
-    int code = CMD_OK;
+    int code = client_ask(client, &request);
 
     ASSERT(!live->session[0]);
-    url_init(&url, "/sessions/v1/", NULL);
-    url_param(&url, "op", "create");
-    if (timeout_ms) {
-        url_param_number(&url, "timeout_ms", timeout_ms);
-    }
-    request.target = buf_cstr(&url);
-    code = client_ask(client, &request);
-    buf_release(&url);
     if (code != CMD_OK) {
         return code;
     }
@@ -154,34 +148,19 @@ int64_t live_session_left_ms(const struct live *live)
     return end_ms > now_ms ? (int64_t)(end_ms - now_ms) : 0;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the library's type. */
-static size_t drop_body(char *data, size_t size, size_t count, void *ctx)
-{
-    (void)data;
-    (void)ctx;
-    return size * count;
-}
-
 static void begin_touch(struct live *live, uint64_t now_ms)
 {
-    struct client_request request = {.method = "PUT"};
-    struct endpoints *endpoints = client_endpoints(live->cli->client);
-    struct buf url;
+    struct client_request request = {.method = "PUT", .target = "/sessions/v1/"};
+    const char *endpoint = client_endpoints(live->cli->client)->urls[live->endpoint];
 
-    buf_init(&url, ENDPOINT_MAX + 64);
-    buf_append_str(&url, endpoints->urls[live->endpoint]);
-    buf_append_str(&url, "/sessions/v1/");
-    if (client_prepare(live->cli->client, live->touch, &request, buf_cstr(&url),
-                       &live->touch_headers) == CMD_OK) {
-        curl_easy_setopt(live->touch, CURLOPT_HTTPHEADER, live->touch_headers);
+    if (client_prepare(live->cli->client, live->touch, endpoint, &request, &live->touch_headers) ==
+        CMD_OK) {
         curl_easy_setopt(live->touch, CURLOPT_TIMEOUT_MS,
                          (long)live->timeout_ms / (2L * TOUCHES) + 1);
-        curl_easy_setopt(live->touch, CURLOPT_WRITEFUNCTION, drop_body);
         live->touching = true;
         live->sent_ms = now_ms;
         (void)curl_multi_add_handle(live->multi, live->touch);
     }
-    buf_release(&url);
 }
 
 static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
@@ -366,12 +345,9 @@ static void poll_until(struct live *live, uint64_t until_ms)
     struct curl_waitfd fds[2] = {{.fd = live->signal_fd, .events = CURL_WAIT_POLLIN},
                                  {.fd = live->child_fd, .events = CURL_WAIT_POLLIN}};
     uint64_t now_ms = os_now_ms();
-    uint64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    uint64_t wait_ms = until_ms > now_ms ? min_u64(until_ms - now_ms, POLL_MAX_MS) : 0;
     int running = 0;
 
-    if (wait_ms > POLL_MAX_MS) {
-        wait_ms = POLL_MAX_MS;
-    }
     (void)curl_multi_poll(live->multi, fds, live->child_fd >= 0 ? 2 : 1, (int)wait_ms, NULL);
     (void)curl_multi_perform(live->multi, &running);
     take_ends(live);

@@ -16,6 +16,7 @@
 
 enum {
     COLUMNS_MAX = 16,
+    MEMBER_MAX = 32,
     CELL_MAX = 256, /* Bytes of what stands in a table; longer is cut. */
     USAGE_MAX = 1024,
     TEXT_MAX = 256 << 20
@@ -60,12 +61,10 @@ void out_answer(const struct out *out, struct slice json)
 
 void out_json(const struct out *out, const json_t *value)
 {
-    struct buf text;
+    BUF_AUTO(text, TEXT_MAX);
 
-    buf_init(&text, TEXT_MAX);
     jsonr_put(&text, value);
     out_answer(out, buf_slice(&text));
-    buf_release(&text);
 }
 
 /* ---- Cells ---- */
@@ -88,8 +87,36 @@ static void put_visible(struct buf *cell, struct slice text)
     }
 }
 
+/* ---- Columns ---- */
+
+struct column {
+    struct slice title;
+    char member[MEMBER_MAX];
+    bool right;
+};
+
+/* Returns their number. */
+static int parse_columns(const char *text, struct column columns[COLUMNS_MAX])
+{
+    int count = 0;
+
+    for (const char *at = text; *at; at += strspn(at, ", ")) {
+        struct column *column = &columns[count++];
+        size_t title_len = strcspn(at, ":");
+        const char *member = at + title_len + 1;
+        size_t len = strcspn(member, ",");
+
+        ASSERT(count <= COLUMNS_MAX && at[title_len] == ':' && len < MEMBER_MAX);
+        column->title = slice_make(at, title_len);
+        column->right = len > 0 && member[len - 1] == '>';
+        (void)snprintf(column->member, MEMBER_MAX, "%.*s", (int)len - column->right, member);
+        at = member + len;
+    }
+    return count;
+}
+
 /* The member of that path, or the item itself. */
-static const json_t *member_of(const json_t *item, const struct out_column *column)
+static const json_t *member_of(const json_t *item, const struct column *column)
 {
     return *column->member ? jsonr_at(item, column->member) : item;
 }
@@ -121,7 +148,7 @@ static int width_of(struct slice text)
     return width;
 }
 
-static void print_padded(struct slice text, int width, const struct out_column *column, bool last)
+static void print_padded(struct slice text, int width, const struct column *column, bool last)
 {
     int blanks = width - width_of(text);
 
@@ -137,33 +164,58 @@ static void print_padded(struct slice text, int width, const struct out_column *
 
 /* ---- Facts ---- */
 
-void out_facts(const struct out *out, const json_t *value, const struct out_column *columns)
+static void print_facts(const json_t *value, const struct column *columns, int count)
 {
-    struct buf cell;
     int width = 0;
+    BUF_AUTO(cell, CELL_MAX);
 
-    if (out->silent) {
-        return;
+    for (int i = 0; i < count; i++) {
+        if (jsonr_at(value, columns[i].member) && (int)columns[i].title.len > width) {
+            width = (int)columns[i].title.len;
+        }
     }
-    if (out_is_json(out)) {
-        out_json(out, value);
-        return;
-    }
-    for (const struct out_column *at = columns; at->title; at++) {
-        int len = (int)strlen(at->title);
-
-        width = jsonr_at(value, at->member) && len > width ? len : width;
-    }
-    buf_init(&cell, CELL_MAX);
-    for (const struct out_column *at = columns; at->title; at++) {
-        const json_t *member = jsonr_at(value, at->member);
+    for (int i = 0; i < count; i++) {
+        const json_t *member = jsonr_at(value, columns[i].member);
 
         if (member) {
             put_cell(&cell, member);
-            (void)printf("%-*s  %s\n", width, at->title, buf_cstr(&cell));
+            (void)printf("%.*s%*s  %s\n", (int)columns[i].title.len,
+                         (const char *)columns[i].title.data, width - (int)columns[i].title.len, "",
+                         buf_cstr(&cell));
         }
     }
-    buf_release(&cell);
+}
+
+void out_facts(const struct out *out, const json_t *value, const char *columns)
+{
+    struct column parsed[COLUMNS_MAX];
+
+    if (out_is_json(out)) {
+        out_json(out, value);
+    } else if (!out->silent) {
+        print_facts(value, parsed, parse_columns(columns, parsed));
+    }
+}
+
+void out_result(const struct out *out, json_t *value)
+{
+    struct column columns[COLUMNS_MAX];
+    const char *name = NULL;
+    const json_t *member = NULL;
+    int count = 0;
+
+    json_object_foreach(value, name, member)
+    {
+        ASSERT(count < COLUMNS_MAX);
+        columns[count].title = slice_str(name);
+        (void)snprintf(columns[count++].member, MEMBER_MAX, "%s", name);
+    }
+    if (out_is_json(out)) {
+        out_json(out, value);
+    } else if (!out->silent) {
+        print_facts(value, columns, count);
+    }
+    json_decref(value);
 }
 
 /* ---- Lists ---- */
@@ -171,10 +223,8 @@ void out_facts(const struct out *out, const json_t *value, const struct out_colu
 static void print_lines(const struct out *out, const json_t *list)
 {
     const json_t *item = NULL;
-    size_t i = 0;
 
-    json_array_foreach(list, i, item)
-    {
+    for (size_t i = 0; (item = json_array_get(list, i)); i++) {
         json_t *line = json_is_object(item) ? json_deep_copy(item) : json_object();
 
         if (!json_is_object(item)) {
@@ -185,27 +235,25 @@ static void print_lines(const struct out *out, const json_t *list)
     }
 }
 
-static void print_titles(const struct out *out, const struct out_column *columns, const int *widths)
+static void print_titles(const struct out *out, const struct column *columns, int count,
+                         const int *widths)
 {
     (void)fputs(out->color ? BOLD : "", stdout);
-    for (int i = 0; columns[i].title; i++) {
-        print_padded(slice_str(columns[i].title), widths[i], &columns[i], !columns[i + 1].title);
+    for (int i = 0; i < count; i++) {
+        print_padded(columns[i].title, widths[i], &columns[i], i + 1 == count);
     }
     (void)fputs(out->color ? PLAIN : "", stdout);
 }
 
-static void measure(const json_t *list, const struct out_column *columns, bool titles, int *widths)
+static void measure(const json_t *list, const struct column *columns, int count, bool titles,
+                    int *widths)
 {
     const json_t *item = NULL;
-    struct buf cell;
-    size_t row = 0;
+    BUF_AUTO(cell, CELL_MAX);
 
-    buf_init(&cell, CELL_MAX);
-    for (int i = 0; columns[i].title; i++) {
-        ASSERT(i < COLUMNS_MAX);
-        widths[i] = titles ? width_of(slice_str(columns[i].title)) : 0;
-        json_array_foreach(list, row, item)
-        {
+    for (int i = 0; i < count; i++) {
+        widths[i] = titles ? width_of(columns[i].title) : 0;
+        for (size_t row = 0; (item = json_array_get(list, row)); row++) {
             put_cell(&cell, member_of(item, &columns[i]));
 
             int width = width_of(buf_slice(&cell));
@@ -213,34 +261,30 @@ static void measure(const json_t *list, const struct out_column *columns, bool t
             widths[i] = width > widths[i] ? width : widths[i];
         }
     }
-    buf_release(&cell);
 }
 
-static void print_table(const struct out *out, const json_t *list, const struct out_column *columns)
+static void print_table(const struct out *out, const json_t *list, const char *text)
 {
     bool titles = out->format == SETTINGS_TABLE;
+    struct column columns[COLUMNS_MAX];
+    int count = parse_columns(text, columns);
     int widths[COLUMNS_MAX] = {0};
     const json_t *item = NULL;
-    struct buf cell;
-    size_t row = 0;
+    BUF_AUTO(cell, CELL_MAX);
 
-    measure(list, columns, titles, widths);
+    measure(list, columns, count, titles, widths);
     if (titles) {
-        print_titles(out, columns, widths);
+        print_titles(out, columns, count, widths);
     }
-    buf_init(&cell, CELL_MAX);
-    json_array_foreach(list, row, item)
-    {
-        for (int i = 0; columns[i].title; i++) {
+    for (size_t row = 0; (item = json_array_get(list, row)); row++) {
+        for (int i = 0; i < count; i++) {
             put_cell(&cell, member_of(item, &columns[i]));
-            print_padded(buf_slice(&cell), widths[i], &columns[i], !columns[i + 1].title);
+            print_padded(buf_slice(&cell), widths[i], &columns[i], i + 1 == count);
         }
     }
-    buf_release(&cell);
 }
 
-void out_list(const struct out *out, const json_t *value, const char *member,
-              const struct out_column *columns)
+void out_list(const struct out *out, const json_t *value, const char *member, const char *columns)
 {
     const json_t *list = jsonr_at(value, member);
 
@@ -256,16 +300,23 @@ void out_list(const struct out *out, const json_t *value, const char *member,
     }
 }
 
+void out_table(const struct out *out, const json_t *value, const char *member, const char *columns)
+{
+    struct out with_titles = *out;
+
+    with_titles.format = out->format == SETTINGS_TEXT ? SETTINGS_TABLE : out->format;
+    out_list(&with_titles, value, member, columns);
+}
+
 /* ---- Errors ---- */
 
 /* What was typed may be no UTF-8, and what was cut off may end within a character. */
 static json_t *words_json(const char *message)
 {
     struct slice text = slice_str(message);
-    struct buf words;
     size_t pos = 0;
+    BUF_AUTO(words, text.len + 1);
 
-    buf_init(&words, text.len + 1);
     while (pos < text.len) {
         size_t start = pos;
 
@@ -280,7 +331,6 @@ static json_t *words_json(const char *message)
     json_t *value = json_string(buf_cstr(&words));
 
     ASSERT(value);
-    buf_release(&words);
     return value;
 }
 
@@ -288,7 +338,7 @@ static void put_json_error(struct buf *text, const struct out *out, int exit_cod
                            const char *message, const json_t *extra)
 {
     json_t *error = extra ? json_deep_copy(extra) : json_object();
-    json_t *whole = json_pack("{s:o}", "error", error);
+    json_auto_t *whole = json_pack("{s:o}", "error", error);
 
     ASSERT(whole);
     (void)json_object_set_new(error, "code", json_string(code));
@@ -296,14 +346,13 @@ static void put_json_error(struct buf *text, const struct out *out, int exit_cod
     (void)json_object_set_new(error, "command", words_json(out->cmd));
     (void)json_object_set_new(error, "exit_code", json_integer(exit_code));
     jsonr_put(text, whole);
-    json_decref(whole);
 }
 
 void out_error(const struct out *out, int exit_code, const char *code, const char *message,
                const json_t *extra)
 {
     bool color = out->color && isatty(STDERR_FILENO);
-    struct buf text;
+    BUF_AUTO(text, TEXT_MAX);
 
     (void)fflush(stdout);
     if (!out_is_json(out)) {
@@ -311,10 +360,8 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
                       out->nameless ? "" : out->cmd, color ? PLAIN : "", message);
         return;
     }
-    buf_init(&text, TEXT_MAX);
     put_json_error(&text, out, exit_code, code, message, extra);
     (void)printf("%s\n", buf_cstr(&text));
-    buf_release(&text);
 }
 
 int out_usage_list(const struct out *out, const char *format, va_list list)

@@ -21,12 +21,11 @@ struct out {
     bool silent; /* Data is not printed. */
 };
 
-/* A column of a table, or a line of facts. */
-struct out_column {
-    const char *title;
-    const char *member; /* Path in the object, "stat.version"; "" for an item that is no object. */
-    bool right;         /* Numbers stand at the right. */
-};
+/*
+ * Columns are a text: "TITLE:member, TITLE:member>". The member is a path in the object
+ * ("stat.version"); it is empty for an item that is no object. With `>` it is a number, which
+ * stands at the right.
+ */
 
 /* True when the command itself prints its result as text; false when it uses out_answer() and
  * similar functions. With --curl text is silent, and this is true. */
@@ -46,12 +45,17 @@ void out_answer(const struct out *out, struct slice json);
 void out_json(const struct out *out, const json_t *value);
 
 /* One result: a line of each column that is there, or JSON. */
-void out_facts(const struct out *out, const json_t *value, const struct out_column *columns);
+void out_facts(const struct out *out, const json_t *value, const char *columns);
+
+/* One result that the command itself has made: a line of each member, or JSON. Drops it. */
+void out_result(const struct out *out, json_t *value);
 
 /* Many: `value` has them in the list `member`, which JSON prints as it is; NDJSON is one line each,
- * text and table have columns (ended by a NULL title), text without their titles. */
-void out_list(const struct out *out, const json_t *value, const char *member,
-              const struct out_column *columns);
+ * text and table have columns, text without their titles. */
+void out_list(const struct out *out, const json_t *value, const char *member, const char *columns);
+
+/* The same, where numbers need their titles: text is a table. */
+void out_table(const struct out *out, const json_t *value, const char *member, const char *columns);
 
 /* An error: `extra` (or NULL) has more members for JSON. */
 void out_error(const struct out *out, int exit_code, const char *code, const char *message,

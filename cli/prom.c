@@ -1,5 +1,7 @@
 #include "cli/prom.h"
 
+#include "cli/words.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,13 +86,7 @@ json_t *prom_value(const struct prom_line *line)
 bool prom_next(struct slice *rest, struct prom_line *ret_line)
 {
     while (rest->len > 0) {
-        const uint8_t *feed = memchr(rest->data, '\n', rest->len);
-        size_t len = feed ? (size_t)(feed - rest->data) : rest->len;
-        struct slice text = slice_make(rest->data, len);
-
-        len += feed ? 1 : 0;
-        *rest = slice_make(rest->data + len, rest->len - len);
-        if (take_apart(text, ret_line)) {
+        if (take_apart(words_line(rest), ret_line)) {
             return true;
         }
     }

@@ -1,18 +1,17 @@
 #include "cli/replicas.h"
 
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/curl_handles.h"
-#include "cli/url.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    POLL_MS = 100,
-    HTTP_OK = 200
+    POLL_MS = 100
 };
 
 /* One request of many that are under way. */
@@ -22,13 +21,6 @@ struct asking {
     struct curl_slist *headers;
     char reason[CURL_ERROR_SIZE];
 };
-
-static size_t take_body(char *data, size_t size, size_t count, void *ctx)
-{
-    struct replicas_answer *answer = ctx;
-
-    return buf_append(&answer->body, data, size * count) ? size * count : 0;
-}
 
 static size_t take_header(char *data, size_t size, size_t count, void *ctx)
 {
@@ -51,29 +43,19 @@ static size_t take_header(char *data, size_t size, size_t count, void *ctx)
 static bool begin(struct cli *cli, const char *target, struct asking *asking, CURLM *multi)
 {
     struct replicas_answer *answer = asking->answer;
-    struct client_request request = {.accept = "application/json, text/plain;q=0.5"};
-    int64_t wait_ms = cli->settings.timeout_ms;
-    struct buf url;
+    struct client_request request = {.target = target,
+                                     .accept = "application/json, text/plain;q=0.5"};
+    uint64_t wait_ms = min_u64((uint64_t)cli->settings.timeout_ms, REPLICAS_WAIT_MS);
 
-    buf_init(&url, ENDPOINT_MAX + URL_MAX);
-    buf_append_str(&url, answer->url);
-    buf_append_str(&url, target);
     asking->easy = curl_handles_easy();
-
-    int code =
-        client_prepare(cli->client, asking->easy, &request, buf_cstr(&url), &asking->headers);
-
-    buf_release(&url);
-    if (code != CMD_OK) {
+    if (client_prepare(cli->client, asking->easy, answer->url, &request, &asking->headers) !=
+        CMD_OK) {
         (void)cli_tell(cli);
         return false;
     }
-    wait_ms = wait_ms < REPLICAS_WAIT_MS ? wait_ms : REPLICAS_WAIT_MS;
-    curl_easy_setopt(asking->easy, CURLOPT_HTTPHEADER, asking->headers);
     curl_easy_setopt(asking->easy, CURLOPT_TIMEOUT_MS, (long)wait_ms);
     curl_easy_setopt(asking->easy, CURLOPT_ERRORBUFFER, asking->reason);
-    curl_easy_setopt(asking->easy, CURLOPT_WRITEFUNCTION, take_body);
-    curl_easy_setopt(asking->easy, CURLOPT_WRITEDATA, (void *)answer);
+    curl_handles_body(asking->easy, &answer->body);
     curl_easy_setopt(asking->easy, CURLOPT_HEADERFUNCTION, take_header);
     curl_easy_setopt(asking->easy, CURLOPT_HEADERDATA, (void *)answer);
     curl_easy_setopt(asking->easy, CURLOPT_PRIVATE, (void *)asking);
@@ -85,7 +67,6 @@ static bool begin(struct cli *cli, const char *target, struct asking *asking, CU
 static void take_end(struct asking *asking, CURLcode result)
 {
     struct replicas_answer *answer = asking->answer;
-    char fault[JSONR_ERROR_MAX];
 
     answer->answered_ms = os_wall_ms();
     if (result != CURLE_OK) {
@@ -101,7 +82,7 @@ static void take_end(struct asking *asking, CURLcode result)
         answer->foreign = true;
         return;
     }
-    answer->json = jsonr_parse(buf_slice(&answer->body), fault);
+    answer->json = jsonr_parse(buf_slice(&answer->body), NULL);
 }
 
 static void take_ends(CURLM *multi)
@@ -148,11 +129,13 @@ static int run(struct cli *cli, const char *target, struct replicas *replicas)
     return begun ? CMD_OK : client_error(cli->client)->exit_code;
 }
 
-int replicas_ask(struct cli *cli, const char *target, struct replicas *replicas)
+int replicas_ask(struct cli *cli, const char *target, struct replicas **ret_replicas)
 {
     const struct endpoints *endpoints = client_endpoints(cli->client);
+    struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
+    int code = CMD_OK;
 
-    memset(replicas, 0, sizeof(*replicas));
+    *ret_replicas = replicas;
     if (cli->settings.curl) {
         return cli_ask(cli, &(struct client_request){.target = target, .last = true});
     }
@@ -163,16 +146,18 @@ int replicas_ask(struct cli *cli, const char *target, struct replicas *replicas)
         (void)snprintf(answer->url, sizeof(answer->url), "%s", endpoints->urls[i]);
         buf_init(&answer->body, REPLICAS_ANSWER_MAX);
     }
-    return run(cli, target, replicas);
+    code = run(cli, target, replicas);
+    replicas->count = code == CMD_OK ? replicas->count : 0;
+    return code;
 }
 
-void replicas_release(struct replicas *replicas)
+void replicas_free(struct replicas *replicas)
 {
-    for (int i = 0; i < replicas->count; i++) {
+    for (int i = 0; replicas && i < ENDPOINTS_MAX; i++) {
         buf_release(&replicas->answers[i].body);
         json_decref(replicas->answers[i].json);
     }
-    replicas->count = 0;
+    mem_free(replicas);
 }
 
 int replicas_none(const struct cli *cli, const struct replicas *replicas)
@@ -207,20 +192,19 @@ static void add_member(struct endpoints *endpoints, const char *url)
 
 int replicas_find(struct cli *cli, json_t **ret_ensemble)
 {
-    struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
-    int code = replicas_ask(cli, "/ensemble/v1", replicas);
+    struct replicas *replicas = NULL;
+    int code = replicas_ask(cli, "/ensemble/v1", &replicas);
 
     *ret_ensemble = NULL;
-    for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
+    for (int i = 0; i < replicas->count; i++) {
         const struct replicas_answer *answer = &replicas->answers[i];
+        const json_t *members = jsonr_at(answer->json, "members");
         const json_t *member = NULL;
-        size_t j = 0;
 
-        if (answer->status != HTTP_OK || !jsonr_at(answer->json, "members")) {
+        if (answer->status != HTTP_OK || !members) {
             continue;
         }
-        json_array_foreach(jsonr_at(answer->json, "members"), j, member)
-        {
+        for (size_t j = 0; (member = json_array_get(members, j)); j++) {
             add_member(client_endpoints(cli->client), jsonr_text(member, "client"));
         }
         if (!*ret_ensemble || jsonr_number(*ret_ensemble, "leader") == 0) {
@@ -228,7 +212,6 @@ int replicas_find(struct cli *cli, json_t **ret_ensemble)
             *ret_ensemble = json_incref(answer->json);
         }
     }
-    replicas_release(replicas);
-    mem_free(replicas);
+    replicas_free(replicas);
     return code;
 }

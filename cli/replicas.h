@@ -31,9 +31,10 @@ struct replicas {
 };
 
 /* Asks all endpoints of the client for the target, which is read only. CMD_OK, whatever they
- * answer; or CMD_SHOWN (--curl), or an exit code that has been reported. Release in any case. */
-int replicas_ask(struct cli *cli, const char *target, struct replicas *replicas);
-void replicas_release(struct replicas *replicas);
+ * answer; or CMD_SHOWN (--curl), or an exit code that has been reported: then there is no answer.
+ * The caller frees them in any case; NULL is allowed. */
+int replicas_ask(struct cli *cli, const char *target, struct replicas **ret_replicas);
+void replicas_free(struct replicas *replicas);
 
 /* Reports that no replica has answered, or that another server has. Returns the exit code. */
 int replicas_none(const struct cli *cli, const struct replicas *replicas);

@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    HTTP_NO_CONTENT = 204
-};
-
 void revise_init(struct revise *revise, struct cli *cli, const char *path)
 {
     *revise = (struct revise){
@@ -26,21 +22,16 @@ int revise_read(struct revise *revise)
 {
     struct client *client = revise->cli->client;
     const struct client_reply *reply = client_reply(client);
-    struct buf url;
-    int code = CMD_OK;
+    struct client_request request = {
+        .target = "/znodes/v1", .path = revise->path, .accept = "application/octet-stream"};
+    int code = client_ask(client, &request);
 
     buf_clear(&revise->data);
-    url_init(&url, "/znodes/v1", revise->path);
-    code = client_ask(client, &(struct client_request){.target = buf_cstr(&url),
-                                                       .accept = "application/octet-stream"});
-    buf_release(&url);
     revise->exists = code == CMD_OK;
     revise->null = reply->status == HTTP_NO_CONTENT;
     if (code != CMD_OK) {
         (void)snprintf(revise->match, sizeof(revise->match), "If-None-Match: *");
-        return code > CMD_OK && code != CMD_NO_NODE ? cli_tell(revise->cli)
-               : code == CMD_NO_NODE                ? CMD_OK
-                                                    : code;
+        return code == CMD_NO_NODE ? CMD_OK : code > CMD_OK ? cli_tell(revise->cli) : code;
     }
     (void)snprintf(revise->match, sizeof(revise->match), "If-Match: %.256s", reply->etag);
     buf_append_slice(&revise->data, buf_slice(&reply->body));
@@ -58,22 +49,16 @@ static bool was_quicker(const struct revise *revise, int code)
 
 static int ask(struct revise *revise, struct slice data, bool null)
 {
-    struct client_request request = {
-        .method = "PUT", .body = data, .has_body = !null, .headers = {revise->match}};
-    struct buf url;
-    int code = CMD_OK;
-
-    url_init(&url, "/znodes/v1", revise->path);
-    if (null) {
-        url_param(&url, "null", NULL);
-    }
-    if (revise->parents && !revise->exists) {
-        url_param(&url, "parents", NULL);
-    }
-    request.target = buf_cstr(&url);
-    code = client_ask(revise->cli->client, &request);
-    buf_release(&url);
-    return code;
+    return client_ask(revise->cli->client,
+                      &(struct client_request){
+                          .method = "PUT",
+                          .target = "/znodes/v1",
+                          .path = revise->path,
+                          .params = {{"null", url_flag(null)},
+                                     {"parents", url_flag(revise->parents && !revise->exists)}},
+                          .body = data,
+                          .has_body = !null,
+                          .headers = {revise->match}});
 }
 
 int revise_write(struct revise *revise, struct slice data, bool null)

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define DEFAULT_ENDPOINTS "127.0.0.1:9998,127.0.0.1:9999,127.0.0.1:10000"
@@ -16,8 +18,9 @@
 enum {
     TIMEOUT_DEFAULT_MS = 15000,
     TIMEOUT_MAX_MS = 3600 * 1000,
-    OPEN_TO_OTHERS = 077, /* Mode bits that the file may not have. */
-    NAME_MAX_LEN = 4096
+    OPEN_TO_OTHERS = 077, /* Mode bits that the file may not have; */
+    OPEN_TO_ALL = 007,    /* a group may share the file of the password. */
+    CHUNK = 16 << 10      /* That is read at once. */
 };
 
 const struct cmd_option settings_options[] = {
@@ -40,7 +43,11 @@ const struct cmd_option settings_options[] = {
     {.name = NULL},
 };
 
-bool settings_refuse(struct settings *settings, const char *format, ...)
+/* Writes `error`. False, for the caller to return. */
+static bool refuse(struct settings *settings, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct settings *settings, const char *format, ...)
 {
     va_list list;
 
@@ -64,34 +71,32 @@ const char *settings_env(const char *name)
 
 /* ---- The file ---- */
 
-/* $XDG_CONFIG_HOME/zabra/config, or that below ~/.config. False when there is no home either. */
-static bool file_name(char name[NAME_MAX_LEN])
+bool settings_file(const char *variable, const char *usual, const char *name,
+                   char path[SETTINGS_PATH_MAX])
 {
-    const char *config = settings_env("XDG_CONFIG_HOME");
+    const char *folder = settings_env(variable);
     const char *home = settings_env("HOME");
-    int len = -1;
+    int len = folder ? snprintf(path, SETTINGS_PATH_MAX, "%s/zabra/%s", folder, name)
+              : home ? snprintf(path, SETTINGS_PATH_MAX, "%s/%s/zabra/%s", home, usual, name)
+                     : -1;
 
-    if (config) {
-        len = snprintf(name, NAME_MAX_LEN, "%s/zabra/config", config);
-    } else if (home) {
-        len = snprintf(name, NAME_MAX_LEN, "%s/.config/zabra/config", home);
-    }
-    return len > 0 && len < NAME_MAX_LEN;
+    return len > 0 && len < SETTINGS_PATH_MAX;
 }
 
-static bool read_all(int fd, struct buf *out)
+bool settings_read_all(int fd, struct buf *out)
 {
-    ssize_t got = 1;
+    for (;;) {
+        uint8_t *to = buf_reserve(out, CHUNK);
+        ssize_t got = to ? read(fd, to, CHUNK) : -1;
 
-    while (got > 0 && !out->overflow) {
-        char bytes[4096];
-
-        got = read(fd, bytes, sizeof(bytes));
-        if (got > 0) {
-            buf_append(out, bytes, (size_t)got);
+        if (got < 0 && to && errno == EINTR) {
+            continue;
         }
+        if (got <= 0) {
+            return got == 0;
+        }
+        out->len += (size_t)got;
     }
-    return got == 0 && !out->overflow;
 }
 
 static bool read_file(struct settings *settings, int fd, const char *name)
@@ -99,13 +104,12 @@ static bool read_file(struct settings *settings, int fd, const char *name)
     struct stat stat;
 
     if (fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0) {
-        return settings_refuse(settings,
-                               "%s: other users may read or change this file; run: chmod 600 %s",
-                               name, name);
+        return refuse(settings, "%s: other users may read or change this file; run: chmod 600 %s",
+                      name, name);
     }
-    return read_all(fd, &settings->file) ||
-           settings_refuse(settings, "cannot read %s, or it is longer than %d bytes", name,
-                           (int)SETTINGS_FILE_MAX);
+    return settings_read_all(fd, &settings->file) ||
+           refuse(settings, "cannot read %s, or it is longer than %d bytes", name,
+                  (int)SETTINGS_FILE_MAX);
 }
 
 static char *trim(char *text)
@@ -144,11 +148,10 @@ static bool check_line(struct settings *settings, char *line, int number, const 
             return true;
         }
     }
-    return settings_refuse(
-        settings,
-        "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
-        "endpoints=host:port",
-        file, number, (int)strcspn(line, "= "), line);
+    return refuse(settings,
+                  "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
+                  "endpoints=host:port",
+                  file, number, (int)strcspn(line, "= "), line);
 }
 
 static bool split_file(struct settings *settings, const char *name)
@@ -158,7 +161,7 @@ static bool split_file(struct settings *settings, const char *name)
     int number = 0;
 
     if (strlen(text) != settings->file.len) {
-        return settings_refuse(settings, "%s: not a text file", name);
+        return refuse(settings, "%s: not a text file", name);
     }
     for (char *line = text; line < end; number++) {
         char *next = strchrnul(line, '\n');
@@ -174,8 +177,9 @@ static bool split_file(struct settings *settings, const char *name)
 
 static bool load_file(struct settings *settings)
 {
-    char name[NAME_MAX_LEN];
-    int fd = file_name(name) ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    char name[SETTINGS_PATH_MAX];
+    bool has_home = settings_file("XDG_CONFIG_HOME", ".config", "config", name);
+    int fd = has_home ? open(name, O_RDONLY | O_CLOEXEC) : -1;
 
     if (fd < 0) {
         return true; /* Most have none. */
@@ -308,8 +312,7 @@ static bool take_format(struct settings *settings, const struct args *args)
     const char *word = value_of(settings, args, "output");
 
     return !word || format_of(word, &settings->format) ||
-           settings_refuse(settings, "--output: \"%s\" is not one of text, json, ndjson and table",
-                           word);
+           refuse(settings, "--output: \"%s\" is not one of text, json, ndjson and table", word);
 }
 
 static bool take_timeout(struct settings *settings, const struct args *args)
@@ -319,8 +322,8 @@ static bool take_timeout(struct settings *settings, const struct args *args)
 
     settings->timeout_ms = TIMEOUT_DEFAULT_MS;
     return !text || args_duration_ms(text, range, &settings->timeout_ms) ||
-           settings_refuse(settings,
-                           "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h", text);
+           refuse(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
+                  text);
 }
 
 /* Decimal, or hexadecimal with 0x. */
@@ -336,7 +339,7 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
     errno = 0;
     (void)strtoull(text, &end, 0);
     return (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0) ||
-           settings_refuse(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
+           refuse(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
 /* NO_COLOR counts whatever it says (no-color.org). */
@@ -351,7 +354,7 @@ static bool has_color(struct settings *settings, const struct args *args)
 bool settings_load(struct settings *settings, const struct args *args)
 {
     *settings = (struct settings){.format = SETTINGS_TEXT};
-    buf_init(&settings->file, SETTINGS_FILE_MAX);
+    buf_init(&settings->file, SETTINGS_FILE_MAX + CHUNK);
     if (!load_file(settings)) {
         return false;
     }
@@ -368,9 +371,8 @@ bool settings_load(struct settings *settings, const struct args *args)
     settings->color = has_color(settings, args);
     settings->verbose = is_on(settings, args, "verbose");
     if (settings->user && strchr(settings->user, ':')) {
-        return settings_refuse(settings,
-                               "--user: the name contains a colon; give the password with "
-                               "--password-file, never on the command line");
+        return refuse(settings, "--user: the name contains a colon; give the password with "
+                                "--password-file, never on the command line");
     }
     return take_format(settings, args) && take_timeout(settings, args) &&
            take_min_zxid(settings, args);
@@ -379,4 +381,157 @@ bool settings_load(struct settings *settings, const struct args *args)
 void settings_release(struct settings *settings)
 {
     buf_release(&settings->file);
+}
+
+/* ---- The password: of a file ---- */
+
+/* Keeps the first line; the end of the file without a line is no password. */
+static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
+{
+    size_t len = 0;
+
+    while (len < SETTINGS_PASSWORD_MAX - 1) {
+        ssize_t got = read(fd, password + len, 1);
+
+        if (got < 0 || (got == 0 && len == 0)) {
+            return false;
+        }
+        if (got == 0 || password[len] == '\n') {
+            break;
+        }
+        len++;
+    }
+    if (len > 0 && password[len - 1] == '\r') {
+        len--;
+    }
+    password[len] = '\0';
+    return len < SETTINGS_PASSWORD_MAX - 1;
+}
+
+static bool password_of_file(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
+{
+    const char *name = settings->password_file;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    struct stat stat;
+
+    if (fd < 0) {
+        return refuse(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
+    }
+
+    bool open_to_all =
+        fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (stat.st_mode & OPEN_TO_ALL) != 0;
+    bool ok = !open_to_all && take_line(fd, password);
+
+    close(fd);
+    if (open_to_all) {
+        return refuse(settings, "--password-file: all users may read %s; run: chmod 600 %s", name,
+                      name);
+    }
+    return ok || refuse(settings,
+                        "--password-file: %s contains no usable password in its first "
+                        "line",
+                        name);
+}
+
+/* ---- The password: of a terminal ---- */
+
+/* A signal during the typing ends the process as usual, but only after the terminal's echo is
+ * restored. */
+
+static volatile sig_atomic_t signal_that_came;
+
+static void on_signal(int number)
+{
+    signal_that_came = number;
+}
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+enum {
+    ENDING_SIGNALS = sizeof(ending_signals) / sizeof(ending_signals[0])
+};
+
+/* How signals were dealt with before. */
+struct dealing {
+    struct sigaction actions[ENDING_SIGNALS];
+    sigset_t mask;
+};
+
+/* They interrupt a read from now on, also where they were blocked; what is ignored stays so. */
+static void take_signals(struct dealing *before)
+{
+    struct sigaction mine = {.sa_handler = on_signal};
+    sigset_t set;
+
+    signal_that_came = 0;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < ENDING_SIGNALS; i++) {
+        (void)sigaction(ending_signals[i], NULL, &before->actions[i]);
+        if (before->actions[i].sa_handler != SIG_IGN) {
+            (void)sigaction(ending_signals[i], &mine, NULL);
+        }
+        (void)sigaddset(&set, ending_signals[i]);
+    }
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, &before->mask);
+}
+
+static void give_signals_back(const struct dealing *before)
+{
+    (void)pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
+    for (size_t i = 0; i < ENDING_SIGNALS; i++) {
+        (void)sigaction(ending_signals[i], &before->actions[i], NULL);
+    }
+}
+
+/* Ends the process as the signal would have. */
+static void end_by(int number)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, number);
+    (void)sigaction(number, &usual, NULL);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    (void)raise(number);
+}
+
+static bool ask_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
+{
+    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    struct dealing before;
+    struct termios shown;
+
+    if (fd < 0 || tcgetattr(fd, &shown) != 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return refuse(settings,
+                      "cannot ask for the password of %s without a terminal; give --password-file",
+                      settings->user);
+    }
+
+    struct termios hidden = shown;
+
+    hidden.c_lflag &= ~(tcflag_t)ECHO;
+    take_signals(&before);
+    (void)tcsetattr(fd, TCSAFLUSH, &hidden);
+    (void)dprintf(fd, "password of %s: ", settings->user);
+
+    bool ok = signal_that_came == 0 && take_line(fd, password);
+
+    (void)tcsetattr(fd, TCSAFLUSH, &shown);
+    (void)dprintf(fd, "\n");
+    close(fd);
+    give_signals_back(&before);
+    if (signal_that_came) {
+        end_by(signal_that_came);
+    }
+    return ok || refuse(settings, "the typed password is empty or too long");
+}
+
+bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
+{
+    return settings->password_file ? password_of_file(settings, password)
+                                   : ask_password(settings, password);
 }

@@ -20,6 +20,7 @@ enum settings_format {
 enum {
     SETTINGS_FILE_MAX = 64 << 10,
     SETTINGS_PASSWORD_MAX = 1024,
+    SETTINGS_PATH_MAX = 4096,
     SETTINGS_ERROR_MAX = 512
 };
 
@@ -54,15 +55,19 @@ enum settings_format settings_glance(int word_count, char **words);
 /* The same for a command that has a command line of its own: what names a format is taken out. */
 enum settings_format settings_take_format(int *word_count, char **words);
 
-/* Writes `error`. False, for the caller to return. */
-bool settings_refuse(struct settings *settings, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* Reads the password: first line of the file, else asked for on the terminal without an echo.
  * False: the reason is in `error`. */
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX]);
 
 /* A variable of the environment, or NULL when it is not there or empty. */
 const char *settings_env(const char *name);
+
+/* The file `name` in the folder zabra of the one that a variable names ("XDG_CONFIG_HOME"), or of
+ * `usual` (".config") in the home. False: there is no home either. */
+bool settings_file(const char *variable, const char *usual, const char *name,
+                   char path[SETTINGS_PATH_MAX]);
+
+/* Reads to the end of the file. False: it fails, or there is more than `out` may hold. */
+bool settings_read_all(int fd, struct buf *out);
 
 #endif

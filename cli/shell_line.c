@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "cli/complete.h"
+#include "cli/jsonr.h"
 #include "cli/settings.h"
 #include "cli/words.h"
 
@@ -17,7 +18,6 @@
 
 enum {
     HISTORY_LINES = 1000,
-    NAME_MAX_LEN = 4096,
     PROMPT_MAX = 512,
     SHOWN_MAX = 100, /* Candidates that are listed. */
     NO_TEXT = 0xff   /* A byte that no text has. */
@@ -26,7 +26,7 @@ enum {
 struct shell_line {
     EditLine *edit; /* NULL: a script. */
     History *history;
-    char history_file[NAME_MAX_LEN]; /* "" without a home. */
+    char history_file[SETTINGS_PATH_MAX]; /* "" without a home. */
     const char *cwd;
     char prompt[PROMPT_MAX];
     struct buf script; /* The line that is read. */
@@ -74,26 +74,21 @@ static void take_candidates(struct candidates *candidates, struct slice lines, b
     int shown = 0;
 
     while (lines.len > 0) {
-        const uint8_t *feed = memchr(lines.data, '\n', lines.len);
-        size_t len = feed ? (size_t)(feed - lines.data) : lines.len;
-        struct slice line = slice_make(lines.data, len);
+        struct slice line = words_line(&lines);
 
         if (!show) {
             take_candidate(candidates, line);
         } else if (line.len > 0 && line.data[0] != ':' && shown++ < SHOWN_MAX) {
             (void)printf("%.*s\n", (int)text_of(line).len, (const char *)line.data);
         }
-        len += feed ? 1 : 0;
-        lines = slice_make(lines.data + len, lines.len - len);
     }
 }
 
 /* Types the rest of the word, quoted as words_split reads it. */
 static void insert(EditLine *edit, struct slice rest, bool ends)
 {
-    struct buf text;
+    BUF_AUTO(text, WORDS_LINE_MAX);
 
-    buf_init(&text, WORDS_LINE_MAX);
     for (size_t i = 0; i < rest.len; i++) {
         if (strchr(" \t'\"\\#", rest.data[i])) {
             buf_append_byte(&text, '\\');
@@ -104,7 +99,6 @@ static void insert(EditLine *edit, struct slice rest, bool ends)
         buf_append_byte(&text, ' ');
     }
     (void)el_insertstr(edit, buf_cstr(&text));
-    buf_release(&text);
 }
 
 static unsigned char complete_words(struct shell_line *line, struct words *words)
@@ -113,12 +107,11 @@ static unsigned char complete_words(struct shell_line *line, struct words *words
     const char *typed = words->items[words->count - 1];
     struct candidates candidates = {.count = 0};
     unsigned char result = CC_ERROR;
-    struct buf out;
+    BUF_AUTO(out, COMPLETE_OUT_MAX);
 
     if (words->count > 1 && strcmp(words->items[0], "cd") == 0) {
         words->items[0] = ls; /* A path, too. */
     }
-    buf_init(&out, COMPLETE_OUT_MAX);
     complete(words->items, words->count, line->cwd, &out);
     take_candidates(&candidates, buf_slice(&out), false);
 
@@ -134,7 +127,6 @@ static unsigned char complete_words(struct shell_line *line, struct words *words
         take_candidates(&candidates, buf_slice(&out), true);
         result = CC_REDISPLAY;
     }
-    buf_release(&out);
     return result;
 }
 
@@ -145,11 +137,10 @@ static unsigned char on_tab(EditLine *edit, wint_t key)
     const LineInfo *info = el_line(edit);
     unsigned char result = CC_ERROR;
     struct words words;
-    struct buf text;
+    BUF_AUTO(text, WORDS_LINE_MAX);
 
     (void)key;
     (void)el_get(edit, EL_CLIENTDATA, &line);
-    buf_init(&text, WORDS_LINE_MAX);
     buf_append(&text, info->buffer, (size_t)(info->cursor - info->buffer));
     if (words_split(&words, buf_cstr(&text), true)) {
         if (!words.open && words.count < WORDS_MAX) {
@@ -158,7 +149,6 @@ static unsigned char on_tab(EditLine *edit, wint_t key)
         result = complete_words(line, &words);
     }
     words_release(&words);
-    buf_release(&text);
     return result;
 }
 
@@ -173,19 +163,9 @@ static char *prompt_of(EditLine *edit)
 }
 
 /* $XDG_STATE_HOME/zabra/history, whose folder is made. */
-static void find_history(char name[NAME_MAX_LEN])
+static void find_history(char name[SETTINGS_PATH_MAX])
 {
-    const char *state = settings_env("XDG_STATE_HOME");
-    const char *home = settings_env("HOME");
-    int len = -1;
-
-    *name = '\0';
-    if (state) {
-        len = snprintf(name, NAME_MAX_LEN, "%s/zabra/history", state);
-    } else if (home) {
-        len = snprintf(name, NAME_MAX_LEN, "%s/.local/state/zabra/history", home);
-    }
-    if (len < 0 || len >= NAME_MAX_LEN) {
+    if (!settings_file("XDG_STATE_HOME", ".local/state", "history", name)) {
         *name = '\0';
     }
     for (char *at = *name ? strchr(name + 1, '/') : NULL; at; at = strchr(at + 1, '/')) {

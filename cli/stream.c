@@ -122,13 +122,6 @@ static void remember(struct stream *stream, const json_t *event)
     }
 }
 
-/* Hands out what is pending: it is whole. */
-static void release(struct stream *stream)
-{
-    (void)json_array_extend(stream->ready, stream->pending);
-    (void)json_array_clear(stream->pending);
-}
-
 /* Resumption begins behind what the greeting names only where nothing is missing before it. */
 static bool is_bookmark(const json_t *event, const char *name)
 {
@@ -171,8 +164,9 @@ static void take_event(struct stream *stream, json_t *event)
         return;
     }
     (void)json_array_append_new(stream->pending, event);
-    if (stream->once || bookmark) {
-        release(stream);
+    if (stream->once || bookmark) { /* What is pending is whole. */
+        (void)json_array_extend(stream->ready, stream->pending);
+        (void)json_array_clear(stream->pending);
     }
     stream->over = stream->over || stream->once;
 }
@@ -185,15 +179,13 @@ static bool is_full(const struct stream *stream)
 /* Takes the lines that are whole. False: what came is no event. */
 static bool take_lines(struct stream *stream)
 {
-    char error[JSONR_ERROR_MAX];
     size_t at = 0;
     const uint8_t *end = NULL;
 
     while (at < stream->line.len &&
            (end = memchr(stream->line.data + at, '\n', stream->line.len - at))) {
         size_t len = (size_t)(end - stream->line.data) - at;
-        json_t *event =
-            len > 0 ? jsonr_parse(slice_make(stream->line.data + at, len), error) : NULL;
+        json_t *event = len > 0 ? jsonr_parse(slice_make(stream->line.data + at, len), NULL) : NULL;
 
         if (len > 0 && (!event || is_full(stream))) {
             json_decref(event);
@@ -224,39 +216,22 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
 /* ---- Connections ---- */
 
-static void put_url(const struct stream *stream, struct buf *url)
-{
-    const struct endpoints *endpoints = client_endpoints(stream->client);
-    struct buf target;
-
-    url_init(&target, "/watch/v1", stream->path);
-    url_param(&target, "kind", stream->kind);
-    if (stream->values) {
-        url_param(&target, "values", NULL);
-    }
-    if (stream->bookmark[0]) {
-        url_param(&target, "since", stream->bookmark);
-    }
-    buf_init(url, URL_MAX + ENDPOINT_MAX);
-    buf_append_str(url, endpoints->urls[stream->endpoint]);
-    buf_append_slice(url, buf_slice(&target));
-    buf_release(&target);
-}
-
 static void connect_to(struct stream *stream, uint64_t now_ms)
 {
-    struct client_request request = {.accept = "application/x-ndjson"};
-    struct buf url;
+    const char *endpoint = client_endpoints(stream->client)->urls[stream->endpoint];
+    struct client_request request = {
+        .target = "/watch/v1",
+        .path = stream->path,
+        .params = {{"kind", stream->kind},
+                   {"values", url_flag(stream->values)},
+                   {"since", stream->bookmark[0] ? stream->bookmark : NULL}},
+        .accept = "application/x-ndjson"};
 
-    put_url(stream, &url);
-    if (client_prepare(stream->client, stream->easy, &request, buf_cstr(&url), &stream->headers) !=
+    if (client_prepare(stream->client, stream->easy, endpoint, &request, &stream->headers) !=
         CMD_OK) {
         stream->over = true;
-        buf_release(&url);
         return;
     }
-    buf_release(&url);
-    curl_easy_setopt(stream->easy, CURLOPT_HTTPHEADER, stream->headers);
     curl_easy_setopt(stream->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
@@ -302,22 +277,17 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
     return stream->running ? stream->heard_ms + silence_ms(stream) : stream->connect_ms;
 }
 
-/* The ensemble has another history now: start again, and report that events may be missing.
- */
-static void begin_anew(struct stream *stream)
-{
-    stream->bookmark[0] = '\0';
-    (void)json_array_append_new(stream->ready,
-                                json_pack("{s:s,s:s}", "event", "gap", "reason", "HistoryChanged"));
-}
-
 /* A refusal that is the same everywhere ends the stream. */
 static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
 {
     int code = client_judge(stream->client, status, buf_slice(&stream->line));
 
     if (strcmp(client_error(stream->client)->code, "HistoryChanged") == 0) {
-        begin_anew(stream);
+        /* The ensemble has another history now: start again, and report that events may be missing.
+         */
+        stream->bookmark[0] = '\0';
+        (void)json_array_append_new(
+            stream->ready, json_pack("{s:s,s:s}", "event", "gap", "reason", "HistoryChanged"));
     } else if (status != 503 && status != 504 && status != 429 && code != CMD_OK) {
         stream->over = true;
     }

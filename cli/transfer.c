@@ -3,7 +3,6 @@
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/curl_handles.h"
-#include "cli/url.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +12,7 @@
 enum {
     POLL_MS = 250,
     SHOW_MS = 250, /* Between two drawings of the progress. */
-    BAR_WIDTH = 30,
-    HTTP_OK = 200,
-    HTTP_UNAVAILABLE = 503
+    BAR_WIDTH = 30
 };
 
 /* One try. */
@@ -51,13 +48,6 @@ static void show(struct trying *trying, uint64_t now_ms)
     } else {
         (void)fprintf(stderr, "\r%s %" PRIu64 " lines, %" PRIu64 " KiB ", progress->verb,
                       progress->lines, progress->bytes / 1024);
-    }
-}
-
-static void show_end(const struct trying *trying)
-{
-    if (trying->shown_ms) {
-        (void)fprintf(stderr, "\r%*s\r", BAR_WIDTH * 2, "");
     }
 }
 
@@ -152,13 +142,7 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
         }
     }
     take_off_waits(trying, start_ms);
-    for (int left = 1; left;) {
-        CURLMsg *message = curl_multi_info_read(multi, &left);
-
-        if (message) {
-            *ret_result = message->data.result;
-        }
-    }
+    (void)curl_handles_result(multi, ret_result);
     (void)curl_multi_remove_handle(multi, trying->easy);
 }
 
@@ -229,42 +213,35 @@ static void set_up(struct trying *trying)
     }
 }
 
-/* Where data and progress would be on the same terminal there is no progress. */
-static bool is_shown(const struct cli *cli, const struct transfer *transfer)
-{
-    return isatty(STDERR_FILENO) && !cli->settings.verbose &&
-           !(transfer->take && isatty(STDOUT_FILENO));
-}
-
 static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_ms)
 {
     struct trying trying = {.cli = cli,
                             .transfer = transfer,
                             .share_ms = share_ms,
                             .easy = curl_handles_easy(),
-                            .shows = is_shown(cli, transfer)};
+                            .shows = isatty(STDERR_FILENO) && !cli->settings.verbose};
     CURLM *multi = curl_handles_multi();
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
-    struct buf url;
-
-    buf_clear(&transfer->answer);
-    client_url(cli->client, &transfer->request, &url);
+    /* Where data and progress would be on the same terminal there is no progress. */
+    trying.shows = trying.shows && !(transfer->take && isatty(STDOUT_FILENO));
 
     int code =
-        client_prepare(cli->client, trying.easy, &transfer->request, buf_cstr(&url), &headers);
+        client_prepare(cli->client, trying.easy, endpoints_url(client_endpoints(cli->client)),
+                       &transfer->request, &headers);
 
+    buf_clear(&transfer->answer);
     if (code == CMD_OK) {
-        curl_easy_setopt(trying.easy, CURLOPT_HTTPHEADER, headers);
         set_up(&trying);
         run(&trying, multi, &result);
-        show_end(&trying);
+        if (trying.shown_ms) {
+            (void)fprintf(stderr, "\r%*s\r", BAR_WIDTH * 2, "");
+        }
         code = judge(&trying, result);
     }
     curl_easy_cleanup(trying.easy);
     (void)curl_multi_cleanup(multi);
     curl_slist_free_all(headers);
-    buf_release(&url);
     return code;
 }
 
@@ -275,12 +252,6 @@ static bool goes_on(const struct cli *cli, const struct transfer *transfer, int 
 
     return (code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT) && transfer->progress.bytes == 0 &&
            (status == 0 || status == HTTP_UNAVAILABLE);
-}
-
-static int too_late(const struct cli *cli)
-{
-    return client_fail(cli->client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s",
-                       cli->settings.endpoints);
 }
 
 int transfer_run(struct cli *cli, struct transfer *transfer)
@@ -306,5 +277,7 @@ int transfer_run(struct cli *cli, struct transfer *transfer)
         hung = hung || code == CMD_TIMED_OUT;
         endpoints_turn(endpoints);
     }
-    return hung ? too_late(cli) : code;
+    return hung ? client_fail(cli->client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s",
+                              cli->settings.endpoints)
+                : code;
 }

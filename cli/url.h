@@ -1,20 +1,54 @@
-/* url.h - targets of requests, written piece by piece. Pure. */
+/*
+ * url.h - the replicas that a client knows, the parts of a request's target, and paths of znodes.
+ * Pure.
+ */
 #ifndef CLI_URL_H
 #define CLI_URL_H
 
 #include "base/buf.h"
 
 enum {
-    URL_MAX = 128 << 10
+    URL_MAX = 128 << 10,
+    URL_NUMBER_MAX = 24,
+    ENDPOINTS_MAX = 32,
+    ENDPOINT_MAX = 300 /* Bytes of one, with its "http://". */
 };
 
-/* A target in a buffer of its own: begins with `resource`, as "/znodes/v1"; `path` (NULL: none) is
- * the path of a znode and follows it, escaped. Released by buf_release. */
-void url_init(struct buf *url, const char *resource, const char *path);
+/* A client stays with one of them as long as that answers. */
+struct endpoints {
+    char urls[ENDPOINTS_MAX][ENDPOINT_MAX]; /* "http://host:port", no slash behind it. */
+    int count;
+    int current;
+};
 
-/* Appends "?name=value" or "&name=value"; the value is escaped, NULL is "true". */
+/* A list "host:port,host:port": blanks around are dropped, a port that is missing is 9998,
+ * "http://" may be there. False: `ret_fault` is the place in the list that is wrong. */
+bool endpoints_parse(struct endpoints *endpoints, const char *list, const char **ret_fault);
+
+/* The next one, in a ring. */
+void endpoints_turn(struct endpoints *endpoints);
+
+static inline const char *endpoints_url(const struct endpoints *endpoints)
+{
+    return endpoints->urls[endpoints->current];
+}
+
+/* Appends the path of a znode, escaped. */
+void url_path(struct buf *url, const char *path);
+
+/* Appends "?name=value" or "&name=value"; the value is escaped. */
 void url_param(struct buf *url, const char *name, const char *value);
-void url_param_number(struct buf *url, const char *name, int64_t value);
+
+/* The value of a parameter that is a number (the text is good until the end of the block), and of
+ * one that is there and true, or not there. */
+#define URL_NUMBER(value) url_number((char[URL_NUMBER_MAX]){0}, value)
+
+const char *url_number(char text[URL_NUMBER_MAX], int64_t value);
+
+static inline const char *url_flag(bool given)
+{
+    return given ? "true" : NULL;
+}
 
 /* What `path` names: its parent, which is put into `parent`, and the part behind the last slash.
  * The path begins with a slash. */

@@ -5,31 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    CHUNK = 64 << 10
-};
-
-static bool read_all(int fd, struct buf *out)
-{
-    for (;;) {
-        uint8_t *to = buf_reserve(out, CHUNK);
-        ssize_t got = to ? read(fd, to, CHUNK) : -1;
-
-        if (got < 0 && to && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return got == 0;
-        }
-        out->len += (size_t)got;
-    }
-}
-
 bool value_read_file(const struct cli *cli, const char *name, struct buf *out)
 {
     bool input = strcmp(name, "-") == 0;
     int fd = input ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && read_all(fd, out);
+    bool ok = fd >= 0 && settings_read_all(fd, out);
     int why = errno;
 
     if (fd >= 0 && !input) {

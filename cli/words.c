@@ -101,3 +101,13 @@ void words_release(struct words *words)
 {
     buf_release(&words->text);
 }
+
+struct slice words_line(struct slice *text)
+{
+    const uint8_t *feed = memchr(text->data, '\n', text->len);
+    struct slice line = slice_make(text->data, feed ? (size_t)(feed - text->data) : text->len);
+    size_t taken = line.len + (feed ? 1 : 0);
+
+    *text = slice_make(text->data + taken, text->len - taken);
+    return line;
+}

@@ -1,7 +1,7 @@
 /*
- * words.h - a line taken apart into words, as a shell does it: blanks between, 'as it is', "with
- * \" and \\", and a backslash before one character. Nothing is expanded; a word that begins with #
- * begins a comment. Pure.
+ * words.h - lines of a text; and a line taken apart into words, as a shell does it: blanks between,
+ * 'as it is', "with \" and \\", and a backslash before one character. Nothing is expanded; a word
+ * that begins with # begins a comment. Pure.
  */
 #ifndef CLI_WORDS_H
 #define CLI_WORDS_H
@@ -27,5 +27,8 @@ struct words {
  * (`unfinished`). */
 bool words_split(struct words *words, const char *line, bool unfinished);
 void words_release(struct words *words);
+
+/* Takes the next line off a text that is not empty; it comes without its line feed. */
+struct slice words_line(struct slice *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* What seldom happens to the command line: answers that are lost for good, signals at bad moments,
  * sessions that nobody has confirmed, data and lines that are odd. */
-#include "cli/hold.h"
+#include "cli/wait.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 

@@ -10,14 +10,21 @@
 
 TEST(urls_are_escaped)
 {
+    struct settings settings = {.linearizable = false};
+    struct client client = {.settings = &settings};
+    struct client_request request = {.target = "/znodes/v1",
+                                     .path = "/a b/\xc3\xa9%?#",
+                                     .params = {{"name", "x&y=z"},
+                                                {"after", NULL},
+                                                {"null", url_flag(true)},
+                                                {"upsert", url_flag(false)},
+                                                {"version", URL_NUMBER(-1)}}};
     struct buf url;
 
-    url_init(&url, "/znodes/v1", "/a b/\xc3\xa9%?#");
-    url_param(&url, "name", "x&y=z");
-    url_param(&url, "null", NULL);
-    url_param_number(&url, "version", -1);
-    assert_string_equal(buf_cstr(&url),
-                        "/znodes/v1/a%20b/%C3%A9%25%3F%23?name=x%26y%3Dz&null=true&version=-1");
+    client_url(&client, "http://h:1", &request, &url);
+    assert_string_equal(
+        buf_cstr(&url),
+        "http://h:1/znodes/v1/a%20b/%C3%A9%25%3F%23?name=x%26y%3Dz&null=true&version=-1");
     buf_release(&url);
 }
 
@@ -193,7 +200,7 @@ TEST(reads_are_asked_of_a_majority)
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
         struct buf url;
 
-        client_url(&client, &samples[i].request, &url);
+        client_url(&client, endpoints_url(&client.endpoints), &samples[i].request, &url);
         const char *query = strchr(buf_cstr(&url), '?');
 
         assert_string_equal(query ? query : "", samples[i].query ? samples[i].query : "");

@@ -1,6 +1,10 @@
+/* The children of `zabra dev`, and its options that are keys of their configuration. */
+#include "cli/dev.h"
+
 #include "base/check.h"
 #include "base/os_clock.h"
-#include "cli/dev.h"
+#include "cli/args.h"
+#include "server/config/config.h"
 #include "server/process/server.h"
 
 #include <errno.h>
@@ -14,7 +18,8 @@
 
 enum {
     LOG_MODE = 0644,
-    EXEC_FAILED = 127
+    EXEC_FAILED = 127,
+    NAME_BYTES = 64
 };
 
 /* Shows warnings and errors; the log file has all lines. Lines are "TIME LEVEL subject text". */
@@ -170,30 +175,18 @@ void child_signal(struct child *child, int signal_number)
     }
 }
 
-void child_describe(const struct child *child, char *text, size_t size)
-{
-    if (WIFSIGNALED(child->status)) {
-        int number = WTERMSIG(child->status);
-
-        (void)snprintf(text, size, "signal %d (%s)", number, sigdescr_np(number));
-    } else {
-        (void)snprintf(text, size, "exit code %d", WEXITSTATUS(child->status));
-    }
-}
-
-const char *child_words(const struct child *child)
+/* Its last words without what the front end of the log puts before them. */
+static const char *last_words(const struct child *child)
 {
     static const char prefix[] = "zabra: ";
-    size_t prefix_len = sizeof(prefix) - 1;
-    bool refusal = !strncmp(child->words, prefix, prefix_len);
+    bool refusal = !strncmp(child->words, prefix, strlen(prefix));
 
-    if (!child->words[0]) {
-        return "the log names no reason";
-    }
-    return child->words + (refusal ? prefix_len : 0);
+    return child->words[0] ? child->words + (refusal ? strlen(prefix) : 0)
+                           : "the log names no reason";
 }
 
-const char *child_advice(const struct child *child)
+/* What the operator may do about how it ended. */
+static const char *advice_of(const struct child *child)
 {
     if (WIFSIGNALED(child->status)) {
         return WTERMSIG(child->status) == SIGKILL
@@ -214,4 +207,57 @@ const char *child_advice(const struct child *child)
     default:
         return "its log says what it was doing";
     }
+}
+
+void child_report_end(const struct child *child)
+{
+    (void)fprintf(stderr, "zabra dev: replica %u ended unexpectedly: ", child->id);
+    if (WIFSIGNALED(child->status)) {
+        int number = WTERMSIG(child->status);
+
+        (void)fprintf(stderr, "signal %d (%s)\n", number, sigdescr_np(number));
+    } else {
+        (void)fprintf(stderr, "exit code %d\n", WEXITSTATUS(child->status));
+    }
+    (void)fprintf(stderr, "  why   %s\n  do    %s\n  log   %s\n", last_words(child),
+                  advice_of(child), child->log_path);
+}
+
+/* ---- Keys: a typing error is one line, and not a refused start of each replica ---- */
+
+static const char *const own[] = {"nodes", "data", "port", "wait"};
+
+bool dev_key_unknown(const char *arg)
+{
+    const struct config_row *rows = NULL;
+    size_t count = config_rows(&rows);
+    size_t len = strcspn(arg, "=");
+
+    if (strncmp(arg, "--", 2) != 0 || strncmp(arg, "--server.", strlen("--server.")) == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(rows[i].key) == len - 2 && strncmp(rows[i].key, arg + 2, len - 2) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *dev_key_meant(const char *arg)
+{
+    const struct config_row *rows = NULL;
+    size_t count = config_rows(&rows);
+    int wrong = ARGS_WRONG_MAX;
+    const char *best = NULL;
+    char name[NAME_BYTES];
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        best = args_is_nearer(name, own[i], &wrong) ? own[i] : best;
+    }
+    for (size_t i = 0; i < count; i++) {
+        best = args_is_nearer(name, rows[i].key, &wrong) ? rows[i].key : best;
+    }
+    return best;
 }
