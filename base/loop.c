@@ -93,8 +93,6 @@ static void control(struct loop *loop, int action, struct loop_watch *watch)
 
 void loop_add(struct loop *loop, struct loop_watch *watch)
 {
-    ASSERT(watch->on_ready);
-
     control(loop, EPOLL_CTL_ADD, watch);
 }
 

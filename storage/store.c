@@ -220,7 +220,6 @@ static enum err next_ensure(struct store *store)
     struct wal *wal = &store->wal;
     enum err err = ERR_OK;
 
-    ASSERT(!store->is_read_only);
     pthread_mutex_lock(&wal->files_mutex);
     if (wal->is_open) {
         err = wal_next_ensure(wal, 0, store->options.segment_bytes);

@@ -171,8 +171,6 @@ enum err receive_stage(struct store *store, const struct logrec *first)
 /* The staged log must cover (start, end] of the snapshot. ERR_CORRUPT: it does not. */
 static enum err check_coverage(struct wal *wal, const struct snapfile_info *info)
 {
-    ASSERT(wal->is_staging);
-
     uint64_t chain = 0;
 
     if (wal->staged.base != info->shown.start ||

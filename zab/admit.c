@@ -3,8 +3,6 @@
 
 static bool is_present(const struct zab *zab, const struct peer *peer)
 {
-    ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(peer->learner.heard_ms <= zab->now_ms);
     return peer->up && peer->learner.stage == LEARNER_SYNCED &&
            zab->now_ms - peer->learner.heard_ms < ticks_ms(zab, zab->limits.sync_limit);
 }
@@ -15,7 +13,6 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
  */
 static bool admitted_long_ago(const struct zab *zab, const struct zab_member *member)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     return member->admitted_age_ms == 0 ||
            (zab->age_ms >= member->admitted_age_ms &&
             zab->age_ms - member->admitted_age_ms >= zab->limits.admit_again_ms);
@@ -24,11 +21,8 @@ static bool admitted_long_ago(const struct zab *zab, const struct zab_member *me
 /* An unknown disk under a voter's id, refilled and in step, while the old disk stays away. */
 static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
-    ASSERT(peer->seen_ms <= zab->now_ms);
-
     const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
 
-    ASSERT(zab->state == ZAB_LEADING);
     if (!member || !has_seat(member) || member->incarnation == peer->incarnation ||
         !is_present(zab, peer) || peer->learner.acked < zab->committed) {
         return false;
@@ -111,8 +105,6 @@ void admit_tick(struct zab *zab)
 
 void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    ASSERT(peer->up);
-
     if (peer->id != zab->follow.leader || msg->dialogue != zab->follow.dialogue ||
         !is_learner(zab)) {
         return;

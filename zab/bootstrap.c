@@ -3,7 +3,6 @@
 
 static bool all_founders_here(const struct zab *zab)
 {
-    ASSERT(zab->bootstrapping);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -32,7 +31,6 @@ static void persist_join(struct zab *zab)
 {
     ASSERT(zab->bootstrapping && zab->config.committed.count > 0);
 
-    ASSERT(zab->state == ZAB_LOOKING);
     fx_persist(zab, ZAB_PERSIST_JOIN)->join.config = &zab->config.committed;
     zab->election.settled = false;
     fx_role(zab);
@@ -96,7 +94,6 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
 {
     struct zab_config config;
 
-    ASSERT(peer->up);
     if (!zab->bootstrapping) {
         /* A committed configuration stays committed: it binds from the moment it is known. Without
          * it, two of three replicas could each wait for the other to learn the voters. */

@@ -26,7 +26,6 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
  * A request prepared earlier would be prepared against another tree. */
 static bool has_delivered_history(const struct zab *zab)
 {
-    ASSERT(is_broadcasting(zab));
     return zab->delivery.last >= zxid_make(zab->lead.epoch, 0);
 }
 
@@ -101,7 +100,6 @@ static void send_commit(struct zab *zab, struct peer *peer)
     if (!peer->up || !told || learner->commit_sent >= zab->committed) {
         return;
     }
-    ASSERT(learner->dialogue != 0);
     struct zab_msg msg = {
         .type = ZAB_COMMIT,
         .dialogue = learner->dialogue,
@@ -212,7 +210,6 @@ void broadcast_ping(struct zab *zab)
         if (!peer->up || peer->learner.dialogue == 0) {
             continue;
         }
-        ASSERT(peer->learner.stage != LEARNER_NONE);
         struct zab_msg msg = {
             .type = ZAB_PING,
             .dialogue = peer->learner.dialogue,
@@ -242,7 +239,6 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_
     uint32_t keep = peer->learner.flags & (uint32_t)~ZAB_FLAG_LOW_SPACE;
 
     ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(peer->up && peer->learner.dialogue != 0);
     peer->learner.flags = keep | (pong->flags & ZAB_FLAG_LOW_SPACE);
     fx_ping_payload(zab, peer->id, pong->payload);
     time_pong(zab, &peer->learner, pong->round);
@@ -264,8 +260,6 @@ void zab_set_ping_payload(struct zab *zab, struct slice bytes)
 
 static void confirm_push(struct confirm_list *list, struct confirm confirm)
 {
-    ASSERT(list->count <= list->cap);
-
     MEM_GROW(list->items, list->count, list->cap, MEM_ITEMS_MAX);
     list->items[list->count++] = confirm;
 }
@@ -283,8 +277,6 @@ static bool has_confirmed(const struct zab *zab, const struct peer *peer)
 /* Answers all requests that came before the round began. */
 static void round_done(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(zab->lead.round_active);
     zab->lead.round_active = false;
     for (size_t i = 0; i < zab->lead.active.count; i++) {
         const struct confirm *confirm = &zab->lead.active.items[i];

@@ -15,8 +15,6 @@ enum {
 
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
 {
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
-
     for (uint32_t i = 0; i < config->count; i++) {
         if (config->members[i].id == id) {
             return &config->members[i];
@@ -29,7 +27,6 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
 {
     const struct zab_member *member = zab_config_find(config, id);
 
-    ASSERT(!member || member->id == id);
     return member && member->voter && member->incarnation == incarnation;
 }
 
@@ -40,7 +37,6 @@ uint32_t zab_config_voters(const struct zab_config *config)
     for (uint32_t i = 0; i < config->count; i++) {
         voters += config->members[i].voter ? 1 : 0;
     }
-    ASSERT(voters <= config->count);
     return voters;
 }
 
@@ -79,8 +75,6 @@ static uint8_t kind_of(const struct zab_member *member)
 
 void zab_config_encode(const struct zab_config *config, struct buf *out)
 {
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
-
     wire_put_u8(out, FORMAT);
     wire_put_u64(out, config->version);
     wire_put_raw(out, slice_make(config->cluster, ZAB_CLUSTER_LEN));
@@ -103,7 +97,6 @@ static bool is_sound(const struct zab_config *config)
 {
     uint32_t previous = 0;
 
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < config->count; i++) {
         uint32_t id = config->members[i].id;
 
@@ -124,7 +117,6 @@ static bool is_complete(const struct wire_reader *reader, uint8_t format)
 
 static void get_members(struct wire_reader *reader, struct zab_config *config)
 {
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < config->count; i++) {
         config->members[i].id = wire_get_u32(reader);
         uint8_t kind = wire_get_u8(reader);

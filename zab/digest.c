@@ -23,7 +23,6 @@ void digest_forget(struct zab *zab)
 
 void digest_forget_peer(struct peer *peer)
 {
-    ASSERT(peer->id != 0);
     memset(peer->digests.items, 0, sizeof peer->digests.items);
     peer->digests.next = 0;
 }
@@ -40,8 +39,6 @@ struct checkpoint digest_newest(const struct zab *zab)
 
 static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
 {
-    ASSERT(zxid != 0);
-
     for (uint32_t i = 0; i < CHECKPOINTS; i++) {
         if (zab->digests.items[i].zxid == zxid) {
             *ret_digest = zab->digests.items[i].digest;
@@ -53,8 +50,6 @@ static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
 
 static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_digest)
 {
-    ASSERT(zxid != 0);
-
     for (uint32_t i = 0; i < PEER_CHECKPOINTS; i++) {
         if (peer->digests.items[i].zxid == zxid) {
             *ret_digest = peer->digests.items[i].digest;
@@ -126,7 +121,6 @@ static void tell(struct zab *zab, const struct peer *peer, zxid_t zxid, uint32_t
         .exclude = {.zxid = zxid, .flags = flags},
     };
 
-    ASSERT(flags != 0);
     if (peer->up && peer->learner.dialogue != 0) {
         fx_send(zab, peer->id, &msg);
     }
@@ -141,7 +135,6 @@ void digest_halt(struct zab *zab, zxid_t zxid)
  * majority confirms. */
 static void stop_all(struct zab *zab, zxid_t zxid)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     PROBE("zab.no_majority_of_digests");
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         tell(zab, &zab->peers[i], zxid, ZAB_FLAG_NO_MAJORITY);
@@ -153,7 +146,6 @@ static void stop_all(struct zab *zab, zxid_t zxid)
 static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_t ours,
                   uint64_t theirs)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     ASSERT(ours != theirs);
 
     uint32_t voters = zab_config_voters(&zab->config.committed);
@@ -199,7 +191,6 @@ void digest_compare(struct zab *zab)
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(peer->up && peer->learner.dialogue != 0);
 
     uint64_t ours = 0;
     uint64_t known = 0;

@@ -3,21 +3,16 @@
 
 void zab_effects_init(struct zab_effects *effects)
 {
-    ASSERT(effects != NULL);
     *effects = (struct zab_effects){0};
 }
 
 void zab_effects_clear(struct zab_effects *effects)
 {
-    ASSERT(effects->count <= effects->cap);
-
     effects->count = 0;
 }
 
 void zab_effects_release(struct zab_effects *effects)
 {
-    ASSERT(effects->count <= effects->cap);
-
     mem_free(effects->items);
     *effects = (struct zab_effects){0};
 }
@@ -26,7 +21,6 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type)
 {
     struct zab_effects *effects = zab->effects;
 
-    ASSERT(effects);
     MEM_GROW(effects->items, effects->count, effects->cap, MEM_ITEMS_MAX);
     ASSERT(effects->count < effects->cap);
     struct zab_effect *effect = &effects->items[effects->count++];
@@ -108,7 +102,6 @@ uint64_t fx_fetch(struct zab *zab, zxid_t after)
 
 void fx_role(struct zab *zab)
 {
-    ASSERT(zab->effects != NULL);
     (void)fx_add(zab, ZAB_FX_ROLE);
 }
 

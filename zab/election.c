@@ -26,7 +26,6 @@ static uint32_t self_flags(const struct zab *zab)
 
 static void vote_initial(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LOOKING);
     zab->election.my_vote = (struct vote){
         .valid = true,
         .state = ZAB_LOOKING,
@@ -49,7 +48,6 @@ static uint32_t current_leader(const struct zab *zab)
         return zab->id;
     case ZAB_FOLLOWING:
     case ZAB_OBSERVING:
-        ASSERT(in_dialogue(zab));
         return zab->follow.leader;
     case ZAB_LOOKING:
         break;
@@ -73,7 +71,6 @@ static void send_vote(struct zab *zab, const struct peer *peer)
                  .flags = self_flags(zab)},
     };
 
-    ASSERT(peer->up);
     ASSERT(zab->election.settled || zab->state != ZAB_LOOKING);
     fx_send(zab, peer->id, &msg);
 }
@@ -91,8 +88,6 @@ static void broadcast_vote(struct zab *zab)
 /* Votes wait for the disk: what a vote claims of the log must be on the disk. */
 static bool may_vote(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LOOKING);
-    ASSERT(zab->disk.done <= zab->disk.issued);
     if (!zab->election.settled && (zab->disk.done == zab->disk.persist_issued || MUTANT(11))) {
         zab->election.settled = true;
         vote_initial(zab);
@@ -137,7 +132,6 @@ static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
 
-    ASSERT(id != 0);
     return id == zab->id ? self_eligible(zab) : peer && peer->up;
 }
 
@@ -168,8 +162,6 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 /* No connected voter names another candidate: there is nothing to wait for. */
 static bool unanimous(const struct zab *zab)
 {
-    ASSERT(zab->election.settled);
-
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -185,7 +177,6 @@ static void decide(struct zab *zab)
 {
     uint32_t candidate = zab->election.my_vote.candidate;
 
-    ASSERT(zab->election.settled);
     ASSERT(zab->election.my_vote.round == zab->election.round);
     ASSERT(candidate != 0);
     if (candidate == zab->id) {
@@ -206,7 +197,6 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
     uint32_t voters = zab->seed_voter ? 1 : 0;
     uint32_t named = zab->seed_voter && self_eligible(zab) ? 1 : 0;
 
-    ASSERT(leader->id != 0 && leader->id != zab->id);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
         const struct vote *vote = &peer->vote;
@@ -224,7 +214,6 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
 /* Follows a peer that reports itself as the leader, if a quorum (with this replica) follows it. */
 static bool check_settled(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LOOKING);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
         const struct vote *vote = &peer->vote;
@@ -254,8 +243,6 @@ static bool is_looking_voter(const struct peer *peer)
  */
 static bool weigh_votes(struct zab *zab)
 {
-    ASSERT(zab->election.settled);
-
     bool changed = false;
     uint64_t round = zab->election.round;
 
@@ -325,8 +312,6 @@ void election_check(struct zab *zab)
 /* A peer in an earlier round gets our vote; election_check weighs the votes of the others. */
 static void on_looking_vote(struct zab *zab, struct peer *peer)
 {
-    ASSERT(zab->state == ZAB_LOOKING);
-
     if (peer->vote.round < zab->election.round) {
         send_vote(zab, peer);
     }
@@ -334,8 +319,6 @@ static void on_looking_vote(struct zab *zab, struct peer *peer)
 
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote)
 {
-    ASSERT(peer->up);
-
     if (vote->state < ZAB_LOOKING || vote->state > ZAB_OBSERVING) {
         return;
     }
@@ -367,8 +350,6 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_v
 
 void election_greet(struct zab *zab, struct peer *peer)
 {
-    ASSERT(peer->up);
-
     if (zab->state != ZAB_LOOKING) {
         send_vote(zab, peer);
         return;
@@ -428,7 +409,6 @@ uint64_t election_wake_ms(const struct zab *zab)
     uint64_t wake_ms =
         zab->election.settled ? zab->election.revote_ms : zab->now_ms + zab->limits.tick_ms;
 
-    ASSERT(zab->state == ZAB_LOOKING);
     if (!zab->election.started) {
         return zab->now_ms; /* A single voter waits for no message. */
     }

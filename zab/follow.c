@@ -23,8 +23,6 @@ static void send_cepoch(struct zab *zab)
                    .flags = self_flags(zab)},
     };
 
-    ASSERT(in_dialogue(zab));
-    ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
     zab->follow.resend_ms = zab->now_ms + zab->limits.tick_ms / 2;
     fx_send(zab, zab->follow.leader, &msg);
 }
@@ -65,7 +63,6 @@ void follow_start(struct zab *zab, uint32_t leader)
 
 static void inbox_clear(struct zab *zab)
 {
-    ASSERT(zab->follow.inbox.count <= zab->follow.inbox.cap);
     for (uint32_t i = 0; i < zab->follow.inbox.count; i++) {
         logrec_unref(zab->follow.inbox.items[i].rec);
     }
@@ -143,7 +140,6 @@ static void send_ackepoch(struct zab *zab)
         .ackepoch.flags = self_flags(zab) | counted,
     };
 
-    ASSERT(in_dialogue(zab));
     ASSERT(zab->promise.epoch >= zab->follow.epoch || MUTANT(13));
     ASSERT(zab->follow.phase <= FOLLOW_PROMISE);
     if (!zab->quarantined) {
@@ -162,7 +158,6 @@ static void promise(struct zab *zab)
 
     struct following *follow = &zab->follow;
 
-    ASSERT(follow->phase <= FOLLOW_JOIN);
     if (follow->epoch > zab->promise.epoch) {
         follow->wait_token = fx_persist_promise(zab, follow->epoch, follow->leader);
         follow->phase = FOLLOW_PROMISE;
@@ -185,7 +180,6 @@ static void join(struct zab *zab, struct slice bytes)
 
     struct zab_config config;
 
-    ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
     if (zab_config_decode(bytes, &config) != ERR_OK || !list_agrees(zab, &config)) {
         fx_alarm(zab,
                  (struct zab_notice){.type = ZAB_NOTICE_LEADER_LIST, .peer = zab->follow.leader});
@@ -205,7 +199,6 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(in_dialogue(zab));
     if (follow->phase != FOLLOW_CEPOCH) {
         return;
     }
@@ -261,14 +254,12 @@ static void send_pong(struct zab *zab, uint64_t round)
                  .payload = buf_slice(&zab->ping_payload)},
     };
 
-    ASSERT(in_dialogue(zab));
     ASSERT(!zab->quarantined || newest.zxid == 0);
     fx_send(zab, zab->follow.leader, &msg);
 }
 
 static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
 {
-    ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
         /* The state is fresh if it has what was committed at the last PING; a connection alone is
          * not enough. */
@@ -288,7 +279,6 @@ void follow_tell_space(struct zab *zab)
 {
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
         zab->follow.phase > FOLLOW_CEPOCH) {
-        ASSERT(in_dialogue(zab));
         send_pong(zab, 0);
     }
 }
@@ -314,7 +304,6 @@ static void on_confirm(struct zab *zab, const struct zab_msg *msg)
 
 static void on_read_reply(struct zab *zab, const struct zab_msg *msg)
 {
-    ASSERT(in_dialogue(zab));
     if (zab->follow.phase != FOLLOW_SERVE) {
         return;
     }
@@ -328,14 +317,12 @@ static void on_forward_reply(struct zab *zab, const struct zab_msg *msg)
 {
     struct zab_effect *effect = fx_add(zab, ZAB_FX_REFUSED);
 
-    ASSERT(in_dialogue(zab));
     effect->refused.request = msg->forward.request;
     effect->refused.bytes = msg->forward.bytes;
 }
 
 static void on_commit(struct zab *zab, zxid_t zxid)
 {
-    ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
         commit_to(zab, zxid);
     } else if (MUTANT(15)) {
@@ -346,7 +333,6 @@ static void on_commit(struct zab *zab, zxid_t zxid)
 void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     ASSERT(in_dialogue(zab));
-    ASSERT(peer->up);
 
     if (peer->id != zab->follow.leader || msg->dialogue != zab->follow.dialogue) {
         return; /* Of a dialogue that is over. */
@@ -407,7 +393,6 @@ static uint64_t silence_limit_ms(const struct zab *zab)
 {
     uint32_t ticks = zab->follow.phase == FOLLOW_CEPOCH ? DISCOVERY_TICKS : zab->limits.sync_limit;
 
-    ASSERT(zab->follow.heard_ms <= zab->now_ms);
     return zab->follow.heard_ms + ticks_ms(zab, ticks);
 }
 
@@ -429,7 +414,6 @@ uint64_t follow_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = silence_limit_ms(zab);
 
-    ASSERT(in_dialogue(zab));
     if (wake_ms < zab->follow.grace_ms) {
         wake_ms = zab->follow.grace_ms;
     }

@@ -48,7 +48,6 @@ static void install_if_whole(struct zab *zab)
     if (!follow->snap.complete || follow->installing || follow->staged.last < follow->snap.end) {
         return;
     }
-    ASSERT(follow->phase == FOLLOW_SNAP);
     ASSERT(follow->snap.start <= follow->snap.end);
     follow->installing = true;
     follow->wait_token = fx_persist(zab, ZAB_PERSIST_SNAP_INSTALL)->token;
@@ -151,7 +150,6 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
     struct following *follow = &zab->follow;
     struct zab_config config;
 
-    ASSERT(rec->type == LOGREC_CONFIG);
     if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
         return;
     }

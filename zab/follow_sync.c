@@ -125,12 +125,9 @@ bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec
 
 static void inbox_push(struct zab *zab, const struct zab_msg *msg)
 {
-    ASSERT(zab->follow.phase == FOLLOW_CUT);
-
     struct following *follow = &zab->follow;
     struct logrec *rec = zab_msg_rec(msg);
 
-    ASSERT(follow->inbox.count <= follow->inbox.cap);
     if (follow->inbox.count == INBOX_MAX) {
         follow_error(zab, "too many records while the log is being cut back");
         return;
@@ -151,7 +148,6 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
 {
     zxid_t start = zxid_make(zab->follow.epoch, 0);
 
-    ASSERT(zab->follow.phase == FOLLOW_STREAM);
     if (rec && rec->zxid != start) {
         follow_error(zab, "NEWLEADER with a record of another epoch");
         return;
@@ -172,8 +168,6 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
 
 static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
 {
-    ASSERT(zab->follow.phase >= FOLLOW_STREAM);
-
     if (!follow_fits(zab, &zab->trail, rec)) {
         return;
     }
@@ -291,7 +285,6 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
         .ack.zxid = zxid,
     };
 
-    ASSERT(in_dialogue(zab));
     ASSERT(zxid >= zab->follow.acked);
     zab->follow.acked = zxid;
     if (type == ZAB_ACK_NEWLEADER) {
@@ -306,8 +299,6 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
  */
 static void release_refilled(struct zab *zab, zxid_t durable)
 {
-    ASSERT(zab->quarantined);
-
     struct following *follow = &zab->follow;
 
     if (durable < follow->target) {
@@ -327,7 +318,6 @@ static void acknowledge_newleader(struct zab *zab)
     struct following *follow = &zab->follow;
     zxid_t durable = MUTANT(2) ? zab->trail.last : zab->trail.durable;
 
-    ASSERT(follow->phase == FOLLOW_NEWLEADER);
     if (durable < zxid_make(follow->epoch, 0)) {
         return;
     }

@@ -25,8 +25,6 @@ void lead_early(struct peer *peer, const struct zab_msg *msg)
 /* Followers that decided a moment earlier have sent their promise already. */
 static void take_early(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
-
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
         struct peer *peer = &zab->peers[i];
         struct zab_msg msg = peer->learner.early;
@@ -95,15 +93,11 @@ void lead_leave(struct zab *zab)
 
 static bool has_promise(const struct zab *zab, const struct peer *peer)
 {
-    ASSERT(zab->lead.phase == LEADER_COLLECT);
-
     return peer->up && peer->learner.stage >= LEARNER_CEPOCH && peer->learner.counted;
 }
 
 static bool has_outlined(const struct zab *zab, const struct peer *peer)
 {
-    ASSERT(zab->lead.phase == LEADER_OUTLINE);
-
     return peer->up && peer->learner.stage >= LEARNER_ACKED && peer->learner.counted;
 }
 
@@ -129,7 +123,6 @@ static void choose_epoch(struct zab *zab)
 {
     uint32_t highest = zab->promise.epoch;
 
-    ASSERT(zab->lead.phase == LEADER_COLLECT);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct learner *learner = &zab->peers[i].learner;
 
@@ -175,7 +168,6 @@ static void establish(struct zab *zab)
 {
     struct buf stamp;
 
-    ASSERT(zab->lead.phase == LEADER_OUTLINE);
     ASSERT(zab->lead.epoch > zxid_epoch(zab->trail.last));
     PROBE("zab.established");
     zab->lead.phase = LEADER_EPOCH;
@@ -207,8 +199,6 @@ void lead_outline_ready(struct zab *zab)
 
 static bool acked_newleader(const struct zab *zab, const struct peer *peer)
 {
-    ASSERT(zab->lead.phase == LEADER_SYNC);
-
     return peer->up && peer->learner.stage == LEARNER_SYNCED &&
            peer->learner.acked >= zxid_make(zab->lead.epoch, 0);
 }
@@ -408,7 +398,6 @@ static void on_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 
 static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    ASSERT(peer->learner.dialogue != 0);
     if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
         return;
     }
@@ -419,7 +408,6 @@ static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_m
 
 static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    ASSERT(peer->learner.dialogue != 0);
     if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
         return;
     }
@@ -433,7 +421,6 @@ static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg 
 /* A long transfer to a learner that the quorum needs is no reason to give up and begin it again. */
 static void lead_made_progress(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase == LEADER_SYNC || zab->lead.phase == LEADER_EPOCH) {
         zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
     }
@@ -441,7 +428,6 @@ static void lead_made_progress(struct zab *zab)
 
 static void on_sync_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 {
-    ASSERT(peer->learner.dialogue != 0);
     if (zxid <= peer->learner.sent) {
         sync_on_acked(zab, peer, zxid);
         lead_made_progress(zab);
@@ -452,7 +438,6 @@ static void on_sync_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(peer->up);
 
     if (msg->type == ZAB_CEPOCH) {
         on_cepoch(zab, peer, msg);

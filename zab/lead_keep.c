@@ -18,7 +18,6 @@ static void keep_end(struct peer *peer)
 /* A reconnect is no progress. */
 static void begin(struct zab *zab, struct peer *peer, struct keep keep)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     ASSERT(keep.after <= zab->trail.last);
 
     keep.is_on = true;
@@ -29,18 +28,15 @@ static void begin(struct zab *zab, struct peer *peer, struct keep keep)
 void keep_begin(struct zab *zab, struct peer *peer, zxid_t after)
 {
     begin(zab, peer, (struct keep){.after = after});
-    ASSERT(peer->keep.is_on);
 }
 
 void keep_begin_open(struct zab *zab, struct peer *peer)
 {
     begin(zab, peer, (struct keep){.is_open = true});
-    ASSERT(peer->keep.is_on);
 }
 
 void keep_peer_down(struct peer *peer)
 {
-    ASSERT(!peer->up);
     peer->refill_stalled = false; /* Its absence is shown instead. */
     if (MUTANT(44) && peer->learner.stage == LEARNER_SYNCED) {
         keep_end(peer); /* As if it were in step. */
@@ -49,8 +45,6 @@ void keep_peer_down(struct peer *peer)
 
 void keep_progress(struct zab *zab, struct peer *peer)
 {
-    ASSERT(peer->keep.moved_ms <= zab->now_ms);
-
     peer->keep.moved_ms = zab->now_ms;
     peer->refill_stalled = false;
 }
@@ -138,7 +132,6 @@ void keep_on_purged(struct zab *zab)
  * were. */
 void keep_clear(struct zab *zab)
 {
-    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         keep_end(&zab->peers[i]);
         zab->peers[i].refill_stalled = false;
@@ -149,7 +142,6 @@ zxid_t zab_keep(const struct zab *zab)
 {
     zxid_t after = ZAB_KEEP_NONE;
 
-    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < zab->peer_count && !MUTANT(40); i++) {
         const struct keep *keep = &zab->peers[i].keep;
 
@@ -162,7 +154,6 @@ uint32_t keep_count(const struct zab *zab)
 {
     uint32_t count = 0;
 
-    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         count += zab->peers[i].keep.is_on ? 1 : 0;
     }

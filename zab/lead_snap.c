@@ -7,7 +7,6 @@
  * the quorum may lack this learner. */
 static bool bulk_may_go(const struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     return zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST ||
            zab->now_ms * 1000 >= zab->lead.bulk_due_us;
 }
@@ -31,7 +30,6 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
 {
     uint64_t trip_ms = zab->now_ms - since_ms;
 
-    ASSERT(since_ms <= zab->now_ms);
     trip_ms = trip_ms < SNAP_TRIP_MAX_MS ? trip_ms : SNAP_TRIP_MAX_MS;
     if (!learner->has_trip || trip_ms < learner->trip_ms) {
         learner->has_trip = true;
@@ -72,7 +70,6 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
-    ASSERT(learner->stage == LEARNER_SNAP);
     ASSERT(learner->snap.acked <= learner->snap.offset);
     if (learner->fetch_token != 0 || learner->snap.done || learner->snap.retry_ms != 0 ||
         learner->snap.offset - learner->snap.acked >=
@@ -117,7 +114,6 @@ void snap_pump(struct zab *zab)
 
 uint64_t snap_wake_ms(const struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     return zab->lead.bulk_waits ? (zab->lead.bulk_due_us + 999) / 1000 : UINT64_MAX;
 }
 
@@ -152,7 +148,6 @@ static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
 {
     struct learner *learner = &peer->learner;
 
-    ASSERT(learner->stage == LEARNER_SNAP);
     if (!trail_has(&zab->trail, start)) {
         fx_disconnect(zab, peer->id); /* Purged meanwhile. */
         return;

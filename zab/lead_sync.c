@@ -177,7 +177,6 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 
     struct learner *learner = &peer->learner;
 
-    ASSERT(learner->stage == LEARNER_ACKED);
     ASSERT(common <= zab->trail.last);
     /* NOLINTNEXTLINE(bugprone-branch-clone): they differ where probes are compiled in. */
     if (learner->last > common) {
@@ -218,7 +217,6 @@ void sync_begin(struct zab *zab, struct peer *peer)
 
 struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token)
 {
-    ASSERT(token <= zab->disk.issued);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (token != 0 && zab->peers[i].learner.fetch_token == token) {
             return &zab->peers[i];

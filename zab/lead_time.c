@@ -5,7 +5,6 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
 {
     uint64_t limit_ms = ticks_ms(zab, zab->limits.sync_limit);
 
-    ASSERT(peer->learner.heard_ms <= zab->now_ms);
     return peer->up && peer->learner.stage >= LEARNER_CEPOCH &&
            zab->now_ms - peer->learner.heard_ms < limit_ms;
 }
@@ -13,7 +12,6 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
 /* A voter in step has all records: it can take over without delay. */
 static bool successor_ready(const struct zab *zab)
 {
-    ASSERT(zab->lead.resigning);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -30,8 +28,6 @@ static bool successor_ready(const struct zab *zab)
 /* A leader whose disk is nearly full hands over to a voter with space. */
 static void space_tick(struct zab *zab)
 {
-    ASSERT(zab->lead.phase == LEADER_BROADCAST);
-
     if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
         return;
     }
@@ -67,9 +63,6 @@ static void disk_tick(struct zab *zab)
 
 static void resign_tick(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(zab->lead.phase == LEADER_BROADCAST);
-
     space_tick(zab);
     if (!zab->lead.resigning) {
         return;
@@ -92,7 +85,6 @@ static void resign_tick(struct zab *zab)
  */
 static void seat_tick(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     if (!quorum_self_counts(zab) && !MUTANT(54)) {
         PROBE("zab.resigns_without_a_seat");
         enter_looking(zab, "another disk has been admitted to this replica's seat");
@@ -101,9 +93,6 @@ static void seat_tick(struct zab *zab)
 
 static void check_quorum_alive(struct zab *zab)
 {
-    ASSERT(zab->lead.quorum_ms <= zab->now_ms);
-    ASSERT(zab->lead.phase == LEADER_BROADCAST);
-
     if (quorum_has(zab, true, heard_lately)) {
         zab->lead.quorum_ms = zab->now_ms;
         return;
@@ -161,7 +150,6 @@ uint64_t lead_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = zab->lead.ping_ms;
 
-    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase != LEADER_BROADCAST && zab->lead.deadline_ms < wake_ms) {
         wake_ms = zab->lead.deadline_ms;
     }

@@ -6,7 +6,6 @@
 
 void config_set(struct zab *zab, const struct zab_config *config)
 {
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
     zab->config.committed = *config;
     buf_clear(&zab->config.bytes);
     if (config->count > 0) {
@@ -108,14 +107,12 @@ void config_send(struct zab *zab, const struct peer *peer)
 
     struct zab_msg msg = {.type = ZAB_CONFIG, .config.bytes = buf_slice(&zab->config.bytes)};
 
-    ASSERT(peer->up);
     fx_send(zab, peer->id, &msg);
 }
 
 /* A peer whose vote names an older configuration learns ours. */
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
 {
-    ASSERT(peer->id != zab->id);
     if (!zab->bootstrapping && !peer->bootstrapping && version < zab->config.committed.version) {
         PROBE("zab.config_told");
         config_send(zab, peer);

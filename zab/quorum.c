@@ -2,7 +2,6 @@
 
 struct peer *peer_find(struct zab *zab, uint32_t id)
 {
-    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
     ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -15,7 +14,6 @@ struct peer *peer_find(struct zab *zab, uint32_t id)
 
 bool peer_is_up(const struct zab *zab, const struct peer *peer)
 {
-    ASSERT(peer->id != zab->id);
     return peer->up;
 }
 
@@ -35,8 +33,6 @@ static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t inca
 static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
                          quorum_pred pred)
 {
-    ASSERT(config->count <= ZAB_MEMBERS_MAX);
-
     uint32_t yes = 0;
 
     if (self && is_voter(config, zab->id, zab->incarnation)) {
@@ -55,8 +51,6 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
 
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 {
-    ASSERT(pred);
-
     if (zab->config.committed.count == 0) {
         return false;
     }
@@ -79,8 +73,6 @@ bool quorum_awaits_new_disk(const struct zab *zab)
 
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
-    ASSERT(id != 0);
-
     return is_voter(&zab->config.committed, id, incarnation) ||
            (zab->config.has_pending && is_voter(&zab->config.pending, id, incarnation));
 }

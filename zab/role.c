@@ -19,8 +19,6 @@ static void leave_role(struct zab *zab)
 
 void enter_looking(struct zab *zab, const char *why)
 {
-    ASSERT(why);
-
     if (MUTANT(5) && may_deliver(zab)) {
         commit_to(zab, zab->trail.durable);
         deliver(zab);
@@ -57,7 +55,6 @@ static bool is_serving(const struct zab *zab)
 
 void note_serving(struct zab *zab)
 {
-    ASSERT(zab->effects != NULL);
     if (is_serving(zab) != zab->was_serving) {
         zab->was_serving = !zab->was_serving;
         fx_role(zab);

@@ -39,8 +39,6 @@ bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *
 static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, uint32_t promised,
                           zxid_t last)
 {
-    ASSERT(id != 0);
-
     wire_put_u32(out, id);
     wire_put_u64(out, incarnation);
     wire_put_u32(out, promised);

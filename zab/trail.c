@@ -35,7 +35,6 @@ static struct trail_slot *slot_at(const struct trail *trail, uint32_t index)
 
 static void ring_clear(struct trail *trail)
 {
-    ASSERT(trail->ring_count <= trail->ring_cap);
     for (uint32_t i = 0; i < trail->ring_count; i++) {
         logrec_unref(slot_at(trail, i)->rec);
     }
@@ -47,7 +46,6 @@ static void ring_clear(struct trail *trail)
 void trail_release(struct trail *trail)
 {
     ASSERT(is_sound(trail));
-    ASSERT(trail->ring_count <= trail->ring_cap);
 
     ring_clear(trail);
     mem_free(trail->ring);
@@ -116,7 +114,6 @@ static void ranges_append(struct trail *trail, zxid_t zxid)
     ASSERT(epoch > zxid_epoch(trail->last) ? counter == 0
                                            : counter == zxid_counter(trail->last) + 1);
     ranges_reserve(trail, trail->range_count + 1);
-    ASSERT(trail->ranges != NULL);
     trail->ranges[trail->range_count++] =
         (struct zab_range){.epoch = epoch, .first = counter, .last = counter};
 }
@@ -155,7 +152,6 @@ void trail_append(struct trail *trail, struct logrec *rec, uint64_t token)
     trail->last = rec->zxid;
     trail->last_chain = rec->chain;
     ASSERT(trail->durable < trail->last);
-    ASSERT(trail->ring_count <= trail->ring_cap);
     ASSERT(is_sound(trail));
 }
 
@@ -192,7 +188,6 @@ bool trail_persisted(struct trail *trail, uint64_t token)
         ASSERT(trail->volatile_bytes >= slot->rec->len);
         trail->volatile_bytes -= slot->rec->len;
     }
-    ASSERT(trail->durable <= trail->last);
     return trail->durable != before;
 }
 
@@ -339,7 +334,6 @@ void trail_shrink(struct trail *trail, zxid_t keep)
 
 static bool ranges_have(const struct zab_range *ranges, uint32_t count, zxid_t base, zxid_t zxid)
 {
-    ASSERT(count == 0 || ranges);
     if (zxid == base) {
         return true;
     }
@@ -355,7 +349,6 @@ static bool ranges_have(const struct zab_range *ranges, uint32_t count, zxid_t b
 static bool common_in_ranges(const struct trail *trail, const struct zab_range *ranges,
                              uint32_t count, zxid_t *ret_common)
 {
-    ASSERT(count == 0 || ranges);
     for (uint32_t i = trail->range_count; i-- > 0;) {
         const struct zab_range *ours = &trail->ranges[i];
 

@@ -173,7 +173,6 @@ static void on_peer_down(struct zab *zab, struct peer *peer)
 
 static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    ASSERT(msg != NULL);
     if (!peer->up) {
         return;
     }
@@ -265,8 +264,6 @@ static void on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 
 static void on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 {
-    ASSERT(fetched->token <= zab->disk.issued);
-
     if (fetched->token == zab->delivery.fetch_token) {
         log_on_fetched(zab, fetched);
     } else if (zab->state == ZAB_LEADING) {
@@ -319,7 +316,6 @@ static void on_event(struct zab *zab, const struct zab_event *event)
 
     struct peer *peer = event->peer ? peer_find(zab, event->peer) : NULL;
 
-    ASSERT(!peer || peer->id == event->peer);
     switch (event->type) {
     case ZAB_EV_TICK:
         break;
@@ -371,7 +367,6 @@ static void on_event(struct zab *zab, const struct zab_event *event)
 
 static void run_timers(struct zab *zab)
 {
-    ASSERT(zab->effects != NULL);
     switch (zab->state) {
     case ZAB_LOOKING:
         election_tick(zab);

@@ -365,8 +365,6 @@ void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struc
 
 void bulk_post(struct bulk *bulk, struct bulk_job *take_job)
 {
-    ASSERT(bulk->outbox);
-
     (void)mailbox_post_always(&bulk->inbox, &take_job->node);
 }
 

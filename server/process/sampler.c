@@ -2,7 +2,6 @@
  * The thread that reads the counters once a second and keeps the differences for plots. It reads as
  * a scrape does: atomics, what the core has published, the tree for a moment under the read lock.
  */
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_usage.h"

@@ -1,6 +1,5 @@
 #include "server/process/server.h"
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -326,7 +325,6 @@ int server_wait(struct server *server)
     sigset_t set;
     int signal_number = 0;
 
-    ASSERT(server->store);
     fill_signals(&set);
     for (;;) {
         if (sigwait(&set, &signal_number) != 0) {

@@ -5,7 +5,6 @@
 
 static struct snap_send_slot *slot_find(struct snap_send *send, uint32_t peer)
 {
-    ASSERT(peer != 0);
     for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
         if (send->slots[i].peer == peer) {
             return &send->slots[i];
@@ -42,13 +41,11 @@ static void slot_close(struct snap_send_slot *slot)
 
 void snap_send_init(struct snap_send *send, struct store *store)
 {
-    ASSERT(store);
     *send = (struct snap_send){.store = store};
 }
 
 void snap_send_close(struct snap_send *send)
 {
-    ASSERT(send->store);
     for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
         slot_close(&send->slots[i]);
     }
@@ -56,7 +53,6 @@ void snap_send_close(struct snap_send *send)
 
 void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms)
 {
-    ASSERT(send->store);
     for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
         struct snap_send_slot *slot = &send->slots[i];
 
@@ -117,7 +113,6 @@ enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece,
 
 bool snap_send_is_checked(const struct snap_send *send, uint32_t peer)
 {
-    ASSERT(peer != 0);
     for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
         if (send->slots[i].peer == peer) {
             return send->slots[i].is_checked;

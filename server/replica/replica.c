@@ -66,7 +66,6 @@ static void take_times(struct replica *replica)
 
 struct replica *replica_new(const struct replica_options *options)
 {
-    ASSERT(options->view);
     ASSERT(options->requests_max > 0);
 
     struct replica *replica = mem_zalloc(1, sizeof *replica);

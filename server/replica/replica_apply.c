@@ -97,7 +97,6 @@ static struct change_set *config_set(const struct replica *replica, const struct
     struct state_changes changes = {.items = &change, .count = 1};
     const struct znode *node = state_find(state, change.path);
 
-    ASSERT(node);
     znode_stat(node, &change.stat);
     if (change.stat.mzxid != rec->zxid) {
         return NULL;
@@ -190,7 +189,6 @@ size_t replica_deliver(struct replica *replica, size_t at)
 {
     struct state *state = view_write(replica->view);
 
-    ASSERT(state);
     while (at < replica->inner.count && replica->inner.items[at].type == ZAB_FX_DELIVER) {
         struct logrec *rec = replica->inner.items[at].deliver.rec;
 
@@ -224,7 +222,6 @@ void replica_restored(struct replica *replica, const struct zab_ev_restored *res
 {
     struct state *state = view_write(replica->view);
 
-    ASSERT(state);
     replica->tree.applied = restored->start;
     replica->tree.fuzzy_end = restored->end;
     replica->tree.end_unchecked = restored->end != 0;

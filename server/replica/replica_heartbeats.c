@@ -117,7 +117,6 @@ static void note_self(struct replica *replica)
     uint64_t lag_ms = lag_of(replica);
     bool leads = status->state == ZAB_LEADING;
 
-    ASSERT(self);
     if (role != self->role || replica->heartbeats.role_since_ms == 0) {
         replica->heartbeats.role_since_ms = now_ms;
     }

@@ -29,7 +29,6 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
     const struct state *state = view_read(replica->view);
     struct prep_job now = *job;
 
-    ASSERT(state);
     if (!replica->status.quorum_low) {
         replica->leader.low_since = 0;
     } else if (replica->leader.low_since == 0) {
@@ -143,7 +142,6 @@ static bool forget_some(struct replica *replica)
     const struct state *state = view_read(replica->view);
     struct txn_header header = {0};
 
-    ASSERT(state);
     lead_times(replica, &header);
     bool due = prep_forget(replica->prep, state, &header, zxid, &replica->txn);
 

@@ -234,8 +234,6 @@ static void dispatch_forward(struct replica *replica, struct op_request *request
 
 void request_dispatch(struct replica *replica, struct op_request *request)
 {
-    ASSERT(request->def);
-
     if (!is_write(request)) {
         dispatch_read(replica, request);
     } else if (replica->aside.why) {
@@ -361,7 +359,6 @@ static void fill_session(struct op_result *result, const struct state *state, ui
 {
     const struct state_session *session = state_session(state, id);
 
-    ASSERT(session);
     view_fill_session(session, &result->session);
     result->has_session = true;
 }

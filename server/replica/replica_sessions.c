@@ -53,7 +53,6 @@ void sessions_role_began(struct replica *replica)
     }
     const struct state *state = view_read(replica->view);
 
-    ASSERT(state);
     expiry_begin(replica->sessions.expiry, state, expiry_now_ms(replica));
     hear_all(replica, true);
     view_read_done(replica->view);

@@ -68,7 +68,6 @@ struct watch_table *watch_table_new(watch_fn on_event, void *ctx)
 {
     struct watch_table *table = mem_zalloc(1, sizeof(*table));
 
-    ASSERT(on_event != NULL);
     table->on_event = on_event;
     table->ctx = ctx;
     map_init(&table->places);
@@ -113,8 +112,6 @@ void watch_table_raise(struct watch_table *table, zxid_t zxid)
 void watch_owner_init(struct watch_owner *owner, const struct op_principal *who, uint32_t count_max,
                       size_t bytes_max)
 {
-    ASSERT(who != NULL);
-
     *owner = (struct watch_owner){
         .who = who, .count_max = count_max, .bytes_max = bytes_max, .next_id = 1};
     list_init(&owner->watches);

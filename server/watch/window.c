@@ -269,8 +269,6 @@ void window_wake(struct window *window)
 
 void window_listen(struct window *window, struct window_listener *listener)
 {
-    ASSERT(listener->wake != NULL);
-
     ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
     list_push_back(&window->listeners, &listener->node);
     ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);

@@ -63,8 +63,6 @@ static bool lives_elsewhere(const struct tcp *tcp, const struct link *link)
 
 static void refuse(struct tcp *tcp, struct link *link, const char *one, struct conn *conn)
 {
-    ASSERT(conn->state == CONN_CLAIM);
-
     char other[TCP_ADDRESS_MAX];
     char text[TCP_WHY_MAX];
 
@@ -85,8 +83,6 @@ static void refuse(struct tcp *tcp, struct link *link, const char *one, struct c
 
 static void let_in(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_CLAIM);
-
     conn->state = CONN_HELLO;
     tcp_link(conn->tcp, conn->peer)->claim = NULL;
     if (!conn->dialed) {

@@ -59,7 +59,6 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     struct conn *conn = watch->ctx;
     struct tcp *tcp = conn->tcp;
 
-    ASSERT(conn->state != CONN_CLOSED);
     tcp->depth++;
     if (conn->state == CONN_CONNECTING) {
         take_connected(conn);

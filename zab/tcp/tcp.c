@@ -143,8 +143,6 @@ void tcp_disconnect(struct tcp *tcp, uint32_t peer)
 /* True when a callback may have queued more messages. */
 static bool flush_conn(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_UP);
-
     if (conn->doomed) {
         tcp_drop(conn, conn->doomed);
         return true;
