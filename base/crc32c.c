@@ -1,7 +1,6 @@
 #include "base/crc32c.h"
 
 #include "base/check.h"
-#include "base/crc32c_int.h"
 #include "base/wire.h"
 
 enum {

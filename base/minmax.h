@@ -1,4 +1,4 @@
-/* minmax.h - the smaller and the larger of two unsigned numbers, each evaluated once. */
+/* minmax.h - the smaller and the larger of two numbers, each evaluated once. */
 #ifndef BASE_MINMAX_H
 #define BASE_MINMAX_H
 
@@ -21,6 +21,16 @@ static inline uint32_t min_u32(uint32_t a, uint32_t b)
 }
 
 static inline uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }

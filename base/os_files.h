@@ -1,6 +1,6 @@
 /*
  * os_files.h - the file descriptors of this process: how many it may have, and what happens when
- * they run out.
+ * they run out. Also whole small files of a directory that others may write to.
  *
  * Storage keeps a few descriptors back and gives them up for the file that it needs. Between the
  * two another thread could take the descriptor that has become free. So storage first makes a
@@ -10,6 +10,9 @@
  */
 #ifndef BASE_OS_FILES_H
 #define BASE_OS_FILES_H
+
+#include "base/buf.h"
+#include "base/err.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -60,5 +63,18 @@ int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags
 
 /* Any thread. A descriptor has become free: fills up the kept ones. */
 void os_kept_fill(struct os_kept *kept);
+
+enum {
+    OS_FILE_NAME_MAX = 255, /* Bytes of one part of a path. */
+    OS_FILE_DEPTH_MAX = 16  /* Parts of a path. */
+};
+
+/*
+ * Appends the regular file at `path` below `dir` ("a/b.js", without a slash in front). Nothing
+ * outside of `dir` is reached: no part may be empty, "." or "..", and no symbolic link below `dir`
+ * is followed. ERR_NOT_FOUND: there is none; ERR_TOO_LARGE: more than `out` takes; ERR_IO. Any
+ * thread; blocks.
+ */
+enum err os_file_read_below(const char *dir, struct slice path, struct buf *out);
 
 #endif

@@ -1,8 +1,193 @@
 #include "base/os_process.h"
 
+#include "base/check.h"
+#include "base/minmax.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+enum {
+    STATM_BYTES_MAX = 128, /* The one line of /proc/self/statm. */
+    PATH_BYTES_MAX = 2048,
+    TEXT_BYTES_MAX = 8192, /* Of /proc/meminfo and /proc/self/cgroup. */
+    NUMBER_BYTES_MAX = 64, /* Of a limit. */
+    LEVELS_MAX = 64        /* Groups above each other. */
+};
+
+/* Whole text of a small file, "" when there is none. */
+static bool read_text(const char *root, const char *path, char *text, size_t size)
+{
+    char full[PATH_BYTES_MAX];
+    int len = snprintf(full, sizeof full, "%s%s", root, path);
+    int fd = len < (int)sizeof full ? open(full, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
+/* Pages of the address space, and those of them that are in memory; 0 when unknown. */
+static void read_pages(uint64_t *ret_address, uint64_t *ret_resident)
+{
+    char text[STATM_BYTES_MAX];
+    char *end = text;
+
+    (void)read_text("", "/proc/self/statm", text, sizeof text);
+    *ret_address = strtoull(text, &end, 10);
+    *ret_resident = strtoull(end, NULL, 10);
+}
+
+uint64_t os_memory_bytes(void)
+{
+    uint64_t address = 0;
+    uint64_t resident = 0;
+
+    read_pages(&address, &resident);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t os_address_bytes(void)
+{
+    uint64_t address = 0;
+    uint64_t resident = 0;
+
+    read_pages(&address, &resident);
+    return address * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+unsigned os_processors(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+        return CPU_SETSIZE;
+    }
+    return (unsigned)CPU_COUNT(&set);
+}
+
+/* ---- The limit of memory. ---- */
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    if (a == 0 || b == 0) {
+        return a + b;
+    }
+    return min_u64(a, b);
+}
+
+static uint64_t machine_bytes(const char *root)
+{
+    char text[TEXT_BYTES_MAX];
+    const char *line =
+        read_text(root, "/proc/meminfo", text, sizeof text) ? strstr(text, "MemTotal:") : NULL;
+
+    return line ? strtoull(line + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
+}
+
+/* "max" is no number and means none; version 1 says that with a number close to 2^63. */
+static uint64_t limit_in(const char *root, const char *path)
+{
+    char text[NUMBER_BYTES_MAX];
+    uint64_t bytes = read_text(root, path, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+
+    return bytes < UINT64_C(1) << 60 ? bytes : 0;
+}
+
+/* The group and all above it. A container may see its own group as the root: the file of a path
+ * that is not there counts for nothing, and that of the root is always looked at. */
+static uint64_t group_bytes(const char *root, const char *mount, const char *group,
+                            const char *file)
+{
+    char path[PATH_BYTES_MAX];
+    size_t len = strlen(group);
+    uint64_t least = 0;
+
+    for (int level = 0; level < LEVELS_MAX; level++) {
+        int wrote = snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)len, group, file);
+
+        ASSERT(wrote > 0);
+        least = smaller(least, wrote < (int)sizeof path ? limit_in(root, path) : 0);
+        if (len == 0) {
+            break;
+        }
+        while (len > 0 && group[len - 1] != '/') {
+            len--;
+        }
+        len -= len > 0 ? 1 : 0;
+    }
+    return least;
+}
+
+/* "4:cpu,memory:/path": whether memory is among the controllers. */
+static bool has_memory(const char *controllers, const char *end)
+{
+    while (controllers < end) {
+        size_t len = strcspn(controllers, ",:");
+
+        if (len == strlen("memory") && strncmp(controllers, "memory", len) == 0) {
+            return true;
+        }
+        controllers += len + 1;
+    }
+    return false;
+}
+
+/* One line of /proc/self/cgroup: number, controllers, path of the group. */
+static uint64_t line_bytes(const char *root, char *line)
+{
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+
+    if (!group) {
+        return 0;
+    }
+    controllers++;
+    if (controllers == group) {
+        uint64_t unified = group_bytes(root, "/sys/fs/cgroup", group + 1, "memory.max");
+
+        return unified ? unified
+                       : group_bytes(root, "/sys/fs/cgroup/unified", group + 1, "memory.max");
+    }
+    return has_memory(controllers, group)
+               ? group_bytes(root, "/sys/fs/cgroup/memory", group + 1, "memory.limit_in_bytes")
+               : 0;
+}
+
+static uint64_t groups_bytes(const char *root)
+{
+    char text[TEXT_BYTES_MAX];
+    char *rest = text;
+    uint64_t least = 0;
+
+    if (!read_text(root, "/proc/self/cgroup", text, sizeof text)) {
+        return 0;
+    }
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        least = smaller(least, line_bytes(root, line));
+    }
+    return least;
+}
+
+uint64_t os_memory_max_below(const char *root)
+{
+    return smaller(machine_bytes(root), groups_bytes(root));
+}
+
+uint64_t os_memory_max(void)
+{
+    return os_memory_max_below("");
+}
+
+/* ---- Core dumps, user. ---- */
 
 /* Changes only the soft limit, which can be raised again; the flag is what forbids dumps. */
 static void limit_dumps(bool allow)

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/curl_handles.h"

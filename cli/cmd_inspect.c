@@ -185,7 +185,7 @@ static void print_snapshot(const struct inspection *inspection)
 static void print_epochs(struct inspection *inspection)
 {
     size_t count = 0;
-    struct store_epoch_range *ranges = store_epochs(inspection->store, &count);
+    struct epoch_range *ranges = store_epochs(inspection->store, &count);
 
     for (size_t i = 0; i < count; i++) {
         (void)printf("  epoch        %" PRIu32 ": records %" PRIu32 " to %" PRIu32 "\n",
@@ -291,7 +291,7 @@ static void json_log(struct jsonw *json, const struct inspection *inspection)
 {
     const struct store_report *report = &inspection->report;
     size_t count = 0;
-    struct store_epoch_range *ranges = store_epochs(inspection->store, &count);
+    struct epoch_range *ranges = store_epochs(inspection->store, &count);
 
     jsonw_key(json, "log");
     jsonw_object(json);

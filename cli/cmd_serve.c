@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/os_files.h"
 #include "base/os_process.h"
-#include "base/os_usage.h"
 #include "cli/commands.h"
 #include "http/http.h"
 #include "server/config/config.h"

@@ -6,7 +6,7 @@
  */
 #include "web/assets.h"
 
-#include "base/os_file.h"
+#include "base/os_files.h"
 #include "http/etag.h"
 #include "http/http_int.h"
 

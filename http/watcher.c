@@ -463,8 +463,9 @@ struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *r
     watch_descriptors(watcher);
     watcher->listener = (struct window_listener){.wake = on_news, .ctx = watcher};
     window_listen(gate_window(http->gate), &watcher->listener);
-    gate_set_front_listing(http->gate, GATE_FRONT_HTTP, ask_listing, watcher);
-    gate_set_front_figures(http->gate, GATE_FRONT_HTTP, add_figures, watcher);
+    gate_set_front(
+        http->gate, GATE_FRONT_HTTP,
+        (struct gate_front_hooks){.figures = add_figures, .listing = ask_listing, .ctx = watcher});
     thread_start(&watcher->thread, "watcher", run, watcher);
     return watcher;
 }
@@ -478,8 +479,7 @@ void http_watcher_drain(struct http_watcher *watcher)
 void http_watcher_stop(struct http_watcher *watcher)
 {
     /* All requests for the list have been answered. */
-    gate_set_front_listing(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
-    gate_set_front_figures(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
+    gate_set_front(watcher->http->gate, GATE_FRONT_HTTP, (struct gate_front_hooks){0});
     window_unlisten(gate_window(watcher->http->gate), &watcher->listener);
     atomic_store(&watcher->stop, true);
     wake(watcher);

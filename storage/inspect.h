@@ -8,7 +8,7 @@
 #ifndef STORAGE_INSPECT_H
 #define STORAGE_INSPECT_H
 
-#include "storage/manifest.h"
+#include "storage/names.h"
 #include "storage/snapfile.h"
 #include "storage/walfmt.h"
 

@@ -1,9 +1,13 @@
 /*
- * names.h - the files of a replica's directory by name, and nothing else about them.
+ * names.h - the files of a replica's directory by name, and the manifest that says which of them
+ * are the log.
  */
 #ifndef STORAGE_NAMES_H
 #define STORAGE_NAMES_H
 
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/logrec.h"
 #include "storage/vfs.h"
 
 #define NAME_IDENTITY   "identity"
@@ -54,5 +58,31 @@ struct name name_parse(const char *text);
 void name_wal(char out[VFS_NAME_MAX], uint64_t history, uint64_t number);
 void name_next(char out[VFS_NAME_MAX], uint64_t number);
 void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start);
+
+/*
+ * The record whose change is the one atomic switch when a log starts again (reset, installed
+ * snapshot). Kept in two slots.
+ *
+ * File names carry the history number; whatever has another one is a left-over of a switch that did
+ * not happen, or of the state before one that did.
+ */
+struct manifest {
+    uint64_t history;      /* Names of log and snapshots carry it. */
+    uint64_t first;        /* Number of the log's first segment. */
+    uint64_t top;          /* Highest segment that may hold records; a missing one is damage. */
+    bool clean;            /* The store was closed with the log's end exactly as below. */
+    uint64_t clean_number; /* Segment. */
+    uint64_t clean_offset;
+    zxid_t clean_last;
+    uint64_t clean_chain;
+};
+
+enum {
+    MANIFEST_BYTES_MAX = 128
+};
+
+void manifest_encode(const struct manifest *manifest, struct buf *out);
+/* ERR_CORRUPT. */
+enum err manifest_decode(struct slice bytes, struct manifest *ret_manifest);
 
 #endif

@@ -162,6 +162,17 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
     return ERR_OK;
 }
 
+enum err slots_make(struct slots *slots, const struct vfs *vfs, const char *name,
+                    enum slots_kind kind, struct slice payload)
+{
+    enum err err = slots_create(vfs, name, kind, payload);
+
+    if (err == ERR_OK) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    return err == ERR_OK ? slots_open(slots, vfs, name, kind) : err;
+}
+
 void slots_close(struct slots *slots, const struct vfs *vfs)
 {
     if (slots->file) {

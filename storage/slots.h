@@ -56,6 +56,10 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
                     enum slots_kind kind);
 void slots_close(struct slots *slots, const struct vfs *vfs);
 
+/* Makes the file, durably, and opens it. */
+enum err slots_make(struct slots *slots, const struct vfs *vfs, const char *name,
+                    enum slots_kind kind, struct slice payload);
+
 /* Makes a new value durable in both slots. Any error is final. */
 enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice payload);
 

@@ -17,7 +17,7 @@ static void store_free(struct store *store)
     }
     records_close(store);
     wal_release(&store->wal);
-    snap_set_release(&store->snaps);
+    mem_free(store->snaps.list);
     mem_free(store);
 }
 
@@ -62,7 +62,7 @@ void store_close(struct store *store, bool clean)
     store_free(store);
 }
 
-struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count)
+struct epoch_range *store_epochs(struct store *store, size_t *ret_count)
 {
     struct wal *wal = &store->wal;
     const struct epochs *epochs = &wal->live.epochs;
@@ -70,7 +70,7 @@ struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count)
     pthread_mutex_lock(&wal->index_mutex);
 
     size_t count = epochs->count;
-    struct store_epoch_range *ranges = mem_alloc(max_size(count, 1) * sizeof(*ranges));
+    struct epoch_range *ranges = mem_alloc(max_size(count, 1) * sizeof(*ranges));
 
     if (count > 0) {
         memcpy(ranges, epochs->ranges, count * sizeof(*ranges));
@@ -210,6 +210,13 @@ enum err store_run(struct store *store, struct store_op **ops, size_t count, siz
     return err;
 }
 
+enum err store_run_one(struct store *store, struct store_op *op)
+{
+    size_t done = 0;
+
+    return store_run(store, &op, 1, &done);
+}
+
 void store_keep(struct store *store, zxid_t zxid)
 {
     atomic_store(&store->keep, zxid);
@@ -234,12 +241,12 @@ enum err store_preallocate(struct store *store)
 
     if (err == ERR_NO_SPACE && store->kept_below != 0) {
         PROBE("storage.full_disk_takes_kept_log");
-        err = snaps_purge_all(store);
+        err = snaps_purge(store, false);
         return err == ERR_OK ? next_ensure(store) : err;
     }
     if (err == ERR_OK && snaps_keeps_too_much(store)) {
         PROBE("storage.kept_log_let_go");
-        err = snaps_purge(store);
+        err = snaps_purge(store, true);
     }
     return err;
 }

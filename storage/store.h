@@ -11,8 +11,8 @@
 #ifndef STORAGE_STORE_H
 #define STORAGE_STORE_H
 
+#include "base/epochs.h"
 #include "base/err.h"
-#include "base/logrec.h"
 #include "storage/vfs.h"
 
 enum {
@@ -65,13 +65,6 @@ struct store_report {
                              no changes; the replica needs a newly formatted directory. */
 };
 
-/* A run of consecutive counters of one epoch in the log. */
-struct store_epoch_range {
-    uint32_t epoch;
-    uint32_t first; /* Counter of the first record the log still holds. */
-    uint32_t last;  /* Counter of the last one. */
-};
-
 struct store_options {
     struct vfs vfs;
     uint64_t segment_bytes;    /* Size of a WAL segment, multiple of 4 KiB. */
@@ -101,7 +94,7 @@ void store_close(struct store *store, bool clean);
 
 /* All epochs of the log, ascending, in memory that the caller frees; `*ret_count` of them. There is
  * no other bound to their number than that of the records. Any thread. */
-struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count);
+struct epoch_range *store_epochs(struct store *store, size_t *ret_count);
 
 /* Reads records after `after`, in order, up to `bytes_max` of payload (at least one record when
  * there is any) and `recs_max`; gives references. Only durable records are seen.
@@ -156,6 +149,7 @@ struct store_op {
  * are untouched; run them again later. ERR_NO_FILES: the same, for lack of a descriptor. Any other
  * error: the caller must end the process at once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
+enum err store_run_one(struct store *store, struct store_op *op);
 
 /* A learner needs the log after `zxid` (0: all that there is): purges keep it, although no snapshot
  * here needs it, until the next call. `keep_bytes_max` and a full disk override it: the log is

@@ -75,7 +75,11 @@ struct store {
 void identity_encode(const struct store_identity *identity, struct buf *out);
 enum err identity_decode(struct slice bytes, struct store_identity *ret_identity);
 
-/* Opens and decodes the three records. Damage goes into the report. ERR_MISSING: there is no
+/* Sets the verdict DAMAGED with a reason, unless there is one already. */
+void report_damage(struct store_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Opens and decodes the small records. Damage goes into the report. ERR_MISSING: there is no
  * identity. ERR_IO. */
 enum err records_open(struct store *store, struct store_report *report);
 enum err records_heal(struct store *store);
@@ -93,15 +97,6 @@ enum err record_identity_create(struct store *store, const struct store_identity
 
 /* Reads the directory and judges it. */
 enum err store_recover(struct store *store, struct store_report *report);
-
-/* ---- store_report.c ---- */
-
-/* Sets the verdict DAMAGED with a reason, unless there is one already. */
-void report_damage(struct store_report *report, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-void report_log(const struct store *store, struct store_report *report);
-void report_records(const struct store *store, struct store_report *report);
 
 /* ---- store_tidy.c ---- */
 
@@ -136,12 +131,10 @@ enum err receive_install(struct store *store, struct store_op *op);
 
 /* ---- snap_set.c: the caller holds wal.files_mutex, or is the owner. ---- */
 
-void snap_set_release(struct snap_set *set);
 void snap_set_add(struct snap_set *set, const struct snap_entry *entry); /* Replaces one of the
                                                                             same start. */
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
 struct snap_entry *snap_set_newest(struct snap_set *set); /* Not bad; NULL. */
-void snap_set_remove(struct snap_set *set, size_t index);
 
 /* Unlinks one and forgets it; one that cannot be unlinked stays in the set. */
 enum err snap_unlink(struct store *store, size_t index);
@@ -155,15 +148,11 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
 /* The snapshot part of the report. */
 void snaps_report(struct store *store, struct store_report *report);
 
-/* ---- snap_purge.c ---- */
-
 /* Keeps the newest snapshots that verify and the log after the oldest of them. A file that cannot
  * be removed is counted, never used again, and the next purge tries again. An error comes from a
- * sync, and is final. Bulk thread, without any mutex. */
-enum err snaps_purge(struct store *store);
-
-/* The disk is full: the same, without regard to what learners need. */
-enum err snaps_purge_all(struct store *store);
+ * sync, and is final. Bulk thread, without any mutex. `may_keep` false: the disk is full, and what
+ * learners need is purged as well. */
+enum err snaps_purge(struct store *store, bool may_keep);
 
 /* The last purge has kept log that no learner needs any more. Bulk thread. */
 bool snaps_keeps_too_much(const struct store *store);

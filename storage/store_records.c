@@ -46,6 +46,21 @@ enum err identity_decode(struct slice bytes, struct store_identity *ret_identity
     return ERR_OK;
 }
 
+void report_damage(struct store_report *report, const char *format, ...)
+{
+    va_list args;
+
+    if (report->verdict == STORE_DAMAGED) {
+        return;
+    }
+    report->verdict = STORE_DAMAGED;
+    va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
+    (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
+    va_end(args);
+    ASSERT(report->reason[0] != '\0');
+}
+
 static struct slice slots_payload(const struct slots *slots)
 {
     return slice_make(slots->payload, slots->len);
@@ -148,18 +163,23 @@ static enum err manifest_open(struct store *store, struct store_report *report)
     return err;
 }
 
+/* All records but the identity. */
+static enum err others_open(struct store *store, struct store_report *report)
+{
+    enum err err = promise_open(store, report);
+
+    if (err == ERR_OK) {
+        err = quarantine_open(store, report);
+    }
+    return err == ERR_OK ? manifest_open(store, report) : err;
+}
+
 enum err records_open(struct store *store, struct store_report *report)
 {
     enum err err = identity_open(store, report);
 
     if (err == ERR_OK) {
-        err = promise_open(store, report);
-    }
-    if (err == ERR_OK) {
-        err = quarantine_open(store, report);
-    }
-    if (err == ERR_OK) {
-        err = manifest_open(store, report);
+        err = others_open(store, report);
     }
     ASSERT(err != ERR_CORRUPT);
     return err;
@@ -221,20 +241,6 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* The quarantine mark is needed most when its file is missing. */
-static enum err quarantine_reopen(struct store *store, struct slice payload)
-{
-    const struct vfs *vfs = &store->options.vfs;
-    enum err err = slots_create(vfs, NAME_QUARANTINE, SLOTS_QUARANTINE, payload);
-
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
-    return err == ERR_OK
-               ? slots_open(&store->quarantine_slots, vfs, NAME_QUARANTINE, SLOTS_QUARANTINE)
-               : err;
-}
-
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);
@@ -245,7 +251,9 @@ enum err record_quarantine(struct store *store, const char *reason)
     buf_init(&bytes, SLOTS_PAYLOAD_MAX);
     quarantine_encode(&bytes, reason);
     if (!store->quarantine_slots.file) {
-        err = quarantine_reopen(store, buf_slice(&bytes));
+        /* The mark is needed most when its file is missing. */
+        err = slots_make(&store->quarantine_slots, &store->options.vfs, NAME_QUARANTINE,
+                         SLOTS_QUARANTINE, buf_slice(&bytes));
     } else {
         err = slots_write(&store->quarantine_slots, &store->options.vfs, buf_slice(&bytes));
     }
@@ -284,9 +292,8 @@ enum err record_identity(struct store *store, const struct store_identity *ident
 static enum err create_one(struct store *store, const char *name, enum slots_kind kind,
                            struct buf *take_payload)
 {
-    enum err err = ERR_OK;
+    enum err err = slots_create(&store->options.vfs, name, kind, buf_slice(take_payload));
 
-    err = slots_create(&store->options.vfs, name, kind, buf_slice(take_payload));
     buf_release(take_payload);
     return err;
 }
@@ -319,13 +326,7 @@ enum err records_create(struct store *store)
         err = create_one(store, NAME_MANIFEST, SLOTS_MANIFEST, &bytes);
     }
     if (err == ERR_OK) {
-        err = promise_open(store, &report);
-    }
-    if (err == ERR_OK) {
-        err = quarantine_open(store, &report);
-    }
-    if (err == ERR_OK) {
-        err = manifest_open(store, &report);
+        err = others_open(store, &report);
     }
     return err == ERR_OK && report.verdict == STORE_DAMAGED ? ERR_IO : err;
 }
@@ -334,20 +335,15 @@ enum err record_identity_create(struct store *store, const struct store_identity
 {
     ASSERT(!store->has_identity && store->wal.is_open);
 
-    const struct vfs *vfs = &store->options.vfs;
     struct buf bytes;
 
     buf_init(&bytes, SLOTS_PAYLOAD_MAX);
     identity_encode(identity, &bytes);
 
-    enum err err = create_one(store, NAME_IDENTITY, SLOTS_IDENTITY, &bytes);
+    enum err err = slots_make(&store->identity_slots, &store->options.vfs, NAME_IDENTITY,
+                              SLOTS_IDENTITY, buf_slice(&bytes));
 
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
-    if (err == ERR_OK) {
-        err = slots_open(&store->identity_slots, vfs, NAME_IDENTITY, SLOTS_IDENTITY);
-    }
+    buf_release(&bytes);
     if (err == ERR_OK) {
         store->identity = *identity;
         store->has_identity = true;

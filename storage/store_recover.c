@@ -4,6 +4,8 @@
 #include "base/probe.h"
 #include "storage/store_int.h"
 
+#include <string.h>
+
 enum {
     ZERO_PIECE = 64 * 1024
 };
@@ -65,17 +67,11 @@ static void note_numbers(struct wal *wal, const struct names *names)
         const struct name *name = &names->list[i];
         bool is_numbered = name->kind == NAME_KIND_WAL || name->kind == NAME_KIND_NEXT;
 
-        if (is_numbered && name->number > wal->top) {
-            wal->top = name->number;
-        }
-        if (name->history > wal->history_top) {
-            wal->history_top = name->history;
-        }
+        wal->top = is_numbered ? max_u64(wal->top, name->number) : wal->top;
+        wal->history_top = max_u64(wal->history_top, name->history);
     }
-    wal->top = max_u64(wal->manifest.top, wal->top);
-    if (wal->manifest.history > wal->history_top) {
-        wal->history_top = wal->manifest.history;
-    }
+    wal->top = max_u64(wal->top, wal->manifest.top);
+    wal->history_top = max_u64(wal->history_top, wal->manifest.history);
 }
 
 /* Reads log and snapshots, given a manifest. */
@@ -96,11 +92,6 @@ static enum err judge_log(struct store *store, const struct names *names,
     return snaps_recover(store, names, report);
 }
 
-static enum err sync_slots(const struct store *store, const struct slots *slots)
-{
-    return slots->file ? store->options.vfs.ops->sync(slots->file) : ERR_OK;
-}
-
 /*
  * The bytes that were read may be in the page cache only: a process that was killed between a write
  * and its sync leaves pages that a power cut still loses. The report may name them only once they
@@ -109,16 +100,12 @@ static enum err sync_slots(const struct store *store, const struct slots *slots)
 static enum err make_durable(struct store *store)
 {
     const struct vfs *vfs = &store->options.vfs;
-    enum err err = sync_slots(store, &store->identity_slots);
+    const struct slots *all[] = {&store->identity_slots, &store->promise_slots,
+                                 &store->quarantine_slots, &store->wal.slots};
+    enum err err = ERR_OK;
 
-    if (err == ERR_OK) {
-        err = sync_slots(store, &store->promise_slots);
-    }
-    if (err == ERR_OK) {
-        err = sync_slots(store, &store->quarantine_slots);
-    }
-    if (err == ERR_OK) {
-        err = sync_slots(store, &store->wal.slots);
+    for (size_t i = 0; err == ERR_OK && i < sizeof(all) / sizeof(all[0]); i++) {
+        err = all[i]->file ? vfs->ops->sync(all[i]->file) : ERR_OK;
     }
     if (err == ERR_OK && store->wal.is_open) {
         err = vfs->ops->sync(store->wal.live.tail->file);
@@ -164,6 +151,31 @@ static bool is_foreign(const struct store *store)
 
     ASSERT(!store->wal.is_open);
     return store->has_identity && wanted != 0 && store->identity.member_id != wanted;
+}
+
+static void report_log(const struct store *store, struct store_report *report)
+{
+    const struct wal *wal = &store->wal;
+    zxid_t snap_end = report->has_snapshot ? report->snap_end : 0;
+
+    report->log_base = wal->live.base;
+    report->log_last = wal->live.last;
+    report->log_chain = wal->live.last_chain;
+    report->committed = max_u64(wal->live.committed, snap_end);
+}
+
+static void report_records(const struct store *store, struct store_report *report)
+{
+    ASSERT(report->verdict == STORE_DAMAGED || report->reason[0] == '\0');
+
+    report->has_identity = store->has_identity;
+    report->identity = store->identity;
+    report->promised_epoch = store->promised_epoch;
+    report->promised_leader = store->promised_leader;
+    report->quarantined = store->is_quarantined;
+    if (store->is_quarantined && report->verdict != STORE_DAMAGED) {
+        memcpy(report->reason, store->quarantine_reason, sizeof(report->reason));
+    }
 }
 
 static enum err recover_with(struct store *store, const struct names *names,

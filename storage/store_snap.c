@@ -178,7 +178,7 @@ enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, ui
         return err;
     }
     writer_free(take_writer);
-    return snaps_purge(store);
+    return snaps_purge(store, true);
 }
 
 /* ---- Reading. ---- */

@@ -82,7 +82,6 @@ enum err manifest_ensure(struct store *store)
 {
     ASSERT(!store->is_lost && store->has_identity);
 
-    const struct vfs *vfs = &store->options.vfs;
     struct wal *wal = &store->wal;
     struct buf bytes;
 
@@ -96,11 +95,9 @@ enum err manifest_ensure(struct store *store)
     buf_init(&bytes, MANIFEST_BYTES_MAX);
     manifest_encode(&wal->manifest, &bytes);
 
-    enum err err = slots_create(vfs, NAME_MANIFEST, SLOTS_MANIFEST, buf_slice(&bytes));
+    enum err err = slots_make(&wal->slots, &store->options.vfs, NAME_MANIFEST, SLOTS_MANIFEST,
+                              buf_slice(&bytes));
 
     buf_release(&bytes);
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
-    return err == ERR_OK ? slots_open(&wal->slots, vfs, NAME_MANIFEST, SLOTS_MANIFEST) : err;
+    return err;
 }

@@ -167,9 +167,9 @@ static void batch_add(struct wal *wal, const struct logrec *rec, zxid_t committe
     extent->last = rec->zxid;
     extent->chain = rec->chain;
     extent->count++;
-    epochs_add(&wal->batch_epochs, (struct store_epoch_range){.epoch = zxid_epoch(rec->zxid),
-                                                              .first = counter,
-                                                              .last = counter});
+    epochs_add(
+        &wal->batch_epochs,
+        (struct epoch_range){.epoch = zxid_epoch(rec->zxid), .first = counter, .last = counter});
     wal->batch.committed = max_u64(committed, wal->batch.committed);
 }
 

@@ -14,8 +14,6 @@
 #ifndef STORAGE_WAL_H
 #define STORAGE_WAL_H
 
-#include "storage/epochs.h"
-#include "storage/manifest.h"
 #include "storage/names.h"
 #include "storage/slots.h"
 #include "storage/walfmt.h"

@@ -359,7 +359,7 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
     log->base_chain = log->segments[0]->header.prev_chain;
     for (size_t i = 0; i < log->count; i++) {
         if (log->segments[i]->count > 0) {
-            epochs_drop_before(&log->epochs, log->segments[i]->extents[0].first);
+            epochs_drop_upto(&log->epochs, log->segments[i]->extents[0].first - 1);
             break;
         }
     }

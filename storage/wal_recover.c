@@ -247,9 +247,9 @@ static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct
             epochs_release(&epochs);
             return "a record does not continue the log";
         }
-        epochs_add(&epochs, (struct store_epoch_range){.epoch = zxid_epoch(record.zxid),
-                                                       .first = counter,
-                                                       .last = counter});
+        epochs_add(&epochs, (struct epoch_range){.epoch = zxid_epoch(record.zxid),
+                                                 .first = counter,
+                                                 .last = counter});
         extent->first = extent->count == 0 ? record.zxid : extent->first;
         extent->last = record.zxid;
         extent->chain = record.chain;

@@ -282,9 +282,11 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     }
     watch_all(ws);
     ws_events_open(ws);
-    gate_set_front_metrics(gate, ws_metrics_write, ws);
-    gate_set_front_figures(gate, GATE_FRONT_WS, ws_metrics_add, ws);
-    gate_set_front_listing(gate, GATE_FRONT_WS, ws_listing_ask, ws);
+    gate_set_front(gate, GATE_FRONT_WS,
+                   (struct gate_front_hooks){.figures = ws_metrics_add,
+                                             .metrics = ws_metrics_write,
+                                             .listing = ws_listing_ask,
+                                             .ctx = ws});
     thread_start(&ws->thread, "zabra-ws", body, ws);
     *ret_ws = ws;
     return ERR_OK;
@@ -357,9 +359,7 @@ void ws_stop(struct ws *ws)
     atomic_store(&ws->stopping, true);
     ev_async_send(ws->loop, &ws->command);
     thread_join(&ws->thread);
-    gate_set_front_metrics(ws->gate, NULL, NULL);
-    gate_set_front_figures(ws->gate, GATE_FRONT_WS, NULL, NULL);
-    gate_set_front_listing(ws->gate, GATE_FRONT_WS, NULL, NULL);
+    gate_set_front(ws->gate, GATE_FRONT_WS, (struct gate_front_hooks){0});
     ws_listing_answer(ws); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);

@@ -3,7 +3,7 @@
 
 static bool is_present(const struct zab *zab, const struct peer *peer)
 {
-    return peer->up && peer->learner.stage == LEARNER_SYNCED &&
+    return is_in_step(peer) &&
            zab->now_ms - peer->learner.heard_ms < ticks_ms(zab, zab->limits.sync_limit);
 }
 

@@ -60,7 +60,6 @@ static void found(struct zab *zab)
                                           .voter = peer->seed_voter,
                                           .incarnation = peer->seed_voter ? peer->incarnation : 0});
     }
-    ASSERT(config.count == zab->peer_count + 1);
     config_set(zab, &config);
     persist_join(zab);
 }

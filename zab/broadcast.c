@@ -1,12 +1,6 @@
 /* Phase 3: proposals, the commit watermark, heartbeats and quorum rounds. */
-#include "base/mem.h"
 #include "base/minmax.h"
 #include "zab/zab_int.h"
-
-static bool is_broadcasting(const struct zab *zab)
-{
-    return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;
-}
 
 void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload)
 {
@@ -94,22 +88,14 @@ enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effe
 static void send_commit(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
-
     bool told = learner->uptodate_sent || (MUTANT(15) && learner->stage >= LEARNER_ACKED);
 
     if (!peer->up || !told || learner->commit_sent >= zab->committed) {
         return;
     }
-    struct zab_msg msg = {
-        .type = ZAB_COMMIT,
-        .dialogue = learner->dialogue,
-        .epoch = zab->lead.epoch,
-        .commit.zxid = zab->committed,
-    };
-
     ASSERT(learner->stage == LEARNER_SYNCED || MUTANT(15));
     learner->commit_sent = zab->committed;
-    fx_send(zab, peer->id, &msg);
+    tell_learner(zab, peer, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zab->committed});
 }
 
 /* UPTODATE carries the current watermark, not the one acknowledged: what was committed meanwhile
@@ -118,22 +104,16 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
-    if (!peer->up || learner->stage != LEARNER_SYNCED || learner->uptodate_sent ||
-        zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
+    if (!is_in_step(peer) || learner->uptodate_sent || !is_broadcasting(zab)) {
         return;
     }
     ASSERT(learner->dialogue != 0 && learner->acked <= learner->sent);
     ASSERT(learner->newleader_sent && zab->committed >= zxid_make(zab->lead.epoch, 0));
-    struct zab_msg msg = {
-        .type = ZAB_UPTODATE,
-        .dialogue = learner->dialogue,
-        .epoch = zab->lead.epoch,
-        .commit.zxid = MUTANT(17) ? learner->acked : zab->committed,
-    };
-
     learner->uptodate_sent = true;
     learner->commit_sent = zab->committed;
-    fx_send(zab, peer->id, &msg);
+    tell_learner(zab, peer,
+                 (struct zab_msg){.type = ZAB_UPTODATE,
+                                  .commit.zxid = MUTANT(17) ? learner->acked : zab->committed});
 }
 
 /* Proposals that are committed no longer count against the pipeline's bound. */
@@ -210,16 +190,11 @@ void broadcast_ping(struct zab *zab)
         if (!peer->up || peer->learner.dialogue == 0) {
             continue;
         }
-        struct zab_msg msg = {
-            .type = ZAB_PING,
-            .dialogue = peer->learner.dialogue,
-            .epoch = zab->lead.epoch,
-            .ping = {.round = zab->lead.ping_round,
-                     .commit = peer->learner.uptodate_sent ? zab->committed : 0,
-                     .payload = buf_slice(&zab->ping_payload)},
-        };
+        struct zab_msg_ping ping = {.round = zab->lead.ping_round,
+                                    .commit = peer->learner.uptodate_sent ? zab->committed : 0,
+                                    .payload = buf_slice(&zab->ping_payload)};
 
-        fx_send(zab, peer->id, &msg);
+        tell_learner(zab, peer, (struct zab_msg){.type = ZAB_PING, .ping = ping});
         confirm_ask(zab, peer);
     }
 }
@@ -258,20 +233,13 @@ void zab_set_ping_payload(struct zab *zab, struct slice bytes)
 
 /* ---- Quorum rounds (decision 9). ---- */
 
-static void confirm_push(struct confirm_list *list, struct confirm confirm)
-{
-    MEM_GROW(list->items, list->count, list->cap, MEM_ITEMS_MAX);
-    list->items[list->count++] = confirm;
-}
-
 static bool has_confirmed(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(peer->learner.confirmed <= zab->lead.round);
     if (MUTANT(26)) {
-        return peer->up && peer->learner.stage == LEARNER_SYNCED && peer->learner.confirmed > 0;
+        return is_in_step(peer) && peer->learner.confirmed > 0;
     }
-    return peer->up && peer->learner.stage == LEARNER_SYNCED &&
-           peer->learner.confirmed == zab->lead.round;
+    return is_in_step(peer) && peer->learner.confirmed == zab->lead.round;
 }
 
 /* Answers all requests that came before the round began. */
@@ -288,45 +256,33 @@ static void round_done(struct zab *zab)
             effect->confirmed.request = confirm->request;
             effect->confirmed.zxid = zab->committed;
         } else if (peer && peer->up && peer->learner.dialogue == confirm->dialogue) {
-            struct zab_msg msg = {
-                .type = ZAB_READ_REPLY,
-                .dialogue = confirm->dialogue,
-                .epoch = zab->lead.epoch,
-                .read_reply = {.request = confirm->request, .zxid = zab->committed},
-            };
+            struct zab_msg_read_reply reply = {.request = confirm->request, .zxid = zab->committed};
 
-            fx_send(zab, peer->id, &msg);
+            tell_learner(zab, peer, (struct zab_msg){.type = ZAB_READ_REPLY, .read_reply = reply});
         }
     }
     zab->lead.active.count = 0;
 }
 
+static void send_confirm(struct zab *zab, const struct peer *peer)
+{
+    tell_learner(zab, peer,
+                 (struct zab_msg){.type = ZAB_CONFIRM, .confirm.round = zab->lead.round});
+}
+
 static void round_start(struct zab *zab)
 {
-    ASSERT(!zab->lead.round_active && zab->lead.waiting.count > 0);
-
     struct confirm_list swap = zab->lead.active;
 
-    ASSERT(swap.count == 0);
-    ASSERT(!zab->lead.round_active);
+    ASSERT(!zab->lead.round_active && zab->lead.waiting.count > 0 && swap.count == 0);
     zab->lead.active = zab->lead.waiting;
     zab->lead.waiting = swap;
     zab->lead.round++;
     zab->lead.round_active = true;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
-        if (!peer->up || peer->learner.stage != LEARNER_SYNCED) {
-            continue;
+        if (is_in_step(&zab->peers[i])) {
+            send_confirm(zab, &zab->peers[i]);
         }
-        struct zab_msg msg = {
-            .type = ZAB_CONFIRM,
-            .dialogue = peer->learner.dialogue,
-            .epoch = zab->lead.epoch,
-            .confirm.round = zab->lead.round,
-        };
-
-        fx_send(zab, peer->id, &msg);
     }
 }
 
@@ -351,19 +307,11 @@ void confirm_check(struct zab *zab)
  * message would stop all rounds until the next election. */
 void confirm_ask(struct zab *zab, const struct peer *peer)
 {
-    if (!is_broadcasting(zab) || !zab->lead.round_active || !peer->up ||
-        peer->learner.stage != LEARNER_SYNCED || peer->learner.confirmed >= zab->lead.round) {
-        return;
+    if (is_broadcasting(zab) && zab->lead.round_active && is_in_step(peer) &&
+        peer->learner.confirmed < zab->lead.round) {
+        PROBE("zab.confirm_asked_again");
+        send_confirm(zab, peer);
     }
-    PROBE("zab.confirm_asked_again");
-    struct zab_msg msg = {
-        .type = ZAB_CONFIRM,
-        .dialogue = peer->learner.dialogue,
-        .epoch = zab->lead.epoch,
-        .confirm.round = zab->lead.round,
-    };
-
-    fx_send(zab, peer->id, &msg);
 }
 
 void confirm_add(struct zab *zab, struct confirm confirm)
@@ -372,7 +320,10 @@ void confirm_add(struct zab *zab, struct confirm confirm)
     if (zab->lead.waiting.count >= CONFIRMS_MAX) {
         return; /* The request ends at its deadline. */
     }
-    confirm_push(&zab->lead.waiting, confirm);
+    struct confirm_list *list = &zab->lead.waiting;
+
+    MEM_GROW(list->items, list->count, list->cap, CONFIRMS_MAX);
+    list->items[list->count++] = confirm;
     confirm_check(zab);
 }
 
@@ -391,7 +342,6 @@ void confirm_clear(struct zab *zab)
     zab->lead.active.count = 0;
     zab->lead.waiting.count = 0;
     zab->lead.round_active = false;
-    ASSERT(zab->lead.waiting.count == 0);
 }
 
 enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effects)
@@ -405,16 +355,8 @@ enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effe
     } else if (is_broadcasting(zab)) {
         confirm_add(zab, (struct confirm){.request = request});
         err = ERR_OK;
-    } else if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-               zab->follow.phase == FOLLOW_SERVE) {
-        struct zab_msg msg = {
-            .type = ZAB_READ_INDEX,
-            .dialogue = zab->follow.dialogue,
-            .epoch = zab->follow.epoch,
-            .read_index.request = request,
-        };
-
-        fx_send(zab, zab->follow.leader, &msg);
+    } else if (is_learner(zab) && zab->follow.phase == FOLLOW_SERVE) {
+        tell_leader(zab, (struct zab_msg){.type = ZAB_READ_INDEX, .read_index.request = request});
         err = ERR_OK;
     }
     zab->effects = NULL;
@@ -428,19 +370,13 @@ enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
 {
     ASSERT(effects && !zab->effects);
 
-    if ((zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) ||
-        zab->follow.phase != FOLLOW_SERVE) {
+    if (!is_learner(zab) || zab->follow.phase != FOLLOW_SERVE) {
         return ERR_NOT_READY;
     }
-    struct zab_msg msg = {
-        .type = ZAB_FORWARD,
-        .dialogue = zab->follow.dialogue,
-        .epoch = zab->follow.epoch,
-        .forward = {.request = request, .bytes = bytes},
-    };
+    struct zab_msg_forward forward = {.request = request, .bytes = bytes};
 
     zab->effects = effects;
-    fx_send(zab, zab->follow.leader, &msg);
+    tell_leader(zab, (struct zab_msg){.type = ZAB_FORWARD, .forward = forward});
     zab->effects = NULL;
     return ERR_OK;
 }

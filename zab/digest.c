@@ -4,21 +4,11 @@
  */
 #include "zab/zab_int.h"
 
-void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest)
-{
-    ASSERT(zxid != 0);
-
-    zab->digests.items[zab->digests.next % CHECKPOINTS] =
-        (struct checkpoint){.zxid = zxid, .digest = digest};
-    zab->digests.next++;
-}
-
 /* The state is being replaced: the digests of the old state would accuse the new one. */
 void digest_forget(struct zab *zab)
 {
     memset(zab->digests.items, 0, sizeof zab->digests.items);
     zab->digests.next = 0;
-    ASSERT(digest_newest(zab).zxid == 0);
 }
 
 void digest_forget_peer(struct peer *peer)
@@ -37,26 +27,25 @@ struct checkpoint digest_newest(const struct zab *zab)
     return zab->digests.items[(zab->digests.next - 1) % CHECKPOINTS];
 }
 
-static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
+static bool find(const struct checkpoint *items, uint32_t count, zxid_t zxid, uint64_t *ret_digest)
 {
-    for (uint32_t i = 0; i < CHECKPOINTS; i++) {
-        if (zab->digests.items[i].zxid == zxid) {
-            *ret_digest = zab->digests.items[i].digest;
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i].zxid == zxid) {
+            *ret_digest = items[i].digest;
             return true;
         }
     }
     return false;
 }
 
+static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
+{
+    return find(zab->digests.items, CHECKPOINTS, zxid, ret_digest);
+}
+
 static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_digest)
 {
-    for (uint32_t i = 0; i < PEER_CHECKPOINTS; i++) {
-        if (peer->digests.items[i].zxid == zxid) {
-            *ret_digest = peer->digests.items[i].digest;
-            return true;
-        }
-    }
-    return false;
+    return find(peer->digests.items, PEER_CHECKPOINTS, zxid, ret_digest);
 }
 
 /* Voters whose digest at `zxid` is `digest`, ourselves included; `*ret_known`: voters whose digest
@@ -114,15 +103,10 @@ static uint32_t most_common(const struct zab *zab, zxid_t zxid, uint64_t *ret_di
 
 static void tell(struct zab *zab, const struct peer *peer, zxid_t zxid, uint32_t flags)
 {
-    struct zab_msg msg = {
-        .type = ZAB_EXCLUDE,
-        .dialogue = peer->learner.dialogue,
-        .epoch = zab->lead.epoch,
-        .exclude = {.zxid = zxid, .flags = flags},
-    };
-
     if (peer->up && peer->learner.dialogue != 0) {
-        fx_send(zab, peer->id, &msg);
+        struct zab_msg_exclude exclude = {.zxid = zxid, .flags = flags};
+
+        tell_learner(zab, peer, (struct zab_msg){.type = ZAB_EXCLUDE, .exclude = exclude});
     }
 }
 
@@ -196,9 +180,8 @@ void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pon
     uint64_t known = 0;
 
     if (!peer_digest(peer, pong->digest_zxid, &known)) {
-        peer->digests.items[peer->digests.next % PEER_CHECKPOINTS] =
+        peer->digests.items[peer->digests.next++ % PEER_CHECKPOINTS] =
             (struct checkpoint){.zxid = pong->digest_zxid, .digest = pong->digest};
-        peer->digests.next++;
     }
     if (own_digest(zab, pong->digest_zxid, &ours) && ours != pong->digest) {
         judge(zab, peer, pong->digest_zxid, ours, pong->digest);
@@ -208,9 +191,10 @@ void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pon
 void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects)
 {
     ASSERT(zab->effects == NULL);
-    ASSERT(zxid_counter(zxid) % ZAB_CHECKPOINT == 0);
+    ASSERT(zxid != 0 && zxid_counter(zxid) % ZAB_CHECKPOINT == 0);
     (void)effects;
-    digest_note(zab, zxid, digest);
+    zab->digests.items[zab->digests.next++ % CHECKPOINTS] =
+        (struct checkpoint){.zxid = zxid, .digest = digest};
 }
 
 void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects)

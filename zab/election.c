@@ -1,27 +1,14 @@
-/* Phase 0: the election. Safety does not depend on it: discovery decides all that matters. */
+/*
+ * The end of a role, and phase 0: the election that follows it. Safety does not depend on the
+ * election: discovery decides all that matters.
+ */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
-
-/* True when we may be counted: a voter by the configuration, with sound storage. */
-static bool self_eligible(const struct zab *zab)
-{
-    return quorum_self_counts(zab);
-}
 
 static bool self_candidate(const struct zab *zab)
 {
-    return self_eligible(zab) && !zab->election.resigned &&
+    return quorum_self_counts(zab) && !zab->election.resigned &&
            zab->now_ms >= zab->election.not_leading_ms;
-}
-
-static uint32_t self_flags(const struct zab *zab)
-{
-    uint32_t flags = 0;
-
-    flags |= self_eligible(zab) ? ZAB_FLAG_ELIGIBLE : 0;
-    flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
-    flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
-    ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || !(flags & ZAB_FLAG_QUARANTINE));
-    return flags;
 }
 
 static void vote_initial(struct zab *zab)
@@ -75,13 +62,20 @@ static void send_vote(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-static void broadcast_vote(struct zab *zab)
+/* Also tells all that a role has begun: peers that settled earlier still know this replica as
+ * looking. */
+void election_announce(struct zab *zab)
 {
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (zab->peers[i].up) {
             send_vote(zab, &zab->peers[i]);
         }
     }
+}
+
+static void broadcast_vote(struct zab *zab)
+{
+    election_announce(zab);
     zab->election.revote_ms = zab->now_ms + zab->limits.tick_ms;
 }
 
@@ -95,7 +89,7 @@ static bool may_vote(struct zab *zab)
     return zab->election.settled;
 }
 
-void election_start(struct zab *zab)
+static void election_start(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LOOKING);
 
@@ -132,7 +126,7 @@ static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
 
-    return id == zab->id ? self_eligible(zab) : peer && peer->up;
+    return id == zab->id ? quorum_self_counts(zab) : peer && peer->up;
 }
 
 static bool consider(struct zab *zab, const struct vote *vote)
@@ -195,7 +189,7 @@ static void decide(struct zab *zab)
 static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
     uint32_t voters = zab->seed_voter ? 1 : 0;
-    uint32_t named = zab->seed_voter && self_eligible(zab) ? 1 : 0;
+    uint32_t named = zab->seed_voter && quorum_self_counts(zab) ? 1 : 0;
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
@@ -249,9 +243,7 @@ static bool weigh_votes(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (is_looking_voter(peer) && peer->vote.round > round) {
-            round = peer->vote.round;
-        }
+        round = is_looking_voter(peer) ? max_u64(round, peer->vote.round) : round;
     }
     if (round > zab->election.round) {
         zab->election.round = round;
@@ -297,7 +289,7 @@ void election_check(struct zab *zab)
         return;
     }
     if (zab->election.my_vote.candidate == 0 ||
-        !quorum_has(zab, self_eligible(zab), agrees_with_me)) {
+        !quorum_has(zab, quorum_self_counts(zab), agrees_with_me)) {
         zab->election.finalize_ms = 0;
         return;
     }
@@ -306,14 +298,6 @@ void election_check(struct zab *zab)
         decide(zab);
     } else if (zab->election.finalize_ms == 0) {
         zab->election.finalize_ms = zab->now_ms + FINALIZE_MS;
-    }
-}
-
-/* A peer in an earlier round gets our vote; election_check weighs the votes of the others. */
-static void on_looking_vote(struct zab *zab, struct peer *peer)
-{
-    if (peer->vote.round < zab->election.round) {
-        send_vote(zab, peer);
     }
 }
 
@@ -342,8 +326,9 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_v
         }
         return;
     }
-    if (may_vote(zab) && vote->state == ZAB_LOOKING) {
-        on_looking_vote(zab, peer);
+    /* A peer in an earlier round gets our vote; election_check weighs the votes of the others. */
+    if (may_vote(zab) && vote->state == ZAB_LOOKING && vote->round < zab->election.round) {
+        send_vote(zab, peer);
     }
     election_check(zab);
 }
@@ -368,18 +353,6 @@ void election_mark_votes_stale(struct zab *zab)
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         zab->peers[i].vote.stale = true;
-    }
-}
-
-/* Peers that settled earlier still know this replica as looking. */
-void election_announce(struct zab *zab)
-{
-    ASSERT(zab->state != ZAB_LOOKING);
-
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (zab->peers[i].up) {
-            send_vote(zab, &zab->peers[i]);
-        }
     }
 }
 
@@ -412,8 +385,70 @@ uint64_t election_wake_ms(const struct zab *zab)
     if (!zab->election.started) {
         return zab->now_ms; /* A single voter waits for no message. */
     }
-    if (zab->election.finalize_ms != 0 && zab->election.finalize_ms < wake_ms) {
-        wake_ms = zab->election.finalize_ms;
+    if (zab->election.finalize_ms != 0) {
+        wake_ms = min_u64(wake_ms, zab->election.finalize_ms);
     }
-    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+    return max_u64(wake_ms, zab->now_ms + 1);
+}
+
+/* ---- The end of a role. ---- */
+
+static void leave_role(struct zab *zab)
+{
+    switch (zab->state) {
+    case ZAB_LEADING:
+        lead_leave(zab);
+        break;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        follow_leave(zab);
+        break;
+    case ZAB_LOOKING:
+        break;
+    }
+    zab->delivery.fetch_token = 0;
+}
+
+void enter_looking(struct zab *zab, const char *why)
+{
+    if (MUTANT(5) && may_deliver(zab)) {
+        commit_to(zab, zab->trail.durable);
+        deliver(zab);
+    }
+    leave_role(zab);
+    ASSERT(zab->follow.inbox.count == 0);
+    zab->state = ZAB_LOOKING;
+    zab->election.settled = false;
+    zab->reason = why;
+    fx_role(zab);
+    election_start(zab);
+}
+
+void quarantine_self(struct zab *zab, const char *reason)
+{
+    if (zab->quarantined) {
+        return;
+    }
+    PROBE("zab.quarantined_while_running");
+    zab->quarantined = true;
+    fx_persist(zab, ZAB_PERSIST_QUARANTINE)->quarantine.reason = reason;
+    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_QUARANTINED, .reason = reason});
+    enter_looking(zab, reason);
+    ASSERT(zab->state != ZAB_LEADING);
+}
+
+static bool is_serving(const struct zab *zab)
+{
+    bool whole = zab->delivery.last >= zab->delivery.fuzzy_end || MUTANT(38);
+
+    return may_deliver(zab) && zab->restore.under_way == 0 && whole &&
+           zab->delivery.last >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
+}
+
+void note_serving(struct zab *zab)
+{
+    if (is_serving(zab) != zab->was_serving) {
+        zab->was_serving = !zab->was_serving;
+        fx_role(zab);
+    }
 }

@@ -2,29 +2,13 @@
 #include "base/minmax.h"
 #include "zab/zab_int.h"
 
-static uint32_t self_flags(const struct zab *zab)
-{
-    uint32_t flags = 0;
-
-    flags |= quorum_self_counts(zab) ? ZAB_FLAG_ELIGIBLE : 0;
-    flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
-    flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
-    ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || !(flags & ZAB_FLAG_QUARANTINE));
-    return flags;
-}
-
 static void send_cepoch(struct zab *zab)
 {
-    struct zab_msg msg = {
-        .type = ZAB_CEPOCH,
-        .dialogue = zab->follow.dialogue,
-        .cepoch = {.promised = zab->promise.epoch,
-                   .last = reported_last_zxid(zab),
-                   .flags = self_flags(zab)},
-    };
+    struct zab_msg_cepoch cepoch = {
+        .promised = zab->promise.epoch, .last = reported_last_zxid(zab), .flags = self_flags(zab)};
 
     zab->follow.resend_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    fx_send(zab, zab->follow.leader, &msg);
+    tell_leader(zab, (struct zab_msg){.type = ZAB_CEPOCH, .cepoch = cepoch});
 }
 
 void follow_start(struct zab *zab, uint32_t leader)
@@ -32,12 +16,9 @@ void follow_start(struct zab *zab, uint32_t leader)
     struct trail staged = zab->follow.staged;
     struct inbox inbox = zab->follow.inbox;
 
-    ASSERT(leader != zab->id);
-    ASSERT(leader != 0);
-    ASSERT(zab->state == ZAB_LOOKING);
-    ASSERT(!zab->follow.staged_used);
+    ASSERT(leader != zab->id && leader != 0 && zab->state == ZAB_LOOKING);
+    ASSERT(!zab->follow.staged_used && inbox.count == 0);
     ASSERT(!zab->follow.installing || MUTANT(11));
-    ASSERT(zab->follow.inbox.count == 0);
     zab->state = quorum_self_counts(zab) ? ZAB_FOLLOWING : ZAB_OBSERVING;
     zab->follow = (struct following){
         .phase = FOLLOW_CEPOCH,
@@ -61,23 +42,22 @@ void follow_start(struct zab *zab, uint32_t leader)
     }
 }
 
-static void inbox_clear(struct zab *zab)
+void inbox_clear(struct inbox *inbox)
 {
-    for (uint32_t i = 0; i < zab->follow.inbox.count; i++) {
-        logrec_unref(zab->follow.inbox.items[i].rec);
+    for (uint32_t i = 0; i < inbox->count; i++) {
+        logrec_unref(inbox->items[i].rec);
     }
-    zab->follow.inbox.count = 0;
+    inbox->count = 0;
 }
 
 void follow_leave(struct zab *zab)
 {
     ASSERT(in_dialogue(zab));
 
-    inbox_clear(zab);
+    inbox_clear(&zab->follow.inbox);
     zab->follow.leader = 0;
     zab->follow.dialogue = 0;
     follow_snap_abort(zab);
-    ASSERT(zab->follow.inbox.count == 0);
 }
 
 /* The chosen leader follows another one, or is still looking in a later round. */
@@ -99,13 +79,14 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
 /* The newest epochs of the log. If there are more, the record before them is sent as the base. */
 static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
 {
-    uint32_t skip = trail->range_count > ZAB_RANGES_MAX ? trail->range_count - ZAB_RANGES_MAX : 0;
+    uint32_t count = (uint32_t)trail->epochs.count;
+    uint32_t skip = count > ZAB_RANGES_MAX ? count - ZAB_RANGES_MAX : 0;
 
     msg->base = trail->base;
-    msg->ranges = trail->ranges; /* NULL when it has none. */
-    msg->range_count = trail->range_count - skip;
+    msg->ranges = trail->epochs.ranges; /* NULL when it has none. */
+    msg->range_count = count - skip;
     if (skip > 0) {
-        const struct zab_range *before = &trail->ranges[skip - 1];
+        const struct epoch_range *before = &trail->epochs.ranges[skip - 1];
 
         msg->ranges += skip;
         msg->base = zxid_make(before->epoch, before->last);
@@ -133,22 +114,17 @@ static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoc
 static void send_ackepoch(struct zab *zab)
 {
     uint32_t counted = zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
-    struct zab_msg msg = {
-        .type = ZAB_ACKEPOCH,
-        .dialogue = zab->follow.dialogue,
-        .epoch = zab->follow.epoch,
-        .ackepoch.flags = self_flags(zab) | counted,
-    };
+    struct zab_msg_ackepoch ackepoch = {.flags = self_flags(zab) | counted};
 
     ASSERT(zab->promise.epoch >= zab->follow.epoch || MUTANT(13));
     ASSERT(zab->follow.phase <= FOLLOW_PROMISE);
     if (!zab->quarantined) {
-        msg.ackepoch.last = reported_last_zxid(zab);
-        msg.ackepoch.last_chain = zab->trail.last_chain;
+        ackepoch.last = reported_last_zxid(zab);
+        ackepoch.last_chain = zab->trail.last_chain;
     }
-    outline_what_continues(zab, &msg.ackepoch);
+    outline_what_continues(zab, &ackepoch);
     zab->follow.phase = FOLLOW_ACKED;
-    fx_send(zab, zab->follow.leader, &msg);
+    tell_leader(zab, (struct zab_msg){.type = ZAB_ACKEPOCH, .ackepoch = ackepoch});
 }
 
 static void promise(struct zab *zab)
@@ -242,20 +218,15 @@ static void on_uptodate(struct zab *zab, const struct zab_msg *msg)
 static void send_pong(struct zab *zab, uint64_t round)
 {
     struct checkpoint newest = digest_newest(zab);
-    struct zab_msg msg = {
-        .type = ZAB_PONG,
-        .dialogue = zab->follow.dialogue,
-        .epoch = zab->follow.epoch,
-        .pong = {.round = round,
-                 .last = reported_last_zxid(zab),
-                 .digest_zxid = newest.zxid,
-                 .digest = newest.digest,
-                 .flags = self_flags(zab),
-                 .payload = buf_slice(&zab->ping_payload)},
-    };
+    struct zab_msg_pong pong = {.round = round,
+                                .last = reported_last_zxid(zab),
+                                .digest_zxid = newest.zxid,
+                                .digest = newest.digest,
+                                .flags = self_flags(zab),
+                                .payload = buf_slice(&zab->ping_payload)};
 
     ASSERT(!zab->quarantined || newest.zxid == 0);
-    fx_send(zab, zab->follow.leader, &msg);
+    tell_leader(zab, (struct zab_msg){.type = ZAB_PONG, .pong = pong});
 }
 
 static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
@@ -277,8 +248,7 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
  * the rest of the segment could be used up by then. */
 void follow_tell_space(struct zab *zab)
 {
-    if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-        zab->follow.phase > FOLLOW_CEPOCH) {
+    if (is_learner(zab) && zab->follow.phase > FOLLOW_CEPOCH) {
         send_pong(zab, 0);
     }
 }
@@ -292,14 +262,7 @@ static void on_confirm(struct zab *zab, const struct zab_msg *msg)
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch || MUTANT(10));
     ASSERT(zab->trail.durable >= zxid_make(zab->follow.epoch, 0) || MUTANT(2));
-    struct zab_msg ack = {
-        .type = ZAB_CONFIRM_ACK,
-        .dialogue = zab->follow.dialogue,
-        .epoch = zab->follow.epoch,
-        .confirm.round = msg->confirm.round,
-    };
-
-    fx_send(zab, zab->follow.leader, &ack);
+    tell_leader(zab, (struct zab_msg){.type = ZAB_CONFIRM_ACK, .confirm = msg->confirm});
 }
 
 static void on_read_reply(struct zab *zab, const struct zab_msg *msg)
@@ -375,7 +338,7 @@ void follow_on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 
     ASSERT(done->token == zab->disk.done);
     follow_sync_persisted(zab, done);
-    if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
+    if (!is_learner(zab)) {
         return;
     }
     if (follow->phase == FOLLOW_JOIN && done->token >= follow->wait_token) {
@@ -412,13 +375,10 @@ void follow_tick(struct zab *zab)
 
 uint64_t follow_wake_ms(const struct zab *zab)
 {
-    uint64_t wake_ms = silence_limit_ms(zab);
+    uint64_t wake_ms = max_u64(silence_limit_ms(zab), zab->follow.grace_ms);
 
-    if (wake_ms < zab->follow.grace_ms) {
-        wake_ms = zab->follow.grace_ms;
+    if (zab->follow.phase == FOLLOW_CEPOCH) {
+        wake_ms = min_u64(wake_ms, zab->follow.resend_ms);
     }
-    if (zab->follow.phase == FOLLOW_CEPOCH && zab->follow.resend_ms < wake_ms) {
-        wake_ms = zab->follow.resend_ms;
-    }
-    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+    return max_u64(wake_ms, zab->now_ms + 1);
 }

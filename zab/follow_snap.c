@@ -6,6 +6,7 @@
  * the dialogue: a part of the file continues with a leader that has the same file, a whole file
  * with any leader whose log reaches back to the end of what is staged.
  */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 /* Begins from nothing. */
@@ -129,18 +130,11 @@ void follow_snap_persisted(struct zab *zab, uint64_t token)
     if (done == 0) {
         return;
     }
-    struct zab_msg ack = {
-        .type = ZAB_SNAP_ACK,
-        .dialogue = follow->dialogue,
-        .epoch = follow->epoch,
-        .snap_ack.offset = follow->chunks[done - 1].offset,
-    };
+    uint64_t offset = follow->chunks[done - 1].offset;
 
-    for (uint32_t i = done; i < follow->chunk_count; i++) {
-        follow->chunks[i - done] = follow->chunks[i];
-    }
     follow->chunk_count -= done;
-    fx_send(zab, follow->leader, &ack);
+    memmove(follow->chunks, follow->chunks + done, follow->chunk_count * sizeof follow->chunks[0]);
+    tell_leader(zab, (struct zab_msg){.type = ZAB_SNAP_ACK, .snap_ack.offset = offset});
 }
 
 /* ---- The log that belongs to it. ---- */
@@ -212,7 +206,6 @@ void follow_snap_forget(struct zab *zab)
         zab->partial = (struct partial){0};
         trail_reset(&zab->follow.staged, 0, 0);
     }
-    ASSERT(zab->partial.id == 0);
 }
 
 static bool is_worth_keeping(const struct following *follow)
@@ -338,7 +331,7 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     ASSERT(zab->trail.durable == zab->trail.last);
     ASSERT(zab->trail.durable >= follow->snap.end || MUTANT(11));
     zab->has_snapshot = true;
-    zab->committed = follow->snap.end > zab->committed ? follow->snap.end : zab->committed;
+    zab->committed = max_u64(follow->snap.end, zab->committed);
     config_committed(zab);
     digest_forget(zab);
     load_state(zab, follow->snap.start);
@@ -398,8 +391,8 @@ void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
     zab->delivery.chain = restored->start_chain;
     zab->delivery.fuzzy_end = restored->end;
     /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
-    if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-        zab->follow.phase == FOLLOW_CUT && zab->disk.done >= zab->follow.wait_token) {
+    if (is_learner(zab) && zab->follow.phase == FOLLOW_CUT &&
+        zab->disk.done >= zab->follow.wait_token) {
         follow_resume(zab);
     }
 }

@@ -1,4 +1,5 @@
 /* Phase 2 on the learner's side: what synchronisation does to the log. */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void follow_error(struct zab *zab, const char *what)
@@ -34,9 +35,8 @@ static void cut_back(struct zab *zab, zxid_t common)
 {
     ASSERT(trail_has(&zab->trail, common) && common < zab->trail.last);
 
-    zxid_t committed = zab->committed < zab->trail.last ? zab->committed : zab->trail.last;
+    zxid_t committed = min_u64(zab->committed, zab->trail.last);
 
-    ASSERT(common < zab->trail.last);
     /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
         /* R6: never obey. A quorum has lost committed data. */
@@ -132,11 +132,7 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
         follow_error(zab, "too many records while the log is being cut back");
         return;
     }
-    if (follow->inbox.count == follow->inbox.cap) {
-        follow->inbox.cap = follow->inbox.cap ? follow->inbox.cap * 2 : 64;
-        follow->inbox.items =
-            mem_realloc(follow->inbox.items, follow->inbox.cap * sizeof follow->inbox.items[0]);
-    }
+    MEM_GROW(follow->inbox.items, follow->inbox.count, follow->inbox.cap, INBOX_MAX);
     follow->inbox.items[follow->inbox.count++] = (struct inbox_item){
         .type = msg->type,
         .rec = rec ? logrec_ref(rec) : NULL,
@@ -220,7 +216,7 @@ static void inbox_run(struct zab *zab)
     follow->inbox = (struct inbox){0};
     for (uint32_t i = 0; i < count; i++) {
         struct inbox_item *item = &items[i];
-        bool live = zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
+        bool live = is_learner(zab);
 
         if (live && item->type == ZAB_NEWLEADER && follow->phase == FOLLOW_STREAM) {
             take_newleader(zab, item->rec);
@@ -244,7 +240,7 @@ void follow_resume(struct zab *zab)
         zab->follow.phase = FOLLOW_NEWLEADER;
     }
     inbox_run(zab);
-    if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
+    if (is_learner(zab)) {
         follow_acknowledge(zab);
     }
 }
@@ -254,7 +250,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
     struct following *follow = &zab->follow;
 
     ASSERT(done->token == zab->disk.done);
-    if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
+    if (!is_learner(zab)) {
         return;
     }
     if (follow->phase == FOLLOW_SNAP) {
@@ -278,19 +274,14 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 
 static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
 {
-    struct zab_msg msg = {
-        .type = type,
-        .dialogue = zab->follow.dialogue,
-        .epoch = zab->follow.epoch,
-        .ack.zxid = zxid,
-    };
+    struct zab_msg msg = {.type = type, .ack.zxid = zxid};
 
     ASSERT(zxid >= zab->follow.acked);
     zab->follow.acked = zxid;
     if (type == ZAB_ACK_NEWLEADER) {
         msg.ack.payload = buf_slice(&zab->ping_payload);
     }
-    fx_send(zab, zab->follow.leader, &msg);
+    tell_leader(zab, msg);
 }
 
 /*

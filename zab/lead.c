@@ -1,5 +1,6 @@
 /* Phase 1 on the leader's side: a new epoch that a quorum has promised, and the log of each
  * learner. */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void learner_reset(struct zab *zab, struct peer *peer)
@@ -13,13 +14,6 @@ void learner_reset(struct zab *zab, struct peer *peer)
     flight.count = 0;
     flight.bytes_sum = 0;
     *learner = (struct learner){.flight = flight};
-}
-
-void lead_early(struct peer *peer, const struct zab_msg *msg)
-{
-    ASSERT(msg->type == ZAB_CEPOCH);
-
-    peer->learner.early = *msg;
 }
 
 /* Followers that decided a moment earlier have sent their promise already. */
@@ -81,10 +75,7 @@ void lead_leave(struct zab *zab)
         struct peer *peer = &zab->peers[i];
 
         if (peer->up && peer->learner.dialogue != 0) {
-            struct zab_msg msg = {
-                .type = ZAB_RESIGN, .dialogue = peer->learner.dialogue, .epoch = zab->lead.epoch};
-
-            fx_send(zab, peer->id, &msg);
+            tell_learner(zab, peer, (struct zab_msg){.type = ZAB_RESIGN});
         }
         learner_reset(zab, peer);
     }
@@ -93,28 +84,24 @@ void lead_leave(struct zab *zab)
 
 static bool has_promise(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(zab->lead.phase == LEADER_COLLECT);
     return peer->up && peer->learner.stage >= LEARNER_CEPOCH && peer->learner.counted;
 }
 
 static bool has_outlined(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(zab->lead.phase == LEADER_OUTLINE);
     return peer->up && peer->learner.stage >= LEARNER_ACKED && peer->learner.counted;
 }
 
 static void send_newepoch(struct zab *zab, struct peer *peer)
 {
     ASSERT(zab->promise.epoch == zab->lead.epoch || MUTANT(12));
-
-    struct zab_msg msg = {
-        .type = ZAB_NEWEPOCH,
-        .dialogue = peer->learner.dialogue,
-        .epoch = zab->lead.epoch,
-        .newepoch.config = buf_slice(&zab->config.bytes),
-    };
-
     ASSERT(peer->up && peer->learner.stage == LEARNER_CEPOCH);
     peer->learner.newepoch_ms = zab->now_ms;
-    fx_send(zab, peer->id, &msg);
+    tell_learner(
+        zab, peer,
+        (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&zab->config.bytes)});
 }
 
 /* A quorum has sent its promises: the new epoch is above all of them, and this replica promises it
@@ -126,11 +113,11 @@ static void choose_epoch(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct learner *learner = &zab->peers[i].learner;
 
-        if (learner->stage >= LEARNER_CEPOCH && learner->promised > highest) {
-            highest = learner->promised;
+        if (learner->stage >= LEARNER_CEPOCH) {
+            highest = max_u32(highest, learner->promised);
         }
     }
-    highest = zab->election.epoch_floor > highest ? zab->election.epoch_floor : highest;
+    highest = max_u32(highest, zab->election.epoch_floor);
     ASSERT(highest < UINT32_MAX - 1);
     zab->lead.epoch = highest + 1;
     zab->lead.phase = LEADER_PROMISE;
@@ -199,8 +186,7 @@ void lead_outline_ready(struct zab *zab)
 
 static bool acked_newleader(const struct zab *zab, const struct peer *peer)
 {
-    return peer->up && peer->learner.stage == LEARNER_SYNCED &&
-           peer->learner.acked >= zxid_make(zab->lead.epoch, 0);
+    return is_in_step(peer) && peer->learner.acked >= zxid_make(zab->lead.epoch, 0);
 }
 
 void lead_on_persisted(struct zab *zab)
@@ -234,9 +220,7 @@ void lead_on_persisted(struct zab *zab)
 static void rediscover(struct zab *zab, uint32_t promised)
 {
     ASSERT(promised > zab->lead.epoch);
-    if (promised > zab->election.epoch_floor) {
-        zab->election.epoch_floor = promised;
-    }
+    zab->election.epoch_floor = max_u32(zab->election.epoch_floor, promised);
     if (zab->now_ms < zab->election.rediscover_ms) {
         return;
     }
@@ -247,7 +231,7 @@ static void rediscover(struct zab *zab, uint32_t promised)
 
 static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epoch)
 {
-    uint32_t highest = zab->promise.epoch > zab->lead.epoch ? zab->promise.epoch : zab->lead.epoch;
+    uint32_t highest = max_u32(zab->promise.epoch, zab->lead.epoch);
 
     if (epoch <= highest || epoch - highest <= EPOCH_JUMP_MAX) {
         return true;
@@ -398,24 +382,22 @@ static void on_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 
 static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
-        return;
+    if (is_broadcasting(zab) && is_in_step(peer)) {
+        confirm_add(zab, (struct confirm){.request = msg->read_index.request,
+                                          .peer = peer->id,
+                                          .dialogue = msg->dialogue});
     }
-    confirm_add(zab, (struct confirm){.request = msg->read_index.request,
-                                      .peer = peer->id,
-                                      .dialogue = msg->dialogue});
 }
 
 static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
-        return;
+    if (is_broadcasting(zab) && is_in_step(peer)) {
+        fx_add(zab, ZAB_FX_FORWARDED)->forwarded =
+            (struct zab_forwarded){.peer = peer->id,
+                                   .dialogue = msg->dialogue,
+                                   .request = msg->forward.request,
+                                   .bytes = msg->forward.bytes};
     }
-    fx_add(zab, ZAB_FX_FORWARDED)->forwarded =
-        (struct zab_forwarded){.peer = peer->id,
-                               .dialogue = msg->dialogue,
-                               .request = msg->forward.request,
-                               .bytes = msg->forward.bytes};
 }
 
 /* A long transfer to a learner that the quorum needs is no reason to give up and begin it again. */

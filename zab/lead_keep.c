@@ -7,12 +7,12 @@
  *
  * A learner without progress loses this. The host decides how many bytes of log it may cost.
  */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static void keep_end(struct peer *peer)
 {
     peer->keep = (struct keep){0};
-    ASSERT(!peer->keep.is_on);
 }
 
 /* A reconnect is no progress. */
@@ -145,7 +145,7 @@ zxid_t zab_keep(const struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count && !MUTANT(40); i++) {
         const struct keep *keep = &zab->peers[i].keep;
 
-        after = keep->is_on && keep->after < after ? keep->after : after;
+        after = keep->is_on ? min_u64(after, keep->after) : after;
     }
     return after;
 }

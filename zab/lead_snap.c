@@ -1,4 +1,5 @@
 /* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot on its way. */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 /* ---- Pace: bulk transfers must not delay what commits wait for. ---- */
@@ -18,11 +19,8 @@ static void bulk_goes(struct zab *zab, uint64_t bytes)
     if (zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST) {
         return; /* A piece that was not held back does not delay later ones. */
     }
-    if (zab->lead.bulk_due_us < from_ms * 1000) {
-        zab->lead.bulk_due_us = from_ms * 1000;
-    }
-    zab->lead.bulk_due_us += bytes * 1000000 / zab->limits.refill_rate;
-    ASSERT(zab->lead.bulk_due_us >= from_ms * 1000);
+    zab->lead.bulk_due_us =
+        max_u64(zab->lead.bulk_due_us, from_ms * 1000) + bytes * 1000000 / zab->limits.refill_rate;
 }
 
 /* The round trip without a queue. Heartbeats wait behind chunks, so the shortest one counts. */
@@ -30,7 +28,7 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
 {
     uint64_t trip_ms = zab->now_ms - since_ms;
 
-    trip_ms = trip_ms < SNAP_TRIP_MAX_MS ? trip_ms : SNAP_TRIP_MAX_MS;
+    trip_ms = min_u64(trip_ms, SNAP_TRIP_MAX_MS);
     if (!learner->has_trip || trip_ms < learner->trip_ms) {
         learner->has_trip = true;
         learner->trip_ms = trip_ms;
@@ -52,7 +50,7 @@ static void window_acked(struct zab *zab, struct learner *learner)
 {
     uint64_t delay_ms = zab->now_ms - learner->snap.probe_ms;
 
-    delay_ms -= delay_ms < learner->trip_ms ? delay_ms : learner->trip_ms;
+    delay_ms -= min_u64(delay_ms, learner->trip_ms);
     if (learner->snap.probe == 0 || learner->snap.acked < learner->snap.probe) {
         return;
     }
@@ -164,25 +162,20 @@ static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
 
 static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_snap_fetched *piece)
 {
-    struct zab_msg msg = {
-        .type = ZAB_SNAP_CHUNK,
-        .dialogue = peer->learner.dialogue,
-        .epoch = zab->lead.epoch,
-        .snap_chunk = {.snap_id = piece->id,
-                       .offset = piece->offset,
-                       .bytes = piece->bytes,
-                       .start = piece->start,
-                       .start_chain = piece->start_chain,
-                       .end = piece->end,
-                       .flags = piece->is_last ? ZAB_FLAG_SNAP_LAST : 0},
-    };
+    struct zab_msg_snap_chunk chunk = {.snap_id = piece->id,
+                                       .offset = piece->offset,
+                                       .bytes = piece->bytes,
+                                       .start = piece->start,
+                                       .start_chain = piece->start_chain,
+                                       .end = piece->end,
+                                       .flags = piece->is_last ? ZAB_FLAG_SNAP_LAST : 0};
 
     ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     if (piece->is_last) {
         /* A configuration from before the snapshot's start is in no record that follows. */
         config_tell(zab, peer, 0);
     }
-    fx_send(zab, peer->id, &msg);
+    tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SNAP_CHUNK, .snap_chunk = chunk});
     peer->learner.snap.offset += piece->bytes.len;
     window_sent(zab, &peer->learner);
 }

@@ -40,7 +40,6 @@ static void flight_acked(struct zab *zab, struct flight *flight, zxid_t zxid)
         flight->count--;
     }
     ASSERT(flight_is_sound(zab, flight));
-    ASSERT(flight->count > 0 || flight->bytes_sum == 0);
 }
 
 static bool flight_has_room(const struct zab *zab, const struct flight *flight)
@@ -67,19 +66,13 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
  */
 void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
 {
-    ASSERT(!peer->learner.newleader_sent);
-
     struct learner *learner = &peer->learner;
-    struct zab_msg msg = {
-        .type = ZAB_NEWLEADER,
-        .dialogue = learner->dialogue,
-        .epoch = zab->lead.epoch,
-        .newleader = {.rec = rec, .sent = learner->sent, .config = buf_slice(&zab->config.bytes)},
-    };
+    struct zab_msg_newleader newleader = {
+        .rec = rec, .sent = learner->sent, .config = buf_slice(&zab->config.bytes)};
 
     ASSERT(learner->stage == LEARNER_STREAM && !learner->newleader_sent);
     learner->newleader_sent = true;
-    fx_send(zab, peer->id, &msg);
+    tell_learner(zab, peer, (struct zab_msg){.type = ZAB_NEWLEADER, .newleader = newleader});
 }
 
 static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
@@ -94,14 +87,9 @@ static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
         sync_send_newleader(zab, peer, rec);
     } else {
         zxid_t commit = learner->uptodate_sent ? zab->committed : 0;
-        struct zab_msg msg = {
-            .type = ZAB_ENTRY,
-            .dialogue = learner->dialogue,
-            .epoch = zab->lead.epoch,
-            .entry = {.rec = rec, .commit = commit},
-        };
+        struct zab_msg_entry entry = {.rec = rec, .commit = commit};
 
-        fx_send(zab, peer->id, &msg);
+        tell_learner(zab, peer, (struct zab_msg){.type = ZAB_ENTRY, .entry = entry});
         learner->commit_sent = max_u64(commit, learner->commit_sent);
     }
     learner->sent = rec->zxid;
@@ -159,15 +147,10 @@ void sync_pump_all(struct zab *zab)
 
 void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t flags)
 {
-    struct zab_msg msg = {
-        .type = ZAB_SYNC,
-        .dialogue = peer->learner.dialogue,
-        .epoch = zab->lead.epoch,
-        .sync = {.common = common, .target = zab->trail.last, .flags = flags},
-    };
+    struct zab_msg_sync sync = {.common = common, .target = zab->trail.last, .flags = flags};
 
     ASSERT(zab->lead.phase >= LEADER_EPOCH);
-    fx_send(zab, peer->id, &msg);
+    tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SYNC, .sync = sync});
 }
 
 /* DIFF (with TRUNC when the learner has more), decided from both logs' outlines alone. */

@@ -1,4 +1,5 @@
 /* What a leader checks in each step: heartbeats, its seat, when to give up or to hand over. */
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static bool heard_lately(const struct zab *zab, const struct peer *peer)
@@ -15,8 +16,7 @@ static bool successor_ready(const struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
-            quorum_counts(zab, peer->id, peer->incarnation) &&
+        if (is_in_step(peer) && quorum_counts(zab, peer->id, peer->incarnation) &&
             !(zab->low_space && (peer->learner.flags & ZAB_FLAG_LOW_SPACE)) &&
             peer->learner.acked == zab->trail.last) {
             return true;
@@ -35,8 +35,7 @@ static void space_tick(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
-            quorum_counts(zab, peer->id, peer->incarnation) &&
+        if (is_in_step(peer) && quorum_counts(zab, peer->id, peer->incarnation) &&
             !(peer->learner.flags & ZAB_FLAG_LOW_SPACE)) {
             PROBE("zab.resigns_for_space");
             zab->lead.resigning = true;
@@ -103,13 +102,6 @@ static void check_quorum_alive(struct zab *zab)
     }
 }
 
-/* False after the role has ended, also when votes that were already here began a new role at once.
- */
-static bool is_broadcasting(const struct zab *zab)
-{
-    return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;
-}
-
 void lead_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -132,6 +124,7 @@ void lead_tick(struct zab *zab)
         snap_pump(zab);
         keep_tick(zab);
     }
+    /* Each may end the role, and votes that were already here may begin a new one at once. */
     if (is_broadcasting(zab)) {
         check_quorum_alive(zab);
     }
@@ -150,14 +143,11 @@ uint64_t lead_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = zab->lead.ping_ms;
 
-    if (zab->lead.phase != LEADER_BROADCAST && zab->lead.deadline_ms < wake_ms) {
-        wake_ms = zab->lead.deadline_ms;
+    if (zab->lead.phase != LEADER_BROADCAST) {
+        wake_ms = min_u64(wake_ms, zab->lead.deadline_ms);
     }
-    if (zab->lead.resigning && zab->lead.resign_deadline_ms < wake_ms) {
-        wake_ms = zab->lead.resign_deadline_ms;
+    if (zab->lead.resigning) {
+        wake_ms = min_u64(wake_ms, zab->lead.resign_deadline_ms);
     }
-    if (snap_wake_ms(zab) < wake_ms) {
-        wake_ms = snap_wake_ms(zab);
-    }
-    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+    return max_u64(min_u64(wake_ms, snap_wake_ms(zab)), zab->now_ms + 1);
 }

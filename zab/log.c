@@ -22,7 +22,6 @@ zxid_t reported_last_zxid(const struct zab *zab)
 void log_append(struct zab *zab, struct logrec *take_rec)
 {
     ASSERT(zab->state != ZAB_LOOKING);
-
     ASSERT(zxid_epoch(take_rec->zxid) <= zab->promise.epoch || MUTANT(12) || MUTANT(13));
 
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
@@ -92,11 +91,7 @@ bool may_deliver(const struct zab *zab)
     if (MUTANT(15)) {
         return zab->state != ZAB_LOOKING;
     }
-    if (zab->state == ZAB_LEADING) {
-        return zab->lead.phase == LEADER_BROADCAST;
-    }
-    return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-           zab->follow.phase == FOLLOW_SERVE;
+    return is_broadcasting(zab) || (is_learner(zab) && zab->follow.phase == FOLLOW_SERVE);
 }
 
 void deliver(struct zab *zab)

@@ -59,7 +59,6 @@ void config_committed(struct zab *zab)
     if (!zab->config.has_pending || zab->config.pending.version > zab->committed) {
         return;
     }
-    ASSERT(zab->config.pending.count > 0);
     PROBE("zab.config_committed");
     ASSERT(zab->config.pending.version > zab->config.committed.version);
     config_bind(zab, &zab->config.pending);
@@ -103,10 +102,9 @@ bool list_agrees(const struct zab *zab, const struct zab_config *config)
 
 void config_send(struct zab *zab, const struct peer *peer)
 {
-    ASSERT(zab->config.committed.count > 0 && zab->config.bytes.len > 0);
-
     struct zab_msg msg = {.type = ZAB_CONFIG, .config.bytes = buf_slice(&zab->config.bytes)};
 
+    ASSERT(zab->config.committed.count > 0 && zab->config.bytes.len > 0);
     fx_send(zab, peer->id, &msg);
 }
 

@@ -136,7 +136,7 @@ static void code_ranges(struct codec *codec, struct zab_msg_ackepoch *ackepoch)
     }
     ASSERT(ackepoch->range_count <= ZAB_RANGES_MAX);
     for (uint32_t i = 0; i < ackepoch->range_count; i++) {
-        struct zab_range *range = &ackepoch->ranges[i];
+        struct epoch_range *range = &ackepoch->ranges[i];
 
         code_u32(codec, &range->epoch);
         code_u32(codec, &range->first);
@@ -394,6 +394,7 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
     struct codec codec = {.out = out};
     struct zab_msg copy = *msg; /* Writing changes nothing, but the compiler cannot know that. */
 
+    ASSERT(layout);
     layout->code(&codec, &copy);
 }
 

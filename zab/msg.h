@@ -13,8 +13,8 @@
 #define ZAB_MSG_H
 
 #include "base/buf.h"
+#include "base/epochs.h"
 #include "base/err.h"
-#include "base/logrec.h"
 
 /* On the wire: never renumber. */
 enum zab_msg_type {
@@ -73,13 +73,6 @@ enum {
     ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* What a host attaches to a heartbeat. */
 };
 
-/* Consecutive counters of one epoch in a log. */
-struct zab_range {
-    uint32_t epoch;
-    uint32_t first;
-    uint32_t last;
-};
-
 /* zxids that a replica reports of its own log are durable there. */
 
 struct zab_msg_vote {
@@ -108,10 +101,11 @@ struct zab_msg_ackepoch {
     zxid_t last;         /* Of the learner's own log; 0: its log is damaged. */
     uint64_t last_chain; /* Chain value there. */
     zxid_t base;         /* The log outlined holds what follows this. It is the learner's own, */
-    struct zab_range *ranges; /* or that of a snapshot that has arrived. The message's owner has */
-    uint32_t range_count;     /* the ranges. */
-    uint64_t snap_id;         /* Snapshot whose transfer broke off; 0: none ... */
-    uint64_t snap_offset;     /* ... and how much of it the learner has. */
+    struct epoch_range
+        *ranges;          /* or that of a snapshot that has arrived. The message's owner has */
+    uint32_t range_count; /* the ranges. */
+    uint64_t snap_id;     /* Snapshot whose transfer broke off; 0: none ... */
+    uint64_t snap_offset; /* ... and how much of it the learner has. */
     uint32_t flags;
 };
 

@@ -1,3 +1,4 @@
+#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 struct peer *peer_find(struct zab *zab, uint32_t id)
@@ -14,6 +15,7 @@ struct peer *peer_find(struct zab *zab, uint32_t id)
 
 bool peer_is_up(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(peer->id != zab->id);
     return peer->up;
 }
 
@@ -51,10 +53,8 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
 
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 {
-    if (zab->config.committed.count == 0) {
-        return false;
-    }
-    if (!has_majority(zab, &zab->config.committed, self && !zab->quarantined, pred)) {
+    if (zab->config.committed.count == 0 ||
+        !has_majority(zab, &zab->config.committed, self && !zab->quarantined, pred)) {
         return false;
     }
     /* A configuration in the log that is not known to be committed binds as well: else the old and
@@ -85,6 +85,18 @@ bool quorum_self_counts(const struct zab *zab)
     }
     return !zab->quarantined && !zab->bootstrapping &&
            quorum_counts(zab, zab->id, zab->incarnation);
+}
+
+/* What each report of this replica says of its disk. */
+uint32_t self_flags(const struct zab *zab)
+{
+    uint32_t flags = 0;
+
+    flags |= quorum_self_counts(zab) ? ZAB_FLAG_ELIGIBLE : 0;
+    flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
+    flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
+    ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || !(flags & ZAB_FLAG_QUARANTINE));
+    return flags;
 }
 
 /* Highest zxid that a majority of one configuration's voters has made durable. */
@@ -121,7 +133,6 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
         acked[i] = acked[best];
         acked[best] = swap;
     }
-    ASSERT(acked[need - 1] <= acked[0]);
     return acked[need - 1];
 }
 
@@ -134,6 +145,5 @@ zxid_t quorum_acked(const struct zab *zab)
     }
     zxid_t pending = acked_by_majority(zab, &zab->config.pending);
 
-    ASSERT(zab->config.pending.count > 0);
-    return pending < acked ? pending : acked;
+    return min_u64(pending, acked);
 }

@@ -10,17 +10,20 @@ enum {
     STAMP_FORMAT = 1
 };
 
-void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
+/* Of the disk `incarnation`; what is known of another one stays. */
+static void learn(struct peer *peer, uint64_t incarnation, uint32_t promised, zxid_t last)
 {
-    if (peer->known_incarnation != peer->incarnation) {
-        return;
-    }
-    if (promised > peer->known_promised) {
+    if (peer->known_incarnation == incarnation &&
+        (promised > peer->known_promised ||
+         (promised == peer->known_promised && last > peer->known_last))) {
         peer->known_promised = promised;
         peer->known_last = last;
-    } else if (promised == peer->known_promised && last > peer->known_last) {
-        peer->known_last = last;
     }
+}
+
+void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
+{
+    learn(peer, peer->incarnation, promised, last);
 }
 
 /*
@@ -68,27 +71,6 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out)
     ASSERT(!out->overflow);
 }
 
-static void learn_watermark(struct zab *zab, uint32_t id, uint64_t incarnation, uint32_t promised,
-                            zxid_t last)
-{
-    struct peer *peer = peer_find(zab, id);
-
-    if (!peer) {
-        return;
-    }
-    if (peer->known_incarnation == 0) {
-        peer->known_incarnation = incarnation;
-    }
-    if (peer->known_incarnation != incarnation) {
-        return;
-    }
-    if (promised > peer->known_promised ||
-        (promised == peer->known_promised && last > peer->known_last)) {
-        peer->known_promised = promised;
-        peer->known_last = last;
-    }
-}
-
 void admit_on_stamp(struct zab *zab, const struct logrec *rec)
 {
     struct wire_reader reader;
@@ -101,13 +83,15 @@ void admit_on_stamp(struct zab *zab, const struct logrec *rec)
     uint32_t count = wire_get_u32(&reader);
 
     for (uint32_t i = 0; i < count && wire_reader_ok(&reader); i++) {
-        uint32_t id = wire_get_u32(&reader);
+        struct peer *peer = peer_find(zab, wire_get_u32(&reader));
         uint64_t incarnation = wire_get_u64(&reader);
         uint32_t promised = wire_get_u32(&reader);
         zxid_t last = wire_get_u64(&reader);
 
-        if (wire_reader_ok(&reader)) {
-            learn_watermark(zab, id, incarnation, promised, last);
+        if (wire_reader_ok(&reader) && peer) {
+            peer->known_incarnation =
+                peer->known_incarnation != 0 ? peer->known_incarnation : incarnation;
+            learn(peer, incarnation, promised, last);
         }
     }
 }

@@ -21,14 +21,15 @@ static enum zab_phase phase_of(const struct zab *zab)
     UNREACHABLE();
 }
 
-static bool is_low(const struct zab *zab, const struct peer *peer)
+static bool is_low(const struct peer *peer)
 {
     return (peer->learner.flags & ZAB_FLAG_LOW_SPACE) != 0;
 }
 
 static bool has_space(const struct zab *zab, const struct peer *peer)
 {
-    return peer->up && peer->learner.stage == LEARNER_SYNCED && !is_low(zab, peer);
+    ASSERT(peer->id != zab->id);
+    return is_in_step(peer) && !is_low(peer);
 }
 
 static void leader_status(const struct zab *zab, struct zab_status *status)
@@ -40,7 +41,7 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
     status->low_voters = zab->low_space ? 1 : 0;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         status->refills_stalled += zab->peers[i].refill_stalled ? 1 : 0;
-        status->low_voters += is_low(zab, &zab->peers[i]) ? 1 : 0;
+        status->low_voters += is_low(&zab->peers[i]) ? 1 : 0;
     }
     status->quorum_low = status->low_voters > 0 && !quorum_has(zab, !zab->low_space, has_space);
     ASSERT(status->low_voters <= zab->peer_count + 1);
@@ -100,7 +101,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         if (zab->lead.phase == LEADER_BROADCAST) { /* Before, it has no quorum. */
             status.heard_ms = zab->lead.quorum_ms;
         }
-    } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
+    } else if (is_learner(zab)) {
         status.leader = zab->follow.leader;
     }
     leader_status(zab, &status);

@@ -12,8 +12,7 @@ enum {
 static bool is_sound(const struct trail *trail)
 {
     return trail->base <= trail->durable && trail->durable <= trail->last &&
-           trail->ring_count <= trail->ring_cap && (trail->ring_cap & (trail->ring_cap - 1)) == 0 &&
-           trail->range_count <= trail->range_cap;
+           trail->ring_count <= trail->ring_cap && (trail->ring_cap & (trail->ring_cap - 1)) == 0;
 }
 
 void trail_init(struct trail *trail, uint32_t cache_max, uint64_t cache_bytes_max)
@@ -49,7 +48,7 @@ void trail_release(struct trail *trail)
 
     ring_clear(trail);
     mem_free(trail->ring);
-    mem_free(trail->ranges);
+    epochs_release(&trail->epochs);
     *trail = (struct trail){0};
 }
 
@@ -60,62 +59,38 @@ void trail_reset(struct trail *trail, zxid_t base, uint64_t chain)
     trail->last = base;
     trail->durable = base;
     trail->last_chain = chain;
-    trail->range_count = 0;
-    ASSERT(trail->ring_count == 0 && trail->ring_bytes == 0);
+    epochs_clear(&trail->epochs);
     ASSERT(is_sound(trail));
 }
 
-static void ranges_reserve(struct trail *trail, uint32_t count)
-{
-    if (count <= trail->range_cap) {
-        return;
-    }
-    trail->range_cap = count < 16 ? 16 : count * 2;
-    trail->ranges = mem_realloc(trail->ranges, trail->range_cap * sizeof trail->ranges[0]);
-    ASSERT(trail->range_cap >= count);
-}
-
 void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
-                const struct zab_range *ranges, uint32_t count)
+                const struct epoch_range *ranges, uint32_t count)
 {
     ASSERT(last >= base);
     ASSERT(count > 0 || last == base);
 
     trail_reset(trail, base, chain);
-    ranges_reserve(trail, count);
     for (uint32_t i = 0; i < count; i++) {
-        ASSERT(ranges[i].first <= ranges[i].last);
         ASSERT(i == 0 || ranges[i - 1].epoch < ranges[i].epoch);
-        trail->ranges[i] = ranges[i];
+        epochs_add(&trail->epochs, ranges[i]);
     }
-    trail->range_count = count;
     trail->last = last;
     trail->durable = last;
-    if (count > 0) {
-        ASSERT(zxid_make(ranges[count - 1].epoch, ranges[count - 1].last) == last);
-    }
+    ASSERT(count == 0 || zxid_make(ranges[count - 1].epoch, ranges[count - 1].last) == last);
     ASSERT(is_sound(trail));
 }
 
 /* Local and global primary order (A9, A10): the next counter, or a new epoch from its start. */
-static void ranges_append(struct trail *trail, zxid_t zxid)
+static void epochs_append(struct trail *trail, zxid_t zxid)
 {
-    ASSERT(zxid > trail->last);
-
     uint32_t epoch = zxid_epoch(zxid);
     uint32_t counter = zxid_counter(zxid);
-    struct zab_range *range = trail->range_count ? &trail->ranges[trail->range_count - 1] : NULL;
 
-    if (range && range->epoch == epoch) {
-        ASSERT(counter == range->last + 1);
-        range->last = counter;
-        return;
-    }
+    ASSERT(zxid > trail->last);
     ASSERT(epoch > zxid_epoch(trail->last) ? counter == 0
                                            : counter == zxid_counter(trail->last) + 1);
-    ranges_reserve(trail, trail->range_count + 1);
-    trail->ranges[trail->range_count++] =
-        (struct zab_range){.epoch = epoch, .first = counter, .last = counter};
+    epochs_add(&trail->epochs,
+               (struct epoch_range){.epoch = epoch, .first = counter, .last = counter});
 }
 
 static void ring_grow(struct trail *trail)
@@ -140,7 +115,7 @@ void trail_append(struct trail *trail, struct logrec *rec, uint64_t token)
     ASSERT(rec->prev == trail->last);
     ASSERT(rec->zxid > trail->last);
 
-    ranges_append(trail, rec->zxid);
+    epochs_append(trail, rec->zxid);
     if (trail->ring_count == trail->ring_cap) {
         ring_grow(trail);
     }
@@ -191,25 +166,6 @@ bool trail_persisted(struct trail *trail, uint64_t token)
     return trail->durable != before;
 }
 
-static void ranges_truncate(struct trail *trail, zxid_t zxid)
-{
-    ASSERT(zxid >= trail->base);
-    ASSERT(zxid <= trail->last);
-
-    while (trail->range_count > 0) {
-        struct zab_range *range = &trail->ranges[trail->range_count - 1];
-
-        if (zxid_make(range->epoch, range->first) > zxid) {
-            trail->range_count--;
-            continue;
-        }
-        if (zxid_make(range->epoch, range->last) > zxid) {
-            range->last = zxid_counter(zxid);
-        }
-        return;
-    }
-}
-
 bool trail_truncate(struct trail *trail, zxid_t zxid)
 {
     ASSERT(trail_has(trail, zxid));
@@ -231,11 +187,9 @@ bool trail_truncate(struct trail *trail, zxid_t zxid)
         logrec_unref(slot->rec);
         trail->ring_count--;
     }
-    ranges_truncate(trail, zxid);
+    epochs_cut(&trail->epochs, zxid);
     trail->last = zxid;
-    if (trail->durable > zxid) {
-        trail->durable = zxid;
-    }
+    trail->durable = min_u64(trail->durable, zxid);
     ASSERT(is_sound(trail));
     return known;
 }
@@ -247,40 +201,27 @@ void trail_purge(struct trail *trail, zxid_t base)
     }
     ASSERT(trail_has(trail, base));
 
-    uint32_t drop = 0;
-
-    while (drop < trail->range_count) {
-        struct zab_range *range = &trail->ranges[drop];
-
-        if (zxid_make(range->epoch, range->last) > base) {
-            if (range->epoch == zxid_epoch(base) && range->first <= zxid_counter(base)) {
-                range->first = zxid_counter(base) + 1;
-            }
-            break;
-        }
-        drop++;
-    }
-    for (uint32_t i = drop; i < trail->range_count; i++) {
-        trail->ranges[i - drop] = trail->ranges[i];
-    }
-    trail->range_count -= drop;
+    epochs_drop_upto(&trail->epochs, base);
     trail->base = base;
     ASSERT(is_sound(trail));
 }
 
-bool trail_has(const struct trail *trail, zxid_t zxid)
+static bool ranges_have(const struct epoch_range *ranges, size_t count, zxid_t base, zxid_t zxid)
 {
-    if (zxid == trail->base) {
+    if (zxid == base) {
         return true;
     }
-    for (uint32_t i = trail->range_count; i-- > 0;) {
-        const struct zab_range *range = &trail->ranges[i];
-
-        if (range->epoch == zxid_epoch(zxid)) {
-            return range->first <= zxid_counter(zxid) && zxid_counter(zxid) <= range->last;
+    for (size_t i = count; i-- > 0;) {
+        if (ranges[i].epoch == zxid_epoch(zxid)) {
+            return ranges[i].first <= zxid_counter(zxid) && zxid_counter(zxid) <= ranges[i].last;
         }
     }
     return false;
+}
+
+bool trail_has(const struct trail *trail, zxid_t zxid)
+{
+    return ranges_have(trail->epochs.ranges, trail->epochs.count, trail->base, zxid);
 }
 
 struct logrec *trail_after(const struct trail *trail, zxid_t zxid)
@@ -332,28 +273,15 @@ void trail_shrink(struct trail *trail, zxid_t keep)
     }
 }
 
-static bool ranges_have(const struct zab_range *ranges, uint32_t count, zxid_t base, zxid_t zxid)
-{
-    if (zxid == base) {
-        return true;
-    }
-    for (uint32_t i = count; i-- > 0;) {
-        if (ranges[i].epoch == zxid_epoch(zxid)) {
-            return ranges[i].first <= zxid_counter(zxid) && zxid_counter(zxid) <= ranges[i].last;
-        }
-    }
-    return false;
-}
-
 /* The common point inside ranges of the same epoch, the highest such epoch first. */
-static bool common_in_ranges(const struct trail *trail, const struct zab_range *ranges,
+static bool common_in_ranges(const struct trail *trail, const struct epoch_range *ranges,
                              uint32_t count, zxid_t *ret_common)
 {
-    for (uint32_t i = trail->range_count; i-- > 0;) {
-        const struct zab_range *ours = &trail->ranges[i];
+    for (size_t i = trail->epochs.count; i-- > 0;) {
+        const struct epoch_range *ours = &trail->epochs.ranges[i];
 
         for (uint32_t j = count; j-- > 0 && ranges[j].epoch >= ours->epoch;) {
-            const struct zab_range *theirs = &ranges[j];
+            const struct epoch_range *theirs = &ranges[j];
 
             if (theirs->epoch != ours->epoch) {
                 continue;
@@ -371,7 +299,7 @@ static bool common_in_ranges(const struct trail *trail, const struct zab_range *
     return false;
 }
 
-enum err trail_common(const struct trail *trail, const struct zab_range *ranges, uint32_t count,
+enum err trail_common(const struct trail *trail, const struct epoch_range *ranges, uint32_t count,
                       zxid_t base, zxid_t *ret_common)
 {
     zxid_t common = 0;

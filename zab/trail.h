@@ -23,9 +23,7 @@ struct trail {
     zxid_t last; /* Appended, durable or not. */
     uint64_t last_chain;
     zxid_t durable;
-    struct zab_range *ranges; /* Of (base, last], ascending by epoch. */
-    uint32_t range_count;
-    uint32_t range_cap;
+    struct epochs epochs;    /* Of (base, last]. */
     struct trail_slot *ring; /* The newest records, consecutive, ending at `last`. */
     uint32_t ring_cap;       /* Power of two. */
     uint32_t ring_head;      /* Index of the oldest. */
@@ -44,7 +42,7 @@ void trail_reset(struct trail *trail, zxid_t base, uint64_t chain);
 
 /* Takes over what recovery found: ranges of (base, last]. All of it is durable. */
 void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
-                const struct zab_range *ranges, uint32_t count);
+                const struct epoch_range *ranges, uint32_t count);
 
 /* Appends a record that follows `last` (asserted); takes its own reference. */
 void trail_append(struct trail *trail, struct logrec *rec, uint64_t token);
@@ -75,7 +73,7 @@ void trail_shrink(struct trail *trail, zxid_t keep);
 /* The newest zxid that this log and another one (its ranges and base) have in common, in
  * `*ret_common`. By log matching (A14) that is the smaller counter of the highest epoch that both
  * have. ERR_MISSING: none at or above our base. */
-enum err trail_common(const struct trail *trail, const struct zab_range *ranges, uint32_t count,
+enum err trail_common(const struct trail *trail, const struct epoch_range *ranges, uint32_t count,
                       zxid_t base, zxid_t *ret_common);
 
 #endif

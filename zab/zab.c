@@ -1,5 +1,3 @@
-#include "zab/zab.h"
-
 #include "base/minmax.h"
 #include "zab/zab_int.h"
 
@@ -73,10 +71,8 @@ static void init_peers(struct zab *zab, const struct zab_init *init)
 
 struct zab *zab_new(const struct zab_init *init)
 {
-    ASSERT(init->id >= 1 && init->id <= ZAB_ID_MAX);
-    ASSERT(init->incarnation != 0);
-    ASSERT(init->limits.window_max > 0);
-    ASSERT(init->limits.tick_ms > 0);
+    ASSERT(init->id >= 1 && init->id <= ZAB_ID_MAX && init->incarnation != 0);
+    ASSERT(init->limits.window_max > 0 && init->limits.tick_ms > 0);
     ASSERT(init->limits.chunk_bytes > 0 && init->limits.chunk_bytes <= ZAB_CHUNK_BYTES_MAX);
 
     struct zab *zab = mem_zalloc(1, sizeof *zab);
@@ -112,9 +108,7 @@ void zab_free(struct zab *zab)
         mem_free(zab->peers[i].learner.flight.zxids);
         mem_free(zab->peers[i].learner.flight.bytes);
     }
-    for (uint32_t i = 0; i < zab->follow.inbox.count; i++) {
-        logrec_unref(zab->follow.inbox.items[i].rec);
-    }
+    inbox_clear(&zab->follow.inbox);
     mem_free(zab->follow.inbox.items);
     trail_release(&zab->follow.staged);
     trail_release(&zab->trail);
@@ -185,10 +179,10 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
         admit_on_exclude(zab, peer, msg);
     } else if (zab->state == ZAB_LEADING) {
         lead_on_message(zab, peer, msg);
-    } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
+    } else if (is_learner(zab)) {
         follow_on_message(zab, peer, msg);
     } else if (msg->type == ZAB_CEPOCH) {
-        lead_early(peer, msg);
+        peer->learner.early = *msg;
     }
 }
 
@@ -241,10 +235,9 @@ static void on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
         on_change_done(zab, &zab->disk.changes[count], done);
         count++;
     }
-    for (uint32_t i = count; i < zab->disk.change_count; i++) {
-        zab->disk.changes[i - count] = zab->disk.changes[i];
-    }
     zab->disk.change_count -= count;
+    memmove(zab->disk.changes, zab->disk.changes + count,
+            zab->disk.change_count * sizeof zab->disk.changes[0]);
     (void)trail_persisted(&zab->trail, done->token);
     (void)trail_persisted(&zab->follow.staged, done->token);
     switch (zab->state) {

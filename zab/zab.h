@@ -71,7 +71,7 @@ struct zab_init {
     zxid_t committed;         /* Known to be committed; the host has applied exactly this far. */
     uint64_t committed_chain; /* Chain value at `committed`. */
     bool has_snapshot;
-    const struct zab_range *ranges; /* Of the log, ascending. */
+    const struct epoch_range *ranges; /* Of the log, ascending. */
     uint32_t range_count;
     const struct zab_seed *seeds; /* All of the file, this replica included. */
     uint32_t seed_count;

@@ -110,7 +110,7 @@ struct learner {
     uint32_t flags;    /* Of the last CEPOCH, ACKEPOCH or PONG. */
     zxid_t last;       /* As outlined by ACKEPOCH. */
     zxid_t base;
-    struct zab_range *ranges;
+    struct epoch_range *ranges;
     uint32_t range_count;
     zxid_t sent; /* Stream position. */
     zxid_t acked;
@@ -403,6 +403,18 @@ static inline bool is_learner(const struct zab *zab)
     return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
 }
 
+/* Leads, and a quorum follows. */
+static inline bool is_broadcasting(const struct zab *zab)
+{
+    return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;
+}
+
+/* A connected learner that has acknowledged NEWLEADER. */
+static inline bool is_in_step(const struct peer *peer)
+{
+    return peer->up && peer->learner.stage == LEARNER_SYNCED;
+}
+
 static inline uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
 {
     return (uint64_t)zab->limits.tick_ms * ticks;
@@ -418,6 +430,10 @@ static inline bool has_seat(const struct zab_member *member)
 struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_disconnect(struct zab *zab, uint32_t peer);
+
+/* Sends a message of the present dialogue: these fill in its dialogue and epoch. */
+void tell_learner(struct zab *zab, const struct peer *peer, struct zab_msg msg);
+void tell_leader(struct zab *zab, struct zab_msg msg);
 uint64_t fx_fetch(struct zab *zab, zxid_t after); /* The token. */
 void fx_role(struct zab *zab);
 void fx_ping_payload(struct zab *zab, uint32_t peer, struct slice payload);
@@ -434,15 +450,12 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
 bool quorum_awaits_new_disk(const struct zab *zab); /* A majority is connected, and none with the
                                                        disk of a pending admission. */
-bool quorum_self_counts(const struct zab *zab);
+bool quorum_self_counts(const struct zab *zab);     /* A voter by the configuration, with sound
+                                                       storage. */
+uint32_t self_flags(const struct zab *zab);
 zxid_t quorum_acked(const struct zab *zab); /* Highest zxid durable on a quorum. */
 bool peer_is_up(const struct zab *zab, const struct peer *peer);
 struct peer *peer_find(struct zab *zab, uint32_t id);
-
-/* role.c */
-void enter_looking(struct zab *zab, const char *why);
-void quarantine_self(struct zab *zab, const char *reason);
-void note_serving(struct zab *zab); /* At the end of each call that may change it. */
 
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);
@@ -455,14 +468,17 @@ void deliver(struct zab *zab);
 zxid_t reported_last_zxid(const struct zab *zab); /* Last durable zxid we claim to peers. */
 
 /* election.c */
-void election_start(struct zab *zab);
+void enter_looking(struct zab *zab, const char *why); /* The end of a role. */
+void quarantine_self(struct zab *zab, const char *reason);
+void note_serving(struct zab *zab); /* At the end of each call that may change it. */
 void election_tick(struct zab *zab);
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote);
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
-void election_mark_votes_stale(
-    struct zab *zab); /* A role has begun: the votes so far do not count in the next election. */
-void election_announce(struct zab *zab); /* Tells all that we have settled. */
+void election_announce(struct zab *zab); /* Sends the present vote or role to all peers. */
+
+/* A role has begun: the votes so far do not count in the next election. */
+void election_mark_votes_stale(struct zab *zab);
 uint64_t election_wake_ms(const struct zab *zab);
 
 /* lead.c: the leader's discovery; lead_sync.c: bringing learners in step. */
@@ -473,7 +489,6 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
 void lead_on_persisted(struct zab *zab);
 void lead_peer_down(struct zab *zab, struct peer *peer);
 void lead_outline_ready(struct zab *zab);
-void lead_early(struct peer *peer, const struct zab_msg *msg); /* CEPOCH before we lead. */
 uint64_t lead_wake_ms(const struct zab *zab);
 void learner_reset(struct zab *zab, struct peer *peer);
 void sync_begin(struct zab *zab, struct peer *peer);
@@ -523,6 +538,7 @@ void confirm_clear(struct zab *zab);
  * snapshots received. */
 void follow_start(struct zab *zab, uint32_t leader);
 void follow_leave(struct zab *zab);
+void inbox_clear(struct inbox *inbox);
 void follow_tick(struct zab *zab);
 void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 void follow_on_persisted(struct zab *zab, const struct zab_ev_persisted *done);
@@ -574,7 +590,6 @@ void admit_on_stamp(struct zab *zab, const struct logrec *rec);
 void admit_stamp_payload(const struct zab *zab, struct buf *out);
 
 /* digest.c */
-void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest);
 void digest_forget(struct zab *zab);
 void digest_forget_peer(struct peer *peer);
 void digest_compare(struct zab *zab);

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/minmax.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "server/config/config_int.h"
 
 #include <arpa/inet.h>

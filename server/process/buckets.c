@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_rng.h"
 
 static uint64_t multiply(uint64_t a, uint64_t b)
@@ -15,11 +16,6 @@ static uint64_t multiply(uint64_t a, uint64_t b)
 static uint64_t add(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns)
@@ -82,19 +78,13 @@ static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret
 static void begin(struct buckets *buckets, uint64_t now_ns)
 {
     (void)pthread_mutex_lock(&buckets->mutex);
-    if (now_ns > buckets->now_ns) {
-        buckets->now_ns = now_ns;
-    }
-}
-
-static uint64_t needed_ns(const struct buckets *buckets, uint64_t tokens)
-{
-    return least(multiply(tokens, buckets->token_ns), buckets->depth_ns);
+    buckets->now_ns = max_u64(buckets->now_ns, now_ns);
 }
 
 static uint64_t wait_ns(const struct buckets *buckets, uint64_t full_ns, uint64_t tokens)
 {
-    uint64_t after_ns = add(owed_ns(buckets, full_ns), needed_ns(buckets, tokens));
+    uint64_t needed_ns = min_u64(multiply(tokens, buckets->token_ns), buckets->depth_ns);
+    uint64_t after_ns = add(owed_ns(buckets, full_ns), needed_ns);
 
     return after_ns > buckets->depth_ns ? after_ns - buckets->depth_ns : 0;
 }
@@ -104,7 +94,7 @@ static uint64_t charge(const struct buckets *buckets, uint64_t *full_ns, uint64_
 {
     uint64_t owed = add(owed_ns(buckets, *full_ns), multiply(tokens, buckets->token_ns));
 
-    owed = least(owed, buckets->ceiling_ns);
+    owed = min_u64(owed, buckets->ceiling_ns);
     *full_ns = add(buckets->now_ns, owed);
     return owed;
 }

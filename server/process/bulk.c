@@ -103,16 +103,6 @@ static void restore(struct bulk *bulk, struct bulk_job *job)
     answer(bulk, job);
 }
 
-/* As in the log thread (decision 8): after a failed sync the page cache cannot be trusted. */
-static void end_if_failed(enum err err)
-{
-    if (err == ERR_IO) {
-        log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
-                  err_text(err));
-        _exit(EXIT_DISK);
-    }
-}
-
 /* Reports to the core that the log's base has moved without a snapshot. */
 static void report_purged(struct bulk *bulk)
 {
@@ -141,7 +131,7 @@ static void prepare(struct bulk *bulk)
     snap_send_tidy(&bulk->send, now_ms, snap_send_idle_ms(atomic_load(&bulk->low)));
     enum err err = store_preallocate(bulk->store);
 
-    end_if_failed(err);
+    log_thread_end_if(err == ERR_IO, err);
     report_purged(bulk);
     atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
 }
@@ -229,10 +219,9 @@ static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later
     uint64_t start_us = os_now_us();
 
     job->err = write_snapshot(bulk, job, later);
-    end_if_failed(job->err);
+    log_thread_end_if(job->err == ERR_IO, job->err);
     metric_observe_us(&bulk->snapshot_time, os_now_us() - start_us);
     if (job->err == ERR_OK) {
-        metric_add(&bulk->snapshots, 1);
         struct store_figures figures;
 
         store_figures(bulk->store, &figures);

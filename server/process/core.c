@@ -5,8 +5,9 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "server/process/server_int.h"
 
 #include <stdio.h>
@@ -34,11 +35,18 @@ static void persist(struct core *core, const struct zab_persist *change)
     }
 }
 
-static void fetch(struct server *server, uint64_t token, zxid_t after)
+static struct bulk_job *job_new(enum bulk_type type)
 {
     struct bulk_job *job = mem_zalloc(1, sizeof *job);
 
-    job->type = BULK_FETCH;
+    job->type = type;
+    return job;
+}
+
+static void fetch(struct server *server, uint64_t token, zxid_t after)
+{
+    struct bulk_job *job = job_new(BULK_FETCH);
+
     job->token = token;
     job->zxid = after;
     bulk_post(&server->bulk, job);
@@ -46,9 +54,8 @@ static void fetch(struct server *server, uint64_t token, zxid_t after)
 
 static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch)
 {
-    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+    struct bulk_job *job = job_new(BULK_SNAP_FETCH);
 
-    job->type = BULK_SNAP_FETCH;
     job->token = fetch->token;
     job->piece = (struct snap_piece){.peer = fetch->peer,
                                      .is_first = fetch->is_first,
@@ -61,10 +68,9 @@ static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch
 
 static void restore(struct server *server, zxid_t start)
 {
-    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+    struct bulk_job *job = job_new(BULK_RESTORE);
 
     atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
-    job->type = BULK_RESTORE;
     job->zxid = start;
     job->history = zab_config(replica_zab(server->core.replica))->history;
     bulk_post(&server->bulk, job);
@@ -73,9 +79,8 @@ static void restore(struct server *server, zxid_t start)
 static void take_snapshot(struct server *server)
 {
     struct core *core = &server->core;
-    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+    struct bulk_job *job = job_new(BULK_SNAPSHOT);
 
-    job->type = BULK_SNAPSHOT;
     job->zxid = core->effects.snap_start;
     job->chain = core->effects.snap_chain;
     buf_init(&job->config, 1 << 16);
@@ -224,21 +229,19 @@ static void on_requests(struct loop_watch *watch, uint32_t ready)
     run_effects(server);
 }
 
-static void on_dones(struct loop_watch *watch, uint32_t ready)
+/* `stopped`: nothing is stepped any more. */
+static void take_dones(struct server *server, bool stopped)
 {
-    struct server *server = watch->ctx;
     struct list dones;
 
-    (void)ready;
     (void)mailbox_drain(&server->core.dones, &dones);
     list_for_each_safe (it, tmp, &dones) {
         struct log_done *done = list_entry(it, struct log_done, node);
 
         list_remove(it);
-        for (size_t i = 0; i < done->dones.count; i++) {
-            struct zab_event event;
+        for (size_t i = 0; i < done->dones.count && !stopped; i++) {
+            struct zab_event event = {.type = ZAB_EV_PERSISTED, .persisted = done->dones.items[i]};
 
-            persist_event(&done->dones.items[i], os_now_ms(), &event);
             core_step(server, &event);
         }
         persist_dones_release(&done->dones);
@@ -246,23 +249,15 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-static void snapshot_done(struct server *server, const struct bulk_job *job)
+static void on_dones(struct loop_watch *watch, uint32_t ready)
 {
-    struct zab_event event = {
-        .type = ZAB_EV_STORED_SNAP,
-        .stored_snap = {.start = job->zxid, .log_base = job->log_base},
-    };
-
-    if (job->err == ERR_OK) {
-        core_step(server, &event);
-    } else {
-        replica_snapshot_failed(server->core.replica);
-    }
+    (void)ready;
+    take_dones(watch->ctx, false);
 }
 
 static void bulk_done(struct server *server, struct bulk_job *job)
 {
-    struct zab_event event;
+    struct zab_event event = {.type = ZAB_EV_TICK};
 
     switch (job->type) {
     case BULK_FETCH:
@@ -271,7 +266,6 @@ static void bulk_done(struct server *server, struct bulk_job *job)
                                                .err = job->err,
                                                .recs = job->recs,
                                                .rec_count = job->rec_count}};
-        core_step(server, &event);
         break;
     case BULK_SNAP_FETCH:
         event = (struct zab_event){.type = ZAB_EV_SNAP_FETCHED,
@@ -284,36 +278,45 @@ static void bulk_done(struct server *server, struct bulk_job *job)
                                                     .offset = job->piece.offset,
                                                     .bytes = buf_slice(&job->bytes),
                                                     .is_last = job->piece.is_last}};
-        core_step(server, &event);
         break;
     case BULK_RESTORE:
-        /* Also after an error: the protocol decides whether it matters. */
-        core_step(server, &job->restored);
+        event = job->restored; /* Also after an error: the protocol decides whether it matters. */
         break;
     case BULK_SNAPSHOT:
-        snapshot_done(server, job);
+        if (job->err != ERR_OK) {
+            replica_snapshot_failed(server->core.replica);
+            return;
+        }
+        event = (struct zab_event){.type = ZAB_EV_STORED_SNAP,
+                                   .stored_snap = {.start = job->zxid, .log_base = job->log_base}};
         break;
     case BULK_PURGED:
         event = (struct zab_event){.type = ZAB_EV_PURGED, .purged_base = job->log_base};
-        core_step(server, &event);
         break;
     }
+    core_step(server, &event);
 }
 
-static void on_bulk(struct loop_watch *watch, uint32_t ready)
+static void take_bulk_dones(struct server *server, bool stopped)
 {
-    struct server *server = watch->ctx;
     struct list jobs;
 
-    (void)ready;
     (void)mailbox_drain(&server->core.bulk_dones, &jobs);
     list_for_each_safe (it, tmp, &jobs) {
         struct bulk_job *job = list_entry(it, struct bulk_job, node);
 
         list_remove(it);
-        bulk_done(server, job);
+        if (!stopped) {
+            bulk_done(server, job);
+        }
         bulk_job_free(job);
     }
+}
+
+static void on_bulk(struct loop_watch *watch, uint32_t ready)
+{
+    (void)ready;
+    take_bulk_dones(watch->ctx, false);
 }
 
 /* ---- The loop. ---- */
@@ -422,8 +425,8 @@ static void end_turn(struct server *server)
     post_batch(server);
     if (core->tcp) {
         tcp_flush(core->tcp);
-        post_batch(
-            server); /* A connection that failed in the flush may have stepped the replica. */
+        /* A connection that failed in the flush may have stepped the replica. */
+        post_batch(server);
     }
     if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {
         core->published_ms = core->now_ms;
@@ -439,14 +442,9 @@ static int wait_ms(struct server *server)
     uint64_t wake_ms = replica_wake_ms(core->replica);
 
     if (core->tcp) {
-        uint64_t tcp_wake_ms = tcp_tick(core->tcp, now_ms);
-
-        wake_ms = tcp_wake_ms < wake_ms ? tcp_wake_ms : wake_ms;
+        wake_ms = min_u64(wake_ms, tcp_tick(core->tcp, now_ms));
     }
-    if (wake_ms <= now_ms) {
-        return 0;
-    }
-    return wake_ms - now_ms > PUBLISH_MS ? PUBLISH_MS : (int)(wake_ms - now_ms);
+    return wake_ms > now_ms ? (int)min_u64(wake_ms - now_ms, PUBLISH_MS) : 0;
 }
 
 static void drain(struct server *server)
@@ -526,31 +524,6 @@ void core_start(struct server *server)
     thread_start(&server->core.thread, "zabra-core", body, server);
 }
 
-static void free_bulk_dones(struct core *core)
-{
-    struct list jobs;
-
-    (void)mailbox_drain(&core->bulk_dones, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        list_remove(it);
-        bulk_job_free(list_entry(it, struct bulk_job, node));
-    }
-}
-
-static void free_dones(struct core *core)
-{
-    struct list dones;
-
-    (void)mailbox_drain(&core->dones, &dones);
-    list_for_each_safe (it, tmp, &dones) {
-        struct log_done *done = list_entry(it, struct log_done, node);
-
-        list_remove(it);
-        persist_dones_release(&done->dones);
-        mem_free(done);
-    }
-}
-
 /* The log and bulk threads have ended: no other thread uses what is freed here. */
 void core_stop(struct server *server)
 {
@@ -564,8 +537,8 @@ void core_stop(struct server *server)
         persist_batch_release(core->batch);
         mem_free(core->batch);
     }
-    free_dones(core);
-    free_bulk_dones(core);
+    take_dones(server, true);
+    take_bulk_dones(server, true);
     mailbox_release(&core->requests);
     mailbox_release(&core->dones);
     mailbox_release(&core->bulk_dones);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "server/process/server_int.h"
 
@@ -22,8 +23,8 @@ enum {
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
                                 uint64_t now_ms)
 {
-    uint64_t ticks_ms = (uint64_t)config->zab.tick_ms * DUPLICATE_SHOWN_TICKS;
-    uint64_t shown_ms = ticks_ms > DUPLICATE_SHOWN_MS ? ticks_ms : DUPLICATE_SHOWN_MS;
+    uint64_t shown_ms =
+        max_u64((uint64_t)config->zab.tick_ms * DUPLICATE_SHOWN_TICKS, DUPLICATE_SHOWN_MS);
     bool is_now = peer->duplicate_ms != 0 && peer->duplicate_ms + shown_ms > now_ms;
 
     return is_now ? peer->duplicate : NULL;
@@ -107,9 +108,9 @@ static void on_listen(void *ctx, const char *why)
     }
     (void)snprintf(listen->why, sizeof listen->why, "%s", why);
     if (listen->logged_ms == 0 || now_ms >= listen->logged_ms + listen->pause_ms) {
-        listen->pause_ms = listen->logged_ms == 0 ? LISTEN_AGAIN_MS : listen->pause_ms * 2;
-        listen->pause_ms =
-            listen->pause_ms < LISTEN_AGAIN_MAX_MS ? listen->pause_ms : LISTEN_AGAIN_MAX_MS;
+        listen->pause_ms = listen->logged_ms == 0
+                               ? LISTEN_AGAIN_MS
+                               : min_u64(listen->pause_ms * 2, LISTEN_AGAIN_MAX_MS);
         listen->logged_ms = now_ms;
         log_warn("zab", "other replicas cannot connect yet: %s; this replica waits for it", why);
     }

@@ -1,6 +1,7 @@
 #include "server/process/files.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 #include "storage/store.h"
 #include "zab/tcp/resolve.h"
 
@@ -31,10 +32,7 @@ enum {
 
 static uint32_t share_of(uint64_t limit, uint32_t min, uint32_t max)
 {
-    uint64_t share = limit / SHARE;
-
-    ASSERT(min <= max);
-    return share < min ? min : share > max ? max : (uint32_t)share;
+    return (uint32_t)max_u64(min, min_u64(limit / SHARE, max));
 }
 
 void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
@@ -53,8 +51,7 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
 
     plan.reserve = open_now + CORE_FILES + STORAGE_FILES + FRONT_FILES + peers * PEER_FILES +
                    threads * THREAD_FILES + PROBE_FILES + plan.handshakes + plan.lingers + seats;
-    left = limit > plan.reserve ? limit - plan.reserve : 0;
-    left = left < UINT32_MAX ? left : UINT32_MAX;
+    left = limit > plan.reserve ? min_u64(limit - plan.reserve, UINT32_MAX) : 0;
     plan.clients = left >= FILES_CLIENTS_MIN ? (uint32_t)left : 0;
     *ret_plan = plan;
 }
@@ -73,7 +70,7 @@ void files_apply(const struct files_plan *plan, struct config *config)
             (uint64_t)config->clients.connections_per_address_max * plan->clients / asked;
 
         config->clients.connections_max = plan->clients;
-        config->clients.connections_per_address_max = of_address > 0 ? (uint32_t)of_address : 1;
+        config->clients.connections_per_address_max = (uint32_t)max_u64(of_address, 1);
     }
 }
 
@@ -95,9 +92,7 @@ bool files_warn_connections(const struct files_plan *plan, const struct config *
 bool files_warn_streams(const struct files_plan *plan, const struct config *config,
                         char text[FILES_TEXT_MAX])
 {
-    uint32_t streams = config->clients.streams_max < config->clients.connections_max
-                           ? config->clients.streams_max
-                           : config->clients.connections_max;
+    uint32_t streams = min_u32(config->clients.streams_max, config->clients.connections_max);
     uint32_t fit = plan->clients / 2;
 
     if (streams <= fit) {

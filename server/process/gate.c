@@ -1,13 +1,14 @@
 #include "server/process/gate.h"
 
 #include "base/check.h"
+#include "base/log.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
+#include "server/process/watch_listing.h"
+#include "server/read/view.h"
 #include "server/state/state.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 static enum replica_role role_of(const struct gate *gate, const struct zab_status *status)
 {
@@ -46,9 +47,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     to->replica = *status;
     to->config = *zab_config(replica_zab(core->replica));
     to->peer_count = count;
-    for (size_t i = 0; i < count; i++) {
-        to->peers[i].status = peers[i];
-    }
+    memcpy(to->peers, peers, count * sizeof peers[0]);
     if (core->tcp) {
         tcp_figures(core->tcp, &to->tcp);
     }
@@ -102,9 +101,7 @@ static bool needs_share(const struct op_request *request)
 
 enum err gate_submit(struct gate *gate, struct op_request *take_request)
 {
-    ASSERT(take_request->on_reply);
-    ASSERT(take_request->def);
-
+    ASSERT(take_request->on_reply && take_request->def);
     if (gate_limits(gate)->read_only && op_args_kind(&take_request->args) == OP_KIND_WRITE) {
         return ERR_NOT_READ_ONLY;
     }
@@ -119,7 +116,6 @@ enum err gate_submit(struct gate *gate, struct op_request *take_request)
     if (err == ERR_OK) {
         gate_shares_pay(gate, &ticket);
     }
-
     if (err == ERR_FULL) {
         metric_add(&gate->throttled, 1);
         return ERR_THROTTLED;
@@ -153,15 +149,10 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
 static uint64_t lag_ms(struct gate *gate)
 {
     uint64_t heard_ms = atomic_load(&gate->heard_ms);
-    uint64_t since_ms = heard_ms > gate->server->start_ms ? heard_ms : gate->server->start_ms;
+    uint64_t since_ms = max_u64(heard_ms, gate->server->start_ms);
     uint64_t now_ms = os_now_ms();
 
     return now_ms > since_ms ? now_ms - since_ms : 0;
-}
-
-static zxid_t later(zxid_t a, zxid_t b)
-{
-    return a > b ? a : b;
 }
 
 /* The applied zxid comes from the tree itself: no client may see less than the tree has shown. What
@@ -175,9 +166,9 @@ static void take_applied(struct gate *gate, struct gate_status *status)
         status->digest = state_digest(state);
         view_read_done(gate->server->view);
     }
-    status->committed = later(status->committed, status->applied);
-    status->durable = later(status->durable, status->applied);
-    status->logged = later(status->logged, status->durable);
+    status->committed = max_u64(status->committed, status->applied);
+    status->durable = max_u64(status->durable, status->applied);
+    status->logged = max_u64(status->logged, status->durable);
 }
 
 void gate_status(struct gate *gate, struct gate_status *ret_status)
@@ -216,5 +207,86 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     metric_observe_us(&gate->op_time[index], latency_us);
     if (failed) {
         metric_add(&gate->op_failed[index], 1);
+    }
+}
+
+/* ---- What front ends add: their figures and metrics, read under the lock, and watches for a
+ * listing, which come through mailboxes. ---- */
+
+void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    gate->fronts[front] = hooks;
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures)
+{
+    *ret_figures = (struct gate_front_figures){0};
+    (void)pthread_mutex_lock(&gate->mutex);
+    for (size_t i = 0; i < GATE_FRONTS; i++) {
+        if (gate->fronts[i].figures) {
+            gate->fronts[i].figures(gate->fronts[i].ctx, ret_figures);
+        }
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+/* Once posted, the listing belongs to another thread: all that is needed of it is read before. */
+void watch_listing_pass(struct watch_listing *listing)
+{
+    struct gate *gate = listing->gate;
+    bool asked = false;
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    while (!asked && listing->next < GATE_FRONTS) {
+        const struct gate_front_hooks *hooks = &gate->fronts[listing->next++];
+
+        asked = hooks->listing != NULL;
+        if (asked) {
+            hooks->listing(hooks->ctx, listing);
+        }
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+    if (!asked) {
+        listing->on_done(listing);
+    }
+}
+
+/* ---- Failed credentials. ---- */
+
+const char gate_credentials_slowed[] =
+    "too many wrong passwords from this address; try again later";
+
+uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first)
+{
+    return guard_wait(&gate->guard, who, first, os_now_ns());
+}
+
+void gate_credentials_seen(struct gate *gate, const struct op_principal *who)
+{
+    guard_seen(&gate->guard, who, os_now_ns());
+}
+
+void gate_credentials_refused(struct gate *gate, const struct op_request *request)
+{
+    if (request->result.err == ERR_NO_AUTH && request->principal.auth) {
+        view_note_refusal(gate->server->view, &request->principal, &request->args);
+    }
+}
+
+void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
+                             enum gate_failure kind)
+{
+    guard_failed(&gate->guard, who, kind);
+}
+
+/* The sampler's thread, each second. */
+void gate_guard_log(struct gate *gate, uint64_t now_ms)
+{
+    char line[GUARD_LINE_MAX];
+
+    for (int i = 0; i <= GUARD_ADDRESSES_MAX && guard_line(&gate->guard, now_ms, line); i++) {
+        log_warn("auth", "%s", line);
     }
 }

@@ -96,13 +96,8 @@ struct gate_check {
 size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 
-/* Prometheus text of all but what a front end adds. Any thread. */
+/* Prometheus text, with what the front ends add. Any thread. */
 void gate_write_metrics(struct gate *gate, struct buf *out);
-
-/* Sets what the front end adds to that (NULL: nothing). `write` is called on any thread, but not
- * after this function has replaced it. */
-void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out),
-                            void *ctx);
 
 /* Figures of all front ends together. */
 struct gate_front_figures {
@@ -119,16 +114,21 @@ enum gate_front {
     GATE_FRONTS
 };
 
-/* A front end adds its own figures; `add` is called as `write` of gate_set_front_metrics. */
-void gate_set_front_figures(struct gate *gate, enum gate_front front,
-                            void (*add)(void *ctx, struct gate_front_figures *figures), void *ctx);
-void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
-
-/* How a front end takes part in a watch listing (watch_listing.h): `ask` posts the listing to the
- * front end's own thread, which adds its rows and passes it on. Called as `add`. */
 struct watch_listing;
-void gate_set_front_listing(struct gate *gate, enum gate_front front,
-                            void (*ask)(void *ctx, struct watch_listing *listing), void *ctx);
+
+/* What a front end adds, each NULL if it adds nothing. Called on any thread. */
+struct gate_front_hooks {
+    void (*figures)(void *ctx, struct gate_front_figures *figures);
+    void (*metrics)(void *ctx, struct buf *out);
+    /* Posts the listing (watch_listing.h) to the front end's own thread, which adds its rows and
+     * passes it on. */
+    void (*listing)(void *ctx, struct watch_listing *listing);
+    void *ctx;
+};
+
+/* Once this has returned, the earlier hooks of the front end are not called any more. */
+void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks);
+void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
 
 /* One JSON value: the recent past for plots; see trend.h. `args` of OP_TREND. Any thread. */
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);

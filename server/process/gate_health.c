@@ -1,5 +1,6 @@
 /* What /livez and /readyz answer: named checks, each with a sentence. */
 #include "base/check.h"
+#include "base/mem.h"
 #include "base/os_clock.h"
 #include "server/process/server_int.h"
 
@@ -31,45 +32,40 @@ size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 }
 
 /* When a replica finds no leader, mostly its peers refuse it, or it refuses them. */
-static void explain_no_leader(struct gate *gate, char *text, size_t size)
+static void explain_no_leader(const struct config *config, const struct publication *published,
+                              char *text, size_t size)
 {
-    const struct config *config = gate->server->config;
     int len = snprintf(text, size, "no leader is known");
 
-    (void)pthread_mutex_lock(&gate->mutex);
-    if (gate->published.not_listening[0] != '\0') {
+    if (published->not_listening[0] != '\0') {
         len += snprintf(text + len, size - (size_t)len, "; other replicas cannot connect yet: %s",
-                        gate->published.not_listening);
+                        published->not_listening);
     }
     for (uint32_t i = 0; i < config->peers.server_count && len > 0 && (size_t)len < size; i++) {
-        const char *why = gate->published.links[i].refused;
+        const char *why = published->links[i].refused;
 
         if (why[0] != '\0') {
             len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
                             config->peers.servers[i].id, why);
         }
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
 }
 
 /* A full tree does not make a replica unready: reads, deletes and the end of sessions still work,
  * and another replica would refuse the same writes. */
-static void check_tree(struct gate *gate, struct gate_check *checks, size_t *count)
+static void check_tree(struct gate *gate, const struct prep_room *room, struct gate_check *checks,
+                       size_t *count)
 {
     struct gate_figures figures;
-    struct prep_room room;
     char text[GATE_CHECK_TEXT_MAX] = "the tree has no bound: no replica knows its memory";
 
     gate_figures(gate, &figures);
-    (void)pthread_mutex_lock(&gate->mutex);
-    room = gate->published.replica.room;
-    (void)pthread_mutex_unlock(&gate->mutex);
-    if (room.bytes_max != 0) {
+    if (room->bytes_max != 0) {
         (void)snprintf(text, sizeof text,
                        "the tree takes %" PRIu64 " of %" PRIu64 " bytes (maxTreeBytes of replica "
                        "%" PRIu32 ")%s",
-                       figures.memory_bytes, room.bytes_max, room.member,
-                       figures.memory_bytes >= room.bytes_max
+                       figures.memory_bytes, room->bytes_max, room->member,
+                       figures.memory_bytes >= room->bytes_max
                            ? ": it is full; only requests that free memory are accepted"
                            : "");
     }
@@ -90,23 +86,19 @@ static void check_disk(struct gate *gate, struct gate_check *checks, size_t *cou
 
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
+    struct publication *published = gate_published(gate);
+    const struct zab_status *zab = &published->replica.zab;
+    const char *text = zab->reason ? zab->reason : ""; /* NULL before the first turn. */
+    bool voting = !zab->quarantined && !zab->unknown_disk && !zab->bootstrapping;
     struct gate_status status;
     char no_leader[GATE_CHECK_TEXT_MAX];
     const char *why = "";
     size_t count = 0;
 
     gate_status(gate, &status);
-    (void)pthread_mutex_lock(&gate->mutex);
-    const char *reason = gate->published.replica.zab.reason;
-    const char *text = reason ? reason : ""; /* Nothing is published before the first turn. */
-    bool voting = !gate->published.replica.zab.quarantined &&
-                  !gate->published.replica.zab.unknown_disk &&
-                  !gate->published.replica.zab.bootstrapping;
-
-    (void)pthread_mutex_unlock(&gate->mutex);
     check_add(checks, &count, "member", voting,
               voting ? "this disk is a member of the cluster" : text);
-    explain_no_leader(gate, no_leader, sizeof no_leader);
+    explain_no_leader(gate->server->config, published, no_leader, sizeof no_leader);
     check_add(checks, &count, "leader", status.leader != 0,
               status.leader != 0 ? "a leader is known" : no_leader);
     check_add(checks, &count, "in_step", status.in_step,
@@ -115,8 +107,9 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 
     check_add(checks, &count, "fresh", fresh, fresh ? "recent contact with the leader" : why);
     check_disk(gate, checks, &count);
-    check_tree(gate, checks, &count);
+    check_tree(gate, &published->replica.room, checks, &count);
     check_add(checks, &count, "not_draining", !status.draining,
               status.draining ? "shutting down" : "not shutting down");
+    mem_free(published);
     return count;
 }

@@ -1,6 +1,7 @@
 /* What the information operations answer: this replica, all replicas, every limit. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
@@ -13,7 +14,7 @@
 const char gate_disk_is_low[] =
     "the disk is nearly full: there is no room for the next segment of the log";
 
-static struct publication *copy_published(struct gate *gate)
+struct publication *gate_published(struct gate *gate)
 {
     struct publication *copy = mem_alloc(sizeof *copy);
 
@@ -75,20 +76,6 @@ void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
     }
 }
 
-static void write_figures(struct gate *gate, struct jsonw *json)
-{
-    struct gate_figures figures;
-    struct window_extent extent;
-
-    gate_figures(gate, &figures);
-    window_extent(gate->server->window, &extent);
-    jsonw_kv_u64(json, "znodes", figures.nodes);
-    jsonw_kv_u64(json, "sessions", figures.sessions);
-    jsonw_kv_u64(json, "ephemerals", figures.ephemerals);
-    jsonw_kv_hex(json, "window_base", extent.base);
-    jsonw_kv_u64(json, "tree_bytes", figures.memory_bytes);
-}
-
 /* A number, or null when it is 0: not known. */
 static void write_known(struct jsonw *json, const char *key, uint64_t number)
 {
@@ -100,16 +87,22 @@ static void write_known(struct jsonw *json, const char *key, uint64_t number)
     }
 }
 
-/* The limit of the tree, and the replica that it comes from: as the leader last reported. */
-static void write_room(struct jsonw *json, const struct prep_room *room)
+static void write_sizes(struct gate *gate, const struct publication *copy, struct jsonw *json)
 {
-    write_known(json, "tree_bytes_max", room->bytes_max);
-    write_known(json, "tree_bytes_max_of", room->member);
-}
+    struct gate_figures figures;
+    struct window_extent extent;
 
-/* The log that is kept for learners which are being refilled. */
-static void write_refills(struct jsonw *json, const struct publication *copy)
-{
+    gate_figures(gate, &figures);
+    window_extent(gate->server->window, &extent);
+    jsonw_kv_u64(json, "znodes", figures.nodes);
+    jsonw_kv_u64(json, "sessions", figures.sessions);
+    jsonw_kv_u64(json, "ephemerals", figures.ephemerals);
+    jsonw_kv_hex(json, "window_base", extent.base);
+    jsonw_kv_u64(json, "tree_bytes", figures.memory_bytes);
+    /* The limit of the tree, and the replica that it comes from: as the leader last reported. */
+    write_known(json, "tree_bytes_max", copy->replica.room.bytes_max);
+    write_known(json, "tree_bytes_max_of", copy->replica.room.member);
+    /* The log that is kept for learners which are being refilled. */
     jsonw_kv_u64(json, "refills", copy->replica.zab.refills);
     jsonw_kv_u64(json, "refill_log_bytes", copy->store.kept_bytes);
     jsonw_kv_u64(json, "refill_log_lost", copy->store.keeps_lost);
@@ -143,7 +136,7 @@ static void write_duplicate(const struct config *config, struct jsonw *json,
 void gate_write_status(struct gate *gate, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
-    struct publication *copy = copy_published(gate);
+    struct publication *copy = gate_published(gate);
     struct gate_status status;
 
     gate_status(gate, &status);
@@ -160,9 +153,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "lag_ms", status.lag_ms);
     jsonw_kv_hex(json, "digest", status.digest);
     write_cluster(json, &copy->config);
-    write_figures(gate, json);
-    write_room(json, &copy->replica.room);
-    write_refills(json, copy);
+    write_sizes(gate, copy, json);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
     jsonw_kv_bool(json, "read_only", config->clients.read_only);
@@ -175,10 +166,10 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     mem_free(copy);
 }
 
-static const struct peer_view *peer_of(const struct publication *copy, uint32_t id)
+static const struct zab_peer_status *peer_of(const struct publication *copy, uint32_t id)
 {
     for (size_t i = 0; i < copy->peer_count; i++) {
-        if (copy->peers[i].status.id == id) {
+        if (copy->peers[i].id == id) {
             return &copy->peers[i];
         }
     }
@@ -192,35 +183,24 @@ enum {
 /* A replica is silent when no report has come for so long, not even through the leader. */
 static uint64_t silent_ms(const struct config *config)
 {
-    uint64_t ticks_ms = (uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2);
-
-    return ticks_ms > SILENT_MIN_MS ? ticks_ms : SILENT_MIN_MS;
+    return max_u64((uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2), SILENT_MIN_MS);
 }
 
 /* Last contact with the peer, directly or through the leader; 0: never. */
-static uint64_t heard_at(const struct peer_view *peer, const struct heartbeat *heartbeat)
+static uint64_t heard_at(const struct zab_peer_status *peer, const struct heartbeat *heartbeat)
 {
-    uint64_t report_ms = heartbeat ? heartbeat->at_ms : 0;
-
-    return peer->status.heard_ms > report_ms ? peer->status.heard_ms : report_ms;
-}
-
-/* At the time of publication: a pause of this replica is not a silence of its peers. */
-static bool is_silent(const struct config *config, const struct publication *copy,
-                      uint64_t heard_ms)
-{
-    return heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
+    return max_u64(peer->heard_ms, heartbeat ? heartbeat->at_ms : 0);
 }
 
 /* The peer's own report, unless it has sent a newer message to this replica. A peer whose last
  * report says that it leads, while another one leads now, is joining. */
-static const char *reported_state(const struct zab_status *self, const struct peer_view *peer,
+static const char *reported_state(const struct zab_status *self, const struct zab_peer_status *peer,
                                   const struct heartbeat *heartbeat)
 {
-    bool looking = peer->status.state == ZAB_LOOKING;
+    bool looking = peer->state == ZAB_LOOKING;
 
-    if (!heartbeat || (looking && peer->status.heard_ms >= heartbeat->at_ms)) {
-        return looking ? "looking" : (peer->status.voter ? "follower" : "observer");
+    if (!heartbeat || (looking && peer->heard_ms >= heartbeat->at_ms)) {
+        return looking ? "looking" : (peer->voter ? "follower" : "observer");
     }
     bool serving = (heartbeat->flags & HEARTBEAT_SERVING) != 0;
     bool learns = heartbeat->role == ROLE_FOLLOWER || heartbeat->role == ROLE_OBSERVER;
@@ -229,21 +209,21 @@ static const char *reported_state(const struct zab_status *self, const struct pe
     return has_led || (learns && !serving) ? "joining" : replica_role_name(heartbeat->role);
 }
 
-static const char *state_name(const struct publication *copy, const struct peer_view *peer,
+static const char *state_name(const struct publication *copy, const struct zab_peer_status *peer,
                               const struct heartbeat *heartbeat, bool silent)
 {
     const struct zab_status *self = &copy->replica.zab;
 
-    if (!peer->status.connected) {
+    if (!peer->connected) {
         return "unreachable";
     }
     if (silent) {
         return "silent";
     }
-    if (peer->status.id == self->leader) {
+    if (peer->id == self->leader) {
         return "leader";
     }
-    if (self->state == ZAB_LEADING && !peer->status.synced) {
+    if (self->state == ZAB_LEADING && !peer->synced) {
         return "joining";
     }
     return reported_state(self, peer, heartbeat);
@@ -253,13 +233,13 @@ static void write_url(struct jsonw *json, const char *address)
 {
     char url[CONFIG_HOST_MAX + 16];
 
+    (void)snprintf(url, sizeof url, "http://%s", address);
     jsonw_key(json, "client");
     if (address[0] == '\0') {
         jsonw_null(json);
-        return;
+    } else {
+        jsonw_cstr(json, url);
     }
-    (void)snprintf(url, sizeof url, "http://%s", address);
-    jsonw_cstr(json, url);
 }
 
 /* Microseconds as milliseconds. */
@@ -271,9 +251,9 @@ static void write_ms(struct jsonw *json, const char *key, uint32_t us)
     jsonw_key(json, key);
     if (us == 0) {
         jsonw_null(json);
-        return;
+    } else {
+        jsonw_raw(json, slice_make(text, (size_t)len));
     }
-    jsonw_raw(json, slice_make(text, (size_t)len));
 }
 
 /* A replica's own status report; the values are those of the time of the report. */
@@ -312,12 +292,11 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
 }
 
 /* The newest zxid that the peer is known to have; 0: none. */
-static zxid_t zxid_of(const struct peer_view *peer, const struct heartbeat *heartbeat)
+static zxid_t zxid_of(const struct zab_peer_status *peer, const struct heartbeat *heartbeat)
 {
     zxid_t zxid = heartbeat ? heartbeat->zxid : 0;
 
-    zxid = peer->status.acked > zxid ? peer->status.acked : zxid;
-    return peer->status.voted > zxid ? peer->status.voted : zxid;
+    return max_u64(zxid, max_u64(peer->acked, peer->voted));
 }
 
 static void write_heard(struct jsonw *json, const struct heartbeat *heartbeat, const char *state,
@@ -334,17 +313,19 @@ static void write_heard(struct jsonw *json, const struct heartbeat *heartbeat, c
 }
 
 static void write_peer(const struct config *config, struct jsonw *json,
-                       const struct publication *copy, const struct peer_view *peer,
+                       const struct publication *copy, const struct zab_peer_status *peer,
                        const struct core_peer *link)
 {
     const struct heartbeat *heartbeat =
-        heartbeats_find(copy->heartbeats, copy->heartbeat_count, peer->status.id);
+        heartbeats_find(copy->heartbeats, copy->heartbeat_count, peer->id);
     uint64_t heard_ms = heard_at(peer, heartbeat);
-    const char *state = state_name(copy, peer, heartbeat, is_silent(config, copy, heard_ms));
+    /* At the time of publication: a pause of this replica is not a silence of its peers. */
+    bool silent = heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
+    const char *state = state_name(copy, peer, heartbeat, silent);
 
     jsonw_kv_cstr(json, "state", state);
-    jsonw_kv_bool(json, "connected", peer->status.connected);
-    jsonw_kv_bool(json, "votes", peer->status.voter && peer->status.counted);
+    jsonw_kv_bool(json, "connected", peer->connected);
+    jsonw_kv_bool(json, "votes", peer->voter && peer->counted);
     if (zxid_of(peer, heartbeat) != 0) {
         jsonw_kv_hex(json, "zxid", zxid_of(peer, heartbeat));
     }
@@ -362,7 +343,7 @@ static void write_peer(const struct config *config, struct jsonw *json,
 void gate_write_ensemble(struct gate *gate, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
-    struct publication *copy = copy_published(gate);
+    struct publication *copy = gate_published(gate);
 
     jsonw_object(json);
     write_cluster(json, &copy->config);
@@ -374,7 +355,7 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
     jsonw_array(json);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
         const struct config_server *server = &config->peers.servers[i];
-        const struct peer_view *peer = peer_of(copy, server->id);
+        const struct zab_peer_status *peer = peer_of(copy, server->id);
         char address[CONFIG_HOST_MAX + 8];
 
         (void)snprintf(address, sizeof address, "%s:%u", server->host, server->port);
@@ -405,7 +386,7 @@ void gate_write_trend(struct gate *gate, const struct op_args *args, struct json
 void gate_write_servers(struct gate *gate, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
-    struct publication *copy = copy_published(gate);
+    struct publication *copy = gate_published(gate);
 
     jsonw_array(json);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {

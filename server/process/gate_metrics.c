@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_files.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "server/op/ops.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
@@ -22,6 +22,30 @@ static void counter(struct buf *out, const char *name, const char *help, uint64_
     metric_put(out, name, NULL, value);
 }
 
+static void seconds(struct buf *out, const char *name, const char *type, const char *help,
+                    double value)
+{
+    metric_head(out, name, type, help);
+    metric_put_double(out, name, NULL, value);
+}
+
+static void histogram(struct buf *out, const char *name, const char *help,
+                      const struct metric_histogram *values)
+{
+    metric_head(out, name, "histogram", help);
+    metric_put_histogram(out, name, NULL, values);
+}
+
+/* One line of a metric whose head is written already: name{label="value"}. */
+static void put_labelled(struct buf *out, const char *name, const char *label, const char *value,
+                         uint64_t number)
+{
+    char labels[64];
+
+    (void)snprintf(labels, sizeof labels, "%s=\"%s\"", label, value);
+    metric_put(out, name, labels, number);
+}
+
 static void write_operations(struct gate *gate, struct buf *out)
 {
     char labels[64];
@@ -35,9 +59,8 @@ static void write_operations(struct gate *gate, struct buf *out)
     metric_head(out, "zabra_operation_errors_total", "counter",
                 "Operations answered with an error, by operation.");
     for (const struct op_def *def = ops_table(); def->name; def++) {
-        (void)snprintf(labels, sizeof labels, "op=\"%s\"", def->name);
-        metric_put(out, "zabra_operation_errors_total", labels,
-                   metric_get(&gate->op_failed[def->id]));
+        put_labelled(out, "zabra_operation_errors_total", "op", def->name,
+                     metric_get(&gate->op_failed[def->id]));
     }
     counter(out, "zabra_throttled_total", "Requests refused because the queue was full.",
             metric_get(&gate->throttled));
@@ -46,14 +69,12 @@ static void write_operations(struct gate *gate, struct buf *out)
 static void write_credentials(struct gate *gate, struct buf *out)
 {
     static const char *const kinds[GATE_FAILURES] = {"password", "super", "malformed", "session"};
-    char labels[64];
 
     metric_head(out, "zabra_failed_credentials_total", "counter",
                 "Credentials that were wrong, by kind.");
     for (size_t i = 0; i < GATE_FAILURES; i++) {
-        (void)snprintf(labels, sizeof labels, "kind=\"%s\"", kinds[i]);
-        metric_put(out, "zabra_failed_credentials_total", labels,
-                   metric_get(&gate->guard.failed[i]));
+        put_labelled(out, "zabra_failed_credentials_total", "kind", kinds[i],
+                     metric_get(&gate->guard.failed[i]));
     }
     counter(out, "zabra_slowed_credentials_total",
             "Credentials refused unseen, because too many of that user have failed.",
@@ -84,15 +105,10 @@ static void write_state(struct gate *gate, struct buf *out)
           figures.quotas_exceeded);
 }
 
-static void write_sessions(struct gate *gate, struct buf *out)
+static void write_sessions(struct gate *gate, const struct replica_status *replica, struct buf *out)
 {
-    uint64_t expired = 0;
-
-    (void)pthread_mutex_lock(&gate->mutex);
-    expired = gate->published.replica.expired;
-    (void)pthread_mutex_unlock(&gate->mutex);
     counter(out, "zabra_sessions_expired_total", "Silent sessions ended by this replica as leader.",
-            expired);
+            replica->expired);
     counter(out, "zabra_session_touches_total", "Times a session was heard of by this replica.",
             touch_count(gate->server->touched));
     counter(out, "zabra_session_touches_lost_total",
@@ -111,27 +127,15 @@ static void write_window(struct gate *gate, struct buf *out)
             extent.restarts);
 }
 
-/* Seconds. */
-static double clock_ahead(struct gate *gate)
-{
-    (void)pthread_mutex_lock(&gate->mutex);
-    int64_t ahead_ms = gate->published.replica.clock_ahead_ms;
-
-    (void)pthread_mutex_unlock(&gate->mutex);
-    return (double)ahead_ms / 1000.0;
-}
-
-static void write_role(struct gate *gate, struct buf *out)
+static void write_role(struct gate *gate, const struct replica_status *replica, struct buf *out)
 {
     static const char *const roles[] = {"leader", "follower", "observer", "looking", "quarantine"};
     struct gate_status status;
-    char labels[64];
 
     gate_status(gate, &status);
     metric_head(out, "zabra_role", "gauge", "1 for the role this replica has now.");
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-        (void)snprintf(labels, sizeof labels, "role=\"%s\"", roles[i]);
-        metric_put(out, "zabra_role", labels, strcmp(roles[i], status.role) == 0 ? 1 : 0);
+        put_labelled(out, "zabra_role", "role", roles[i], strcmp(roles[i], status.role) == 0);
     }
     gauge(out, "zabra_serving",
           "1 when in step with an established leader, and able to write its log.",
@@ -140,74 +144,67 @@ static void write_role(struct gate *gate, struct buf *out)
     gauge(out, "zabra_applied_zxid", "Newest zxid applied.", status.applied);
     gauge(out, "zabra_committed_zxid", "Newest zxid known to be committed.", status.committed);
     gauge(out, "zabra_logged_zxid", "Newest zxid in the log.", status.logged);
-    metric_head(out, "zabra_leader_lag_seconds", "gauge",
-                "Time since this replica last heard from a leader with a quorum.");
-    metric_put_double(out, "zabra_leader_lag_seconds", NULL, (double)status.lag_ms / 1000.0);
-    metric_head(out, "zabra_clock_ahead_seconds", "gauge",
-                "Its wall clock, ahead of what a majority of the voters' clocks have reached.");
-    metric_put_double(out, "zabra_clock_ahead_seconds", NULL, clock_ahead(gate));
+    seconds(out, "zabra_leader_lag_seconds", "gauge",
+            "Time since this replica last heard from a leader with a quorum.",
+            (double)status.lag_ms / 1000.0);
+    seconds(out, "zabra_clock_ahead_seconds", "gauge",
+            "Its wall clock, ahead of what a majority of the voters' clocks have reached.",
+            (double)replica->clock_ahead_ms / 1000.0);
 }
 
-static void write_duplicates(struct gate *gate, struct buf *out, const struct tcp_figures *tcp)
+static void write_replica(const struct publication *published, struct buf *out)
 {
-    const struct config *config = gate->server->config;
+    const struct replica_status *replica = &published->replica;
+    size_t synced = 0;
+
+    for (size_t i = 0; i < published->peer_count; i++) {
+        synced += published->peers[i].synced ? 1 : 0;
+    }
+    gauge(out, "zabra_outstanding_requests", "Requests inside the core.", replica->requests);
+    gauge(out, "zabra_tree_bytes_max",
+          "The smallest maxTreeBytes of the voters in step; 0 without any.",
+          replica->room.bytes_max);
+    counter(out, "zabra_tree_full_total",
+            "Requests refused as leader because the tree would exceed maxTreeBytes.",
+            replica->tree_refused);
+    counter(out, "zabra_disk_full_periods_total",
+            "Times that this leader began to refuse writes: the disks of a majority are full.",
+            replica->low_periods);
+    counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica->proposals);
+    counter(out, "zabra_delivered_total", "Records applied.", replica->delivered);
+    counter(out, "zabra_retried_requests_total",
+            "Requests done again by the replica after a change of leader.", replica->retried);
+    counter(out, "zabra_elections_total", "Times this replica went looking for a leader.",
+            replica->elections);
+    gauge(out, "zabra_synced_learners", "Learners in step, as leader.", synced);
+    gauge(out, "zabra_refills", "Learners that the log is kept for, as leader.",
+          replica->zab.refills);
+    gauge(out, "zabra_refills_stalled",
+          "Connected learners whose refill has made no progress for 300 ticks, as leader.",
+          replica->zab.refills_stalled);
+}
+
+static void write_peers(const struct config *config, const struct publication *published,
+                        struct buf *out)
+{
+    const struct tcp_figures *tcp = &published->tcp;
     uint64_t now_ms = os_now_ms();
     uint64_t ids = 0;
 
-    (void)pthread_mutex_lock(&gate->mutex);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        ids += core_peer_duplicate(config, &gate->published.links[i], now_ms) ? 1 : 0;
+        ids += core_peer_duplicate(config, &published->links[i], now_ms) ? 1 : 0;
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
+    gauge(out, "zabra_peers_connected", "Peers connected.", tcp->connected);
+    counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp->bytes_in);
+    counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp->bytes_out);
+    gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp->queued);
+    counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp->refused);
     gauge(out, "zabra_duplicate_ids", "Ids that two processes claim now, as far as this one knows.",
           ids);
     counter(out, "zabra_peer_duplicates_total",
             "Connections refused because another process of that id lives.", tcp->duplicates);
-}
-
-static void write_replica(struct gate *gate, struct buf *out)
-{
-    struct replica_status replica;
-    struct tcp_figures tcp;
-    size_t synced = 0;
-
-    (void)pthread_mutex_lock(&gate->mutex);
-    replica = gate->published.replica;
-    tcp = gate->published.tcp;
-    for (size_t i = 0; i < gate->published.peer_count; i++) {
-        synced += gate->published.peers[i].status.synced ? 1 : 0;
-    }
-    (void)pthread_mutex_unlock(&gate->mutex);
-    gauge(out, "zabra_outstanding_requests", "Requests inside the core.", replica.requests);
-    gauge(out, "zabra_tree_bytes_max",
-          "The smallest maxTreeBytes of the voters in step; 0 without any.",
-          replica.room.bytes_max);
-    counter(out, "zabra_tree_full_total",
-            "Requests refused as leader because the tree would exceed maxTreeBytes.",
-            replica.tree_refused);
-    counter(out, "zabra_disk_full_periods_total",
-            "Times that this leader began to refuse writes: the disks of a majority are full.",
-            replica.low_periods);
-    counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica.proposals);
-    counter(out, "zabra_delivered_total", "Records applied.", replica.delivered);
-    counter(out, "zabra_retried_requests_total",
-            "Requests done again by the replica after a change of leader.", replica.retried);
-    counter(out, "zabra_elections_total", "Times this replica went looking for a leader.",
-            replica.elections);
-    gauge(out, "zabra_synced_learners", "Learners in step, as leader.", synced);
-    gauge(out, "zabra_refills", "Learners that the log is kept for, as leader.",
-          replica.zab.refills);
-    gauge(out, "zabra_refills_stalled",
-          "Connected learners whose refill has made no progress for 300 ticks, as leader.",
-          replica.zab.refills_stalled);
-    gauge(out, "zabra_peers_connected", "Peers connected.", tcp.connected);
-    counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp.bytes_in);
-    counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp.bytes_out);
-    gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp.queued);
-    counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp.refused);
-    write_duplicates(gate, out, &tcp);
     counter(out, "zabra_peer_skipped_total", "Messages that only a later version knows.",
-            tcp.skipped);
+            tcp->skipped);
 }
 
 static void write_storage(struct gate *gate, struct buf *out)
@@ -216,9 +213,8 @@ static void write_storage(struct gate *gate, struct buf *out)
     struct store_figures figures;
 
     store_figures(server->store, &figures);
-    metric_head(out, "zabra_log_sync_seconds", "histogram",
-                "Time to write and sync one batch of the log.");
-    metric_put_histogram(out, "zabra_log_sync_seconds", NULL, &server->log.sync_time);
+    histogram(out, "zabra_log_sync_seconds", "Time to write and sync one batch of the log.",
+              &server->log.sync_time);
     counter(out, "zabra_log_operations_total", "Operations that the log thread has made durable.",
             metric_get(&server->log.operations));
     gauge(out, "zabra_log_bytes", "Bytes of log segments on disk.", figures.log_bytes);
@@ -230,8 +226,8 @@ static void write_storage(struct gate *gate, struct buf *out)
             "Times that log was purged although a learner needed it.", figures.keeps_lost);
     gauge(out, "zabra_snapshots", "Snapshots on disk that verify.", figures.snapshots);
     gauge(out, "zabra_snapshot_zxid", "End of the newest snapshot.", figures.snap_newest_end);
-    metric_head(out, "zabra_snapshot_seconds", "histogram", "Time to write a snapshot.");
-    metric_put_histogram(out, "zabra_snapshot_seconds", NULL, &server->bulk.snapshot_time);
+    histogram(out, "zabra_snapshot_seconds", "Time to write a snapshot.",
+              &server->bulk.snapshot_time);
     counter(out, "zabra_snapshot_errors_total", "Snapshots that could not be written.",
             metric_get(&server->bulk.snapshot_errors));
     gauge(out, "zabra_disk_low", "1 while there is no room for the next log segment.",
@@ -249,19 +245,13 @@ static void write_storage(struct gate *gate, struct buf *out)
             log_dropped());
 }
 
-void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
+static void write_fronts(struct gate *gate, struct buf *out)
 {
     (void)pthread_mutex_lock(&gate->mutex);
-    gate->front_metrics = write;
-    gate->front_metrics_ctx = ctx;
-    (void)pthread_mutex_unlock(&gate->mutex);
-}
-
-static void write_front(struct gate *gate, struct buf *out)
-{
-    (void)pthread_mutex_lock(&gate->mutex);
-    if (gate->front_metrics) {
-        gate->front_metrics(gate->front_metrics_ctx, out);
+    for (size_t i = 0; i < GATE_FRONTS; i++) {
+        if (gate->fronts[i].metrics) {
+            gate->fronts[i].metrics(gate->fronts[i].ctx, out);
+        }
     }
     (void)pthread_mutex_unlock(&gate->mutex);
 }
@@ -278,34 +268,34 @@ static void write_unsent(struct gate *gate, struct buf *out)
 /* Under the names that Prometheus' own libraries use. */
 static void write_process(struct gate *gate, struct buf *out)
 {
-    char labels[64];
-
-    (void)snprintf(labels, sizeof labels, "version=\"%s\"", ZABRA_VERSION);
     metric_head(out, "zabra_build_info", "gauge", "1 for the version that runs.");
-    metric_put(out, "zabra_build_info", labels, 1);
-    metric_head(out, "process_cpu_seconds_total", "counter", "Processor time of all threads.");
-    metric_put_double(out, "process_cpu_seconds_total", NULL, (double)os_cpu_us() / 1e6);
+    put_labelled(out, "zabra_build_info", "version", ZABRA_VERSION, 1);
+    seconds(out, "process_cpu_seconds_total", "counter", "Processor time of all threads.",
+            (double)os_cpu_us() / 1e6);
     gauge(out, "process_resident_memory_bytes", "Memory that the process has in use.",
           os_memory_bytes());
     gauge(out, "process_virtual_memory_bytes", "Its address space.", os_address_bytes());
     gauge(out, "process_open_fds", "Open file descriptors.", os_files_open());
     gauge(out, "process_max_fds", "How many there may be.", os_files_max());
-    metric_head(out, "process_start_time_seconds", "gauge", "Unix time of its start.");
-    metric_put_double(out, "process_start_time_seconds", NULL,
-                      (double)gate->server->start_wall_ms / 1e3);
+    seconds(out, "process_start_time_seconds", "gauge", "Unix time of its start.",
+            (double)gate->server->start_wall_ms / 1e3);
 }
 
 void gate_write_metrics(struct gate *gate, struct buf *out)
 {
+    struct publication *published = gate_published(gate);
+
     write_process(gate, out);
-    write_role(gate, out);
+    write_role(gate, &published->replica, out);
     write_operations(gate, out);
     write_credentials(gate, out);
     write_state(gate, out);
-    write_sessions(gate, out);
+    write_sessions(gate, &published->replica, out);
     write_window(gate, out);
-    write_replica(gate, out);
+    write_replica(published, out);
+    write_peers(gate->server->config, published, out);
     write_storage(gate, out);
     write_unsent(gate, out);
-    write_front(gate, out);
+    write_fronts(gate, out);
+    mem_free(published);
 }

@@ -5,6 +5,7 @@
  * Writes without a key cost one comparison.
  */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/network.h"
 #include "base/os_clock.h"
 #include "server/op/ops.h"
@@ -32,10 +33,9 @@ enum {
 /* Tokens for a replica: half of its part at once, the other half within rememberFor. */
 static void init_buckets(struct buckets *buckets, const struct config *config, uint32_t share)
 {
-    uint64_t tokens = share / config->peers.server_count / BURST_PART;
+    uint64_t tokens = max_u64(share / config->peers.server_count / BURST_PART, 1);
     uint64_t for_ns = (uint64_t)config->tree.remember_ms * NS_PER_MS;
 
-    tokens = tokens > 0 ? tokens : 1;
     buckets_init(buckets, tokens, for_ns / tokens, 0);
 }
 
@@ -126,12 +126,10 @@ static bool needs_tokens(struct gate *gate, const struct op_request *request)
 static bool refuse(struct gate *gate, struct op_request *request, uint64_t wait_ns,
                    const char *detail)
 {
-    uint64_t wait_ms = wait_ns / NS_PER_MS + 1;
-
     metric_add(&gate->share_refused, 1);
     request->result.err = ERR_THROTTLED;
     request->result.detail = detail;
-    request->result.retry_after_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
+    request->result.retry_after_ms = (uint32_t)min_u64(wait_ns / NS_PER_MS + 1, UINT32_MAX);
     return false;
 }
 

@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/mem.h"
+#include "base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,23 +14,45 @@ enum {
     KIND_IDENTITY = 2
 };
 
+/* Hashes that are never 0. The identity's includes address and name, the user's the address. */
+struct confirmed_name {
+    uint64_t address;
+    uint64_t user;
+    uint64_t identity;
+    bool super; /* The identity of superDigest. */
+};
+
+struct confirmed_slot {
+    _Atomic uint64_t identity; /* 0: free. */
+    _Atomic uint64_t used_ns;  /* Last confirmed. */
+    _Atomic uint64_t user;
+    _Atomic uint64_t address;
+    _Atomic bool super;
+};
+
+struct confirmed_set {
+    struct confirmed_slot ways[CONFIRMED_WAYS];
+};
+
 void guard_init(struct guard *guard, const char *super_digest)
 {
-    int failed = pthread_mutex_init(&guard->mutex, NULL);
+    int failed = pthread_mutex_init(&guard->mutex, NULL) ||
+                 pthread_mutex_init(&guard->confirmed_mutex, NULL);
 
-    ASSERT(failed == 0);
+    ASSERT(!failed);
     guard->super_digest = super_digest;
     buckets_init(&guard->users, GUARD_FAILURES, (uint64_t)GUARD_AGAIN_MS * NS_PER_MS,
                  (uint64_t)GUARD_DEBT_MAX_MS * NS_PER_MS);
     buckets_init(&guard->by_address, GUARD_ADDRESS_FAILURES,
                  (uint64_t)GUARD_ADDRESS_AGAIN_MS * NS_PER_MS,
                  (uint64_t)GUARD_ADDRESS_DEBT_MAX_MS * NS_PER_MS);
-    confirmed_init(&guard->confirmed);
+    guard->confirmed = mem_zalloc(CONFIRMED_SETS, sizeof(guard->confirmed[0]));
 }
 
 void guard_release(struct guard *guard)
 {
-    confirmed_release(&guard->confirmed);
+    mem_free(guard->confirmed);
+    (void)pthread_mutex_destroy(&guard->confirmed_mutex);
     buckets_release(&guard->by_address);
     buckets_release(&guard->users);
     (void)pthread_mutex_destroy(&guard->mutex);
@@ -39,7 +63,7 @@ void guard_release(struct guard *guard)
 /* A name that a client has sent must not look like a part of the log line. */
 static void put_user(char out[GUARD_USER_MAX + 1], struct slice user)
 {
-    size_t len = user.len < GUARD_USER_MAX ? user.len : GUARD_USER_MAX;
+    size_t len = min_size(user.len, GUARD_USER_MAX);
 
     for (size_t i = 0; i < len; i++) {
         uint8_t byte = user.data[i];
@@ -179,6 +203,142 @@ static struct confirmed_name names_of(const struct guard *guard, struct slice ne
     };
 }
 
+/* ---- Confirmed identities. ---- */
+
+static uint64_t load(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static void store(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+static struct confirmed_set *set_of(const struct guard *guard, const struct confirmed_name *name)
+{
+    return &guard->confirmed[(name->user >> 32) % CONFIRMED_SETS];
+}
+
+static struct confirmed_slot *find(struct confirmed_set *set, uint64_t identity)
+{
+    for (size_t i = 0; i < CONFIRMED_WAYS; i++) {
+        if (load(&set->ways[i].identity) == identity) {
+            return &set->ways[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_confirmed(const struct guard *guard, const struct confirmed_name *name)
+{
+    return find(set_of(guard, name), name->identity) != NULL;
+}
+
+/* False as well when the clock seems to have gone back. */
+static bool is_older(const struct confirmed_slot *slot, uint64_t now_ns, uint64_t ms)
+{
+    uint64_t used_ns = load(&slot->used_ns);
+
+    return now_ns > used_ns && now_ns - used_ns >= ms * NS_PER_MS;
+}
+
+static bool is_super(const struct confirmed_slot *slot)
+{
+    return atomic_load_explicit(&slot->super, memory_order_relaxed);
+}
+
+static bool is_free(const struct confirmed_slot *slot)
+{
+    return load(&slot->identity) == 0;
+}
+
+/* Among the identities that lists have confirmed; the super user's do not count. */
+static void count_own(const struct confirmed_set *set, const struct confirmed_name *name,
+                      uint32_t *ret_user, uint32_t *ret_address)
+{
+    *ret_user = 0;
+    *ret_address = 0;
+    for (size_t i = 0; i < CONFIRMED_WAYS; i++) {
+        const struct confirmed_slot *slot = &set->ways[i];
+
+        if (!is_free(slot) && !is_super(slot) && load(&slot->address) == name->address) {
+            (*ret_address)++;
+            *ret_user += load(&slot->user) == name->user ? 1 : 0;
+        }
+    }
+}
+
+/* True when the new identity may replace this one. A user, or address, that already has all its
+ * places replaces one of its own. */
+static bool may_replace(const struct confirmed_slot *slot, const struct confirmed_name *name,
+                        uint32_t of_user, uint32_t of_address, uint64_t now_ns)
+{
+    if (name->super) {
+        return is_free(slot) || !is_super(slot) || is_older(slot, now_ns, CONFIRMED_IDLE_MS);
+    }
+    if (of_user >= CONFIRMED_OF_USER && load(&slot->user) != name->user) {
+        return false;
+    }
+    if (of_address >= CONFIRMED_OF_ADDRESS && load(&slot->address) != name->address) {
+        return false;
+    }
+    return is_free(slot) || (!is_super(slot) && is_older(slot, now_ns, CONFIRMED_IDLE_MS));
+}
+
+/* The least recently used slot that may be replaced; a free one was never used. NULL: none. */
+static struct confirmed_slot *place_for(struct confirmed_set *set,
+                                        const struct confirmed_name *name, uint64_t now_ns)
+{
+    struct confirmed_slot *best = NULL;
+    uint32_t of_user = 0;
+    uint32_t of_address = 0;
+
+    count_own(set, name, &of_user, &of_address);
+    for (size_t i = 0; i < CONFIRMED_WAYS; i++) {
+        struct confirmed_slot *slot = &set->ways[i];
+
+        if (may_replace(slot, name, of_user, of_address, now_ns) &&
+            (!best || load(&slot->used_ns) < load(&best->used_ns))) {
+            best = slot;
+        }
+    }
+    return best;
+}
+
+static void take_place(struct guard *guard, const struct confirmed_name *name, uint64_t now_ns)
+{
+    struct confirmed_set *set = set_of(guard, name);
+
+    (void)pthread_mutex_lock(&guard->confirmed_mutex);
+    struct confirmed_slot *slot = find(set, name->identity) ? NULL : place_for(set, name, now_ns);
+
+    if (slot) {
+        store(&slot->used_ns, now_ns);
+        store(&slot->user, name->user);
+        store(&slot->address, name->address);
+        atomic_store_explicit(&slot->super, name->super, memory_order_relaxed);
+        store(&slot->identity, name->identity);
+    }
+    (void)pthread_mutex_unlock(&guard->confirmed_mutex);
+}
+
+/* Keeps an identity that was confirmed now, if there is a place. In most calls it is kept already,
+ * or has no place: neither takes the lock. */
+static void keep_confirmed(struct guard *guard, const struct confirmed_name *name, uint64_t now_ns)
+{
+    struct confirmed_set *set = set_of(guard, name);
+    struct confirmed_slot *slot = find(set, name->identity);
+
+    if (slot) {
+        if (is_older(slot, now_ns, CONFIRMED_REFRESH_MS)) {
+            store(&slot->used_ns, now_ns);
+        }
+    } else if (place_for(set, name, now_ns)) {
+        take_place(guard, name, now_ns);
+    }
+}
+
 /* ---- Passwords. ---- */
 
 static void raise_busy(struct guard *guard, uint64_t until_ns)
@@ -211,7 +371,7 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
                                           can_pay ? BUCKETS_IF_FREE : BUCKETS_KEEP_OUT);
 
     metric_add(&guard->failed[kind], 1);
-    raise_busy(guard, now_ns + (address_ns > user_ns ? address_ns : user_ns));
+    raise_busy(guard, now_ns + max_u64(address_ns, user_ns));
     note(guard, network, auth_user(id), kind);
 }
 
@@ -227,7 +387,7 @@ static bool is_super_guess(struct guard *guard, struct slice network, const stru
         return false;
     }
     names = names_of(guard, network, id);
-    return !confirmed_has(&guard->confirmed, &names);
+    return !is_confirmed(guard, &names);
 }
 
 /* While no password has failed recently this is one comparison; a confirmed identity takes no lock.
@@ -242,7 +402,7 @@ static uint64_t wait_ns_of(struct guard *guard, struct slice network, struct sli
         return 0;
     }
     names = names_of(guard, network, id);
-    if (confirmed_has(&guard->confirmed, &names)) {
+    if (is_confirmed(guard, &names)) {
         return 0;
     }
     if (buckets_own_wait(&guard->users, names.user, 1, now_ns, &wait_ns)) {
@@ -292,7 +452,7 @@ static void confirm(struct guard *guard, struct slice network, const struct auth
     struct confirmed_name names = names_of(guard, network, id);
 
     names.super = auth->super && slice_eq(id, slice_str(guard->super_digest));
-    confirmed_keep(&guard->confirmed, &names, now_ns);
+    keep_confirmed(guard, &names, now_ns);
 }
 
 void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t now_ns)

@@ -17,6 +17,11 @@
  * user without a place there is limited by its address alone. No address is slowed because of other
  * addresses: when the table of addresses is full, those with the smallest debt are forgotten.
  *
+ * A client can have any identity confirmed by a list of its own. So a newly confirmed identity
+ * replaces none that was in use recently, of the same name or of others; and one that a list has
+ * confirmed never replaces one that superDigest has. An identity that finds no place is not kept:
+ * it loses nothing but the right to pass while its name is slowed. Look-ups take no lock.
+ *
  * Malformed credentials and secrets of 122 random bits reveal nothing by their failure: they are
  * only counted and logged. An IPv6 address counts as its /64. Any thread.
  */
@@ -27,7 +32,6 @@
 #include "base/network.h"
 #include "server/op/auth.h"
 #include "server/process/buckets.h"
-#include "server/process/confirmed.h"
 #include "server/process/gate.h"
 
 enum {
@@ -40,7 +44,13 @@ enum {
     GUARD_LOG_EVERY_MS = 60000, /* For each address. */
     GUARD_ADDRESSES_MAX = 256,  /* Logged by themselves; more share one line. */
     GUARD_USER_MAX = 24,        /* Bytes of a user's name in the log. */
-    GUARD_LINE_MAX = 512
+    GUARD_LINE_MAX = 512,
+    CONFIRMED_SETS = 1024,       /* A power of two. */
+    CONFIRMED_WAYS = 16,         /* Identities in each set. */
+    CONFIRMED_OF_ADDRESS = 4,    /* Of these for one address, */
+    CONFIRMED_OF_USER = 3,       /* and for one name at that address. */
+    CONFIRMED_IDLE_MS = 600000,  /* Not confirmed for so long: may be replaced. */
+    CONFIRMED_REFRESH_MS = 10000 /* Precision of the time of last use. */
 };
 
 struct guard_address {
@@ -56,11 +66,12 @@ struct guard_address {
 struct guard {
     struct metric_counter failed[GATE_FAILURES];
     struct metric_counter slowed;
-    const char *super_digest;       /* The configuration's. */
-    struct buckets users;           /* By address and user, */
-    struct buckets by_address;      /* and by address. */
-    _Atomic uint64_t busy_until_ns; /* After this time all buckets are full. */
-    struct confirmed confirmed;
+    const char *super_digest;        /* The configuration's. */
+    struct buckets users;            /* By address and user, */
+    struct buckets by_address;       /* and by address. */
+    _Atomic uint64_t busy_until_ns;  /* After this time all buckets are full. */
+    pthread_mutex_t confirmed_mutex; /* Held to take a place among the confirmed identities. */
+    struct confirmed_set *confirmed;
     pthread_mutex_t mutex; /* Of the next two. */
     struct guard_address addresses[GUARD_ADDRESSES_MAX];
     struct guard_address others;

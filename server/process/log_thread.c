@@ -45,7 +45,6 @@ static void report(struct log_thread *log, struct persist_dones *take_dones, boo
 static void tell_space(struct log_thread *log, enum err err)
 {
     if (err == ERR_NO_SPACE && !atomic_exchange(&log->stuck, true)) {
-        metric_add(&log->no_space, 1);
         log_warn("storage",
                  "no disk space for the log: no write is acknowledged until space is freed");
     } else if (err == ERR_OK && atomic_exchange(&log->stuck, false)) {
@@ -69,8 +68,16 @@ static int retry_ms(struct log_thread *log)
     return atomic_load(&log->lacks_files) ? FILES_RETRY_MS : SPACE_RETRY_MS;
 }
 
-/* Runs what is pending. What must wait for space or for a descriptor stays. Any other failure ends
- * the process at once: after a failed sync the page cache cannot be trusted. */
+void log_thread_end_if(bool failed, enum err err)
+{
+    if (failed) {
+        log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
+                  err_text(err));
+        _exit(EXIT_DISK);
+    }
+}
+
+/* Runs what is pending. What must wait for space or for a descriptor stays. */
 static void run(struct log_thread *log)
 {
     struct persist_dones dones = {0};
@@ -79,13 +86,8 @@ static void run(struct log_thread *log)
     bool waited = must_wait(log);
     enum err err = persist_run(&log->pending, log->store, &dones);
 
-    if (err != ERR_OK && err != ERR_NO_SPACE && err != ERR_NO_FILES) {
-        log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
-                  err_text(err));
-        _exit(EXIT_DISK);
-    }
+    log_thread_end_if(err != ERR_OK && err != ERR_NO_SPACE && err != ERR_NO_FILES, err);
     metric_observe_us(&log->sync_time, os_now_us() - start_us);
-    metric_add(&log->batches, 1);
     metric_add(&log->operations, count - log->pending.count);
     tell_space(log, err);
     tell_files(log, err);

@@ -2,10 +2,19 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 enum {
-    ITEMS_MIN = 16,
-    OPS_PER_RUN = 1024, /* Operations given to the store at a time. */
+    OPS_PER_RUN = 1024 /* Operations given to the store at a time. */
+};
+
+static const enum store_op_type op_types[] = {
+    [ZAB_PERSIST_APPEND] = STORE_APPEND,         [ZAB_PERSIST_TRUNCATE] = STORE_TRUNCATE,
+    [ZAB_PERSIST_PROMISE] = STORE_PROMISE,       [ZAB_PERSIST_JOIN] = STORE_IDENTITY,
+    [ZAB_PERSIST_QUARANTINE] = STORE_QUARANTINE, [ZAB_PERSIST_RELEASE] = STORE_RELEASE,
+    [ZAB_PERSIST_RESET] = STORE_RESET,           [ZAB_PERSIST_SNAP_BEGIN] = STORE_SNAP_BEGIN,
+    [ZAB_PERSIST_SNAP_CHUNK] = STORE_SNAP_CHUNK, [ZAB_PERSIST_SNAP_INSTALL] = STORE_SNAP_INSTALL,
+    [ZAB_PERSIST_SNAP_ABORT] = STORE_SNAP_ABORT,
 };
 
 void persist_batch_init(struct persist_batch *batch)
@@ -33,17 +42,6 @@ void persist_batch_release(struct persist_batch *batch)
     persist_batch_init(batch);
 }
 
-static void grow(struct persist_batch *batch, size_t count)
-{
-    if (count <= batch->cap) {
-        return;
-    }
-    while (batch->cap < count) {
-        batch->cap = batch->cap ? batch->cap * 2 : ITEMS_MIN;
-    }
-    batch->items = mem_realloc(batch->items, batch->cap * sizeof(*batch->items));
-}
-
 /* A new disk becomes a member: from now on its identity names the cluster. */
 static void join(struct persist_item *item, const struct zab_config *config,
                  struct store_identity *identity)
@@ -58,33 +56,22 @@ static void join(struct persist_item *item, const struct zab_config *config,
     identity->genesis_len = (uint32_t)bytes.len;
     memcpy(identity->genesis, bytes.data, bytes.len);
     buf_release(&bytes);
-    item->op.type = STORE_IDENTITY;
     item->identity = mem_dup(identity, sizeof(*identity));
-}
-
-static void add_chunk(struct persist_item *item, uint64_t offset, struct slice bytes)
-{
-    item->op.type = STORE_SNAP_CHUNK;
-    item->op.snap_offset = offset;
-    item->bytes = mem_dup(bytes.data, bytes.len);
-    item->op.snap_bytes = slice_make(item->bytes, bytes.len);
 }
 
 static void translate(struct persist_item *item, const struct zab_persist *change,
                       struct store_identity *identity)
 {
+    item->op.type = op_types[change->type];
     switch (change->type) {
     case ZAB_PERSIST_APPEND:
-        item->op.type = STORE_APPEND;
         item->op.committed = change->append.committed;
         item->rec = change->append.rec;
         break;
     case ZAB_PERSIST_TRUNCATE:
-        item->op.type = STORE_TRUNCATE;
         item->op.zxid = change->truncate.zxid;
         break;
     case ZAB_PERSIST_PROMISE:
-        item->op.type = STORE_PROMISE;
         item->op.epoch = change->promise.epoch;
         item->op.leader = change->promise.leader;
         break;
@@ -92,29 +79,19 @@ static void translate(struct persist_item *item, const struct zab_persist *chang
         join(item, change->join.config, identity);
         break;
     case ZAB_PERSIST_QUARANTINE:
-        item->op.type = STORE_QUARANTINE;
         item->reason = mem_strdup(change->quarantine.reason);
         break;
-    case ZAB_PERSIST_RELEASE:
-        item->op.type = STORE_RELEASE;
-        break;
-    case ZAB_PERSIST_RESET:
-        item->op.type = STORE_RESET;
-        break;
-    case ZAB_PERSIST_SNAP_BEGIN:
-        item->op.type = STORE_SNAP_BEGIN;
-        break;
     case ZAB_PERSIST_SNAP_CHUNK:
-        add_chunk(item, change->snap_chunk.offset, change->snap_chunk.bytes);
+        item->op.snap_offset = change->snap_chunk.offset;
+        item->bytes = mem_dup(change->snap_chunk.bytes.data, change->snap_chunk.bytes.len);
+        item->op.snap_bytes = slice_make(item->bytes, change->snap_chunk.bytes.len);
         break;
+    case ZAB_PERSIST_RELEASE:
+    case ZAB_PERSIST_RESET:
+    case ZAB_PERSIST_SNAP_BEGIN:
     case ZAB_PERSIST_SNAP_INSTALL:
-        item->op.type = STORE_SNAP_INSTALL;
-        break;
     case ZAB_PERSIST_SNAP_ABORT:
-        item->op.type = STORE_SNAP_ABORT;
         break;
-    default:
-        UNREACHABLE();
     }
 }
 
@@ -123,7 +100,7 @@ void persist_add(struct persist_batch *batch, const struct zab_persist *change,
 {
     ASSERT(batch->count == 0 || batch->items[batch->count - 1].token < change->token);
 
-    grow(batch, batch->count + 1);
+    MEM_GROW(batch->items, batch->count, batch->cap, MEM_ITEMS_MAX);
 
     struct persist_item *item = &batch->items[batch->count++];
 
@@ -133,11 +110,10 @@ void persist_add(struct persist_batch *batch, const struct zab_persist *change,
 
 void persist_merge(struct persist_batch *into, struct persist_batch *from)
 {
-    grow(into, into->count + from->count);
-    if (from->count > 0) {
-        memcpy(&into->items[into->count], from->items, from->count * sizeof(*from->items));
+    for (size_t i = 0; i < from->count; i++) {
+        MEM_GROW(into->items, into->count, into->cap, MEM_ITEMS_MAX);
+        into->items[into->count++] = from->items[i];
     }
-    into->count += from->count;
     from->count = 0;
 }
 
@@ -148,15 +124,11 @@ static bool has_result(enum store_op_type type)
 
 static void push_done(struct persist_dones *dones, const struct persist_item *item)
 {
-    if (dones->count == dones->cap) {
-        dones->cap = dones->cap ? dones->cap * 2 : ITEMS_MIN;
-        dones->items = mem_realloc(dones->items, dones->cap * sizeof(*dones->items));
-    }
-    dones->items[dones->count++] = (struct persist_done){.token = item->token,
-                                                         .err = item->op.ret_err,
-                                                         .last = item->op.ret_last,
-                                                         .chain = item->op.ret_chain,
-                                                         .snap_end = item->op.ret_snap_end};
+    MEM_GROW(dones->items, dones->count, dones->cap, MEM_ITEMS_MAX);
+    dones->items[dones->count++] = (struct zab_ev_persisted){.token = item->token,
+                                                             .err = item->op.ret_err,
+                                                             .last = item->op.ret_last,
+                                                             .last_chain = item->op.ret_chain};
 }
 
 /* Adds the completions of the first `done` items and drops these. */
@@ -190,7 +162,7 @@ enum err persist_run(struct persist_batch *batch, struct store *store, struct pe
 
     while (batch->count > 0 && err == ERR_OK) {
         struct store_op *ops[OPS_PER_RUN];
-        size_t count = batch->count < OPS_PER_RUN ? batch->count : OPS_PER_RUN;
+        size_t count = min_size(batch->count, OPS_PER_RUN);
         size_t done = 0;
 
         for (size_t i = 0; i < count; i++) {
@@ -207,13 +179,4 @@ void persist_dones_release(struct persist_dones *dones)
 {
     mem_free(dones->items);
     *dones = (struct persist_dones){0};
-}
-
-void persist_event(const struct persist_done *done, uint64_t now_ms, struct zab_event *ret_event)
-{
-    *ret_event = (struct zab_event){
-        .type = ZAB_EV_PERSISTED,
-        .now_ms = now_ms,
-        .persisted = {
-            .token = done->token, .last = done->last, .last_chain = done->chain, .err = done->err}};
 }

@@ -31,18 +31,10 @@ struct persist_batch {
     size_t cap;
 };
 
-/* All operations up to `token` are durable. There is one for each operation with a result, and one
- * for the last operation that is done. */
-struct persist_done {
-    uint64_t token;
-    enum err err;    /* Of a received snapshot. ERR_CORRUPT: damaged. ERR_NO_SPACE: no room. */
-    zxid_t last;     /* After a truncation, reset or install: the log's last zxid, ... */
-    uint64_t chain;  /* ... and its chain value. */
-    zxid_t snap_end; /* Install. */
-};
-
+/* What is durable: an item for each operation with a result, and one for the last operation that is
+ * done. */
 struct persist_dones {
-    struct persist_done *items;
+    struct zab_ev_persisted *items;
     size_t count;
     size_t cap;
 };
@@ -64,8 +56,5 @@ void persist_merge(struct persist_batch *into, struct persist_batch *from);
 enum err persist_run(struct persist_batch *batch, struct store *store, struct persist_dones *dones);
 
 void persist_dones_release(struct persist_dones *dones);
-
-/* Fills the event for the protocol. */
-void persist_event(const struct persist_done *done, uint64_t now_ms, struct zab_event *ret_event);
 
 #endif

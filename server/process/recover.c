@@ -27,14 +27,6 @@ struct rebuild {
     uint64_t records; /* Seen beyond the snapshot's start. */
 };
 
-static enum err run_one(struct store *store, struct store_op *op)
-{
-    struct store_op *ops[1] = {op};
-    size_t done = 0;
-
-    return store_run(store, ops, 1, &done);
-}
-
 static bool is_seed_voter(const struct zab_init *init)
 {
     for (uint32_t i = 0; i < init->seed_count; i++) {
@@ -56,7 +48,7 @@ static enum err format(struct store *store, bool founding, struct replica_option
                                         .incarnation = options->zab.incarnation,
                                         .founding = founding};
     options->zab.bootstrapping = founding;
-    return run_one(store, &op);
+    return store_run_one(store, &op);
 }
 
 /* The configuration that the identity carries; all zero while there is none. */
@@ -327,21 +319,6 @@ static enum err rebuild_run(struct rebuild *rebuild)
     return err;
 }
 
-static void fill_ranges(struct store *store, struct zab_init *init)
-{
-    size_t count = 0;
-    struct store_epoch_range *found = store_epochs(store, &count);
-    struct zab_range *ranges = mem_alloc((count ? count : 1) * sizeof(*ranges));
-
-    for (size_t i = 0; i < count; i++) {
-        ranges[i] = (struct zab_range){
-            .epoch = found[i].epoch, .first = found[i].first, .last = found[i].last};
-    }
-    mem_free(found);
-    init->ranges = ranges;
-    init->range_count = (uint32_t)count;
-}
-
 static void fill(const struct rebuild *rebuild, struct replica_options *options)
 {
     const struct store_report *report = rebuild->report;
@@ -359,7 +336,10 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     init->committed_chain = rebuild->chain;
     init->has_snapshot = report->has_snapshot;
     options->records_since_snap = rebuild->records;
-    fill_ranges(rebuild->store, init);
+    size_t count = 0;
+
+    init->ranges = store_epochs(rebuild->store, &count);
+    init->range_count = (uint32_t)count;
 }
 
 /* Writes the mark first: whatever happens next, this log is not used again. */
@@ -377,7 +357,7 @@ static enum err quarantine(struct store *store, const char *reason, bool marked,
     if (config->count > 0) {
         view_replace(options->view, state_new(config->history));
     }
-    return marked ? ERR_OK : run_one(store, &op);
+    return marked ? ERR_OK : store_run_one(store, &op);
 }
 
 static void take_report(const struct store_report *report, struct view *view,
@@ -387,20 +367,17 @@ static void take_report(const struct store_report *report, struct view *view,
 
     options->view = view;
     options->records_since_snap = 0;
-    init->promised_epoch = report->promised_epoch;
-    init->promised_leader = report->promised_leader;
-    init->quarantined = false;
-    init->bootstrapping = false;
-    init->config = (struct zab_config){0};
-    init->has_pending = false;
-    init->log_base = 0;
-    init->log_last = 0;
-    init->log_chain = 0;
-    init->committed = 0;
-    init->committed_chain = 0;
-    init->has_snapshot = false;
-    init->ranges = NULL;
-    init->range_count = 0;
+    *init = (struct zab_init){
+        .id = init->id,
+        .incarnation = init->incarnation,
+        .seeds = init->seeds,
+        .seed_count = init->seed_count,
+        .limits = init->limits,
+        .rng_seed = init->rng_seed,
+        .now_ms = init->now_ms,
+        .promised_epoch = report->promised_epoch,
+        .promised_leader = report->promised_leader,
+    };
 }
 
 /* Rebuilds from a log and snapshots that verify; if they do not fit together, that is damage. */

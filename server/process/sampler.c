@@ -3,8 +3,9 @@
  * a scrape does: atomics, what the core has published, the tree for a moment under the read lock.
  */
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"
@@ -158,11 +159,10 @@ static void return_memory(struct server *server, uint64_t now_ms)
 {
     struct sampler *sampler = &server->sampler;
     struct budget *unsent = &server->gate.unsent;
-    uint64_t peak = budget_peak(unsent);
     uint64_t used = budget_used(unsent);
     uint64_t least = sampler->trim_rest ? TRIM_REST_BYTES : TRIM_BYTES;
 
-    sampler->unsent_peak = peak > sampler->unsent_peak ? peak : sampler->unsent_peak;
+    sampler->unsent_peak = max_u64(sampler->unsent_peak, budget_peak(unsent));
     if (sampler->unsent_peak >= used + least && now_ms >= sampler->trim_ms) {
         mem_trim();
         sampler->unsent_peak = used;

@@ -1,7 +1,9 @@
 #include "server/process/server.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "server/process/recover.h"
@@ -50,10 +52,8 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     options->requests_max = config->clients.requests_max;
     options->forward_bytes_max = config->zab.forward_bytes_max;
     options->forward_peer_bytes_max = config->zab.forward_peer_bytes_max;
-    options->forward_out_bytes_max = config->peers.queue_bytes_max - ZAB_QUEUE_RESERVE;
-    if (options->forward_out_bytes_max > config->zab.forward_peer_bytes_max) {
-        options->forward_out_bytes_max = config->zab.forward_peer_bytes_max;
-    }
+    options->forward_out_bytes_max = min_u64(config->peers.queue_bytes_max - ZAB_QUEUE_RESERVE,
+                                             config->zab.forward_peer_bytes_max);
     options->tree_bytes_max = config->tree.bytes_max;
     options->snap_count = config->storage.snap_count;
     options->snap_bytes = config->storage.snap_bytes;
@@ -325,6 +325,7 @@ int server_wait(struct server *server)
     sigset_t set;
     int signal_number = 0;
 
+    ASSERT(server->store);
     fill_signals(&set);
     for (;;) {
         if (sigwait(&set, &signal_number) != 0) {

@@ -43,9 +43,7 @@ struct log_thread {
     struct store *store;
     struct persist_batch pending; /* Not yet durable; only this thread's. */
     struct metric_histogram sync_time;
-    struct metric_counter batches;
     struct metric_counter operations;
-    struct metric_counter no_space; /* Times a batch had to wait for space. */
     struct metric_counter no_files; /* Times a batch had to wait for a descriptor. */
     _Atomic bool stuck;             /* It waits for space now. */
     _Atomic bool lacks_files;       /* It waits for a descriptor now. */
@@ -60,6 +58,10 @@ struct log_done {
 void log_thread_start(struct log_thread *log, struct store *store, struct mailbox *outbox);
 void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); /* Heap. */
 void log_thread_stop(struct log_thread *log); /* Runs what was posted first. */
+
+/* Ends the process when the disk has failed: after a failed sync the page cache cannot be trusted
+ * (decision 8). Also for the bulk thread. */
+void log_thread_end_if(bool failed, enum err err);
 
 /* ---- Bulk thread: long reads, snapshots, preallocation. ---- */
 
@@ -100,7 +102,6 @@ struct bulk {
     zxid_t log_base;       /* As last reported to the core. */
     bool stopping;
     struct metric_histogram snapshot_time;
-    struct metric_counter snapshots;
     struct metric_counter snapshot_errors;
     _Atomic bool low;         /* No room for the next segment. */
     _Atomic bool lacks_files; /* It waits for a descriptor now. */
@@ -134,15 +135,10 @@ struct core_listen {
     uint64_t pause_ms;          /* Until the next one. */
 };
 
-/* What the core publishes of a peer. */
-struct peer_view {
-    struct zab_peer_status status;
-};
-
 /* Published by the core under `mutex`; readers copy it. */
 struct publication {
     struct replica_status replica;
-    struct peer_view peers[ZAB_MEMBERS_MAX];
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
     struct core_peer links[ZAB_MEMBERS_MAX];      /* By index of the configuration file. */
     char not_listening[PEER_REFUSED_MAX];         /* Why peers cannot connect yet; "": they can. */
@@ -191,21 +187,9 @@ extern const char gate_disk_is_low[]; /* The text of /readyz and /status/v1. */
 struct gate {
     struct server *server;
     struct budget unsent;  /* maxUnsentBytes. */
-    pthread_mutex_t mutex; /* Guards `published` and what a front end adds to the metrics. */
+    pthread_mutex_t mutex; /* Of the next two. */
     struct publication published;
-    void (*front_metrics)(void *ctx, struct buf *out);
-    void *front_metrics_ctx;
-
-    struct {
-        void (*add)(void *ctx, struct gate_front_figures *figures);
-        void *ctx;
-    } front_figures[GATE_FRONTS];
-
-    struct {
-        void (*ask)(void *ctx, struct watch_listing *listing);
-        void *ctx;
-    } front_listing[GATE_FRONTS];
-
+    struct gate_front_hooks fronts[GATE_FRONTS];
     _Atomic uint32_t role;     /* enum replica_role. */
     _Atomic bool ending;       /* SIGTERM has come: not ready any more. */
     const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
@@ -328,5 +312,8 @@ struct gate_figures {
 };
 
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures);
+
+/* A copy of what the core has published; mem_free it. Any thread. */
+struct publication *gate_published(struct gate *gate);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 enum {
     READ_RECS_MAX = 1024,
@@ -161,21 +162,10 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
     return err;
 }
 
-static enum err run_one(struct store *store, struct store_op *op)
-{
-    struct store_op *ops[1] = {op};
-    size_t done = 0;
-
-    return store_run(store, ops, 1, &done);
-}
-
 /* A disk that has just joined knows of epochs only by its configuration. */
 static uint32_t newest_epoch(const struct sole_voter *voter)
 {
-    uint32_t newest = zxid_epoch(voter->config.version);
-
-    newest = voter->promised_epoch > newest ? voter->promised_epoch : newest;
-    return voter->epoch > newest ? voter->epoch : newest;
+    return max_u32(zxid_epoch(voter->config.version), max_u32(voter->promised_epoch, voter->epoch));
 }
 
 enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history)
@@ -200,7 +190,7 @@ enum err sole_voter_write(struct store *store, const struct sole_voter *voter, u
     buf_release(&bytes);
 
     /* A higher promise alone is harmless; the identity decides. */
-    enum err err = run_one(store, &promise);
+    enum err err = store_run_one(store, &promise);
 
-    return err == ERR_OK ? run_one(store, &change) : err;
+    return err == ERR_OK ? store_run_one(store, &change) : err;
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -72,7 +73,7 @@ static void advance(struct ring *ring, uint64_t slot)
 {
     uint64_t steps = ring->filled > 0 ? slot - ring->last : 1;
 
-    steps = steps < ring->slots ? steps : ring->slots;
+    steps = min_u64(steps, ring->slots);
     for (uint64_t i = 1; i < steps; i++) {
         float *values = slot_at(ring, slot - i);
 
@@ -80,7 +81,7 @@ static void advance(struct ring *ring, uint64_t slot)
             values[series] = NAN;
         }
     }
-    ring->filled = ring->filled + steps < ring->slots ? ring->filled + steps : ring->slots;
+    ring->filled = min_u64(ring->filled + steps, ring->slots);
     ring->last = slot;
 }
 
@@ -120,9 +121,8 @@ static uint64_t slots_since(const struct ring *ring, int64_t since_s)
 {
     int64_t last_s = time_of(ring, ring->last);
     uint64_t age_s = since_s < last_s ? (uint64_t)(last_s - since_s) : 0;
-    uint64_t slots = (age_s + ring->step_s - 1) / ring->step_s;
 
-    return slots < ring->filled ? slots : ring->filled;
+    return min_u64((age_s + ring->step_s - 1) / ring->step_s, ring->filled);
 }
 
 static void write_times(const struct ring *ring, uint64_t slots, struct jsonw *json)

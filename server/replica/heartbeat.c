@@ -1,8 +1,9 @@
 #include "server/replica/heartbeat.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/wire.h"
-#include "server/replica/stamp.h"
+#include "server/replica/clock.h"
 
 #include <stdio.h>
 
@@ -45,17 +46,12 @@ const char *replica_role_name(enum replica_role role)
 
 /* ---- Format u8, count u8, then for each its length u32 and its bytes. ---- */
 
-static uint32_t old_ms(const struct heartbeat *heartbeat, uint64_t now_ms)
+static void put_heartbeat(const struct heartbeat *heartbeat, uint64_t now_ms, struct buf *out)
 {
     uint64_t gone_ms = now_ms > heartbeat->at_ms ? now_ms - heartbeat->at_ms : 0;
 
-    return gone_ms < UINT32_MAX ? (uint32_t)gone_ms : UINT32_MAX;
-}
-
-static void put_heartbeat(const struct heartbeat *heartbeat, uint64_t now_ms, struct buf *out)
-{
     wire_put_u32(out, heartbeat->id);
-    wire_put_u32(out, old_ms(heartbeat, now_ms));
+    wire_put_u32(out, (uint32_t)min_u64(gone_ms, UINT32_MAX));
     wire_put_u8(out, (uint8_t)heartbeat->role);
     wire_put_u32(out, heartbeat->flags);
     wire_put_u32(out, heartbeat->epoch);

@@ -180,10 +180,7 @@ static void pass_on(struct replica_effects *out, const struct zab_effect *effect
 {
     struct zab_effects *list = &out->zab;
 
-    if (list->count == list->cap) {
-        list->cap = list->cap ? list->cap * 2 : 64;
-        list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
-    }
+    MEM_GROW(list->items, list->count, list->cap, MEM_ITEMS_MAX);
     list->items[list->count++] = *effect;
 }
 
@@ -428,14 +425,13 @@ uint64_t replica_wake_ms(const struct replica *replica)
 {
     uint64_t wake_ms = zab_wake_ms(replica->zab);
 
-    if (replica->requests.count > 0 && replica->requests.scan_ms < wake_ms) {
-        wake_ms = replica->requests.scan_ms;
-    }
     if (replica->sessions.expire_more) {
         return replica->now_ms;
     }
-    wake_ms = replica->sessions.report_ms < wake_ms ? replica->sessions.report_ms : wake_ms;
-    return replica->leader.reap_ms < wake_ms ? replica->leader.reap_ms : wake_ms;
+    if (replica->requests.count > 0) {
+        wake_ms = min_u64(wake_ms, replica->requests.scan_ms);
+    }
+    return min_u64(min_u64(wake_ms, replica->sessions.report_ms), replica->leader.reap_ms);
 }
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status)

@@ -101,7 +101,7 @@ void fifo_note_done(struct replica *replica, const struct op_request *request)
     uint64_t *done = &fifo_of(replica, request)->done;
 
     if (request->fifo != 0) {
-        *done = request->id > *done ? request->id : *done;
+        *done = max_u64(request->id, *done);
     }
 }
 

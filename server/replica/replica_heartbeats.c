@@ -34,12 +34,6 @@ static struct heartbeat *heartbeat_of(struct replica *replica, uint32_t id)
     return heartbeat;
 }
 
-/* Each replica may send its own status, and the leader that of all. */
-static bool may_report(const struct replica *replica, uint32_t peer, uint32_t id)
-{
-    return id != replica->options.zab.id && (id == peer || peer == replica->status.leader);
-}
-
 /*
  * How late a heartbeat may be. Each heartbeat returns the last status that its sender has received
  * from this replica, with the time for which the sender had it. The rest of the round trip is the
@@ -58,12 +52,7 @@ static uint32_t late_of(const struct replica *replica, const struct heartbeat *h
     uint64_t kept_ms = replica->now_ms - echo->at_ms; /* By the sender. */
     uint64_t late_ms = passed_ms > kept_ms ? passed_ms - kept_ms : 0;
 
-    return late_ms < HEARTBEAT_LATE_UNKNOWN ? (uint32_t)late_ms : HEARTBEAT_LATE_UNKNOWN;
-}
-
-static uint32_t add_late(uint32_t a, uint32_t b)
-{
-    return a < HEARTBEAT_LATE_UNKNOWN - b ? a + b : HEARTBEAT_LATE_UNKNOWN;
+    return (uint32_t)min_u64(late_ms, HEARTBEAT_LATE_UNKNOWN);
 }
 
 /* The newest status of a replica counts: a former leader may have sent a newer one than the present
@@ -77,14 +66,16 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
     uint32_t late_ms = late_of(replica, heard, count);
 
     for (size_t i = 0; i < count; i++) {
-        struct heartbeat *known = NULL;
+        /* Each replica may send its own status, and the leader that of all. */
+        bool may_report = heard[i].id != replica->options.zab.id &&
+                          (heard[i].id == peer || peer == replica->status.leader) &&
+                          seed_of(replica, heard[i].id);
+        struct heartbeat *known = may_report ? heartbeat_of(replica, heard[i].id) : NULL;
 
-        if (may_report(replica, peer, heard[i].id) && seed_of(replica, heard[i].id)) {
-            known = heartbeat_of(replica, heard[i].id);
-        }
         if (known && heard[i].at_ms >= known->at_ms) {
             *known = heard[i];
-            known->late_ms = add_late(known->late_ms, late_ms);
+            known->late_ms =
+                (uint32_t)min_u64((uint64_t)known->late_ms + late_ms, HEARTBEAT_LATE_UNKNOWN);
             times_heard(replica, known);
         }
     }
@@ -101,8 +92,7 @@ static uint32_t own_flags(const struct replica *replica)
 /* Time since a leader with a quorum was last heard, or since the start. */
 static uint64_t lag_of(const struct replica *replica)
 {
-    uint64_t start_ms = replica->options.zab.now_ms;
-    uint64_t heard_ms = replica->status.heard_ms > start_ms ? replica->status.heard_ms : start_ms;
+    uint64_t heard_ms = max_u64(replica->status.heard_ms, replica->options.zab.now_ms);
 
     return replica->now_ms > heard_ms ? replica->now_ms - heard_ms : 0;
 }
@@ -114,7 +104,6 @@ static void note_self(struct replica *replica)
     const struct zab_seed *seed = seed_of(replica, replica->options.zab.id);
     enum replica_role role = replica_role_of(status, seed && seed->voter);
     uint64_t now_ms = replica->now_ms;
-    uint64_t lag_ms = lag_of(replica);
     bool leads = status->state == ZAB_LEADING;
 
     if (role != self->role || replica->heartbeats.role_since_ms == 0) {
@@ -127,7 +116,7 @@ static void note_self(struct replica *replica)
         .flags = own_flags(replica),
         .epoch = status->epoch,
         .zxid = replica->tree.applied,
-        .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
+        .lag_ms = (uint32_t)min_u64(lag_of(replica), UINT32_MAX),
         .role_ms = now_ms - replica->heartbeats.role_since_ms,
         .wall_ms = stamp_clamp(replica->wall_ms),
         .made_ms = now_ms,

@@ -5,11 +5,7 @@
 
 void replica_keep(struct replica *replica, struct blob *take_blob)
 {
-    if (replica->kept.count == replica->kept.cap) {
-        replica->kept.cap = replica->kept.cap ? replica->kept.cap * 2 : 16;
-        replica->kept.items =
-            mem_realloc(replica->kept.items, replica->kept.cap * sizeof(struct blob *));
-    }
+    MEM_GROW(replica->kept.items, replica->kept.count, replica->kept.cap, MEM_ITEMS_MAX);
     replica->kept.items[replica->kept.count++] = take_blob;
 }
 

@@ -322,7 +322,7 @@ void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
     if (!request || request->stage != REQUEST_CONFIRMING) {
         return;
     }
-    zxid_t wait = zxid > request->wait_zxid ? zxid : request->wait_zxid;
+    zxid_t wait = max_u64(zxid, request->wait_zxid);
 
     /* A refusal rests on proposals that may not be committed yet, so the answer names the last of
      * them. A replayed answer keeps the zxid of the original write. */
@@ -442,12 +442,8 @@ void requests_delivered(struct replica *replica, const struct state *state,
     request->result.zxid = zxid;
     take_changes(request, state, &replica->tree.changes);
     set_stage(replica, request, 0);
-    if (replica->requests.ready_count == replica->requests.ready_cap) {
-        replica->requests.ready_cap =
-            replica->requests.ready_cap ? replica->requests.ready_cap * 2 : 64;
-        replica->requests.ready = mem_realloc(
-            replica->requests.ready, replica->requests.ready_cap * sizeof(struct op_request *));
-    }
+    MEM_GROW(replica->requests.ready, replica->requests.ready_count, replica->requests.ready_cap,
+             MEM_ITEMS_MAX);
     replica->requests.ready[replica->requests.ready_count++] = request;
 }
 

@@ -122,7 +122,7 @@ static void report_to_leader(struct replica *replica)
     while (!part.last) {
         size_t left = count - at;
 
-        part.count = left < REPORT_IDS_MAX ? left : REPORT_IDS_MAX;
+        part.count = min_size(left, REPORT_IDS_MAX);
         part.last = part.count == left;
         if (!send_part(replica, ids + at, &part)) {
             put_back(replica, ids + at, left);

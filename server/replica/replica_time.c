@@ -19,9 +19,7 @@ void times_turn(struct replica *replica)
 
 int64_t times_age(const struct replica *replica)
 {
-    int64_t age_ms = age_now(&replica->clock.age, replica->now_ms);
-
-    return age_ms < TXN_AGE_MAX_MS ? age_ms : TXN_AGE_MAX_MS;
+    return min_i64(age_now(&replica->clock.age, replica->now_ms), TXN_AGE_MAX_MS);
 }
 
 void times_of_config(struct replica *replica, const struct zab_config *config)
@@ -126,8 +124,7 @@ static void forget_silent(struct replica *replica)
     replica->clock.compared_ms = replica->now_ms;
     for (size_t i = 0; i < replica->heartbeats.count; i++) {
         struct heartbeat *heartbeat = &replica->heartbeats.known[i];
-        uint64_t since_ms =
-            heartbeat->at_ms > replica->clock.awake_ms ? heartbeat->at_ms : replica->clock.awake_ms;
+        uint64_t since_ms = max_u64(heartbeat->at_ms, replica->clock.awake_ms);
 
         if (replica->now_ms - since_ms > silent_ms(replica)) {
             heartbeat->wall_ms = 0;
@@ -163,7 +160,7 @@ int64_t times_ahead_ms(const struct replica *replica)
     if (own_ms < now.least_ms) {
         return own_ms - now.least_ms;
     }
-    return own_ms > now.most_ms ? own_ms - now.most_ms : 0;
+    return max_i64(own_ms - now.most_ms, 0);
 }
 
 /* While the clocks of fewer than a majority are known, stamps stand still. */

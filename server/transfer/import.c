@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
 #include "server/state/state.h"
@@ -241,11 +242,9 @@ static void put_path(const struct import *import, struct slice below, struct buf
 
 static bool has_room(const struct import *import, size_t bytes)
 {
-    size_t most = import->limits.multi_bytes_max / 2;
-    uint32_t items = import->limits.multi_ops_max / 2 > 0 ? import->limits.multi_ops_max / 2 : 1;
+    size_t most = min_size(import->limits.multi_bytes_max / 2, IMPORT_BATCH_BYTES);
+    uint32_t items = min_u32(max_u32(import->limits.multi_ops_max / 2, 1), IMPORT_ITEMS_MAX);
 
-    most = most < IMPORT_BATCH_BYTES ? most : IMPORT_BATCH_BYTES;
-    items = items < IMPORT_ITEMS_MAX ? items : IMPORT_ITEMS_MAX;
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 

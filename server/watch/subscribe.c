@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "server/state/state.h"
 #include "server/watch/subscribe_int.h"
@@ -148,9 +149,7 @@ static bool pump_some(struct subscriber *subscriber, zxid_t until, size_t max)
     /* No set in between: complete up to the bound itself. */
     zxid_t end = told < count || last > until ? until : last;
 
-    if (end > subscriber->at.zxid) {
-        subscriber->at.zxid = end;
-    }
+    subscriber->at.zxid = max_u64(subscriber->at.zxid, end);
     return told == count && count == max;
 }
 
@@ -160,7 +159,7 @@ zxid_t subscribe_pump(struct subscriber *subscriber, zxid_t until, size_t sets_m
 
     ASSERT(!subscriber->telling);
     while (more && sets_max > 0) {
-        size_t max = sets_max < PUMP_SETS ? sets_max : PUMP_SETS;
+        size_t max = min_size(sets_max, PUMP_SETS);
 
         more = pump_some(subscriber, until, max);
         sets_max -= max;
@@ -223,12 +222,8 @@ static void tell_missed(struct subscriber *subscriber, struct watch *watch,
 {
     *ret_result = (struct subscribe_result){
         .id = watch->id, .resumed = missed->resumed, .zxid = missed->upto};
-    if (missed->upto > watch->start) {
-        watch->start = missed->upto;
-    }
-    if (missed->since < watch->begin) {
-        watch->begin = missed->since;
-    }
+    watch->start = max_u64(watch->start, missed->upto);
+    watch->begin = min_u64(watch->begin, missed->since);
     if (missed->resumed == SUBSCRIBE_DIFFED) {
         watch->diff_since = missed->since;
         watch->diff_upto = missed->upto;
@@ -353,7 +348,7 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {
     zxid_t least = watch->held ? watch->begin : watch->start;
-    zxid_t since = from > least ? from : least;
+    zxid_t since = max_u64(from, least);
 
     return since < watch->diff_upto && since > watch->diff_since ? watch->diff_since : since;
 }

@@ -2,6 +2,7 @@
  * a watch would have got, as far as the zxids of the znodes tell them. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "server/state/path.h"
 #include "server/state/walk.h"
 #include "server/watch/subscribe_int.h"
@@ -22,14 +23,6 @@ struct diff {
 
 /* ---- Events. ---- */
 
-static void reserve_event(struct missed *missed)
-{
-    if (missed->event_count == missed->event_cap) {
-        missed->event_cap = missed->event_cap > 0 ? 2 * missed->event_cap : 16;
-        missed->events = mem_realloc(missed->events, missed->event_cap * sizeof(struct diff_event));
-    }
-}
-
 /* Adds an event, with stat and data of `node` (NULL: without). Its zxid is at most `upto`. */
 static void add_event(struct diff *diff, enum watch_event_type type, zxid_t zxid, struct slice path,
                       const struct znode *node)
@@ -41,10 +34,10 @@ static void add_event(struct diff *diff, enum watch_event_type type, zxid_t zxid
         diff->too_much = true;
         return;
     }
-    reserve_event(missed);
+    MEM_GROW(missed->events, missed->event_count, missed->event_cap, MEM_ITEMS_MAX);
     struct diff_event *event = &missed->events[missed->event_count];
 
-    *event = (struct diff_event){.zxid = zxid < missed->upto ? zxid : missed->upto,
+    *event = (struct diff_event){.zxid = min_u64(zxid, missed->upto),
                                  .order = missed->event_count++,
                                  .type = type,
                                  .path_at = missed->paths.len,
@@ -340,7 +333,7 @@ static void look_again(const struct subscriber *subscriber, struct diff *diff)
 
     while (from < missed->event_count) {
         size_t left = missed->event_count - from;
-        size_t part = left < diff->slice_nodes ? left : diff->slice_nodes;
+        size_t part = min_size(left, diff->slice_nodes);
         const struct state *state = view_read(subscriber->view);
 
         keep_readable(diff, state, &from, from + part, &kept);

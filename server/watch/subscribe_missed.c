@@ -2,6 +2,7 @@
  * tree. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "server/watch/subscribe_int.h"
 
@@ -55,10 +56,7 @@ void missed_give_up(struct missed *missed, zxid_t upto)
 
 static void add_set(struct missed *missed, struct change_set *take_set)
 {
-    if (missed->set_count == missed->set_cap) {
-        missed->set_cap = missed->set_cap > 0 ? 2 * missed->set_cap : 16;
-        missed->sets = mem_realloc(missed->sets, missed->set_cap * sizeof(struct missed_set));
-    }
+    MEM_GROW(missed->sets, missed->set_count, missed->set_cap, MEM_ITEMS_MAX);
     missed->sets[missed->set_count++] = (struct missed_set){.set = take_set};
 }
 
@@ -120,7 +118,7 @@ enum err missed_gather(const struct subscriber *subscriber, const struct missed_
     ASSERT(missed->set_count == 0 && missed->event_count == 0);
     missed->resumed = SUBSCRIBE_REPLAYED;
     missed->since = by->since;
-    missed->upto = by->since > at ? by->since : at;
+    missed->upto = max_u64(by->since, at);
     if (by->since >= at) {
         return ERR_OK;
     }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "server/op/acl.h"
 #include "server/watch/watch_int.h"
 
@@ -101,7 +102,7 @@ void watch_table_raise(struct watch_table *table, zxid_t zxid)
             list_for_each (it, &place->by_kind[kind]) {
                 struct watch *watch = list_entry(it, struct watch, by_place);
 
-                watch->start = watch->start > zxid ? watch->start : zxid;
+                watch->start = max_u64(watch->start, zxid);
             }
         }
     }

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "server/watch/window_int.h"
 
 /* ---- One set. ---- */
@@ -219,9 +220,7 @@ void window_append(struct window *window, struct change_set *take_set)
 void window_skip(struct window *window, zxid_t zxid)
 {
     window_lock(window);
-    if (zxid > window->last) {
-        window->last = zxid;
-    }
+    window->last = max_u64(window->last, zxid);
     window_unlock(window);
 }
 
@@ -230,7 +229,7 @@ void window_restart(struct window *window, zxid_t start)
 {
     window_lock(window);
     struct change_set *dropped = drop_all(window);
-    zxid_t settled = window->last > start ? window->last : start;
+    zxid_t settled = max_u64(window->last, start);
 
     window->base = start;
     window->last = start;
@@ -324,7 +323,7 @@ static void read_some(struct window *window, zxid_t after, struct change_set **o
 {
     uint32_t from = behind(window, after);
     size_t left = window->count - from;
-    size_t count = left < max ? left : max;
+    size_t count = min_size(left, max);
 
     for (size_t i = 0; i < count; i++) {
         out[i] = change_set_ref(*window_place(window, from + (uint32_t)i));
@@ -333,7 +332,7 @@ static void read_some(struct window *window, zxid_t after, struct change_set **o
     if (count < left) {
         *ret_last = count > 0 ? out[count - 1]->zxid : after;
     } else {
-        *ret_last = window->last > after ? window->last : after;
+        *ret_last = max_u64(window->last, after);
     }
 }
 

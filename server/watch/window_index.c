@@ -6,8 +6,7 @@
 #include "server/watch/window_int.h"
 
 enum {
-    BUCKETS_MIN = 64,
-    SCRATCH_MIN = 64
+    BUCKETS_MIN = 64
 };
 
 void index_init(struct window_index *index, uint32_t sets_max)
@@ -90,11 +89,7 @@ static void path_free(struct window_index *index, struct window_path *path)
 
 static struct window_entry *next_scratch(struct window_index *index)
 {
-    if (index->scratch_count == index->scratch_cap) {
-        index->scratch_cap = index->scratch_cap > 0 ? 2 * index->scratch_cap : SCRATCH_MIN;
-        index->scratch =
-            mem_realloc(index->scratch, index->scratch_cap * sizeof(struct window_entry));
-    }
+    MEM_GROW(index->scratch, index->scratch_count, index->scratch_cap, MEM_ITEMS_MAX);
     return &index->scratch[index->scratch_count++];
 }
 

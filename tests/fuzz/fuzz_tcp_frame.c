@@ -4,7 +4,6 @@
  */
 #include "base/crypto.h"
 #include "tests/fuzz/fuzz.h"
-#include "zab/tcp/control.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/hello.h"
 

@@ -4,7 +4,7 @@
  * can be appended to and is there the next time.
  */
 #include "base/mem.h"
-#include "storage/manifest.h"
+#include "storage/names.h"
 #include "storage/slots.h"
 #include "storage/store_int.h"
 #include "tests/fuzz/disk_script.h"
@@ -61,7 +61,7 @@ static bool is_same_report(const struct store_report *a, const struct store_repo
 static uint64_t epochs_total(struct store *store)
 {
     size_t count = 0;
-    struct store_epoch_range *ranges = store_epochs(store, &count);
+    struct epoch_range *ranges = store_epochs(store, &count);
     uint64_t total = 0;
 
     for (size_t i = 0; i < count; i++) {

@@ -110,7 +110,7 @@ static void seed_msg(struct fuzz_sink *sink, const char *name, const struct zab_
 
 void fuzz_seeds(struct fuzz_sink *sink)
 {
-    struct zab_range ranges[SAMPLE_RANGES];
+    struct epoch_range ranges[SAMPLE_RANGES];
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 77, slice_str("a transaction"));
     char name[32];

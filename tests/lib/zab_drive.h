@@ -35,7 +35,7 @@ void drive_log_cut(struct drive_log *log, zxid_t zxid);
 void drive_log_copy(struct drive_log *to, const struct drive_log *from);
 zxid_t drive_log_last(const struct drive_log *log);
 uint64_t drive_log_chain(const struct drive_log *log, zxid_t zxid);
-uint32_t drive_log_ranges(const struct drive_log *log, struct zab_range ranges[DRIVE_RANGES_MAX]);
+uint32_t drive_log_ranges(const struct drive_log *log, struct epoch_range ranges[DRIVE_RANGES_MAX]);
 
 /* A change of the disk that is not yet durable. */
 struct drive_change {
@@ -50,7 +50,7 @@ struct drive {
     void (*host)(void *ctx, const struct zab_event *event, struct zab_effects *effects);
     void *host_ctx;
     struct zab_init init; /* Change it between drive_init and drive_start. */
-    struct zab_range ranges[DRIVE_RANGES_MAX];
+    struct epoch_range ranges[DRIVE_RANGES_MAX];
     struct zab_seed seeds[DRIVE_SEEDS_MAX];
     uint64_t now_ms;
     uint64_t age_ms;

@@ -69,7 +69,7 @@ void drive_log_copy(struct drive_log *to, const struct drive_log *from)
     }
 }
 
-uint32_t drive_log_ranges(const struct drive_log *log, struct zab_range ranges[DRIVE_RANGES_MAX])
+uint32_t drive_log_ranges(const struct drive_log *log, struct epoch_range ranges[DRIVE_RANGES_MAX])
 {
     uint32_t count = 0;
 
@@ -79,7 +79,7 @@ uint32_t drive_log_ranges(const struct drive_log *log, struct zab_range ranges[D
 
         if (count == 0 || ranges[count - 1].epoch != epoch) {
             ASSERT(count < DRIVE_RANGES_MAX);
-            ranges[count++] = (struct zab_range){.epoch = epoch, .first = counter};
+            ranges[count++] = (struct epoch_range){.epoch = epoch, .first = counter};
         }
         ranges[count - 1].last = counter;
     }

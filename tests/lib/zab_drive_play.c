@@ -62,7 +62,7 @@ void drive_cepoch(struct drive *drive, uint32_t peer, uint32_t promised, zxid_t 
 
 void drive_ackepoch(struct drive *drive, uint32_t peer, const struct drive_log *log, uint32_t flags)
 {
-    struct zab_range ranges[DRIVE_RANGES_MAX];
+    struct epoch_range ranges[DRIVE_RANGES_MAX];
     struct zab_msg msg = {
         .type = ZAB_ACKEPOCH,
         .dialogue = drive->dialogues[peer],

@@ -13,10 +13,10 @@ static void set_vote(struct zab_msg *msg)
                                       .flags = ZAB_FLAG_ELIGIBLE};
 }
 
-static void set_ackepoch(struct zab_msg *msg, struct zab_range *ranges)
+static void set_ackepoch(struct zab_msg *msg, struct epoch_range *ranges)
 {
-    ranges[0] = (struct zab_range){.epoch = 1, .first = 0, .last = 7};
-    ranges[1] = (struct zab_range){.epoch = 3, .first = 2, .last = 2};
+    ranges[0] = (struct epoch_range){.epoch = 1, .first = 0, .last = 7};
+    ranges[1] = (struct epoch_range){.epoch = 3, .first = 2, .last = 2};
     msg->ackepoch = (struct zab_msg_ackepoch){.last = zxid_make(3, 2),
                                               .last_chain = 0x1122334455667788,
                                               .base = zxid_make(1, 1),
@@ -106,7 +106,7 @@ static void set_other(struct zab_msg *msg, struct logrec *rec)
     }
 }
 
-struct zab_msg zab_sample(enum zab_msg_type type, struct zab_range *ranges, struct logrec *rec)
+struct zab_msg zab_sample(enum zab_msg_type type, struct epoch_range *ranges, struct logrec *rec)
 {
     struct zab_msg msg = {.type = type};
 

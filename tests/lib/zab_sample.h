@@ -12,6 +12,6 @@ enum {
 
 /* `ranges` has room for SAMPLE_RANGES; `rec` may be NULL for types that need none. Both stay the
  * caller's. */
-struct zab_msg zab_sample(enum zab_msg_type type, struct zab_range *ranges, struct logrec *rec);
+struct zab_msg zab_sample(enum zab_msg_type type, struct epoch_range *ranges, struct logrec *rec);
 
 #endif

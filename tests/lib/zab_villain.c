@@ -89,14 +89,14 @@ static uint32_t some_epoch(struct villain *villain)
 
 /* `ranges` has room for three. */
 static void outline_something(struct villain *villain, struct zab_msg_ackepoch *ackepoch,
-                              struct zab_range *ranges)
+                              struct epoch_range *ranges)
 {
     ackepoch->last = some_zxid(villain);
     ackepoch->base = pick(villain, 2) ? 0 : some_zxid(villain);
     ackepoch->ranges = ranges;
     ackepoch->flags = some_flags(villain);
     for (uint32_t i = 0; i < pick(villain, 4) && i < 3; i++) {
-        ranges[i] = (struct zab_range){.epoch = i + 1, .last = (uint32_t)pick(villain, 4)};
+        ranges[i] = (struct epoch_range){.epoch = i + 1, .last = (uint32_t)pick(villain, 4)};
         ackepoch->range_count = i + 1;
     }
 }
@@ -218,7 +218,7 @@ static void fill_of_both(struct villain *villain, struct zab_msg *msg)
 static void say_something(struct villain *villain)
 {
     uint32_t peer = 2 + (uint32_t)pick(villain, 2);
-    struct zab_range ranges[3];
+    struct epoch_range ranges[3];
     struct zab_msg msg = {
         .type = (enum zab_msg_type)(1 + pick(villain, ZAB_CONFIG)),
         .dialogue = dialogue_with(villain, peer),

@@ -3,7 +3,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"

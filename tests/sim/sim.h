@@ -561,7 +561,7 @@ struct sim_rec *sim_rec_find(struct sim *sim, zxid_t zxid);
 bool sim_log_holds(struct sim *sim, zxid_t last, zxid_t zxid);
 void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const struct zab_msg *msg);
 void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_persist *change);
-void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist_done *done);
+void sim_check_done(struct sim *sim, struct sim_node *node, const struct zab_ev_persisted *done);
 /* As it will find itself once all that was asked of its disk is durable. */
 bool sim_disk_is_quarantined(const struct sim_node *node);
 void sim_check_recovered(struct sim *sim, struct sim_node *node,

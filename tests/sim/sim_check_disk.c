@@ -166,7 +166,7 @@ static void check_promise(struct sim *sim, struct sim_node *node, const struct s
 
 /* One change has become durable. */
 static void settle(struct sim *sim, struct sim_node *node, const struct sim_issue *issue,
-                   const struct persist_done *done)
+                   const struct zab_ev_persisted *done)
 {
     struct sim_shadow *shadow = &node->shadow;
     bool cut = false;
@@ -219,7 +219,7 @@ static void settle(struct sim *sim, struct sim_node *node, const struct sim_issu
     }
 }
 
-void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist_done *done)
+void sim_check_done(struct sim *sim, struct sim_node *node, const struct zab_ev_persisted *done)
 {
     size_t count = 0;
 

@@ -1,7 +1,7 @@
 #include "tests/sim/sim_clock.h"
 
 #include "base/check.h"
-#include "server/replica/stamp.h"
+#include "server/replica/clock.h"
 #include "server/state/state.h"
 
 #include <inttypes.h>

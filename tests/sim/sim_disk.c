@@ -90,9 +90,8 @@ static void tell_done(struct sim *sim, struct sim_event *event)
     node->telling = false;
     node->dones = (struct persist_dones){0};
     for (size_t i = 0; i < dones.count && node->up && node->life == life; i++) {
-        struct zab_event step;
+        struct zab_event step = {.type = ZAB_EV_PERSISTED, .persisted = dones.items[i]};
 
-        persist_event(&dones.items[i], 0, &step);
         sim_node_step(sim, node, &step);
     }
     persist_dones_release(&dones);

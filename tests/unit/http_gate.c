@@ -7,22 +7,16 @@
 #include <poll.h>
 #include <stdio.h>
 
-void gate_set_front_figures(struct gate *gate, enum gate_front front,
-                            void (*add)(void *ctx, struct gate_front_figures *figures), void *ctx)
-{
-    (void)gate;
-    (void)front;
-    (void)add;
-    (void)ctx;
-}
+static struct gate_front_hooks metrics_hooks;
 
-void gate_set_front_listing(struct gate *gate, enum gate_front front,
-                            void (*ask)(void *ctx, struct watch_listing *listing), void *ctx)
+void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks)
 {
     (void)pthread_mutex_lock(&gate->front_mutex);
-    gate->front_listing[front].ask = ask;
-    gate->front_listing[front].ctx = ctx;
+    gate->fronts[front] = hooks;
     (void)pthread_mutex_unlock(&gate->front_mutex);
+    if (front == GATE_FRONT_WS) {
+        metrics_hooks = hooks;
+    }
 }
 
 void watch_listing_pass(struct watch_listing *listing)
@@ -32,11 +26,11 @@ void watch_listing_pass(struct watch_listing *listing)
 
     (void)pthread_mutex_lock(&gate->front_mutex);
     while (!asked && listing->next < GATE_FRONTS) {
-        uint32_t front = listing->next++;
+        const struct gate_front_hooks *hooks = &gate->fronts[listing->next++];
 
-        asked = gate->front_listing[front].ask != NULL;
+        asked = hooks->listing != NULL;
         if (asked) {
-            gate->front_listing[front].ask(gate->front_listing[front].ctx, listing);
+            hooks->listing(hooks->ctx, listing);
         }
     }
     (void)pthread_mutex_unlock(&gate->front_mutex);
@@ -45,19 +39,9 @@ void watch_listing_pass(struct watch_listing *listing)
     }
 }
 
-static void (*front_metrics)(void *ctx, struct buf *out);
-static void *front_metrics_ctx;
-
-void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
-{
-    (void)gate;
-    front_metrics = write;
-    front_metrics_ctx = ctx;
-}
-
 void kit_write_front_metrics(struct buf *out)
 {
-    front_metrics(front_metrics_ctx, out);
+    metrics_hooks.metrics(metrics_hooks.ctx, out);
 }
 
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json)

@@ -49,11 +49,7 @@ struct gate {
     _Atomic uint64_t touched; /* The session that was touched last. */
     _Atomic uint32_t rounds;  /* Requests that were no writes. */
     pthread_mutex_t front_mutex;
-
-    struct {
-        void (*ask)(void *ctx, struct watch_listing *listing);
-        void *ctx;
-    } front_listing[GATE_FRONTS];
+    struct gate_front_hooks fronts[GATE_FRONTS];
 };
 
 struct gate *kit_gate_new(void);

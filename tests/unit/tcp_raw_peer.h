@@ -7,7 +7,7 @@
 
 #include "base/wire.h"
 #include "tests/unit/tcp_claim_kit.h"
-#include "zab/tcp/control.h"
+#include "zab/tcp/frame.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* The age of the ensemble: what a leader counts, what others may believe, and for how long. */
-#include "server/replica/age.h"
+#include "server/replica/clock.h"
 #include "tests/lib/unit.h"
 
 enum {

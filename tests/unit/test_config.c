@@ -1,7 +1,7 @@
 /* The configuration: sources and their order, each kind of mistake, one line for each. */
 #include "base/buf.h"
 #include "base/minmax.h"
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "server/config/config.h"
 #include "tests/lib/config_kit.h"
 #include "tests/lib/unit.h"

@@ -1,5 +1,4 @@
 #include "base/crc32c.h"
-#include "base/crc32c_int.h"
 #include "base/rng.h"
 #include "tests/lib/unit.h"
 

@@ -1,6 +1,6 @@
 #include "base/os_clock.h"
+#include "base/os_process.h"
 #include "base/os_rng.h"
-#include "base/os_usage.h"
 #include "tests/lib/unit.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* Files of a directory that others may write to: nothing outside of it is reached. */
-#include "base/os_file.h"
+#include "base/os_files.h"
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>

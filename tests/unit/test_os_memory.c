@@ -1,5 +1,5 @@
 /* How much memory this process may have: RAM, and control groups of both versions. */
-#include "base/os_usage.h"
+#include "base/os_process.h"
 #include "tests/lib/unit.h"
 
 #include <stdio.h>

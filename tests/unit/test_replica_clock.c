@@ -1,5 +1,5 @@
 /* Stamps of transactions: what the clocks of a majority say, as far as heartbeats tell. */
-#include "server/replica/stamp.h"
+#include "server/replica/clock.h"
 #include "server/state/state.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/state_kit.h"

@@ -1,6 +1,6 @@
 /* The times of transactions: no wall clock moves the age, also after a restart or at another
  * leader; what nothing else carries, an idle leader writes; no absurd time does harm. */
-#include "server/replica/stamp.h"
+#include "server/replica/clock.h"
 #include "server/state/state.h"
 #include "server/state/txn.h"
 #include "tests/lib/replica_bench.h"

@@ -1,7 +1,7 @@
 /* What a replica says of itself: there and back, of a later version, cut anywhere. */
 #include "base/wire.h"
+#include "server/replica/clock.h"
 #include "server/replica/heartbeat.h"
-#include "server/replica/stamp.h"
 #include "tests/lib/unit.h"
 
 #include <string.h>

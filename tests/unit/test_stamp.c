@@ -1,5 +1,5 @@
 /* Stamps: whose clock is believed, and when they step back. */
-#include "server/replica/stamp.h"
+#include "server/replica/clock.h"
 #include "tests/lib/unit.h"
 
 #define NOW_MS   INT64_C(1700000000000)

@@ -18,7 +18,7 @@ static void check_epoch(struct store *store, size_t count, size_t index, uint32_
                         uint32_t last)
 {
     size_t found = 0;
-    struct store_epoch_range *ranges = store_epochs(store, &found);
+    struct epoch_range *ranges = store_epochs(store, &found);
 
     assert_int_equal(found, count);
     assert_int_equal(ranges[index].epoch, epoch);

@@ -1,5 +1,4 @@
-#include "storage/epochs.h"
-#include "storage/manifest.h"
+#include "base/epochs.h"
 #include "storage/names.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/vfs_mem.h"
@@ -108,7 +107,7 @@ TEST(manifest_comes_back_whole_or_not_at_all)
 
 static void add(struct epochs *epochs, uint32_t epoch, uint32_t first, uint32_t last)
 {
-    epochs_add(epochs, (struct store_epoch_range){.epoch = epoch, .first = first, .last = last});
+    epochs_add(epochs, (struct epoch_range){.epoch = epoch, .first = first, .last = last});
 }
 
 TEST(epochs_grow_at_the_end)
@@ -134,10 +133,10 @@ TEST(epochs_are_cut_and_dropped)
     assert_int_equal(epochs.count, 2);
     epochs_cut(&epochs, zxid_make(3, 2));
     assert_int_equal(epochs.ranges[1].last, 2);
-    epochs_drop_before(&epochs, zxid_make(1, 3));
+    epochs_drop_upto(&epochs, zxid_make(1, 2));
     assert_int_equal(epochs.count, 2);
     assert_int_equal(epochs.ranges[0].first, 3);
-    epochs_drop_before(&epochs, zxid_make(3, 1));
+    epochs_drop_upto(&epochs, zxid_make(3, 0));
     assert_int_equal(epochs.count, 1);
     assert_int_equal(epochs.ranges[0].first, 1);
     epochs_cut(&epochs, 0);

@@ -12,11 +12,11 @@ TEST(a_long_outline_is_told_from_its_end)
 {
     struct drive drive;
     uint32_t count = ZAB_RANGES_MAX + 10;
-    struct zab_range *ranges = mem_zalloc(count, sizeof(ranges[0]));
+    struct epoch_range *ranges = mem_zalloc(count, sizeof(ranges[0]));
 
     drive_init(&drive, 1, 3);
     for (uint32_t i = 0; i < count; i++) {
-        ranges[i] = (struct zab_range){.epoch = i + 1, .first = 0, .last = 3};
+        ranges[i] = (struct epoch_range){.epoch = i + 1, .first = 0, .last = 3};
     }
     drive.init.ranges = ranges;
     drive.init.range_count = count;

@@ -42,7 +42,7 @@ TEST(every_type_goes_there_and_back)
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
 
     for (int type = 1; type <= TYPE_LAST; type++) {
-        struct zab_range ranges[2];
+        struct epoch_range ranges[2];
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
@@ -64,7 +64,7 @@ TEST(fields_keep_their_values)
 {
     struct logrec *rec =
         logrec_new(LOGREC_CONFIG, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
-    struct zab_range ranges[2];
+    struct epoch_range ranges[2];
     struct zab_msg msg = zab_sample(ZAB_ENTRY, ranges, rec);
     struct zab_msg back;
     struct buf bytes;
@@ -99,7 +99,7 @@ TEST(cut_short_or_with_a_rest_it_is_refused)
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
 
     for (int type = 1; type <= TYPE_LAST; type++) {
-        struct zab_range ranges[2];
+        struct epoch_range ranges[2];
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
@@ -125,7 +125,7 @@ TEST(of_a_newer_message_the_rest_is_skipped)
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
 
     for (int type = 1; type <= TYPE_LAST; type++) {
-        struct zab_range ranges[2];
+        struct epoch_range ranges[2];
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
@@ -145,14 +145,14 @@ TEST(of_a_newer_message_the_rest_is_skipped)
 
 TEST(ranges_that_cannot_be_are_refused)
 {
-    static const struct zab_range wrong[][2] = {
+    static const struct epoch_range wrong[][2] = {
         {{1, 5, 4}, {2, 0, 0}},
         {{2, 0, 1}, {2, 2, 3}},
         {{3, 0, 1}, {2, 0, 1}},
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct zab_range ranges[2];
+        struct epoch_range ranges[2];
         struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
         struct zab_msg back;
         struct buf bytes;
@@ -166,7 +166,7 @@ TEST(ranges_that_cannot_be_are_refused)
 
 TEST(a_count_of_ranges_is_checked_before_memory_is_taken)
 {
-    struct zab_range ranges[2];
+    struct epoch_range ranges[2];
     struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
     struct zab_msg back;
     struct buf bytes;
@@ -187,7 +187,7 @@ TEST(records_that_cannot_be_are_refused)
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct logrec *rec = logrec_new(LOGREC_TXN, 2, 1, 5, slice_str("record"));
-        struct zab_range ranges[2];
+        struct epoch_range ranges[2];
         struct zab_msg msg = zab_sample(ZAB_ENTRY, ranges, rec);
         struct zab_msg back;
         struct buf bytes;

@@ -10,7 +10,7 @@ enum {
 
 static void load(struct trail *trail, const struct drive_log *log)
 {
-    struct zab_range ranges[DRIVE_RANGES_MAX];
+    struct epoch_range ranges[DRIVE_RANGES_MAX];
     uint32_t count = drive_log_ranges(log, ranges);
 
     trail_init(trail, CACHE, 1 << 20);
@@ -79,7 +79,7 @@ TEST(a_cut_takes_ranges_records_and_durability)
     assert_int_equal(trail.last, zxid_make(1, 0));
     assert_int_equal(trail.durable, zxid_make(1, 0));
     assert_int_equal(trail.last_chain, log.recs[0]->chain);
-    assert_int_equal(trail.range_count, 1);
+    assert_int_equal(trail.epochs.count, 1);
     drive_log_cut(&log, zxid_make(1, 0));
     append(&trail, &log, zxid_make(3, 0), 4);
     assert_false(trail_has(&trail, zxid_make(2, 0)));
@@ -136,11 +136,11 @@ TEST(purging_moves_the_base)
 TEST(a_log_may_have_any_number_of_epochs)
 {
     const uint32_t count = ZAB_RANGES_MAX + 1000;
-    struct zab_range *ranges = mem_zalloc(count, sizeof ranges[0]);
+    struct epoch_range *ranges = mem_zalloc(count, sizeof ranges[0]);
     struct trail trail;
 
     for (uint32_t i = 0; i < count; i++) {
-        ranges[i] = (struct zab_range){.epoch = i + 1, .first = 0, .last = 1};
+        ranges[i] = (struct epoch_range){.epoch = i + 1, .first = 0, .last = 1};
     }
     trail_init(&trail, CACHE, 1 << 20);
     trail_load(&trail, 0, zxid_make(count, 1), 0, ranges, count);
@@ -151,7 +151,7 @@ TEST(a_log_may_have_any_number_of_epochs)
     trail_purge(&trail, zxid_make(900, 0));
     assert_int_equal(trail.base, zxid_make(900, 0));
     assert_true(trail_has(&trail, zxid_make(900, 1)));
-    assert_int_equal(trail.range_count, count - 899);
+    assert_int_equal(trail.epochs.count, count - 899);
     trail_release(&trail);
     mem_free(ranges);
 }
@@ -215,7 +215,7 @@ static void purge_log(struct drive_log *log, size_t count)
 static void compare(const struct drive_log *a, const struct drive_log *b, size_t ours,
                     size_t theirs)
 {
-    struct zab_range ranges[DRIVE_RANGES_MAX];
+    struct epoch_range ranges[DRIVE_RANGES_MAX];
     struct drive_log left = {0};
     struct drive_log right = {0};
     zxid_t expected = naive_common(a, b);

@@ -1,5 +1,6 @@
 /* The other replicas and their connections: which one is up, when it ends, when to dial again. */
 #include "base/check.h"
+#include "base/minmax.h"
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -50,8 +51,7 @@ void link_again(struct link *link, struct tcp *tcp, bool at_once)
         return;
     }
     link->retry_at_ms = now_ms + jitter(tcp, link->backoff_ms);
-    link->backoff_ms = link->backoff_ms < tcp->options.retry_max_ms / 2 ? link->backoff_ms * 2
-                                                                        : tcp->options.retry_max_ms;
+    link->backoff_ms = (uint32_t)min_u64((uint64_t)link->backoff_ms * 2, tcp->options.retry_max_ms);
 }
 
 /* ---- What is known of a peer's processes. ---- */

@@ -15,7 +15,6 @@
 
 #include <stdio.h>
 
-/* Sends nothing on a connection whose queue is full: the peer is about to be dropped. */
 void probe_send(struct link *link, const struct control *control)
 {
     if (link_is_up(link) && link->up->queued < link->up->tcp->options.queue_bytes_max) {

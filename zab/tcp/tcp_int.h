@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/rng.h"
-#include "zab/tcp/control.h"
+#include "zab/tcp/frame.h"
 #include "zab/tcp/hello.h"
 #include "zab/tcp/resolve.h"
 #include "zab/tcp/tcp.h"

@@ -170,7 +170,7 @@ static struct logrec *record_of(struct play *play, const char *text)
 }
 
 /* "log=disk", "log=empty", "log=3.0-3,4.0", "log=base=3.2/99" */
-static void outline(struct play *play, const char *text, struct zab_range *ranges,
+static void outline(struct play *play, const char *text, struct epoch_range *ranges,
                     struct zab_msg_ackepoch *ack)
 {
     struct drive_log log = {0};
@@ -194,7 +194,7 @@ static void outline(struct play *play, const char *text, struct zab_range *range
 
 /* Whatever a message points to. */
 struct parts {
-    struct zab_range ranges[DRIVE_RANGES_MAX];
+    struct epoch_range ranges[DRIVE_RANGES_MAX];
     struct buf config;
     uint8_t bytes[1024];
 };

@@ -225,7 +225,7 @@ void text_config(struct buf *out, const struct zab_config *config)
 static void text_ranges(struct buf *out, const struct zab_msg_ackepoch *ack)
 {
     for (uint32_t i = 0; i < ack->range_count && i < 4; i++) {
-        const struct zab_range *range = &ack->ranges[i];
+        const struct epoch_range *range = &ack->ranges[i];
 
         (void)buf_printf(out, "%s%u.%u-%u", i == 0 ? " ranges=" : ",", range->epoch, range->first,
                          range->last);

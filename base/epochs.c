@@ -1,7 +1,8 @@
-#include "storage/epochs.h"
+#include "base/epochs.h"
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 #include <string.h>
 
@@ -16,9 +17,9 @@ void epochs_clear(struct epochs *epochs)
     epochs->count = 0;
 }
 
-void epochs_add(struct epochs *epochs, struct store_epoch_range range)
+void epochs_add(struct epochs *epochs, struct epoch_range range)
 {
-    struct store_epoch_range *last = epochs->count ? &epochs->ranges[epochs->count - 1] : NULL;
+    struct epoch_range *last = epochs->count ? &epochs->ranges[epochs->count - 1] : NULL;
 
     ASSERT(range.first <= range.last);
     if (last && last->epoch == range.epoch) {
@@ -35,7 +36,7 @@ void epochs_add(struct epochs *epochs, struct store_epoch_range range)
 void epochs_cut(struct epochs *epochs, zxid_t zxid)
 {
     while (epochs->count > 0) {
-        struct store_epoch_range *last = &epochs->ranges[epochs->count - 1];
+        struct epoch_range *last = &epochs->ranges[epochs->count - 1];
 
         if (zxid_make(last->epoch, last->first) <= zxid) {
             if (last->epoch == zxid_epoch(zxid) && last->last > zxid_counter(zxid)) {
@@ -47,15 +48,20 @@ void epochs_cut(struct epochs *epochs, zxid_t zxid)
     }
 }
 
-void epochs_drop_before(struct epochs *epochs, zxid_t zxid)
+void epochs_drop_upto(struct epochs *epochs, zxid_t zxid)
 {
     size_t gone = 0;
 
-    while (gone < epochs->count && epochs->ranges[gone].epoch < zxid_epoch(zxid)) {
+    while (gone < epochs->count &&
+           zxid_make(epochs->ranges[gone].epoch, epochs->ranges[gone].last) <= zxid) {
         gone++;
     }
-    ASSERT(gone < epochs->count && epochs->ranges[gone].epoch == zxid_epoch(zxid));
     epochs->count -= gone;
+    if (epochs->count == 0) {
+        return;
+    }
     memmove(epochs->ranges, epochs->ranges + gone, epochs->count * sizeof(*epochs->ranges));
-    epochs->ranges[0].first = zxid_counter(zxid);
+    if (epochs->ranges[0].epoch == zxid_epoch(zxid)) {
+        epochs->ranges[0].first = max_u32(epochs->ranges[0].first, zxid_counter(zxid) + 1);
+    }
 }
