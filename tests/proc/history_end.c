@@ -42,7 +42,7 @@ static void read_all(struct history_client *client, struct ensemble *ensemble)
     }
 }
 
-void history_end(struct history_run *run, struct ensemble *ensemble)
+void history_finish(struct history_run *run, struct ensemble *ensemble)
 {
     struct history_client *last = history_client_add(run, HISTORY_HTTP, "last");
 

@@ -85,7 +85,7 @@ enum history_outcome history_http_one(struct history_client *client, uint32_t se
 
 /* The clients stop, all replicas serve, watchers are told of a last write, each replica is read.
  * Nothing disturbs the ensemble any more. */
-void history_end(struct history_run *run, struct ensemble *ensemble);
+void history_finish(struct history_run *run, struct ensemble *ensemble);
 
 /* Fails the test, with the logs printed, unless all that clients saw is possible. `print_path`:
  * where the history is printed to; NULL: nowhere. */

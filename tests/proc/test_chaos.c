@@ -313,7 +313,7 @@ TEST(what_clients_saw_under_all_faults_is_possible, open_five, close_five)
     play_rounds();
     stop_keepers();
     check_time_goes_on();
-    history_end(&run, &chaos.ensemble);
+    history_finish(&run, &chaos.ensemble);
     ENSEMBLE_WAIT(&chaos.ensemble, are_equal());
     print_faults();
     print_outcomes();

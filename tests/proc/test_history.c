@@ -139,7 +139,7 @@ TEST(what_clients_saw_is_possible, open_three, close_three)
         history_client_start(&run.clients[i]);
     }
     play_tricks();
-    history_end(&run, &ensemble);
+    history_finish(&run, &ensemble);
     history_judge(&run, &ensemble, print_path, &report);
     history_run_release(&run);
 }
