@@ -3,9 +3,11 @@
 #include "cli/client_int.h"
 #include "cli/copy.h"
 #include "cli/out.h"
+#include "cli/shell_line.h"
 #include "cli/url.h"
 #include "tests/lib/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 TEST(urls_are_escaped)
@@ -274,4 +276,31 @@ TEST(exported_znodes_are_created)
     assert_null(json_object_get(op, "acl"));
     json_decref(op);
     json_decref(line);
+}
+
+/* A try that met its own write in flight, and then the answer. */
+TEST(a_success_ends_an_earlier_error)
+{
+    struct settings settings = {.endpoints = "h:1"};
+    struct client *client = client_open(&settings);
+
+    assert_non_null(client);
+    assert_int_equal(client_judge(client, 409, slice_str("{\"code\":\"InFlight\"}")), CMD_CONFLICT);
+    assert_string_equal(client_error(client)->code, "InFlight");
+    assert_int_equal(client_judge(client, 200, slice_str("{}")), CMD_OK);
+    assert_string_equal(client_error(client)->code, "");
+    assert_null(client_error(client)->problem);
+    client_close(client);
+}
+
+/* The address sanitizer sees what the library of lines keeps for itself. */
+TEST(a_shell_leaks_nothing)
+{
+    struct shell_line *line = NULL;
+
+    (void)unsetenv("XDG_STATE_HOME"); /* No history is read or saved. */
+    (void)unsetenv("HOME");
+    line = shell_line_open(true);
+    assert_non_null(line);
+    shell_line_close(line);
 }
