@@ -89,6 +89,21 @@ TEST(the_end_waits_for_the_reports_of_all, bench, no_set_up, bench_close)
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
+/* A learner in step serves clients before it reports for the first time. */
+TEST(the_end_waits_for_the_first_report_of_one_in_step, bench, no_set_up, bench_close)
+{
+    struct alive silent = both;
+
+    silent.reports[2] = false;
+    uint64_t id = lead_with_session(bench);
+
+    pass(bench, &silent, BENCH_SESSION_MS + 6 * REPORT_MS);
+    commit_all(bench);
+    assert_true(session_lives(bench, id));
+    learner_reports(bench, 2, &id, 1, true);
+    assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
+}
+
 /* Two reports wait behind a slow link. The first one was made before the learner heard of the
  * session: that it arrives now says nothing of the time since. */
 TEST(a_report_that_was_late_covers_no_more_than_its_mark, bench, no_set_up, bench_close)
