@@ -1,4 +1,5 @@
 /* Long polls: answered when the tag changes and not before, in time when it does not. */
+#include "http/http_int.h"
 #include "tests/unit/http_front.h"
 
 #define JSON "Content-Type: application/json\r\n"
@@ -320,6 +321,20 @@ TEST(draining_answers_at_once, front_setup, front_teardown)
     fd = begin_wait("/znodes/v1/a", 5);
     http_drain(http);
     expect(fd, 304, "wait=5");
+    close(fd);
+}
+
+/* The waits have ended, and a connection that is not closed yet asks for one more. */
+TEST(nobody_begins_to_wait_while_draining, front_setup, front_teardown)
+{
+    int fd = kit_connect(port);
+    char tag[128];
+
+    create("/znodes/v1/a");
+    tag_of("/znodes/v1/a", tag);
+    atomic_store(&http->draining, true);
+    send_wait(fd, "/znodes/v1/a", tag, 5);
+    expect(fd, 304, NULL);
     close(fd);
 }
 
