@@ -237,6 +237,7 @@ struct sim_node {
     size_t spare_issue_count;
     zxid_t named;    /* The newest configuration proposed that gives a new disk of it the seat. */
     bool spare_seat; /* The committed configuration names that one. */
+    uint64_t returned_us; /* When the disk with the seat came back from the shelf; 0: never. */
     uint64_t thrown_incarnation; /* The last disk of it that was thrown away, ... */
     zxid_t thrown_last;          /* ... and what that one held. */
     uint64_t config_version;     /* Of what it takes for the configuration in force. */

@@ -22,6 +22,7 @@ struct fault {
 
 enum {
     PAUSE_TICKS_MAX = 10,
+    NOTICE_TICKS = 30, /* Longer than a leader, also one that was paused, leads without a quorum. */
     MOMENT_MAX_MS = 3000, /* A wall clock is wrong for so long only. */
     CUT_TICKS_MAX = 12,
     CALLS_MAX = 40,
@@ -48,6 +49,15 @@ static struct sim_node *some_node(struct sim *sim)
     return leader ? leader : any_node(sim);
 }
 
+/* A leader that has not noticed yet that another disk is back may propose to admit the one that has
+ * gone. Together with two other lost disks of five neither of the two configurations had a
+ * majority. */
+static bool may_be_named(struct sim *sim, const struct sim_node *node)
+{
+    return sim_seat_is_named(sim, node) ||
+           (node->returned_us > 0 && sim->now_us < node->returned_us + ticks_us(sim, NOTICE_TICKS));
+}
+
 bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
 {
     uint32_t harmed = 1;
@@ -59,7 +69,7 @@ bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
         const struct sim_node *other = &sim->nodes[id];
 
         harmed += other->voter &&
-                  (!sim_disk_counts(other) || (other != node && sim_seat_is_named(sim, other)));
+                  (!sim_disk_counts(other) || (other != node && may_be_named(sim, other)));
     }
     return sim_disk_counts(node) && harmed <= (sim->knobs.voters - 1) / 2 &&
            sim_seat_is_settled(sim, node);

@@ -67,6 +67,8 @@ void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const str
         uint32_t fresh = fresh_in(sim, leader, &config);
 
         sim->nodes[fresh].named = rec->zxid;
+        SIM_TRACE(sim, "leader %u proposes %" PRIx64 ": the seat of %u for another disk",
+                  leader->id, rec->zxid, fresh);
         sim_fault_at_config(sim, leader, fresh);
     }
 }
@@ -222,5 +224,6 @@ void sim_seat_swap(struct sim *sim, struct sim_node *node)
     exchange(node);
     node->emptied = !back;
     node->damaged = !back || node->shadow.quarantined;
+    node->returned_us = back ? sim->now_us : node->returned_us;
     sim->totals.swapped++;
 }
