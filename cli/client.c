@@ -7,7 +7,6 @@
 #include "server/op/ops.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum {
     TRY_MIN_MS = 1000,   /* Of one try, as far as there is time. */
@@ -204,7 +203,7 @@ static void clear_reply(struct client *client)
 
 /* ---- Errors ---- */
 
-static int nobody(struct client *client)
+int client_unanswered(struct client *client)
 {
     return client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
                        "no replica answers at %s; check that one is running and that --endpoints "
@@ -305,7 +304,7 @@ static void judge_silence(struct client *client, struct asking *asking, CURLcode
     asking->hung = asking->hung || (over && sent);
     asking->unsent = asking->unsent || (over && !sent);
     asking->unsure = asking->unsure || sent;
-    (void)(is_late(asking) ? too_late(client, asking) : nobody(client));
+    (void)(is_late(asking) ? too_late(client, asking) : client_unanswered(client));
 }
 
 static bool is_read_only(const struct client_error *error)

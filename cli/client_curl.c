@@ -5,7 +5,6 @@
  */
 #include "cli/client_int.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum {

@@ -63,6 +63,9 @@ bool client_is_replica(void *easy);
 /* Sets client->error: something else has answered at that URL. Returns the exit code. */
 int client_foreign(struct client *client, const char *url, long status);
 
+/* Sets client->error: no replica answers. Returns the exit code. */
+int client_unanswered(struct client *client);
+
 /* Sets client->error. Returns the exit code. */
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

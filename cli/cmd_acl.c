@@ -354,8 +354,7 @@ const struct cmd cmd_acl = {
     .examples = {{"zabra acl /app", "one entry per line"},
                  {"zabra acl /app read --user bob", "every client may read, none may write"},
                  {"zabra acl /app world:anyone:r,auth::cdrwa --user bob",
-                  "every client may read, bob may do "
-                  "everything"},
+                  "every client may read, bob may do everything"},
                  {"zabra acl /app --add ip:10.0.0.0/8:rw --remove world:anyone",
                   "changes single entries"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},

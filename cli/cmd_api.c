@@ -4,7 +4,6 @@
  */
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/value.h"
 #include "cli/words.h"
 
 #include <stdio.h>

@@ -13,11 +13,11 @@ enum {
 struct barrier {
     struct cli *cli;
     const char *path;
-    const char *name;   /* Of the member, or NULL. */
-    int64_t count;      /* Members to wait for. */
-    struct buf members; /* Path of the members. */
-    struct buf ready;   /* Path of the znode that marks the barrier as complete. */
-    struct buf mine;
+    const char *name;    /* Of the member, or NULL. */
+    int64_t count;       /* Members to wait for. */
+    const char *members; /* Path of the members. */
+    const char *ready;   /* Path of the znode that marks the barrier as complete. */
+    const char *mine;
 };
 
 /* ---- Requests ---- */
@@ -58,7 +58,7 @@ static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret
                         struct buf *first)
 {
     struct client_request request = {.target = "/znodes/v1",
-                                     .path = buf_cstr(&barrier->members),
+                                     .path = barrier->members,
                                      .params = {{"view", "children"}, {"limit", "1"}}};
     int code = wait_ask(wait, &request);
 
@@ -70,8 +70,7 @@ static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret
         *ret_count = json ? jsonr_number(json, "stat.numChildren") : 0;
         code = json ? CMD_OK : CMD_FAILED;
         buf_clear(first);
-        buf_printf(first, "%s/%s", buf_cstr(&barrier->members),
-                   name ? json_string_value(name) : "");
+        buf_printf(first, "%s/%s", barrier->members, name ? json_string_value(name) : "");
     }
     return finish(barrier->cli, code, CMD_NO_NODE);
 }
@@ -111,7 +110,7 @@ static int pass(struct wait *wait, struct barrier *barrier)
 static int enter(struct wait *wait, struct barrier *barrier)
 {
     int64_t count = 0;
-    int code = create(wait, buf_cstr(&barrier->mine), "true", false);
+    int code = create(wait, barrier->mine, "true", false);
     BUF_AUTO(first, URL_MAX);
 
     code = finish(barrier->cli, code, CMD_OK);
@@ -119,16 +118,15 @@ static int enter(struct wait *wait, struct barrier *barrier)
         code = list_members(wait, barrier, &count, &first);
     }
     if (code == CMD_OK && count >= barrier->count) {
-        return finish(barrier->cli, create(wait, buf_cstr(&barrier->ready), NULL, false),
-                      CMD_CONFLICT);
+        return finish(barrier->cli, create(wait, barrier->ready, NULL, false), CMD_CONFLICT);
     }
-    return code == CMD_OK ? wait_until(wait, buf_cstr(&barrier->ready), true) : code;
+    return code == CMD_OK ? wait_until(wait, barrier->ready, true) : code;
 }
 
 static int leave(struct wait *wait, struct barrier *barrier)
 {
     int64_t left = 0;
-    int code = finish(barrier->cli, delete_znode(wait, buf_cstr(&barrier->mine)), CMD_NO_NODE);
+    int code = finish(barrier->cli, delete_znode(wait, barrier->mine), CMD_NO_NODE);
     BUF_AUTO(first, URL_MAX);
 
     do {
@@ -150,7 +148,7 @@ static int run_between(struct barrier *barrier)
         code = enter(&hold.wait, barrier);
     }
     if (code == CMD_OK) {
-        code = hold_run(&hold, buf_cstr(&barrier->mine));
+        code = hold_run(&hold, barrier->mine);
         if (code != CMD_CHILD_LOST) {
             wait_again(&hold.wait); /* Waits for the other members to end; the command may have
                                        taken long. */
@@ -235,25 +233,24 @@ static int run(struct cli *cli)
     const struct verb *verb = find_verb(args_operand(&cli->args, 0));
     struct barrier barrier = {
         .cli = cli, .path = buf_cstr(&cli->named), .name = args_operand(&cli->args, 2)};
-    int code = CMD_USAGE;
+    BUF_AUTO(members, URL_MAX);
+    BUF_AUTO(ready, URL_MAX);
+    BUF_AUTO(mine, URL_MAX);
 
     if (!verb) {
         return cli_usage(cli, "\"%s\" is not one of raise, lower, wait, enter, leave",
                          args_operand(&cli->args, 0));
     }
-    buf_init(&barrier.members, URL_MAX);
-    buf_init(&barrier.ready, URL_MAX);
-    buf_init(&barrier.mine, URL_MAX);
-    if (check_member(&barrier, verb) && cli_number(cli, "count", range, &barrier.count)) {
-        buf_printf(&barrier.members, "%s/members", barrier.path);
-        buf_printf(&barrier.ready, "%s/ready", barrier.path);
-        buf_printf(&barrier.mine, "%s/members/%s", barrier.path, barrier.name ? barrier.name : "");
-        code = cli->args.child ? run_between(&barrier) : act(&barrier, verb);
+    if (!check_member(&barrier, verb) || !cli_number(cli, "count", range, &barrier.count)) {
+        return CMD_USAGE;
     }
-    buf_release(&barrier.members);
-    buf_release(&barrier.ready);
-    buf_release(&barrier.mine);
-    return code;
+    buf_printf(&members, "%s/members", barrier.path);
+    buf_printf(&ready, "%s/ready", barrier.path);
+    buf_printf(&mine, "%s/members/%s", barrier.path, barrier.name ? barrier.name : "");
+    barrier.members = buf_cstr(&members);
+    barrier.ready = buf_cstr(&ready);
+    barrier.mine = buf_cstr(&mine);
+    return cli->args.child ? run_between(&barrier) : act(&barrier, verb);
 }
 
 const struct cmd cmd_barrier = {
@@ -270,8 +267,7 @@ const struct cmd cmd_barrier = {
                 HOLD_OPTIONS},
     .examples = {{"zabra barrier raise migration", "makes 'zabra barrier wait migration' wait"},
                  {"zabra barrier wait migration --wait 5m && ./serve",
-                  "exit code 7 when it stays raised for "
-                  "longer"},
+                  "exit code 7 when it stays raised for longer"},
                  {"zabra barrier lower migration", "releases all waiting processes"},
                  {"zabra barrier enter step-1 \"$(hostname)\" --count 3 -- ./compute",
                   "three members start together and end together"}},

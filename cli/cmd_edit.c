@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 #include "cli/live.h"
 #include "cli/revise.h"
-#include "cli/value.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,6 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    DRY_RUN = 0, /* Which of the parameters of an import it is. */
+    ADVICE_MAX = 128
+};
+
 /* ---- export ---- */
 
 /* The incoming stream: each complete line is printed, and the last one is kept. */
@@ -24,16 +29,8 @@ struct exporting {
 /* Lines of znodes are not read, there may be millions. */
 static bool may_be_last(struct slice line)
 {
-    static const char *const starts[] = {"{\"end\"", "{\"error\""};
-
-    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        size_t len = strlen(starts[i]);
-
-        if (line.len > len && memcmp(line.data, starts[i], len) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return slice_starts_with(line, slice_str("{\"end\"")) ||
+           slice_starts_with(line, slice_str("{\"error\""));
 }
 
 static bool take_line(struct exporting *exporting)
@@ -98,8 +95,8 @@ static int judge_export(const struct cli *cli, const struct exporting *exporting
     }
     if (unreadable > 0) {
         return cli_fail(cli, CMD_PARTLY, "Unreadable",
-                        "%" PRId64 " znodes and all znodes below them were skipped: you may not "
-                        "read them",
+                        "%" PRId64
+                        " znodes and all znodes below them were skipped: you may not read them",
                         unreadable);
     }
     if (masked > 0) {
@@ -150,8 +147,7 @@ const struct cmd cmd_export = {
             "reported. Check the exit code: it is not 0 when the export is incomplete, and 9\n"
             "when you may not read some of the znodes.\n",
     .examples = {{"zabra export /app > app.ndjson",
-                  "a consistent state of the subtree, without stopping "
-                  "writes"},
+                  "a consistent state of the subtree, without stopping writes"},
                  {"zabra export /app | zabra import /copy --parents --endpoints other:9998",
                   "into another ensemble"}},
     .operands = {CMD_OPERAND_PATH},
@@ -189,31 +185,39 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
     return CMD_OK;
 }
 
+/* Reports the error of the replica with advice; `done` (or NULL) is what it says of the import. */
+static int tell_with(const struct cli *cli, int exit_code, const char *advice, json_t *done)
+{
+    const struct client_error *error = client_error(cli->client);
+    json_auto_t *extra = json_pack("{s:i,s:O*}", "status", (int)error->status, "import", done);
+    char message[CLI_MESSAGE_MAX];
+
+    (void)snprintf(message, sizeof(message), "%.700s; %s", error->message, advice);
+    out_error(&cli->out, exit_code, error->code, message, extra);
+    return exit_code;
+}
+
 /* The import failed: reports how far it came, and how to continue. */
 static int tell_partly(const struct cli *cli)
 {
-    const struct client_error *error = client_error(cli->client);
-    const json_t *done = jsonr_at(error->problem, "import");
+    json_t *done = jsonr_at(client_error(cli->client)->problem, "import");
     int64_t lines = jsonr_number(done, "lines");
-    json_auto_t *extra = NULL;
-    char message[CLI_MESSAGE_MAX];
+    char advice[ADVICE_MAX];
 
     if (lines == 0 || json_is_true(jsonr_at(done, "dryRun"))) {
         return cli_tell(cli); /* Nothing was imported. */
     }
-    (void)snprintf(message, sizeof(message),
-                   "%.700s; the first %" PRId64 " znodes were imported and remain: continue with "
-                   "--conflict skip or overwrite",
-                   error->message, lines);
-    extra = json_pack("{s:i,s:O}", "status", (int)error->status, "import", done);
-    out_error(&cli->out, CMD_PARTLY, error->code, message, extra);
-    return CMD_PARTLY;
+    (void)snprintf(advice, sizeof(advice),
+                   "the first %" PRId64
+                   " znodes were imported and remain: continue with --conflict skip or overwrite",
+                   lines);
+    return tell_with(cli, CMD_PARTLY, advice, done);
 }
 
 static int finish_import(struct cli *cli, const struct transfer *transfer, int code)
 {
     char fault[JSONR_ERROR_MAX];
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
 
     if (transfer->input_failed) {
         return cli_fail(cli, CMD_PARTLY, "File",
@@ -235,7 +239,6 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
         return cli_fail(cli, CMD_FAILED, "BadAnswer", "the answer is not JSON: %s", fault);
     }
     if (jsonr_number(json, "lines") == 0) {
-        json_decref(json);
         return cli_fail(cli, CMD_FAILED, "File",
                         "nothing was imported: the input has no lines; check that the export "
                         "succeeded");
@@ -244,15 +247,10 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
         out_say(&cli->out, "dry run, nothing was changed; the import would do:\n");
     }
     out_facts(&cli->out, json, import_columns);
-    json_decref(json);
     return CMD_OK;
 }
 
 /* ---- Before an import ---- */
-
-enum {
-    DRY_RUN /* Which of the parameters it is. */
-};
 
 /* The next request would wait as long, in vain. */
 static bool is_unanswered(int code)
@@ -271,20 +269,6 @@ static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
     *left_ms = *left_ms > waited_ms ? *left_ms - waited_ms : 1;
     *ret_super = code == CMD_OK && json_is_true(jsonr_at(client_json(cli->client), "super"));
     return is_unanswered(code) ? code : CMD_OK;
-}
-
-static int tell_denied(const struct cli *cli)
-{
-    const struct client_error *error = client_error(cli->client);
-    json_auto_t *extra = json_pack("{s:i}", "status", (int)error->status);
-    char message[CLI_MESSAGE_MAX];
-
-    (void)snprintf(message, sizeof(message),
-                   "%.700s; nothing was imported: use the super user, or an identity with create "
-                   "permission for each of these znodes (--user)",
-                   error->message);
-    out_error(&cli->out, CMD_DENIED, error->code, message, extra);
-    return CMD_DENIED;
 }
 
 /* The lines as a dry run: its exit code. The next one is to wait no longer than this one leaves. */
@@ -323,7 +307,12 @@ static int ask_before(struct cli *cli, struct transfer *transfer)
     if (is_unanswered(code)) {
         return cli_tell(cli);
     }
-    return code == CMD_DENIED ? tell_denied(cli) : CMD_OK;
+    return code == CMD_DENIED
+               ? tell_with(cli, CMD_DENIED,
+                           "nothing was imported: use the super user, or an identity with create "
+                           "permission for each of these znodes (--user)",
+                           NULL)
+               : CMD_OK;
 }
 
 static bool check_conflict(const struct cli *cli)

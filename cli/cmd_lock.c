@@ -1,5 +1,4 @@
 /* lock, elect, semaphore: run a command while holding a place. */
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/url.h"
 #include "cli/wait.h"
@@ -522,9 +521,7 @@ const struct cmd cmd_semaphore = {
             "environment of the command is that of 'zabra lock'; ZABRA_LOCK_PATH is the\n"
             "lease.\n" HOLD_HELP,
     .options = {{"leases", 'n', "N",
-                 "how many processes may hold it at the same time; give all the same "
-                 "number",
-                 NULL},
+                 "how many processes may hold it at the same time; give all the same number", NULL},
                 WAIT_OPTIONS,
                 HOLD_OPTIONS},
     .examples = {{"zabra semaphore licences --leases 5 -- ./simulate",

@@ -130,9 +130,7 @@ const struct cmd cmd_find = {
     .text = "The replica searches in steps of 10,000 znodes, so the matches are not from one\n"
             "moment. It skips znodes that you may not read, and all below them.\n",
     .options = {{"name", 'N', "PATTERN",
-                 "znodes whose name matches this pattern (* and ?) or contains this "
-                 "text",
-                 NULL},
+                 "znodes whose name matches this pattern (* and ?) or contains this text", NULL},
                 {"data", 'd', "TEXT", "znodes whose data contains this text", NULL},
                 {"long", 'l', NULL, "also print version and size of each", NULL},
                 {"limit", 'n', "N", "at most N matches (1000)", NULL}},

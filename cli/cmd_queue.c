@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
-#include "cli/value.h"
 #include "cli/wait.h"
 
 #include <inttypes.h>

@@ -334,8 +334,7 @@ const struct cmd cmd_quota = {
                 {"clear", 0, NULL, "remove the quota", NULL}},
     .examples = {{"zabra quota", "lists all quotas"},
                  {"zabra quota /app --count 1000 --bytes 10000000",
-                  "writes beyond a limit fail with exit "
-                  "code 10"},
+                  "writes beyond a limit fail with exit code 10"},
                  {"zabra quota /app --count none",
                   "removes the limit of znodes, keeps that of bytes"}},
     .operands = {CMD_OPERAND_PATH},

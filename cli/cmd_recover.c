@@ -1,4 +1,3 @@
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/os_rng.h"
 #include "cli/commands.h"
@@ -142,8 +141,8 @@ static int go_on(struct recovery *recovery)
                       recovery->dir, err_text(err));
         return CMD_FAILED;
     }
-    (void)printf("done: history %016" PRIx64 "; start this replica, then the others with empty "
-                 "directories\n",
+    (void)printf("done: history %016" PRIx64
+                 "; start this replica, then the others with empty directories\n",
                  history);
     return CMD_OK;
 }

@@ -2,11 +2,9 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
-#include "cli/value.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -57,31 +55,6 @@ static bool has_session(const struct cli *cli)
 
 /* ---- set ---- */
 
-static int put_znode(struct cli *cli, const struct client_request *base, const struct value *value)
-{
-    struct client_request request = *base;
-    char acl[ACL_HEADER_MAX];
-    char match[CLIENT_HEADER_MAX];
-    const char *tag = args_get(&cli->args, "if-match");
-    int count = 0;
-    int code = CMD_USAGE;
-
-    if (!take_acl(cli, acl, &request.headers[0])) {
-        return CMD_USAGE;
-    }
-    count = request.headers[0] ? 1 : 0;
-    if (tag) {
-        (void)snprintf(match, sizeof(match), "If-Match: %s", tag);
-        request.headers[count++] = match;
-    }
-    if (args_has(&cli->args, "new")) {
-        request.headers[count++] = "If-None-Match: *";
-    }
-    value_put(value, &request);
-    code = cli_ask(cli, &request);
-    return code == CMD_OK ? print_written(cli, false) : code;
-}
-
 /* Some options apply only to a new znode. */
 static bool only_what_fits(struct cli *cli)
 {
@@ -103,13 +76,19 @@ static int set_value(struct cli *cli, const struct value *value)
 {
     struct args_range range = {.min = INT32_MIN, .max = INT32_MAX};
     bool null = args_has(&cli->args, "null");
+    const char *tag = args_get(&cli->args, "if-match");
+    const char *acl_header = NULL;
+    char acl[ACL_HEADER_MAX];
+    char match[CLIENT_HEADER_MAX];
     int64_t version = 0;
+    int count = 0;
 
     if (null == value->given) {
         return cli_usage(cli, null ? "give either --null or data"
                                    : "the data is missing: DATA, @FILE, -, or --null");
     }
-    if (!cli_number(cli, "version", range, &version) || !only_what_fits(cli) || !has_session(cli)) {
+    if (!cli_number(cli, "version", range, &version) || !only_what_fits(cli) || !has_session(cli) ||
+        !take_acl(cli, acl, &acl_header)) {
         return CMD_USAGE;
     }
 
@@ -124,7 +103,21 @@ static int set_value(struct cli *cli, const struct value *value)
                                                 {"null", url_flag(null)}},
                                      .last = true};
 
-    return put_znode(cli, &request, value);
+    if (acl_header) {
+        request.headers[count++] = acl_header;
+    }
+    if (tag) {
+        (void)snprintf(match, sizeof(match), "If-Match: %s", tag);
+        request.headers[count++] = match;
+    }
+    if (args_has(&cli->args, "new")) {
+        request.headers[count++] = "If-None-Match: *";
+    }
+    value_put(value, &request);
+
+    int code = cli_ask(cli, &request);
+
+    return code == CMD_OK ? print_written(cli, false) : code;
 }
 
 static int run_set(struct cli *cli)
@@ -235,8 +228,7 @@ const struct cmd cmd_create = {
     .examples = {{"zabra create /app", "creates a znode with empty data"},
                  {"zabra create /jobs/job- resize --sequence", "prints /jobs/job-0000000000"},
                  {"zabra create /cache/x @x.bin --ttl 10m --parents",
-                  "deletes it ten minutes after its last "
-                  "change"}},
+                  "deletes it ten minutes after its last change"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
     .operands_min = 1,
     .run = run_create,
@@ -292,10 +284,8 @@ static int confirm(const struct cli *cli, const char *path)
         return CMD_OK;
     }
     if (!isatty(STDIN_FILENO)) {
-        return cli_usage(cli,
-                         "cannot ask whether to delete all of %s without a terminal; give "
-                         "--yes",
-                         path);
+        return cli_usage(
+            cli, "cannot ask whether to delete all of %s without a terminal; give --yes", path);
     }
 
     int64_t nodes = count(cli, path, &code);

@@ -1,6 +1,5 @@
 /* shell: runs commands from a terminal or a script, with a current znode. */
 #include "base/check.h"
-#include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/help.h"

@@ -6,7 +6,6 @@
 #include "cli/live.h"
 #include "cli/url.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,10 +201,7 @@ static enum step take_time(struct watch *watch, int *ret_code)
         return GO_ON;
     }
     if (!watch->begun) {
-        *ret_code = cli_fail(watch->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                             "no replica has served the watch for %" PRId64
-                             " ms at %s; run 'zabra doctor' to find the cause",
-                             settings->timeout_ms, settings->endpoints);
+        *ret_code = live_report_down(watch->live);
         return END;
     }
     watch->said = true;
@@ -302,9 +298,7 @@ const struct cmd cmd_watch = {
             "(a value for --since). A failed command is reported on stderr, and the watch\n"
             "continues. In JSON the first line, \"watch\", confirms that the watch is set.\n",
     .options = {{"recursive", 'r', NULL,
-                 "also watch everything below; otherwise the znode and its list of "
-                 "children",
-                 NULL},
+                 "also watch everything below; otherwise the znode and its list of children", NULL},
                 {"values", 0, NULL, "include stat and data after the change", NULL},
                 {"since", 0, "ZXID", "first replay the changes since then: a zxid, or history:zxid",
                  NULL},

@@ -42,6 +42,9 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
 {
     double syncs = doctor_figure(replica, "zabra_log_sync_seconds_count");
     double mean_s = syncs > 0 ? doctor_figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
+    double failed = doctor_figure(replica, "zabra_snapshot_errors_total");
+    double lost = doctor_figure(replica, "zabra_refill_log_lost_total");
+    double stalled = doctor_figure(replica, "zabra_refills_stalled");
 
     if (doctor_figure(replica, "zabra_log_stuck") > 0) {
         doctor_find(look, LOG_STUCK, subject, "its disk is full");
@@ -53,19 +56,16 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
                     "a sync of its log takes %.0f ms on average over %.0f syncs", mean_s * 1000,
                     syncs);
     }
-    if (doctor_figure(replica, "zabra_snapshot_errors_total") > 0) {
-        doctor_find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written",
-                    doctor_figure(replica, "zabra_snapshot_errors_total"));
+    if (failed > 0) {
+        doctor_find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written", failed);
     }
-    if (doctor_figure(replica, "zabra_refills") > 0 &&
-        doctor_figure(replica, "zabra_refill_log_lost_total") > 0) {
+    if (lost > 0 && doctor_figure(replica, "zabra_refills") > 0) {
         doctor_find(look, REFILL_LOST, subject,
-                    "it purged log that a joining replica still needed %.0f times",
-                    doctor_figure(replica, "zabra_refill_log_lost_total"));
+                    "it purged log that a joining replica still needed %.0f times", lost);
     }
-    if (doctor_figure(replica, "zabra_refills_stalled") > 0) {
+    if (stalled > 0) {
         doctor_find(look, REFILL_STALLED, subject, "it refills %.0f replicas that make no progress",
-                    doctor_figure(replica, "zabra_refills_stalled"));
+                    stalled);
     }
 }
 

@@ -83,8 +83,7 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
     [DISK_LOW] = {false, "disk-low", "The disk has no space for the next segment of the log.",
                   "Free space on the disk of its dataDir now."},
     [DISK_SLOW] = {false, "disk-slow",
-                   "If a majority of the disks is as slow, every write waits "
-                   "for them.",
+                   "If a majority of the disks is as slow, every write waits for them.",
                    "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
     [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
                         "The log grows until a snapshot succeeds, and a start takes longer.",
@@ -113,8 +112,7 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                         "Limits depend on the replica that answers, and change with the leader.",
                         "Set the same values on all replicas."},
     [EVEN_VOTERS] = {false, "even-voters",
-                     "The extra voter makes writes slower and does not tolerate a further "
-                     "failure.",
+                     "The extra voter makes writes slower and does not tolerate a further failure.",
                      "The voters are fixed when an ensemble is created: create the next one with "
                      "an odd number (docs/operating.md)."},
     [NO_CLIENT_ADDRESS] = {false, "no-client-address",

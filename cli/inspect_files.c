@@ -72,8 +72,7 @@ static void on_slot(void *arg, const struct inspect_slot *slot)
         judge(file, false, "damaged", "both copies fail verification");
     } else if (!one->is_valid || !two->is_valid) {
         judge(file, true, "one copy",
-              "the other copy fails verification; the next start "
-              "rewrites it");
+              "the other copy fails verification; the next start rewrites it");
     } else {
         judge(file, true, "sound", "written %" PRIu64 " times", max_u64(one->seq, two->seq));
     }
@@ -218,8 +217,7 @@ static void judge_segments(struct visit *visit)
         }
         if (visit->first == 0 || (file->is_ours && !is_whole)) {
             judge(file, false, "not reached",
-                  "a newer segment that leads to it is damaged or "
-                  "missing");
+                  "a newer segment that leads to it is damaged or missing");
         } else {
             judge(file, true, "left over", "the log no longer uses it");
         }

@@ -11,6 +11,7 @@
 #include "cli/live_int.h"
 #include "cli/url.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -232,6 +233,16 @@ void live_unwatch(struct live *live, struct stream *stream)
         }
     }
     stream_close(stream);
+}
+
+int live_report_down(const struct live *live)
+{
+    const struct settings *settings = &live->cli->settings;
+
+    return cli_fail(live->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                    "no replica has served the watch for %" PRId64
+                    " ms at %s; run 'zabra doctor' to find the cause",
+                    settings->timeout_ms, settings->endpoints);
 }
 
 void live_hold_events(struct live *live, bool hold)

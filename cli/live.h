@@ -63,6 +63,9 @@ int64_t live_session_left_ms(const struct live *live);
 struct stream *live_watch(struct live *live, const struct stream_request *request);
 void live_unwatch(struct live *live, struct stream *stream);
 
+/* Reports that no replica serves a watch. CMD_NO_ENSEMBLE. */
+int live_report_down(const struct live *live);
+
 /* While held, events are kept and not delivered: for when the command cannot use them yet. */
 void live_hold_events(struct live *live, bool hold);
 

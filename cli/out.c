@@ -1,10 +1,8 @@
 #include "cli/out.h"
 
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/utf8.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -222,16 +220,13 @@ void out_result(const struct out *out, json_t *value)
 
 static void print_lines(const struct out *out, const json_t *list)
 {
-    const json_t *item = NULL;
+    json_t *item = NULL;
 
     for (size_t i = 0; (item = json_array_get(list, i)); i++) {
-        json_t *line = json_is_object(item) ? json_deep_copy(item) : json_object();
+        json_auto_t *line =
+            json_is_object(item) ? json_incref(item) : json_pack("{s:O}", "name", item);
 
-        if (!json_is_object(item)) {
-            (void)json_object_set_new(line, "name", json_deep_copy(item));
-        }
         out_json(out, line);
-        json_decref(line);
     }
 }
 

@@ -170,10 +170,8 @@ int replicas_none(const struct cli *cli, const struct replicas *replicas)
                             answer->url, answer->error);
         }
     }
-    return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                    "no replica answers at %s; check that one is running and that --endpoints is "
-                    "right",
-                    cli->settings.endpoints);
+    return cli_fail(cli, client_unanswered(cli->client), "NoEnsemble", "%s",
+                    client_error(cli->client)->message);
 }
 
 /* ---- The members ---- */

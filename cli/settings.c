@@ -428,9 +428,7 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
                       name);
     }
     return ok || refuse(settings,
-                        "--password-file: %s contains no usable password in its first "
-                        "line",
-                        name);
+                        "--password-file: %s contains no usable password in its first line", name);
 }
 
 /* ---- The password: of a terminal ---- */

@@ -189,10 +189,7 @@ static int judge(const struct trying *trying, CURLcode result)
     }
     return moved ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
                                curl_easy_strerror(result))
-                 : client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
-                               "no replica answers at %s; check that one is running and that "
-                               "--endpoints is right",
-                               trying->cli->settings.endpoints);
+                 : client_unanswered(client);
 }
 
 static void set_up(struct trying *trying)

@@ -268,10 +268,7 @@ int wait_next(struct wait *wait)
         uint64_t now_ms = os_now_ms();
 
         if (is_down(wait, now_ms)) {
-            return cli_fail(wait->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                            "no replica has served the watch for %" PRId64
-                            " ms at %s; run 'zabra doctor' to find the cause",
-                            wait->cli->settings.timeout_ms, wait->cli->settings.endpoints);
+            return live_report_down(wait->live);
         }
         code = take_news(wait, now_ms + LOOK_MS, &worth);
     }
@@ -304,10 +301,8 @@ static int open_session(struct hold *hold, int64_t ttl_ms, int64_t grace_ms)
     if (code != CMD_OK) {
         return code;
     }
-    hold->grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
-    if (hold->grace_ms > granted_ms / GRACE_MIN_SHARE) {
-        hold->grace_ms = granted_ms / GRACE_MIN_SHARE;
-    }
+    grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
+    hold->grace_ms = (int64_t)min_u64((uint64_t)grace_ms, (uint64_t)granted_ms / GRACE_MIN_SHARE);
     hold_env(hold, "ZABRA_SESSION", live_session_secret(hold->wait.live));
     hold_env(hold, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
     return CMD_OK;
@@ -334,11 +329,9 @@ int hold_open(struct hold *hold, struct cli *cli, const char *page)
         return code;
     }
     if (cli->settings.curl) {
-        (void)fprintf(stderr,
-                      "zabra %s: this command takes several requests; this is the "
-                      "first%s%s\n",
-                      cli->cmd->name, page ? "; for all requests in curl see " : "",
-                      page ? page : "");
+        (void)fprintf(
+            stderr, "zabra %s: this command takes several requests; this is the first%s%s\n",
+            cli->cmd->name, page ? "; for all requests in curl see " : "", page ? page : "");
     }
     return open_session(hold, ttl_ms, grace_ms);
 }
