@@ -87,62 +87,6 @@ TEST(metrics)
                 ".error.code == \"NoEnsemble\"");
 }
 
-/* Runs last: it kills one. */
-TEST(doctor)
-{
-    shell_expect("zabra doctor", 0, "3 replicas asked, no problem found\n");
-    expect_json("zabra doctor -o json", 0, ".ok and .replicas == 3 and .findings == []");
-    expect_json("zabra doctor -o json --endpoints 127.0.0.1:1", 1,
-                "[.findings[].code] == [\"unreachable\", \"no-quorum\"] and .ok == false");
-    shell_expect("zabra doctor --curl", 0, "/ensemble/v1'");
-    ensemble_kill(&ensemble, 2);
-    shell_expect("zabra doctor", 1, "do:    Check its log and start it");
-    shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
-    expect_json("zabra doctor -o json", 1,
-                "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");
-}
-
-/* Runs behind the_reason_is_told: two of three are down. Each is one cause, told once and
- * before what comes of it; the replica that is left has nothing to add. */
-TEST(doctor_names_one_cause_once)
-{
-    expect_json("zabra doctor -o json", 1,
-                "[.findings[].code] == [\"unreachable\", \"unreachable\", \"no-quorum\"] and "
-                "(.findings[2].found | test(\"1 of 3 voters work together, 2 are needed\"))");
-    expect_json("zabra doctor -o json --endpoints ${ZABRA_ENDPOINTS%%,*}", 1,
-                "(.findings[-1].code == \"no-quorum\") and .errors == 3");
-}
-
-/* Runs behind that one. A replica that has waited for a leader in vain has done nothing, and says
- * so: it is asked no more, and the command does not wait for its own time. */
-TEST(a_write_without_a_quorum_ends_with_6)
-{
-    uint64_t start_ms = os_now_ms();
-
-    expect_json("zabra set /app x -o json --timeout 60s", 6,
-                ".error.code == \"NotReady\" and .error.outcome == \"not-applied\"");
-    expect_json("zabra create /app/y x -o json --timeout 60s --endpoints ${ZABRA_ENDPOINTS%%,*}", 6,
-                ".error.outcome == \"not-applied\"");
-    assert_true(os_now_ms() - start_ms < 50000);
-}
-
-/* Runs behind that, and kills the next one: who waits is told what the one that is left knows. */
-TEST(the_reason_is_told)
-{
-    ensemble_kill(&ensemble, 1);
-    shell_expect("until zabra api GET /status/v1 | grep 'serving\":false'; do :; done", 0,
-                 "reason");
-    shell_expect("zabra set /app x --timeout 2s", 7, "; run 'zabra doctor' to find the cause");
-    assert_non_null(strstr(shell_output, " says: "));
-    assert_null(strstr(shell_output, "still trying"));
-    expect_json("zabra set /app x --timeout 2s -o json", 7,
-                ".error.message | test(\"may or may not .* says: .*zabra doctor\")");
-    shell_expect("zabra get /app --linearizable --timeout 2s; [ $? -ge 6 ]", 0,
-                 "; run 'zabra doctor' to find the cause");
-    shell_expect("script -qec 'zabra set /app x --timeout 5s' /dev/null </dev/null", 7,
-                 "zabra: still trying; http://127.0.0.1:");
-}
-
 /* Each kind does something, and nothing is left behind: not after Ctrl-C either. */
 TEST(bench)
 {
@@ -391,4 +335,60 @@ TEST(a_password_holds_for_all_of_a_shell)
         "python3 -c \"$ASKED\" 'zabra shell --user bob <$D/script'",
         0, "password of bob: \r\nin\r\n");
     assert_null(strstr(shell_output, "=pw"));
+}
+
+/* Runs last: it kills one. */
+TEST(doctor)
+{
+    shell_expect("zabra doctor", 0, "3 replicas asked, no problem found\n");
+    expect_json("zabra doctor -o json", 0, ".ok and .replicas == 3 and .findings == []");
+    expect_json("zabra doctor -o json --endpoints 127.0.0.1:1", 1,
+                "[.findings[].code] == [\"unreachable\", \"no-quorum\"] and .ok == false");
+    shell_expect("zabra doctor --curl", 0, "/ensemble/v1'");
+    ensemble_kill(&ensemble, 2);
+    shell_expect("zabra doctor", 1, "do:    Check its log and start it");
+    shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
+    expect_json("zabra doctor -o json", 1,
+                "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");
+}
+
+/* Runs behind that, and kills the next one: who waits is told what the one that is left knows. */
+TEST(the_reason_is_told)
+{
+    ensemble_kill(&ensemble, 1);
+    shell_expect("until zabra api GET /status/v1 | grep 'serving\":false'; do :; done", 0,
+                 "reason");
+    shell_expect("zabra set /app x --timeout 2s", 7, "; run 'zabra doctor' to find the cause");
+    assert_non_null(strstr(shell_output, " says: "));
+    assert_null(strstr(shell_output, "still trying"));
+    expect_json("zabra set /app x --timeout 2s -o json", 7,
+                ".error.message | test(\"may or may not .* says: .*zabra doctor\")");
+    shell_expect("zabra get /app --linearizable --timeout 2s; [ $? -ge 6 ]", 0,
+                 "; run 'zabra doctor' to find the cause");
+    shell_expect("script -qec 'zabra set /app x --timeout 5s' /dev/null </dev/null", 7,
+                 "zabra: still trying; http://127.0.0.1:");
+}
+
+/* Runs behind the_reason_is_told: two of three are down. Each is one cause, told once and
+ * before what comes of it; the replica that is left has nothing to add. */
+TEST(doctor_names_one_cause_once)
+{
+    expect_json("zabra doctor -o json", 1,
+                "[.findings[].code] == [\"unreachable\", \"unreachable\", \"no-quorum\"] and "
+                "(.findings[2].found | test(\"1 of 3 voters work together, 2 are needed\"))");
+    expect_json("zabra doctor -o json --endpoints ${ZABRA_ENDPOINTS%%,*}", 1,
+                "(.findings[-1].code == \"no-quorum\") and .errors == 3");
+}
+
+/* Runs behind that one. A replica that has waited for a leader in vain has done nothing, and says
+ * so: it is asked no more, and the command does not wait for its own time. */
+TEST(a_write_without_a_quorum_ends_with_6)
+{
+    uint64_t start_ms = os_now_ms();
+
+    expect_json("zabra set /app x -o json --timeout 60s", 6,
+                ".error.code == \"NotReady\" and .error.outcome == \"not-applied\"");
+    expect_json("zabra create /app/y x -o json --timeout 60s --endpoints ${ZABRA_ENDPOINTS%%,*}", 6,
+                ".error.outcome == \"not-applied\"");
+    assert_true(os_now_ms() - start_ms < 50000);
 }
