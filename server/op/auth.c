@@ -271,6 +271,14 @@ void principal_release(struct op_principal *who)
     who->auth = NULL;
 }
 
+struct op_principal principal_copy(const struct op_principal *who)
+{
+    struct op_principal copy = *who;
+
+    copy.auth = auth_ref(who->auth);
+    return copy;
+}
+
 struct slice principal_scope(const struct op_principal *who)
 {
     if (!who->auth || who->auth->count == 0) {

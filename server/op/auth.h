@@ -68,6 +68,9 @@ void principal_encode(const struct op_principal *who, struct buf *out);
 enum err principal_decode(struct wire_reader *reader, struct op_principal *ret_who);
 void principal_release(struct op_principal *who);
 
+/* A copy with a reference of its own. */
+struct op_principal principal_copy(const struct op_principal *who);
+
 /* The scope of an idempotency key that belongs to no session: the first identity as text, or empty
  * for an anonymous client. */
 struct slice principal_scope(const struct op_principal *who);
