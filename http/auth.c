@@ -76,16 +76,6 @@ static void put_session_argument(struct http_conn *conn)
         slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
 }
 
-/* The state of an old session, if the request names one, does not matter. */
-static void open_session(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-
-    op_secret_make(request->auth.secret);
-    request->args.secret = slice_make(request->auth.secret, OP_SECRET_LEN);
-    op_args_hash_secret(&request->args, request->auth.secret_hash);
-}
-
 /* ---- Idempotency keys ---- */
 
 /* A string of structured fields (RFC 9651), whose quotes are no part of the key, or its bare bytes.
@@ -136,9 +126,9 @@ static void take_key(struct http_conn *conn)
 static uint32_t perm_of(uint8_t letter)
 {
     static const char letters[] = "rwcda"; /* In the order of the bits, from ACL_READ on. */
-    const char *at = memchr(letters, letter, strlen(letters));
+    size_t bit = slice_find(slice_str(letters), letter);
 
-    return at ? (uint32_t)ACL_READ << (at - letters) : 0;
+    return letters[bit] != '\0' ? 1U << bit : 0;
 }
 
 /* "scheme:id:cdrwa", as ZooKeeper's shell has it; the id may hold colons. */
@@ -229,6 +219,9 @@ void http_authenticate(struct http_conn *conn)
     take_key(conn);
     take_acl(conn);
     if (request->def && request->def->id == OP_SESSION) {
-        open_session(conn);
+        /* The state of an old session, if the request names one, does not matter. */
+        op_secret_make(request->auth.secret);
+        request->args.secret = slice_make(request->auth.secret, OP_SECRET_LEN);
+        op_args_hash_secret(&request->args, request->auth.secret_hash);
     }
 }

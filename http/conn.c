@@ -175,9 +175,7 @@ static void note(struct http_slowest *slowest, struct http_conn *conn)
     if (at == HTTP_SLOWEST_MAX) {
         return;
     }
-    if (slowest->count < HTTP_SLOWEST_MAX) {
-        slowest->count++;
-    }
+    slowest->count = min_u32(slowest->count + 1, HTTP_SLOWEST_MAX);
     for (uint32_t i = slowest->count - 1; i > at; i--) {
         slowest->conns[i] = slowest->conns[i - 1];
     }

@@ -39,16 +39,6 @@ static void choose_lines(struct http_conn *conn)
     }
 }
 
-/* Data is stored byte for byte, whatever its type is. PUT takes it as it is. POST also takes an
- * element of a multi, with the type application/json. */
-static void choose_data(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-
-    request->body.json = slice_eq(request->method, slice_str("POST")) &&
-                         http_media_is(request->head.content_type, "application/json");
-}
-
 /* JSON is the only form, so the type may be missing. */
 static void choose_json(struct http_conn *conn)
 {
@@ -74,7 +64,10 @@ static void choose_form(struct http_conn *conn)
         return;
     }
     if (field->type == OP_FIELD_BYTES) {
-        choose_data(conn);
+        /* Data is stored byte for byte, whatever its type is. PUT takes it as it is. POST also
+         * takes an element of a multi, with the type application/json. */
+        request->body.json = slice_eq(request->method, slice_str("POST")) &&
+                             http_media_is(request->head.content_type, "application/json");
     } else {
         choose_json(conn);
     }
@@ -158,13 +151,6 @@ static void place_created(struct http_conn *conn, struct slice parent)
     }
 }
 
-static bool has_name_field(const struct op_def *def)
-{
-    const struct op_field *field = op_field_find(def, slice_str("name"));
-
-    return field && field->type == OP_FIELD_NAME;
-}
-
 static void parse_json(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -199,12 +185,15 @@ void http_decode_body(struct http_conn *conn)
     if (request->refused || !request->def) {
         return;
     }
+
+    const struct op_field *name = op_field_find(request->def, slice_str("name"));
+
     if (request->body.json) {
         parse_json(conn);
     } else if (request->body.max > 0) {
         request->args.data = buf_slice(&conn->body);
     }
-    if (!request->refused && has_name_field(request->def)) {
+    if (!request->refused && name && name->type == OP_FIELD_NAME) {
         place_created(conn, parent);
     } else if (request->body.json && request->args.path.data != parent.data) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be the path of the URL");

@@ -370,24 +370,18 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
     buf_release(&path);
 }
 
-static void count_credentials(struct http_conn *conn)
-{
-    enum err err = conn->request.fault.err;
-
-    gate_credentials_seen(conn->http->gate, &conn->principal);
-    if (err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED) {
-        gate_credentials_failed(conn->http->gate, &conn->principal, GATE_FAILED_SESSION);
-    }
-}
-
 static void count(struct http_conn *conn)
 {
     struct http *http = conn->http;
     struct http_request *request = &conn->request;
     uint64_t took_us = os_now_us() - request->start_us;
     uint32_t status_class = request->answer.status / 100;
+    enum err err = request->fault.err;
 
-    count_credentials(conn);
+    gate_credentials_seen(http->gate, &conn->principal);
+    if (err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED) {
+        gate_credentials_failed(http->gate, &conn->principal, GATE_FAILED_SESSION);
+    }
     metric_add(&http->metrics.requests[status_class < 6 ? status_class : 0], 1);
     if (!request->answer.is_untimed) {
         metric_observe_us(&http->metrics.latency, took_us);

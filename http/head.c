@@ -455,7 +455,9 @@ enum http_media http_head_media(struct slice accept, const enum http_media *offe
     enum http_media best = HTTP_MEDIA_NONE;
     int quality_best = 0;
 
-    if (accept.len == 0 || slice_eq(accept, slice_str("*/*"))) {
+    /* What most clients send. */
+    if (accept.len == 0 || slice_eq(accept, slice_str("*/*")) ||
+        slice_eq(accept, slice_str(media_names[offered[0]]))) {
         return offered[0];
     }
     for (const enum http_media *media = offered; *media != HTTP_MEDIA_NONE; media++) {

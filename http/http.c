@@ -116,6 +116,7 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     pthread_mutex_init(&http->wait_mutex, NULL);
     pthread_cond_init(&http->changed, NULL);
     list_init(&http->conns);
+
     enum err err = start_daemons(http);
 
     if (err != ERR_OK) {

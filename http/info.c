@@ -129,14 +129,11 @@ static void write_checks_json(struct buf *out, const struct gate_check *checks, 
 
 /* One line per check; with its text if it fails, or for all with ?verbose. */
 static void write_checks_text(struct buf *out, const struct gate_check *checks, size_t check_count,
-                              const struct http_probe_ask *ask)
+                              const struct http_probe_ask *ask, bool ok)
 {
-    bool ok = true;
-
     for (size_t i = 0; i < check_count; i++) {
         bool tell = ask->verbose || !checks[i].ok;
 
-        ok = ok && checks[i].ok;
         buf_printf(out, "[%c] %s%s%s\n", checks[i].ok ? '+' : '-', checks[i].name, tell ? ": " : "",
                    tell ? checks[i].text : "");
     }
@@ -156,7 +153,7 @@ bool http_write_probe(struct http *http, const struct http_probe_ask *ask, struc
     if (ask->json) {
         write_checks_json(out, checks, check_count, ok);
     } else {
-        write_checks_text(out, checks, check_count, ask);
+        write_checks_text(out, checks, check_count, ask, ok);
     }
     return ok;
 }

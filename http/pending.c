@@ -128,7 +128,9 @@ static void check_protocol(const struct http_line *line, const struct http_head 
     }
 }
 
-static void check_ready(const struct http *http, struct upgrade_request *request)
+/* Takes the credentials, when nothing else is wrong. */
+static void check_ready(const struct http *http, const struct http_head *head,
+                        struct upgrade_request *request)
 {
     if (!http->upgrade.take) {
         refuse_upgrade(request, ERR_UNIMPLEMENTED, "this replica serves no WebSockets");
@@ -136,11 +138,6 @@ static void check_ready(const struct http *http, struct upgrade_request *request
     if (atomic_load(&http->draining)) {
         refuse_upgrade(request, ERR_NOT_READY, "this replica is shutting down");
     }
-}
-
-static void show_credentials(const struct http *http, const struct http_head *head,
-                             struct upgrade_request *request)
-{
     if (request->err == ERR_OK && head->authorization.data &&
         auth_basic(head->authorization, http->limits->super_digest, &request->auth) != ERR_OK) {
         refuse_upgrade(request, ERR_AUTH_FAILED, "Authorization must be Basic with user:password");
@@ -172,8 +169,7 @@ static bool read_upgrade(const struct http *http, const struct first_head *first
             refuse_upgrade(ret_request, ERR_BAD_ARGUMENTS,
                            "the URL of a WebSocket has no query; a session is shown by attach");
         }
-        check_ready(http, ret_request);
-        show_credentials(http, head, ret_request);
+        check_ready(http, head, ret_request);
     }
     buf_release(&decoded);
     return mine;

@@ -136,8 +136,7 @@ enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op)
     struct op_request *op = take_op;
 
     ASSERT(!conn->request.op);
-    op->principal = conn->principal;
-    op->principal.auth = auth_ref(conn->principal.auth);
+    op->principal = principal_copy(&conn->principal);
     op->deadline_ms = os_now_ms() + patience_ms(conn, op);
     op->on_reply = on_reply;
     op->ctx = conn;

@@ -56,8 +56,10 @@ static const char *date_now(void)
 /* All 16 digits. */
 static void history_text(char out[HEX_LEN], uint64_t history)
 {
+    static const char digits[] = "0123456789abcdef";
+
     for (int i = 0; i < 16; i++) {
-        (void)http_put_hex(out + i, history >> (60 - 4 * i) & 15);
+        out[i] = digits[history >> (60 - 4 * i) & 15];
     }
     out[16] = '\0';
 }

@@ -65,15 +65,6 @@ static void on_due(struct watcher_client *client)
     stream_resume(stream);
 }
 
-static void stream_free(struct http_stream *stream)
-{
-    watcher_client_release(&stream->client);
-    buf_release(&stream->path);
-    pieces_release(&stream->queue);
-    pthread_mutex_destroy(&stream->mutex);
-    mem_free(stream);
-}
-
 static void on_call(struct watcher_client *client, uint32_t calls)
 {
     struct http_stream *stream = stream_of(client);
@@ -81,7 +72,11 @@ static void on_call(struct watcher_client *client, uint32_t calls)
     if (calls & WATCHER_GONE) {
         stream_end(stream);
         watcher_remove(client);
-        stream_free(stream);
+        watcher_client_release(client);
+        buf_release(&stream->path);
+        pieces_release(&stream->queue);
+        pthread_mutex_destroy(&stream->mutex);
+        mem_free(stream);
     } else if (calls & WATCHER_BEGIN) {
         stream_begin(stream);
     } else {

@@ -307,15 +307,6 @@ static void frame_put(struct frame *frame, enum piece_kind kind, zxid_t zxid)
     buf_release(&frame->out);
 }
 
-static void put_retry(struct http_stream *stream)
-{
-    char line[RETRY_TEXT];
-    int len = snprintf(line, sizeof(line), "retry: %u\n",
-                       RETRY_MS + (unsigned int)(os_random_u64() % RETRY_SPREAD_MS));
-
-    stream_put(stream, PIECE_FIXED, slice_make(line, (size_t)len));
-}
-
 void stream_put_hello(struct http_stream *stream, const struct subscribe_result *result)
 {
     /* A fresh stream, and one after a gap, can be resumed from its first frame. */
@@ -328,7 +319,11 @@ void stream_put_hello(struct http_stream *stream, const struct subscribe_result 
     gate_status(stream->http->gate, &status);
     (void)snprintf(history, sizeof(history), "%016llx", (unsigned long long)stream->history);
     if (stream->sse) {
-        put_retry(stream);
+        uint64_t retry_ms = RETRY_MS + os_random_u64() % RETRY_SPREAD_MS;
+        char line[RETRY_TEXT];
+        int len = snprintf(line, sizeof(line), "retry: %u\n", (unsigned int)retry_ms);
+
+        stream_put(stream, PIECE_FIXED, slice_make(line, (size_t)len));
     }
     frame_open(&frame, stream, "watch");
     jsonw_object(json);

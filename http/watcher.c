@@ -36,8 +36,7 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
     client->watcher = conn->http->watcher;
     client->session = conn->request.auth.session_id;
     client->over = conn->request.def->id == OP_WATCH ? "stream" : "wait";
-    client->principal = conn->principal;
-    client->principal.auth = auth_ref(conn->principal.auth);
+    client->principal = principal_copy(&conn->principal);
     watch_owner_init(&client->owner, &client->principal, 1, SIZE_MAX);
     list_init(&client->call);
     list_init(&client->node);

@@ -166,8 +166,7 @@ void ws_message_identify(struct ws_message *message)
     struct op_request *request = message->request;
 
     principal_release(&request->principal);
-    request->principal = socket->principal;
-    request->principal.auth = auth_ref(socket->principal.auth);
+    request->principal = principal_copy(&socket->principal);
     if (socket->session.attached.id != 0 && !message->about_session) {
         request->session = (struct op_session){.shown = true,
                                                .id = socket->session.attached.id,

@@ -281,16 +281,6 @@ static void forget_rounds(struct ws_socket *socket)
     socket->lags.round_end = 0;
 }
 
-/* A message that waits may miss this moment: its rounds still count. */
-static void keeps_up(struct ws_socket *socket)
-{
-    ws_lags_forget(socket);
-    socket->lags.must_empty = false;
-    if (list_empty(&socket->queue.messages)) {
-        forget_rounds(socket);
-    }
-}
-
 /* One watch of the first socket in line, which goes to the end of the line. A socket with too much
  * to read leaves the line until that is read: ws_overrun_eased. False: no watch could catch up. */
 static bool serve_first(struct ws *ws)
@@ -303,7 +293,11 @@ static bool serve_first(struct ws *ws)
         ws_turn_soon(socket); /* A reply may have waited for that. */
     }
     if (!ws_lags_any(socket)) {
-        keeps_up(socket);
+        ws_lags_forget(socket);
+        socket->lags.must_empty = false;
+        if (list_empty(&socket->queue.messages)) {
+            forget_rounds(socket); /* Those of a message that waits still count. */
+        }
     } else if (is_due(socket)) {
         list_push_back(&ws->line, &socket->lags.line);
     }

@@ -306,12 +306,11 @@ bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
         atomic_fetch_sub(&ws->taken, 1);
         return false;
     }
-    arrival = mem_zalloc(1, sizeof(*arrival));
+    arrival = mem_alloc(sizeof(*arrival));
     *arrival = (struct ws_arrival){
-        .fd = fd, .head_len = head_len, .principal = *principal, .seat = take_seat};
+        .fd = fd, .head_len = head_len, .principal = principal_copy(principal), .seat = take_seat};
     ASSERT(strlen(key) < sizeof(arrival->key));
     memcpy(arrival->key, key, strlen(key));
-    arrival->principal.auth = auth_ref(principal->auth);
 
     enum err err = mailbox_post_always(&ws->arrivals, &arrival->node);
 
@@ -324,15 +323,6 @@ void ws_drain(struct ws *ws)
     atomic_store(&ws->draining, true);
     ev_async_send(ws->loop, &ws->command);
     (void)mailbox_wait(&ws->emptied, WS_DRAIN_MS);
-}
-
-/* No socket is left, but the gate owns each request until it has answered it. */
-static void wait_for_gate(struct ws *ws)
-{
-    while (ws->inside > 0) {
-        (void)mailbox_wait(&ws->replies, -1);
-        on_replies(ws->loop, &ws->replies_io, 0);
-    }
 }
 
 static void drop_arrivals(struct ws *ws)
@@ -363,7 +353,11 @@ void ws_stop(struct ws *ws)
     ws_listing_answer(ws); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);
-    wait_for_gate(ws);
+    while (ws->inside >
+           0) { /* No socket is left, but the gate owns each request until its answer. */
+        (void)mailbox_wait(&ws->replies, -1);
+        on_replies(ws->loop, &ws->replies_io, 0);
+    }
     ws_events_close(ws);
     free_all(ws);
 }
