@@ -44,11 +44,12 @@
     X(KEY_REUSED, 422, -8, "IdempotencyKeyReused",                                               \
       "the Idempotency-Key was used with another request")                                       \
     X(IN_FLIGHT, 409, -8, "InFlight", "a request with this Idempotency-Key is still in flight")  \
-    X(HISTORY_CHANGED, 409, -8, "HistoryChanged", "the token is from another history")           \
+    X(HISTORY_CHANGED, 409, -8, "HistoryChanged", "the zxid is from another history")            \
     X(NOT_READY, 503, -4, "NotReady", "this replica cannot serve the request now")               \
-    X(REPLICA_BEHIND, 503, -4, "ReplicaBehind", "this replica has not reached the asked zxid")   \
+    X(REPLICA_BEHIND, 503, -4, "ReplicaBehind",                                                  \
+      "this replica has not applied the requested zxid yet")                                     \
     X(DISK_FULL, 507, -1, "DiskFull", "not enough disk space on a quorum of replicas")           \
-    X(TREE_FULL, 507, -1, "TreeFull", "the tree has no room left within maxTreeBytes")           \
+    X(TREE_FULL, 507, -1, "TreeFull", "the tree has reached maxTreeBytes")                       \
     /* Inside the process. */                                                                    \
     X(FORMAT, 400, -5, "MarshallingError", "malformed encoding")                                 \
     X(IO, 500, -1, "SystemError", "input/output error")                                          \

@@ -232,8 +232,8 @@ static int set(struct cli *cli, const char *path, const char *text)
 
     if (!list) {
         return cli_usage(cli,
-                         "\"%s\" is not open, read, creator or a list scheme:id:perms,... with "
-                         "perms out of c, d, r, w and a",
+                         "\"%s\" is not open, read, creator or a list scheme:id:perms,...; perms "
+                         "are letters of cdrwa",
                          text);
     }
     body = json_pack("{s:o}", "acl", list);
@@ -268,8 +268,8 @@ static int apply(struct cli *cli, json_t *list)
 
         if (!entry) {
             return cli_usage(cli,
-                             "--add: \"%s\" is not scheme:id:perms with perms out of c, d, r, "
-                             "w and a",
+                             "--add: \"%s\" is not scheme:id:perms; perms are letters of "
+                             "cdrwa",
                              text);
         }
         acl_text_add(list, entry);

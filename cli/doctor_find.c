@@ -102,8 +102,8 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "frozen, restart it."},
     [CLOCK_SKEW] = {false, "clock-skew",
                     "ctime and mtime follow the clocks of a majority of the voters: with one "
-                    "voter down, a wrong clock can make them wrong. Logs of replicas cannot be "
-                    "compared. Nothing else depends on clocks.",
+                    "voter down, a wrong clock can make them wrong. Times in the logs of "
+                    "different replicas cannot be compared. Nothing else depends on clocks.",
                     "Run chrony or systemd-timesyncd on all machines."},
     [VERSIONS_DIFFER] = {false, "versions-differ",
                          "This is normal during an upgrade, and only then.",

@@ -44,9 +44,10 @@ static void take_secret(struct http_conn *conn, struct slice text)
         return;
     }
     if (!op_is_uuid(text)) {
-        http_refuse(conn, ERR_UNKNOWN_SESSION,
-                    "a session is named by its secret id of 36 characters, which is in the answer "
-                    "that opened it");
+        http_refuse(
+            conn, ERR_UNKNOWN_SESSION,
+            "this is not the secret of a session: it has 36 characters and is the id in the "
+            "answer that opened the session");
         return;
     }
     op_args_hash_secret(&named, hash);
@@ -106,8 +107,8 @@ static void take_key(struct http_conn *conn)
     }
     if (request->def->id == OP_SESSION) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
-                    "a session is opened without Idempotency-Key: if the answer is lost, open "
-                    "another one; the first one expires");
+                    "opening a session does not accept an Idempotency-Key: if the answer is lost, "
+                    "open another session; the first one expires");
     } else if (!parse_key(header, &request->auth.key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "Idempotency-Key must be 1 to %d visible characters, quoted or not",
@@ -183,8 +184,8 @@ static void take_acl(struct http_conn *conn)
     } else if (!acl_standard(header, &request->auth.acl)) {
         if (!parse_entries(header, &conn->acl)) {
             http_refuse(conn, ERR_INVALID_ACL,
-                        "Zk-Acl must be open, read, creator, or a list of scheme:id:perms with "
-                        "perms out of c, d, r, w and a");
+                        "Zk-Acl must be open, read, creator, or a list of scheme:id:perms; perms "
+                        "are letters of cdrwa");
         }
         request->auth.acl = buf_slice(&conn->acl);
     }

@@ -37,7 +37,7 @@ static void check_origin(struct http_conn *conn)
 
     if (http_head_is_cross_origin(&request->head) && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH,
-                    "Sec-Fetch-Site is %.*s, and no Origin in allowedOrigins is given",
+                    "Sec-Fetch-Site is %.*s, and the request has no Origin of allowedOrigins",
                     http_quote_len(request->head.fetch_site), http_quote(request->head.fetch_site));
     }
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
@@ -57,7 +57,7 @@ static void find_route(struct http_conn *conn)
 
     if (request->target.is_asterisk) {
         if (!slice_eq(request->method, slice_str("OPTIONS"))) {
-            http_refuse(conn, ERR_BAD_ARGUMENTS, "only OPTIONS may ask about *");
+            http_refuse(conn, ERR_BAD_ARGUMENTS, "only OPTIONS may have the target *");
         }
         return;
     }

@@ -144,7 +144,7 @@ static void take(struct http_head *head, const struct known *known, struct slice
     } else if (known->is_framing) {
         set_fault(head, "Host, Content-Length or Transfer-Encoding is given twice");
     } else if (!known->is_list) {
-        set_fault(head, "a header that may stand once is given twice");
+        set_fault(head, "a header that may appear only once is given twice");
     }
 }
 

@@ -186,38 +186,39 @@ static void write_own_metrics(struct http *http, struct buf *out)
                      metric_get(&metrics->connections));
     metric_put_counter(out, "zabra_http_connections_total", "Connections accepted.",
                        metric_get(&metrics->connections_ever));
-    metric_head(out, "zabra_http_refused_total", "counter", "Connections refused at accept.");
+    metric_head(out, "zabra_http_refused_total", "counter", "Connections refused at once.");
     metric_put(out, "zabra_http_refused_total", "reason=\"total\"",
                metric_get(&metrics->refused_total));
     metric_put(out, "zabra_http_refused_total", "reason=\"address\"",
                metric_get(&metrics->refused_address));
     metric_put(out, "zabra_http_refused_total", "reason=\"head\"",
                metric_get(&metrics->refused_head));
-    metric_put_counter(out, "zabra_http_timeouts_total", "Requests cut off by a deadline.",
+    metric_put_counter(out, "zabra_http_timeouts_total", "Requests aborted by a deadline.",
                        metric_get(&metrics->timeouts));
     metric_put_counter(out, "zabra_http_unsent_refused_total",
-                       "Answers refused because maxUnsentBytes had no room for them.",
+                       "Answers refused because maxUnsentBytes was used.",
                        metric_get(&metrics->refused_unsent));
     metric_put_gauge(out, "zabra_http_body_bytes",
                      "Memory of request bodies that are not answered yet.",
                      budget_used(&http->bodies.budget));
     metric_put_counter(out, "zabra_http_body_refused_total",
-                       "Requests refused because the bodies of others left no room.",
+                       "Requests refused because other bodies used the memory for bodies.",
                        metric_get(&metrics->refused_bodies));
     metric_put_counter(out, "zabra_http_slowest_closed_total",
-                       "Connections closed to make room in maxUnsentBytes.",
+                       "Slowest connections closed because maxUnsentBytes was nearly used.",
                        metric_get(&metrics->closed_slowest));
     metric_head(out, "zabra_http_requests_total", "counter", "Requests by class of status.");
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         metric_put(out, "zabra_http_requests_total", classes[i], metric_get(&metrics->requests[i]));
     }
     metric_head(out, "zabra_http_request_seconds", "histogram",
-                "From the request line to the end of the answer.");
+                "Time from the request line to the end of the answer.");
     metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
     metric_put_counter(out, "zabra_http_probe_seats_total",
-                       "Connections over a cap that took a seat for probes.",
+                       "Connections over a limit that were kept to answer a probe.",
                        metric_get(&metrics->seats_ever));
-    metric_put_gauge(out, "zabra_http_large_waiting", "Large reads waiting for their turn.",
+    metric_put_gauge(out, "zabra_http_large_waiting",
+                     "Large reads that wait for other large reads.",
                      http_large_waiting(&http->large));
     metric_put_gauge(out, "zabra_http_suspended",
                      "Requests that wait for the core, or for a change.", http_suspended(http));

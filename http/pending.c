@@ -78,7 +78,7 @@ static void check_page(const struct http *http, const struct http_head *head,
     if (http_head_is_cross_origin(head)) {
         refuse_upgrade(
             request, ERR_NO_AUTH,
-            "Sec-Fetch-Site is that of another page, and no Origin in allowedOrigins is given");
+            "Sec-Fetch-Site names another site, and the request has no Origin of allowedOrigins");
     }
 }
 
@@ -166,8 +166,9 @@ static bool read_upgrade(const struct http *http, const struct first_head *first
         check_page(http, head, ret_request);
         check_protocol(&first->line, head, ret_request);
         if (target.param_count > 0) {
-            refuse_upgrade(ret_request, ERR_BAD_ARGUMENTS,
-                           "the URL of a WebSocket has no query; a session is shown by attach");
+            refuse_upgrade(
+                ret_request, ERR_BAD_ARGUMENTS,
+                "the URL of a WebSocket must have no query; to use a session, send attach");
         }
         check_ready(http, head, ret_request);
     }

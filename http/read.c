@@ -186,9 +186,8 @@ static bool wait_begin(struct http_conn *conn, const struct op_result *result)
     }
     if (!wait) {
         if (!watcher_take_slot(conn->http->watcher)) {
-            http_refuse(
-                conn, ERR_THROTTLED,
-                "this replica has as many waiting requests and streams as it may (maxStreams)");
+            http_refuse(conn, ERR_THROTTLED,
+                        "the limit of streams and waiting requests (maxStreams) is reached");
             return false;
         }
         wait = wait_new(conn, result->err == ERR_NO_NODE);

@@ -315,7 +315,8 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
 static const char *refusal_text(enum err err)
 {
     if (err == ERR_REPLICA_BEHIND) {
-        return "this replica has not applied since or Zk-Min-Zxid: try again or at another one";
+        return "this replica has not applied the zxid of since or Zk-Min-Zxid yet: retry, or "
+               "use another replica";
     }
     if (err == ERR_NOT_READY) {
         return "this replica is shutting down or has no leader: use another replica";
@@ -367,8 +368,7 @@ enum MHD_Result http_stream_begin(struct http_conn *conn)
     }
     if (!watcher_take_slot(conn->http->watcher)) {
         http_refuse(conn, ERR_THROTTLED,
-                    "this replica has as many waiting requests and streams as it may "
-                    "(maxStreams)");
+                    "the limit of streams and waiting requests (maxStreams) is reached");
         return http_answer_fault(conn);
     }
     stream = stream_new(conn);

@@ -59,8 +59,8 @@ static bool take_slot(struct http_conn *conn)
         return true;
     }
     http_refuse(conn, ERR_THROTTLED,
-                "this replica runs as many exports and imports as it may (maxTransfers), or as it "
-                "may for your address: try again later, or use another replica");
+                "the limit of exports and imports (maxTransfers), of this replica or of your "
+                "address, is reached: try again later, or use another replica");
     return false;
 }
 
@@ -193,21 +193,20 @@ void http_transfer_write_metrics(const struct http *http, struct buf *out)
 {
     const struct http_transfers *transfers = &http->transfers;
 
-    metric_put_gauge(out, "zabra_http_exports", "Exports under way.",
+    metric_put_gauge(out, "zabra_http_exports", "Running exports.",
                      metric_get(&transfers->exports));
-    metric_put_counter(out, "zabra_http_exports_total", "Exports begun.",
+    metric_put_counter(out, "zabra_http_exports_total", "Exports started.",
                        metric_get(&transfers->exports_ever));
     metric_put_counter(out, "zabra_http_exports_failed_total",
-                       "Exports that ended without their last line: overrun, cut off, or hung up.",
+                       "Exports that ended without their last line.",
                        metric_get(&transfers->exports_failed));
     metric_put_counter(out, "zabra_http_exported_znodes_total", "Znodes written by exports.",
                        metric_get(&transfers->exported_znodes));
-    metric_put_gauge(out, "zabra_http_imports", "Imports under way.",
+    metric_put_gauge(out, "zabra_http_imports", "Running imports.",
                      metric_get(&transfers->imports));
-    metric_put_counter(out, "zabra_http_imports_total", "Imports begun.",
+    metric_put_counter(out, "zabra_http_imports_total", "Imports started.",
                        metric_get(&transfers->imports_ever));
-    metric_put_counter(out, "zabra_http_imports_failed_total",
-                       "Imports that were not done to their end.",
+    metric_put_counter(out, "zabra_http_imports_failed_total", "Imports that were not completed.",
                        metric_get(&transfers->imports_failed));
     metric_put_counter(out, "zabra_http_imported_znodes_total",
                        "Znodes created or overwritten by imports.",

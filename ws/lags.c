@@ -218,7 +218,7 @@ void ws_lags_cut(struct ws_socket *socket)
 
 /* ---- Events before replies ---- */
 
-const char ws_order_taking_over[] = "this replica is taking over another state";
+const char ws_order_taking_over[] = "this replica is loading another state";
 
 void ws_order_saw(struct ws_socket *socket, zxid_t zxid)
 {

@@ -7,7 +7,8 @@
  */
 #include "ws/ws_int.h"
 
-static const char too_many_watches[] = "this socket has as many watches as it may";
+static const char too_many_watches[] =
+    "the limit of watches of this socket (maxWatches, maxWatchBytes) is reached";
 
 /* ---- Reads ---- */
 

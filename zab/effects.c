@@ -136,7 +136,7 @@ void fx_alarm(struct zab *zab, struct zab_notice notice)
 static const char *const texts[] = {
     [ZAB_NOTICE_QUARANTINED] = "quarantine: {reason}",
     [ZAB_NOTICE_FOUNDER_LIST] =
-        "replica {peer} has founded a cluster with other members than this replica's server list: "
+        "replica {peer} has created a cluster with other members than this replica's server list: "
         "make the lists equal",
     [ZAB_NOTICE_LEADER_LIST] =
         "the cluster of leader {peer} has other members than this replica's server list: make the "

@@ -51,8 +51,8 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
 static const char *explain(const struct zab *zab, const struct zab_status *status)
 {
     if (zab->bootstrapping && zab->config.committed.count == 0) {
-        return "new data directory: waits until all founders report, or for a leader of an "
-               "existing cluster";
+        return "new data directory: waits until all voters of the server list report, or for a "
+               "leader of an existing cluster";
     }
     if (zab->quarantined) {
         return "quarantine: the log is being refilled from the leader; no vote until then";

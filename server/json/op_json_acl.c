@@ -39,8 +39,8 @@ static enum err take_perms(struct op_json_parse *parse, const json_t *list, uint
         uint32_t perm = perm_of(op_json_string(json_array_get(list, i)));
 
         if (perm == 0) {
-            return refuse(parse, "entries have perms out of read, write, create, delete, admin "
-                                 "and all");
+            return refuse(parse, "has an unknown permission; use read, write, create, delete, "
+                                 "admin or all");
         }
         *ret_perms |= perm;
     }

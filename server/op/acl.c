@@ -390,7 +390,7 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
             if (!put_caller(out, who, entry.perms)) {
                 return refuse(
                     out, ret_why,
-                    "the scheme auth (creator) needs a caller that has shown an identity");
+                    "the scheme auth (creator) needs credentials: this request has no identity");
             }
         } else if (is_known(&entry)) {
             put_new(out, &entry);

@@ -68,8 +68,8 @@ static enum err check_space(const struct prep_step *step)
 
     if (step->job->low_since != 0 && !frees && op != OP_ATTACH) {
         return prep_refuse(step, ERR_DISK_FULL,
-                           "a quorum of replicas has almost no disk space left: only deletes and "
-                           "the closing of sessions pass");
+                           "the disks of a majority are nearly full: only deletes and closing "
+                           "sessions still work");
     }
     return ERR_OK;
 }
@@ -124,7 +124,7 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
 static enum err prep_element(const struct prep_step *step, const struct op_args *args)
 {
     if (!op_multi_may_hold(args->op) || ops_by_id(args->op)->kind != OP_KIND_WRITE) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that a multi may hold");
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "a multi may not contain this operation");
     }
     return prep_one(step, args);
 }

@@ -52,8 +52,8 @@ static enum err take_key(struct prep_step *step)
 
     if (job->args->op == OP_SESSION || job->args->op == OP_ATTACH) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS,
-                           "a session is opened and attached without an Idempotency-Key, because "
-                           "the remembered answer would contain a secret or a past attachment");
+                           "opening or attaching a session does not accept an Idempotency-Key, "
+                           "because the kept answer would contain a secret or an old attachment");
     }
     if (job->key.len > TXN_KEY_MAX) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "an Idempotency-Key has at most 256 bytes");

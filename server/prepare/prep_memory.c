@@ -65,7 +65,7 @@ static enum err refuse(const struct prep_step *step, uint64_t needed)
     op_result_init(result);
     buf_printf(&result->arena,
                "the tree would take %" PRIu64 " bytes of memory, and maxTreeBytes of replica "
-               "%" PRIu32 " is %" PRIu64 ": delete znodes or close sessions, which still pass, or "
+               "%" PRIu32 " is %" PRIu64 ": delete znodes or close sessions, which still works, or "
                "raise maxTreeBytes of that replica if its machine has the memory",
                needed, room->member, room->bytes_max);
     buf_append_byte(&result->arena, 0);

@@ -135,13 +135,13 @@ static enum err refuse_large(const struct prep_step *step, uint32_t max, uint32_
     buf_clear(&result->arena);
     if (max < bound) {
         buf_printf(&result->arena,
-                   "the subtree has more than %" PRIu32 " znodes, which is max; max may be as "
-                   "large as maxRecursive, which is %" PRIu32,
+                   "the subtree has more than %" PRIu32 " znodes (max); max may be at most "
+                   "%" PRIu32 " (maxRecursive)",
                    max, bound);
     } else {
         buf_printf(&result->arena,
-                   "the subtree has more than %" PRIu32 " znodes, which is maxRecursive: delete "
-                   "it in parts",
+                   "the subtree has more than %" PRIu32
+                   " znodes (maxRecursive): delete it in parts",
                    bound);
     }
     buf_append_byte(&result->arena, 0);

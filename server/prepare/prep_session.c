@@ -95,20 +95,21 @@ static enum err check_room(const struct prep_step *step, struct slice from)
     const struct op_principal *who = step->job->who;
 
     if (overlay_session_count(&step->prep->overlay, step->state) >= limits->sessions_max) {
-        return prep_refuse(step, ERR_THROTTLED, "as many sessions are open as maxSessions allows");
+        return prep_refuse(step, ERR_THROTTLED,
+                           "the limit of open sessions (maxSessions) is reached");
     }
     if (who == NULL || (who->auth != NULL && who->auth->super)) {
         return ERR_OK;
     }
     if (is_full(step, from, STATE_SHARE_CLIENT, limits->sessions_client_max)) {
         return prep_refuse(step, ERR_THROTTLED,
-                           "this client has as many sessions open as maxSessionsPerClient allows; "
-                           "close some, or raise the limit");
+                           "this client has reached its limit of open sessions "
+                           "(maxSessionsPerClient); close some, or raise the limit");
     }
     if (is_full(step, from, STATE_SHARE_NETWORK, limits->sessions_network_max)) {
         return prep_refuse(step, ERR_THROTTLED,
-                           "from this address as many sessions are open as maxSessionsPerAddress "
-                           "allows; close some, or raise the limit");
+                           "this address has reached its limit of open sessions "
+                           "(maxSessionsPerAddress); close some, or raise the limit");
     }
     return ERR_OK;
 }
@@ -165,8 +166,8 @@ static enum err check_space(const struct prep_step *step, const struct overlay_s
     if (low_since != 0 && session->attach >= low_since) {
         return prep_refuse(
             step, ERR_DISK_FULL,
-            "a quorum of replicas has almost no disk space left, and the session was already "
-            "attached once since then: touch it instead, which needs no space");
+            "the disks of a majority are nearly full, and since then the session was already "
+            "attached once: renew it over HTTP instead, which needs no disk space");
     }
     return ERR_OK;
 }

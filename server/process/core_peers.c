@@ -112,7 +112,7 @@ static void on_listen(void *ctx, const char *why)
                                ? LISTEN_AGAIN_MS
                                : min_u64(listen->pause_ms * 2, LISTEN_AGAIN_MAX_MS);
         listen->logged_ms = now_ms;
-        log_warn("zab", "other replicas cannot connect yet: %s; this replica waits for it", why);
+        log_warn("zab", "other replicas cannot connect yet: %s; this replica keeps trying", why);
     }
 }
 

@@ -57,7 +57,7 @@ static void check_tree(struct gate *gate, const struct prep_room *room, struct g
                        size_t *count)
 {
     struct gate_figures figures;
-    char text[GATE_CHECK_TEXT_MAX] = "the tree has no bound: no replica knows its memory";
+    char text[GATE_CHECK_TEXT_MAX] = "the tree has no limit: no voter has reported its memory";
 
     gate_figures(gate, &figures);
     if (room->bytes_max != 0) {

@@ -62,7 +62,7 @@ static void write_operations(struct gate *gate, struct buf *out)
         put_labelled(out, "zabra_operation_errors_total", "op", def->name,
                      metric_get(&gate->op_failed[def->id]));
     }
-    counter(out, "zabra_throttled_total", "Requests refused because the queue was full.",
+    counter(out, "zabra_throttled_total", "Requests refused because maxRequests were in flight.",
             metric_get(&gate->throttled));
 }
 
@@ -77,7 +77,7 @@ static void write_credentials(struct gate *gate, struct buf *out)
                      metric_get(&gate->guard.failed[i]));
     }
     counter(out, "zabra_slowed_credentials_total",
-            "Credentials refused unseen, because too many of that user have failed.",
+            "Credentials refused unchecked: too many passwords of that user have failed.",
             metric_get(&gate->guard.slowed));
     counter(out, "zabra_share_refused_total",
             "Writes with a key refused because their client has used up its share.",
@@ -98,10 +98,9 @@ static void write_state(struct gate *gate, struct buf *out)
     gauge(out, "zabra_sessions", "Open sessions of the ensemble.", figures.sessions);
     gauge(out, "zabra_remembered_results", "Results kept for an Idempotency-Key.",
           figures.remembered);
-    gauge(out, "zabra_remembered_result_bytes", "Bytes of them, with their keys.",
+    gauge(out, "zabra_remembered_result_bytes", "Bytes of results kept for an Idempotency-Key.",
           figures.remembered_bytes);
-    gauge(out, "zabra_quotas_exceeded",
-          "Quotas whose soft limits (count, bytes) what is there exceeds.",
+    gauge(out, "zabra_quotas_exceeded", "Quotas whose soft limits (count, bytes) are exceeded.",
           figures.quotas_exceeded);
 }
 
@@ -109,10 +108,11 @@ static void write_sessions(struct gate *gate, const struct replica_status *repli
 {
     counter(out, "zabra_sessions_expired_total", "Silent sessions ended by this replica as leader.",
             replica->expired);
-    counter(out, "zabra_session_touches_total", "Times a session was heard of by this replica.",
+    counter(out, "zabra_session_touches_total", "Renewals of sessions at this replica.",
             touch_count(gate->server->touched));
     counter(out, "zabra_session_touches_lost_total",
-            "Touches that found no room until the next report.", metric_get(&gate->touches_lost));
+            "Renewals of sessions dropped because a report was full.",
+            metric_get(&gate->touches_lost));
 }
 
 static void write_window(struct gate *gate, struct buf *out)
@@ -120,10 +120,10 @@ static void write_window(struct gate *gate, struct buf *out)
     struct window_extent extent;
 
     window_extent(gate->server->window, &extent);
-    gauge(out, "zabra_window_base_zxid", "Watchers that have this zxid miss nothing.", extent.base);
+    gauge(out, "zabra_window_base_zxid", "Oldest zxid to resume a watch from.", extent.base);
     gauge(out, "zabra_window_transactions", "Recent transactions kept for watchers.", extent.sets);
-    gauge(out, "zabra_window_bytes", "Bytes of them and of their index.", extent.bytes);
-    counter(out, "zabra_window_restarts_total", "Times another state has taken the place of this.",
+    gauge(out, "zabra_window_bytes", "Bytes of transactions kept for watchers.", extent.bytes);
+    counter(out, "zabra_window_restarts_total", "Times that the whole state was replaced.",
             extent.restarts);
 }
 
@@ -133,7 +133,7 @@ static void write_role(struct gate *gate, const struct replica_status *replica, 
     struct gate_status status;
 
     gate_status(gate, &status);
-    metric_head(out, "zabra_role", "gauge", "1 for the role this replica has now.");
+    metric_head(out, "zabra_role", "gauge", "1 for the current role of this replica.");
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         put_labelled(out, "zabra_role", "role", roles[i], strcmp(roles[i], status.role) == 0);
     }
@@ -148,7 +148,7 @@ static void write_role(struct gate *gate, const struct replica_status *replica, 
             "Time since this replica last heard from a leader with a quorum.",
             (double)status.lag_ms / 1000.0);
     seconds(out, "zabra_clock_ahead_seconds", "gauge",
-            "Its wall clock, ahead of what a majority of the voters' clocks have reached.",
+            "This replica's wall clock minus the time of the clocks of a majority.",
             (double)replica->clock_ahead_ms / 1000.0);
 }
 
@@ -160,27 +160,26 @@ static void write_replica(const struct publication *published, struct buf *out)
     for (size_t i = 0; i < published->peer_count; i++) {
         synced += published->peers[i].synced ? 1 : 0;
     }
-    gauge(out, "zabra_outstanding_requests", "Requests inside the core.", replica->requests);
+    gauge(out, "zabra_outstanding_requests", "Writes and quorum reads in flight.",
+          replica->requests);
     gauge(out, "zabra_tree_bytes_max",
-          "The smallest maxTreeBytes of the voters in step; 0 without any.",
+          "The smallest maxTreeBytes of the voters in step; 0 without a limit.",
           replica->room.bytes_max);
     counter(out, "zabra_tree_full_total",
-            "Requests refused as leader because the tree would exceed maxTreeBytes.",
-            replica->tree_refused);
+            "Requests that this leader refused because of maxTreeBytes.", replica->tree_refused);
     counter(out, "zabra_disk_full_periods_total",
-            "Times that this leader began to refuse writes: the disks of a majority are full.",
+            "Times that this leader began to refuse writes because disks were full.",
             replica->low_periods);
     counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica->proposals);
-    counter(out, "zabra_delivered_total", "Records applied.", replica->delivered);
+    counter(out, "zabra_delivered_total", "Transactions applied.", replica->delivered);
     counter(out, "zabra_retried_requests_total",
-            "Requests done again by the replica after a change of leader.", replica->retried);
-    counter(out, "zabra_elections_total", "Times this replica went looking for a leader.",
+            "Requests that this replica retried after a change of leader.", replica->retried);
+    counter(out, "zabra_elections_total", "Elections that this replica has started.",
             replica->elections);
-    gauge(out, "zabra_synced_learners", "Learners in step, as leader.", synced);
-    gauge(out, "zabra_refills", "Learners that the log is kept for, as leader.",
-          replica->zab.refills);
+    gauge(out, "zabra_synced_learners", "Learners in step with this leader.", synced);
+    gauge(out, "zabra_refills", "Learners for which this leader keeps log.", replica->zab.refills);
     gauge(out, "zabra_refills_stalled",
-          "Connected learners whose refill has made no progress for 300 ticks, as leader.",
+          "Connected learners of this leader without progress for 300 ticks.",
           replica->zab.refills_stalled);
 }
 
@@ -199,11 +198,11 @@ static void write_peers(const struct config *config, const struct publication *p
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp->bytes_out);
     gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp->queued);
     counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp->refused);
-    gauge(out, "zabra_duplicate_ids", "Ids that two processes claim now, as far as this one knows.",
-          ids);
+    gauge(out, "zabra_duplicate_ids",
+          "Ids that two processes claim now, as far as this replica knows.", ids);
     counter(out, "zabra_peer_duplicates_total",
-            "Connections refused because another process of that id lives.", tcp->duplicates);
-    counter(out, "zabra_peer_skipped_total", "Messages that only a later version knows.",
+            "Connections refused because another process with that id answers.", tcp->duplicates);
+    counter(out, "zabra_peer_skipped_total", "Ignored messages of a later protocol version.",
             tcp->skipped);
 }
 
@@ -215,17 +214,17 @@ static void write_storage(struct gate *gate, struct buf *out)
     store_figures(server->store, &figures);
     histogram(out, "zabra_log_sync_seconds", "Time to write and sync one batch of the log.",
               &server->log.sync_time);
-    counter(out, "zabra_log_operations_total", "Operations that the log thread has made durable.",
+    counter(out, "zabra_log_operations_total", "Changes that the log thread has made durable.",
             metric_get(&server->log.operations));
     gauge(out, "zabra_log_bytes", "Bytes of log segments on disk.", figures.log_bytes);
     gauge(out, "zabra_log_segments", "Log segments on disk.", figures.segments);
     gauge(out, "zabra_refill_log_bytes",
-          "Bytes of log kept for learners that are being refilled, beyond what snapshots need.",
-          figures.kept_bytes);
-    counter(out, "zabra_refill_log_lost_total",
-            "Times that log was purged although a learner needed it.", figures.keeps_lost);
-    gauge(out, "zabra_snapshots", "Snapshots on disk that verify.", figures.snapshots);
-    gauge(out, "zabra_snapshot_zxid", "End of the newest snapshot.", figures.snap_newest_end);
+          "Bytes of log kept for learners beyond the normal retention.", figures.kept_bytes);
+    counter(out, "zabra_refill_log_lost_total", "Times that log kept for a learner was purged.",
+            figures.keeps_lost);
+    gauge(out, "zabra_snapshots", "Sound snapshots on disk.", figures.snapshots);
+    gauge(out, "zabra_snapshot_zxid", "Newest zxid in the newest snapshot.",
+          figures.snap_newest_end);
     histogram(out, "zabra_snapshot_seconds", "Time to write a snapshot.",
               &server->bulk.snapshot_time);
     counter(out, "zabra_snapshot_errors_total", "Snapshots that could not be written.",
@@ -241,8 +240,8 @@ static void write_storage(struct gate *gate, struct buf *out)
           mailbox_count(&server->core.requests));
     gauge(out, "zabra_log_queue", "Batches waiting for the log thread.",
           mailbox_count(&server->log.inbox));
-    counter(out, "zabra_log_lines_dropped_total", "Log lines dropped because the sink was full.",
-            log_dropped());
+    counter(out, "zabra_log_lines_dropped_total",
+            "Log lines dropped because their reader was too slow.", log_dropped());
 }
 
 static void write_fronts(struct gate *gate, struct buf *out)
@@ -258,26 +257,28 @@ static void write_fronts(struct gate *gate, struct buf *out)
 
 static void write_unsent(struct gate *gate, struct buf *out)
 {
-    gauge(out, "zabra_unsent_bytes", "Bytes that wait to be sent to clients, and old values kept.",
+    gauge(out, "zabra_unsent_bytes",
+          "Unsent bytes to clients, and old values that they keep in memory.",
           budget_used(&gate->unsent));
     gauge(out, "zabra_unsent_max_bytes", "maxUnsentBytes.", gate->unsent.max);
-    counter(out, "zabra_unsent_refused_total", "Times that there was no room among them.",
+    counter(out, "zabra_unsent_refused_total",
+            "Large answers refused because maxUnsentBytes was used.",
             budget_refusals(&gate->unsent));
 }
 
 /* Under the names that Prometheus' own libraries use. */
 static void write_process(struct gate *gate, struct buf *out)
 {
-    metric_head(out, "zabra_build_info", "gauge", "1 for the version that runs.");
+    metric_head(out, "zabra_build_info", "gauge", "1 for the running version.");
     put_labelled(out, "zabra_build_info", "version", ZABRA_VERSION, 1);
     seconds(out, "process_cpu_seconds_total", "counter", "Processor time of all threads.",
             (double)os_cpu_us() / 1e6);
-    gauge(out, "process_resident_memory_bytes", "Memory that the process has in use.",
+    gauge(out, "process_resident_memory_bytes", "Resident memory of the process.",
           os_memory_bytes());
-    gauge(out, "process_virtual_memory_bytes", "Its address space.", os_address_bytes());
+    gauge(out, "process_virtual_memory_bytes", "Address space of the process.", os_address_bytes());
     gauge(out, "process_open_fds", "Open file descriptors.", os_files_open());
-    gauge(out, "process_max_fds", "How many there may be.", os_files_max());
-    seconds(out, "process_start_time_seconds", "gauge", "Unix time of its start.",
+    gauge(out, "process_max_fds", "Limit of open file descriptors.", os_files_max());
+    seconds(out, "process_start_time_seconds", "gauge", "Unix time of the start of the process.",
             (double)gate->server->start_wall_ms / 1e3);
 }
 

@@ -208,7 +208,7 @@ static uint32_t look_element(const struct state *state, const struct op_principa
     if (nodes_left == 0) {
         result->zxid = state_applied(state);
         view_refuse(result, ERR_TOO_LARGE,
-                    "the operations before it have read all that one answer may hold");
+                    "earlier reads of this multi have filled the answer: send fewer at a time");
         return 0;
     }
     if (args->op == OP_CHILDREN) {
@@ -218,7 +218,7 @@ static uint32_t look_element(const struct state *state, const struct op_principa
     if (args->op == OP_GET || args->op == OP_STAT || args->op == OP_EXISTS) {
         view_look(state, who, args, result);
     } else {
-        view_refuse(result, ERR_BAD_ARGUMENTS, "not an operation that a list of reads may hold");
+        view_refuse(result, ERR_BAD_ARGUMENTS, "a multi of reads may not contain this operation");
     }
     return 1;
 }

@@ -121,8 +121,7 @@ static enum err fill_perms(struct slice acl, const struct op_principal *who,
     bool known = true;
 
     if (args->as.len > 0 && !acl_allows(acl, who, ACL_ADMIN)) {
-        view_refuse(result, ERR_NO_AUTH,
-                    "only a caller with admin may ask for the rights of another principal");
+        view_refuse(result, ERR_NO_AUTH, "as= needs the permission admin on the znode");
     } else if (args->as.len > 0) {
         result->perms = acl_perms_as(acl, args->as, &known);
     } else {

@@ -186,8 +186,8 @@ static void stop_early(struct export *export, struct buf *out)
 {
     if (export->cut.fate == STATE_CUT_OVERRUN) {
         export_stop(export, out, ERR_TOO_LARGE,
-                    "more changed during the export than is kept for it (maxExportBytes): "
-                    "read it faster, or in parts");
+                    "too much changed during the export (maxExportBytes): read it faster, or "
+                    "export smaller subtrees");
     } else {
         export_stop(export, out, ERR_NOT_READY,
                     "the state of this replica was replaced: start the export again, here or at "

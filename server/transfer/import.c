@@ -325,16 +325,16 @@ static void take_frame(struct import *import, const struct op_line *line)
 
     if (line->kind == OP_LINE_HEAD && (import->has_head || import->znodes > 0)) {
         import_fail(import, ERR_BAD_ARGUMENTS, import->line, none,
-                    "the first line of an export inside an export");
+                    "this is the first line of an export, but other lines come before it");
     } else if (line->kind == OP_LINE_HEAD) {
         import->has_head = true;
     } else if (line->kind == OP_LINE_ERROR) {
         import_fail(import, ERR_BAD_ARGUMENTS, import->line, none,
-                    "the export was ended by an error and is not complete");
+                    "the export ended with an error and is incomplete");
     } else if (line->znodes != import->znodes) {
         import_fail(
             import, ERR_BAD_ARGUMENTS, import->line, none,
-            "the last line counts more or fewer znodes than there are lines: lines were lost");
+            "the last line has another number of znodes than there are lines: lines were lost");
     } else {
         import->has_end = true;
     }
@@ -390,8 +390,9 @@ static bool take_whole(struct import *import, struct slice text)
 static void keep_partial(struct import *import, struct slice text)
 {
     if (!buf_append_slice(&import->partial, text)) {
-        import_fail(import, ERR_TOO_LARGE, import->line + 1, slice_make(NULL, 0),
-                    "the line is longer than twice maxDataBytes (and 256 KiB): is it an export?");
+        import_fail(
+            import, ERR_TOO_LARGE, import->line + 1, slice_make(NULL, 0),
+            "the line is longer than 2 * maxDataBytes + 256 KiB: check that the file is an export");
     }
 }
 

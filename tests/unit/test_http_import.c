@@ -215,9 +215,9 @@ TEST(what_is_no_import_is_refused_by_its_line, setup, front_teardown)
     import("/import/v1/app", HEAD TOP, 400, "the export was cut off");
     get("/app", 200, "\"dataUtf8\":\"top\"");
     import("/import/v1/app", HEAD "{\"path\":\"a\"}\n" END(2), 400, "lines were lost");
-    import("/import/v1/app", HEAD "{\"path\":\"b\"}\n{\"error\":{}}\n", 400, "ended by an error");
+    import("/import/v1/app", HEAD "{\"path\":\"b\"}\n{\"error\":{}}\n", 400, "ended with an error");
     import("/import/v1/app", HEAD END(0) "{\"path\":\"c\"}\n", 400, "after the last line");
-    import("/import/v1/app", HEAD HEAD, 400, "inside an export");
+    import("/import/v1/app", HEAD HEAD, 400, "other lines come before it");
     get("/app/a", 404, "");
     expect("POST", "/import/v1/app", "Content-Type: application/json\r\n", TOP, 415, "x-ndjson");
     expect("POST", "/import/v1/app",

@@ -180,15 +180,14 @@ TEST(recursive_delete_is_bounded, fixture, setup, teardown)
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/b/d")), ERR_OK);
     args.max = 3;
     assert_int_equal(run(fixture, args), ERR_NOT_EMPTY);
-    assert_string_equal(fixture->result.detail,
-                        "the subtree has more than 3 znodes, which is max; max may be as large as "
-                        "maxRecursive, which is 4");
+    assert_string_equal(
+        fixture->result.detail,
+        "the subtree has more than 3 znodes (max); max may be at most 4 (maxRecursive)");
     args.max = 100;
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/b/e")), ERR_OK);
     assert_int_equal(run(fixture, args), ERR_NOT_EMPTY); /* The server's own bound is 4. */
     assert_string_equal(fixture->result.detail,
-                        "the subtree has more than 4 znodes, which is maxRecursive: delete it in "
-                        "parts");
+                        "the subtree has more than 4 znodes (maxRecursive): delete it in parts");
     assert_int_equal(run(fixture, op(OP_DELETE, "/a/b/e")), ERR_OK);
     assert_int_equal(run(fixture, args), ERR_OK);
     struct wire_reader reader;
