@@ -175,7 +175,7 @@ static const struct config_row rows[] = {
     {"maxStreams", CONFIG_U32, AT(clients.streams_max), "10000", 1, 1000000, NULL, true,
      "streams of events and requests that wait for a change"},
     {"maxTransfers", CONFIG_U32, AT(clients.transfers_max), "4", 1, 1000, NULL, true,
-     "exports and imports at a time, of one address one fewer; more are answered 429"},
+     "exports and imports at a time (for one address: one less); more are answered 429"},
     {"maxExportBytes", CONFIG_U64, AT(clients.export_bytes_max), "67108864", 64 * KIB, 4096 * MIB,
      NULL, true,
      "bytes of changed znodes kept for an export; beyond it the export ends with an error"},
