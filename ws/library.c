@@ -231,17 +231,6 @@ void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival)
     mem_free(take_arrival);
 }
 
-/* The library closes the connection when this is not 0. */
-static int writable(struct ws_socket *socket)
-{
-    if (!socket->open) {
-        return -1;
-    }
-    socket->out.full = false;
-    ws_turn_soon(socket);
-    return 0;
-}
-
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                       size_t len)
 {
@@ -259,7 +248,12 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
         }
         return 0;
     case LWS_CALLBACK_RAW_WRITEABLE:
-        return writable(socket);
+        if (!socket->open) {
+            return -1; /* It closes the connection. */
+        }
+        socket->out.full = false;
+        ws_turn_soon(socket);
+        return 0;
     case LWS_CALLBACK_WSI_DESTROY:
         lws_set_opaque_user_data(wsi, NULL);
         socket_free(socket);

@@ -67,19 +67,6 @@ static bool is_full(const struct ws_socket *socket, uint32_t part)
            socket->ws->bytes >= socket->ws->limits->pool_bytes_max;
 }
 
-static void count_in(struct ws_message *message, size_t bytes)
-{
-    struct ws_socket *socket = message->socket;
-
-    message->bytes = bytes;
-    socket->queue.count++;
-    socket->queue.bytes += bytes;
-    socket->ws->bytes += bytes;
-    if (is_full(socket, 1)) {
-        ws_intake_stop(socket, WS_STOP_FULL, true);
-    }
-}
-
 static void count_out(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
@@ -110,7 +97,13 @@ struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text)
         fill(message);
     }
     list_push_back(&socket->queue.messages, &message->node);
-    count_in(message, text.len);
+    message->bytes = text.len;
+    socket->queue.count++;
+    socket->queue.bytes += text.len;
+    socket->ws->bytes += text.len;
+    if (is_full(socket, 1)) {
+        ws_intake_stop(socket, WS_STOP_FULL, true);
+    }
     return message;
 }
 
