@@ -75,7 +75,7 @@ static void print_identity(const struct store_report *report)
     (void)printf("  replica      %" PRIu32 "\n  incarnation  %016" PRIx64 "\n  cluster      ",
                  identity->member_id, identity->incarnation);
     print_hex(identity->cluster, sizeof(identity->cluster));
-    (void)printf("%s\n", identity->founding ? " (founding: in no cluster yet)" : "");
+    (void)printf("%s\n", identity->bootstrapping ? " (founding: in no cluster yet)" : "");
     if (report->promised_epoch) {
         (void)printf("  promised     epoch %" PRIu32 " to replica %" PRIu32 "\n",
                      report->promised_epoch, report->promised_leader);
@@ -262,7 +262,7 @@ static void json_identity(struct jsonw *json, const struct store_report *report)
     jsonw_kv_u64(json, "replica", identity->member_id);
     jsonw_kv_hex(json, "incarnation", identity->incarnation);
     jsonw_kv_cstr(json, "cluster", cluster);
-    jsonw_kv_bool(json, "founding", identity->founding);
+    jsonw_kv_bool(json, "founding", identity->bootstrapping);
     jsonw_kv_u64(json, "promised_epoch", report->promised_epoch);
     jsonw_kv_u64(json, "promised_leader", report->promised_leader);
     jsonw_object_end(json);

@@ -6,7 +6,7 @@
  * of the protocol's effects, so that the order on disk is the order in which things were decided.
  *
  * Threads: open and close by the owner while no other thread runs; store_run by the log thread
- * only; store_read, store_snap_* by any one bulk thread at the same time.
+ * only; store_read, store_snap_* by any one worker thread at the same time.
  */
 #ifndef STORAGE_STORE_H
 #define STORAGE_STORE_H
@@ -28,10 +28,10 @@ enum {
 
 /* The identity of this disk. Durable before anything else; two slots. */
 struct store_identity {
-    uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while founding or formatted as a learner. */
+    uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while bootstrapping or formatted as a learner. */
     uint32_t member_id;
     uint64_t incarnation; /* Random, made when the directory was formatted; never 0. */
-    bool founding;        /* Formatted, and no cluster joined yet: counts as empty. */
+    bool bootstrapping;   /* Formatted, and no cluster joined yet: counts as empty. */
     uint8_t genesis[STORE_GENESIS_MAX]; /* The founding configuration, opaque here. */
     uint32_t genesis_len;
 };
@@ -157,10 +157,10 @@ enum err store_run_one(struct store *store, struct store_op *op);
  * see the call. */
 void store_keep(struct store *store, zxid_t zxid);
 
-/* Zero-fills the next segment if it is not there; called by the bulk thread after each rotation.
+/* Zero-fills the next segment if it is not there; called by the worker thread after each rotation.
  * When there is no space, log that is kept for learners is purged first; log that no learner needs
  * any more is purged in any case. ERR_NO_SPACE is expected: store_is_low is true until a call
- * succeeds. ERR_NO_FILES as well. The bulk thread. */
+ * succeeds. ERR_NO_FILES as well. The worker thread. */
 enum err store_preallocate(struct store *store);
 
 /* True while there is no next segment because the disk is full: what is left of the current one is
@@ -183,7 +183,7 @@ struct store_snap_info {
     bool is_checked;  /* Reported by store_snap_checked. */
 };
 
-/* Writes one: begin, any number of blocks, then finish or abort. Bulk thread. */
+/* Writes one: begin, any number of blocks, then finish or abort. Worker thread. */
 struct store_snap_writer;
 
 /* `config` is the replicated configuration committed at `start`, opaque here. ERR_NO_SPACE,
@@ -202,7 +202,7 @@ enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, ui
                            uint64_t node_count);
 void store_snap_abort(struct store_snap_writer *take_writer);
 
-/* Reads the newest usable one. Bulk thread, or the owner at start. */
+/* Reads the newest usable one. Worker thread, or the owner at start. */
 struct store_snap_reader;
 
 /* ERR_MISSING when there is none. ERR_CORRUPT: its ends do not verify; `ret_info` names it.

@@ -55,9 +55,9 @@ struct store {
     struct wal wal;
     struct snap_set snaps;
     struct snap_recv recv;
-    struct store_snap_writer *writer; /* The one being written, bulk thread. */
+    struct store_snap_writer *writer; /* The one being written, worker thread. */
     _Atomic zxid_t keep;              /* Learners need the log after it. */
-    zxid_t kept_below;                /* Where the last purge would have cut without `keep`; bulk
+    zxid_t kept_below;                /* Where the last purge would have cut without `keep`; worker
                                          thread. */
 
     /* Guarded by wal.index_mutex. */
@@ -150,11 +150,11 @@ void snaps_report(struct store *store, struct store_report *report);
 
 /* Keeps the newest snapshots that verify and the log after the oldest of them. A file that cannot
  * be removed is counted, never used again, and the next purge tries again. An error comes from a
- * sync, and is final. Bulk thread, without any mutex. `may_keep` false: the disk is full, and what
- * learners need is purged as well. */
+ * sync, and is final. Worker thread, without any mutex. `may_keep` false: the disk is full, and
+ * what learners need is purged as well. */
 enum err snaps_purge(struct store *store, bool may_keep);
 
-/* The last purge has kept log that no learner needs any more. Bulk thread. */
+/* The last purge has kept log that no learner needs any more. Worker thread. */
 bool snaps_keeps_too_much(const struct store *store);
 
 #endif

@@ -15,7 +15,7 @@ void identity_encode(const struct store_identity *identity, struct buf *out)
     wire_put_raw(out, slice_make(identity->cluster, STORE_CLUSTER_LEN));
     wire_put_u32(out, identity->member_id);
     wire_put_u64(out, identity->incarnation);
-    wire_put_u8(out, identity->founding);
+    wire_put_u8(out, identity->bootstrapping);
     wire_put_bytes(out, slice_make(identity->genesis, identity->genesis_len));
     ASSERT(!out->overflow);
 }
@@ -31,7 +31,7 @@ enum err identity_decode(struct slice bytes, struct store_identity *ret_identity
 
     ret_identity->member_id = wire_get_u32(&reader);
     ret_identity->incarnation = wire_get_u64(&reader);
-    ret_identity->founding = wire_get_u8(&reader) != 0;
+    ret_identity->bootstrapping = wire_get_u8(&reader) != 0;
 
     struct slice genesis = wire_get_bytes(&reader, STORE_GENESIS_MAX);
 

@@ -6,7 +6,7 @@
  * extends the log and cuts it: truncation is the same single step as rotation, and no byte that was
  * durable is ever written over.
  *
- * Threads: the log thread appends, truncates and restarts; any thread reads; one bulk thread
+ * Threads: the log thread appends, truncates and restarts; any thread reads; one worker thread
  * preallocates and purges. `index_mutex` guards what readers see and is never held across a system
  * call. `files_mutex` orders the making and removing of files and of the manifest; the log thread
  * takes it at rotation, truncation and restart, never for a plain append. Order: files, then index.

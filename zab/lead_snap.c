@@ -2,25 +2,25 @@
 #include "base/minmax.h"
 #include "zab/zab_int.h"
 
-/* ---- Pace: bulk transfers must not delay what commits wait for. ---- */
+/* ---- Pace: refills must not delay what commits wait for. ---- */
 
 /* All learners share the leader's disk and network. Without a quorum there is nothing to delay, and
  * the quorum may lack this learner. */
-static bool bulk_may_go(const struct zab *zab)
+static bool refill_may_go(const struct zab *zab)
 {
     return zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST ||
-           zab->now_ms * 1000 >= zab->lead.bulk_due_us;
+           zab->now_ms * 1000 >= zab->lead.refill_due_us;
 }
 
-static void bulk_goes(struct zab *zab, uint64_t bytes)
+static void refill_goes(struct zab *zab, uint64_t bytes)
 {
-    uint64_t from_ms = zab->now_ms > BULK_BURST_MS ? zab->now_ms - BULK_BURST_MS : 0;
+    uint64_t from_ms = zab->now_ms > REFILL_BURST_MS ? zab->now_ms - REFILL_BURST_MS : 0;
 
     if (zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST) {
         return; /* A piece that was not held back does not delay later ones. */
     }
-    zab->lead.bulk_due_us =
-        max_u64(zab->lead.bulk_due_us, from_ms * 1000) + bytes * 1000000 / zab->limits.refill_rate;
+    zab->lead.refill_due_us = max_u64(zab->lead.refill_due_us, from_ms * 1000) +
+                              bytes * 1000000 / zab->limits.refill_rate;
 }
 
 /* The round trip without a queue. Heartbeats wait behind chunks, so the shortest one counts. */
@@ -74,12 +74,12 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
             (uint64_t)learner->snap.window * zab->limits.chunk_bytes) {
         return;
     }
-    if (zab->lead.bulk_waits || !bulk_may_go(zab)) {
-        zab->lead.bulk_waits = true;
+    if (zab->lead.refill_waits || !refill_may_go(zab)) {
+        zab->lead.refill_waits = true;
         return;
     }
-    bulk_goes(zab, zab->limits.chunk_bytes);
-    zab->lead.bulk_turn = (uint32_t)(peer - zab->peers);
+    refill_goes(zab, zab->limits.chunk_bytes);
+    zab->lead.refill_turn = (uint32_t)(peer - zab->peers);
     learner->fetch_token = ++zab->disk.issued;
     fx_add(zab, ZAB_FX_SNAP_FETCH)->snap_fetch =
         (struct zab_snap_fetch){.token = learner->fetch_token,
@@ -95,12 +95,12 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
 void snap_pump(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    if (!zab->lead.bulk_waits || !bulk_may_go(zab)) {
+    if (!zab->lead.refill_waits || !refill_may_go(zab)) {
         return;
     }
-    uint32_t from = zab->lead.bulk_turn + 1;
+    uint32_t from = zab->lead.refill_turn + 1;
 
-    zab->lead.bulk_waits = false;
+    zab->lead.refill_waits = false;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[(from + i) % zab->peer_count];
 
@@ -112,7 +112,7 @@ void snap_pump(struct zab *zab)
 
 uint64_t snap_wake_ms(const struct zab *zab)
 {
-    return zab->lead.bulk_waits ? (zab->lead.bulk_due_us + 999) / 1000 : UINT64_MAX;
+    return zab->lead.refill_waits ? (zab->lead.refill_due_us + 999) / 1000 : UINT64_MAX;
 }
 
 /* ---- The transfer. ---- */

@@ -27,7 +27,7 @@ enum {
                                           fewer at a time. */
     SNAP_TRIP_MAX_MS = 1000,    /* No round trip is taken to be longer. */
     PINGS_TIMED = 8,            /* The newest ones. */
-    BULK_BURST_MS = 20,         /* What was not used of refill_rate is lost after that. */
+    REFILL_BURST_MS = 20,       /* What was not used of refill_rate is lost after that. */
     REFILL_ALARM_MS = 10000,  /* At most one alarm in this time that a learner's log was purged. */
     REFILL_STALL_TICKS = 300, /* No log is kept for a learner without progress for that long. */
     CHECKPOINTS = 32,         /* Digests remembered. */
@@ -199,9 +199,9 @@ struct leading {
     uint64_t space_resign_ms; /* Next check whether a voter with more disk space should lead. */
     uint64_t quorum_ms;       /* When a quorum was last heard. */
     uint64_t grace_ms;        /* No time-out before this: the process has just been paused. */
-    uint64_t bulk_due_us;     /* The next chunk of any snapshot may be read then. */
-    bool bulk_waits;          /* A learner waits for that. */
-    uint32_t bulk_turn;       /* Index of the peer that was served last. */
+    uint64_t refill_due_us;   /* The next chunk of any snapshot may be read then. */
+    bool refill_waits;        /* A learner waits for that. */
+    uint32_t refill_turn;     /* Index of the peer that was served last. */
 };
 
 enum follow_phase {

@@ -35,9 +35,9 @@ static void persist(struct core *core, const struct zab_persist *change)
     }
 }
 
-static struct bulk_job *job_new(enum bulk_type type)
+static struct worker_job *job_new(enum worker_type type)
 {
-    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+    struct worker_job *job = mem_zalloc(1, sizeof *job);
 
     job->type = type;
     return job;
@@ -45,16 +45,16 @@ static struct bulk_job *job_new(enum bulk_type type)
 
 static void fetch(struct server *server, uint64_t token, zxid_t after)
 {
-    struct bulk_job *job = job_new(BULK_FETCH);
+    struct worker_job *job = job_new(WORKER_FETCH);
 
     job->token = token;
     job->zxid = after;
-    bulk_post(&server->bulk, job);
+    worker_post(&server->worker, job);
 }
 
 static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch)
 {
-    struct bulk_job *job = job_new(BULK_SNAP_FETCH);
+    struct worker_job *job = job_new(WORKER_SNAP_FETCH);
 
     job->token = fetch->token;
     job->piece = (struct snap_piece){.peer = fetch->peer,
@@ -63,29 +63,29 @@ static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch
                                      .oldest = fetch->oldest,
                                      .offset = fetch->offset,
                                      .len = fetch->len};
-    bulk_post(&server->bulk, job);
+    worker_post(&server->worker, job);
 }
 
 static void restore(struct server *server, zxid_t start)
 {
-    struct bulk_job *job = job_new(BULK_RESTORE);
+    struct worker_job *job = job_new(WORKER_RESTORE);
 
     atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
     job->zxid = start;
     job->history = zab_config(replica_zab(server->core.replica))->history;
-    bulk_post(&server->bulk, job);
+    worker_post(&server->worker, job);
 }
 
 static void take_snapshot(struct server *server)
 {
     struct core *core = &server->core;
-    struct bulk_job *job = job_new(BULK_SNAPSHOT);
+    struct worker_job *job = job_new(WORKER_SNAPSHOT);
 
     job->zxid = core->effects.snap_start;
     job->chain = core->effects.snap_chain;
     buf_init(&job->config, 1 << 16);
     zab_config_encode(zab_config(replica_zab(core->replica)), &job->config);
-    bulk_post(&server->bulk, job);
+    worker_post(&server->worker, job);
 }
 
 /* Earlier messages leave first: the other replicas may have to stop as well. */
@@ -255,19 +255,19 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
     take_dones(watch->ctx, false);
 }
 
-static void bulk_done(struct server *server, struct bulk_job *job)
+static void worker_done(struct server *server, struct worker_job *job)
 {
     struct zab_event event = {.type = ZAB_EV_TICK};
 
     switch (job->type) {
-    case BULK_FETCH:
+    case WORKER_FETCH:
         event = (struct zab_event){.type = ZAB_EV_FETCHED,
                                    .fetched = {.token = job->token,
                                                .err = job->err,
                                                .recs = job->recs,
                                                .rec_count = job->rec_count}};
         break;
-    case BULK_SNAP_FETCH:
+    case WORKER_SNAP_FETCH:
         event = (struct zab_event){.type = ZAB_EV_SNAP_FETCHED,
                                    .snap_fetched = {.token = job->token,
                                                     .err = job->err,
@@ -279,10 +279,10 @@ static void bulk_done(struct server *server, struct bulk_job *job)
                                                     .bytes = buf_slice(&job->bytes),
                                                     .is_last = job->piece.is_last}};
         break;
-    case BULK_RESTORE:
+    case WORKER_RESTORE:
         event = job->restored; /* Also after an error: the protocol decides whether it matters. */
         break;
-    case BULK_SNAPSHOT:
+    case WORKER_SNAPSHOT:
         if (job->err != ERR_OK) {
             replica_snapshot_failed(server->core.replica);
             return;
@@ -290,33 +290,33 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         event = (struct zab_event){.type = ZAB_EV_STORED_SNAP,
                                    .stored_snap = {.start = job->zxid, .log_base = job->log_base}};
         break;
-    case BULK_PURGED:
+    case WORKER_PURGED:
         event = (struct zab_event){.type = ZAB_EV_PURGED, .purged_base = job->log_base};
         break;
     }
     core_step(server, &event);
 }
 
-static void take_bulk_dones(struct server *server, bool stopped)
+static void take_worker_dones(struct server *server, bool stopped)
 {
     struct list jobs;
 
-    (void)mailbox_drain(&server->core.bulk_dones, &jobs);
+    (void)mailbox_drain(&server->core.worker_dones, &jobs);
     list_for_each_safe (it, tmp, &jobs) {
-        struct bulk_job *job = list_entry(it, struct bulk_job, node);
+        struct worker_job *job = list_entry(it, struct worker_job, node);
 
         list_remove(it);
         if (!stopped) {
-            bulk_done(server, job);
+            worker_done(server, job);
         }
-        bulk_job_free(job);
+        worker_job_free(job);
     }
 }
 
-static void on_bulk(struct loop_watch *watch, uint32_t ready)
+static void on_worker(struct loop_watch *watch, uint32_t ready)
 {
     (void)ready;
-    take_bulk_dones(watch->ctx, false);
+    take_worker_dones(watch->ctx, false);
 }
 
 /* ---- The loop. ---- */
@@ -348,7 +348,7 @@ static void check_aside(struct server *server)
 static void check_space(struct server *server)
 {
     struct core *core = &server->core;
-    bool low = atomic_load(&server->bulk.low) || atomic_load(&server->log.stuck);
+    bool low = atomic_load(&server->worker.low) || atomic_load(&server->log.stuck);
     struct zab_event event = {.type = ZAB_EV_SPACE, .is_space_low = low};
 
     if (low == core->low) {
@@ -508,10 +508,10 @@ void core_open(struct server *server)
     core->loop.busy_us = os_processors() > 1 ? server->config->process.busy_poll_us : 0;
     mailbox_init(&core->requests, server->config->clients.requests_max);
     mailbox_init(&core->dones, SIZE_MAX);
-    mailbox_init(&core->bulk_dones, SIZE_MAX);
+    mailbox_init(&core->worker_dones, SIZE_MAX);
     watch_mailbox(server, &core->requests_watch, &core->requests, on_requests);
     watch_mailbox(server, &core->dones_watch, &core->dones, on_dones);
-    watch_mailbox(server, &core->bulk_watch, &core->bulk_dones, on_bulk);
+    watch_mailbox(server, &core->worker_watch, &core->worker_dones, on_worker);
     replica_effects_init(&core->effects);
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
@@ -524,7 +524,7 @@ void core_start(struct server *server)
     thread_start(&server->core.thread, "zabra-core", body, server);
 }
 
-/* The log and bulk threads have ended: no other thread uses what is freed here. */
+/* The log and worker threads have ended: no other thread uses what is freed here. */
 void core_stop(struct server *server)
 {
     struct core *core = &server->core;
@@ -538,9 +538,9 @@ void core_stop(struct server *server)
         mem_free(core->batch);
     }
     take_dones(server, true);
-    take_bulk_dones(server, true);
+    take_worker_dones(server, true);
     mailbox_release(&core->requests);
     mailbox_release(&core->dones);
-    mailbox_release(&core->bulk_dones);
+    mailbox_release(&core->worker_dones);
     loop_release(&core->loop);
 }

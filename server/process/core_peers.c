@@ -38,14 +38,14 @@ static struct core_peer *peer_of(struct server *server, uint32_t id)
 }
 
 static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise)
+                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
 {
     struct server *server = ctx;
     struct core_peer *entry = peer_of(server, peer);
     struct zab_event event = {
         .type = ZAB_EV_PEER_UP,
         .peer = peer,
-        .peer_up = {.incarnation = incarnation, .bootstrapping = founding},
+        .peer_up = {.incarnation = incarnation, .bootstrapping = bootstrapping},
     };
 
     memcpy(event.peer_up.cluster, cluster, ZAB_CLUSTER_LEN);
@@ -179,7 +179,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .retry_max_ms = 1000,
         .incarnation = server->core.identity.incarnation,
         .history = zab_config(replica_zab(server->core.replica))->history,
-        .founding = server->core.identity.founding,
+        .bootstrapping = server->core.identity.bootstrapping,
         .advertise = config->clients.advertise_client,
     };
 

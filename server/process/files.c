@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 enum {
-    /* Core: its epoll, mailboxes (requests, completions, log, bulk, end), listeners, and those of a
-     * name look-up. */
+    /* Core: its epoll, mailboxes (requests, completions, log, worker, end), listeners, and those of
+     * a name look-up. */
     CORE_FILES = 12 + RESOLVE_ADDRESSES_MAX + 8,
     /* Of a peer: its connection, one that is dialed, one that is replaced, a snapshot for it. */
     PEER_FILES = 4,

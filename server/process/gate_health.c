@@ -75,7 +75,7 @@ static void check_tree(struct gate *gate, const struct prep_room *room, struct g
 static void check_disk(struct gate *gate, struct gate_check *checks, size_t *count)
 {
     const char *aside = atomic_load(&gate->aside);
-    bool low = atomic_load(&gate->server->bulk.low);
+    bool low = atomic_load(&gate->server->worker.low);
     bool lacks_files = atomic_load(&gate->server->log.lacks_files);
 
     check_add(checks, count, "disk", !aside && !low && !lacks_files,

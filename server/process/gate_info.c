@@ -119,7 +119,7 @@ static const char *reason_of(struct gate *gate, const struct publication *copy)
     if (reason && reason[0] != '\0') {
         return reason;
     }
-    return atomic_load(&gate->server->bulk.low) ? gate_disk_is_low : "";
+    return atomic_load(&gate->server->worker.low) ? gate_disk_is_low : "";
 }
 
 /* Two processes claim the id. */

@@ -226,11 +226,11 @@ static void write_storage(struct gate *gate, struct buf *out)
     gauge(out, "zabra_snapshot_zxid", "Newest zxid in the newest snapshot.",
           figures.snap_newest_end);
     histogram(out, "zabra_snapshot_seconds", "Time to write a snapshot.",
-              &server->bulk.snapshot_time);
+              &server->worker.snapshot_time);
     counter(out, "zabra_snapshot_errors_total", "Snapshots that could not be written.",
-            metric_get(&server->bulk.snapshot_errors));
+            metric_get(&server->worker.snapshot_errors));
     gauge(out, "zabra_disk_low", "1 while there is no room for the next log segment.",
-          atomic_load(&server->bulk.low) ? 1 : 0);
+          atomic_load(&server->worker.low) ? 1 : 0);
     gauge(out, "zabra_log_stuck", "1 while the log waits for disk space.",
           atomic_load(&server->log.stuck) ? 1 : 0);
     counter(out, "zabra_log_no_files_total",

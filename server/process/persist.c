@@ -52,7 +52,7 @@ static void join(struct persist_item *item, const struct zab_config *config,
     zab_config_encode(config, &bytes);
     ASSERT(!bytes.overflow);
     memcpy(identity->cluster, config->cluster, STORE_CLUSTER_LEN);
-    identity->founding = false;
+    identity->bootstrapping = false;
     identity->genesis_len = (uint32_t)bytes.len;
     memcpy(identity->genesis, bytes.data, bytes.len);
     buf_release(&bytes);

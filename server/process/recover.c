@@ -38,7 +38,7 @@ static bool is_seed_voter(const struct zab_init *init)
 }
 
 /* Formats the directory, under the fresh incarnation of the caller. */
-static enum err format(struct store *store, bool founding, struct replica_options *options,
+static enum err format(struct store *store, bool bootstrapping, struct replica_options *options,
                        struct store_identity *identity)
 {
     struct store_op op = {.type = STORE_IDENTITY, .identity = identity};
@@ -46,8 +46,8 @@ static enum err format(struct store *store, bool founding, struct replica_option
     ASSERT(options->zab.incarnation != 0);
     *identity = (struct store_identity){.member_id = options->zab.id,
                                         .incarnation = options->zab.incarnation,
-                                        .founding = founding};
-    options->zab.bootstrapping = founding;
+                                        .bootstrapping = bootstrapping};
+    options->zab.bootstrapping = bootstrapping;
     return store_run_one(store, &op);
 }
 
@@ -427,7 +427,7 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     }
     *ret_identity = report->identity;
     options->zab.incarnation = report->identity.incarnation;
-    options->zab.bootstrapping = report->identity.founding;
+    options->zab.bootstrapping = report->identity.bootstrapping;
     if (report->verdict == STORE_DAMAGED || report->quarantined) {
         return quarantine(store, report->reason, report->quarantined, ret_identity, options);
     }

@@ -308,7 +308,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
         return err;
     }
     log_thread_start(&server->log, server->store, &server->core.dones);
-    bulk_start(&server->bulk, server->store, server->view, &server->core.bulk_dones);
+    worker_start(&server->worker, server->store, server->view, &server->core.worker_dones);
     core_start(server);
     sampler_start(server);
     *ret_server = server;
@@ -390,7 +390,7 @@ void server_stop(struct server *server)
     atomic_store(&server->core.stop, true);
     thread_join(&server->core.thread);
     log_thread_stop(&server->log);
-    bulk_stop(&server->bulk);
+    worker_stop(&server->worker);
     core_stop(server);
     store_close(server->store, true);
     vfs_posix_close(&server->vfs);

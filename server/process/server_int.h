@@ -1,5 +1,5 @@
 /*
- * server_int.h - the parts of the process, shared by server.c, core*.c, log_thread.c, bulk.c and
+ * server_int.h - the parts of the process, shared by server.c, core*.c, log_thread.c, worker.c and
  * gate*.c only. Each part says which thread owns it.
  */
 #ifndef SERVER_SERVER_INT_H
@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 enum {
-    BULK_JOBS_MAX = 1024,
+    WORKER_JOBS_MAX = 1024,
     SPACE_RETRY_MS = 500,
     FILES_RETRY_MS = 50,
     PEER_REFUSED_MAX = 200,
@@ -60,23 +60,23 @@ void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); 
 void log_thread_stop(struct log_thread *log); /* Runs what was posted first. */
 
 /* Ends the process when the disk has failed: after a failed sync the page cache cannot be trusted
- * (decision 8). Also for the bulk thread. */
+ * (decision 8). Also for the worker thread. */
 void log_thread_end_if(bool failed, enum err err);
 
-/* ---- Bulk thread: long reads, snapshots, preallocation. ---- */
+/* ---- Worker thread: long reads, snapshots, preallocation. ---- */
 
-enum bulk_type {
-    BULK_FETCH,
-    BULK_SNAP_FETCH,
-    BULK_RESTORE,
-    BULK_SNAPSHOT,
-    BULK_PURGED, /* Sent without a request: the log has a new base. */
+enum worker_type {
+    WORKER_FETCH,
+    WORKER_SNAP_FETCH,
+    WORKER_RESTORE,
+    WORKER_SNAPSHOT,
+    WORKER_PURGED, /* Sent without a request: the log has a new base. */
 };
 
 /* A request and, on the way back, its result. */
-struct bulk_job {
+struct worker_job {
     struct list node;
-    enum bulk_type type;
+    enum worker_type type;
     uint64_t token;
     zxid_t zxid; /* FETCH: after; SNAPSHOT: start; RESTORE: 0 means an empty state. */
     uint64_t chain;
@@ -91,10 +91,10 @@ struct bulk_job {
     zxid_t log_base;           /* SNAPSHOT, PURGED: of the log after purging. */
 };
 
-struct bulk {
+struct worker {
     struct thread thread;
     struct mailbox inbox;
-    struct mailbox *outbox; /* Core's, of bulk_job. */
+    struct mailbox *outbox; /* Core's, of worker_job. */
     struct store *store;
     struct view *view;
     struct snap_send send; /* Snapshots on their way to learners. */
@@ -107,10 +107,11 @@ struct bulk {
     _Atomic bool lacks_files; /* It waits for a descriptor now. */
 };
 
-void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox);
-void bulk_post(struct bulk *bulk, struct bulk_job *take_job);
-void bulk_stop(struct bulk *bulk);
-void bulk_job_free(struct bulk_job *job);
+void worker_start(struct worker *worker, struct store *store, struct view *view,
+                  struct mailbox *outbox);
+void worker_post(struct worker *worker, struct worker_job *take_job);
+void worker_stop(struct worker *worker);
+void worker_job_free(struct worker_job *job);
 
 /* ---- Core thread. ---- */
 
@@ -155,10 +156,10 @@ struct core {
     struct loop loop;
     struct loop_watch requests_watch;
     struct loop_watch dones_watch;
-    struct loop_watch bulk_watch;
+    struct loop_watch worker_watch;
     struct mailbox requests; /* Of op_request. */
     struct mailbox dones;    /* Of log_done. */
-    struct mailbox bulk_dones;
+    struct mailbox worker_dones;
     struct replica *replica;
     struct replica_effects effects;
     struct tcp *tcp;             /* NULL for a single replica. */
@@ -253,7 +254,7 @@ struct server {
     struct gate gate;
     struct core core;
     struct log_thread log;
-    struct bulk bulk;
+    struct worker worker;
     struct sampler sampler;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];

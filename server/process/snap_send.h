@@ -9,7 +9,7 @@
  * not verify is never sent or loaded again; the next older one replaces it.
  *
  * Checking proceeds block by block, so that the thread can do other work in between. Owner: the
- * bulk thread; in the simulator the node.
+ * worker thread; in the simulator the node.
  */
 #ifndef SERVER_SNAP_SEND_H
 #define SERVER_SNAP_SEND_H

@@ -122,7 +122,7 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
                "shows it)";
     }
     *ret_err = ERR_MISSING;
-    if (report->identity.founding || report->identity.genesis_len == 0) {
+    if (report->identity.bootstrapping || report->identity.genesis_len == 0) {
         return "this replica is in no cluster yet: there is nothing to continue";
     }
     *ret_err = ERR_FORMAT;

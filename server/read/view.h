@@ -32,8 +32,8 @@ void view_free(struct view *view); /* Frees the state it holds. */
 struct state *view_write(struct view *view);
 void view_write_done(struct view *view);
 
-/* Core or bulk thread: puts another state in place (recovery, installed snapshot) and frees the old
- * one. It is not whole: a state loaded from a fuzzy snapshot is not that of any zxid yet. */
+/* Core or worker thread: puts another state in place (recovery, installed snapshot) and frees the
+ * old one. It is not whole: a state loaded from a fuzzy snapshot is not that of any zxid yet. */
 void view_replace(struct view *view, struct state *take_state);
 
 /* Core thread: whether the state is that of its zxid and may be read. */

@@ -252,7 +252,7 @@ static void seed_control(struct fuzz_sink *sink, struct buf *bytes)
 void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct hello hello = {
-        .incarnation = 5, .founding = true, .start = 6, .advertise = "127.0.0.1:9998"};
+        .incarnation = 5, .bootstrapping = true, .start = 6, .advertise = "127.0.0.1:9998"};
     struct hello_transcript transcript = transcript_of(9);
     struct greeting greeting = {.version = 1, .from = 1, .to = 2};
     uint8_t bytes_of_greeting[GREETING_LEN];

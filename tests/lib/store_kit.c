@@ -54,7 +54,7 @@ void skit_close(struct skit *kit, bool clean)
 struct store_identity skit_identity(void)
 {
     struct store_identity identity = {
-        .member_id = 3, .incarnation = 77, .founding = true, .genesis_len = 5};
+        .member_id = 3, .incarnation = 77, .bootstrapping = true, .genesis_len = 5};
 
     memcpy(identity.genesis, "three", 5);
     return identity;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise)
+                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
 {
     struct kit_node *node = ctx;
 
@@ -17,7 +17,7 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     node->next_round = 0;
     node->peer = peer;
     node->hello.incarnation = incarnation;
-    node->hello.founding = founding;
+    node->hello.bootstrapping = bootstrapping;
     memcpy(node->hello.cluster, cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(node->hello.advertise, sizeof(node->hello.advertise), "%s", advertise);
 }
@@ -85,7 +85,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
                                   .incarnation = 100 + id,
                                   .cluster = {setup->cluster[id]},
                                   .history = setup->history[id],
-                                  .founding = id == 2,
+                                  .bootstrapping = id == 2,
                                   .advertise = advertise};
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,

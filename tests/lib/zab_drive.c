@@ -50,7 +50,7 @@ static void do_change(struct drive *drive, const struct drive_change *change,
         drive->promised_leader = persist->promise.leader;
         return;
     case ZAB_PERSIST_JOIN:
-        drive->founding = false;
+        drive->bootstrapping = false;
         return;
     case ZAB_PERSIST_QUARANTINE:
         drive->quarantined = true;
@@ -380,7 +380,7 @@ void drive_prepare(struct drive *drive)
     drive->promised = init->promised_epoch;
     drive->promised_leader = init->promised_leader;
     drive->quarantined = init->quarantined;
-    drive->founding = init->bootstrapping;
+    drive->bootstrapping = init->bootstrapping;
     drive->delivered = init->committed;
 }
 
@@ -504,13 +504,14 @@ void drive_tick(struct drive *drive, uint64_t ms)
     } while (drive->now_ms < end_ms);
 }
 
-void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool founding)
+void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool bootstrapping)
 {
-    struct zab_event event = {.type = ZAB_EV_PEER_UP,
-                              .peer = peer,
-                              .peer_up = {.incarnation = incarnation, .bootstrapping = founding}};
+    struct zab_event event = {
+        .type = ZAB_EV_PEER_UP,
+        .peer = peer,
+        .peer_up = {.incarnation = incarnation, .bootstrapping = bootstrapping}};
 
-    if (!founding) {
+    if (!bootstrapping) {
         memset(event.peer_up.cluster, 5, sizeof event.peer_up.cluster);
     }
     drive_step(drive, &event);

@@ -60,7 +60,7 @@ struct drive {
     uint32_t promised; /* On disk. */
     uint32_t promised_leader;
     bool quarantined;
-    bool founding;
+    bool bootstrapping;
     bool install_fails;       /* The next received snapshot does not verify. */
     bool restores_by_hand;    /* RESTORE is answered by drive_restored, not at once. */
     zxid_t restored_end;      /* Of the snapshot; 0: its start. */
@@ -101,7 +101,7 @@ void drive_tick(struct drive *drive,
                 uint64_t ms); /* Lets so much time pass first, in small steps. */
 void drive_pause(struct drive *drive, uint64_t ms); /* In one step, as when the process stood. */
 void drive_up(struct drive *drive, uint32_t peer);
-void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool founding);
+void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool bootstrapping);
 void drive_down(struct drive *drive, uint32_t peer);
 void drive_recv(struct drive *drive, uint32_t peer, const struct zab_msg *msg);
 

@@ -272,8 +272,9 @@ struct sim_node {
     bool preallocating;
     struct snap_send send; /* Snapshots on their way to learners. */
     bool low;
-    bool aside;       /* The log waits for space, and the replica knows. */
-    uint64_t bulk_us; /* When the bulk thread will be done with the snapshots it was asked for. */
+    bool aside; /* The log waits for space, and the replica knows. */
+    uint64_t
+        worker_us; /* When the worker thread will be done with the snapshots it was asked for. */
     struct sim_snap *snap;
     uint64_t tick_us; /* When the next tick event is due; 0: none. */
     int64_t clock_off_ms;
@@ -310,7 +311,7 @@ struct sim_packet {
     uint32_t len;
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
-    bool founding;
+    bool bootstrapping;
     uint8_t *bytes; /* Heap. */
 };
 

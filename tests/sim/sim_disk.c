@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 /*
- * The work of the log thread and of the bulk thread, as events: what is asked for takes its time,
+ * The work of the log thread and of the worker thread, as events: what is asked for takes its time,
  * and a crash may come before, in the middle or after it, also between the disk and the core's
  * knowledge of it.
  */
@@ -36,14 +36,14 @@ uint64_t sim_disk_us(struct sim *sim, struct sim_node *node)
     return node->slow ? us + rng_below(&sim->rng, SLOW_MAX_US) : us;
 }
 
-/* How long a job with snapshots takes: one after the other, as the server's one bulk thread does
+/* How long a job with snapshots takes: one after the other, as the server's one worker thread does
  * them. */
-static uint64_t bulk_us(struct sim *sim, struct sim_node *node)
+static uint64_t worker_us(struct sim *sim, struct sim_node *node)
 {
     uint64_t at_us = sim->now_us + sim_disk_us(sim, node);
 
-    node->bulk_us = at_us > node->bulk_us ? at_us : node->bulk_us;
-    return node->bulk_us - sim->now_us;
+    node->worker_us = at_us > node->worker_us ? at_us : node->worker_us;
+    return node->worker_us - sim->now_us;
 }
 
 /* True, and the process is gone, when the machine has died in the middle of a call. */
@@ -293,7 +293,7 @@ void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_eff
                                    .offset = asked->offset,
                                    .len = asked->len};
 
-        event = sim_after(sim, bulk_us(sim, node), snap_fetch, "snap fetch", node);
+        event = sim_after(sim, worker_us(sim, node), snap_fetch, "snap fetch", node);
         event->a = asked->token;
         event->ptr = mem_dup(&piece, sizeof(piece));
     }
@@ -359,7 +359,7 @@ static void restore(struct sim *sim, struct sim_event *event)
 void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid)
 {
     SIM_TRACE(sim, "restore %u at %" PRIx64, node->id, zxid);
-    sim_after(sim, bulk_us(sim, node), restore, "restore", node)->a = zxid;
+    sim_after(sim, worker_us(sim, node), restore, "restore", node)->a = zxid;
 }
 
 /* ---- Snapshots of our own: fuzzy, slice by slice, while transactions go on. ---- */
@@ -490,5 +490,5 @@ void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
     node->preallocating = false;
     node->low = false;
     node->aside = false;
-    node->bulk_us = 0;
+    node->worker_us = 0;
 }

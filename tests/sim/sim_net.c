@@ -110,7 +110,7 @@ static void push(struct sim *sim, uint32_t from, uint32_t to, struct sim_packet 
 static void greet(struct sim_packet *packet, const struct sim_node *node)
 {
     packet->incarnation = node->hello.incarnation;
-    packet->founding = node->hello.founding;
+    packet->bootstrapping = node->hello.bootstrapping;
     memcpy(packet->cluster, node->hello.cluster, ZAB_CLUSTER_LEN);
 }
 
@@ -129,7 +129,7 @@ static void peer_up(struct sim *sim, struct sim_event *event)
     struct zab_event up = {
         .type = ZAB_EV_PEER_UP,
         .peer = (uint32_t)event->a,
-        .peer_up = {.incarnation = packet->incarnation, .bootstrapping = packet->founding}};
+        .peer_up = {.incarnation = packet->incarnation, .bootstrapping = packet->bootstrapping}};
 
     memcpy(up.peer_up.cluster, packet->cluster, ZAB_CLUSTER_LEN);
     sim_node_step(sim, node, &up);

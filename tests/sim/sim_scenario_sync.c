@@ -124,12 +124,12 @@ static void s4_round(struct sim *sim, uint32_t moment)
     sim_settle(sim);
 }
 
-/* The bulk thread is busy, and the dialogue begins again and again: a damaged log is reset each
+/* The worker thread is busy, and the dialogue begins again and again: a damaged log is reset each
  * time before the empty state of the last reset has been loaded. */
 static bool busy_at_restore(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
     if (node->id == sim->hook_arg && effect->type == ZAB_FX_RESTORE && effect->restore.start == 0) {
-        node->bulk_us = sim->now_us + S4_BUSY_US;
+        node->worker_us = sim->now_us + S4_BUSY_US;
     }
     return false;
 }

@@ -53,14 +53,14 @@ static uint16_t via[PROCESSES][IDS]; /* Where a process dials an id, if not at i
 static uint32_t probe_ms = PROBE_MS;
 
 static inline void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                         const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding,
+                         const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping,
                          const char *advertise)
 {
     struct process *process = ctx;
 
     (void)incarnation;
     (void)cluster;
-    (void)founding;
+    (void)bootstrapping;
     (void)advertise;
     process->ups[peer]++;
 }

@@ -35,7 +35,7 @@ static void found(struct skit *kit, const struct zab_config *config)
     zab_config_encode(config, &bytes);
     memcpy(identity.genesis, bytes.data, bytes.len);
     identity.genesis_len = (uint32_t)bytes.len;
-    identity.founding = false;
+    identity.bootstrapping = false;
     buf_release(&bytes);
     assert_int_equal(skit_run(kit, &op), ERR_OK);
 }

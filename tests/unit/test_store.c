@@ -24,7 +24,7 @@ TEST(formatted_store_knows_itself, skit, ready, skit_release)
     assert_true(skit->report.has_identity);
     assert_int_equal(skit->report.identity.incarnation, 77);
     assert_int_equal(skit->report.identity.genesis_len, 5);
-    assert_true(skit->report.identity.founding);
+    assert_true(skit->report.identity.bootstrapping);
     assert_int_equal(skit->report.log_last, 0);
     assert_false(skit->report.has_snapshot);
 }
@@ -34,13 +34,13 @@ TEST(identity_is_updated_when_joining, skit, ready, skit_release)
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
 
-    identity.founding = false;
+    identity.bootstrapping = false;
     identity.cluster[0] = 9;
     assert_int_equal(skit_run(skit, &op), ERR_OK);
     assert_int_equal(skit_append(skit, 1, 1, 10), ERR_OK);
     reopen(skit, false);
     assert_int_equal(skit->report.verdict, STORE_CLEAN);
-    assert_false(skit->report.identity.founding);
+    assert_false(skit->report.identity.bootstrapping);
     assert_int_equal(skit->report.identity.cluster[0], 9);
 }
 

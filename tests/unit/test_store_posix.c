@@ -232,7 +232,7 @@ static void make_snapshot(struct race *race)
     logrec_unref(recs[0]);
 }
 
-static void bulk_body(void *arg)
+static void worker_body(void *arg)
 {
     struct race *race = arg;
     size_t count = 0;
@@ -254,7 +254,7 @@ TEST(log_and_bulk_threads_do_not_disturb_each_other)
     struct place place;
     struct store_report report;
     struct logrec *tail = NULL;
-    struct thread bulk;
+    struct thread worker;
 
     place_init(&place);
 
@@ -262,12 +262,12 @@ TEST(log_and_bulk_threads_do_not_disturb_each_other)
 
     format(race.store);
     append(race.store, &tail, 1);
-    thread_start(&bulk, "bulk", bulk_body, &race);
+    thread_start(&worker, "worker", worker_body, &race);
     for (int i = 0; i < ROUNDS || (race.snapshots == 0 && i < ROUNDS_MAX); i++) {
         append(race.store, &tail, PER_ROUND);
     }
     atomic_store(&race.is_over, true);
-    thread_join(&bulk);
+    thread_join(&worker);
     assert_true(race.reads > 0);
     assert_true(race.snapshots > 0);
     store_close(race.store, true);

@@ -18,11 +18,11 @@ TEST(handshake)
     kit_connect_both(&setup);
     assert_int_equal(kit_nodes[1].peer, 2);
     assert_int_equal(kit_nodes[1].hello.incarnation, 102);
-    assert_true(kit_nodes[1].hello.founding);
+    assert_true(kit_nodes[1].hello.bootstrapping);
     assert_int_equal(kit_nodes[1].hello.cluster[0], 7);
     assert_string_equal(kit_nodes[1].hello.advertise, "replica-2:9998");
     assert_string_equal(kit_nodes[2].hello.advertise, "replica-1:9998");
-    assert_false(kit_nodes[2].hello.founding);
+    assert_false(kit_nodes[2].hello.bootstrapping);
     tcp_figures(kit_nodes[1].tcp, &figures);
     assert_int_equal(figures.connected, 1);
     assert_int_equal(figures.refused, 0);

@@ -72,7 +72,7 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     buf_init(&identity, HELLO_PAYLOAD_MAX);
     wire_put_u64(&identity, hello->incarnation);
     wire_put_raw(&identity, slice_make(hello->cluster, ZAB_CLUSTER_LEN));
-    wire_put_u8(&identity, hello->founding ? 1 : 0);
+    wire_put_u8(&identity, hello->bootstrapping ? 1 : 0);
     wire_put_bytes(&identity, slice_str(hello->advertise));
     wire_put_u64(&identity, hello->history);
     wire_put_u64(&identity, hello->start);
@@ -107,7 +107,7 @@ static enum err parse_identity(struct slice identity, struct hello *hello)
 
     struct slice cluster = wire_get_raw(&reader, ZAB_CLUSTER_LEN);
 
-    hello->founding = wire_get_u8(&reader) != 0;
+    hello->bootstrapping = wire_get_u8(&reader) != 0;
 
     struct slice advertise = wire_get_bytes(&reader, HELLO_ADVERTISE_MAX);
 

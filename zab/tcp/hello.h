@@ -38,7 +38,7 @@ struct greeting {
 struct hello {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
-    bool founding;
+    bool bootstrapping;
     uint64_t history; /* Of the data; 0: none. */
     uint64_t start;   /* Of the process: see tcp_options. */
     char advertise[HELLO_ADVERTISE_MAX + 1];

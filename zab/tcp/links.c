@@ -173,5 +173,6 @@ void tcp_established(struct conn *conn)
     link->refusal[0] = '\0';
     link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,
-                       conn->identity.cluster, conn->identity.founding, conn->identity.advertise);
+                       conn->identity.cluster, conn->identity.bootstrapping,
+                       conn->identity.advertise);
 }

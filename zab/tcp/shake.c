@@ -47,7 +47,7 @@ static void send_hello(struct conn *conn, const char *refusal)
 
     const struct tcp *tcp = conn->tcp;
     struct hello hello = {.incarnation = tcp->options.incarnation,
-                          .founding = tcp->options.founding,
+                          .bootstrapping = tcp->options.bootstrapping,
                           .history = tcp->options.history,
                           .start = tcp->options.start};
 

@@ -106,13 +106,13 @@ void tcp_close(struct tcp *tcp)
 /* ---- Use. ---- */
 
 void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], uint64_t history,
-                      bool founding)
+                      bool bootstrapping)
 {
     ASSERT(tcp->options.incarnation != 0);
 
     memcpy(tcp->options.cluster, cluster, ZAB_CLUSTER_LEN);
     tcp->options.history = history;
-    tcp->options.founding = founding;
+    tcp->options.bootstrapping = bootstrapping;
     tcp_doom_all(tcp, "this replica has a new identity");
 }
 

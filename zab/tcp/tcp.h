@@ -37,7 +37,7 @@ struct tcp_options {
     uint64_t history;  /* Of the data; 0: none yet. */
     uint64_t start;    /* Of this process: when it began, then random bits; 0: tcp_open makes it. */
     uint32_t probe_ms; /* A process whose id is claimed keeps it if it answers within that time. */
-    bool founding;
+    bool bootstrapping;
     const char *advertise; /* Address for clients, sent to the peers; "" for none. */
 };
 
@@ -46,7 +46,8 @@ struct tcp_options {
  * the three and tcp_flush, but not tcp_close. Each on_up has one on_down. */
 struct tcp_handler {
     void (*on_up)(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise);
+                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping,
+                  const char *advertise);
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
     /* Optional: a handshake was refused; once per peer and reason. `peer` 0: an unknown caller. */
     void (*on_refused)(void *ctx, uint32_t peer, const char *why);
@@ -71,7 +72,7 @@ void tcp_close(struct tcp *tcp); /* Without callbacks. Accepts NULL. */
 /* Identity after founding or joining; used for new connections; existing ones learn it when they
  * reconnect (all are closed). */
 void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], uint64_t history,
-                      bool founding);
+                      bool bootstrapping);
 
 /* Queues a message; written at the latest by tcp_flush. A peer that is not connected loses it. */
 void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg);

@@ -30,7 +30,7 @@ static struct slice payload_of(const struct zab_msg *msg)
                                    : msg->ack.payload;
 }
 
-/* A PONG or a PING with such signs. */
+/* A PONG or a PING with the status of these replicas. */
 static void says(struct bench *bench, enum zab_msg_type type, const struct heartbeat *heartbeats,
                  size_t count)
 {
@@ -117,7 +117,8 @@ TEST(the_newest_word_counts, bench, bench_follow, bench_close)
     assert_int_equal(heartbeat_of(bench, 2).at_ms, two.at_ms);
 }
 
-/* Nobody speaks for us, of strangers nothing is kept, and what is no sign is nothing. */
+/* No other replica reports for us, nothing is kept of unknown ids, and malformed bytes are ignored.
+ */
 TEST(what_makes_no_sense_is_not_kept, bench, bench_follow, bench_close)
 {
     struct heartbeat wrong[2] = {0};
