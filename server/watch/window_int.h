@@ -92,9 +92,6 @@ static inline struct change_set **window_place(struct window *window, uint32_t i
     return &window->ring[at < window->sets_max ? at : at - window->sets_max];
 }
 
-void window_lock(struct window *window);
-void window_unlock(struct window *window);
-
 /* ---- window_index.c; all but the first two with the mutex held. ---- */
 
 void index_init(struct window_index *index, uint32_t sets_max);
