@@ -183,3 +183,11 @@ void *map_each(const struct map *map, size_t *cursor)
     }
     return NULL;
 }
+
+void map_free_values(struct map *map)
+{
+    for (size_t i = 0; i < map->cap; i++) {
+        mem_free(map->slots[i].value);
+    }
+    map_release(map);
+}

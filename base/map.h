@@ -22,6 +22,7 @@ struct map {
 
 void map_init(struct map *map);
 void map_release(struct map *map);
+void map_free_values(struct map *map); /* Frees the values as well, by mem_free. */
 size_t map_count(const struct map *map);
 
 void *map_get(const struct map *map, struct slice key); /* NULL when absent. */

@@ -158,3 +158,63 @@ struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max)
     }
     return wire_get_raw(reader, len);
 }
+
+/* ---- Structs by a table. ---- */
+
+static void put_int(struct buf *buf, const void *from, size_t size)
+{
+    if (size == sizeof(uint64_t)) {
+        wire_put_u64(buf, *(const uint64_t *)from);
+    } else if (size == sizeof(uint32_t)) {
+        wire_put_u32(buf, *(const uint32_t *)from);
+    } else {
+        ASSERT(size == 1);
+        wire_put_u8(buf, *(const uint8_t *)from);
+    }
+}
+
+void wire_put_fields(struct buf *buf, const struct wire_field *fields, const void *from)
+{
+    for (const struct wire_field *field = fields; field->form != WIRE_END; field++) {
+        const void *at = (const uint8_t *)from + field->offset;
+
+        if (field->form == WIRE_INT) {
+            put_int(buf, at, field->size);
+        } else if (field->form == WIRE_RAW) {
+            wire_put_raw(buf, slice_make(at, field->size));
+        } else {
+            wire_put_bytes(buf, *(const struct slice *)at);
+        }
+    }
+}
+
+static void get_int(struct wire_reader *reader, void *to, size_t size)
+{
+    if (size == sizeof(uint64_t)) {
+        *(uint64_t *)to = wire_get_u64(reader);
+    } else if (size == sizeof(uint32_t)) {
+        *(uint32_t *)to = wire_get_u32(reader);
+    } else {
+        ASSERT(size == 1);
+        *(uint8_t *)to = wire_get_u8(reader);
+    }
+}
+
+void wire_get_fields(struct wire_reader *reader, const struct wire_field *fields, void *to)
+{
+    for (const struct wire_field *field = fields; field->form != WIRE_END; field++) {
+        void *at = (uint8_t *)to + field->offset;
+
+        if (field->form == WIRE_INT) {
+            get_int(reader, at, field->size);
+        } else if (field->form == WIRE_RAW) {
+            const uint8_t *from = take(reader, field->size);
+
+            if (from) {
+                memcpy(at, from, field->size);
+            }
+        } else {
+            *(struct slice *)at = wire_get_bytes(reader, field->size);
+        }
+    }
+}

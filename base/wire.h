@@ -38,6 +38,34 @@ struct slice wire_get_raw(struct wire_reader *reader, size_t len);
 /* Fails when the length passes `len_max` or the input. */
 struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max);
 
+/* A member of a struct on the wire. One table of them, which ends with WIRE_END, describes the
+ * bytes of a struct for both directions. */
+enum wire_form {
+    WIRE_END,
+    WIRE_INT,  /* An integer or enum of 1, 4 or 8 bytes. */
+    WIRE_RAW,  /* An array of bytes, without a length. */
+    WIRE_BYTES /* A slice: u32 length, then the bytes. */
+};
+
+struct wire_field {
+    enum wire_form form;
+    size_t offset; /* In the struct. */
+    size_t size;   /* Of the member; BYTES: the most that is accepted. */
+};
+
+#define WIRE_FIELD(form, type, member)                            \
+    {                                                             \
+        form, offsetof(type, member), sizeof(((type *)0)->member) \
+    }
+#define WIRE_SLICE(type, member, len_max)           \
+    {                                               \
+        WIRE_BYTES, offsetof(type, member), len_max \
+    }
+
+/* Writes the members of `from`, reads those of `to`. */
+void wire_put_fields(struct buf *buf, const struct wire_field *fields, const void *from);
+void wire_get_fields(struct wire_reader *reader, const struct wire_field *fields, void *to);
+
 /* Marks the input as malformed. */
 void wire_reader_fail(struct wire_reader *reader);
 
