@@ -56,34 +56,21 @@ struct expiry *expiry_new(uint32_t report_ms)
     ASSERT(report_ms > 0);
     expiry->report_ms = report_ms;
     map_init(&expiry->entries);
+    expiry_end(expiry);
+    return expiry;
+}
+
+void expiry_end(struct expiry *expiry)
+{
+    map_free_values(&expiry->entries);
+    map_init(&expiry->entries);
     list_init(&expiry->swept);
     list_init(&expiry->due);
     for (size_t i = 0; i < SLOTS; i++) {
         list_init(&expiry->wheel[i]);
     }
-    return expiry;
-}
-
-static void entry_free(struct entry *entry)
-{
-    list_remove(&entry->node);
-    mem_free(entry);
-}
-
-void expiry_end(struct expiry *expiry)
-{
-    size_t cursor = 0;
-    struct entry *entry = map_each(&expiry->entries, &cursor);
-
-    while (entry != NULL) {
-        entry_free(entry);
-        entry = map_each(&expiry->entries, &cursor);
-    }
-    map_release(&expiry->entries);
-    map_init(&expiry->entries);
     expiry->member_count = 0;
     expiry->on = false;
-    ASSERT(list_empty(&expiry->swept) && list_empty(&expiry->due));
 }
 
 void expiry_free(struct expiry *expiry)
@@ -123,10 +110,10 @@ static void extend(const struct expiry *expiry, struct entry *entry)
 static void put_in_wheel(struct expiry *expiry, struct entry *entry)
 {
     uint64_t slot = entry->deadline_ms / expiry->report_ms + 1;
-    uint64_t farthest = expiry->slot + SLOTS - 1;
 
     ASSERT(slot > expiry->slot);
-    list_push_back(&expiry->wheel[(slot < farthest ? slot : farthest) % SLOTS], &entry->node);
+    slot = min_u64(slot, expiry->slot + SLOTS - 1);
+    list_push_back(&expiry->wheel[slot % SLOTS], &entry->node);
 }
 
 void expiry_opened(struct expiry *expiry, uint64_t session, uint32_t timeout_ms)
@@ -148,7 +135,8 @@ void expiry_closed(struct expiry *expiry, uint64_t session)
     struct entry *entry = map_remove_u64(&expiry->entries, session);
 
     if (entry != NULL) {
-        entry_free(entry);
+        list_remove(&entry->node);
+        mem_free(entry);
     }
 }
 
@@ -199,8 +187,8 @@ static uint64_t covered_by_all_ms(const struct expiry *expiry)
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         const struct member *member = &expiry->members[i];
 
-        if (!member->lost && member->covered_ms < least) {
-            least = member->covered_ms;
+        if (!member->lost) {
+            least = min_u64(least, member->covered_ms);
         }
     }
     return least;
@@ -266,9 +254,7 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
     if (MUTANT(58)) {
         covered_ms = expiry->clock_ms;
     }
-    if (covered_ms > member->covered_ms) {
-        member->covered_ms = covered_ms;
-    }
+    member->covered_ms = max_u64(member->covered_ms, covered_ms);
     if (member->lost && !is_far_behind(expiry, member)) {
         member->lost = false;
         member->silent = false;
@@ -364,19 +350,6 @@ void expiry_renewed(struct expiry *expiry)
 
 /* ---- Expired sessions. ---- */
 
-/* Moves all of `from` to the end of `to`. */
-static void append_all(struct list *to, struct list *from)
-{
-    if (list_empty(from)) {
-        return;
-    }
-    from->next->prev = to->prev;
-    from->prev->next = to;
-    to->prev->next = from->next;
-    to->prev = from->prev;
-    list_init(from);
-}
-
 /* False when all slots up to the present have been swept. */
 static bool sweep_next(struct expiry *expiry)
 {
@@ -384,7 +357,7 @@ static bool sweep_next(struct expiry *expiry)
         return false;
     }
     expiry->slot++;
-    append_all(&expiry->swept, &expiry->wheel[expiry->slot % SLOTS]);
+    list_move_all(&expiry->swept, &expiry->wheel[expiry->slot % SLOTS]);
     return true;
 }
 
@@ -436,6 +409,6 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
             out[count++] = entry->id;
         }
     }
-    append_all(&expiry->due, &later);
+    list_move_all(&expiry->due, &later);
     return count;
 }
