@@ -4,6 +4,7 @@
 #include "server/config/config_int.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,4 +96,23 @@ const struct config_server *config_self(const struct config *config)
 
     ASSERT(self);
     return self;
+}
+
+static const char *role_of(const struct zab_member *member)
+{
+    if (member->voter) {
+        return "participant";
+    }
+    return member->empty_seat ? "vacant" : "observer";
+}
+
+void config_text(const struct zab_config *config, struct buf *out)
+{
+    for (uint32_t i = 0; i < config->count; i++) {
+        const struct zab_member *member = &config->members[i];
+
+        buf_printf(out, "server.%" PRIu32 "=%s:%016" PRIx64 "\n", member->id, role_of(member),
+                   member->incarnation);
+    }
+    buf_printf(out, "version=%" PRIx64, config->version);
 }

@@ -229,4 +229,9 @@ uint64_t config_number(const struct config *config, const struct config_row *row
 /* Appends the help text of all keys, one or two lines each. */
 void config_append_help(struct buf *out);
 
+/* Appends the replicated configuration as text, the data of /zookeeper/config: one line per member,
+ * as in ZooKeeper, and the version last. It is part of the replicated state: the same configuration
+ * must give the same bytes in every release. */
+void config_text(const struct zab_config *config, struct buf *out);
+
 #endif

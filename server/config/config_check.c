@@ -191,27 +191,26 @@ static enum err check_peer_address(struct config_loader *loader)
 /* By default one address cannot have all connections; clients behind one proxy need more. */
 static void share_connections(struct config *config)
 {
-    uint32_t quarter = config->clients.connections_max / 4;
-
     if (config->clients.connections_per_address_max == 0) {
-        config->clients.connections_per_address_max = quarter > 0 ? quarter : 1;
+        config->clients.connections_per_address_max =
+            max_u32(config->clients.connections_max / 4, 1);
     }
 }
 
 static enum err check_sizes(struct config_loader *loader)
 {
-    const struct config *config = loader->config;
+    const struct config_clients *clients = &loader->config->clients;
+    uint32_t least = clients->data_bytes_max + TXN_OVERHEAD;
 
     share_connections(loader->config);
-    if (config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
+    if (loader->config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
         return config_fail(loader, "walSegmentBytes: give a multiple of %d", SEGMENT_ALIGN);
     }
-    if (config->clients.multi_bytes_max < (uint64_t)config->clients.data_bytes_max + TXN_OVERHEAD) {
+    if (clients->multi_bytes_max < least) {
         return config_fail(loader,
                            "maxMultiBytes: %u cannot hold one write of maxDataBytes=%u; give at "
                            "least %u",
-                           config->clients.multi_bytes_max, config->clients.data_bytes_max,
-                           config->clients.data_bytes_max + TXN_OVERHEAD);
+                           clients->multi_bytes_max, clients->data_bytes_max, least);
     }
     return ERR_OK;
 }
@@ -223,7 +222,7 @@ static void follow_tick(struct config_loader *loader)
     uint32_t min_ms = MIN_SESSION_TICKS * config->zab.tick_ms;
 
     if (!config_is_given(loader, "minSessionTimeout")) {
-        config->tree.session_min_ms = min_ms > MIN_SESSION_MS ? min_ms : MIN_SESSION_MS;
+        config->tree.session_min_ms = max_u32(min_ms, MIN_SESSION_MS);
     }
 }
 
@@ -242,42 +241,39 @@ static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
     }
 }
 
-static void follow_pools(struct config *config)
+static void follow_pools(struct config_tree *tree)
 {
-    follow_pool(&config->tree.sessions_client_max, config->tree.sessions_max, SESSIONS_CLIENT_PART);
-    follow_pool(&config->tree.sessions_network_max, config->tree.sessions_max,
-                SESSIONS_ADDRESS_PART);
-    follow_pool(&config->tree.remembered_client_max, config->tree.remembered_max,
-                REMEMBERED_CLIENT_PART);
-    follow_pool(&config->tree.remembered_network_max, config->tree.remembered_max,
-                REMEMBERED_ADDRESS_PART);
+    follow_pool(&tree->sessions_client_max, tree->sessions_max, SESSIONS_CLIENT_PART);
+    follow_pool(&tree->sessions_network_max, tree->sessions_max, SESSIONS_ADDRESS_PART);
+    follow_pool(&tree->remembered_client_max, tree->remembered_max, REMEMBERED_CLIENT_PART);
+    follow_pool(&tree->remembered_network_max, tree->remembered_max, REMEMBERED_ADDRESS_PART);
 }
 
 /* Reports of touched sessions come twice a tick, and a session outlives some of them. */
 static enum err check_sessions(struct config_loader *loader)
 {
-    const struct config *config = loader->config;
+    struct config_tree *tree = &loader->config->tree;
+    uint32_t tick_ms = loader->config->zab.tick_ms;
 
     follow_tick(loader);
-    follow_pools(loader->config);
-    if (config->tree.session_min_ms > config->tree.session_max_ms) {
+    follow_pools(tree);
+    if (tree->session_min_ms > tree->session_max_ms) {
         return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
-                           config->tree.session_min_ms, config->tree.session_max_ms);
+                           tree->session_min_ms, tree->session_max_ms);
     }
-    if (config->tree.session_default_ms < config->tree.session_min_ms ||
-        config->tree.session_default_ms > config->tree.session_max_ms) {
+    if (tree->session_default_ms < tree->session_min_ms ||
+        tree->session_default_ms > tree->session_max_ms) {
         return config_fail(loader,
                            "sessionTimeout: %u is not between minSessionTimeout=%u and "
                            "maxSessionTimeout=%u; give a number between them",
-                           config->tree.session_default_ms, config->tree.session_min_ms,
-                           config->tree.session_max_ms);
+                           tree->session_default_ms, tree->session_min_ms, tree->session_max_ms);
     }
-    if (config->tree.session_min_ms < MIN_SESSION_TICKS * config->zab.tick_ms) {
+    if (tree->session_min_ms < MIN_SESSION_TICKS * tick_ms) {
         return config_fail(loader,
                            "minSessionTimeout: %u is shorter than %d ticks of %u ms; give at least "
                            "%u or lower tickTime",
-                           config->tree.session_min_ms, MIN_SESSION_TICKS, config->zab.tick_ms,
-                           MIN_SESSION_TICKS * config->zab.tick_ms);
+                           tree->session_min_ms, MIN_SESSION_TICKS, tick_ms,
+                           MIN_SESSION_TICKS * tick_ms);
     }
     return ERR_OK;
 }
@@ -285,22 +281,22 @@ static enum err check_sessions(struct config_loader *loader)
 /* Half of the memory; the rest is for everything besides the tree (docs/operating.md). */
 static enum err check_tree_bytes(struct config_loader *loader)
 {
-    struct config *config = loader->config;
+    uint64_t *bytes_max = &loader->config->tree.bytes_max;
     uint64_t machine = os_memory_max();
 
-    if (config->tree.bytes_max == 0) {
-        config->tree.bytes_max = machine / 2;
-    } else if (config->tree.bytes_max < TREE_BYTES_MIN) {
+    if (*bytes_max == 0) {
+        *bytes_max = machine / 2;
+    } else if (*bytes_max < TREE_BYTES_MIN) {
         return config_fail(loader,
                            "maxTreeBytes: %" PRIu64 " has no room for a tree; give at least "
                            "%d, or 0 for half of the memory",
-                           config->tree.bytes_max, TREE_BYTES_MIN);
-    } else if (machine != 0 && config->tree.bytes_max > machine) {
+                           *bytes_max, TREE_BYTES_MIN);
+    } else if (machine != 0 && *bytes_max > machine) {
         config_warn(loader,
                     "maxTreeBytes: %" PRIu64 " is more than the %" PRIu64
                     " bytes that this process may use: the kernel may end it before the limit is "
                     "reached",
-                    config->tree.bytes_max, machine);
+                    *bytes_max, machine);
     }
     return ERR_OK;
 }

@@ -32,13 +32,6 @@ static int to_upper(char letter)
     return (toupper)((unsigned char)letter);
 }
 
-static size_t least(size_t a, size_t b, size_t c)
-{
-    size_t low = a < b ? a : b;
-
-    return low < c ? low : c;
-}
-
 /* Levenshtein's distance without regard to case, one row of its table at a time. */
 static size_t distance(const char *a, const char *b)
 {
@@ -57,7 +50,7 @@ static size_t distance(const char *a, const char *b)
             size_t cost = diagonal + (to_lower(a[i]) == to_lower(b[j - 1]) ? 0U : 1U);
 
             diagonal = row[j];
-            row[j] = least(row[j] + 1, row[j - 1] + 1, cost);
+            row[j] = min_size(min_size(row[j], row[j - 1]) + 1, cost);
         }
     }
     return row[b_len];

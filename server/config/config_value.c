@@ -177,28 +177,28 @@ static enum err parse_server(struct config_loader *loader, const char *suffix, c
 /* Inserts the server by id; a later source replaces the line of an earlier one. */
 static enum err insert_server(struct config_loader *loader, const struct config_server *server)
 {
-    struct config *config = loader->config;
+    struct config_peers *peers = &loader->config->peers;
     uint32_t at = 0;
 
-    while (at < config->peers.server_count && config->peers.servers[at].id < server->id) {
+    while (at < peers->server_count && peers->servers[at].id < server->id) {
         at++;
     }
-    if (at < config->peers.server_count && config->peers.servers[at].id == server->id) {
-        if (config->peers.servers[at].source == server->source) {
+    if (at < peers->server_count && peers->servers[at].id == server->id) {
+        if (peers->servers[at].source == server->source) {
             return config_fail(loader, "server.%u: given twice (%s); each id may appear once",
                                server->id, loader->where);
         }
-        config->peers.servers[at] = *server;
+        peers->servers[at] = *server;
         return ERR_OK;
     }
-    if (config->peers.server_count == ZAB_MEMBERS_MAX) {
+    if (peers->server_count == ZAB_MEMBERS_MAX) {
         return config_fail(loader, "server.%u: more than %d servers (%s); remove some", server->id,
                            ZAB_MEMBERS_MAX, loader->where);
     }
-    memmove(&config->peers.servers[at + 1], &config->peers.servers[at],
-            (config->peers.server_count - at) * sizeof(*server));
-    config->peers.servers[at] = *server;
-    config->peers.server_count++;
+    memmove(&peers->servers[at + 1], &peers->servers[at],
+            (peers->server_count - at) * sizeof(*server));
+    peers->servers[at] = *server;
+    peers->server_count++;
     return ERR_OK;
 }
 

@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
-#include "server/config/config_text.h"
+#include "server/config/config.h"
 #include "server/state/state.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Committed records become state, changes for watches, and answers. */
-#include "server/config/config_text.h"
+#include "server/config/config.h"
 #include "server/replica/replica_int.h"
 
 /* ---- Changes for watches. ---- */

@@ -1,7 +1,7 @@
 /* The replicated configuration: what decodes is sound, readable, and keeps its value encoded anew.
  */
 #include "base/utf8.h"
-#include "server/config/config_text.h"
+#include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"
 #include "zab/config.h"
 
