@@ -164,7 +164,7 @@ enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
     op_args_init(&args, OP_GETSESSION);
     args.secret_hash = slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
     op_result_init(&result);
-    view_session(gate_view(conn->http->gate), &conn->principal, &args, &result);
+    view_run(gate_view(conn->http->gate), &conn->principal, &args, &result);
 
     enum err err = result.err;
 

@@ -168,33 +168,6 @@ void view_look(const struct state *state, const struct op_principal *who,
     }
 }
 
-static void look(struct view *view, const struct op_principal *who, const struct op_args *args,
-                 struct op_result *result)
-{
-    const struct state *state = view_begin(view, result);
-
-    if (state != NULL) {
-        view_look(state, who, args, result);
-        view_read_done(view);
-    }
-}
-
-void view_get(struct view *view, const struct op_principal *who, const struct op_args *args,
-              struct op_result *result)
-{
-    ASSERT(args->op == OP_GET);
-
-    look(view, who, args, result);
-}
-
-void view_stat(struct view *view, const struct op_principal *who, const struct op_args *args,
-               struct op_result *result)
-{
-    ASSERT(args->op == OP_STAT || args->op == OP_EXISTS);
-
-    look(view, who, args, result);
-}
-
 enum err view_cut_begin(struct view *view, const struct op_principal *who, struct slice path,
                         size_t bytes_max, struct state_cut *cut, zxid_t *ret_zxid)
 {

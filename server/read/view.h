@@ -21,7 +21,6 @@ enum {
 };
 
 struct state;
-struct state_session;
 struct view;
 
 struct view *view_new(void);
@@ -45,18 +44,11 @@ const struct state *view_read(struct view *view);
 const struct state *view_read_whole(struct view *view);
 void view_read_done(struct view *view);
 
-/* Runs the read operation of args->op by one of the functions below; a multi must hold reads. */
-void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
-              struct op_result *result);
-
-/* Whether the operation is one of them (OP_MULTI is: it may hold reads). */
-bool view_reads(enum op_id op);
-
 /*
- * Each takes the lock for a bounded time, fills `result` (err, zxid and data; not the path, which
- * is that of `args`) and releases the lock. Any thread. ERR_NO_NODE is checked first, then
- * ERR_NO_AUTH (the ACL of the znode does not let `who` read). Children and entries of a tree that
- * `who` may not read have only a name.
+ * Runs the read operation of args->op. It takes the lock for a bounded time, fills `result` (err,
+ * zxid and data; not the path, which is that of `args`) and releases the lock. Any thread.
+ * ERR_NO_NODE is checked first, then ERR_NO_AUTH (the ACL of the znode does not let `who` read).
+ * Children and entries of a tree that `who` may not read have only a name.
  *
  * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more`: the
  * list continues. A page of up to 1,000 children with stat or data shows one state. A longer page
@@ -67,27 +59,31 @@ bool view_reads(enum op_id op);
  * state, else ERR_TOO_LARGE above args->limit (0: 1,000, which is also the maximum) or the bounds
  * of bytes.
  *
- * multi: all elements from one state, VIEW_NODES_MAX znodes together.
- */
-void view_get(struct view *view, const struct op_principal *who, const struct op_args *args,
-              struct op_result *result);
-void view_stat(struct view *view, const struct op_principal *who, const struct op_args *args,
-               struct op_result *result);
-void view_children(struct view *view, const struct op_principal *who, const struct op_args *args,
-                   struct op_result *result);
-void view_tree(struct view *view, const struct op_principal *who, const struct op_args *args,
-               struct op_result *result);
-void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
-                struct op_result *result);
-
-/* search: entries whose name matches args->pattern (glob.h) and whose data contains the bytes of
+ * multi, of reads: all elements from one state, VIEW_NODES_MAX znodes together.
+ *
+ * search: entries whose name matches args->pattern (glob.h) and whose data contains the bytes of
  * args->data (empty: any), depth first, after args->after; at most args->limit (0: 1,000, which is
  * also the maximum). It visits at most VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX of
  * data, for about VIEW_SEARCH_US; with `more` it continues after result->after. Of a znode that
  * `who` may not read only the name is compared, and nothing below it is found. A search of more
- * than 1,000 znodes spans several states: zxid is that of the first. */
-void view_search(struct view *view, const struct op_principal *who, const struct op_args *args,
-                 struct op_result *result);
+ * than 1,000 znodes spans several states: zxid is that of the first.
+ *
+ * getacl: needs READ or ADMIN; without ADMIN the hashes of digest ids are hidden.
+ *
+ * touch, getsession: the session whose secret has args->secret_hash. ERR_UNKNOWN_SESSION also when
+ * this replica has not applied its opening yet: retry after a quorum round.
+ *
+ * sessions: those with a public id above args->after_id that `who` may see, in order of id, at most
+ * args->limit (0: 1,000, which is also the maximum). It visits VIEW_SEARCH_NODES_MAX sessions; with
+ * `more` it continues after result->after_id. When the list spans several states, zxid is that of
+ * the first. ephemerals: those of the session args->session after the path args->after; a page of
+ * one state. ERR_NOT_FOUND also when `who` may not see the session.
+ */
+void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result);
+
+/* Whether the operation is one of them (OP_MULTI is: it may hold reads). */
+bool view_reads(enum op_id op);
 
 /* A subtree as it is now, to be read in slices (state/cut.h): OK, ERR_NO_NODE, ERR_NO_AUTH,
  * ERR_NOT_READY; `*ret_zxid` is that of the state in any case (0 without one). Any thread, one at a
@@ -102,11 +98,7 @@ void view_cut_end(struct view *view, struct state_cut *cut);
 bool view_cut_enter(struct view *view, struct state_cut *cut);
 void view_cut_leave(struct view *view, struct state_cut *cut);
 
-/* acl: needs READ or ADMIN; without ADMIN the hashes of digest ids are hidden. */
-void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
-              struct op_result *result);
-
-/* The list (NULL: open) as `who` may see it, by the same rule: a new reference. Any thread. */
+/* The list (NULL: open) as `who` may see it, as getacl shows it: a new reference. Any thread. */
 struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 
 /* A write was refused for lack of a right, perhaps by another replica. Compares the ACLs of its
@@ -115,25 +107,10 @@ struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
 
-/* touch, getsession: the session whose secret has args->secret_hash. ERR_UNKNOWN_SESSION also when
- * this replica has not applied its opening yet: retry after a quorum round. */
-void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,
-                  struct op_result *result);
-
 /* Looks up a session by id, or by hash (`id` 0), without a whole answer. OK, ERR_UNKNOWN_SESSION,
  * ERR_NOT_READY. Any thread. */
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
-
-/* sessions: those with a public id above args->after_id that `who` may see, in order of id, at most
- * args->limit (0: 1,000, which is also the maximum). It visits VIEW_SEARCH_NODES_MAX sessions; with
- * `more` it continues after result->after_id. When the list spans several states, zxid is that of
- * the first. ephemerals: those of the session args->session after the path args->after; a page of
- * one state. ERR_NOT_FOUND also when `who` may not see the session. */
-void view_sessions(struct view *view, const struct op_principal *who, const struct op_args *args,
-                   struct op_result *result);
-void view_ephemerals(struct view *view, const struct op_principal *who, const struct op_args *args,
-                     struct op_result *result);
 
 /* The source of last contacts (`heard` belongs to the caller, may be NULL), and which sessions a
  * client may see: all (`show_all`), or its own, and all for the super user. To be called before any
@@ -145,6 +122,7 @@ void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 bool view_shows_client(const struct view *view, const struct op_principal *who, struct slice from);
 
 /* Fills what a client sees of a session; the caller holds the lock. */
+struct state_session;
 void view_fill_session(const struct state_session *session, struct op_session_info *ret_info);
 
 #endif

@@ -62,8 +62,7 @@ static bool list_some(struct view *view, const struct state *state, const struct
 void view_sessions(struct view *view, const struct op_principal *who, const struct op_args *args,
                    struct op_result *result)
 {
-    uint32_t most = VIEW_NODES_MAX;
-    uint32_t limit = args->limit > 0 && args->limit < most ? args->limit : most;
+    uint32_t limit = view_limit(args);
     struct heard *table = view_clients(view)->heard;
 
     result->sessions = mem_zalloc(limit, sizeof(*result->sessions));
@@ -108,15 +107,13 @@ static void list_ephemerals(const struct state *state, const struct op_args *arg
 void view_ephemerals(struct view *view, const struct op_principal *who, const struct op_args *args,
                      struct op_result *result)
 {
-    uint32_t most = VIEW_NODES_MAX;
-    struct view_page page = {.who = who, .nodes_max = most};
+    struct view_page page = {.who = who, .limit = view_limit(args), .nodes_max = VIEW_NODES_MAX};
     const struct state *state = view_begin(view, result);
     const struct state_session *session = NULL;
 
     if (state == NULL) {
         return;
     }
-    page.limit = args->limit > 0 && args->limit < most ? args->limit : most;
     result->zxid = state_applied(state);
     session = state_session(state, args->session);
     if (session == NULL || !view_shows_client(view, who, session->from)) {

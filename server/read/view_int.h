@@ -27,9 +27,34 @@ struct view_page {
 /* The lock and the state; NULL, no lock, and the reason in `result` while none may be read. */
 const struct state *view_begin(struct view *view, struct op_result *result);
 
-/* Fills err, zxid and what the operation asks for, without the data of children. */
+/* Operations that hold the lock once. view_look fills err, zxid and what the operation asks for,
+ * without the data of children. */
 void view_look(const struct state *state, const struct op_principal *who,
                const struct op_args *args, struct op_result *result);
+void view_tree(const struct state *state, const struct op_principal *who,
+               const struct op_args *args, struct op_result *result);
+void view_multi(const struct state *state, const struct op_principal *who,
+                const struct op_args *args, struct op_result *result);
+void view_acl(const struct state *state, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result);
+void view_session(const struct state *state, const struct op_principal *who,
+                  const struct op_args *args, struct op_result *result);
+
+/* Operations that take the lock themselves, once or several times. */
+void view_children(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   struct op_result *result);
+void view_search(struct view *view, const struct op_principal *who, const struct op_args *args,
+                 struct op_result *result);
+void view_sessions(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   struct op_result *result);
+void view_ephemerals(struct view *view, const struct op_principal *who, const struct op_args *args,
+                     struct op_result *result);
+
+/* args->limit; 0 and more than 1,000 mean 1,000. */
+static inline uint32_t view_limit(const struct op_args *args)
+{
+    return args->limit > 0 ? min_u32(args->limit, VIEW_NODES_MAX) : VIEW_NODES_MAX;
+}
 
 /* Whether the ACL of the znode lets `who` read. */
 bool view_may_read(const struct state *state, const struct op_principal *who,

@@ -4,19 +4,6 @@
 #include "server/read/view_int.h"
 #include "server/state/walk.h"
 
-enum {
-    ENTRIES_CAP_MIN = 16
-};
-
-static void grow(struct view_page *page, struct op_result *result)
-{
-    if (result->entry_count < page->cap) {
-        return;
-    }
-    page->cap = page->cap > 0 ? page->cap * 2 : ENTRIES_CAP_MIN;
-    result->entries = mem_realloc(result->entries, page->cap * sizeof(*result->entries));
-}
-
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result)
 {
@@ -24,7 +11,7 @@ bool view_add_entry(const struct state *state, const struct op_args *args, const
         page->full = true;
         return false;
     }
-    grow(page, result);
+    MEM_GROW(result->entries, result->entry_count, page->cap, MEM_ITEMS_MAX);
     struct op_entry *entry = &result->entries[result->entry_count++];
 
     /* The arena still moves, so until view_page_end only the length is known. */
@@ -48,7 +35,6 @@ void view_page_end(struct op_result *result)
     for (uint32_t i = 0; i < result->entry_count; i++) {
         struct slice *path = &result->entries[i].path;
 
-        ASSERT(pos + path->len <= result->arena.len);
         *path = slice_make(path->len > 0 ? result->arena.data + pos : NULL, path->len);
         pos += path->len;
     }
@@ -108,16 +94,15 @@ void view_children(struct view *view, const struct op_principal *who, const stru
     struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
                              .who = who,
                              .nodes_max = VIEW_NODES_MAX};
-    bool go_on = true;
+    bool more = true;
 
-    ASSERT(args->op == OP_CHILDREN);
-    while (go_on) {
+    while (more) {
         const struct state *state = view_begin(view, result);
 
         if (state == NULL) {
             break;
         }
-        go_on = add_page(state, args, &page, result);
+        more = add_page(state, args, &page, result);
         view_read_done(view);
     }
     view_page_end(result);
@@ -126,24 +111,20 @@ void view_children(struct view *view, const struct op_principal *who, const stru
 /* The path below the top, without its first slash. */
 static struct slice relative(const struct walk *walk)
 {
-    if (walk->path.len == 0) {
-        return slice_make(NULL, 0);
-    }
-    return slice_make(walk->path.data + 1, walk->path.len - 1);
+    return walk->path.len > 0 ? slice_from(buf_slice(&walk->path), 1) : slice_make(NULL, 0);
 }
 
 static void walk_tree(const struct state *state, const struct op_principal *who,
                       const struct op_args *args, const struct znode *top, struct op_result *result)
 {
-    uint32_t limit = args->limit > 0 && args->limit < VIEW_NODES_MAX ? args->limit : VIEW_NODES_MAX;
-    struct view_page page = {.who = who, .limit = limit};
+    struct view_page page = {.who = who, .limit = view_limit(args)};
     struct walk walk;
 
     walk_init(&walk, top, slice_make(NULL, 0));
     for (const struct znode *node = top; node != NULL;) {
         struct slice name = relative(&walk);
 
-        if (result->entry_count == limit || page.full ||
+        if (result->entry_count == page.limit || page.full ||
             result->arena.len + name.len > VIEW_BYTES_MAX) {
             view_refuse(result, ERR_TOO_LARGE,
                         "the subtree has more znodes or bytes than one answer may hold; ask with "
@@ -168,20 +149,13 @@ static void drop_entries(struct op_result *result)
     result->entry_count = 0;
 }
 
-void view_tree(struct view *view, const struct op_principal *who, const struct op_args *args,
-               struct op_result *result)
+void view_tree(const struct state *state, const struct op_principal *who,
+               const struct op_args *args, struct op_result *result)
 {
-    const struct state *state = view_begin(view, result);
-
-    ASSERT(args->op == OP_TREE);
-    if (state == NULL) {
-        return;
-    }
     view_look(state, who, args, result);
     if (result->err == ERR_OK) {
         walk_tree(state, who, args, state_find(state, args->path), result);
     }
-    view_read_done(view);
     if (result->err != ERR_OK) {
         drop_entries(result);
         result->has_stat = false; /* A client could take it for that of a tree that has changed. */
@@ -223,16 +197,12 @@ static uint32_t look_element(const struct state *state, const struct op_principa
     return 1;
 }
 
-void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
-                struct op_result *result)
+void view_multi(const struct state *state, const struct op_principal *who,
+                const struct op_args *args, struct op_result *result)
 {
-    const struct state *state = view_begin(view, result);
     uint32_t nodes_left = VIEW_NODES_MAX;
 
-    ASSERT(args->op == OP_MULTI && result->results == NULL);
-    if (state == NULL) {
-        return;
-    }
+    ASSERT(result->results == NULL);
     result->zxid = state_applied(state);
     result->results = mem_zalloc(args->op_count, sizeof(*result->results));
     result->result_count = args->op_count;
@@ -240,7 +210,6 @@ void view_multi(struct view *view, const struct op_principal *who, const struct 
         op_result_init(&result->results[i]);
         uint32_t used = look_element(state, who, &args->ops[i], nodes_left, &result->results[i]);
 
-        nodes_left -= used < nodes_left ? used : nodes_left;
+        nodes_left -= min_u32(used, nodes_left);
     }
-    view_read_done(view);
 }

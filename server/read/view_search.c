@@ -9,18 +9,14 @@
 #include "server/state/path.h"
 #include "server/state/walk.h"
 
-enum {
-    ENTRIES_CAP_MIN = 16
-};
-
 struct search {
     const struct op_principal *who;
     const struct op_args *args;
     struct op_result *result;
     struct op_args listing; /* What to list: with data when the search compares data. */
     struct op_result found; /* The znodes of one hold ... */
-    struct view_page
-        page;     /* ... and the page of them; its bytes of data count for the whole search. */
+    /* ... and the page of them; its bytes of data count for the whole search. */
+    struct view_page page;
     uint32_t cap; /* Allocated entries of `result`. */
     uint32_t limit;
     uint64_t end_us;
@@ -99,10 +95,7 @@ static struct slice relative(const struct walk *walk, struct slice top)
 {
     size_t skip = top.len == 1 ? 1 : top.len + 1;
 
-    if (walk->path.len < skip) {
-        return slice_make(NULL, 0);
-    }
-    return slice_make(walk->path.data + skip, walk->path.len - skip);
+    return walk->path.len > skip ? slice_from(buf_slice(&walk->path), skip) : slice_make(NULL, 0);
 }
 
 static bool has_room(const struct search *search)
@@ -179,14 +172,10 @@ static bool take_some(struct view *view, struct search *search)
 
 static bool matches(const struct search *search, const struct op_entry *entry)
 {
-    struct slice path = entry->path;
-    const uint8_t *slash = path.len > 0 ? memrchr(path.data, '/', path.len) : NULL;
-    struct slice name =
-        slash ? slice_make(slash + 1, path.len - (size_t)(slash + 1 - path.data)) : path;
+    struct slice path = entry->path.len > 0 ? entry->path : search->args->path;
+    const uint8_t *slash = memrchr(path.data, '/', path.len);
+    struct slice name = slash != NULL ? slice_from(path, (size_t)(slash + 1 - path.data)) : path;
 
-    if (path.len == 0) {
-        name = path_name(search->args->path);
-    }
     if (!glob_match(search->args->pattern, name, search->args->any_case)) {
         return false;
     }
@@ -199,10 +188,7 @@ static void keep(struct search *search, struct op_entry *entry)
 {
     struct op_result *result = search->result;
 
-    if (result->entry_count == search->cap) {
-        search->cap = search->cap > 0 ? search->cap * 2 : ENTRIES_CAP_MIN;
-        result->entries = mem_realloc(result->entries, search->cap * sizeof(*result->entries));
-    }
+    MEM_GROW(result->entries, result->entry_count, search->cap, MEM_ITEMS_MAX);
     struct op_entry *to = &result->entries[result->entry_count++];
 
     (void)buf_append_slice(&result->arena, entry->path);
@@ -260,7 +246,7 @@ static void begin(struct search *search)
         search->listing.with = OP_WITH_DATA;
     }
     search->page.who = search->who;
-    search->limit = args->limit > 0 && args->limit < VIEW_NODES_MAX ? args->limit : VIEW_NODES_MAX;
+    search->limit = view_limit(args);
     search->end_us = os_now_us() + VIEW_SEARCH_US;
     buf_init(&search->at, (size_t)2 * STATE_PATH_MAX);
     buf_append_slice(&search->at, args->after);
@@ -284,14 +270,13 @@ void view_search(struct view *view, const struct op_principal *who, const struct
                  struct op_result *result)
 {
     struct search search = {.who = who, .args = args, .result = result};
-    bool go_on = true;
+    bool more = true;
 
-    ASSERT(args->op == OP_SEARCH);
     begin(&search);
-    while (go_on) {
+    while (more) {
         op_result_init(&search.found);
         search.page.cap = 0;
-        go_on = take_some(view, &search) && sift(&search);
+        more = take_some(view, &search) && sift(&search);
         op_result_release(&search.found);
     }
     end(&search);

@@ -5,14 +5,6 @@
 #include "server/read/view_int.h"
 #include "server/state/path.h"
 
-#include <string.h>
-
-static const struct state_session *find(const struct state *state, const struct op_session *session)
-{
-    return session->id != 0 ? state_session(state, session->id)
-                            : state_session_by_hash(state, session->hash);
-}
-
 void view_fill_session(const struct state_session *session, struct op_session_info *ret_info)
 {
     *ret_info = (struct op_session_info){
@@ -30,55 +22,47 @@ enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info)
 {
     const struct state *state = view_read_whole(view);
-    enum err err = ERR_UNKNOWN_SESSION;
 
     if (state == NULL) {
         return ERR_NOT_READY;
     }
-    const struct state_session *found = find(state, session);
+    const struct state_session *found = session->id != 0
+                                            ? state_session(state, session->id)
+                                            : state_session_by_hash(state, session->hash);
 
     if (found != NULL) {
         view_fill_session(found, ret_info);
-        err = ERR_OK;
     }
     view_read_done(view);
-    return err;
+    return found != NULL ? ERR_OK : ERR_UNKNOWN_SESSION;
 }
 
-void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,
-                  struct op_result *result)
+void view_session(const struct state *state, const struct op_principal *who,
+                  const struct op_args *args, struct op_result *result)
 {
-    struct op_session session = {.shown = true};
-    const struct state *state = view_begin(view, result);
-
     (void)who; /* The secret gives the right. */
-    ASSERT(args->secret_hash.len == sizeof session.hash);
-    if (state == NULL) {
-        return;
-    }
-    /* The zxid must be that of the state in which the session was not found. */
-    memcpy(session.hash, args->secret_hash.data, sizeof session.hash);
-    const struct state_session *found = find(state, &session);
+    ASSERT(args->secret_hash.len == TXN_SECRET_HASH_LEN);
+    const struct state_session *found = state_session_by_hash(state, args->secret_hash.data);
 
+    /* The zxid must be that of the state in which the session was not found. */
     result->zxid = state_applied(state);
     result->err = found != NULL ? ERR_OK : ERR_UNKNOWN_SESSION;
     result->has_session = found != NULL;
     if (found != NULL) {
         view_fill_session(found, &result->session);
     }
-    view_read_done(view);
 }
 
 /* A digest id without its hash; `scratch` provides the bytes. */
 static struct slice name_only(struct slice id, struct buf *scratch)
 {
-    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
+    size_t colon = slice_find(id, ':');
 
-    if (colon == NULL) {
+    if (colon == id.len) {
         return id;
     }
     buf_clear(scratch);
-    buf_append_slice(scratch, slice_make(id.data, (size_t)(colon - id.data)));
+    buf_append(scratch, id.data, colon);
     buf_append_str(scratch, ":x");
     return buf_slice(scratch);
 }
@@ -135,8 +119,8 @@ static enum err fill_perms(struct slice acl, const struct op_principal *who,
     return result->err;
 }
 
-static void look_acl(const struct state *state, const struct op_principal *who,
-                     const struct op_args *args, struct op_result *result)
+void view_acl(const struct state *state, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result)
 {
     const struct znode *node = state_find(state, args->path);
 
@@ -160,19 +144,6 @@ static void look_acl(const struct state *state, const struct op_principal *who,
     znode_stat(node, &result->stat);
     result->has_acl = true;
     result->acl = view_shown_acl(state_acl_blob(state, index), who);
-}
-
-void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
-              struct op_result *result)
-{
-    const struct state *state = view_begin(view, result);
-
-    ASSERT(args->op == OP_GETACL);
-    if (state == NULL) {
-        return;
-    }
-    look_acl(state, who, args, result);
-    view_read_done(view);
 }
 
 /* ---- Refused writes. ---- */

@@ -57,17 +57,7 @@ static struct op_result *read_op(struct fixture *fixture, struct op_args args)
 
     op_result_release(result);
     op_result_init(result);
-    if (args.op == OP_GET) {
-        view_get(fixture->view, &nobody, &args, result);
-    } else if (args.op == OP_CHILDREN) {
-        view_children(fixture->view, &nobody, &args, result);
-    } else if (args.op == OP_TREE) {
-        view_tree(fixture->view, &nobody, &args, result);
-    } else if (args.op == OP_MULTI) {
-        view_multi(fixture->view, &nobody, &args, result);
-    } else {
-        view_stat(fixture->view, &nobody, &args, result);
-    }
+    view_run(fixture->view, &nobody, &args, result);
     return result;
 }
 

@@ -89,7 +89,7 @@ static const char *search(struct fixture *fixture, const struct op_principal *wh
     op_result_release(result);
     op_result_init(result);
     assert_int_equal(op_args_check(&fixture->args, &why), ERR_OK);
-    view_search(fixture->view, who, &fixture->args, result);
+    view_run(fixture->view, who, &fixture->args, result);
     fixture->text[0] = '\0';
     for (uint32_t i = 0; i < result->entry_count; i++) {
         struct slice path = result->entries[i].path;
