@@ -62,11 +62,6 @@ struct op_message_id {
 enum err op_json_parse_message(struct slice text, struct op_request *request,
                                struct op_message_id *ret_id, struct op_fault *ret_fault);
 
-/* An ACL from a header or a parameter: the name of a standard list, or a JSON array of entries. The
- * encoded list points into `memory` (which must be empty) or is constant. */
-enum err op_json_parse_acl(struct slice text, struct buf *memory, struct slice *ret_acl,
-                           struct op_fault *ret_fault);
-
 /* Whether the bytes are one JSON value within the depth bound. */
 bool op_json_valid(struct slice text);
 

@@ -119,45 +119,6 @@ enum err op_json_take_acl(struct op_json_parse *parse, const json_t *value, stru
     return err;
 }
 
-/* A list that stands alone, as in a header. */
-static enum err parse_list(struct op_json_parse *parse, struct slice text, struct slice *ret_acl)
-{
-    if (parse->scan->too_deep || !buf_reserve(parse->memory, text.len)) {
-        return refuse(parse, "is too long");
-    }
-
-    json_t *value = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
-
-    if (!json_is_array(value)) {
-        json_decref(value);
-        return refuse(parse, "must be open, read, creator or a JSON array of entries");
-    }
-
-    enum err err = op_json_take_acl(parse, value, ret_acl);
-
-    json_decref(value);
-    return err;
-}
-
-enum err op_json_parse_acl(struct slice text, struct buf *memory, struct slice *ret_acl,
-                           struct op_fault *ret_fault)
-{
-    struct op_json_scan scan;
-    struct op_json_parse parse = {.memory = memory, .scan = &scan, .fault = ret_fault};
-
-    ASSERT(memory->len == 0);
-    *ret_fault = (struct op_fault){.err = ERR_OK};
-    if (acl_standard(text, ret_acl)) {
-        return ERR_OK;
-    }
-    op_json_scan(text, &scan);
-
-    enum err err = parse_list(&parse, text, ret_acl);
-
-    op_json_scan_release(&scan);
-    return err;
-}
-
 void op_json_perms(struct jsonw *json, uint32_t perms)
 {
     jsonw_array(json);

@@ -1,5 +1,5 @@
-/* Messages of the server without a request: changes, heartbeats, and the end of a connection or
- * stream. */
+/* Messages of the server: replies, in the order and with the ids of their messages; and events,
+ * which have no request: changes, heartbeats, and the end of a connection or stream. */
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 
@@ -7,7 +7,80 @@ enum {
     HISTORY_TEXT_MAX = 24
 };
 
-static void begin(struct jsonw *json, const char *name)
+/* ---- Replies. ---- */
+
+static void begin_reply(struct jsonw *json, const struct op_message_id *id, bool ok)
+{
+    jsonw_object(json);
+    jsonw_key(json, "id");
+    if (id->known) {
+        jsonw_u64(json, id->number);
+    } else {
+        jsonw_null(json);
+    }
+    jsonw_kv_bool(json, "ok", ok);
+}
+
+void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid)
+{
+    begin_reply(json, &(struct op_message_id){.known = true, .number = id}, true);
+    if (zxid != 0) {
+        jsonw_kv_hex(json, "zxid", zxid);
+    }
+}
+
+void op_json_reply_end(struct jsonw *json)
+{
+    jsonw_object_end(json);
+}
+
+enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
+                       const struct op_result *result, uint32_t watch_id)
+{
+    struct op_json_style style = {.message = true};
+    enum err err = ERR_OK;
+
+    ASSERT(op_json_is_answer(args->op, result->err));
+    op_json_reply_begin(json, id, result->zxid);
+    if (args->op == OP_MULTI) {
+        err = op_json_results(json, args, result, true);
+    } else {
+        err = op_json_members(json, args, result, &style);
+    }
+    if (watch_id != 0) {
+        jsonw_kv_u64(json, "watch", watch_id);
+    }
+    if (result->replayed) {
+        jsonw_kv_bool(json, "replayed", true);
+    }
+    op_json_reply_end(json);
+    return err;
+}
+
+void op_json_reply_watch(struct jsonw *json, uint64_t id, const struct subscribe_result *result)
+{
+    op_json_reply_begin(json, id, result->zxid);
+    jsonw_kv_u64(json, "watch", result->id);
+    if (result->resumed != SUBSCRIBE_FRESH) {
+        jsonw_kv_cstr(json, "resumed", subscribe_resumed_name(result->resumed));
+    }
+    op_json_reply_end(json);
+}
+
+void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
+                         const struct op_problem *problem)
+{
+    ASSERT(problem->message);
+
+    begin_reply(json, id, false);
+    jsonw_key(json, "error");
+    op_json_problem(json, problem);
+    jsonw_object_end(json);
+}
+
+/* ---- Events. ---- */
+
+static void begin_event(struct jsonw *json, const char *name)
 {
     jsonw_object(json);
     jsonw_kv_cstr(json, "event", name);
@@ -74,7 +147,7 @@ void op_json_event(struct jsonw *json, const struct watch_event *event, const st
 {
     bool exists = event->type != WATCH_DELETED;
 
-    begin(json, watch_event_name(event->type));
+    begin_event(json, watch_event_name(event->type));
     if (hits) {
         put_hits(json, hits);
     }
@@ -97,7 +170,7 @@ void op_json_hello(struct jsonw *json, const struct op_hello *hello)
 
     buf_init(&history, HISTORY_TEXT_MAX);
     buf_printf(&history, "%016llx", (unsigned long long)hello->history);
-    begin(json, "hello");
+    begin_event(json, "hello");
     jsonw_kv_cstr(json, "protocol", OP_PROTOCOL);
     jsonw_kv_u64(json, "server", hello->server);
     jsonw_kv_cstr(json, "role", hello->role);
@@ -112,14 +185,14 @@ void op_json_hello(struct jsonw *json, const struct op_hello *hello)
 
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid)
 {
-    begin(json, "heartbeat");
+    begin_event(json, "heartbeat");
     jsonw_kv_hex(json, "zxid", zxid);
     jsonw_object_end(json);
 }
 
 void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from)
 {
-    begin(json, "overrun");
+    begin_event(json, "overrun");
     put_watches(json, watches, count);
     jsonw_kv_hex(json, "from", from);
     jsonw_object_end(json);
@@ -127,7 +200,7 @@ void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, 
 
 void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t zxid)
 {
-    begin(json, "gap");
+    begin_event(json, "gap");
     put_watches(json, watches, count);
     jsonw_kv_hex(json, "zxid", zxid);
     jsonw_object_end(json);
@@ -135,7 +208,7 @@ void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid
 
 void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid)
 {
-    begin(json, "session");
+    begin_event(json, "session");
     jsonw_kv_cstr(json, "state", state);
     jsonw_kv_hex(json, "session", session);
     jsonw_kv_hex(json, "zxid", zxid);
@@ -144,7 +217,7 @@ void op_json_session_event(struct jsonw *json, const char *state, uint64_t sessi
 
 void op_json_closing(struct jsonw *json, const char *reason, struct slice servers)
 {
-    begin(json, "closing");
+    begin_event(json, "closing");
     jsonw_kv_cstr(json, "reason", reason);
     if (servers.len > 0) {
         jsonw_key(json, "servers");

@@ -34,12 +34,18 @@ void op_json_scan_release(struct op_json_scan *scan);
 /* A text that is being parsed into arguments. */
 struct op_json_parse {
     struct buf *memory; /* With room for the whole text, so that slices into it stay valid. */
-    const struct op_json_scan *scan;
+    const char *what;   /* Is parsed, for faults: "the body". */
+    struct op_json_scan scan;
     bool message;    /* Unknown members are ignored, and nothing refers to the text. */
     bool in_element; /* Of a multi. */
-    size_t next;     /* Of scan->root, or when in an element of scan->elements. */
+    size_t next;     /* Of scan.root, or when in an element of scan.elements. */
     struct op_fault *fault;
 };
+
+/* Scans and parses the text: its tree of values; NULL, with the fault set, when it is no JSON
+ * object within the bounds. Then op_json_end, in any case. */
+struct json_t *op_json_begin(struct op_json_parse *parse, struct slice text);
+void op_json_end(struct op_json_parse *parse, struct json_t *root);
 
 /* Writes "<key> <why>" into the fault; returns `err`. */
 enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key, const char *why);
@@ -47,9 +53,6 @@ enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key
 /* A copy in the memory of the parse. */
 struct slice op_json_keep(struct op_json_parse *parse, struct slice text);
 struct slice op_json_string(const struct json_t *value);
-
-/* The tree of values; NULL, with the fault set, when the text is no JSON object. */
-struct json_t *op_json_load(struct op_json_parse *parse, struct slice text);
 
 /* The members of one operation that is not a multi into its arguments. */
 enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def,

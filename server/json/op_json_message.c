@@ -122,42 +122,18 @@ static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_r
     return err == ERR_OK ? take_operation(parse, root, request) : err;
 }
 
-static enum err parse_message(struct op_json_parse *parse, struct slice text,
-                              struct op_request *request, struct op_message_id *ret_id)
-{
-    if (parse->scan->too_deep) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "the message", "is nested too deeply");
-    }
-    if (!buf_reserve(parse->memory, text.len)) {
-        return op_json_fail(parse, ERR_TOO_LARGE, "the message", "is too large");
-    }
-
-    json_t *root = op_json_load(parse, text);
-
-    if (!root) {
-        return parse->fault->err;
-    }
-
-    enum err err = take_root(parse, root, request, ret_id);
-
-    json_decref(root);
-    return err;
-}
-
 enum err op_json_parse_message(struct slice text, struct op_request *request,
                                struct op_message_id *ret_id, struct op_fault *ret_fault)
 {
-    struct op_json_scan scan;
     struct op_json_parse parse = {
-        .memory = &request->memory, .scan = &scan, .message = true, .fault = ret_fault};
+        .memory = &request->memory, .what = "the message", .message = true, .fault = ret_fault};
 
-    ASSERT(request->memory.len == 0 && !request->multi && !request->def);
+    ASSERT(!request->multi && !request->def);
     *ret_id = (struct op_message_id){.known = false};
-    *ret_fault = (struct op_fault){.err = ERR_OK};
-    op_json_scan(text, &scan);
 
-    enum err err = parse_message(&parse, text, request, ret_id);
+    json_t *root = op_json_begin(&parse, text);
+    enum err err = root ? take_root(&parse, root, request, ret_id) : ret_fault->err;
 
-    op_json_scan_release(&scan);
+    op_json_end(&parse, root);
     return err;
 }

@@ -1,9 +1,298 @@
-/* Request bodies: one operation, or the elements of a multi. */
+/* A text becomes arguments: its tree of values, the members of one object by the fields of its row,
+ * and request bodies. */
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/json/op_json_int.h"
 
 #include <jansson.h>
+#include <stdio.h>
+
+static json_t *load(struct slice text, json_error_t *ret_error)
+{
+    return json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                      ret_error);
+}
+
+json_t *op_json_begin(struct op_json_parse *parse, struct slice text)
+{
+    json_error_t error;
+
+    ASSERT(parse->memory->len == 0);
+    *parse->fault = (struct op_fault){.err = ERR_OK};
+    op_json_scan(text, &parse->scan);
+    if (parse->scan.too_deep) {
+        op_json_fail(parse, ERR_BAD_ARGUMENTS, parse->what, "is nested too deeply");
+        return NULL;
+    }
+    if (!buf_reserve(parse->memory, text.len)) {
+        op_json_fail(parse, ERR_TOO_LARGE, parse->what, "is too large");
+        return NULL;
+    }
+    if (text.len == 0) {
+        op_json_fail(parse, ERR_BAD_ARGUMENTS, parse->what, "is empty");
+        return NULL;
+    }
+
+    json_t *root = load(parse->scan.lean, &error);
+
+    if (!root) {
+        /* Parses the whole text again, for the line and column that the client counts. */
+        json_decref(load(text, &error));
+        (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),
+                       "%s is not valid JSON: %.100s (line %d, column %d)", parse->what, error.text,
+                       error.line, error.column);
+        parse->fault->err = ERR_BAD_ARGUMENTS;
+    } else if (!json_is_object(root)) {
+        op_json_fail(parse, ERR_BAD_ARGUMENTS, parse->what, "must be a JSON object");
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+void op_json_end(struct op_json_parse *parse, json_t *root)
+{
+    json_decref(root);
+    op_json_scan_release(&parse->scan);
+}
+
+/* ---- One object. ---- */
+
+enum {
+    NUMBER_MAX = 32
+};
+
+/* The JSON form of a field. */
+enum form {
+    FORM_NONE, /* None, or no scalar. */
+    FORM_BOOL,
+    FORM_NUMBER,
+    FORM_TEXT,
+    FORM_EITHER /* A number, or text for large values. */
+};
+
+static enum form form_of(enum op_field_type type)
+{
+    switch (type) {
+    case OP_FIELD_BOOL:
+        return FORM_BOOL;
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+    case OP_FIELD_I64:
+        return FORM_NUMBER;
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+    case OP_FIELD_WITH:
+    case OP_FIELD_DATAFORMAT:
+    case OP_FIELD_SECRET:
+    case OP_FIELD_KIND:
+    case OP_FIELD_CONFLICT:
+        return FORM_TEXT;
+    case OP_FIELD_SINCE:
+    case OP_FIELD_U64:
+        return FORM_EITHER;
+    case OP_FIELD_BYTES:
+    case OP_FIELD_OPS:
+    case OP_FIELD_NAME:
+    case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
+    case OP_FIELD_NONE_MATCH:
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
+        break;
+    }
+    return FORM_NONE;
+}
+
+/* Scalars become the text of a query parameter, so that one parser checks the limits. */
+static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_MAX],
+                        struct slice *ret_text)
+{
+    if (form == FORM_BOOL) {
+        *ret_text = slice_str(json_is_true(value) ? "true" : "false");
+        return json_is_boolean(value);
+    }
+    if (form == FORM_TEXT || (form == FORM_EITHER && json_is_string(value))) {
+        *ret_text = op_json_string(value);
+        return json_is_string(value);
+    }
+    (void)snprintf(number, NUMBER_MAX, "%lld", (long long)json_integer_value(value));
+    *ret_text = slice_str(number);
+    return json_is_integer(value);
+}
+
+static bool is_kept(enum op_field_type type)
+{
+    return type == OP_FIELD_PATH || type == OP_FIELD_TEXT || type == OP_FIELD_SECRET;
+}
+
+static enum err parse_scalar(struct op_json_parse *parse, const struct op_field *field,
+                             const json_t *value, struct op_args *args)
+{
+    char number[NUMBER_MAX];
+    struct slice text;
+    const char *why = NULL;
+
+    if (!scalar_text(form_of(field->type), value, number, &text)) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, field->name, "has the wrong type");
+    }
+    if (is_kept(field->type)) {
+        text = op_json_keep(parse, text);
+    }
+
+    enum err err = op_field_parse(field, text, args, &why);
+
+    return err == ERR_OK ? ERR_OK : op_json_fail(parse, err, field->name, why);
+}
+
+static enum err parse_base64(struct op_json_parse *parse, struct slice text, struct slice *ret_data)
+{
+    struct buf *memory = parse->memory;
+    size_t start = memory->len;
+
+    ASSERT(text.len <= memory->cap - start);
+    if (base64_decode(memory, text) != ERR_OK) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64", "is not base64");
+    }
+    *ret_data = slice_make(memory->data + start, memory->len - start);
+    return ERR_OK;
+}
+
+/* The next value that the scan has found; each member with one of these names takes one. False when
+ * there is none left. */
+static bool next_value(struct op_json_parse *parse, const char *key,
+                       struct op_json_value *ret_value)
+{
+    const struct buf *found = parse->in_element ? &parse->scan.elements : &parse->scan.root;
+
+    if (parse->next >= found->len / sizeof(*ret_value)) {
+        return false;
+    }
+    memcpy(ret_value, found->data + parse->next * sizeof(*ret_value), sizeof(*ret_value));
+    parse->next++;
+    return (ret_value->form == OP_JSON_WRITTEN) == (strcmp(key, "dataJson") == 0);
+}
+
+/* Refers to bytes of the text. */
+static struct slice refer(struct op_json_parse *parse, struct slice text)
+{
+    return parse->message ? op_json_keep(parse, text) : text;
+}
+
+static enum err parse_data(struct op_json_parse *parse, const char *key, const json_t *value,
+                           struct op_json_value found, struct op_args *args)
+{
+    bool plain = found.form == OP_JSON_PLAIN;
+
+    if (found.form == OP_JSON_WRITTEN) {
+        args->data = refer(parse, found.text);
+        return ERR_OK;
+    }
+    if (!json_is_string(value)) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "must be a string");
+    }
+    if (strcmp(key, "data64") == 0) {
+        return parse_base64(parse, plain ? found.text : op_json_string(value), &args->data);
+    }
+    args->data = plain ? refer(parse, found.text) : op_json_keep(parse, op_json_string(value));
+    return ERR_OK;
+}
+
+static bool is_data_key(const char *key)
+{
+    return strcmp(key, "data64") == 0 || strcmp(key, "dataUtf8") == 0 ||
+           strcmp(key, "dataJson") == 0;
+}
+
+/* The field of a member; not one of a header, or one that only a URL or only a message can have. */
+static const struct op_field *member_field(const struct op_json_parse *parse,
+                                           const struct op_def *def, const char *key)
+{
+    const struct op_field *field = op_field_find(def, slice_str(key));
+
+    if (!field || field->source == OP_FROM_HEADER || field->source == OP_FROM_NOWHERE ||
+        (field->source == OP_FROM_MESSAGE && !parse->message)) {
+        return NULL;
+    }
+    return field->type == OP_FIELD_ACL || form_of(field->type) != FORM_NONE ? field : NULL;
+}
+
+static enum err parse_field(struct op_json_parse *parse, const struct op_field *field,
+                            const json_t *value, struct op_args *args)
+{
+    if (field->type != OP_FIELD_ACL) {
+        return parse_scalar(parse, field, value, args);
+    }
+    args->has_acl = true;
+    return op_json_take_acl(parse, value, &args->acl);
+}
+
+/* A member that the operation does not have. */
+static enum err unknown_member(struct op_json_parse *parse, const struct op_def *def,
+                               const char *key)
+{
+    const struct op_field *field = op_field_find(def, slice_str(key));
+
+    if (field && field->type == OP_FIELD_NAME) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, key,
+                            "is only for URLs: path is that of the new znode");
+    }
+    return parse->message
+               ? ERR_OK
+               : op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of this operation");
+}
+
+static enum err parse_member(struct op_json_parse *parse, const struct op_def *def, const char *key,
+                             const json_t *value, struct op_args *args)
+{
+    const struct op_field *field = member_field(parse, def, key);
+
+    if (strcmp(key, "op") == 0) {
+        return ERR_OK;
+    }
+    if (is_data_key(key)) {
+        struct op_json_value found;
+
+        if (!next_value(parse, key, &found)) {
+            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of an operation");
+        }
+        if (op_field_find(def, slice_str("data"))) {
+            return parse_data(parse, key, value, found, args);
+        }
+    }
+    return field ? parse_field(parse, field, value, args) : unknown_member(parse, def, key);
+}
+
+enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def, json_t *object,
+                              struct op_args *args)
+{
+    uint32_t data_members = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach(object, key, value)
+    {
+        enum err err = parse_member(parse, def, key, value, args);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+        data_members += is_data_key(key);
+    }
+    if (data_members > 1) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64, dataUtf8 and dataJson",
+                            "exclude each other");
+    }
+    /* A create without data makes a znode with empty data, as a POST without a body does. */
+    if (data_members == 0 && def->id == OP_SET && !args->data_null) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64, dataUtf8, dataJson or null=true",
+                            "must be given");
+    }
+    return ERR_OK;
+}
+
+/* ---- Bodies: one operation, or the elements of a multi. ---- */
 
 static enum err check_element(struct op_json_parse *parse, struct op_args *item)
 {
@@ -110,45 +399,19 @@ static enum err parse_single(struct op_json_parse *parse, const struct op_def *d
     return op_json_parse_object(parse, def, root, args);
 }
 
-static enum err parse_body(struct op_json_parse *parse, const struct op_def *def, struct slice text,
-                           struct op_args *args, struct op_args **ret_multi)
-{
-    enum err err = ERR_OK;
-
-    if (parse->scan->too_deep) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "the body", "is nested too deeply");
-    }
-    if (!buf_reserve(parse->memory, text.len)) {
-        return op_json_fail(parse, ERR_TOO_LARGE, "the body", "is too large");
-    }
-
-    json_t *root = op_json_load(parse, text);
-
-    if (!root) {
-        return parse->fault->err;
-    }
-    if (def->id == OP_MULTI) {
-        err = op_json_parse_multi(parse, root, args, ret_multi);
-    } else {
-        err = parse_single(parse, def, root, args);
-    }
-    json_decref(root);
-    return err;
-}
-
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault)
 {
-    struct op_json_scan scan;
-    struct op_json_parse parse = {.memory = memory, .scan = &scan, .fault = ret_fault};
+    struct op_json_parse parse = {.memory = memory, .what = "the body", .fault = ret_fault};
+    json_t *root = op_json_begin(&parse, text);
+    enum err err = ret_fault->err;
 
-    ASSERT(memory->len == 0);
     *ret_multi = NULL;
-    *ret_fault = (struct op_fault){.err = ERR_OK};
-    op_json_scan(text, &scan);
-
-    enum err err = parse_body(&parse, def, text, args, ret_multi);
-
-    op_json_scan_release(&scan);
+    if (root && def->id == OP_MULTI) {
+        err = op_json_parse_multi(&parse, root, args, ret_multi);
+    } else if (root) {
+        err = parse_single(&parse, def, root, args);
+    }
+    op_json_end(&parse, root);
     return err;
 }

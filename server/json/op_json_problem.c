@@ -44,23 +44,16 @@ struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *
 }
 
 /* The wording of ZooKeeper's own REST gateway where it has one. */
-static const char *old_words(enum err err)
-{
-    if (err == ERR_NO_NODE) {
-        return "not found";
-    }
-    if (err == ERR_NODE_EXISTS) {
-        return "already exists";
-    }
-    if (err == ERR_NOT_EMPTY) {
-        return "not empty";
-    }
-    return err == ERR_BAD_VERSION ? "bad version" : NULL;
-}
+static const char *const old_words[ERR_COUNT] = {
+    [ERR_NO_NODE] = "not found",
+    [ERR_NODE_EXISTS] = "already exists",
+    [ERR_NOT_EMPTY] = "not empty",
+    [ERR_BAD_VERSION] = "bad version",
+};
 
 static void put_message(struct jsonw *json, const struct op_problem *problem, const char *detail)
 {
-    const char *words = old_words(problem->err);
+    const char *words = old_words[problem->err];
     struct buf text;
 
     if (!words || problem->path.len == 0) {

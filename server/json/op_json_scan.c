@@ -5,6 +5,7 @@
 #include "server/json/op_json_int.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 enum {
     ROOT_DEPTH = 1,    /* Of the members of {...}. */
@@ -270,4 +271,32 @@ bool op_json_valid(struct slice text)
 
     json_decref(value);
     return value != NULL;
+}
+
+/* ---- Shared by the parsers. ---- */
+
+enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key, const char *why)
+{
+    parse->fault->err = err;
+    (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail), "%.100s %s", key, why);
+    return err;
+}
+
+/* There is room for all strings of the text together, so slices stay valid. */
+struct slice op_json_keep(struct op_json_parse *parse, struct slice text)
+{
+    struct buf *memory = parse->memory;
+    uint8_t *to = memory->data + memory->len;
+
+    ASSERT(text.len <= memory->cap - memory->len);
+    if (text.len > 0) {
+        memcpy(to, text.data, text.len);
+    }
+    memory->len += text.len;
+    return slice_make(to, text.len);
+}
+
+struct slice op_json_string(const json_t *value)
+{
+    return slice_make(json_string_value(value), json_string_length(value));
 }

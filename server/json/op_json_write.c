@@ -135,6 +135,26 @@ static enum err put_entry(struct jsonw *json, const char *key, struct slice name
     return err;
 }
 
+/* A page of entries, and where it continues. */
+static enum err put_page(struct jsonw *json, const char *key, const char *name_key,
+                         const struct op_args *args, const struct op_result *result,
+                         const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    jsonw_key(json, key);
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        err = put_entry(json, name_key, result->entries[i].path, args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more && result->entry_count > 0) {
+        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
+    }
+    return err;
+}
+
 static void put_child_template(struct jsonw *json, struct slice uri)
 {
     struct buf template;
@@ -153,20 +173,10 @@ static void put_child_template(struct jsonw *json, struct slice uri)
 static enum err put_children(struct jsonw *json, const struct op_args *args,
                              const struct op_result *result, const struct op_json_style *style)
 {
-    enum err err = ERR_OK;
-
     put_place(json, path_of(args, result), style);
     put_child_template(json, style->uri);
-    jsonw_key(json, "children");
-    jsonw_array(json);
-    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
-        err = put_entry(json, "name", result->entries[i].path, args, &result->entries[i], style);
-    }
-    jsonw_array_end(json);
-    jsonw_kv_bool(json, "more", result->more);
-    if (result->more && result->entry_count > 0) {
-        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
-    }
+    enum err err = put_page(json, "children", "name", args, result, style);
+
     op_json_stat_object(json, &result->stat, style->message);
     put_perms(json, result);
     return err;
@@ -325,25 +335,6 @@ static void put_sessions(struct jsonw *json, const struct op_result *result)
     jsonw_kv_bool(json, "hears_all", result->hears_all);
 }
 
-static enum err put_ephemerals(struct jsonw *json, const struct op_args *args,
-                               const struct op_result *result, const struct op_json_style *style)
-{
-    enum err err = ERR_OK;
-
-    jsonw_kv_hex(json, "session", args->session);
-    jsonw_key(json, "ephemerals");
-    jsonw_array(json);
-    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
-        err = put_entry(json, "path", result->entries[i].path, args, &result->entries[i], style);
-    }
-    jsonw_array_end(json);
-    jsonw_kv_bool(json, "more", result->more);
-    if (result->more && result->entry_count > 0) {
-        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
-    }
-    return err;
-}
-
 /* Writes the members of all but a multi into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style)
@@ -371,7 +362,8 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
         put_sessions(json, result);
         return ERR_OK;
     case OP_SHAPE_EPHEMERALS:
-        return put_ephemerals(json, args, result, style);
+        jsonw_kv_hex(json, "session", args->session);
+        return put_page(json, "ephemerals", "path", args, result, style);
     case OP_SHAPE_ZXID:
         if (!style->message) { /* A reply has it in its envelope. */
             op_json_wide(json, "zxid", "zxidHex", result->zxid, false);

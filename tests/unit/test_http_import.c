@@ -200,7 +200,7 @@ TEST(an_import_has_the_rights_of_its_caller, setup, front_teardown)
 TEST(what_is_no_import_is_refused_by_its_line, setup, front_teardown)
 {
     import("/import/v1/app", "{\"path\":\"\"}\nnonsense\n", 400,
-           "line 2: the body is not valid JSON");
+           "line 2: the line is not valid JSON");
     import("/import/v1/app", "{\"path\":\"\",\"dat64\":\"\"}\n", 400,
            "line 1: dat64 is not a member of this operation");
     import("/import/v1/app", "{\"data64\":\"\"}\n", 400, "line 1: path must be given");

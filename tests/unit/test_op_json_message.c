@@ -210,32 +210,46 @@ TEST(a_failing_element_is_told)
 
 /* ---- ACLs ---- */
 
-static enum err read_acl(const char *text, struct buf *memory, struct slice *ret_acl)
+/* A message with that JSON value as its ACL. */
+static struct parsed read_acl(const char *value)
 {
-    struct op_fault fault;
-    enum err err = op_json_parse_acl(slice_str(text), memory, ret_acl, &fault);
+    struct parsed parsed;
+    struct buf text;
 
-    assert_true(err == ERR_OK || fault.detail[0] != '\0');
-    return err;
+    buf_init(&text, TEXT_MAX);
+    buf_append_str(&text, "{\"id\":1,\"op\":\"setacl\",\"path\":\"/a\",\"acl\":");
+    buf_append_str(&text, value);
+    buf_append_byte(&text, '}');
+    parsed = parse(buf_cstr(&text));
+    assert_true(parsed.err == ERR_OK || parsed.fault.detail[0] != '\0');
+    buf_release(&text);
+    return parsed;
 }
 
-/* What is read from `text` is written as `want`. */
-static void assert_acl(const char *text, const char *want)
+/* What is read from `value` is written as `want`. */
+static void assert_acl(const char *value, const char *want)
 {
-    struct slice acl;
-    struct buf memory;
+    struct parsed parsed = read_acl(value);
+    struct slice acl = parsed.request->args.acl;
     struct buf out;
     struct jsonw json;
 
-    buf_init(&memory, TEXT_MAX);
     buf_init(&out, TEXT_MAX);
-    assert_int_equal(read_acl(text, &memory, &acl), ERR_OK);
+    assert_int_equal(parsed.err, ERR_OK);
     assert_true(acl.len > 0 && acl_is_sound(acl));
     jsonw_init(&json, &out);
     op_json_acl(&json, acl);
     assert_string_equal(buf_cstr(&out), want);
     buf_release(&out);
-    buf_release(&memory);
+    release(&parsed);
+}
+
+static void assert_no_acl(const char *value)
+{
+    struct parsed parsed = read_acl(value);
+
+    assert_int_equal(parsed.err, ERR_INVALID_ACL);
+    release(&parsed);
 }
 
 TEST(an_acl_is_written_as_it_is_read)
@@ -247,18 +261,17 @@ TEST(an_acl_is_written_as_it_is_read)
 
     assert_acl(list, list);
     (void)snprintf(want, sizeof(want), "[{%s,\"scheme\":\"world\",\"id\":\"anyone\"}]", all);
-    assert_acl("open", want);
-    assert_acl("read", "[{\"perms\":[\"read\"],\"scheme\":\"world\",\"id\":\"anyone\"}]");
+    assert_acl("\"open\"", want);
+    assert_acl("\"read\"", "[{\"perms\":[\"read\"],\"scheme\":\"world\",\"id\":\"anyone\"}]");
     (void)snprintf(want, sizeof(want), "[{%s,\"scheme\":\"auth\",\"id\":\"\"}]", all);
-    assert_acl("creator", want);
+    assert_acl("\"creator\"", want);
     assert_acl("[{\"scheme\":\"auth\",\"perms\":[\"all\"]}]", want);
 }
 
 TEST(acls_that_are_none_are_refused)
 {
-    const char *bad[] = {"",
-                         "closed",
-                         "\"open\"",
+    const char *bad[] = {"\"closed\"",
+                         "7",
                          "{}",
                          "[]",
                          "[1]",
@@ -269,40 +282,30 @@ TEST(acls_that_are_none_are_refused)
                          "[{\"perms\":[\"read\"],\"id\":\"anyone\"}]",
                          "[{\"perms\":[\"read\"],\"scheme\":\"ip\",\"id\":7}]",
                          "[{\"perms\":[\"read\"],\"scheme\":\"ip\",\"id\":\"::1\",\"x\":1}]"};
-    struct slice acl;
-    struct buf memory;
 
-    buf_init(&memory, TEXT_MAX);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(read_acl(bad[i], &memory, &acl), ERR_INVALID_ACL);
-        buf_clear(&memory);
+        assert_no_acl(bad[i]);
     }
-    buf_release(&memory);
 }
 
 TEST(an_acl_has_bounds)
 {
-    struct slice acl;
     struct buf text;
-    struct buf memory;
 
     buf_init(&text, TEXT_MAX);
-    buf_init(&memory, TEXT_MAX);
     buf_append_byte(&text, '[');
     for (int i = 0; i <= ACL_ENTRIES_MAX; i++) {
         buf_append_str(&text, i ? "," : "");
         buf_append_str(&text, "{\"perms\":[\"read\"],\"scheme\":\"ip\",\"id\":\"::1\"}");
     }
     buf_append_byte(&text, ']');
-    assert_int_equal(read_acl(buf_cstr(&text), &memory, &acl), ERR_INVALID_ACL);
+    assert_no_acl(buf_cstr(&text));
     buf_clear(&text);
-    buf_clear(&memory);
     buf_append_str(&text, "[{\"perms\":[\"read\"],\"scheme\":\"ip\",\"id\":\"");
     for (int i = 0; i < ACL_BYTES_MAX; i++) {
         buf_append_byte(&text, 'a');
     }
     buf_append_str(&text, "\"}]");
-    assert_int_equal(read_acl(buf_cstr(&text), &memory, &acl), ERR_INVALID_ACL);
-    buf_release(&memory);
+    assert_no_acl(buf_cstr(&text));
     buf_release(&text);
 }
