@@ -90,15 +90,14 @@ static bool parse_address(struct slice text, uint8_t out[ADDRESS_LEN], bool *ret
 /* "addr" or "addr/bits". */
 static bool parse_network(struct slice id, uint8_t out[ADDRESS_LEN], uint32_t *ret_bits)
 {
-    const uint8_t *slash = id.len > 0 ? memchr(id.data, '/', id.len) : NULL;
-    size_t len = slash ? (size_t)(slash - id.data) : id.len;
+    size_t len = slice_find(id, '/');
     bool v4 = false;
     uint32_t bits = 0;
 
     if (!parse_address(slice_make(id.data, len), out, &v4)) {
         return false;
     }
-    if (!slash) {
+    if (len == id.len) {
         *ret_bits = 8 * ADDRESS_LEN;
         return true;
     }
@@ -233,8 +232,8 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who)
 static bool digest_is_meant(struct slice id, struct slice as)
 {
     ASSERT(as.len > 0);
-    return slice_eq(id, as) || (slice_starts_with(id, as) && id.data[as.len] == ':' &&
-                                memchr(as.data, ':', as.len) == NULL);
+    return slice_eq(id, as) ||
+           (slice_starts_with(id, as) && id.data[as.len] == ':' && slice_find(as, ':') == as.len);
 }
 
 static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, struct slice id)
@@ -271,10 +270,9 @@ static bool is_name(struct slice scheme, struct slice id)
 
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
 {
-    const uint8_t *colon = as.len > 0 ? memchr(as.data, ':', as.len) : NULL;
-    size_t len = colon ? (size_t)(colon - as.data) : 0;
-    struct slice scheme = slice_make(as.data, len);
-    struct slice id = colon ? slice_make(colon + 1, as.len - len - 1) : slice_make(NULL, 0);
+    size_t colon = slice_find(as, ':');
+    struct slice scheme = slice_make(as.data, colon);
+    struct slice id = colon < as.len ? slice_from(as, colon + 1) : slice_make(NULL, 0);
     struct acl_entry entry;
     uint32_t perms = acl.len == 0 ? ACL_ALL : 0;
 
@@ -290,17 +288,15 @@ uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
 /* user:base64(SHA1): whether the form is right. There is no list of users to compare it with. */
 static bool is_digest_id(struct slice id)
 {
-    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
+    size_t colon = slice_find(id, ':');
     struct buf hash;
 
-    if (!colon || colon == id.data) {
+    if (colon == 0 || colon == id.len) {
         return false;
     }
-    size_t start = (size_t)(colon - id.data) + 1;
-
     buf_init(&hash, id.len);
-    bool sound = base64_decode(&hash, slice_make(id.data + start, id.len - start)) == ERR_OK &&
-                 hash.len == CRYPTO_SHA1_LEN;
+    bool sound =
+        base64_decode(&hash, slice_from(id, colon + 1)) == ERR_OK && hash.len == CRYPTO_SHA1_LEN;
 
     buf_release(&hash);
     return sound;
@@ -323,24 +319,19 @@ static bool is_known(const struct acl_entry *entry)
     return is_text(entry->scheme, ip_scheme) && parse_network(entry->id, network, &bits);
 }
 
-static bool has_entry(struct slice acl, const struct acl_entry *wanted)
-{
-    struct acl_entry entry;
-
-    while (acl_next(&acl, &entry)) {
-        if (entry.perms == wanted->perms && slice_eq(entry.scheme, wanted->scheme) &&
-            slice_eq(entry.id, wanted->id)) {
-            return true;
-        }
-    }
-    return false;
-}
-
+/* Adds the entry unless the list has it. */
 static void put_new(struct buf *out, const struct acl_entry *entry)
 {
-    if (!has_entry(buf_slice(out), entry)) {
-        acl_put(out, entry);
+    struct slice rest = buf_slice(out);
+    struct acl_entry known;
+
+    while (acl_next(&rest, &known)) {
+        if (known.perms == entry->perms && slice_eq(known.scheme, entry->scheme) &&
+            slice_eq(known.id, entry->id)) {
+            return;
+        }
     }
+    acl_put(out, entry);
 }
 
 /* `auth` stands for the caller that sets the list. */

@@ -5,6 +5,8 @@
 #include "base/crypto.h"
 #include "base/mem.h"
 
+#include <strings.h>
+
 enum {
     AUTH_BYTES_MAX = 65536,
     ADDRESS_BYTES_MAX = 63
@@ -29,9 +31,7 @@ void auth_unref(struct auth *auth)
 
 struct slice auth_user(struct slice id)
 {
-    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
-
-    return slice_make(id.data, colon ? (size_t)(colon - id.data) : id.len);
+    return slice_make(id.data, slice_find(id, ':'));
 }
 
 /* Usually the bit is set already: then nothing is written that other threads read. */
@@ -109,10 +109,7 @@ static enum err with_id(const struct auth *old, struct slice scheme, struct slic
 {
     size_t have = old ? old->len : 0;
 
-    if (old && old->count == AUTH_IDS_MAX) {
-        return ERR_FULL;
-    }
-    if (have + scheme.len + id.len > AUTH_BYTES_MAX) {
+    if ((old && old->count == AUTH_IDS_MAX) || have + scheme.len + id.len > AUTH_BYTES_MAX) {
         return ERR_FULL;
     }
     struct auth *auth = grow(old, scheme.len + id.len);
@@ -131,15 +128,15 @@ static enum err with_id(const struct auth *old, struct slice scheme, struct slic
 /* "user:password" to ZooKeeper's "user:base64(SHA1(user:password))". */
 static bool digest_id(struct slice credential, struct buf *out)
 {
-    const uint8_t *colon = credential.len > 0 ? memchr(credential.data, ':', credential.len) : NULL;
+    size_t colon = slice_find(credential, ':');
     uint8_t hash[CRYPTO_SHA1_LEN];
 
-    if (!colon || colon == credential.data || credential.len > AUTH_CREDENTIAL_MAX ||
-        memchr(credential.data, 0, credential.len)) {
+    if (colon == 0 || colon == credential.len || credential.len > AUTH_CREDENTIAL_MAX ||
+        slice_find(credential, 0) < credential.len) {
         return false;
     }
     crypto_sha1(credential, hash);
-    buf_append(out, credential.data, (size_t)(colon - credential.data) + 1);
+    buf_append(out, credential.data, colon + 1);
     base64_encode(out, slice_make(hash, sizeof(hash)));
     return !out->overflow;
 }
@@ -162,25 +159,6 @@ enum err auth_add(const struct auth *old, struct slice scheme, struct slice cred
     return err;
 }
 
-/* Scheme names of HTTP are matched in any case. */
-static bool is_basic(struct slice header)
-{
-    static const char name[] = "basic ";
-
-    for (size_t i = 0; i < sizeof(name) - 1; i++) {
-        if (header.len <= i) {
-            return false;
-        }
-        uint8_t byte = header.data[i];
-
-        byte = byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + ('a' - 'A')) : byte;
-        if (byte != (uint8_t)name[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth)
 {
     struct buf plain;
@@ -188,14 +166,15 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
     size_t skip = sizeof("basic ") - 1;
 
     *ret_auth = NULL;
-    if (!is_basic(header)) {
+    /* Scheme names of HTTP are matched in any case. */
+    if (header.len < skip || strncasecmp((const char *)header.data, "basic ", skip) != 0) {
         return ERR_AUTH_FAILED;
     }
     while (skip < header.len && header.data[skip] == ' ') {
         skip++;
     }
     buf_init(&plain, AUTH_CREDENTIAL_MAX);
-    if (base64_decode(&plain, slice_make(header.data + skip, header.len - skip)) == ERR_OK) {
+    if (base64_decode(&plain, slice_from(header, skip)) == ERR_OK) {
         err = auth_add(NULL, slice_str(digest_scheme), buf_slice(&plain), super_digest, ret_auth);
     }
     if (plain.len > 0) {
@@ -233,7 +212,7 @@ static struct auth *auth_decode(struct wire_reader *reader)
     }
     /* The rest of the input is a bound for the memory of what is read from it. */
     size_t left = (size_t)(reader->end - reader->pos);
-    struct auth *auth = grow(NULL, left < AUTH_BYTES_MAX ? left : AUTH_BYTES_MAX);
+    struct auth *auth = grow(NULL, min_size(left, AUTH_BYTES_MAX));
 
     auth->super = super == 1;
     for (uint8_t i = 0; i < count; i++) {
@@ -287,24 +266,16 @@ struct slice principal_scope(const struct op_principal *who)
     return who->auth->ids[0].id;
 }
 
-static size_t find_byte(struct slice text, int byte)
-{
-    const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
-
-    return at ? (size_t)(at - text.data) : text.len;
-}
-
 /* " digest:alice:<hash>", the name cut. */
 static void put_identity(const struct auth_id *id, struct buf *out)
 {
-    size_t name = find_byte(id->id, ':');
-    size_t shown = name < PRINCIPAL_NAME_MAX ? name : PRINCIPAL_NAME_MAX;
+    size_t name = slice_find(id->id, ':');
 
     buf_append_byte(out, ' ');
     buf_append_slice(out, id->scheme);
     buf_append_byte(out, ':');
-    buf_append(out, id->id.data, shown);
-    buf_append(out, id->id.data + name, id->id.len - name);
+    buf_append(out, id->id.data, min_size(name, PRINCIPAL_NAME_MAX));
+    buf_append_slice(out, slice_from(id->id, name));
 }
 
 void principal_from(const struct op_principal *who, struct buf *out)
@@ -317,8 +288,8 @@ void principal_from(const struct op_principal *who, struct buf *out)
 
 bool principal_is_from(const struct op_principal *who, struct slice from)
 {
-    size_t address = find_byte(from, ' ');
-    struct slice identity = slice_make(from.data + address, from.len - address);
+    size_t address = slice_find(from, ' ');
+    struct slice identity = slice_from(from, address);
     struct buf own;
     bool same = false;
 
@@ -337,15 +308,13 @@ bool principal_is_from(const struct op_principal *who, struct slice from)
 
 struct slice principal_from_address(struct slice from)
 {
-    return slice_make(from.data, find_byte(from, ' '));
+    return slice_make(from.data, slice_find(from, ' '));
 }
 
 struct slice principal_from_identity(struct slice from)
 {
-    size_t start = find_byte(from, ' ');
-    struct slice identity = start < from.len
-                                ? slice_make(from.data + start + 1, from.len - start - 1)
-                                : slice_make(NULL, 0);
+    size_t start = slice_find(from, ' ');
+    struct slice identity = start < from.len ? slice_from(from, start + 1) : slice_make(NULL, 0);
     const uint8_t *hash = identity.len > 0 ? memrchr(identity.data, ':', identity.len) : NULL;
 
     return hash ? slice_make(identity.data, (size_t)(hash - identity.data)) : identity;

@@ -249,7 +249,7 @@ struct op_result {
 };
 
 void op_result_init(struct op_result *result);
-void op_result_release(struct op_result *result);
+void op_result_release(struct op_result *result); /* Leaves it as op_result_init does. */
 
 struct op_def;
 

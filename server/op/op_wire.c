@@ -12,7 +12,6 @@
 
 enum {
     FORMAT_VERSION = 1,
-    TEXT_MAX = 1 << 20, /* Paths, names and keys; path_check sets the real limit. */
     DETAIL_MAX = 1024,
     MATCH_ETAG = 1, /* Flags of a MATCH field. */
     MATCH_EXIST = 2,
@@ -24,14 +23,50 @@ enum {
     RESULT_FLAGS_END = 32,
 };
 
-static const void *place(const struct op_field *field, const struct op_args *args)
-{
-    return (const uint8_t *)args + field->offset;
-}
+/* How a field travels. */
+enum form {
+    FORM_NONE,   /* Not at all. */
+    FORM_BOOL,   /* u8. */
+    FORM_CHOICE, /* An enum, as u8. */
+    FORM_32,     /* A number within the bounds of its field. */
+    FORM_64,
+    FORM_BYTES,
+    FORM_MATCH /* Flags, and the ETag if there is one. */
+};
 
-static void *place_mut(const struct op_field *field, struct op_args *args)
+static enum form form_of(const struct op_field *field)
 {
-    return (uint8_t *)args + field->offset;
+    switch (field->type) {
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+    case OP_FIELD_BYTES:
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
+        return FORM_BYTES;
+    case OP_FIELD_BOOL:
+    case OP_FIELD_NONE_MATCH:
+        return FORM_BOOL;
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+        return FORM_32;
+    case OP_FIELD_I64:
+    case OP_FIELD_U64:
+        return FORM_64;
+    case OP_FIELD_WITH:
+    case OP_FIELD_DATAFORMAT:
+        return FORM_CHOICE;
+    case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
+        return FORM_MATCH;
+    case OP_FIELD_OPS:    /* Its count, and then the elements: see put_one. */
+    case OP_FIELD_NAME:   /* Already part of the path. */
+    case OP_FIELD_SECRET: /* Stays in this process; its hash is sent. */
+    case OP_FIELD_KIND:   /* Of operations that are never forwarded. */
+    case OP_FIELD_SINCE:
+    case OP_FIELD_CONFLICT:
+        return FORM_NONE;
+    }
+    UNREACHABLE();
 }
 
 static void put_match(struct buf *out, const struct op_args *args)
@@ -46,46 +81,28 @@ static void put_match(struct buf *out, const struct op_args *args)
 
 static void put_field(const struct op_field *field, const struct op_args *args, struct buf *out)
 {
-    switch (field->type) {
-    case OP_FIELD_PATH:
-    case OP_FIELD_TEXT:
-    case OP_FIELD_BYTES:
-        wire_put_bytes(out, *(const struct slice *)place(field, args));
+    const void *at = (const uint8_t *)args + field->offset;
+
+    switch (form_of(field)) {
+    case FORM_BYTES:
+        wire_put_bytes(out, *(const struct slice *)at);
         break;
-    case OP_FIELD_BOOL:
-    case OP_FIELD_NONE_MATCH:
-        wire_put_u8(out, *(const bool *)place(field, args));
+    case FORM_BOOL:
+        wire_put_u8(out, *(const bool *)at);
         break;
-    case OP_FIELD_I32:
-    case OP_FIELD_U32:
-        wire_put_u32(out, *(const uint32_t *)place(field, args));
+    case FORM_CHOICE:
+        wire_put_u8(out, (uint8_t) * (const uint32_t *)at);
         break;
-    case OP_FIELD_I64:
-    case OP_FIELD_U64:
-        wire_put_u64(out, *(const uint64_t *)place(field, args));
+    case FORM_32:
+        wire_put_u32(out, *(const uint32_t *)at);
         break;
-    case OP_FIELD_WITH:
-        wire_put_u8(out, (uint8_t)args->with);
+    case FORM_64:
+        wire_put_u64(out, *(const uint64_t *)at);
         break;
-    case OP_FIELD_DATAFORMAT:
-        wire_put_u8(out, (uint8_t)args->dataformat);
-        break;
-    case OP_FIELD_MATCH:
-    case OP_FIELD_ACL_MATCH:
+    case FORM_MATCH:
         put_match(out, args);
         break;
-    case OP_FIELD_OPS:
-        wire_put_u32(out, args->op_count);
-        break;
-    case OP_FIELD_HASH:
-    case OP_FIELD_ACL:
-        wire_put_bytes(out, *(const struct slice *)place(field, args));
-        break;
-    case OP_FIELD_NAME:   /* Already part of the path. */
-    case OP_FIELD_SECRET: /* Stays in this process; its hash is sent. */
-    case OP_FIELD_KIND:   /* Of operations that are never forwarded. */
-    case OP_FIELD_SINCE:
-    case OP_FIELD_CONFLICT:
+    case FORM_NONE:
         break;
     }
 }
@@ -104,6 +121,9 @@ static void put_one(const struct op_args *args, struct buf *out)
         }
         put_field(field, args, out);
     }
+    if (args->op == OP_MULTI) {
+        wire_put_u32(out, args->op_count);
+    }
 }
 
 void op_args_encode(const struct op_args *args, struct buf *out)
@@ -116,16 +136,6 @@ void op_args_encode(const struct op_args *args, struct buf *out)
         ASSERT(args->ops[i].op != OP_MULTI);
         put_one(&args->ops[i], out);
     }
-}
-
-static bool get_bool(struct wire_reader *reader)
-{
-    uint8_t value = wire_get_u8(reader);
-
-    if (value > 1) {
-        wire_reader_fail(reader);
-    }
-    return value == 1;
 }
 
 static uint8_t get_below(struct wire_reader *reader, uint8_t bound)
@@ -151,75 +161,59 @@ static void get_match(struct wire_reader *reader, struct op_args *args)
     }
 }
 
-static void get_number(struct wire_reader *reader, const struct op_field *field,
-                       struct op_args *args)
+/* A field that was not given is zero. */
+static void check_number(struct wire_reader *reader, const struct op_field *field, int64_t value)
 {
-    int64_t value = 0;
-
-    if (field->type == OP_FIELD_I32) {
-        value = (int32_t)wire_get_u32(reader);
-        *(int32_t *)place_mut(field, args) = (int32_t)value;
-    } else if (field->type == OP_FIELD_U32) {
-        value = wire_get_u32(reader);
-        *(uint32_t *)place_mut(field, args) = (uint32_t)value;
-    } else {
-        value = (int64_t)wire_get_u64(reader);
-        *(int64_t *)place_mut(field, args) = value;
-    }
-    /* A field that was not given is zero. */
     if (value != 0 && (value < field->min || value > field->max)) {
         wire_reader_fail(reader);
     }
 }
 
+static int64_t narrow_of(const struct op_field *field, const void *at)
+{
+    if (field->type == OP_FIELD_I32) {
+        return *(const int32_t *)at;
+    }
+    return *(const uint32_t *)at;
+}
+
+static struct slice get_bytes(struct wire_reader *reader, const struct op_field *field)
+{
+    struct slice bytes = wire_get_bytes(reader, (size_t)field->max);
+
+    if (bytes.len < (size_t)field->min) {
+        wire_reader_fail(reader);
+    }
+    return bytes;
+}
+
 static void get_field(struct wire_reader *reader, const struct op_field *field,
                       struct op_args *args)
 {
-    switch (field->type) {
-    case OP_FIELD_PATH:
-    case OP_FIELD_TEXT:
-        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, TEXT_MAX);
+    void *at = (uint8_t *)args + field->offset;
+
+    switch (form_of(field)) {
+    case FORM_BYTES:
+        *(struct slice *)at = get_bytes(reader, field);
         break;
-    case OP_FIELD_BYTES:
-        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, (size_t)field->max);
+    case FORM_BOOL:
+        *(bool *)at = get_below(reader, 2);
         break;
-    case OP_FIELD_BOOL:
-    case OP_FIELD_NONE_MATCH:
-        *(bool *)place_mut(field, args) = get_bool(reader);
+    case FORM_CHOICE:
+        *(uint32_t *)at = get_below(reader, (uint8_t)(field->max + 1));
         break;
-    case OP_FIELD_I32:
-    case OP_FIELD_U32:
-    case OP_FIELD_I64:
-    case OP_FIELD_U64:
-        get_number(reader, field, args);
+    case FORM_32:
+        *(uint32_t *)at = wire_get_u32(reader);
+        check_number(reader, field, narrow_of(field, at));
         break;
-    case OP_FIELD_WITH:
-        args->with = (enum op_with)get_below(reader, OP_WITH_DATA + 1);
+    case FORM_64:
+        *(uint64_t *)at = wire_get_u64(reader);
+        check_number(reader, field, *(const int64_t *)at);
         break;
-    case OP_FIELD_DATAFORMAT:
-        args->dataformat = (enum op_dataformat)get_below(reader, OP_NONE + 1);
-        break;
-    case OP_FIELD_MATCH:
-    case OP_FIELD_ACL_MATCH:
+    case FORM_MATCH:
         get_match(reader, args);
         break;
-    case OP_FIELD_OPS:
-        args->op_count = wire_get_u32(reader);
-        break;
-    case OP_FIELD_HASH:
-        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, TXN_SECRET_HASH_LEN);
-        if (args->secret_hash.len != TXN_SECRET_HASH_LEN) {
-            wire_reader_fail(reader);
-        }
-        break;
-    case OP_FIELD_ACL:
-        args->acl = wire_get_bytes(reader, ACL_BYTES_MAX);
-        break;
-    case OP_FIELD_NAME:
-    case OP_FIELD_SECRET:
-    case OP_FIELD_KIND:
-    case OP_FIELD_SINCE:
-    case OP_FIELD_CONFLICT:
+    case FORM_NONE:
         break;
     }
 }
@@ -235,7 +229,7 @@ static void get_one(struct wire_reader *reader, struct op_args *args)
     op_args_init(args, def->id);
     for (const struct op_field *field = def->fields; field->name; field++) {
         if (field->has_offset != 0) {
-            bool has = get_bool(reader);
+            bool has = get_below(reader, 2);
 
             *((bool *)((uint8_t *)args + field->has_offset)) = has;
             if (!has) {
@@ -243,6 +237,9 @@ static void get_one(struct wire_reader *reader, struct op_args *args)
             }
         }
         get_field(reader, field, args);
+    }
+    if (def->id == OP_MULTI) {
+        args->op_count = wire_get_u32(reader);
     }
 }
 
@@ -300,57 +297,18 @@ enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_
 
 /* ---- Results ---- */
 
-static void put_stat(struct buf *out, const struct stat_view *stat)
-{
-    wire_put_u64(out, stat->czxid);
-    wire_put_u64(out, stat->mzxid);
-    wire_put_u64(out, stat->pzxid);
-    wire_put_u64(out, (uint64_t)stat->ctime);
-    wire_put_u64(out, (uint64_t)stat->mtime);
-    wire_put_u32(out, (uint32_t)stat->version);
-    wire_put_u32(out, (uint32_t)stat->cversion);
-    wire_put_u32(out, (uint32_t)stat->aversion);
-    wire_put_u64(out, stat->ephemeral_owner);
-    wire_put_u32(out, stat->data_length);
-    wire_put_u32(out, stat->num_children);
-}
+#define STAT(member)    WIRE_FIELD(WIRE_INT, struct stat_view, member)
+#define SESSION(member) WIRE_FIELD(WIRE_INT, struct op_session_info, member)
 
-static void get_stat(struct wire_reader *reader, struct stat_view *stat)
-{
-    stat->czxid = wire_get_u64(reader);
-    stat->mzxid = wire_get_u64(reader);
-    stat->pzxid = wire_get_u64(reader);
-    stat->ctime = (int64_t)wire_get_u64(reader);
-    stat->mtime = (int64_t)wire_get_u64(reader);
-    stat->version = (int32_t)wire_get_u32(reader);
-    stat->cversion = (int32_t)wire_get_u32(reader);
-    stat->aversion = (int32_t)wire_get_u32(reader);
-    stat->ephemeral_owner = wire_get_u64(reader);
-    stat->data_length = wire_get_u32(reader);
-    stat->num_children = wire_get_u32(reader);
-}
-
-static void put_session(struct buf *out, const struct op_session_info *session)
-{
-    wire_put_u64(out, session->id);
-    wire_put_u32(out, session->timeout_ms);
-    wire_put_u64(out, session->attach);
-    wire_put_u32(out, session->member);
-    wire_put_u64(out, (uint64_t)session->opened_ms);
-    wire_put_u32(out, session->ephemeral_count);
-    wire_put_u64(out, session->ephemeral_bytes);
-}
-
-static void get_session(struct wire_reader *reader, struct op_session_info *session)
-{
-    session->id = wire_get_u64(reader);
-    session->timeout_ms = wire_get_u32(reader);
-    session->attach = wire_get_u64(reader);
-    session->member = wire_get_u32(reader);
-    session->opened_ms = (int64_t)wire_get_u64(reader);
-    session->ephemeral_count = wire_get_u32(reader);
-    session->ephemeral_bytes = wire_get_u64(reader);
-}
+static const struct wire_field stat_fields[] = {
+    STAT(czxid),           STAT(mzxid),       STAT(pzxid),        STAT(ctime),
+    STAT(mtime),           STAT(version),     STAT(cversion),     STAT(aversion),
+    STAT(ephemeral_owner), STAT(data_length), STAT(num_children), {WIRE_END},
+};
+static const struct wire_field session_fields[] = {
+    SESSION(id),        SESSION(timeout_ms),      SESSION(attach),          SESSION(member),
+    SESSION(opened_ms), SESSION(ephemeral_count), SESSION(ephemeral_bytes), {WIRE_END},
+};
 
 /* Flags of the parts that a result has. */
 static uint8_t flags_of(const struct op_result *result)
@@ -363,9 +321,8 @@ static uint8_t flags_of(const struct op_result *result)
 
 static void put_result(struct buf *out, const struct op_result *result)
 {
-    size_t detail_len = result->detail ? strlen(result->detail) : 0;
+    size_t detail_len = result->detail ? strnlen(result->detail, DETAIL_MAX) : 0;
 
-    detail_len = detail_len < DETAIL_MAX ? detail_len : DETAIL_MAX;
     wire_put_bytes(out, slice_str(err_symbol(result->err)));
     wire_put_bytes(out, slice_make(result->detail, detail_len));
     wire_put_bytes(out, result->path);
@@ -373,13 +330,13 @@ static void put_result(struct buf *out, const struct op_result *result)
     wire_put_u32(out, result->failed_index);
     wire_put_u8(out, flags_of(result));
     if (result->has_stat) {
-        put_stat(out, &result->stat);
+        wire_put_fields(out, stat_fields, &result->stat);
     }
     if (result->has_acl) {
         wire_put_bytes(out, blob_slice(result->acl));
     }
     if (result->has_session) {
-        put_session(out, &result->session);
+        wire_put_fields(out, session_fields, &result->session);
     }
 }
 
@@ -419,7 +376,7 @@ static void get_parts(struct wire_reader *reader, uint8_t flags, struct op_resul
     result->has_acl = (flags & RESULT_ACL) != 0;
     result->has_session = (flags & RESULT_SESSION) != 0;
     if (result->has_stat) {
-        get_stat(reader, &result->stat);
+        wire_get_fields(reader, stat_fields, &result->stat);
     }
     if (result->has_acl) {
         struct slice acl = wire_get_bytes(reader, ACL_BYTES_MAX);
@@ -427,7 +384,7 @@ static void get_parts(struct wire_reader *reader, uint8_t flags, struct op_resul
         result->acl = acl.len > 0 ? blob_new(acl) : NULL;
     }
     if (result->has_session) {
-        get_session(reader, &result->session);
+        wire_get_fields(reader, session_fields, &result->session);
     }
 }
 
@@ -493,7 +450,6 @@ enum err op_result_decode(struct slice bytes, struct op_result *result)
     }
     if (!wire_reader_done(&reader)) {
         op_result_release(result);
-        op_result_init(result);
         return ERR_FORMAT;
     }
     return ERR_OK;

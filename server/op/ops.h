@@ -79,8 +79,9 @@ enum op_shape {
 
 enum {
     OPS_FIELDS_MAX = 24,
-    OP_SECRET_LEN = 36,            /* Characters of a session's secret. */
-    OPS_MULTI_MAX = 10000,         /* Most elements of a multi that are decoded. */
+    OP_SECRET_LEN = 36,     /* Characters of a session's secret. */
+    OPS_TEXT_MAX = 1 << 20, /* Bytes of a path or text; path_check sets the limit of paths. */
+    OPS_MULTI_MAX = 10000,  /* Most elements of a multi that are decoded. */
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of maxDataBytes. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
     OPS_TTL_MS_MAX_BITS = 40,      /* A TTL is stored in that many bits. */
@@ -94,8 +95,8 @@ struct op_field {
     enum op_source source;
     size_t offset;     /* In struct op_args. */
     size_t has_offset; /* Of the bool that is set when the field was given, or 0. */
-    int64_t min;
-    int64_t max;
+    int64_t min;       /* Of a number or an enum; of a text or bytes the length. Other types */
+    int64_t max;       /* have none. */
 };
 
 struct op_def {

@@ -11,8 +11,7 @@
 
 enum {
     NUMBER_TEXT_MAX = 24,
-    HEX_TEXT_MAX = 16,
-    SECRET_TEXT_LEN = 36
+    HEX_TEXT_MAX = 16
 };
 
 struct word {
@@ -127,7 +126,7 @@ bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
     int64_t number = 0;
 
     if (slice_starts_with(text, slice_str("0x"))) {
-        return hex_parse(slice_make(text.data + 2, text.len - 2), ret_zxid);
+        return hex_parse(slice_from(text, 2), ret_zxid);
     }
     if (!number_parse(text, &number) || number < 0) {
         return false;
@@ -277,22 +276,22 @@ static enum err parse_secret(struct slice text, struct op_args *args, const char
 }
 
 /* "<history>:<zxid>", the id of a stream's event: both in hex, with or without 0x. */
-static bool event_id_parse(struct slice text, const uint8_t *colon, struct op_args *args)
+static bool event_id_parse(struct slice text, size_t colon, struct op_args *args)
 {
-    size_t before = (size_t)(colon - text.data);
-    struct slice zxid = slice_make(colon + 1, text.len - before - 1);
+    struct slice zxid = slice_from(text, colon + 1);
 
     if (slice_starts_with(zxid, slice_str("0x"))) {
-        zxid = slice_make(zxid.data + 2, zxid.len - 2);
+        zxid = slice_from(zxid, 2);
     }
-    args->has_since_history = hex_parse(slice_make(text.data, before), &args->since_history);
+    args->has_since_history = hex_parse(slice_make(text.data, colon), &args->since_history);
     return args->has_since_history && hex_parse(zxid, &args->since);
 }
 
 static enum err parse_since(struct slice text, struct op_args *args, const char **ret_why)
 {
-    const uint8_t *colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
-    bool sound = colon ? event_id_parse(text, colon, args) : op_zxid_parse(text, &args->since);
+    size_t colon = slice_find(text, ':');
+    bool sound =
+        colon < text.len ? event_id_parse(text, colon, args) : op_zxid_parse(text, &args->since);
 
     return sound ? ERR_OK
                  : refuse(ret_why, "must be a zxid, or <history>:<zxid> as in the id of an event");
@@ -473,26 +472,20 @@ static enum err check_export(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
-static enum err check_trend(const struct op_args *args, const char **ret_why)
-{
-    const struct trend_request request = {.step_s = args->step_s, .series = args->series};
-
-    return trend_check(&request, ret_why);
-}
-
 static enum err check_one(const struct op_args *args, const char **ret_why)
 {
     const struct op_def *def = ops_by_id(args->op);
     enum err err = check_needs(args, ret_why);
 
     if (err == ERR_OK && args->op == OP_TREND) {
-        err = check_trend(args, ret_why);
+        err = trend_check(&(struct trend_request){.step_s = args->step_s, .series = args->series},
+                          ret_why);
     }
     if (err == ERR_OK && args->after.len > 0 &&
         (args->op == OP_EPHEMERALS || args->op == OP_WATCHES)) {
         err = path_check(args->after, ret_why);
     }
-    if (err != ERR_OK || def->fields->type != OP_FIELD_PATH) {
+    if (err != ERR_OK || !def->fields->name || def->fields->type != OP_FIELD_PATH) {
         return err;
     }
     err = check_path(args, ret_why);

@@ -2,8 +2,6 @@
 
 #include "base/check.h"
 
-#include <string.h>
-
 static const char *const names[] = {
 #define X(symbol, name) name,
     TREND_MAP(X)
@@ -16,12 +14,10 @@ static bool next_name(struct slice *rest, struct slice *ret_name)
     if (rest->len == 0) {
         return false;
     }
-    const uint8_t *comma = memchr(rest->data, ',', rest->len);
-    size_t len = comma ? (size_t)(comma - rest->data) : rest->len;
-    size_t skip = comma ? len + 1 : len;
+    size_t len = slice_find(*rest, ',');
 
     *ret_name = slice_make(rest->data, len);
-    *rest = slice_make(rest->data + skip, rest->len - skip);
+    *rest = slice_from(*rest, min_size(len + 1, rest->len));
     return true;
 }
 
