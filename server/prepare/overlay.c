@@ -5,10 +5,6 @@
 #include "server/prepare/overlay_int.h"
 #include "server/state/path.h"
 
-enum {
-    UNDO_CAP_MIN = 16
-};
-
 void overlay_init(struct overlay *overlay)
 {
     *overlay = (struct overlay){0};
@@ -176,10 +172,7 @@ void overlay_change(struct overlay *overlay, struct overlay_entry *entry, zxid_t
                     const union overlay_value *value)
 {
     ASSERT(zxid != 0);
-    if (overlay->undo_count == overlay->undo_cap) {
-        overlay->undo_cap = overlay->undo_cap > 0 ? overlay->undo_cap * 2 : UNDO_CAP_MIN;
-        overlay->undo = mem_realloc(overlay->undo, overlay->undo_cap * sizeof(*overlay->undo));
-    }
+    MEM_GROW(overlay->undo, overlay->undo_count, overlay->undo_cap, MEM_ITEMS_MAX);
     overlay->undo[overlay->undo_count++] =
         (struct overlay_undo){.entry = entry, .zxid = entry->zxid, .value = entry->value};
     ref_value(entry->kind, value);
@@ -187,6 +180,16 @@ void overlay_change(struct overlay *overlay, struct overlay_entry *entry, zxid_t
     entry->zxid = zxid;
     list_remove(&entry->order);
     list_push_back(&overlay->order, &entry->order);
+}
+
+void overlay_set(struct overlay *overlay, enum overlay_kind kind, struct slice name, zxid_t zxid,
+                 const union overlay_value *value)
+{
+    static const union overlay_value nothing;
+    struct overlay_entry *entry = overlay_find(overlay, kind, name);
+
+    overlay_change(overlay, entry != NULL ? entry : overlay_add(overlay, kind, name, &nothing),
+                   zxid, value);
 }
 
 void overlay_commit(struct overlay *overlay)
@@ -258,13 +261,52 @@ void overlay_get(const struct overlay *overlay, const struct state *state, struc
 void overlay_put(struct overlay *overlay, struct slice path, zxid_t zxid,
                  const struct overlay_node *node)
 {
-    static const union overlay_value nothing;
-    struct overlay_entry *entry = overlay_find(overlay, OVERLAY_NODE, path);
     union overlay_value value = {.node = *node};
 
     value.node.stat.cversion = stat_cversion(node->creates, node->stat.num_children);
-    if (entry == NULL) {
-        entry = overlay_add(overlay, OVERLAY_NODE, path, &nothing);
-    }
-    overlay_change(overlay, entry, zxid, &value);
+    overlay_set(overlay, OVERLAY_NODE, path, zxid, &value);
+}
+
+/* ---- Idempotency keys whose writes are in flight, and the total of remembered results. ---- */
+
+const uint8_t *overlay_key(const struct overlay *overlay, struct slice scope, struct slice key)
+{
+    uint8_t name[STATE_REMEMBERED_NAME_MAX];
+    const struct overlay_entry *entry =
+        overlay_find(overlay, OVERLAY_KEY, state_remembered_name(name, scope, key));
+
+    return entry != NULL ? entry->value.key.fingerprint : NULL;
+}
+
+void overlay_put_key(struct overlay *overlay, zxid_t zxid, const struct txn_remember *remember)
+{
+    uint8_t name[STATE_REMEMBERED_NAME_MAX];
+    union overlay_value value = {.key = {.fingerprint = {0}}};
+
+    memcpy(value.key.fingerprint, remember->fingerprint, TXN_FINGERPRINT_LEN);
+    overlay_set(overlay, OVERLAY_KEY, state_remembered_name(name, remember->scope, remember->key),
+                zxid, &value);
+}
+
+/* The total of remembered results is one entry. */
+static struct slice memory_name(void)
+{
+    return slice_str("memory");
+}
+
+void overlay_memory(const struct overlay *overlay, const struct state *state,
+                    struct overlay_memory *ret_memory)
+{
+    const struct overlay_entry *entry = overlay_find(overlay, OVERLAY_MEMORY, memory_name());
+
+    *ret_memory = entry != NULL ? entry->value.memory
+                                : (struct overlay_memory){.count = state_remembered_count(state),
+                                                          .bytes = state_remembered_bytes(state)};
+}
+
+void overlay_put_memory(struct overlay *overlay, zxid_t zxid, const struct overlay_memory *memory)
+{
+    const union overlay_value value = {.memory = *memory};
+
+    overlay_set(overlay, OVERLAY_MEMORY, memory_name(), zxid, &value);
 }

@@ -29,4 +29,8 @@ struct overlay_entry *overlay_add(struct overlay *overlay, enum overlay_kind kin
 void overlay_change(struct overlay *overlay, struct overlay_entry *entry, zxid_t zxid,
                     const union overlay_value *value);
 
+/* The same for the entry of that name, which is added when there is none. */
+void overlay_set(struct overlay *overlay, enum overlay_kind kind, struct slice name, zxid_t zxid,
+                 const union overlay_value *value);
+
 #endif

@@ -103,21 +103,15 @@ uint64_t overlay_share(const struct overlay *overlay, const struct state *state,
 void overlay_count_shares(struct overlay *overlay, const struct state *state, zxid_t zxid,
                           struct slice from, bool opened)
 {
-    static const union overlay_value nothing;
     struct state_share_name bytes;
 
     for (int kind = 0; kind < STATE_SHARES; kind++) {
         struct slice name = state_share_name(from, (enum state_share)kind, &bytes);
         uint64_t count = share_count(overlay, state, name);
-        struct overlay_entry *entry = overlay_find(overlay, OVERLAY_SHARE, name);
-
-        ASSERT(opened || count > 0);
-        if (entry == NULL) {
-            entry = overlay_add(overlay, OVERLAY_SHARE, name, &nothing);
-        }
         const union overlay_value value = {.share = {.count = opened ? count + 1 : count - 1}};
 
-        overlay_change(overlay, entry, zxid, &value);
+        ASSERT(opened || count > 0);
+        overlay_set(overlay, OVERLAY_SHARE, name, zxid, &value);
     }
 }
 

@@ -78,14 +78,9 @@ void overlay_quota(const struct overlay *overlay, const struct state *state, str
 void overlay_put_quota(struct overlay *overlay, struct slice path, zxid_t zxid,
                        const struct overlay_quota *quota)
 {
-    static const union overlay_value nothing;
     const union overlay_value value = {.quota = *quota};
-    struct overlay_entry *entry = overlay_find(overlay, OVERLAY_QUOTA, path);
 
-    if (entry == NULL) {
-        entry = overlay_add(overlay, OVERLAY_QUOTA, path, &nothing);
-    }
-    overlay_change(overlay, entry, zxid, &value);
+    overlay_set(overlay, OVERLAY_QUOTA, path, zxid, &value);
 }
 
 bool overlay_has_quotas(const struct overlay *overlay, const struct state *state)

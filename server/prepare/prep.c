@@ -17,7 +17,6 @@ struct prep *prep_new(const struct prep_limits *limits)
 
     prep->limits = *limits;
     overlay_init(&prep->overlay);
-    growth_init(&prep->growth);
     /* Longer than any legal path, so that path_check sees and refuses one that is too long. */
     buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
@@ -33,7 +32,7 @@ void prep_free(struct prep *prep)
         return;
     }
     overlay_release(&prep->overlay);
-    growth_release(&prep->growth);
+    mem_free(prep->growth.ring);
     buf_release(&prep->path);
     buf_release(&prep->paths);
     buf_release(&prep->acl);
@@ -45,13 +44,13 @@ void prep_free(struct prep *prep)
 void prep_clear(struct prep *prep)
 {
     overlay_clear(&prep->overlay);
-    growth_clear(&prep->growth);
+    prep_growth_clear(&prep->growth);
 }
 
 void prep_applied(struct prep *prep, zxid_t zxid)
 {
     overlay_applied(&prep->overlay, zxid);
-    growth_applied(&prep->growth, zxid);
+    prep_growth_applied(&prep->growth, zxid);
 }
 
 size_t prep_pending(const struct prep *prep)
@@ -96,13 +95,6 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     return checks[args->op](step, args);
 }
 
-/* Empties the answer of a request or element that is not done after all. */
-static void take_back(struct op_result *result)
-{
-    op_result_release(result);
-    op_result_init(result);
-}
-
 /* The outcome of each element: those before the failed one would have worked. */
 static void fail_multi(const struct op_args *args, uint32_t failed, struct op_result *result)
 {
@@ -114,7 +106,7 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
     result->stat = cause->stat;
     result->failed_index = failed;
     for (uint32_t i = 0; i < failed; i++) {
-        take_back(&result->results[i]);
+        op_result_release(&result->results[i]); /* It is not done after all. */
     }
     for (uint32_t i = failed + 1; i < args->op_count; i++) {
         result->results[i].err = ERR_RUNTIME_INCONSISTENCY;
@@ -176,7 +168,7 @@ static enum err finish(struct prep_step *step)
     }
     const char *detail = result->detail;
 
-    take_back(result);
+    op_result_release(result);
     return prep_refuse(step, err, detail);
 }
 
@@ -185,7 +177,7 @@ static void forget_answer(struct op_result *result)
 {
     bool created = result->created;
 
-    take_back(result);
+    op_result_release(result);
     result->created = created;
 }
 
@@ -203,7 +195,8 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
                              .result = result};
 
     buf_clear(out);
-    growth_begin(&prep->growth);
+    prep->growth.request = 0;
+    prep->growth.answer = 0;
     txn_begin(out, job->header);
     enum err err = prep_in_session(&step);
 
@@ -229,7 +222,7 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
         return err;
     }
     overlay_commit(&prep->overlay);
-    growth_commit(&prep->growth, zxid);
+    prep_growth_commit(&prep->growth, zxid);
     forget_answer(result);
     return ERR_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "server/config/config.h"
 #include "server/op/op.h"
 #include "server/state/state.h"
 #include "server/state/txn.h"
@@ -17,22 +18,10 @@
 struct prep;
 
 struct prep_limits {
+    struct config_tree tree; /* Of the leader's configuration. */
     uint32_t data_bytes_max; /* maxDataBytes. */
     uint32_t txn_bytes_max;  /* Whole transaction. */
     uint32_t multi_ops_max;
-    uint32_t recursive_max;          /* Upper bound for max= of a recursive delete. */
-    uint32_t session_min_ms;         /* Bounds of a session's timeout ... */
-    uint32_t session_max_ms;         /* ... */
-    uint32_t session_default_ms;     /* ... and its default. */
-    uint32_t sessions_max;           /* Open ones. */
-    uint32_t sessions_client_max;    /* Of one client; 0: no bound. */
-    uint32_t sessions_network_max;   /* From one address; 0: no bound. */
-    uint32_t session_ephemerals_max; /* Of one session, so that closing it fits a transaction. */
-    uint32_t session_ephemeral_bytes_max; /* Of their paths. */
-    uint32_t remembered_max;              /* Results of writes with an idempotency key. */
-    uint64_t remembered_bytes_max;        /* Of them, with their scopes and keys. */
-    uint32_t result_bytes_max;            /* Of one of them. */
-    uint32_t remember_ms;                 /* For how long they are kept, at least. */
 };
 
 /* How much memory the tree may take: the smallest limit of the voters in step. */

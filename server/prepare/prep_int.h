@@ -2,9 +2,26 @@
 #ifndef SERVER_PREP_INT_H
 #define SERVER_PREP_INT_H
 
-#include "server/prepare/growth.h"
 #include "server/prepare/overlay.h"
 #include "server/prepare/prep.h"
+
+struct growth_entry {
+    zxid_t zxid;
+    uint64_t bytes;
+};
+
+/* How much memory the requests in flight will add to the state: one number for each transaction
+ * that grows it. What a transaction frees counts only once it is applied, in the state's own sum.
+ * So the sum of both is never too small, and an error in one number ends with its transaction. */
+struct growth {
+    struct growth_entry *ring; /* By zxid, from `first` on. */
+    size_t first;
+    size_t count;
+    size_t cap;         /* A power of two. */
+    uint64_t in_flight; /* Sum of the ring. */
+    int64_t request;    /* Of the current request, without its remembered answer. */
+    uint64_t answer;    /* The remembered answer of the current request. */
+};
 
 struct prep {
     struct prep_limits limits;
@@ -69,6 +86,12 @@ void prep_limits_set(const struct prep_step *step, struct slice path, struct sli
 void prep_limits_gone(const struct prep_step *step, struct slice path);
 
 /* ---- Memory: what the current request adds to state_memory_bytes or frees. ---- */
+
+/* All requests in flight are given up; the current one has become transaction `zxid`; the state has
+ * applied up to `zxid`. */
+void prep_growth_clear(struct growth *growth);
+void prep_growth_commit(struct growth *growth, zxid_t zxid);
+void prep_growth_applied(struct growth *growth, zxid_t zxid);
 
 void prep_count_node(const struct prep_step *step, struct slice path,
                      const struct overlay_node *node, bool comes);

@@ -85,7 +85,6 @@ static const struct state_remembered *find(const struct prep_step *step)
 static enum err replay(const struct prep_step *step, const struct state_remembered *found)
 {
     op_result_release(step->result);
-    op_result_init(step->result);
     if (op_result_decode(found->result, step->result) != ERR_OK) {
         return prep_refuse(step, ERR_SYSTEM_ERROR, "the remembered answer cannot be read");
     }
@@ -96,7 +95,6 @@ static enum err replay(const struct prep_step *step, const struct state_remember
 enum err prep_look_key(struct prep_step *step)
 {
     const struct txn_remember *remember = &step->remember;
-    const uint8_t *in_flight = NULL;
 
     if (step->job->key.len == 0 || !is_remembered(step->job->args->op)) {
         return ERR_OK;
@@ -106,7 +104,8 @@ enum err prep_look_key(struct prep_step *step)
     if (err != ERR_OK) {
         return err;
     }
-    in_flight = overlay_key(&step->prep->overlay, remember->scope, remember->key);
+    const uint8_t *in_flight = overlay_key(&step->prep->overlay, remember->scope, remember->key);
+
     if (in_flight != NULL) {
         return prep_refuse(step, is_same(remember, in_flight) ? ERR_IN_FLIGHT : ERR_KEY_REUSED,
                            NULL);
@@ -129,7 +128,7 @@ static uint64_t size_of(const struct txn_remember *remember)
 
 static enum err check_room(const struct prep_step *step, const struct overlay_memory *memory)
 {
-    const struct prep_limits *limits = &step->prep->limits;
+    const struct config_tree *limits = &step->prep->limits.tree;
 
     if (step->remember.result.len > limits->result_bytes_max) {
         return prep_refuse(step, ERR_TOO_LARGE,
@@ -169,7 +168,7 @@ enum err prep_remember(struct prep_step *step)
     overlay_put_memory(&prep->overlay, step->zxid, &memory);
     overlay_put_key(&prep->overlay, step->zxid, remember);
     prep_count_remembered(step, size_of(remember));
-    txn_put_remember(step->out, remember);
+    txn_put(step->out, &(struct txn_effect){.type = TXN_REMEMBER, .remember = *remember});
     return ERR_OK;
 }
 
@@ -179,7 +178,7 @@ enum err prep_remember(struct prep_step *step)
  * so that there are fewer transactions. */
 static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memory *memory)
 {
-    const struct prep_limits *limits = &prep->limits;
+    const struct config_tree *limits = &prep->limits.tree;
     bool roomy = memory->count < limits->remembered_max / 2 &&
                  memory->bytes < limits->remembered_bytes_max / 2;
 
@@ -205,7 +204,7 @@ bool prep_forget(struct prep *prep, const struct state *state, const struct txn_
         return false;
     }
     for (int i = 0; i < FORGET_MAX && oldest != NULL &&
-                    header->age_ms - oldest->age_ms >= (int64_t)prep->limits.remember_ms;
+                    header->age_ms - oldest->age_ms >= (int64_t)prep->limits.tree.remember_ms;
          i++) {
         memory.count--;
         memory.bytes -= oldest->scope.len + oldest->key.len + oldest->result.len;
@@ -216,6 +215,6 @@ bool prep_forget(struct prep *prep, const struct state *state, const struct txn_
     overlay_put_memory(&prep->overlay, zxid, &memory);
     overlay_commit(&prep->overlay);
     txn_begin(out, header);
-    txn_put_forget(out, &(struct txn_forget){.horizon = memory.horizon});
+    txn_put(out, &(struct txn_effect){.type = TXN_FORGET, .forget = {.horizon = memory.horizon}});
     return true;
 }

@@ -1,11 +1,81 @@
 /* maxTreeBytes: what a request adds to the memory of every replica, and whether there is room. */
 #include "base/check.h"
+#include "base/mem.h"
 #include "base/probe.h"
 #include "server/prepare/prep_int.h"
 #include "server/state/cost.h"
 #include "server/state/path.h"
 
 #include <inttypes.h>
+
+enum {
+    RING_MIN = 64
+};
+
+/* ---- Growth: requests in flight. ---- */
+
+/* Bytes that the current request adds; 0 when it frees as much as it takes. */
+static uint64_t of_request(const struct growth *growth)
+{
+    int64_t bytes = growth->request + (int64_t)growth->answer;
+
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+void prep_growth_clear(struct growth *growth)
+{
+    growth->first = 0;
+    growth->count = 0;
+    growth->in_flight = 0;
+}
+
+static struct growth_entry *entry_at(struct growth *growth, size_t i)
+{
+    return &growth->ring[(growth->first + i) & (growth->cap - 1)];
+}
+
+/* Proposals in flight are bounded, and so is the ring. */
+static void grow(struct growth *growth)
+{
+    struct growth wider = *growth;
+
+    wider.cap = growth->cap > 0 ? growth->cap * 2 : RING_MIN;
+    wider.first = 0;
+    wider.ring = mem_alloc(wider.cap * sizeof(*wider.ring));
+    for (size_t i = 0; i < growth->count; i++) {
+        wider.ring[i] = *entry_at(growth, i);
+    }
+    mem_free(growth->ring);
+    *growth = wider;
+}
+
+void prep_growth_commit(struct growth *growth, zxid_t zxid)
+{
+    uint64_t bytes = of_request(growth);
+
+    if (bytes == 0) {
+        return;
+    }
+    if (growth->count == growth->cap) {
+        grow(growth);
+    }
+    ASSERT(growth->count == 0 || entry_at(growth, growth->count - 1)->zxid < zxid);
+    *entry_at(growth, growth->count++) = (struct growth_entry){.zxid = zxid, .bytes = bytes};
+    growth->in_flight += bytes;
+}
+
+void prep_growth_applied(struct growth *growth, zxid_t zxid)
+{
+    while (growth->count > 0 && entry_at(growth, 0)->zxid <= zxid) {
+        ASSERT(growth->in_flight >= entry_at(growth, 0)->bytes);
+        growth->in_flight -= entry_at(growth, 0)->bytes;
+        growth->first = (growth->first + 1) & (growth->cap - 1);
+        growth->count--;
+    }
+    ASSERT(growth->count > 0 || growth->in_flight == 0);
+}
+
+/* ---- The current request. ---- */
 
 static void add(const struct prep_step *step, uint64_t bytes, bool comes)
 {
@@ -62,7 +132,6 @@ static enum err refuse(const struct prep_step *step, uint64_t needed)
     struct op_result *result = step->result;
 
     op_result_release(result); /* Of a multi: no single element is the cause. */
-    op_result_init(result);
     buf_printf(&result->arena,
                "the tree would take %" PRIu64 " bytes of memory, and maxTreeBytes of replica "
                "%" PRIu32 " is %" PRIu64 ": delete znodes or close sessions, which still works, or "
@@ -94,7 +163,7 @@ static bool frees(const struct prep_step *step)
 enum err prep_check_memory(const struct prep_step *step)
 {
     const struct growth *growth = &step->prep->growth;
-    uint64_t more = growth_of_request(growth);
+    uint64_t more = of_request(growth);
     uint64_t used = prep_memory_bytes(step->prep, step->state);
     uint64_t bytes_max = step->job->room.bytes_max;
 

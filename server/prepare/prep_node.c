@@ -12,7 +12,7 @@
 /* Whether the session may own one more ephemeral, at that path. */
 static enum err check_ephemeral(const struct prep_step *step, struct slice path)
 {
-    const struct prep_limits *limits = &step->prep->limits;
+    const struct config_tree *limits = &step->prep->limits.tree;
     struct overlay_session session;
 
     overlay_session(&step->prep->overlay, step->state, step->session, &session);

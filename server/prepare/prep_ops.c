@@ -84,19 +84,27 @@ enum err prep_set(const struct prep_step *step, const struct op_args *args)
     return err;
 }
 
-enum err prep_check(const struct prep_step *step, const struct op_args *args)
+/* The znode that the operation is about, which must exist. */
+static enum err need_node(const struct prep_step *step, const struct op_args *args,
+                          struct overlay_node *ret_node)
 {
-    struct overlay_node node;
     enum err err = prep_check_path(step, args->path);
 
     if (err != ERR_OK) {
         return err;
     }
-    prep_look(step, args->path, &node);
-    if (!node.exists) {
-        return prep_refuse_missing(step, args);
+    prep_look(step, args->path, ret_node);
+    return ret_node->exists ? ERR_OK : prep_refuse_missing(step, args);
+}
+
+enum err prep_check(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = need_node(step, args, &node);
+
+    if (err == ERR_OK) {
+        err = prep_may(step, &node, ACL_READ, NULL);
     }
-    err = prep_may(step, &node, ACL_READ, NULL);
     if (err == ERR_OK) {
         err = prep_check_version(step, args, &node);
     }
@@ -152,8 +160,8 @@ static enum err refuse_large(const struct prep_step *step, uint32_t max, uint32_
 static enum err delete_subtree(const struct prep_step *step, const struct op_args *args)
 {
     struct prep *prep = step->prep;
-    uint32_t bound = prep->limits.recursive_max;
-    uint32_t max = args->max > 0 && args->max < bound ? args->max : bound;
+    uint32_t bound = prep->limits.tree.recursive_max;
+    uint32_t max = args->max > 0 ? min_u32(args->max, bound) : bound;
 
     buf_clear(&prep->paths);
     size_t count = overlay_subtree(&prep->overlay, step->state, args->path, max, &prep->paths);
@@ -219,14 +227,10 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
 enum err prep_reap(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
-    enum err err = prep_check_path(step, args->path);
+    enum err err = need_node(step, args, &node);
 
     if (err != ERR_OK) {
         return err;
-    }
-    prep_look(step, args->path, &node);
-    if (!node.exists) {
-        return prep_refuse(step, ERR_NO_NODE, NULL);
     }
     if (node.stat.num_children > 0) {
         return prep_refuse(step, ERR_NOT_EMPTY, NULL);

@@ -70,20 +70,6 @@ void prep_count_quota(const struct prep_step *step, struct slice path, int64_t c
 
 /* ---- Limits znodes. ---- */
 
-/* The path that a limits znode is about. The root and /zookeeper have no quota. */
-static bool is_limits(struct slice path, struct slice *ret_top)
-{
-    struct slice name = slice_str(STATE_LIMITS_NAME);
-    struct slice root = slice_str(STATE_QUOTA_PATH);
-
-    if (!slice_eq(path_name(path), name) || !path_is_within(path, root) ||
-        path.len <= root.len + 1 + name.len) {
-        return false;
-    }
-    *ret_top = slice_make(path.data + root.len, path.len - root.len - 1 - name.len);
-    return !path_is_within(*ret_top, slice_str("/zookeeper"));
-}
-
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data)
 {
     struct overlay *overlay = &step->prep->overlay;
@@ -91,7 +77,7 @@ void prep_limits_set(const struct prep_step *step, struct slice path, struct sli
     struct state_quota limits;
     struct slice top;
 
-    if (!is_limits(path, &top)) {
+    if (!state_quota_of(path, &top)) {
         return;
     }
     overlay_quota(overlay, step->state, top, &quota);
@@ -111,7 +97,7 @@ void prep_limits_gone(const struct prep_step *step, struct slice path)
 {
     struct slice top;
 
-    if (is_limits(path, &top)) {
+    if (state_quota_of(path, &top)) {
         overlay_put_quota(&step->prep->overlay, top, step->zxid,
                           &(struct overlay_quota){.exists = false});
         prep_count_limits(step, top, false);

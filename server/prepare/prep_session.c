@@ -55,17 +55,14 @@ enum err prep_in_session(struct prep_step *step)
 
 /* ---- Opening and attaching. ---- */
 
-static uint32_t timeout_of(const struct prep_limits *limits, const struct op_args *args)
+static uint32_t timeout_of(const struct config_tree *limits, const struct op_args *args)
 {
     uint64_t asked_ms = args->timeout_ms != 0 ? args->timeout_ms : (uint64_t)args->expire_s * 1000;
 
     if (asked_ms == 0) {
         asked_ms = limits->session_default_ms;
     }
-    if (asked_ms < limits->session_min_ms) {
-        return limits->session_min_ms;
-    }
-    return asked_ms < limits->session_max_ms ? (uint32_t)asked_ms : limits->session_max_ms;
+    return (uint32_t)min_u64(max_u64(asked_ms, limits->session_min_ms), limits->session_max_ms);
 }
 
 /* The session that the arguments name by the hash of its secret. */
@@ -80,6 +77,15 @@ static enum err find_named(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
+/* The same, which must be open. */
+static enum err need_named(const struct prep_step *step, const struct op_args *args,
+                           struct overlay_session *ret_session)
+{
+    enum err err = find_named(step, args, ret_session);
+
+    return err == ERR_OK && !ret_session->open ? refuse_gone(step) : err;
+}
+
 static bool is_full(const struct prep_step *step, struct slice from, enum state_share kind,
                     uint32_t max)
 {
@@ -91,7 +97,7 @@ static bool is_full(const struct prep_step *step, struct slice from, enum state_
  */
 static enum err check_room(const struct prep_step *step, struct slice from)
 {
-    const struct prep_limits *limits = &step->prep->limits;
+    const struct config_tree *limits = &step->prep->limits.tree;
     const struct op_principal *who = step->job->who;
 
     if (overlay_session_count(&step->prep->overlay, step->state) >= limits->sessions_max) {
@@ -120,15 +126,18 @@ static void open_session(const struct prep_step *step, const struct op_args *arg
     struct overlay *overlay = &step->prep->overlay;
     struct blob *blob = blob_new(from);
     struct overlay_session session = {.id = step->zxid, .from = blob, .open = true};
-    struct txn_session_open open = {
-        .session = step->zxid, .timeout_ms = timeout_of(&step->prep->limits, args), .from = from};
+    struct txn_effect effect = {.type = TXN_SESSION_OPEN,
+                                .flags = TXN_REPLY,
+                                .open = {.session = step->zxid,
+                                         .timeout_ms = timeout_of(&step->prep->limits.tree, args),
+                                         .from = from}};
 
-    memcpy(open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
+    memcpy(effect.open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
     memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
     overlay_put_session(overlay, step->state, step->zxid, &session);
     overlay_count_shares(overlay, step->state, step->zxid, from, true);
     prep_count_session(step, true);
-    txn_put_session_open(step->out, TXN_REPLY, &open);
+    txn_put(step->out, &effect);
     blob_unref(blob);
 }
 
@@ -175,24 +184,21 @@ static enum err check_space(const struct prep_step *step, const struct overlay_s
 enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_session session;
-    enum err err = find_named(step, args, &session);
+    enum err err = need_named(step, args, &session);
 
-    if (err != ERR_OK) {
-        return err;
+    if (err == ERR_OK) {
+        err = check_space(step, &session);
     }
-    if (!session.open) {
-        return refuse_gone(step);
-    }
-    err = check_space(step, &session);
     if (err != ERR_OK) {
         return err;
     }
     session.attach = step->zxid;
     overlay_put_session(&step->prep->overlay, step->state, step->zxid, &session);
-    txn_put_session_move(step->out, TXN_REPLY,
-                         &(struct txn_session_move){.session = session.id,
-                                                    .attach = step->zxid,
-                                                    .member = step->header->origin_member});
+    txn_put(step->out, &(struct txn_effect){.type = TXN_SESSION_MOVE,
+                                            .flags = TXN_REPLY,
+                                            .move = {.session = session.id,
+                                                     .attach = step->zxid,
+                                                     .member = step->header->origin_member}});
     return ERR_OK;
 }
 
@@ -200,14 +206,9 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 
 static struct slice opener_of(const struct prep_step *step, const struct overlay_session *session)
 {
-    const struct state_session *applied = NULL;
-
-    if (session->from != NULL) {
-        return blob_slice(session->from);
-    }
-    applied = state_session(step->state, session->id);
-    ASSERT(applied != NULL); /* It was not opened in flight. */
-    return applied->from;
+    /* The state has a session that was not opened in flight. */
+    return session->from != NULL ? blob_slice(session->from)
+                                 : state_session(step->state, session->id)->from;
 }
 
 /* The same transaction deletes all ephemerals of the session, also those in flight. */
@@ -224,8 +225,9 @@ static void close_session(const struct prep_step *step, uint64_t id, enum txn_cl
     session.open = false;
     overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
     prep_count_session(step, false);
-    txn_put_session_close(step->out, TXN_REPLY,
-                          &(struct txn_session_close){.session = id, .reason = reason});
+    txn_put(step->out, &(struct txn_effect){.type = TXN_SESSION_CLOSE,
+                                            .flags = TXN_REPLY,
+                                            .close = {.session = id, .reason = (uint8_t)reason}});
 }
 
 enum err prep_close(const struct prep_step *step, const struct op_args *args)
@@ -233,13 +235,10 @@ enum err prep_close(const struct prep_step *step, const struct op_args *args)
     const struct op_session *shown = step->job->session;
     struct overlay_session session;
     struct overlay_session own = {.open = false};
-    enum err err = find_named(step, args, &session);
+    enum err err = need_named(step, args, &session);
 
     if (err != ERR_OK) {
         return err;
-    }
-    if (!session.open) {
-        return refuse_gone(step);
     }
     if (shown != NULL && shown->shown) {
         find_shown(step, shown, &own);

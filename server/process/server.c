@@ -32,22 +32,10 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     options->zab.limits.refill_rate = config->zab.refill_rate_max;
     zab_limits_fit_queue(&options->zab.limits, config->peers.queue_bytes_max);
     options->prep = (struct prep_limits){
+        .tree = config->tree,
         .data_bytes_max = config->clients.data_bytes_max,
         .txn_bytes_max = ZAB_RECORD_BYTES_MAX - 4096,
         .multi_ops_max = config->clients.multi_ops_max,
-        .recursive_max = config->tree.recursive_max,
-        .session_min_ms = config->tree.session_min_ms,
-        .session_max_ms = config->tree.session_max_ms,
-        .session_default_ms = config->tree.session_default_ms,
-        .sessions_max = config->tree.sessions_max,
-        .sessions_client_max = config->tree.sessions_client_max,
-        .sessions_network_max = config->tree.sessions_network_max,
-        .session_ephemerals_max = config->tree.session_ephemerals_max,
-        .session_ephemeral_bytes_max = config->tree.session_ephemeral_bytes_max,
-        .remembered_max = config->tree.remembered_max,
-        .remembered_bytes_max = config->tree.remembered_bytes_max,
-        .result_bytes_max = config->tree.result_bytes_max,
-        .remember_ms = config->tree.remember_ms,
     };
     options->requests_max = config->clients.requests_max;
     options->forward_bytes_max = config->zab.forward_bytes_max;

@@ -1,12 +1,11 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "server/state/acls_int.h"
 #include "server/state/cost.h"
+#include "server/state/state_int.h"
 
 enum {
-    SEED_ACL = 0x61636c, /* Keeps lists and data of the same bytes apart. */
-    CAP_MIN = 16
+    SEED_ACL = 0x61636c /* Keeps lists and data of the same bytes apart. */
 };
 
 void acls_init(struct acls *acls)
@@ -43,15 +42,13 @@ static struct acl *at(const struct acls *acls, uint32_t index)
 
 static uint32_t take_index(struct acls *acls)
 {
-    ASSERT(acls->free_count < acls->count);
     if (acls->free_count > 0) {
         return acls->free[--acls->free_count];
     }
     if (acls->count >= acls->cap) {
-        ASSERT(acls->cap < UINT32_MAX / 2);
-        acls->cap = acls->cap > 0 ? acls->cap * 2 : CAP_MIN;
-        acls->slots = mem_realloc(acls->slots, acls->cap * sizeof(struct acl *));
-        acls->free = mem_realloc(acls->free, acls->cap * sizeof(*acls->free));
+        acls->cap = (uint32_t)mem_cap_next(acls->cap, MEM_ITEMS_MAX);
+        acls->slots = mem_resize(acls->slots, acls->cap, sizeof(struct acl *));
+        acls->free = mem_resize(acls->free, acls->cap, sizeof(*acls->free));
     }
     return acls->count++;
 }
@@ -64,7 +61,6 @@ uint32_t acls_intern(struct acls *acls, struct slice bytes)
     struct acl *acl = map_get(&acls->by_bytes, bytes);
 
     if (acl != NULL) {
-        ASSERT(acls->slots[acl->index] == acl);
         return acl->index;
     }
     acl = mem_zalloc(1, sizeof(*acl));
@@ -113,7 +109,6 @@ void acls_collect(struct acls *acls)
         if (acl->refs > 0) {
             continue;
         }
-        ASSERT(at(acls, acl->index) == acl);
         map_remove(&acls->by_bytes, blob_slice(acl->blob));
         acls->slots[acl->index] = NULL;
         acls->free[acls->free_count++] = acl->index;
@@ -125,7 +120,6 @@ bool acls_has(const struct acls *acls, struct slice bytes)
 {
     const struct acl *acl = bytes.len > 0 ? map_get(&acls->by_bytes, bytes) : NULL;
 
-    ASSERT(acl == NULL || acls->slots[acl->index] == acl);
     return bytes.len == 0 || (acl != NULL && acl->refs > 0);
 }
 

@@ -1,9 +1,36 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
-#include "server/state/apply_int.h"
-#include "server/state/cut_int.h"
 #include "server/state/path.h"
+#include "server/state/state_int.h"
+
+/* One transaction that is being applied. Inside a fuzzy range no effect fails; the rest of the
+ * range repairs what an effect finds. */
+struct apply {
+    struct state *state;
+    zxid_t zxid;
+    int64_t age_ms;
+    int64_t stamp_ms;
+    bool fuzzy;
+    bool remembers; /* It remembers a result; at most one. */
+    bool closes;    /* It closes a session. */
+
+    /* About the last effect, for the change that is handed out. */
+    const struct znode *node; /* NULL when it is gone. */
+    uint32_t acl;             /* Of the znode; before it was deleted. */
+    uint32_t parent_acl;
+    uint64_t session;
+};
+
+/* Notes old values for a rollback; none is needed in a fuzzy range. */
+static void keep_old(const struct apply *apply, const struct undo_entry *entry)
+{
+    if (!apply->fuzzy) {
+        undo_add(&apply->state->undo, entry);
+    }
+}
+
+/* ---- Effects on znodes. ---- */
 
 static struct blob *data_of(const struct txn_effect *effect)
 {
@@ -31,7 +58,6 @@ static void fill_new(const struct apply *apply, const struct txn_effect *effect,
     node->version = 0;
     node->aversion = 0;
     node->creates = 0;
-    ASSERT(node->num_children == 0 && effect->type == TXN_CREATE);
 }
 
 /* The znode exists already: the snapshot saw it at a later time, perhaps after it was deleted and
@@ -104,12 +130,14 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
         node = create_new(apply, effect, parent);
     }
     touch_parent(apply, parent);
-    parent->creates = effect->creates > creates ? effect->creates : creates;
+    parent->creates = max_u32(effect->creates, creates);
     state_sum_in(state, parent);
     reap_update(state, parent);
-    if (!apply->fuzzy) {
-        undo_create(&state->undo, node, pzxid, creates);
-    }
+    keep_old(apply, &(struct undo_entry){.type = TXN_CREATE,
+                                         .node = node,
+                                         .parent = parent,
+                                         .pzxid = pzxid,
+                                         .creates = creates});
     apply->node = node;
     apply->acl = node->acl;
     apply->parent_acl = parent->acl;
@@ -129,7 +157,13 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     apply->node = node;
     apply->acl = node->acl;
     if (!apply->fuzzy) {
-        undo_set(&state->undo, node);
+        undo_add(&state->undo, &(struct undo_entry){.type = TXN_SET,
+                                                    .node = node,
+                                                    .data = blob_ref(node->data),
+                                                    .mzxid = node->mzxid,
+                                                    .mtime_ms = node->mtime_ms,
+                                                    .age_ms = node->age_ms,
+                                                    .version = node->version});
     }
     cuts_before(state, node, effect->path);
     state_sum_out(state, node);
@@ -181,6 +215,9 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
 {
     struct state *state = apply->state;
 
+    if (MUTANT(24) && apply->fuzzy && apply->closes) {
+        return ERR_OK;
+    }
     if (path_is_builtin(effect->path)) {
         return ERR_CORRUPT;
     }
@@ -193,8 +230,6 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     if (node->num_children > 0 && !apply->fuzzy) {
         return ERR_CORRUPT;
     }
-    zxid_t pzxid = parent->pzxid;
-
     apply->acl = node->acl;
     apply->parent_acl = parent->acl;
     apply->session = owner_is_session(node->owner) ? node->owner : 0;
@@ -205,7 +240,11 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
         delete_fuzzy(apply, node);
     } else {
         state_unlink(state, node);
-        undo_delete(&state->undo, node, parent, pzxid);
+        undo_add(&state->undo, &(struct undo_entry){.type = TXN_DELETE,
+                                                    .node = node,
+                                                    .parent = parent,
+                                                    .pzxid = parent->pzxid,
+                                                    .creates = parent->creates});
     }
     touch_parent(apply, parent);
     state_sum_in(state, parent);
@@ -229,9 +268,9 @@ static enum err apply_set_acl(struct apply *apply, const struct txn_effect *effe
         PROBE("state.set_acl_missing");
         return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
     }
-    if (!apply->fuzzy) {
-        undo_set_acl(&state->undo, node);
-    }
+    keep_old(apply,
+             &(struct undo_entry){
+                 .type = TXN_SET_ACL, .node = node, .acl = node->acl, .version = node->aversion});
     cuts_before(state, node, effect->path);
     state_sum_out(state, node);
     state_set_acl(state, node, acls_intern(&state->acls, effect->acl));
@@ -242,44 +281,185 @@ static enum err apply_set_acl(struct apply *apply, const struct txn_effect *effe
     return ERR_OK;
 }
 
+/* ---- Sessions and remembered results. ---- */
+
+static enum err apply_session_open(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    const struct txn_session_open *open = &effect->open;
+    struct session *session = session_get(state, open->session);
+
+    if (!apply->fuzzy &&
+        (session != NULL || state_session_by_hash(state, open->secret_hash) != NULL)) {
+        return ERR_CORRUPT;
+    }
+    if (session != NULL) {
+        /* The snapshot saw it later, perhaps after a move, which is replayed. */
+        PROBE("state.open_again");
+        mem_free(session_shut(state, session));
+    }
+    struct state_session fields = {
+        .id = open->session,
+        .timeout_ms = open->timeout_ms,
+        .opened_ms = apply->stamp_ms,
+        .from = open->from,
+    };
+
+    memcpy(fields.secret_hash, open->secret_hash, sizeof(fields.secret_hash));
+    session = session_open(state, &fields);
+    keep_old(apply, &(struct undo_entry){.type = TXN_SESSION_OPEN, .session = session});
+    apply->session = open->session;
+    return ERR_OK;
+}
+
+/* The bug of mutant 24: deletes the present ephemerals of the session, not those of the log. */
+static void close_by_own_list(struct apply *apply, uint64_t id)
+{
+    struct state *state = apply->state;
+
+    for (const struct znode *at = state_ephemeral_first(state, id); at != NULL;
+         at = state_ephemeral_first(state, id)) {
+        struct znode *parent = at->parent;
+        struct znode *node = tree_child(parent, znode_name(at));
+
+        state_sum_out(state, parent);
+        state_drop_below(state, node);
+        state_unlink(state, node);
+        tree_node_free(node);
+        parent->pzxid = max_u64(apply->zxid, parent->pzxid);
+        state_sum_in(state, parent);
+        reap_update(state, parent);
+    }
+}
+
+static enum err apply_session_close(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    struct session *session = session_get(state, effect->close.session);
+
+    apply->session = effect->close.session;
+    if (MUTANT(24) && apply->fuzzy) {
+        close_by_own_list(apply, effect->close.session);
+    }
+    if (session == NULL) {
+        PROBE("state.close_missing");
+        return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+    }
+    if (apply->fuzzy) {
+        mem_free(session_shut(state, session));
+        return ERR_OK;
+    }
+    if (session->shown.ephemeral_count > 0) {
+        return ERR_CORRUPT;
+    }
+    undo_add(&state->undo, &(struct undo_entry){.type = TXN_SESSION_CLOSE,
+                                                .session = session_shut(state, session)});
+    return ERR_OK;
+}
+
+static enum err apply_session_move(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    struct session *session = session_get(state, effect->move.session);
+
+    apply->session = effect->move.session;
+    if (session == NULL) {
+        PROBE("state.move_missing");
+        return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+    }
+    keep_old(apply, &(struct undo_entry){.type = TXN_SESSION_MOVE,
+                                         .session = session,
+                                         .attach = session->shown.attach,
+                                         .member = session->shown.member});
+    session_move(state, session, effect->move.attach, effect->move.member);
+    return ERR_OK;
+}
+
+/* A remembered result with the same key or the same zxid. */
+static struct remembered *in_the_way(const struct apply *apply, const struct txn_remember *remember)
+{
+    struct remembered *same = remember_get(apply->state, remember->scope, remember->key);
+
+    if (same == NULL) {
+        same = remember_after(apply->state, apply->zxid - 1);
+        same = same != NULL && same->shown.zxid == apply->zxid ? same : NULL;
+    }
+    return same;
+}
+
+static enum err apply_remember(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    const struct txn_remember *remember = &effect->remember;
+    struct state_remembered fields = {.zxid = apply->zxid,
+                                      .age_ms = apply->age_ms,
+                                      .scope = remember->scope,
+                                      .key = remember->key,
+                                      .result = remember->result};
+
+    for (struct remembered *old = in_the_way(apply, remember); old != NULL;
+         old = in_the_way(apply, remember)) {
+        if (!apply->fuzzy) {
+            return ERR_CORRUPT;
+        }
+        /* The same result, or one of a later use of the key, which is replayed. */
+        PROBE("state.remember_again");
+        remember_remove(state, old);
+        mem_free(old);
+    }
+    memcpy(fields.fingerprint, remember->fingerprint, sizeof(fields.fingerprint));
+    struct remembered *entry = remember_new(&fields);
+
+    remember_insert(state, entry);
+    keep_old(apply, &(struct undo_entry){.type = TXN_REMEMBER, .remembered = entry});
+    return ERR_OK;
+}
+
+static enum err apply_forget(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    struct remembered *entry = remember_after(state, 0);
+
+    while (entry != NULL && entry->shown.zxid < effect->forget.horizon) {
+        remember_remove(state, entry);
+        if (apply->fuzzy) {
+            mem_free(entry);
+        } else {
+            undo_add(&state->undo, &(struct undo_entry){.type = TXN_FORGET, .remembered = entry});
+        }
+        entry = remember_after(state, 0);
+    }
+    return ERR_OK;
+}
+
+/* ---- The whole transaction. ---- */
+
+static enum err (*const apply_of[])(struct apply *, const struct txn_effect *) = {
+    [TXN_CREATE] = apply_create,
+    [TXN_SET] = apply_set,
+    [TXN_DELETE] = apply_delete,
+    [TXN_CHECK] = apply_check,
+    [TXN_SET_ACL] = apply_set_acl,
+    [TXN_SESSION_OPEN] = apply_session_open,
+    [TXN_SESSION_CLOSE] = apply_session_close,
+    [TXN_SESSION_MOVE] = apply_session_move,
+    [TXN_REMEMBER] = apply_remember,
+    [TXN_FORGET] = apply_forget,
+};
+
 static enum err apply_effect(struct apply *apply, const struct txn_effect *effect)
 {
     apply->node = NULL;
     apply->acl = 0;
     apply->parent_acl = 0;
     apply->session = 0;
-    switch (effect->type) {
-    case TXN_CREATE:
-        return apply_create(apply, effect);
-    case TXN_SET:
-        return apply_set(apply, effect);
-    case TXN_DELETE:
-        return MUTANT(24) && apply->fuzzy && apply->closes ? ERR_OK : apply_delete(apply, effect);
-    case TXN_CHECK:
-        return apply_check(apply, effect);
-    case TXN_SET_ACL:
-        return apply_set_acl(apply, effect);
-    case TXN_SESSION_OPEN:
-        return apply_session_open(apply, effect);
-    case TXN_SESSION_CLOSE:
-        return apply_session_close(apply, effect);
-    case TXN_SESSION_MOVE:
-        return apply_session_move(apply, effect);
-    case TXN_REMEMBER:
-        return apply_remember(apply, effect);
-    case TXN_FORGET:
-        return apply_forget(apply, effect);
-    }
-    UNREACHABLE();
+    return apply_of[effect->type](apply, effect);
 }
 
 static void add_change(const struct apply *apply, const struct txn_effect *effect,
                        struct state_changes *changes)
 {
-    if (changes->count == changes->cap) {
-        changes->cap = changes->cap > 0 ? changes->cap * 2 : 8;
-        changes->items = mem_realloc(changes->items, changes->cap * sizeof(*changes->items));
-    }
+    MEM_GROW(changes->items, changes->count, changes->cap, TXN_EFFECTS_MAX);
     struct state_change *change = &changes->items[changes->count++];
 
     *change = (struct state_change){
@@ -297,18 +477,40 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
         change->data = blob_ref(apply->node->data);
     }
     if (effect->type == TXN_SESSION_MOVE) {
-        change->attach = apply->attach;
-        change->member = apply->member;
+        change->attach = effect->move.attach;
+        change->member = effect->move.member;
     }
-    change->expired = effect->type == TXN_SESSION_CLOSE && apply->expired;
+    change->expired =
+        effect->type == TXN_SESSION_CLOSE && effect->close.reason == TXN_CLOSED_EXPIRED;
 }
 
+/* Whether the fields are possible in this transaction; txn_next has seen those of each effect. */
 static bool is_sound(struct apply *apply, const struct txn_effect *effect)
 {
-    if (effect->type >= TXN_SESSION_OPEN) {
-        return is_sound_extra(apply, effect);
+    bool first = !apply->remembers;
+
+    switch (effect->type) {
+    case TXN_CREATE:
+        return effect->acl.len <= TXN_ACL_MAX && effect->creates <= STATE_CREATES_MAX;
+    case TXN_SET_ACL:
+        return effect->acl.len <= TXN_ACL_MAX;
+    case TXN_SESSION_OPEN:
+        return effect->open.session == apply->zxid && owner_is_session(effect->open.session);
+    case TXN_SESSION_CLOSE:
+        apply->closes = true;
+        return true;
+    case TXN_REMEMBER:
+        apply->remembers = true;
+        return first;
+    case TXN_FORGET:
+        return effect->forget.horizon <= apply->zxid;
+    case TXN_SET:
+    case TXN_DELETE:
+    case TXN_CHECK:
+    case TXN_SESSION_MOVE:
+        return true;
     }
-    return effect->acl.len <= TXN_ACL_MAX && effect->creates <= STATE_CREATES_MAX;
+    UNREACHABLE();
 }
 
 /* Reads the whole transaction before any change. */
@@ -326,7 +528,6 @@ static enum err check_bytes(struct apply *apply, struct slice txn)
             err = ERR_FORMAT;
         }
     }
-    ASSERT(err != ERR_OK);
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
@@ -337,9 +538,7 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
     struct txn_effect effect;
     enum err err = txn_open(&reader, txn, &header);
 
-    /* check_bytes has seen the same bytes. */
-    ASSERT(err == ERR_OK);
-    ASSERT(header.age_ms >= 0);
+    ASSERT(err == ERR_OK); /* check_bytes has seen the same bytes. */
     apply->age_ms = header.age_ms;
     apply->stamp_ms = header.stamp_ms;
     while (err == ERR_OK) {

@@ -1,7 +1,6 @@
 #include "server/state/cost.h"
 
 #include "base/blob.h"
-#include "base/check.h"
 #include "server/state/state_int.h"
 
 enum {
@@ -27,31 +26,24 @@ static uint64_t chunk_of(uint64_t size)
     if (size >= LARGE_MIN) {
         return round_up(size + LARGE_HEAD, PAGE);
     }
-    uint64_t chunk = round_up(size + CHUNK_HEAD, CHUNK_STEP);
-
-    return chunk > CHUNK_MIN ? chunk : CHUNK_MIN;
+    return max_u64(round_up(size + CHUNK_HEAD, CHUNK_STEP), CHUNK_MIN);
 }
 
 uint64_t cost_node(size_t name_len, uint64_t owner)
 {
     uint64_t size = offsetof(struct znode, name) + name_len;
-    uint64_t cost = chunk_of(size > sizeof(struct znode) ? size : sizeof(struct znode));
+    uint64_t cost = chunk_of(max_u64(size, sizeof(struct znode)));
 
-    ASSERT(name_len <= STATE_NAME_MAX);
     return owner != 0 ? cost + chunk_of(OWNER_ENTRY) + MAP_SHARE : cost;
 }
 
 uint64_t cost_data(uint64_t len)
 {
-    ASSERT(len <= UINT32_MAX);
-
     return chunk_of(sizeof(struct blob) + len);
 }
 
 uint64_t cost_acl(size_t len)
 {
-    ASSERT(len > 0);
-
     return chunk_of(sizeof(struct acl)) + cost_data(len) + MAP_SHARE + ACL_SLOT;
 }
 
@@ -62,14 +54,10 @@ uint64_t cost_session(void)
 
 uint64_t cost_remembered(uint64_t len)
 {
-    ASSERT(len <= TXN_SCOPE_MAX + TXN_KEY_MAX + (uint64_t)TXN_RESULT_MAX);
-
     return chunk_of(sizeof(struct remembered) + sizeof(uint32_t) + len) + MAP_SHARE;
 }
 
 uint64_t cost_quota(size_t path_len)
 {
-    ASSERT(path_len <= STATE_PATH_MAX);
-
     return chunk_of(sizeof(struct quota) + path_len) + MAP_SHARE;
 }

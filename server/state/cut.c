@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "server/state/cut_int.h"
 #include "server/state/path.h"
+#include "server/state/state_int.h"
 
 /* The old version of a znode that a transaction has changed since. */
 struct state_cut_saved {
@@ -27,16 +27,12 @@ static int order_cmp(const void *key, const struct avl_node *node)
 
 static size_t cost_of(const struct state_cut_znode *znode)
 {
-    ASSERT(znode->path.len > 0 && znode->path.len <= STATE_PATH_MAX);
-
     return sizeof(struct state_cut_saved) + znode->path.len + blob_slice(znode->data).len +
            blob_slice(znode->acl).len;
 }
 
 static void saved_free(struct state_cut_saved *saved)
 {
-    ASSERT(saved->znode.path.data == saved->bytes);
-
     blob_unref(saved->znode.data);
     blob_unref(saved->znode.acl);
     mem_free(saved);
@@ -47,9 +43,9 @@ static void saved_free(struct state_cut_saved *saved)
 void state_cut_begin(struct state_cut *cut, struct state *state, struct slice path,
                      size_t bytes_max)
 {
-    ASSERT(state_find(state, path) != NULL);
+    ASSERT(tree_find(state->root, path) != NULL);
 
-    *cut = (struct state_cut){.zxid = state_applied(state), .bytes_max = bytes_max};
+    *cut = (struct state_cut){.zxid = state->applied, .bytes_max = bytes_max};
     buf_init(&cut->top, STATE_PATH_MAX);
     buf_append_slice(&cut->top, path);
     buf_init(&cut->at, STATE_PATH_MAX);
@@ -95,7 +91,6 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
 {
     struct slice at = buf_slice(&cut->at);
 
-    ASSERT(path.len > 0 && path.data[0] == '/');
     if (!path_is_within(path, buf_slice(&cut->top))) {
         return false;
     }
@@ -109,8 +104,6 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
  * before (ACLs). */
 static bool is_as_it_was(const struct state_cut *cut, const struct znode *node)
 {
-    ASSERT(node->mzxid >= node->czxid);
-
     return node->mzxid <= cut->zxid && node->pzxid <= cut->zxid;
 }
 
@@ -120,7 +113,7 @@ static void save(const struct state *state, struct state_cut *cut, const struct 
     struct state_cut_znode znode = {.path = path,
                                     .owner = node->owner,
                                     .data = node->data,
-                                    .acl = state_acl_blob(state, node->acl)};
+                                    .acl = acls_blob(&state->acls, node->acl)};
     size_t bytes = cost_of(&znode);
 
     ASSERT(node->czxid <= cut->zxid);
@@ -141,7 +134,6 @@ static void save(const struct state *state, struct state_cut *cut, const struct 
     (void)blob_ref(znode.acl);
     avl_insert(&cut->saved, &path, &saved->order, order_cmp);
     cut->saved_bytes += bytes;
-    ASSERT(cut->saved_bytes <= cut->bytes_max);
 }
 
 void cuts_save(struct state *state, const struct znode *node, struct slice path)
@@ -162,20 +154,16 @@ void cuts_save(struct state *state, const struct znode *node, struct slice path)
 static const struct znode *first_live(const struct state_cut *cut, const struct state *state)
 {
     struct slice at = buf_slice(cut->at.len > 0 ? &cut->at : &cut->top);
-    const struct znode *node = state_find(state, at);
-
-    ASSERT(!cut->pruned || cut->at.len > 0);
+    const struct znode *node = tree_find(state->root, at);
 
     if (node != NULL && cut->at.len == 0) {
         return node;
     }
-    return node != NULL && cut->pruned ? znode_skip(node) : state_after(state, at);
+    return node != NULL && cut->pruned ? znode_skip(node) : tree_after(state->root, at);
 }
 
 static struct slice live_path(const struct state_cut *cut)
 {
-    ASSERT(cut->walking && cut->walk.node == cut->live);
-
     return cut->walk.depth == 0 ? slice_str("/") : buf_slice(&cut->walk.path);
 }
 
@@ -248,7 +236,6 @@ static void take_saved(struct state_cut *cut, struct state_cut_saved *saved, boo
         cut->consumed = true;
         cut->descend = !is_newer(cut);
     }
-    ASSERT(saved->znode.stat.czxid <= cut->zxid);
 }
 
 static enum state_cut_step take_live(struct state_cut *cut, struct state_cut_znode *ret_znode)
@@ -265,7 +252,7 @@ static enum state_cut_step take_live(struct state_cut *cut, struct state_cut_zno
     *ret_znode = (struct state_cut_znode){.path = buf_slice(&cut->at),
                                           .owner = node->owner,
                                           .data = node->data,
-                                          .acl = state_acl_blob(cut->state, node->acl)};
+                                          .acl = acls_blob(&cut->state->acls, node->acl)};
     znode_stat(node, &ret_znode->stat);
     return STATE_CUT_ZNODE;
 }
@@ -308,7 +295,6 @@ void state_cut_prune(struct state_cut *cut)
     while ((order = avl_first(&cut->saved)) != NULL) {
         struct state_cut_saved *saved = of_order(order);
 
-        ASSERT(path_order(saved->znode.path, buf_slice(&cut->at)) > 0);
         if (!path_is_within(saved->znode.path, buf_slice(&cut->at))) {
             break;
         }

@@ -26,16 +26,12 @@ void state_sum_out(struct state *state, const struct znode *node)
 
 void state_sum_in(struct state *state, const struct znode *node)
 {
-    ASSERT(node->parent != NULL || node == state->root);
-
     state->digest += hash_of(state, node);
 }
 
 /* The znode has got an owner. */
 static void own(struct state *state, struct znode *node)
 {
-    ASSERT(node->parent != NULL);
-
     if (owner_is_session(node->owner)) {
         state->ephemeral_count++;
         ephemeral_joined(state, node);
@@ -100,7 +96,6 @@ void state_drop_below(struct state *state, struct znode *node)
     while (child != NULL) {
         struct znode *top = tree_child(node, znode_name(child));
 
-        ASSERT(top == child);
         tree_unlink(top);
         tree_dismantle(top, forget, state);
         child = znode_first_child(node, slice_make(NULL, 0));
@@ -109,8 +104,6 @@ void state_drop_below(struct state *state, struct znode *node)
 
 struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data)
 {
-    ASSERT(state->data_bytes >= size_of(node));
-
     state->data_bytes -= size_of(node);
     state->tree_cost -= cost_of(node);
     struct blob *old = tree_node_swap_data(node, take_data);
@@ -123,8 +116,6 @@ struct blob *state_swap_data(struct state *state, struct znode *node, struct blo
 
 void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 {
-    ASSERT(node->parent != NULL);
-
     disown(state, node);
     state->tree_cost -= cost_of(node);
     node->owner = owner;
@@ -134,8 +125,6 @@ void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
 {
-    ASSERT(node->parent != NULL || node == state->root);
-
     /* In this order, because it may be the same list. */
     acls_ref(&state->acls, acl);
     acls_unref(&state->acls, node->acl);

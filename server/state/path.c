@@ -16,8 +16,6 @@ static enum err refuse(const char *why, const char **ret_why)
  */
 static bool is_refused(int32_t point)
 {
-    ASSERT(point >= 0 && point <= 0x10ffff);
-
     return (point >= 0x7f && point <= 0x9f) || (point >= 0xe000 && point <= 0xf8ff) ||
            (point >= 0xfff0 && point <= 0xffff);
 }
@@ -48,7 +46,6 @@ static const char *bytes_fault(struct slice path)
             return "the path contains a control, private use or special character";
         }
     }
-    ASSERT(pos == path.len);
     return NULL;
 }
 
@@ -68,13 +65,11 @@ static const char *component_fault(struct slice name)
 
 static const char *shape_fault(struct slice path)
 {
-    ASSERT(path.len > 1 && path.len <= STATE_PATH_MAX && path.data[0] == '/');
     size_t start = 1;
     size_t depth = 0;
 
     while (start <= path.len) {
-        const uint8_t *slash = memchr(path.data + start, '/', path.len - start);
-        size_t end = slash != NULL ? (size_t)(slash - path.data) : path.len;
+        size_t end = start + slice_find(slice_from(path, start), '/');
         const char *fault = component_fault(slice_make(path.data + start, end - start));
 
         if (fault != NULL) {
@@ -83,7 +78,6 @@ static const char *shape_fault(struct slice path)
         depth++;
         start = end + 1;
     }
-    ASSERT(depth > 0 && start == path.len + 1);
     return depth > STATE_DEPTH_MAX ? "the path has more than 1024 components" : NULL;
 }
 
@@ -154,8 +148,7 @@ bool path_is_within(struct slice path, struct slice ancestor)
 
 int path_order(struct slice a, struct slice b)
 {
-    ASSERT(a.len > 0 && b.len > 0);
-    size_t len = a.len < b.len ? a.len : b.len;
+    size_t len = min_size(a.len, b.len);
     size_t i = 0;
 
     while (i < len && a.data[i] == b.data[i]) {
@@ -176,7 +169,6 @@ struct slice path_component(struct slice path, size_t *pos)
 {
     size_t start = *pos;
 
-    ASSERT(start <= path.len);
     while (start < path.len && path.data[start] == '/') {
         start++;
     }
@@ -184,9 +176,8 @@ struct slice path_component(struct slice path, size_t *pos)
         *pos = path.len;
         return slice_make(NULL, 0);
     }
-    const uint8_t *slash = memchr(path.data + start, '/', path.len - start);
-    size_t end = slash != NULL ? (size_t)(slash - path.data) : path.len;
+    size_t len = slice_find(slice_from(path, start), '/');
 
-    *pos = end;
-    return slice_make(path.data + start, end - start);
+    *pos = start + len;
+    return slice_make(path.data + start, len);
 }

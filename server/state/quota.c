@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "server/state/cost.h"
 #include "server/state/path.h"
-#include "server/state/quota_int.h"
 #include "server/state/state_int.h"
 #include "server/state/walk.h"
 
@@ -16,14 +15,7 @@ static int path_cmp(const void *key, const struct avl_node *node)
 {
     const struct quota *quota = avl_entry_const(node, struct quota, order);
 
-    ASSERT(quota->shown.path.len > 1);
     return slice_cmp(*(const struct slice *)key, quota->shown.path);
-}
-
-void quotas_init(struct quotas *quotas)
-{
-    *quotas = (struct quotas){0};
-    map_init(&quotas->by_hash);
 }
 
 void quotas_release(struct quotas *quotas)
@@ -76,8 +68,6 @@ static uint64_t len_of(const struct znode *node)
 /* Adds to all quotas above `node`; negative numbers wrap around. */
 static void add_up(struct state *state, const struct znode *node, uint64_t count, uint64_t bytes)
 {
-    ASSERT(state->quotas.count > 0);
-
     for (const struct znode *at = node; at != NULL; at = at->parent) {
         struct quota *quota = of_znode(state, at);
 
@@ -91,22 +81,17 @@ static void add_up(struct state *state, const struct znode *node, uint64_t count
 
 /* ---- Limits znodes. ---- */
 
-/* Whether this is a limits znode. Writes its path to `buf` and the limited path, a part of that, to
- * `ret_path`. The root and /zookeeper have no quota, as in ZooKeeper. */
-static bool is_limits(const struct znode *node, struct buf *buf, struct slice *ret_path)
+bool state_quota_of(struct slice path, struct slice *ret_top)
 {
     struct slice name = slice_str(STATE_LIMITS_NAME);
-    struct slice top = slice_str(STATE_QUOTA_PATH);
+    struct slice root = slice_str(STATE_QUOTA_PATH);
 
-    ASSERT(slice_eq(znode_name(node), name));
-    buf_clear(buf);
-    walk_path_of(node, buf);
-    ASSERT(!buf->overflow);
-    if (!path_is_within(buf_slice(buf), top) || buf->len <= top.len + 1 + name.len) {
+    if (!slice_eq(path_name(path), name) || !path_is_within(path, root) ||
+        path.len <= root.len + 1 + name.len) {
         return false;
     }
-    *ret_path = slice_make(buf->data + top.len, buf->len - top.len - 1 - name.len);
-    return !path_is_within(*ret_path, slice_str("/zookeeper"));
+    *ret_top = slice_make(path.data + root.len, path.len - root.len - 1 - name.len);
+    return !path_is_within(*ret_top, slice_str("/zookeeper"));
 }
 
 static void take_limits(struct quota *quota, const struct znode *limits)
@@ -119,7 +104,6 @@ static void take_limits(struct quota *quota, const struct znode *limits)
     quota->shown.bytes_limit = parsed.bytes_limit;
     quota->shown.count_hard = parsed.count_hard;
     quota->shown.bytes_hard = parsed.bytes_hard;
-    ASSERT(parsed.count_hard >= -1 && parsed.bytes_hard >= -1);
 }
 
 static uint64_t hash_of_path(const struct state *state, struct slice path)
@@ -139,7 +123,6 @@ static void count_subtree(const struct state *state, struct quota *quota)
     const struct znode *top = tree_find(state->root, quota->shown.path);
     struct walk walk;
 
-    ASSERT(quota->shown.count == 0 && quota->shown.bytes == 0);
     if (top == NULL) {
         return;
     }
@@ -149,7 +132,6 @@ static void count_subtree(const struct state *state, struct quota *quota)
         quota->shown.bytes += len_of(node);
     }
     walk_release(&walk);
-    ASSERT(quota->shown.count > 0 && quota->shown.count <= state->node_count);
 }
 
 static void appear(struct state *state, const struct znode *limits, struct slice path)
@@ -175,11 +157,12 @@ static struct quota *find(const struct state *state, struct slice path)
     return node != NULL ? avl_entry(node, struct quota, order) : NULL;
 }
 
-static void vanish(struct state *state, struct slice path)
+static void vanish(struct state *state, const struct znode *limits, struct slice path)
 {
     struct quotas *quotas = &state->quotas;
     struct quota *quota = find(state, path);
 
+    (void)limits;
     ASSERT(quota != NULL && quotas->count > 0);
     struct quota *first = map_remove_u64(&quotas->by_hash, quota->path_hash);
 
@@ -198,15 +181,8 @@ static void vanish(struct state *state, struct slice path)
     }
     avl_remove(&quotas->order, &quota->order);
     quotas->count--;
-    ASSERT(quotas->cost >= cost_quota(path.len));
     quotas->cost -= cost_quota(path.len);
     mem_free(quota);
-}
-
-static bool may_be_limits(const struct znode *node)
-{
-    return node->name_len == strlen(STATE_LIMITS_NAME) &&
-           memcmp(node->name, STATE_LIMITS_NAME, node->name_len) == 0;
 }
 
 /* Calls `apply` when the znode is a limits znode. */
@@ -217,64 +193,47 @@ static void if_limits(struct state *state, const struct znode *node,
     struct slice path;
     struct buf buf;
 
+    if (node->name_len != strlen(STATE_LIMITS_NAME) ||
+        memcmp(node->name, STATE_LIMITS_NAME, node->name_len) != 0) {
+        return;
+    }
     buf_init(&buf, STATE_PATH_MAX);
-    if (is_limits(node, &buf, &path)) {
+    walk_path_of(node, &buf);
+    ASSERT(!buf.overflow);
+    if (state_quota_of(buf_slice(&buf), &path)) {
         apply(state, node, path);
     }
-    ASSERT(!buf.overflow);
     buf_release(&buf);
-}
-
-static void leave(struct state *state, const struct znode *node, struct slice path)
-{
-    ASSERT(node->parent != NULL);
-
-    vanish(state, path);
 }
 
 static void retake(struct state *state, const struct znode *node, struct slice path)
 {
-    struct quota *quota = find(state, path);
-
-    ASSERT(quota != NULL);
-    take_limits(quota, node);
+    take_limits(find(state, path), node);
 }
 
 /* ---- Changes of the tree. ---- */
 
 void quota_joined(struct state *state, const struct znode *node)
 {
-    ASSERT(node->parent != NULL);
-
     if (state->quotas.count > 0) {
         add_up(state, node, 1, len_of(node));
     }
-    if (may_be_limits(node)) {
-        if_limits(state, node, appear);
-    }
+    if_limits(state, node, appear);
 }
 
 void quota_leaving(struct state *state, const struct znode *node)
 {
-    ASSERT(node->parent != NULL);
-
     if (state->quotas.count > 0) {
         add_up(state, node, (uint64_t)-1, -len_of(node));
-        if (may_be_limits(node)) {
-            if_limits(state, node, leave);
-        }
+        if_limits(state, node, vanish);
     }
 }
 
 void quota_resized(struct state *state, const struct znode *node, uint64_t old_len)
 {
-    ASSERT(node->parent != NULL || node == state->root);
-
     if (state->quotas.count > 0) {
         add_up(state, node, 0, len_of(node) - old_len);
-        if (may_be_limits(node)) {
-            if_limits(state, node, retake);
-        }
+        if_limits(state, node, retake);
     }
 }
 
@@ -285,7 +244,6 @@ void quota_leaving_below(struct state *state, const struct znode *node)
     if (state->quotas.count == 0) {
         return;
     }
-    ASSERT(node->parent != NULL);
     walk_init(&walk, node, slice_make(NULL, 0));
     while (walk_next(&walk, true) != NULL) {
         quota_leaving(state, walk.node);
@@ -297,7 +255,6 @@ void quota_leaving_below(struct state *state, const struct znode *node)
 
 const struct state_quota *state_quota_find(const struct state *state, struct slice path)
 {
-    ASSERT(path.len > 0 && path.data[0] == '/');
     const struct quota *quota = find(state, path);
 
     return quota != NULL ? &quota->shown : NULL;
@@ -311,4 +268,100 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
         at = avl_next(at);
     }
     return at != NULL ? &of_order(at)->shown : NULL;
+}
+
+/* ---- ZooKeeper's text of limits: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N". ---- */
+
+enum {
+    DIGITS_MAX = 18 /* So many digits always fit. */
+};
+
+/* A whole number; empty text means none. */
+static enum err get_number(struct slice text, int64_t *ret_value)
+{
+    bool negative = text.len > 0 && text.data[0] == '-';
+    size_t start = negative ? 1 : 0;
+    int64_t value = 0;
+
+    *ret_value = -1;
+    if (text.len == 0) {
+        return ERR_OK;
+    }
+    if (text.len == start || text.len - start > DIGITS_MAX) {
+        return ERR_FORMAT;
+    }
+    for (size_t i = start; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return ERR_FORMAT;
+        }
+        value = value * 10 + (text.data[i] - '0');
+    }
+    *ret_value = negative ? -1 : value;
+    return ERR_OK;
+}
+
+static bool is_comma(uint8_t byte)
+{
+    return byte == ',' || byte == ';';
+}
+
+/* The bytes up to the next commas; `rest` begins after them. */
+static struct slice cut(struct slice *rest)
+{
+    size_t len = 0;
+
+    while (len < rest->len && !is_comma(rest->data[len])) {
+        len++;
+    }
+    struct slice part = slice_make(rest->data, len);
+
+    while (len < rest->len && is_comma(rest->data[len])) {
+        len++;
+    }
+    *rest = slice_from(*rest, len);
+    return part;
+}
+
+/* "key=value"; text after a second '=' and keys of later versions are ignored. */
+static enum err get_pair(struct slice pair, struct state_quota *limits)
+{
+    size_t equals = slice_find(pair, '=');
+
+    if (equals == pair.len) {
+        return ERR_FORMAT;
+    }
+    struct slice key = slice_make(pair.data, equals);
+    struct slice value = slice_from(pair, equals + 1);
+    int64_t number = -1;
+
+    value.len = slice_find(value, '=');
+    if (get_number(value, &number) != ERR_OK) {
+        return ERR_FORMAT;
+    }
+    if (slice_eq(key, slice_str("count"))) {
+        limits->count_limit = number;
+    } else if (slice_eq(key, slice_str("bytes"))) {
+        limits->bytes_limit = number;
+    } else if (slice_eq(key, slice_str("countHardLimit"))) {
+        limits->count_hard = number;
+    } else if (slice_eq(key, slice_str("byteHardLimit"))) {
+        limits->bytes_hard = number;
+    }
+    return ERR_OK;
+}
+
+enum err state_quota_parse(struct slice text, struct state_quota *ret_limits)
+{
+    const struct state_quota none = {
+        .count_limit = -1, .bytes_limit = -1, .count_hard = -1, .bytes_hard = -1};
+    enum err err = text.len > 0 ? ERR_OK : ERR_FORMAT;
+
+    *ret_limits = none;
+    while (err == ERR_OK && text.len > 0) {
+        err = get_pair(cut(&text), ret_limits);
+    }
+    if (err != ERR_OK) {
+        *ret_limits = none;
+    }
+    return err;
 }

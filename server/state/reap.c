@@ -34,7 +34,6 @@ static int entry_cmp(const void *key, const struct avl_node *node)
 
 static int64_t add_ms(int64_t age_ms, int64_t span_ms)
 {
-    ASSERT(span_ms >= 0);
     int64_t sum = 0;
 
     return __builtin_add_overflow(age_ms, span_ms, &sum) ? INT64_MAX : sum;
@@ -53,8 +52,6 @@ int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t age_ms)
 
 static int64_t due_of(const struct znode *node)
 {
-    ASSERT(owner_is_reaped(node->owner));
-
     if (node->num_children > 0) {
         return INT64_MAX;
     }
@@ -87,7 +84,9 @@ static void note_age(struct state *state, struct reap_entry *entry)
     if (entry->counts_age) {
         int64_t until_ms = state_reap_due_ms(node->owner, node->creates, node->age_ms);
 
-        state->reap_until_ms = until_ms > state->reap_until_ms ? until_ms : state->reap_until_ms;
+        if (until_ms > state->reap_until_ms) {
+            state->reap_until_ms = until_ms;
+        }
     }
 }
 
@@ -99,7 +98,6 @@ void reap_update(struct state *state, struct znode *node)
     struct reap_entry *entry = map_get_u64(&state->reap_entries, key_of(node));
     int64_t due_ms = due_of(node);
 
-    ASSERT(entry == NULL || entry->node == node);
     if (entry != NULL) {
         note_age(state, entry);
     }
@@ -132,23 +130,11 @@ void reap_forget(struct state *state, struct znode *node)
     mem_free(entry);
 }
 
-void reap_release(struct state *state)
-{
-    size_t cursor = 0;
-
-    for (void *entry = map_each(&state->reap_entries, &cursor); entry != NULL;
-         entry = map_each(&state->reap_entries, &cursor)) {
-        mem_free(entry);
-    }
-    map_release(&state->reap_entries);
-}
-
 /* Appends one path, or leaves `out` as it was when it does not fit. */
 static bool put_path(const struct znode *node, struct buf *out)
 {
     size_t before = out->len;
 
-    ASSERT(node != NULL && !out->overflow);
     wire_put_u16(out, 0);
     walk_path_of(node, out);
     if (out->overflow) {
@@ -157,7 +143,6 @@ static bool put_path(const struct znode *node, struct buf *out)
     }
     size_t len = out->len - before - 2;
 
-    ASSERT(len <= STATE_PATH_MAX);
     out->data[before] = (uint8_t)len;
     out->data[before + 1] = (uint8_t)(len >> 8);
     return true;
@@ -184,8 +169,5 @@ size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t p
 
 bool state_counts_age(const struct state *state, int64_t age_ms)
 {
-    ASSERT(state->reap_counting <= map_count(&state->reap_entries));
-    ASSERT(state->reap_counting > 0 || state->reap_until_ms == 0);
-
     return age_ms < state->reap_until_ms || state_remembered_count(state) > 0;
 }

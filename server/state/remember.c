@@ -3,12 +3,10 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "server/state/cost.h"
-#include "server/state/remember_int.h"
 #include "server/state/state_int.h"
 
 enum {
-    SEED_REMEMBERED = 0x72656d,
-    NAME_MAX = 4 + TXN_SCOPE_MAX + TXN_KEY_MAX
+    SEED_REMEMBERED = 0x72656d
 };
 
 static struct remembered *of_order(struct avl_node *node)
@@ -26,8 +24,6 @@ static int zxid_cmp(const void *key, const struct avl_node *node)
 
 static uint64_t size_of(const struct remembered *entry)
 {
-    ASSERT(entry->name_len == 4 + entry->shown.scope.len + entry->shown.key.len);
-
     return entry->shown.scope.len + entry->shown.key.len + entry->shown.result.len;
 }
 
@@ -41,29 +37,8 @@ static uint64_t digest_of(const struct remembered *entry)
     return hash64_mix(hash64_mix(hash, shown->zxid), (uint64_t)shown->age_ms);
 }
 
-void remembers_init(struct remembers *remembers)
+struct slice state_remembered_name(uint8_t *to, struct slice scope, struct slice key)
 {
-    *remembers = (struct remembers){0};
-    map_init(&remembers->by_name);
-}
-
-void remembers_release(struct remembers *remembers)
-{
-    size_t cursor = 0;
-
-    for (void *entry = map_each(&remembers->by_name, &cursor); entry != NULL;
-         entry = map_each(&remembers->by_name, &cursor)) {
-        mem_free(entry);
-    }
-    map_release(&remembers->by_name);
-}
-
-/* Writes the key of the table. It starts with the length of the scope, so that no two pairs are
- * alike. */
-static size_t put_name(uint8_t *to, struct slice scope, struct slice key)
-{
-    ASSERT(scope.len <= TXN_SCOPE_MAX && key.len <= TXN_KEY_MAX);
-
     wire_store_u32(to, (uint32_t)scope.len);
     if (scope.len > 0) {
         memcpy(to + 4, scope.data, scope.len);
@@ -71,19 +46,17 @@ static size_t put_name(uint8_t *to, struct slice scope, struct slice key)
     if (key.len > 0) {
         memcpy(to + 4 + scope.len, key.data, key.len);
     }
-    return 4 + scope.len + key.len;
+    return slice_make(to, 4 + scope.len + key.len);
 }
 
 struct remembered *remember_get(const struct state *state, struct slice scope, struct slice key)
 {
-    uint8_t name[NAME_MAX];
+    uint8_t name[STATE_REMEMBERED_NAME_MAX];
 
     if (scope.len > TXN_SCOPE_MAX || key.len > TXN_KEY_MAX) {
         return NULL;
     }
-    size_t len = put_name(name, scope, key);
-
-    return map_get(&state->remembers.by_name, slice_make(name, len));
+    return map_get(&state->remembers.by_name, state_remembered_name(name, scope, key));
 }
 
 struct remembered *remember_after(const struct state *state, zxid_t after)
@@ -92,10 +65,8 @@ struct remembered *remember_after(const struct state *state, zxid_t after)
         return NULL;
     }
     zxid_t least = after + 1;
-    struct remembered *entry = of_order(avl_lower_bound(&state->remembers.order, &least, zxid_cmp));
 
-    ASSERT(entry == NULL || entry->shown.zxid > after);
-    return entry;
+    return of_order(avl_lower_bound(&state->remembers.order, &least, zxid_cmp));
 }
 
 struct remembered *remember_new(const struct state_remembered *fields)
@@ -103,8 +74,7 @@ struct remembered *remember_new(const struct state_remembered *fields)
     size_t name_len = 4 + fields->scope.len + fields->key.len;
     struct remembered *entry = mem_alloc(sizeof(*entry) + name_len + fields->result.len);
 
-    ASSERT(fields->result.len <= TXN_RESULT_MAX);
-    entry->name_len = put_name(entry->bytes, fields->scope, fields->key);
+    entry->name_len = state_remembered_name(entry->bytes, fields->scope, fields->key).len;
     if (fields->result.len > 0) {
         memcpy(entry->bytes + name_len, fields->result.data, fields->result.len);
     }
@@ -158,8 +128,6 @@ const struct state_remembered *state_remembered_after(const struct state *state,
 
 uint64_t state_remembered_count(const struct state *state)
 {
-    ASSERT((map_count(&state->remembers.by_name) == 0) == (state->remembers.order.root == NULL));
-
     return map_count(&state->remembers.by_name);
 }
 

@@ -2,7 +2,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "server/state/path.h"
-#include "server/state/session_int.h"
 #include "server/state/state_int.h"
 #include "server/state/walk.h"
 
@@ -33,7 +32,6 @@ static int id_cmp(const void *key, const struct avl_node *node)
     uint64_t id = *(const uint64_t *)key;
     const struct session *session = avl_entry_const(node, struct session, order);
 
-    ASSERT(session->open);
     return id < session->shown.id ? -1 : id > session->shown.id;
 }
 
@@ -53,7 +51,6 @@ static uint64_t digest_of(const struct session *session)
     const struct state_session *shown = &session->shown;
     uint64_t hash = hash64(SEED_SESSION, hash_of(session));
 
-    ASSERT(session->open);
     hash = hash64_mix(hash, shown->id);
     hash = hash64_mix(hash, (uint64_t)shown->timeout_ms << 32 | shown->member);
     hash = hash64_mix(hash, shown->attach);
@@ -61,40 +58,103 @@ static uint64_t digest_of(const struct session *session)
     return hash64(hash, shown->from);
 }
 
+/* ---- Shares: how many sessions each client and each network has open. ---- */
+
+struct share {
+    uint64_t count;
+    uint32_t name_len;
+    uint8_t name[];
+};
+
+/* Marks the share of a network, to tell it from that of a client without identity. No address
+ * begins so. */
+static const uint8_t network_mark = '*';
+
+struct slice state_share_name(struct slice from, enum state_share kind,
+                              struct state_share_name *name)
+{
+    size_t address = slice_find(from, ' '); /* An identity follows after a blank. */
+    char text[NETWORK_TEXT_MAX];
+    struct slice part = network_of(slice_make(from.data, address), text);
+    size_t len = 0;
+
+    if (kind == STATE_SHARE_CLIENT && address < from.len) {
+        part = slice_from(from, address);
+    }
+    if (kind == STATE_SHARE_NETWORK) {
+        name->bytes[len++] = network_mark;
+    }
+    ASSERT(len + part.len <= sizeof(name->bytes));
+    if (part.len > 0) {
+        memcpy(name->bytes + len, part.data, part.len);
+    }
+    return slice_make(name->bytes, len + part.len);
+}
+
+static void add_one(struct map *shares, struct slice name)
+{
+    struct share *share = map_get(shares, name);
+
+    if (share == NULL) {
+        share = mem_alloc(sizeof(*share) + name.len);
+        *share = (struct share){.name_len = (uint32_t)name.len};
+        memcpy(share->name, name.data, name.len);
+        map_put(shares, slice_make(share->name, share->name_len), share);
+    }
+    share->count++;
+}
+
+static void drop_one(struct map *shares, struct slice name)
+{
+    struct share *share = map_get(shares, name);
+
+    ASSERT(share != NULL && share->count > 0);
+    share->count--;
+    if (share->count == 0) {
+        (void)map_remove(shares, name);
+        mem_free(share);
+    }
+}
+
+/* A session of this opener was opened or closed. */
+static void count_shares(struct map *shares, struct slice from, bool opened)
+{
+    struct state_share_name name;
+
+    for (int kind = 0; kind < STATE_SHARES; kind++) {
+        struct slice share = state_share_name(from, (enum state_share)kind, &name);
+
+        if (opened) {
+            add_one(shares, share);
+        } else {
+            drop_one(shares, share);
+        }
+    }
+}
+
+/* ---- Sessions. ---- */
+
 void sessions_init(struct sessions *sessions)
 {
     *sessions = (struct sessions){0};
     map_init(&sessions->owners);
     map_init(&sessions->by_hash);
     map_init(&sessions->ephemerals);
-    shares_init(&sessions->shares);
-}
-
-static void free_values(struct map *map)
-{
-    size_t cursor = 0;
-
-    for (void *value = map_each(map, &cursor); value != NULL; value = map_each(map, &cursor)) {
-        mem_free(value);
-    }
-    map_release(map);
+    map_init(&sessions->shares);
 }
 
 void sessions_release(struct sessions *sessions)
 {
-    ASSERT(map_count(&sessions->owners) >= sessions->count);
-
     map_release(&sessions->by_hash);
-    shares_release(&sessions->shares);
-    free_values(&sessions->owners);
-    free_values(&sessions->ephemerals);
+    map_free_values(&sessions->shares);
+    map_free_values(&sessions->owners);
+    map_free_values(&sessions->ephemerals);
 }
 
 struct session *session_get(const struct state *state, uint64_t id)
 {
     struct session *session = map_get_u64(&state->sessions.owners, id);
 
-    ASSERT(session == NULL || session->shown.id == id);
     return session != NULL && session->open ? session : NULL;
 }
 
@@ -123,11 +183,11 @@ static void show(struct state *state, struct session *session)
     /* Of two with the same secret the later one is found. Only a fuzzy snapshot can hold both. */
     map_put(&sessions->by_hash, hash_of(session), session);
     sessions->count++;
-    shares_add(&sessions->shares, session->shown.from);
+    count_shares(&sessions->shares, session->shown.from, true);
     state->digest += digest_of(session);
 }
 
-void session_open(struct state *state, const struct state_session *fields)
+struct session *session_open(struct state *state, const struct state_session *fields)
 {
     struct session *session = need_owner(state, fields->id);
     uint32_t count = session->shown.ephemeral_count;
@@ -142,6 +202,7 @@ void session_open(struct state *state, const struct state_session *fields)
     }
     session->shown.from = slice_make(session->from, fields->from.len);
     show(state, session);
+    return session;
 }
 
 struct session *session_shut(struct state *state, struct session *session)
@@ -155,7 +216,7 @@ struct session *session_shut(struct state *state, struct session *session)
         map_remove(&sessions->by_hash, hash_of(session));
     }
     sessions->count--;
-    shares_drop(&sessions->shares, session->shown.from);
+    count_shares(&sessions->shares, session->shown.from, false);
     session->open = false;
     if (session->shown.ephemeral_count > 0) {
         return NULL;
@@ -177,8 +238,6 @@ void session_reopen(struct state *state, struct session *take_session)
 
 void session_move(struct state *state, struct session *session, uint64_t attach, uint32_t member)
 {
-    ASSERT(session->open);
-
     state->digest -= digest_of(session);
     session->shown.attach = attach;
     session->shown.member = member;
@@ -194,7 +253,6 @@ static size_t depth_of(const struct znode *node)
     for (; node->parent != NULL; node = node->parent) {
         depth++;
     }
-    ASSERT(depth <= STATE_DEPTH_MAX);
     return depth;
 }
 
@@ -215,7 +273,6 @@ static int path_cmp(const void *key, const struct avl_node *order)
     size_t b_depth = depth_of(b);
     int deeper = a_depth < b_depth ? -1 : a_depth > b_depth;
 
-    ASSERT(a_depth > 0 && b_depth > 0);
     a = ancestor(a, a_depth > b_depth ? a_depth - b_depth : 0);
     b = ancestor(b, b_depth > a_depth ? b_depth - a_depth : 0);
     if (a == b) {
@@ -235,7 +292,6 @@ static uint64_t path_len_of(const struct znode *node)
     for (; node->parent != NULL; node = node->parent) {
         len += (uint64_t)node->name_len + 1;
     }
-    ASSERT(len > 1 && len <= STATE_PATH_MAX);
     return len;
 }
 
@@ -244,7 +300,6 @@ void ephemeral_joined(struct state *state, struct znode *node)
     struct session *session = need_owner(state, node->owner);
     struct ephemeral *entry = mem_zalloc(1, sizeof(*entry));
 
-    ASSERT(node->parent != NULL && session->shown.ephemeral_count < UINT32_MAX);
     entry->node = node;
     entry->session = session;
     entry->path_len = path_len_of(node);
@@ -290,7 +345,6 @@ const struct state_session *state_session_by_hash(const struct state *state,
     const struct session *session =
         map_get(&state->sessions.by_hash, slice_make(hash, TXN_SECRET_HASH_LEN));
 
-    ASSERT(session == NULL || session->open);
     return session != NULL ? &session->shown : NULL;
 }
 
@@ -303,7 +357,6 @@ const struct state_session *state_session_after(const struct state *state, uint6
     const struct session *session =
         of_order(avl_lower_bound(&state->sessions.order, &least, id_cmp));
 
-    ASSERT(session == NULL || session->shown.id > after);
     return session != NULL ? &session->shown : NULL;
 }
 
@@ -312,13 +365,19 @@ uint64_t state_session_count(const struct state *state)
     return state->sessions.count;
 }
 
+uint64_t state_share_count(const struct state *state, struct slice name)
+{
+    const struct share *share = map_get(&state->sessions.shares, name);
+
+    return share != NULL ? share->count : 0;
+}
+
 const struct znode *state_ephemeral_first(const struct state *state, uint64_t session)
 {
     const struct session *owner = map_get_u64(&state->sessions.owners, session);
     const struct ephemeral *first =
         owner != NULL ? of_ephemeral(avl_first(&owner->ephemerals)) : NULL;
 
-    ASSERT(first == NULL || first->session == owner);
     return first != NULL ? first->node : NULL;
 }
 
@@ -339,7 +398,6 @@ static int behind_cmp(const void *key, const struct avl_node *order)
     const struct slice *path = key;
     struct buf own;
 
-    ASSERT(path->len > 0);
     buf_init(&own, STATE_PATH_MAX);
     walk_path_of(entry->node, &own);
     int before = path_order(*path, buf_slice(&own)) < 0 ? -1 : 1;
@@ -355,6 +413,5 @@ const struct znode *state_ephemeral_after(const struct state *state, uint64_t se
     const struct ephemeral *first =
         owner != NULL ? of_ephemeral(avl_lower_bound(&owner->ephemerals, &path, behind_cmp)) : NULL;
 
-    ASSERT(first == NULL || first->session == owner);
     return first != NULL ? first->node : NULL;
 }

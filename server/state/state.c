@@ -5,6 +5,78 @@
 #include "server/state/cost.h"
 #include "server/state/state_int.h"
 
+static void add_builtin(struct state *state, struct znode *parent, const char *name)
+{
+    state_sum_out(state, parent);
+    state_link(state, parent, tree_node_new(slice_str(name)));
+    state_sum_in(state, parent);
+}
+
+struct state *state_new(uint64_t history)
+{
+    struct state *state = mem_zalloc(1, sizeof(*state));
+
+    state->history = history;
+    map_init(&state->reap_entries);
+    acls_init(&state->acls);
+    sessions_init(&state->sessions);
+    map_init(&state->remembers.by_name);
+    map_init(&state->quotas.by_hash);
+    buf_init(&state->restore_path, STATE_PATH_MAX);
+    list_init(&state->cuts);
+    state->root = tree_node_new(slice_make(NULL, 0));
+    state->node_count = 1;
+    state->tree_cost = cost_node(0, 0) + cost_data(0); /* Of the root. */
+    state_sum_in(state, state->root);
+    add_builtin(state, state->root, "zookeeper");
+    struct znode *zookeeper = tree_child(state->root, slice_str("zookeeper"));
+
+    add_builtin(state, zookeeper, "quota");
+    add_builtin(state, zookeeper, "config");
+    ASSERT(state->node_count == STATE_BUILTIN_COUNT && state->ephemeral_count == 0);
+    return state;
+}
+
+void state_free(struct state *state)
+{
+    if (state == NULL) {
+        return;
+    }
+    ASSERT(state->undo.count == 0 && list_empty(&state->cuts));
+    tree_dismantle(state->root, NULL, NULL);
+    map_free_values(&state->reap_entries);
+    acls_release(&state->acls);
+    sessions_release(&state->sessions);
+    map_free_values(&state->remembers.by_name);
+    quotas_release(&state->quotas);
+    undo_release(&state->undo);
+    buf_release(&state->restore_path);
+    mem_free(state);
+}
+
+void state_skip(struct state *state, zxid_t zxid)
+{
+    /* Recovery may repeat records that the snapshot already holds. */
+    state->applied = max_u64(state->applied, zxid);
+}
+
+void state_set_config(struct state *state, zxid_t zxid, struct slice text)
+{
+    struct znode *node = tree_find(state->root, slice_str(STATE_CONFIG_PATH));
+
+    if (zxid > node->mzxid) {
+        cuts_before(state, node, slice_str(STATE_CONFIG_PATH));
+        state_sum_out(state, node);
+        blob_unref(state_swap_data(state, node, blob_new(text)));
+        node->mzxid = zxid;
+        node->version = stat_version_next(node->version);
+        state_sum_in(state, node);
+    }
+    state_skip(state, zxid);
+}
+
+/* ---- Figures. ---- */
+
 zxid_t state_applied(const struct state *state)
 {
     return state->applied;
@@ -17,8 +89,6 @@ uint64_t state_digest(const struct state *state)
 
 int64_t state_age_ms(const struct state *state)
 {
-    ASSERT(state->age_ms >= 0);
-
     return state->age_ms;
 }
 
@@ -41,8 +111,6 @@ void state_set_history(struct state *state, uint64_t history)
 
 uint64_t state_node_count(const struct state *state)
 {
-    ASSERT(state->node_count >= STATE_BUILTIN_COUNT);
-
     return state->node_count;
 }
 
@@ -53,38 +121,16 @@ uint64_t state_data_bytes(const struct state *state)
 
 uint64_t state_ephemeral_count(const struct state *state)
 {
-    ASSERT(state->ephemeral_count < state->node_count);
-
     return state->ephemeral_count;
 }
 
 uint64_t state_memory_bytes(const struct state *state)
 {
-    ASSERT(state->tree_cost > state->data_bytes);
-
     return state->tree_cost + state->acls.cost + state->remembers.cost + state->quotas.cost +
            state->sessions.count * cost_session();
 }
 
-void changes_clear(struct state_changes *changes)
-{
-    for (size_t i = 0; i < changes->count; i++) {
-        const struct state_change *change = &changes->items[i];
-
-        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_FORGET);
-        blob_unref(change->data);
-        blob_unref(change->acl);
-        blob_unref(change->parent_acl);
-    }
-    changes->count = 0;
-}
-
-void state_changes_release(struct state_changes *changes)
-{
-    changes_clear(changes);
-    mem_free(changes->items);
-    *changes = (struct state_changes){0};
-}
+/* ---- Look-ups. ---- */
 
 const struct znode *state_find(const struct state *state, struct slice path)
 {
@@ -95,8 +141,6 @@ const struct znode *state_find(const struct state *state, struct slice path)
 
 const struct znode *state_after(const struct state *state, struct slice path)
 {
-    ASSERT(path.len > 0 && path.data[0] == '/');
-
     return tree_after(state->root, path);
 }
 
@@ -113,4 +157,25 @@ bool state_has_acl(const struct state *state, struct slice acl)
 struct blob *state_acl_blob(const struct state *state, uint32_t acl)
 {
     return acls_blob(&state->acls, acl);
+}
+
+/* ---- Changes that are handed out. ---- */
+
+void changes_clear(struct state_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        const struct state_change *change = &changes->items[i];
+
+        blob_unref(change->data);
+        blob_unref(change->acl);
+        blob_unref(change->parent_acl);
+    }
+    changes->count = 0;
+}
+
+void state_changes_release(struct state_changes *changes)
+{
+    changes_clear(changes);
+    mem_free(changes->items);
+    *changes = (struct state_changes){0};
 }

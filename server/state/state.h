@@ -26,6 +26,7 @@ enum {
     STATE_SLICE_NODES_MAX = 1000,       /* Znodes per call of state_scan. */
     STATE_CONTAINER_UNUSED_MS = 300000, /* A container that never had a child lives this long. */
     STATE_CREATES_MAX = INT32_MAX,      /* Children ever created under one znode. */
+    STATE_REMEMBERED_NAME_MAX = 4 + TXN_SCOPE_MAX + TXN_KEY_MAX,
 };
 
 #define STATE_CONFIG_PATH "/zookeeper/config"
@@ -199,6 +200,10 @@ struct state_remembered {
     struct slice result;
 };
 
+/* Writes the name of such a result, at most STATE_REMEMBERED_NAME_MAX bytes: it starts with the
+ * length of the scope, so that no two pairs have the same. */
+struct slice state_remembered_name(uint8_t *to, struct slice scope, struct slice key);
+
 const struct state_remembered *state_remembered(const struct state *state, struct slice scope,
                                                 struct slice key);
 
@@ -218,6 +223,10 @@ struct state_quota {
     uint64_t count;      /* Znodes at and below the path. */
     uint64_t bytes;      /* Of their data. */
 };
+
+/* Whether this is the path of a limits znode, and then the path that it limits, a part of the
+ * other. The root and /zookeeper have no quota, as in ZooKeeper. */
+bool state_quota_of(struct slice path, struct slice *ret_top);
 
 /* NULL when there is no such limits znode. */
 const struct state_quota *state_quota_find(const struct state *state, struct slice path);

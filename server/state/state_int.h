@@ -8,14 +8,215 @@
 #ifndef SERVER_STATE_STATE_INT_H
 #define SERVER_STATE_STATE_INT_H
 
+#include "base/avl.h"
+#include "base/blob.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "server/state/acls_int.h"
-#include "server/state/quota_int.h"
-#include "server/state/remember_int.h"
-#include "server/state/session_int.h"
+#include "server/state/cut.h"
 #include "server/state/state.h"
-#include "server/state/tree_int.h"
+
+/* ---- Znodes as linked memory (tree.c). There is no table of paths: a look-up walks from the root,
+ * so a znode does not store its path. A running hash of the path stands for it in the digest. ----
+ */
+
+struct znode {
+    struct avl_node sibling; /* In the parent's children. */
+    struct avl children;     /* By name. */
+    struct znode *parent;    /* NULL for the root and while unlinked. */
+    struct blob *data;       /* One reference; NULL for null data. */
+    zxid_t czxid;
+    zxid_t mzxid;
+    zxid_t pzxid;
+    int64_t ctime_ms;
+    int64_t mtime_ms;
+    int64_t age_ms;     /* From which a TTL or an unused container counts; 0: neither. */
+    uint64_t owner;     /* See txn.h. */
+    uint64_t path_hash; /* Of the parent's path hash and the name. */
+    uint64_t data_hash; /* Of the data; kept to take the old value out of the digest. */
+    int32_t version;
+    int32_t aversion;
+    uint32_t creates;      /* Children ever created. */
+    uint32_t num_children; /* Children there are. */
+    uint32_t acl;          /* Index in the table of lists; 0: open to all. */
+    uint16_t name_len;     /* Bytes of `name`. */
+    uint8_t name[];
+};
+
+/* A zeroed znode without parent, children and data. */
+struct znode *tree_node_new(struct slice name);
+
+/* Frees a znode that is linked nowhere and has no children. */
+void tree_node_free(struct znode *node);
+
+/* Replaces the data by the reference `take_data` and returns the old data. */
+struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data);
+
+/* The hash of the znode for the digest: of the path, the data, every stored counter and the hash of
+ * its ACL (0: open), never of the index of the ACL. */
+uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash);
+
+/* Links `node` below `parent`, which has no child of that name. */
+void tree_link(struct znode *parent, struct znode *node);
+
+/* Unlinks a znode, with its subtree. */
+void tree_unlink(struct znode *node);
+
+struct znode *tree_child(const struct znode *parent, struct slice name);
+struct znode *tree_find(struct znode *root, struct slice path);
+
+/* The first znode after `path` in depth-first order, whether there is one at `path` or not. */
+const struct znode *tree_after(const struct znode *root, struct slice path);
+
+/* Frees an unlinked subtree, parents before children, calling `forget` (may be NULL) on each. */
+void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *node), void *ctx);
+
+/* ---- Access control lists (acls.c): each one is kept once, and znodes hold its index. An index is
+ * valid in this process only: it depends on what was freed before, so neither the digest nor a
+ * snapshot holds one. A list without users is freed by the next acls_collect only, so that a
+ * rollback, and changes that were handed out, still find it. ---- */
+
+struct acl {
+    struct blob *blob; /* The encoded list, one reference. */
+    uint64_t hash;     /* Of its bytes, for the digest. */
+    uint32_t refs;     /* Znodes in the tree that have it. */
+    uint32_t index;
+    struct list idle; /* In acls.idle when it may have no users. */
+};
+
+struct acls {
+    struct acl **slots; /* By index; NULL when free; the first one is never used. */
+    uint32_t *free;     /* Free indices below `count`. */
+    uint32_t free_count;
+    uint32_t count; /* Indices given so far, and 0. */
+    uint32_t cap;
+    struct map by_bytes;
+    struct list idle;
+    uint64_t cost; /* Of those with users (cost.h). */
+};
+
+void acls_init(struct acls *acls);
+void acls_release(struct acls *acls);
+
+/* The index of these bytes, 0 for none; not a reference yet. */
+uint32_t acls_intern(struct acls *acls, struct slice bytes);
+
+/* One more or one less znode has it; no effect for 0. */
+void acls_ref(struct acls *acls, uint32_t index);
+void acls_unref(struct acls *acls, uint32_t index);
+
+/* Frees the lists without users. */
+void acls_collect(struct acls *acls);
+
+/* Whether a znode has the list of these bytes; an open list costs nothing and counts as known. */
+bool acls_has(const struct acls *acls, struct slice bytes);
+
+/* The list at an index; NULL and 0 for 0. */
+struct blob *acls_blob(const struct acls *acls, uint32_t index);
+uint64_t acls_hash(const struct acls *acls, uint32_t index);
+
+/* ---- Open sessions, and the ephemerals of each owner (session.c). A fuzzy snapshot may hold an
+ * ephemeral without its session, or the other way round. So an owner has an entry here while it has
+ * either. Only an open session is visible, hashed and scanned. ---- */
+
+struct session {
+    struct state_session shown;
+    struct avl_node order; /* In sessions.order while open. */
+    struct avl ephemerals; /* struct ephemeral by path. */
+    bool open;
+    uint8_t from[TXN_FROM_MAX]; /* Memory of shown.from. */
+};
+
+struct sessions {
+    struct map owners;     /* struct session by id, open or not. */
+    struct avl order;      /* The open ones by id. */
+    struct map by_hash;    /* The open ones by the hash of their secret. */
+    struct map ephemerals; /* struct ephemeral by the address of the znode. */
+    uint64_t count;        /* Open ones. */
+    struct map shares;     /* struct share by name, each with a count of at least 1. */
+};
+
+void sessions_init(struct sessions *sessions);
+void sessions_release(struct sessions *sessions);
+
+/* The open session, or NULL. */
+struct session *session_get(const struct state *state, uint64_t id);
+
+/* Opens a session that is not open, with these fields (ephemerals are counted here). */
+struct session *session_open(struct state *state, const struct state_session *fields);
+
+/* Closes an open session. Without ephemerals the caller owns it, for session_reopen or mem_free;
+ * otherwise its ephemerals stay and NULL is returned. */
+struct session *session_shut(struct state *state, struct session *session);
+void session_reopen(struct state *state, struct session *take_session);
+void session_move(struct state *state, struct session *session, uint64_t attach, uint32_t member);
+
+/* A session becomes the owner of a linked znode, or is its owner no more. The second form looks at
+ * no other znode. */
+void ephemeral_joined(struct state *state, struct znode *node);
+void ephemeral_left(struct state *state, struct znode *node);
+
+/* ---- Results of writes with an idempotency key, by key and by age (remember.c). A transaction
+ * remembers at most one result, so its zxid names it, and all order is that of zxids. ---- */
+
+struct remembered {
+    struct state_remembered shown; /* Slices into `bytes`. */
+    struct avl_node order;         /* In remembers.order. */
+    uint64_t hash;                 /* Of all fields, for the digest. */
+    size_t name_len;               /* Of the key in remembers.by_name, where `bytes` begins. */
+    uint8_t bytes[];               /* u32 length of the scope, scope, key, result. */
+};
+
+struct remembers {
+    struct map by_name; /* By scope and key. */
+    struct avl order;   /* By zxid. */
+    uint64_t bytes;     /* Scopes, keys and results. */
+    uint64_t cost;      /* Of all of it in memory (cost.h). */
+};
+
+/* NULL when there is none. */
+struct remembered *remember_get(const struct state *state, struct slice scope, struct slice key);
+struct remembered *remember_after(const struct state *state, zxid_t after);
+
+/* A copy of the fields, not yet in the table. */
+struct remembered *remember_new(const struct state_remembered *fields);
+
+/* Neither its name nor its zxid is in the table yet. */
+void remember_insert(struct state *state, struct remembered *take_entry);
+
+/* Removes it; the caller owns it, for mem_free or remember_insert. */
+void remember_remove(struct state *state, struct remembered *entry);
+
+/* ---- Usage at and below the paths that have a limits znode (quota.c). A quota is found by the
+ * running hash of a path that each znode has anyway, and then compared with the path. So a plain
+ * znode needs no field for quotas, and without quotas there is no work. ---- */
+
+struct quota {
+    struct state_quota shown;
+    struct avl_node order;   /* In quotas.order. */
+    struct quota *same_hash; /* Next one with the same hash in quotas.by_hash. */
+    uint64_t path_hash;
+    uint8_t path[]; /* Memory of shown.path. */
+};
+
+struct quotas {
+    struct map by_hash; /* First struct quota of each path hash. */
+    struct avl order;   /* By path. */
+    size_t count;
+    uint64_t cost; /* In memory (cost.h). */
+};
+
+void quotas_release(struct quotas *quotas);
+
+/* A znode with its data was linked, is about to be unlinked, or had `old_len` bytes of data before.
+ * It and its parents are linked. */
+void quota_joined(struct state *state, const struct znode *node);
+void quota_leaving(struct state *state, const struct znode *node);
+void quota_resized(struct state *state, const struct znode *node, uint64_t old_len);
+
+/* All znodes below `node` are about to be unlinked. */
+void quota_leaving_below(struct state *state, const struct znode *node);
+
+/* ---- The state. ---- */
 
 enum {
     STATE_BUILTIN_COUNT = 4 /* Built-in znodes. */
@@ -25,7 +226,7 @@ enum {
 struct undo_entry {
     enum txn_effect_type type;
     int32_t version;    /* SET, SET_ACL. */
-    struct znode *node; /* CREATE to SET_ACL. */
+    struct znode *node; /* CREATE to SET_ACL; a DELETE owns it. */
 
     union {
         struct znode *parent;          /* CREATE, DELETE. */
@@ -108,20 +309,24 @@ void state_set_acl(struct state *state, struct znode *node, uint32_t acl);
 /* Updates the index after a change of owner, age, creates or number of children. */
 void reap_update(struct state *state, struct znode *node);
 void reap_forget(struct state *state, struct znode *node);
-void reap_release(struct state *state);
 
-/* Journal of one transaction, to roll it back when a later effect is impossible. */
-void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates);
-void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid);
-void undo_set(struct undo *undo, struct znode *node);     /* Before the change. */
-void undo_set_acl(struct undo *undo, struct znode *node); /* Before the change. */
-void undo_session_open(struct undo *undo, struct session *session);
-void undo_session_close(struct undo *undo, struct session *take_session);
-void undo_session_move(struct undo *undo, struct session *session); /* Before the change. */
-void undo_remember(struct undo *undo, struct remembered *entry);
-void undo_forget(struct undo *undo, struct remembered *take_entry);
+/* Journal of one transaction, to roll it back when a later effect is impossible. An entry of SET,
+ * SET_ACL or SESSION_MOVE is added before the change. */
+void undo_add(struct undo *undo, const struct undo_entry *entry);
 void undo_rollback(struct state *state);
 void undo_commit(struct undo *undo); /* Frees the old values. */
 void undo_release(struct undo *undo);
+
+/* ---- Cuts (cut.c): a znode is saved for their readers before a transaction changes it. ---- */
+
+void cuts_save(struct state *state, const struct znode *node, struct slice path);
+
+/* Before any change of the fields, the data, the ACL, or the number of children of `node`. */
+static inline void cuts_before(struct state *state, const struct znode *node, struct slice path)
+{
+    if (!list_empty(&state->cuts)) {
+        cuts_save(state, node, path);
+    }
+}
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
-#include "server/state/tree_int.h"
+#include "server/state/state_int.h"
 
 /* Seeds keep null data, empty data and names apart in the digest. */
 enum {
@@ -20,7 +20,6 @@ static int name_cmp(const void *key, const struct avl_node *node)
 {
     const struct znode *znode = avl_entry_const(node, struct znode, sibling);
 
-    ASSERT(znode->name_len > 0);
     return slice_cmp(*(const struct slice *)key, znode_name(znode));
 }
 
@@ -38,7 +37,7 @@ struct znode *tree_node_new(struct slice name)
 {
     ASSERT(name.len <= STATE_NAME_MAX);
     size_t size = offsetof(struct znode, name) + name.len;
-    struct znode *node = mem_alloc(size > sizeof(*node) ? size : sizeof(*node));
+    struct znode *node = mem_alloc(max_size(size, sizeof(*node)));
 
     memset(node, 0, offsetof(struct znode, name));
     if (name.len > 0) {
@@ -62,7 +61,6 @@ struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data)
 {
     struct blob *old = node->data;
 
-    ASSERT(take_data == NULL || take_data != old);
     node->data = take_data;
     node->data_hash = data_hash(take_data);
     return old;
@@ -70,7 +68,6 @@ struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data)
 
 uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash)
 {
-    ASSERT(node->creates <= STATE_CREATES_MAX);
     uint64_t hash = hash64_mix(node->path_hash, node->data_hash);
 
     hash = hash64_mix(hash, node->czxid);
@@ -87,8 +84,7 @@ uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash)
 
 void tree_link(struct znode *parent, struct znode *node)
 {
-    ASSERT(node->parent == NULL && node != parent);
-    ASSERT(node->children.root == NULL);
+    ASSERT(node->parent == NULL && node->children.root == NULL);
     struct slice name = znode_name(node);
 
     avl_insert(&parent->children, &name, &node->sibling, name_cmp);
@@ -111,14 +107,11 @@ void tree_unlink(struct znode *node)
 
 struct znode *tree_child(const struct znode *parent, struct slice name)
 {
-    ASSERT(is_counted(parent));
-
     return of_sibling(avl_find(&parent->children, &name, name_cmp));
 }
 
 struct znode *tree_find(struct znode *root, struct slice path)
 {
-    ASSERT(root->parent == NULL && path.len > 0);
     struct znode *node = root;
     size_t pos = 0;
 
@@ -148,7 +141,6 @@ const struct znode *znode_skip(const struct znode *node)
 
 const struct znode *tree_after(const struct znode *root, struct slice path)
 {
-    ASSERT(root->parent == NULL);
     const struct znode *node = root;
     size_t pos = 0;
 
@@ -173,8 +165,6 @@ const struct znode *tree_after(const struct znode *root, struct slice path)
 
 static void stack_push(struct znode **stack, struct znode *node)
 {
-    ASSERT(node == NULL || node != *stack);
-
     if (node != NULL) {
         /* Parent pointers are not needed any more: they hold the stack. */
         node->parent = *stack;
@@ -209,8 +199,6 @@ const struct znode *znode_child(const struct znode *parent, struct slice name)
 
 const struct znode *znode_first_child(const struct znode *parent, struct slice after)
 {
-    ASSERT(is_counted(parent));
-
     if (after.len == 0) {
         return of_sibling(avl_first(&parent->children));
     }
@@ -233,8 +221,6 @@ const struct znode *znode_parent(const struct znode *node)
 
 struct slice znode_name(const struct znode *node)
 {
-    ASSERT(node->name_len <= STATE_NAME_MAX);
-
     return slice_make(node->name, node->name_len);
 }
 
@@ -267,8 +253,6 @@ uint32_t znode_acl(const struct znode *node)
 
 void znode_stat(const struct znode *node, struct stat_view *ret_stat)
 {
-    ASSERT(is_counted(node));
-
     *ret_stat = (struct stat_view){
         .czxid = node->czxid,
         .mzxid = node->mzxid,

@@ -4,6 +4,33 @@
 #include "server/state/path.h"
 #include "server/state/state.h"
 
+#define INT(member)            WIRE_FIELD(WIRE_INT, struct txn_effect, member)
+#define RAW(member)            WIRE_FIELD(WIRE_RAW, struct txn_effect, member)
+#define BYTES(member, len_max) WIRE_SLICE(struct txn_effect, member, len_max)
+#define PATH                   BYTES(path, STATE_PATH_MAX)
+#define DATA                   BYTES(data, UINT32_MAX)
+#define ACL                    BYTES(acl, UINT32_MAX)
+
+enum {
+    FIELDS_MAX = 6 /* Of one type, with the end. */
+};
+
+/* The fields of each type, in the order of their bytes. */
+static const struct wire_field fields_of[][FIELDS_MAX] = {
+    [TXN_CREATE] = {PATH, DATA, INT(owner), ACL, INT(creates)},
+    [TXN_SET] = {PATH, DATA, INT(version)},
+    [TXN_DELETE] = {PATH},
+    [TXN_CHECK] = {PATH},
+    [TXN_SET_ACL] = {PATH, ACL, INT(version)},
+    [TXN_SESSION_OPEN] = {INT(open.session), INT(open.timeout_ms), RAW(open.secret_hash),
+                          BYTES(open.from, TXN_FROM_MAX)},
+    [TXN_SESSION_CLOSE] = {INT(close.session), INT(close.reason)},
+    [TXN_SESSION_MOVE] = {INT(move.session), INT(move.attach), INT(move.member)},
+    [TXN_REMEMBER] = {BYTES(remember.scope, TXN_SCOPE_MAX), BYTES(remember.key, TXN_KEY_MAX),
+                      RAW(remember.fingerprint), BYTES(remember.result, TXN_RESULT_MAX)},
+    [TXN_FORGET] = {INT(forget.horizon)},
+};
+
 static int64_t age_within(int64_t age_ms)
 {
     return age_ms >= 0 && age_ms <= TXN_AGE_MAX_MS ? age_ms : 0;
@@ -19,7 +46,6 @@ static int64_t stamp_within(int64_t stamp_ms)
 
 void txn_begin(struct buf *out, const struct txn_header *header)
 {
-    ASSERT(!out->overflow);
     ASSERT(header->age_ms == age_within(header->age_ms));
     ASSERT(header->stamp_ms == stamp_within(header->stamp_ms));
 
@@ -32,37 +58,8 @@ void txn_begin(struct buf *out, const struct txn_header *header)
     wire_put_u64(out, (uint64_t)header->stamp_ms);
 }
 
-void txn_put(struct buf *out, const struct txn_effect *effect)
-{
-    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET);
-    ASSERT((effect->flags & TXN_NULL_DATA) == 0 || effect->data.len == 0);
-    ASSERT(effect->type >= TXN_SESSION_OPEN || effect->path.len > 0);
-
-    wire_put_u8(out, (uint8_t)effect->type);
-    wire_put_u8(out, effect->flags);
-    if (effect->type >= TXN_SESSION_OPEN) {
-        wire_put_bytes(out, effect->extra);
-        return;
-    }
-    wire_put_bytes(out, effect->path);
-    if (effect->type == TXN_CREATE) {
-        wire_put_bytes(out, effect->data);
-        wire_put_u64(out, effect->owner);
-        wire_put_bytes(out, effect->acl);
-        wire_put_u32(out, effect->creates);
-    } else if (effect->type == TXN_SET) {
-        wire_put_bytes(out, effect->data);
-        wire_put_u32(out, (uint32_t)effect->version);
-    } else if (effect->type == TXN_SET_ACL) {
-        wire_put_bytes(out, effect->acl);
-        wire_put_u32(out, (uint32_t)effect->version);
-    }
-}
-
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header)
 {
-    ASSERT(txn.data != NULL || txn.len == 0);
-
     wire_reader_init(reader, txn);
     uint8_t version = wire_get_u8(reader);
     uint8_t flags = wire_get_u8(reader);
@@ -78,34 +75,73 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
     return wire_reader_ok(reader) ? ERR_OK : ERR_FORMAT;
 }
 
-/* The fields after the path, of the types that have one. */
-static void get_fields(struct wire_reader *reader, struct txn_effect *effect)
+static bool is_about_znode(enum txn_effect_type type)
 {
-    ASSERT(effect->type < TXN_SESSION_OPEN && effect->path.len <= STATE_PATH_MAX);
-
-    if (effect->type == TXN_CREATE) {
-        effect->data = wire_get_bytes(reader, UINT32_MAX);
-        effect->owner = wire_get_u64(reader);
-        effect->acl = wire_get_bytes(reader, UINT32_MAX);
-        effect->creates = wire_get_u32(reader);
-    } else if (effect->type == TXN_SET) {
-        effect->data = wire_get_bytes(reader, UINT32_MAX);
-        effect->version = (int32_t)wire_get_u32(reader);
-    } else if (effect->type == TXN_SET_ACL) {
-        effect->acl = wire_get_bytes(reader, UINT32_MAX);
-        effect->version = (int32_t)wire_get_u32(reader);
-    }
+    return type < TXN_SESSION_OPEN;
 }
 
 static bool flags_fit(const struct txn_effect *effect)
 {
     bool has_data = effect->type == TXN_CREATE || effect->type == TXN_SET;
 
-    ASSERT(has_data || effect->data.len == 0);
     if ((effect->flags & ~(unsigned)(TXN_REPLY | TXN_NULL_DATA)) != 0) {
         return false;
     }
     return (effect->flags & TXN_NULL_DATA) == 0 || (has_data && effect->data.len == 0);
+}
+
+void txn_put(struct buf *out, const struct txn_effect *effect)
+{
+    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET && flags_fit(effect));
+
+    wire_put_u8(out, (uint8_t)effect->type);
+    wire_put_u8(out, effect->flags);
+    if (is_about_znode(effect->type)) {
+        wire_put_fields(out, fields_of[effect->type], effect);
+        return;
+    }
+    size_t len_at = out->len;
+
+    wire_put_u32(out, 0);
+    wire_put_fields(out, fields_of[effect->type], effect);
+    if (!out->overflow) {
+        wire_store_u32(out->data + len_at, (uint32_t)(out->len - len_at - sizeof(uint32_t)));
+    }
+}
+
+/* What the form of the fields does not say. */
+static bool is_sound(const struct txn_effect *effect)
+{
+    switch (effect->type) {
+    case TXN_CREATE:
+    case TXN_SET:
+    case TXN_DELETE:
+    case TXN_CHECK:
+    case TXN_SET_ACL:
+        return path_check(effect->path, NULL) == ERR_OK;
+    case TXN_SESSION_OPEN:
+        return effect->open.session != 0;
+    case TXN_SESSION_CLOSE:
+        return effect->close.session != 0 && (effect->close.reason == TXN_CLOSED_BY_CLIENT ||
+                                              effect->close.reason == TXN_CLOSED_EXPIRED);
+    case TXN_SESSION_MOVE:
+        return effect->move.session != 0;
+    case TXN_REMEMBER:
+        return true;
+    case TXN_FORGET:
+        return effect->forget.horizon != 0;
+    }
+    UNREACHABLE();
+}
+
+/* The fields of an effect that is not about a znode; they fill its field of bytes. */
+static bool get_wrapped(struct wire_reader *reader, struct txn_effect *effect)
+{
+    struct wire_reader fields;
+
+    wire_reader_init(&fields, wire_get_bytes(reader, UINT32_MAX));
+    wire_get_fields(&fields, fields_of[effect->type], effect);
+    return wire_reader_done(&fields);
 }
 
 enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect)
@@ -120,18 +156,13 @@ enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect)
     }
     *ret_effect = (struct txn_effect){.type = (enum txn_effect_type)type};
     ret_effect->flags = wire_get_u8(reader);
-    if (type >= TXN_SESSION_OPEN) {
-        ret_effect->extra = wire_get_bytes(reader, UINT32_MAX);
+    if (!is_about_znode(ret_effect->type)) {
+        if (!get_wrapped(reader, ret_effect)) {
+            return ERR_FORMAT;
+        }
     } else {
-        ret_effect->path = wire_get_bytes(reader, STATE_PATH_MAX);
-        get_fields(reader, ret_effect);
+        wire_get_fields(reader, fields_of[type], ret_effect);
     }
-    if (!wire_reader_ok(reader) || !flags_fit(ret_effect)) {
-        return ERR_FORMAT;
-    }
-    if (type < TXN_SESSION_OPEN && path_check(ret_effect->path, NULL) != ERR_OK) {
-        return ERR_FORMAT;
-    }
-    ASSERT(reader->pos <= reader->end);
-    return ERR_OK;
+    return wire_reader_ok(reader) && flags_fit(ret_effect) && is_sound(ret_effect) ? ERR_OK
+                                                                                   : ERR_FORMAT;
 }

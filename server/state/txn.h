@@ -2,8 +2,9 @@
  * txn.h - the transaction: a list of effects with absolute results, and its bytes.
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
- * i64, then effects until the end: type u8, flags u8, fields. An effect that is not about a znode
- * has one field of bytes, so that it can be skipped without knowledge of it.
+ * i64, then effects until the end: type u8, flags u8, fields (txn.c has those of each type). The
+ * fields of an effect that is not about a znode are wrapped in one field of bytes, so that it can
+ * be skipped without knowledge of it.
  *
  * A transaction carries two times. Its *age* is the time by which the state machine expires things:
  * it counts the time for which a leader led, never decreases, and no wall clock moves it. Its
@@ -32,10 +33,8 @@ enum {
 
 /* A leader proposes times within these bounds only. A follower reads an age beyond them as 0, which
  * leaves the age of the ensemble unchanged, and a stamp as the nearest valid one. */
-#define TXN_AGE_MAX_MS INT64_C(100000000000000) /* More than 3,000 years. */
-#define TXN_STAMP_MAX_MS                                                    \
-    INT64_C(253402300799999) /* The end of the year 9999; likewise below 0. \
-                              */
+#define TXN_AGE_MAX_MS   INT64_C(100000000000000) /* More than 3,000 years. */
+#define TXN_STAMP_MAX_MS INT64_C(253402300799999) /* The end of year 9999; likewise below 0. */
 
 /* Stored owners that are no session (as in ZooKeeper). */
 #define OWNER_CONTAINER UINT64_C(0x8000000000000000)
@@ -66,17 +65,16 @@ static inline bool owner_is_session(uint64_t owner)
 
 /* On disk and on the wire: never renumber. */
 enum txn_effect_type {
-    TXN_CREATE = 1,       /* path, data, owner, acl, parent's creates. */
-    TXN_SET = 2,          /* path, data, new version. */
-    TXN_DELETE = 3,       /* path. */
-    TXN_CHECK = 4,        /* path; changes nothing, answers an operation of a multi. */
-    TXN_SET_ACL = 5,      /* path, acl, new aversion. */
-    TXN_SESSION_OPEN = 6, /* struct txn_session_open. */
-    TXN_SESSION_CLOSE =
-        7,                /* struct txn_session_close; the deletes of its ephemerals come before. */
-    TXN_SESSION_MOVE = 8, /* struct txn_session_move. */
-    TXN_REMEMBER = 9,     /* struct txn_remember; at most one in a transaction. */
-    TXN_FORGET = 10,      /* struct txn_forget. */
+    TXN_CREATE = 1,        /* path, data, owner, acl, parent's creates. */
+    TXN_SET = 2,           /* path, data, new version. */
+    TXN_DELETE = 3,        /* path. */
+    TXN_CHECK = 4,         /* path; changes nothing, answers an operation of a multi. */
+    TXN_SET_ACL = 5,       /* path, acl, new aversion. */
+    TXN_SESSION_OPEN = 6,  /* open. */
+    TXN_SESSION_CLOSE = 7, /* close; the deletes of the session's ephemerals come before. */
+    TXN_SESSION_MOVE = 8,  /* move. */
+    TXN_REMEMBER = 9,      /* remember; at most one in a transaction. */
+    TXN_FORGET = 10,       /* forget. */
 };
 
 enum {
@@ -90,18 +88,6 @@ struct txn_header {
     uint64_t request;       /* The number of the request there. */
     int64_t age_ms;         /* Of the ensemble, not below that of any earlier transaction. */
     int64_t stamp_ms;       /* Wall clock, ms since 1970. */
-};
-
-struct txn_effect {
-    enum txn_effect_type type;
-    uint8_t flags;
-    struct slice path;
-    struct slice data;  /* CREATE, SET. */
-    struct slice acl;   /* CREATE, SET_ACL: encoded ACL; empty means open to all. */
-    uint64_t owner;     /* CREATE: 0, session, OWNER_CONTAINER or OWNER_TTL_MARK | ttl. */
-    uint32_t creates;   /* CREATE: the parent's count of creates after this one. */
-    int32_t version;    /* SET, SET_ACL: the new one. */
-    struct slice extra; /* The fields of the types from SESSION_OPEN on: see txn_get_... */
 };
 
 struct txn_session_open {
@@ -119,14 +105,13 @@ enum txn_close_reason {
 
 struct txn_session_close {
     uint64_t session;
-    enum txn_close_reason reason;
+    uint8_t reason; /* enum txn_close_reason. */
 };
 
 /* A client has attached the session to another connection. */
 struct txn_session_move {
     uint64_t session;
-    uint64_t
-        attach; /* Number of that attachment; a connection with another one has lost the session. */
+    uint64_t attach; /* Number of the attachment; a connection with another one has lost it. */
     uint32_t member; /* Replica that serves it now. */
 };
 
@@ -143,27 +128,34 @@ struct txn_forget {
     zxid_t horizon; /* Not above the zxid of this transaction. */
 };
 
+struct txn_effect {
+    enum txn_effect_type type;
+    uint8_t flags;
+    struct slice path; /* CREATE to SET_ACL. */
+
+    union {
+        struct {
+            struct slice data; /* CREATE, SET. */
+            struct slice acl;  /* CREATE, SET_ACL: encoded ACL; empty means open to all. */
+            uint64_t owner;    /* CREATE: 0, session, OWNER_CONTAINER or OWNER_TTL_MARK | ttl. */
+            uint32_t creates;  /* CREATE: the parent's count of creates after this one. */
+            int32_t version;   /* SET, SET_ACL: the new one. */
+        };
+
+        struct txn_session_open open;
+        struct txn_session_close close;
+        struct txn_session_move move;
+        struct txn_remember remember;
+        struct txn_forget forget;
+    };
+};
+
 /* Both times must be within their bounds. */
 void txn_begin(struct buf *out, const struct txn_header *header);
 void txn_put(struct buf *out, const struct txn_effect *effect);
 
-/* Appends an effect that is not about a znode; `flags` is 0 or TXN_REPLY. */
-void txn_put_session_open(struct buf *out, uint8_t flags, const struct txn_session_open *open);
-void txn_put_session_close(struct buf *out, uint8_t flags, const struct txn_session_close *close);
-void txn_put_session_move(struct buf *out, uint8_t flags, const struct txn_session_move *move);
-void txn_put_remember(struct buf *out, const struct txn_remember *remember);
-void txn_put_forget(struct buf *out, const struct txn_forget *forget);
-
-/* The fields of an effect of that type; slices point into it. ERR_FORMAT when malformed. */
-enum err txn_get_session_open(const struct txn_effect *effect, struct txn_session_open *ret_open);
-enum err txn_get_session_close(const struct txn_effect *effect,
-                               struct txn_session_close *ret_close);
-enum err txn_get_session_move(const struct txn_effect *effect, struct txn_session_move *ret_move);
-enum err txn_get_remember(const struct txn_effect *effect, struct txn_remember *ret_remember);
-enum err txn_get_forget(const struct txn_effect *effect, struct txn_forget *ret_forget);
-
 /* Reads the header, then effects until ERR_MISSING at the end; ERR_FORMAT when malformed. Times
- * beyond their bounds are read as within. */
+ * beyond their bounds are read as within. Slices of an effect point into the transaction. */
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header);
 enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect);
 

@@ -24,15 +24,12 @@ void walk_init_at(struct walk *walk, const struct znode *node)
     if (depth > 0) {
         walk_path_of(node, &walk->path);
     }
-    ASSERT(!walk->path.overflow);
     walk->node = node;
     walk->depth = depth;
 }
 
 void walk_release(struct walk *walk)
 {
-    ASSERT(!walk->path.overflow);
-
     buf_release(&walk->path);
 }
 
@@ -41,15 +38,12 @@ static void enter(struct walk *walk, const struct znode *child)
     buf_append_byte(&walk->path, '/');
     buf_append_slice(&walk->path, znode_name(child));
     ASSERT(!walk->path.overflow);
-    ASSERT(znode_parent(child) == walk->node);
     walk->node = child;
     walk->depth++;
 }
 
 static void leave(struct walk *walk)
 {
-    ASSERT(walk->depth > 0 && walk->node != walk->top);
-
     walk->path.len -= znode_name(walk->node).len + 1;
     walk->node = znode_parent(walk->node);
     walk->depth--;
@@ -57,7 +51,6 @@ static void leave(struct walk *walk)
 
 const struct znode *walk_next(struct walk *walk, bool descend)
 {
-    ASSERT(walk->node != NULL);
     const struct znode *next = descend ? znode_first_child(walk->node, slice_make(NULL, 0)) : NULL;
 
     while (next == NULL && walk->depth > 0) {
@@ -97,6 +90,5 @@ void walk_path_of(const struct znode *node, struct buf *out)
         memcpy(end, name.data, name.len);
         *--end = '/';
     }
-    ASSERT(end == out->data + out->len);
     out->len += len;
 }

@@ -51,7 +51,8 @@ static enum err read_all(struct slice txn, size_t *ret_count)
         err = txn_next(&reader, &effect);
         *ret_count += err == ERR_OK ? 1 : 0;
         ASSERT(*ret_count <= txn.len);
-        ASSERT(err != ERR_OK || (effect.data.len < txn.len && effect.path.len < txn.len));
+        ASSERT(err != ERR_OK || effect.path.len < txn.len);
+        ASSERT(err != ERR_OK || effect.type >= TXN_SESSION_OPEN || effect.data.len < txn.len);
     }
     return err;
 }

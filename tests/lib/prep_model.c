@@ -340,7 +340,7 @@ static enum err do_set(struct model_step *step, struct model_node *node)
 static enum err delete_tree(const struct model_step *step, const char *top)
 {
     struct model *model = step->model;
-    uint32_t bound = model->limits->recursive_max;
+    uint32_t bound = model->limits->tree.recursive_max;
     uint32_t max = step->args->max;
     size_t count = 0;
     bool may = true;

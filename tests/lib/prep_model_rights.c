@@ -119,8 +119,8 @@ enum err model_ephemerals(struct model *model, const char *path, uint64_t sessio
             bytes += strlen(model->nodes[i].path);
         }
     }
-    return count >= model->limits->session_ephemerals_max ||
-                   bytes > model->limits->session_ephemeral_bytes_max
+    return count >= model->limits->tree.session_ephemerals_max ||
+                   bytes > model->limits->tree.session_ephemeral_bytes_max
                ? ERR_QUOTA_EXCEEDED
                : ERR_OK;
 }

@@ -64,16 +64,18 @@ static enum err open_session(const struct model_step *step)
     struct model *model = step->model;
     const struct prep_limits *limits = model->limits;
     uint32_t timeout_ms =
-        step->args->timeout_ms != 0 ? step->args->timeout_ms : limits->session_default_ms;
+        step->args->timeout_ms != 0 ? step->args->timeout_ms : limits->tree.session_default_ms;
 
     if (model_session_by_secret(model, step->ask->named) != NULL) {
         return ERR_BAD_ARGUMENTS;
     }
-    if (model->session_count >= limits->sessions_max) {
+    if (model->session_count >= limits->tree.sessions_max) {
         return ERR_THROTTLED;
     }
-    timeout_ms = timeout_ms < limits->session_min_ms ? limits->session_min_ms : timeout_ms;
-    timeout_ms = timeout_ms > limits->session_max_ms ? limits->session_max_ms : timeout_ms;
+    timeout_ms =
+        timeout_ms < limits->tree.session_min_ms ? limits->tree.session_min_ms : timeout_ms;
+    timeout_ms =
+        timeout_ms > limits->tree.session_max_ms ? limits->tree.session_max_ms : timeout_ms;
     model->sessions[model->session_count++] = (struct model_session){
         .id = step->ask->zxid, .secret = step->ask->named, .timeout_ms = timeout_ms};
     return ERR_OK;
@@ -191,7 +193,7 @@ enum err model_remember(const struct model_step *step)
     if (is_keyless(step)) {
         return ERR_OK;
     }
-    if (model->key_count >= model->limits->remembered_max) {
+    if (model->key_count >= model->limits->tree.remembered_max) {
         return ERR_THROTTLED;
     }
     struct model_key *key = &model->keys[model->key_count++];
@@ -207,8 +209,8 @@ enum err model_remember(const struct model_step *step)
 
 bool model_forget(struct model *model, int64_t age_ms)
 {
-    int64_t keep_ms = model->limits->remember_ms;
-    bool roomy = model->key_count < model->limits->remembered_max / 2;
+    int64_t keep_ms = model->limits->tree.remember_ms;
+    bool roomy = model->key_count < model->limits->tree.remembered_max / 2;
     int64_t due_ms = keep_ms + (roomy ? keep_ms / 8 : 0);
     size_t count = 0;
 

@@ -106,23 +106,25 @@ void kit_open_from(struct buf *txn, uint64_t session, uint64_t secret, const cha
 
     kit_hash(secret, open.secret_hash);
     need_header(txn);
-    txn_put_session_open(txn, TXN_REPLY, &open);
+    txn_put(txn, &(struct txn_effect){.type = TXN_SESSION_OPEN, .flags = TXN_REPLY, .open = open});
 }
 
 void kit_close(struct buf *txn, uint64_t session)
 {
     need_header(txn);
-    txn_put_session_close(
-        txn, TXN_REPLY,
-        &(struct txn_session_close){.session = session, .reason = TXN_CLOSED_BY_CLIENT});
+    txn_put(txn,
+            &(struct txn_effect){.type = TXN_SESSION_CLOSE,
+                                 .flags = TXN_REPLY,
+                                 .close = {.session = session, .reason = TXN_CLOSED_BY_CLIENT}});
 }
 
 void kit_move(struct buf *txn, uint64_t session, uint64_t attach, uint32_t member)
 {
     need_header(txn);
-    txn_put_session_move(
-        txn, TXN_REPLY,
-        &(struct txn_session_move){.session = session, .attach = attach, .member = member});
+    txn_put(txn,
+            &(struct txn_effect){.type = TXN_SESSION_MOVE,
+                                 .flags = TXN_REPLY,
+                                 .move = {.session = session, .attach = attach, .member = member}});
 }
 
 void kit_remember(struct buf *txn, const char *scope, const char *key, const char *result)
@@ -132,13 +134,13 @@ void kit_remember(struct buf *txn, const char *scope, const char *key, const cha
 
     wire_store_u64(remember.fingerprint, hash64(1, remember.key));
     need_header(txn);
-    txn_put_remember(txn, &remember);
+    txn_put(txn, &(struct txn_effect){.type = TXN_REMEMBER, .remember = remember});
 }
 
 void kit_forget(struct buf *txn, zxid_t horizon)
 {
     need_header(txn);
-    txn_put_forget(txn, &(struct txn_forget){.horizon = horizon});
+    txn_put(txn, &(struct txn_effect){.type = TXN_FORGET, .forget = {.horizon = horizon}});
 }
 
 enum err kit_apply(struct state *state, zxid_t zxid, struct buf *txn)

@@ -3,7 +3,7 @@
  * step by step is the one of a rebuilt state, and walks give what a sorted list gives.
  */
 #include "base/rng.h"
-#include "server/state/tree_int.h"
+#include "server/state/state_int.h"
 #include "server/state/walk.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"

@@ -173,16 +173,14 @@ static bool take_effects(struct history *history, const struct logrec *rec,
                          struct wire_reader reader, int64_t age_ms)
 {
     struct txn_effect effect;
-    struct txn_session_close close;
-    struct txn_forget forget;
     bool any = false;
 
     while (txn_next(&reader, &effect) == ERR_OK) {
-        if (effect.type == TXN_SESSION_CLOSE && txn_get_session_close(&effect, &close) == ERR_OK) {
-            take_close(history, rec, &close);
+        if (effect.type == TXN_SESSION_CLOSE) {
+            take_close(history, rec, &effect.close);
             any = true;
-        } else if (effect.type == TXN_FORGET && txn_get_forget(&effect, &forget) == ERR_OK) {
-            take_forget(history, rec, &forget, age_ms);
+        } else if (effect.type == TXN_FORGET) {
+            take_forget(history, rec, &effect.forget, age_ms);
             any = true;
         }
     }
@@ -217,11 +215,10 @@ static void take_deletions(struct history *history, const struct logrec *rec,
 static uint64_t session_ended(struct wire_reader reader)
 {
     struct txn_effect effect;
-    struct txn_session_close close;
 
     while (txn_next(&reader, &effect) == ERR_OK) {
-        if (effect.type == TXN_SESSION_CLOSE && txn_get_session_close(&effect, &close) == ERR_OK) {
-            return close.session;
+        if (effect.type == TXN_SESSION_CLOSE) {
+            return effect.close.session;
         }
     }
     return 0;

@@ -462,20 +462,16 @@ void sim_session_proposed(struct sim *sim, const struct sim_node *leader, const 
     struct wire_reader reader;
     struct txn_header header;
     struct txn_effect effect;
-    struct txn_session_open open;
-    struct txn_session_close close;
 
     if (sim->session_count == 0 || rec->type != LOGREC_TXN ||
         txn_open(&reader, logrec_payload(rec), &header) != ERR_OK) {
         return;
     }
     while (txn_next(&reader, &effect) == ERR_OK) {
-        if (effect.type == TXN_SESSION_OPEN && txn_get_session_open(&effect, &open) == ERR_OK) {
-            note_open(sim, leader, rec->zxid, &open);
-        } else if (effect.type == TXN_SESSION_CLOSE &&
-                   txn_get_session_close(&effect, &close) == ERR_OK &&
-                   close.reason == TXN_CLOSED_EXPIRED) {
-            expired(sim, leader, close.session);
+        if (effect.type == TXN_SESSION_OPEN) {
+            note_open(sim, leader, rec->zxid, &effect.open);
+        } else if (effect.type == TXN_SESSION_CLOSE && effect.close.reason == TXN_CLOSED_EXPIRED) {
+            expired(sim, leader, effect.close.session);
         }
     }
 }

@@ -419,17 +419,17 @@ struct gate *kit_gate_new(void)
     struct prep_limits prep = {.data_bytes_max = 1 << 16,
                                .txn_bytes_max = 1 << 20,
                                .multi_ops_max = 100,
-                               .recursive_max = 1000,
-                               .session_min_ms = 1000,
-                               .session_max_ms = 60000,
-                               .session_default_ms = 10000,
-                               .sessions_max = 1000,
-                               .session_ephemerals_max = 100,
-                               .session_ephemeral_bytes_max = 10000,
-                               .remembered_max = 1000,
-                               .remembered_bytes_max = 1 << 20,
-                               .result_bytes_max = 1 << 16,
-                               .remember_ms = 60000};
+                               .tree.recursive_max = 1000,
+                               .tree.session_min_ms = 1000,
+                               .tree.session_max_ms = 60000,
+                               .tree.session_default_ms = 10000,
+                               .tree.sessions_max = 1000,
+                               .tree.session_ephemerals_max = 100,
+                               .tree.session_ephemeral_bytes_max = 10000,
+                               .tree.remembered_max = 1000,
+                               .tree.remembered_bytes_max = 1 << 20,
+                               .tree.result_bytes_max = 1 << 16,
+                               .tree.remember_ms = 60000};
 
     (void)pthread_mutex_init(&gate->front_mutex, NULL);
     budget_init(&gate->unsent, 256 << 20);

@@ -34,7 +34,7 @@ static struct state *state_with(const uint64_t *ids, size_t count)
         open.secret_hash[2] = (uint8_t)(ids[i] >> 16);
         buf_init(&txn, 4096);
         txn_begin(&txn, &header);
-        txn_put_session_open(&txn, 0, &open);
+        txn_put(&txn, &(struct txn_effect){.type = TXN_SESSION_OPEN, .open = open});
         assert_int_equal(state_apply(state, ids[i], buf_slice(&txn), false, NULL), ERR_OK);
         buf_release(&txn);
     }

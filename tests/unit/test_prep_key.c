@@ -228,7 +228,7 @@ TEST(bytes_are_bounded, fixture, setup, teardown)
     char key[TXN_KEY_MAX];
     struct prep_limits tight = limits;
 
-    tight.remembered_bytes_max = 2 * (TXN_KEY_MAX + 130);
+    tight.tree.remembered_bytes_max = 2 * (TXN_KEY_MAX + 130);
     prep_free(fixture->prep);
     fixture->prep = prep_new(&tight);
     memset(key, 'x', sizeof(key));

@@ -88,9 +88,9 @@ static void limit_shares(struct fixture *fixture, uint32_t client_max, uint32_t 
 {
     struct prep_limits own = limits;
 
-    own.sessions_max = 100;
-    own.sessions_client_max = client_max;
-    own.sessions_network_max = network_max;
+    own.tree.sessions_max = 100;
+    own.tree.sessions_client_max = client_max;
+    own.tree.sessions_network_max = network_max;
     prep_free(fixture->prep);
     fixture->prep = prep_new(&own);
 }

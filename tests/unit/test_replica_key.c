@@ -183,7 +183,7 @@ static struct state *state_that_remembers(uint64_t count)
 
         buf_clear(&txn);
         txn_begin(&txn, &header);
-        txn_put_remember(&txn, &remember);
+        txn_put(&txn, &(struct txn_effect){.type = TXN_REMEMBER, .remember = remember});
         assert_int_equal(state_apply(state, zxid, buf_slice(&txn), false, NULL), ERR_OK);
     }
     buf_release(&txn);

@@ -150,7 +150,7 @@ static struct logrec *session_record(struct bench *bench, uint64_t request)
     memset(open.secret_hash, HASH, sizeof open.secret_hash);
     buf_init(&txn, 4096);
     txn_begin(&txn, &header);
-    txn_put_session_open(&txn, TXN_REPLY, &open);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_SESSION_OPEN, .flags = TXN_REPLY, .open = open});
     struct logrec *rec =
         drive_log_add_type(&bench->drive.theirs, LOGREC_TXN, zxid, buf_slice(&txn));
 

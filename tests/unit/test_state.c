@@ -210,7 +210,9 @@ TEST(malformed_bytes_change_nothing, fixture, setup, teardown)
     buf_append_byte(txn, TXN_SET);
     assert_changes_nothing(fixture, ERR_FORMAT);
     kit_create(txn, "/a", "x", 0, 2);
-    txn_put(txn, &(struct txn_effect){.type = TXN_SESSION_OPEN, .extra = slice_str("s")});
+    wire_put_u8(txn, TXN_SESSION_OPEN);
+    wire_put_u8(txn, 0);
+    wire_put_bytes(txn, slice_str("s"));
     assert_changes_nothing(fixture, ERR_FORMAT);
     kit_begin(txn, 1);
     static const uint8_t acl[TXN_ACL_MAX + 1];

@@ -366,10 +366,12 @@ TEST(changes_say_what_watches_need, fixture, setup, teardown)
 TEST(changes_say_whether_a_session_has_expired, fixture, setup, teardown)
 {
     struct state_changes changes = {0};
-    const struct txn_session_close expired = {.session = 1, .reason = TXN_CLOSED_EXPIRED};
+    const struct txn_effect expired = {.type = TXN_SESSION_CLOSE,
+                                       .flags = TXN_REPLY,
+                                       .close = {.session = 1, .reason = TXN_CLOSED_EXPIRED}};
 
     kit_open(&fixture->txn, 1, 1);
-    txn_put_session_close(&fixture->txn, TXN_REPLY, &expired);
+    txn_put(&fixture->txn, &expired);
     assert_int_equal(state_apply(fixture->state, 1, buf_slice(&fixture->txn), false, &changes),
                      ERR_OK);
     assert_false(changes.items[0].expired);
@@ -428,7 +430,7 @@ TEST(too_much_is_refused, fixture, setup, teardown)
 
     memset(text, 'x', sizeof(text) - 1);
     kit_begin(&fixture->txn, 1);
-    txn_put_remember(&fixture->txn, &remember);
+    txn_put(&fixture->txn, &(struct txn_effect){.type = TXN_REMEMBER, .remember = remember});
     apply(fixture, 1);
     assert_null(state_remembered(fixture->state, slice_str(text), slice_str("")));
     assert_non_null(state_remembered(fixture->state, remember.scope, slice_str("")));

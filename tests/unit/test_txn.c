@@ -21,8 +21,6 @@ TEST(each_type_comes_back)
         {.type = TXN_DELETE, .flags = TXN_REPLY, .path = slice_str("/a/b")},
         {.type = TXN_CHECK, .path = slice_str("/")},
         {.type = TXN_SET_ACL, .path = slice_str("/a"), .acl = slice_str("w"), .version = 2},
-        {.type = TXN_SESSION_OPEN, .extra = slice_str("session")},
-        {.type = TXN_FORGET, .extra = slice_str("")},
     };
     struct wire_reader reader;
     struct txn_header got_header;
@@ -47,7 +45,6 @@ TEST(each_type_comes_back)
         assert_true(slice_eq(got.path, effects[i].path));
         assert_true(slice_eq(got.data, effects[i].data));
         assert_true(slice_eq(got.acl, effects[i].acl));
-        assert_true(slice_eq(got.extra, effects[i].extra));
         assert_true(got.owner == effects[i].owner);
         assert_int_equal(got.creates, effects[i].creates);
         assert_int_equal(got.version, effects[i].version);
@@ -151,135 +148,151 @@ static void next_of(struct buf *txn, struct txn_effect *ret_effect)
     assert_true(wire_reader_done(&reader));
 }
 
+/* What is read of a transaction with that effect alone. */
+static struct txn_effect there_and_back(struct buf *txn, const struct txn_effect *effect)
+{
+    struct txn_effect got;
+
+    buf_clear(txn);
+    txn_begin(txn, &header);
+    txn_put(txn, effect);
+    next_of(txn, &got);
+    assert_int_equal(got.type, effect->type);
+    assert_int_equal(got.flags, effect->flags);
+    assert_int_equal(got.path.len, 0);
+    return got;
+}
+
 TEST(sessions_come_back)
 {
-    const struct txn_session_open open = {
-        .session = 7, .timeout_ms = 9, .secret_hash = {1, 2, [31] = 3}, .from = slice_str("::1")};
-    const struct txn_session_close close = {.session = 8, .reason = TXN_CLOSED_EXPIRED};
-    const struct txn_session_move move = {.session = 9, .attach = UINT64_MAX, .member = 4};
-    struct txn_session_open got_open;
-    struct txn_session_close got_close;
-    struct txn_session_move got_move;
-    struct txn_effect effect;
+    const struct txn_effect open = {.type = TXN_SESSION_OPEN,
+                                    .flags = TXN_REPLY,
+                                    .open = {.session = 7,
+                                             .timeout_ms = 9,
+                                             .secret_hash = {1, 2, [31] = 3},
+                                             .from = slice_str("::1")}};
+    const struct txn_effect close = {.type = TXN_SESSION_CLOSE,
+                                     .close = {.session = 8, .reason = TXN_CLOSED_EXPIRED}};
+    const struct txn_effect move = {.type = TXN_SESSION_MOVE,
+                                    .move = {.session = 9, .attach = UINT64_MAX, .member = 4}};
+    struct txn_effect got;
     struct buf txn;
 
     buf_init(&txn, 4096);
-    txn_begin(&txn, &header);
-    size_t start = txn.len;
-
-    txn_put_session_open(&txn, TXN_REPLY, &open);
-    next_of(&txn, &effect);
-    assert_int_equal(effect.type, TXN_SESSION_OPEN);
-    assert_int_equal(effect.flags, TXN_REPLY);
-    assert_int_equal(txn_get_session_open(&effect, &got_open), ERR_OK);
-    assert_int_equal(got_open.session, 7);
-    assert_int_equal(got_open.timeout_ms, 9);
-    assert_memory_equal(got_open.secret_hash, open.secret_hash, TXN_SECRET_HASH_LEN);
-    assert_true(slice_eq(got_open.from, open.from));
-    txn.len = start;
-    txn_put_session_close(&txn, 0, &close);
-    next_of(&txn, &effect);
-    assert_int_equal(txn_get_session_close(&effect, &got_close), ERR_OK);
-    assert_int_equal(got_close.session, 8);
-    assert_int_equal(got_close.reason, TXN_CLOSED_EXPIRED);
-    txn.len = start;
-    txn_put_session_move(&txn, 0, &move);
-    next_of(&txn, &effect);
-    assert_int_equal(txn_get_session_move(&effect, &got_move), ERR_OK);
-    assert_int_equal(got_move.session, 9);
-    assert_true(got_move.attach == UINT64_MAX);
-    assert_int_equal(got_move.member, 4);
+    got = there_and_back(&txn, &open);
+    assert_int_equal(got.open.session, 7);
+    assert_int_equal(got.open.timeout_ms, 9);
+    assert_memory_equal(got.open.secret_hash, open.open.secret_hash, TXN_SECRET_HASH_LEN);
+    assert_true(slice_eq(got.open.from, open.open.from));
+    got = there_and_back(&txn, &close);
+    assert_int_equal(got.close.session, 8);
+    assert_int_equal(got.close.reason, TXN_CLOSED_EXPIRED);
+    got = there_and_back(&txn, &move);
+    assert_int_equal(got.move.session, 9);
+    assert_true(got.move.attach == UINT64_MAX);
+    assert_int_equal(got.move.member, 4);
     buf_release(&txn);
 }
 
 TEST(results_come_back)
 {
-    const struct txn_remember remember = {.scope = slice_str("s"),
-                                          .key = slice_str("key"),
-                                          .fingerprint = {9, [15] = 8},
-                                          .result = slice_str("result")};
+    const struct txn_effect remember = {.type = TXN_REMEMBER,
+                                        .remember = {.scope = slice_str("s"),
+                                                     .key = slice_str("key"),
+                                                     .fingerprint = {9, [15] = 8},
+                                                     .result = slice_str("result")}};
+    const struct txn_effect forget = {.type = TXN_FORGET, .forget = {.horizon = 77}};
     struct txn_remember got;
-    struct txn_forget got_forget;
-    struct txn_effect effect;
     struct buf txn;
 
     buf_init(&txn, 4096);
-    txn_begin(&txn, &header);
-    size_t start = txn.len;
-
-    txn_put_remember(&txn, &remember);
-    next_of(&txn, &effect);
-    assert_int_equal(txn_get_remember(&effect, &got), ERR_OK);
-    assert_true(slice_eq(got.scope, remember.scope) && slice_eq(got.key, remember.key));
-    assert_true(slice_eq(got.result, remember.result));
-    assert_memory_equal(got.fingerprint, remember.fingerprint, TXN_FINGERPRINT_LEN);
-    txn.len = start;
-    txn_put_forget(&txn, &(struct txn_forget){.horizon = 77});
-    next_of(&txn, &effect);
-    assert_int_equal(txn_get_forget(&effect, &got_forget), ERR_OK);
-    assert_int_equal(got_forget.horizon, 77);
+    got = there_and_back(&txn, &remember).remember;
+    assert_true(slice_eq(got.scope, remember.remember.scope));
+    assert_true(slice_eq(got.key, remember.remember.key));
+    assert_true(slice_eq(got.result, remember.remember.result));
+    assert_memory_equal(got.fingerprint, remember.remember.fingerprint, TXN_FINGERPRINT_LEN);
+    assert_int_equal(there_and_back(&txn, &forget).forget.horizon, 77);
     buf_release(&txn);
 }
 
-static enum err get_any(const struct txn_effect *effect)
+/* The bytes of all types that have one field of bytes: as README.md describes them. */
+TEST(fields_of_bytes_stay_as_they_are)
 {
-    struct txn_session_open open;
-    struct txn_session_close close;
-    struct txn_session_move move;
-    struct txn_remember remember;
-    struct txn_forget forget;
+    const struct txn_effect move = {.type = TXN_SESSION_MOVE,
+                                    .flags = TXN_REPLY,
+                                    .move = {.session = 1, .attach = 2, .member = 3}};
+    static const uint8_t want[] = {TXN_SESSION_MOVE,
+                                   TXN_REPLY,
+                                   20,
+                                   0,
+                                   0,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   2,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   3,
+                                   0,
+                                   0,
+                                   0};
+    struct buf txn;
 
-    switch ((unsigned)effect->type) {
-    case TXN_SESSION_OPEN:
-        return txn_get_session_open(effect, &open);
-    case TXN_SESSION_CLOSE:
-        return txn_get_session_close(effect, &close);
-    case TXN_SESSION_MOVE:
-        return txn_get_session_move(effect, &move);
-    case TXN_REMEMBER:
-        return txn_get_remember(effect, &remember);
-    default:
-        return txn_get_forget(effect, &forget);
-    }
+    buf_init(&txn, 4096);
+    (void)there_and_back(&txn, &move);
+    assert_int_equal(txn.len, 38 + sizeof(want));
+    assert_memory_equal(txn.data + 38, want, sizeof(want));
+    buf_release(&txn);
+}
+
+/* The field of bytes of the effect, cut or grown to that length. */
+static enum err read_resized(struct buf *txn, size_t start, uint32_t len)
+{
+    wire_store_u32(txn->data + start - 4, len);
+    return read_all(slice_make(txn->data, start + len));
 }
 
 /* Each cut of the fields, and a byte too many, is noticed; so is the number 0, which is none. */
 TEST(malformed_fields_are_refused)
 {
-    struct txn_session_open open = {.session = 7, .from = slice_str("x")};
-    struct txn_remember remember = {.scope = slice_str("s"), .result = slice_str("r")};
+    const struct txn_effect effects[] = {
+        {.type = TXN_SESSION_OPEN, .open = {.session = 7, .from = slice_str("x")}},
+        {.type = TXN_SESSION_CLOSE, .close = {.session = 7, .reason = TXN_CLOSED_BY_CLIENT}},
+        {.type = TXN_SESSION_MOVE, .move = {.session = 7}},
+        {.type = TXN_REMEMBER, .remember = {.scope = slice_str("s"), .result = slice_str("r")}},
+        {.type = TXN_FORGET, .forget = {.horizon = 7}},
+    };
     struct buf txn;
 
     buf_init(&txn, 4096);
-    for (int type = TXN_SESSION_OPEN; type <= TXN_FORGET; type++) {
-        struct txn_effect effect;
-
+    for (size_t i = 0; i < sizeof(effects) / sizeof(effects[0]); i++) {
         buf_clear(&txn);
         txn_begin(&txn, &header);
-        if (type == TXN_SESSION_OPEN) {
-            txn_put_session_open(&txn, 0, &open);
-        } else if (type == TXN_SESSION_CLOSE) {
-            txn_put_session_close(&txn, 0, &(struct txn_session_close){7, TXN_CLOSED_BY_CLIENT});
-        } else if (type == TXN_SESSION_MOVE) {
-            txn_put_session_move(&txn, 0, &(struct txn_session_move){.session = 7});
-        } else if (type == TXN_REMEMBER) {
-            txn_put_remember(&txn, &remember);
-        } else {
-            txn_put_forget(&txn, &(struct txn_forget){.horizon = 7});
-        }
-        next_of(&txn, &effect);
-        assert_int_equal(get_any(&effect), ERR_OK);
-        buf_append_byte(&txn, 0);
-        size_t len = effect.extra.len;
+        size_t start = txn.len + 6; /* After type, flags and length. */
 
-        effect.extra = slice_make(txn.data + txn.len - 1 - len, len + 1);
-        assert_int_equal(get_any(&effect), ERR_FORMAT);
-        for (effect.extra.len = 0; effect.extra.len < len; effect.extra.len++) {
-            assert_int_equal(get_any(&effect), ERR_FORMAT);
+        txn_put(&txn, &effects[i]);
+        uint32_t len = (uint32_t)(txn.len - start);
+
+        buf_append_byte(&txn, 0);
+        assert_int_equal(read_resized(&txn, start, len), ERR_OK);
+        assert_int_equal(read_resized(&txn, start, len + 1), ERR_FORMAT);
+        for (uint32_t cut = 0; cut < len; cut++) {
+            assert_int_equal(read_resized(&txn, start, cut), ERR_FORMAT);
         }
-        if (type != TXN_REMEMBER) {
-            wire_store_u64(txn.data + txn.len - 1 - len, 0);
-            assert_int_equal(get_any(&effect), ERR_FORMAT);
+        if (effects[i].type != TXN_REMEMBER) {
+            wire_store_u64(txn.data + start, 0);
+            assert_int_equal(read_resized(&txn, start, len), ERR_FORMAT);
         }
     }
     buf_release(&txn);
@@ -287,10 +300,13 @@ TEST(malformed_fields_are_refused)
 
 TEST(an_unknown_reason_is_refused)
 {
-    static const uint8_t fields[] = {7, 0, 0, 0, 0, 0, 0, 0, 3};
     const struct txn_effect effect = {.type = TXN_SESSION_CLOSE,
-                                      .extra = slice_make(fields, sizeof(fields))};
-    struct txn_session_close got;
+                                      .close = {.session = 7, .reason = 3}};
+    struct buf txn;
 
-    assert_int_equal(txn_get_session_close(&effect, &got), ERR_FORMAT);
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &effect);
+    assert_int_equal(read_all(buf_slice(&txn)), ERR_FORMAT);
+    buf_release(&txn);
 }
