@@ -131,11 +131,6 @@ struct blob *prep_acl_blob(struct slice acl);
 
 /* ---- Znodes. ---- */
 
-/* Creates one znode below its parent, which exists, with the data, ACL, owner and flags of `kind`.
- */
-enum err prep_put_node(const struct prep_step *step, struct slice path,
-                       const struct txn_effect *kind);
-
 /* Deletes a znode without children. */
 void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t flags);
 

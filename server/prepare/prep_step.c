@@ -81,8 +81,6 @@ enum err prep_check_path(const struct prep_step *step, struct slice path)
 enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
                             const struct overlay_node *node)
 {
-    ASSERT(node->exists);
-
     if (args->has_version && args->version != -1 && args->version != node->stat.version) {
         return prep_refuse_version(step, node, NULL);
     }
@@ -107,7 +105,6 @@ enum err prep_may(const struct prep_step *step, const struct overlay_node *node,
 {
     const struct op_principal *who = step->job->who;
 
-    ASSERT(node->exists);
     if (who == NULL || node->acl == NULL || acl_allows(blob_slice(node->acl), who, perms)) {
         return ERR_OK;
     }
