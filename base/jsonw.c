@@ -264,6 +264,18 @@ void jsonw_raw(struct jsonw *json, struct slice json_text)
     buf_append_slice(json->out, json_text);
 }
 
+void jsonw_kv_object(struct jsonw *json, const char *key)
+{
+    jsonw_key(json, key);
+    jsonw_object(json);
+}
+
+void jsonw_kv_array(struct jsonw *json, const char *key)
+{
+    jsonw_key(json, key);
+    jsonw_array(json);
+}
+
 void jsonw_kv_cstr(struct jsonw *json, const char *key, const char *text)
 {
     jsonw_key(json, key);

@@ -53,7 +53,9 @@ void jsonw_blob_string(struct jsonw *json, struct blob *blob);
 void jsonw_blob_base64(struct jsonw *json, struct blob *blob);
 void jsonw_blob_raw(struct jsonw *json, struct blob *blob);
 
-/* Members in one call: key and value. */
+/* Members in one call: key and value, or the beginning of the value. */
+void jsonw_kv_object(struct jsonw *json, const char *key);
+void jsonw_kv_array(struct jsonw *json, const char *key);
 void jsonw_kv_cstr(struct jsonw *json, const char *key, const char *text);
 void jsonw_kv_string(struct jsonw *json, const char *key, struct slice text);
 void jsonw_kv_u64(struct jsonw *json, const char *key, uint64_t value);

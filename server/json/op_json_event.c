@@ -124,8 +124,7 @@ static void put_watches(struct jsonw *json, const uint32_t *watches, size_t coun
     if (!watches) {
         return;
     }
-    jsonw_key(json, "watches");
-    jsonw_array(json);
+    jsonw_kv_array(json, "watches");
     for (size_t i = 0; i < count; i++) {
         jsonw_u64(json, watches[i]);
     }
@@ -134,8 +133,7 @@ static void put_watches(struct jsonw *json, const uint32_t *watches, size_t coun
 
 static void put_hits(struct jsonw *json, const struct watch *hits)
 {
-    jsonw_key(json, "watches");
-    jsonw_array(json);
+    jsonw_kv_array(json, "watches");
     for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
         jsonw_u64(json, hit->id);
     }

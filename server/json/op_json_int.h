@@ -58,10 +58,6 @@ struct slice op_json_string(const struct json_t *value);
 enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def,
                               struct json_t *object, struct op_args *args);
 
-/* The elements of a multi; as op_json_parse. */
-enum err op_json_parse_multi(struct op_json_parse *parse, struct json_t *root, struct op_args *args,
-                             struct op_args **ret_multi);
-
 /* The name of a standard list, or an array of entries. */
 enum err op_json_take_acl(struct op_json_parse *parse, const struct json_t *value,
                           struct slice *ret_acl);

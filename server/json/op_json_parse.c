@@ -1,5 +1,5 @@
 /* A text becomes arguments: its tree of values, the members of one object by the fields of its row,
- * and request bodies. */
+ * request bodies, and messages of a WebSocket. */
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/mem.h"
@@ -72,38 +72,13 @@ enum form {
     FORM_EITHER /* A number, or text for large values. */
 };
 
-static enum form form_of(enum op_field_type type)
-{
-    switch (type) {
-    case OP_FIELD_BOOL:
-        return FORM_BOOL;
-    case OP_FIELD_I32:
-    case OP_FIELD_U32:
-    case OP_FIELD_I64:
-        return FORM_NUMBER;
-    case OP_FIELD_PATH:
-    case OP_FIELD_TEXT:
-    case OP_FIELD_WITH:
-    case OP_FIELD_DATAFORMAT:
-    case OP_FIELD_SECRET:
-    case OP_FIELD_KIND:
-    case OP_FIELD_CONFLICT:
-        return FORM_TEXT;
-    case OP_FIELD_SINCE:
-    case OP_FIELD_U64:
-        return FORM_EITHER;
-    case OP_FIELD_BYTES:
-    case OP_FIELD_OPS:
-    case OP_FIELD_NAME:
-    case OP_FIELD_MATCH:
-    case OP_FIELD_ACL_MATCH:
-    case OP_FIELD_NONE_MATCH:
-    case OP_FIELD_HASH:
-    case OP_FIELD_ACL:
-        break;
-    }
-    return FORM_NONE;
-}
+static const enum form forms[OP_FIELD_TYPES] = {
+    [OP_FIELD_BOOL] = FORM_BOOL,  [OP_FIELD_I32] = FORM_NUMBER,      [OP_FIELD_U32] = FORM_NUMBER,
+    [OP_FIELD_I64] = FORM_NUMBER, [OP_FIELD_PATH] = FORM_TEXT,       [OP_FIELD_TEXT] = FORM_TEXT,
+    [OP_FIELD_WITH] = FORM_TEXT,  [OP_FIELD_DATAFORMAT] = FORM_TEXT, [OP_FIELD_SECRET] = FORM_TEXT,
+    [OP_FIELD_KIND] = FORM_TEXT,  [OP_FIELD_CONFLICT] = FORM_TEXT,   [OP_FIELD_SINCE] = FORM_EITHER,
+    [OP_FIELD_U64] = FORM_EITHER,
+};
 
 /* Scalars become the text of a query parameter, so that one parser checks the limits. */
 static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_MAX],
@@ -134,7 +109,7 @@ static enum err parse_scalar(struct op_json_parse *parse, const struct op_field 
     struct slice text;
     const char *why = NULL;
 
-    if (!scalar_text(form_of(field->type), value, number, &text)) {
+    if (!scalar_text(forms[field->type], value, number, &text)) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, field->name, "has the wrong type");
     }
     if (is_kept(field->type)) {
@@ -215,7 +190,7 @@ static const struct op_field *member_field(const struct op_json_parse *parse,
         (field->source == OP_FROM_MESSAGE && !parse->message)) {
         return NULL;
     }
-    return field->type == OP_FIELD_ACL || form_of(field->type) != FORM_NONE ? field : NULL;
+    return field->type == OP_FIELD_ACL || forms[field->type] != FORM_NONE ? field : NULL;
 }
 
 static enum err parse_field(struct op_json_parse *parse, const struct op_field *field,
@@ -351,8 +326,8 @@ static enum err parse_elements(struct op_json_parse *parse, json_t *list, struct
     return ERR_OK;
 }
 
-enum err op_json_parse_multi(struct op_json_parse *parse, json_t *root, struct op_args *args,
-                             struct op_args **ret_multi)
+static enum err parse_multi(struct op_json_parse *parse, json_t *root, struct op_args *args,
+                            struct op_args **ret_multi)
 {
     json_t *list = json_object_get(root, "ops");
     const char *key = NULL;
@@ -408,10 +383,146 @@ enum err op_json_parse(const struct op_def *def, struct slice text, struct op_ar
 
     *ret_multi = NULL;
     if (root && def->id == OP_MULTI) {
-        err = op_json_parse_multi(&parse, root, args, ret_multi);
+        err = parse_multi(&parse, root, args, ret_multi);
     } else if (root) {
         err = parse_single(&parse, def, root, args);
     }
+    op_json_end(&parse, root);
+    return err;
+}
+
+/* ---- Messages: one operation and its envelope. ---- */
+
+static void take_id(const json_t *root, struct op_message_id *ret_id)
+{
+    const json_t *value = json_object_get(root, "id");
+    json_int_t number = json_integer_value(value);
+
+    if (json_is_integer(value) && number >= 0 && number <= OP_JSON_NUMBER_MAX) {
+        *ret_id = (struct op_message_id){.known = true, .number = (uint64_t)number};
+    }
+}
+
+static enum err take_consistency(struct op_json_parse *parse, const json_t *value,
+                                 struct op_request *request)
+{
+    struct slice text = op_json_string(value);
+
+    if (value && slice_eq(text, slice_str("linearizable"))) {
+        request->consistency = OP_LINEARIZABLE;
+    } else if (value && !slice_eq(text, slice_str("local"))) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "consistency",
+                            "must be local or linearizable");
+    }
+    return ERR_OK;
+}
+
+static enum err take_key(struct op_json_parse *parse, const json_t *value,
+                         struct op_request *request)
+{
+    if (!value) {
+        return ERR_OK;
+    }
+    if (json_string_length(value) == 0 || json_string_length(value) > TXN_KEY_MAX) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "key", "must be text of 1 to 256 bytes");
+    }
+    request->key = op_json_keep(parse, op_json_string(value));
+    return ERR_OK;
+}
+
+static enum err take_min_zxid(struct op_json_parse *parse, const json_t *value,
+                              struct op_request *request)
+{
+    json_int_t number = json_integer_value(value);
+
+    if (!value ||
+        (json_is_string(value) && op_zxid_parse(op_json_string(value), &request->min_zxid))) {
+        return ERR_OK;
+    }
+    if (!json_is_integer(value) || number < 0) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "min_zxid", "must be a zxid");
+    }
+    request->min_zxid = (zxid_t)number;
+    return ERR_OK;
+}
+
+/* The envelope. */
+static enum err take_frame(struct op_json_parse *parse, const json_t *root,
+                           struct op_request *request)
+{
+    enum err err = take_consistency(parse, json_object_get(root, "consistency"), request);
+
+    if (err == ERR_OK) {
+        err = take_key(parse, json_object_get(root, "key"), request);
+    }
+    if (err == ERR_OK) {
+        err = take_min_zxid(parse, json_object_get(root, "min_zxid"), request);
+    }
+    return err;
+}
+
+/* The operation's own members. */
+static enum err take_operation(struct op_json_parse *parse, json_t *root,
+                               struct op_request *request)
+{
+    struct op_args *args = &request->args;
+    const char *why = NULL;
+    enum err err = ERR_OK;
+
+    op_args_init(args, request->def->id);
+    args->dataformat = OP_AUTO;
+    if (request->def->id == OP_MULTI) {
+        return parse_multi(parse, root, args, &request->multi);
+    }
+    err = op_json_parse_object(parse, request->def, root, args);
+    if (err == ERR_OK && op_args_check(args, &why) != ERR_OK) {
+        err = op_json_fail(parse, ERR_BAD_ARGUMENTS, "not possible:", why);
+    }
+    return err;
+}
+
+static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_request *request,
+                          struct op_message_id *ret_id)
+{
+    const json_t *name = json_object_get(root, "op");
+
+    take_id(root, ret_id);
+    if (!ret_id->known) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "id",
+                            "must be given as a whole number from 0 to 2^53");
+    }
+    if (!json_is_string(name)) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "op", "must be given as a string");
+    }
+    request->def = ops_by_name(op_json_string(name));
+    if (request->def && op_is_http_only(request->def->id)) {
+        request->def = NULL;
+        return op_json_fail(parse, ERR_UNIMPLEMENTED, json_string_value(name),
+                            "is available over HTTP only, not over a WebSocket");
+    }
+    if (!request->def || op_is_internal(request->def->id)) {
+        request->def = NULL;
+        return op_json_fail(parse, ERR_UNIMPLEMENTED, json_string_value(name),
+                            "is not an operation");
+    }
+
+    enum err err = take_frame(parse, root, request);
+
+    return err == ERR_OK ? take_operation(parse, root, request) : err;
+}
+
+enum err op_json_parse_message(struct slice text, struct op_request *request,
+                               struct op_message_id *ret_id, struct op_fault *ret_fault)
+{
+    struct op_json_parse parse = {
+        .memory = &request->memory, .what = "the message", .message = true, .fault = ret_fault};
+
+    ASSERT(!request->multi && !request->def);
+    *ret_id = (struct op_message_id){.known = false};
+
+    json_t *root = op_json_begin(&parse, text);
+    enum err err = root ? take_root(&parse, root, request, ret_id) : ret_fault->err;
+
     op_json_end(&parse, root);
     return err;
 }

@@ -1,4 +1,4 @@
-/* Results into JSON. */
+/* Results and errors into JSON. */
 #include "base/check.h"
 #include "base/utf8.h"
 #include "server/json/op_json_int.h"
@@ -38,8 +38,7 @@ static void put_stat_members(struct jsonw *json, const struct stat_view *stat, b
 
 void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool message)
 {
-    jsonw_key(json, "stat");
-    jsonw_object(json);
+    jsonw_kv_object(json, "stat");
     put_stat_members(json, stat, message);
     jsonw_object_end(json);
 }
@@ -142,8 +141,7 @@ static enum err put_page(struct jsonw *json, const char *key, const char *name_k
 {
     enum err err = ERR_OK;
 
-    jsonw_key(json, key);
-    jsonw_array(json);
+    jsonw_kv_array(json, key);
     for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
         err = put_entry(json, name_key, result->entries[i].path, args, &result->entries[i], style);
     }
@@ -202,8 +200,7 @@ static enum err put_nodes(struct jsonw *json, const struct op_args *args,
 
     buf_init(&full, SIZE_MAX / 2);
     put_place(json, root, style);
-    jsonw_key(json, "nodes");
-    jsonw_array(json);
+    jsonw_kv_array(json, "nodes");
     for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
         join_path(&full, root, result->entries[i].path);
         err = put_entry(json, "path", buf_slice(&full), args, &result->entries[i], style);
@@ -254,8 +251,8 @@ static enum err put_znode(struct jsonw *json, const struct op_args *args,
     return err;
 }
 
-static void put_acl(struct jsonw *json, const struct op_args *args, const struct op_result *result,
-                    const struct op_json_style *style)
+static enum err put_acl(struct jsonw *json, const struct op_args *args,
+                        const struct op_result *result, const struct op_json_style *style)
 {
     put_place(json, path_of(args, result), style);
     jsonw_key(json, "acl");
@@ -266,6 +263,7 @@ static void put_acl(struct jsonw *json, const struct op_args *args, const struct
     }
     put_perms(json, result);
     op_json_stat_object(json, &result->stat, style->message);
+    return ERR_OK;
 }
 
 static void put_session_facts(struct jsonw *json, const struct op_session_info *info)
@@ -277,12 +275,11 @@ static void put_session_facts(struct jsonw *json, const struct op_session_info *
 }
 
 /* `id` is the secret of the session, so it is written only for a client that has shown it. */
-static void put_session(struct jsonw *json, const struct op_args *args,
-                        const struct op_result *result, const struct op_json_style *style)
+static enum err put_session(struct jsonw *json, const struct op_args *args,
+                            const struct op_result *result, const struct op_json_style *style)
 {
     if (style->message) {
-        jsonw_key(json, "session");
-        jsonw_object(json);
+        jsonw_kv_object(json, "session");
     }
     if (args->secret.len > 0) {
         jsonw_kv_string(json, "id", args->secret);
@@ -295,6 +292,7 @@ static void put_session(struct jsonw *json, const struct op_args *args,
     if (style->message) {
         jsonw_object_end(json);
     }
+    return ERR_OK;
 }
 
 static void put_listed(struct jsonw *json, const struct op_session_entry *entry)
@@ -319,10 +317,12 @@ static void put_listed(struct jsonw *json, const struct op_session_entry *entry)
     jsonw_object_end(json);
 }
 
-static void put_sessions(struct jsonw *json, const struct op_result *result)
+static enum err put_sessions(struct jsonw *json, const struct op_args *args,
+                             const struct op_result *result, const struct op_json_style *style)
 {
-    jsonw_key(json, "sessions");
-    jsonw_array(json);
+    (void)args;
+    (void)style;
+    jsonw_kv_array(json, "sessions");
     for (uint32_t i = 0; i < result->session_count; i++) {
         put_listed(json, &result->sessions[i]);
     }
@@ -333,60 +333,60 @@ static void put_sessions(struct jsonw *json, const struct op_result *result)
     }
     jsonw_kv_u64(json, "looked", result->looked);
     jsonw_kv_bool(json, "hears_all", result->hears_all);
+    return ERR_OK;
 }
+
+static enum err put_ephemerals(struct jsonw *json, const struct op_args *args,
+                               const struct op_result *result, const struct op_json_style *style)
+{
+    jsonw_kv_hex(json, "session", args->session);
+    return put_page(json, "ephemerals", "path", args, result, style);
+}
+
+/* In a message the envelope has it. */
+static enum err put_zxid(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, const struct op_json_style *style)
+{
+    (void)args;
+    if (!style->message) {
+        op_json_wide(json, "zxid", "zxidHex", result->zxid, false);
+    }
+    return ERR_OK;
+}
+
+static enum err put_path(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, const struct op_json_style *style)
+{
+    put_place(json, path_of(args, result), style);
+    return ERR_OK;
+}
+
+/* Of the shapes that have members of their own; the path alone is that of none. */
+static enum err (*const writers[])(struct jsonw *json, const struct op_args *args,
+                                   const struct op_result *result,
+                                   const struct op_json_style *style) = {
+    [OP_SHAPE_NONE] = put_path,         [OP_SHAPE_DATA] = put_znode,
+    [OP_SHAPE_STAT] = put_znode,        [OP_SHAPE_EXISTS] = put_exists,
+    [OP_SHAPE_CHILDREN] = put_children, [OP_SHAPE_TREE] = put_nodes,
+    [OP_SHAPE_SEARCH] = put_found,      [OP_SHAPE_CREATED] = put_znode,
+    [OP_SHAPE_ZXID] = put_zxid,         [OP_SHAPE_SESSION] = put_session,
+    [OP_SHAPE_SESSIONS] = put_sessions, [OP_SHAPE_EPHEMERALS] = put_ephemerals,
+    [OP_SHAPE_ACL] = put_acl,
+};
 
 /* Writes the members of all but a multi into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style)
 {
-    switch (ops_by_id(args->op)->shape) {
-    case OP_SHAPE_DATA:
-    case OP_SHAPE_STAT:
-    case OP_SHAPE_CREATED:
-        return put_znode(json, args, result, style);
-    case OP_SHAPE_EXISTS:
-        return put_exists(json, args, result, style);
-    case OP_SHAPE_CHILDREN:
-        return put_children(json, args, result, style);
-    case OP_SHAPE_TREE:
-        return put_nodes(json, args, result, style);
-    case OP_SHAPE_SEARCH:
-        return put_found(json, args, result, style);
-    case OP_SHAPE_ACL:
-        put_acl(json, args, result, style);
-        return ERR_OK;
-    case OP_SHAPE_SESSION:
-        put_session(json, args, result, style);
-        return ERR_OK;
-    case OP_SHAPE_SESSIONS:
-        put_sessions(json, result);
-        return ERR_OK;
-    case OP_SHAPE_EPHEMERALS:
-        jsonw_kv_hex(json, "session", args->session);
-        return put_page(json, "ephemerals", "path", args, result, style);
-    case OP_SHAPE_ZXID:
-        if (!style->message) { /* A reply has it in its envelope. */
-            op_json_wide(json, "zxid", "zxidHex", result->zxid, false);
-        }
-        return ERR_OK;
-    case OP_SHAPE_NONE:
-        put_place(json, path_of(args, result), style);
-        return ERR_OK;
-    case OP_SHAPE_MULTI:
-    case OP_SHAPE_INFO:
-    case OP_SHAPE_FRONT:
-    case OP_SHAPE_LINES:
-    case OP_SHAPE_IMPORT:
-    case OP_SHAPE_WATCHES:
-        break;
-    }
-    UNREACHABLE();
+    enum op_shape shape = ops_by_id(args->op)->shape;
+
+    ASSERT(shape < sizeof(writers) / sizeof(writers[0]) && writers[shape]);
+    return writers[shape](json, args, result, style);
 }
 
 static void put_error(struct jsonw *json, const struct op_result *result, bool message)
 {
-    jsonw_key(json, "error");
-    jsonw_object(json);
+    jsonw_kv_object(json, "error");
     jsonw_kv_cstr(json, "title", err_text(result->err));
     jsonw_kv_u64(json, "status", (uint64_t)err_http_status(result->err));
     jsonw_kv_cstr(json, "code", err_name(result->err));
@@ -431,8 +431,7 @@ enum err op_json_results(struct jsonw *json, const struct op_args *args,
     enum err err = ERR_OK;
 
     ASSERT(result->result_count <= args->op_count);
-    jsonw_key(json, "results");
-    jsonw_array(json);
+    jsonw_kv_array(json, "results");
     for (uint32_t i = 0; i < result->result_count && err == ERR_OK; i++) {
         err = put_element(json, &args->ops[i], &result->results[i], message);
     }
@@ -454,4 +453,144 @@ enum err op_json_result(struct jsonw *json, const struct op_args *args,
     }
     jsonw_object_end(json);
     return err;
+}
+
+/* ---- Errors: the problem object. ---- */
+
+const char *op_outcome(enum op_kind kind, enum err err)
+{
+    /* In flight: this request did not do it, but the earlier one with the same key may. */
+    bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_IN_FLIGHT || err == ERR_SYSTEM_ERROR ||
+                err == ERR_IO || err == ERR_CORRUPT;
+
+    return kind == OP_KIND_WRITE && open ? "unknown" : "not-applied";
+}
+
+struct op_problem op_problem_make(enum op_kind kind, enum err err)
+{
+    ASSERT(err != ERR_OK);
+
+    return (struct op_problem){.err = err, .outcome = op_outcome(kind, err)};
+}
+
+struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault)
+{
+    struct op_problem problem = op_problem_make(kind, fault->err);
+
+    problem.detail = fault->detail[0] != '\0' ? fault->detail : NULL;
+    problem.has_index = fault->has_index;
+    problem.index = fault->index;
+    problem.retry_after_ms = fault->retry_after_ms;
+    return problem;
+}
+
+struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
+                                       const struct op_result *result)
+{
+    struct op_problem problem = op_problem_make(kind, result->err);
+
+    problem.detail = result->detail;
+    problem.retry_after_ms = result->retry_after_ms;
+    problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
+    problem.index = result->failed_index;
+    problem.result = result;
+    problem.args = args;
+    return problem;
+}
+
+/* The wording of ZooKeeper's own REST gateway where it has one. */
+static const char *const old_words[ERR_COUNT] = {
+    [ERR_NO_NODE] = "not found",
+    [ERR_NODE_EXISTS] = "already exists",
+    [ERR_NOT_EMPTY] = "not empty",
+    [ERR_BAD_VERSION] = "bad version",
+};
+
+static void put_message(struct jsonw *json, const struct op_problem *problem, const char *detail)
+{
+    const char *words = old_words[problem->err];
+    struct buf text;
+
+    if (!words || problem->path.len == 0) {
+        jsonw_kv_cstr(json, "message", detail);
+        return;
+    }
+    buf_init(&text, SIZE_MAX / 2);
+    buf_append_slice(&text, problem->path);
+    buf_append_byte(&text, ' ');
+    buf_append_str(&text, words);
+    jsonw_kv_string(json, "message", buf_slice(&text));
+    buf_release(&text);
+}
+
+static void put_type(struct jsonw *json, enum err err)
+{
+    struct buf type;
+
+    buf_init(&type, OP_DETAIL_MAX);
+    buf_printf(&type, "urn:zabra:problem:%s", err_name(err));
+    jsonw_kv_string(json, "type", buf_slice(&type));
+    buf_release(&type);
+}
+
+static void put_optional(struct jsonw *json, const struct op_problem *problem)
+{
+    if (problem->instance) {
+        jsonw_kv_cstr(json, "instance", problem->instance);
+    }
+    if (problem->path.len > 0) {
+        jsonw_kv_string(json, "path", problem->path);
+    }
+    if (problem->retry_after_ms > 0) {
+        jsonw_kv_u64(json, "retry_after_ms", problem->retry_after_ms);
+    }
+    if (problem->has_index) {
+        jsonw_kv_u64(json, "op_index", problem->index);
+    }
+    if (problem->result && problem->result->has_stat) {
+        op_json_stat_object(json, &problem->result->stat, problem->message);
+    }
+    if (problem->result && problem->result->result_count > 0) {
+        (void)op_json_results(json, problem->args, problem->result, problem->message);
+    }
+    if (problem->import) {
+        jsonw_key(json, "import");
+        op_json_import(json, problem->import);
+    }
+    if (problem->request.len > 0) {
+        jsonw_kv_string(json, "request", problem->request);
+    }
+}
+
+void op_json_problem(struct jsonw *json, const struct op_problem *problem)
+{
+    const char *detail = problem->detail ? problem->detail : err_text(problem->err);
+
+    ASSERT(problem->err != ERR_OK);
+    ASSERT(problem->outcome);
+    jsonw_object(json);
+    put_type(json, problem->err);
+    jsonw_kv_cstr(json, "title", err_text(problem->err));
+    jsonw_kv_u64(json, "status",
+                 problem->status ? problem->status : (uint64_t)err_http_status(problem->err));
+    jsonw_kv_cstr(json, "detail", detail);
+    jsonw_kv_cstr(json, "code", err_name(problem->err));
+    jsonw_kv_i64(json, "zk_code", err_number(problem->err));
+    jsonw_kv_cstr(json, "outcome", problem->outcome);
+    op_json_wide(json, "zxid", "zxidHex", problem->zxid, problem->message);
+    put_optional(json, problem);
+    if (!problem->message) {
+        put_message(json, problem, detail);
+    }
+    jsonw_object_end(json);
+}
+
+void op_json_export_error(struct jsonw *json, const struct op_problem *problem)
+{
+    ASSERT(problem->message);
+
+    jsonw_object(json);
+    jsonw_key(json, "error");
+    op_json_problem(json, problem);
+    jsonw_object_end(json);
 }
