@@ -15,59 +15,43 @@ enum {
     DETAIL_MAX = 1024,
     MATCH_ETAG = 1, /* Flags of a MATCH field. */
     MATCH_EXIST = 2,
-    RESULT_CREATED = 1, /* Flags of a result. */
-    RESULT_REPLAYED = 2,
-    RESULT_STAT = 4,
-    RESULT_ACL = 8,
-    RESULT_SESSION = 16,
-    RESULT_FLAGS_END = 32,
 };
 
 /* How a field travels. */
 enum form {
-    FORM_NONE,   /* Not at all. */
-    FORM_BOOL,   /* u8. */
-    FORM_CHOICE, /* An enum, as u8. */
-    FORM_32,     /* A number within the bounds of its field. */
+    FORM_MISSING, /* The table below lacks the type. */
+    FORM_NONE,    /* Not at all. */
+    FORM_BOOL,    /* u8. */
+    FORM_CHOICE,  /* An enum, as u8. */
+    FORM_32,      /* A number within the bounds of its field. */
     FORM_64,
     FORM_BYTES,
     FORM_MATCH /* Flags, and the ETag if there is one. */
 };
 
-static enum form form_of(const struct op_field *field)
-{
-    switch (field->type) {
-    case OP_FIELD_PATH:
-    case OP_FIELD_TEXT:
-    case OP_FIELD_BYTES:
-    case OP_FIELD_HASH:
-    case OP_FIELD_ACL:
-        return FORM_BYTES;
-    case OP_FIELD_BOOL:
-    case OP_FIELD_NONE_MATCH:
-        return FORM_BOOL;
-    case OP_FIELD_I32:
-    case OP_FIELD_U32:
-        return FORM_32;
-    case OP_FIELD_I64:
-    case OP_FIELD_U64:
-        return FORM_64;
-    case OP_FIELD_WITH:
-    case OP_FIELD_DATAFORMAT:
-        return FORM_CHOICE;
-    case OP_FIELD_MATCH:
-    case OP_FIELD_ACL_MATCH:
-        return FORM_MATCH;
-    case OP_FIELD_OPS:    /* Its count, and then the elements: see put_one. */
-    case OP_FIELD_NAME:   /* Already part of the path. */
-    case OP_FIELD_SECRET: /* Stays in this process; its hash is sent. */
-    case OP_FIELD_KIND:   /* Of operations that are never forwarded. */
-    case OP_FIELD_SINCE:
-    case OP_FIELD_CONFLICT:
-        return FORM_NONE;
-    }
-    UNREACHABLE();
-}
+static const enum form forms[OP_FIELD_TYPES] = {
+    [OP_FIELD_PATH] = FORM_BYTES,
+    [OP_FIELD_TEXT] = FORM_BYTES,
+    [OP_FIELD_BYTES] = FORM_BYTES,
+    [OP_FIELD_HASH] = FORM_BYTES,
+    [OP_FIELD_ACL] = FORM_BYTES,
+    [OP_FIELD_BOOL] = FORM_BOOL,
+    [OP_FIELD_NONE_MATCH] = FORM_BOOL,
+    [OP_FIELD_I32] = FORM_32,
+    [OP_FIELD_U32] = FORM_32,
+    [OP_FIELD_I64] = FORM_64,
+    [OP_FIELD_U64] = FORM_64,
+    [OP_FIELD_WITH] = FORM_CHOICE,
+    [OP_FIELD_DATAFORMAT] = FORM_CHOICE,
+    [OP_FIELD_MATCH] = FORM_MATCH,
+    [OP_FIELD_ACL_MATCH] = FORM_MATCH,
+    [OP_FIELD_OPS] = FORM_NONE,    /* Its count, and then the elements: see put_one. */
+    [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
+    [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
+    [OP_FIELD_KIND] = FORM_NONE,   /* Of operations that are never forwarded. */
+    [OP_FIELD_SINCE] = FORM_NONE,
+    [OP_FIELD_CONFLICT] = FORM_NONE,
+};
 
 static void put_match(struct buf *out, const struct op_args *args)
 {
@@ -83,7 +67,7 @@ static void put_field(const struct op_field *field, const struct op_args *args, 
 {
     const void *at = (const uint8_t *)args + field->offset;
 
-    switch (form_of(field)) {
+    switch (forms[field->type]) {
     case FORM_BYTES:
         wire_put_bytes(out, *(const struct slice *)at);
         break;
@@ -104,6 +88,8 @@ static void put_field(const struct op_field *field, const struct op_args *args, 
         break;
     case FORM_NONE:
         break;
+    case FORM_MISSING:
+        UNREACHABLE();
     }
 }
 
@@ -192,7 +178,7 @@ static void get_field(struct wire_reader *reader, const struct op_field *field,
 {
     void *at = (uint8_t *)args + field->offset;
 
-    switch (form_of(field)) {
+    switch (forms[field->type]) {
     case FORM_BYTES:
         *(struct slice *)at = get_bytes(reader, field);
         break;
@@ -215,6 +201,8 @@ static void get_field(struct wire_reader *reader, const struct op_field *field,
         break;
     case FORM_NONE:
         break;
+    case FORM_MISSING:
+        UNREACHABLE();
     }
 }
 
@@ -310,13 +298,25 @@ static const struct wire_field session_fields[] = {
     SESSION(opened_ms), SESSION(ephemeral_count), SESSION(ephemeral_bytes), {WIRE_END},
 };
 
-/* Flags of the parts that a result has. */
+/* The parts that a result may have, in the order of their flags. */
+static const size_t parts[] = {
+    offsetof(struct op_result, created),     offsetof(struct op_result, replayed),
+    offsetof(struct op_result, has_stat),    offsetof(struct op_result, has_acl),
+    offsetof(struct op_result, has_session),
+};
+
+enum {
+    PARTS = sizeof(parts) / sizeof(parts[0])
+};
+
 static uint8_t flags_of(const struct op_result *result)
 {
-    return (uint8_t)((result->created ? RESULT_CREATED : 0) |
-                     (result->replayed ? RESULT_REPLAYED : 0) |
-                     (result->has_stat ? RESULT_STAT : 0) | (result->has_acl ? RESULT_ACL : 0) |
-                     (result->has_session ? RESULT_SESSION : 0));
+    unsigned flags = 0;
+
+    for (size_t i = 0; i < PARTS; i++) {
+        flags |= *((const bool *)((const uint8_t *)result + parts[i])) ? 1U << i : 0;
+    }
+    return (uint8_t)flags;
 }
 
 static void put_result(struct buf *out, const struct op_result *result)
@@ -370,11 +370,9 @@ static void own_texts(struct op_result *result, struct slice detail, struct slic
 
 static void get_parts(struct wire_reader *reader, uint8_t flags, struct op_result *result)
 {
-    result->created = (flags & RESULT_CREATED) != 0;
-    result->replayed = (flags & RESULT_REPLAYED) != 0;
-    result->has_stat = (flags & RESULT_STAT) != 0;
-    result->has_acl = (flags & RESULT_ACL) != 0;
-    result->has_session = (flags & RESULT_SESSION) != 0;
+    for (size_t i = 0; i < PARTS; i++) {
+        *((bool *)((uint8_t *)result + parts[i])) = (flags >> i & 1) != 0;
+    }
     if (result->has_stat) {
         wire_get_fields(reader, stat_fields, &result->stat);
     }
@@ -397,7 +395,7 @@ static void get_result(struct wire_reader *reader, struct op_result *result)
     result->err = err;
     result->zxid = wire_get_u64(reader);
     result->failed_index = wire_get_u32(reader);
-    get_parts(reader, get_below(reader, RESULT_FLAGS_END), result);
+    get_parts(reader, get_below(reader, 1U << PARTS), result);
     if (wire_reader_ok(reader)) {
         own_texts(result, detail, path);
     }

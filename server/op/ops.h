@@ -52,6 +52,7 @@ enum op_field_type {
     OP_FIELD_KIND,  /* Of a watch, by name. */
     OP_FIELD_SINCE, /* "0x1f", "31", or "<history hex>:<zxid hex>". */
     OP_FIELD_CONFLICT,
+    OP_FIELD_TYPES /* Tables by type have so many places. */
 };
 
 /* The form of an answer; one writer each in op_json. */

@@ -156,9 +156,6 @@ static enum err parse_number(const struct op_field *field, struct slice text, st
 {
     int64_t number = 0;
 
-    if (field->type == OP_FIELD_U64) {
-        return parse_wide(field, text, args, ret_why);
-    }
     if (!number_parse(text, &number)) {
         return refuse(ret_why, "is not a decimal number");
     }
@@ -257,8 +254,10 @@ static enum err parse_word(const struct op_field *field, struct slice text, stru
     return ERR_OK;
 }
 
-static enum err parse_none_match(struct slice text, struct op_args *args, const char **ret_why)
+static enum err parse_none_match(const struct op_field *field, struct slice text,
+                                 struct op_args *args, const char **ret_why)
 {
+    (void)field;
     if (!slice_eq(text, slice_str("*"))) {
         return refuse(ret_why, "must be * on a write");
     }
@@ -266,8 +265,10 @@ static enum err parse_none_match(struct slice text, struct op_args *args, const 
     return ERR_OK;
 }
 
-static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
+static enum err parse_secret(const struct op_field *field, struct slice text, struct op_args *args,
+                             const char **ret_why)
 {
+    (void)field;
     if (!op_is_uuid(text)) {
         return refuse(ret_why, "must be the id of a session: a UUID of 36 characters");
     }
@@ -287,8 +288,10 @@ static bool event_id_parse(struct slice text, size_t colon, struct op_args *args
     return args->has_since_history && hex_parse(zxid, &args->since);
 }
 
-static enum err parse_since(struct slice text, struct op_args *args, const char **ret_why)
+static enum err parse_since(const struct op_field *field, struct slice text, struct op_args *args,
+                            const char **ret_why)
 {
+    (void)field;
     size_t colon = slice_find(text, ':');
     bool sound =
         colon < text.len ? event_id_parse(text, colon, args) : op_zxid_parse(text, &args->since);
@@ -297,49 +300,31 @@ static enum err parse_since(struct slice text, struct op_args *args, const char 
                  : refuse(ret_why, "must be a zxid, or <history>:<zxid> as in the id of an event");
 }
 
-static enum err parse_by_type(const struct op_field *field, struct slice text, struct op_args *args,
-                              const char **ret_why)
+static enum err parse_text(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
 {
-    switch (field->type) {
-    case OP_FIELD_BOOL:
-        return parse_bool(field, text, args, ret_why);
-    case OP_FIELD_I32:
-    case OP_FIELD_U32:
-    case OP_FIELD_I64:
-    case OP_FIELD_U64:
-        return parse_number(field, text, args, ret_why);
-    case OP_FIELD_PATH:
-    case OP_FIELD_TEXT:
-        *(struct slice *)field_at(field, args) = text;
-        return ERR_OK;
-    case OP_FIELD_WITH:
-    case OP_FIELD_DATAFORMAT:
-    case OP_FIELD_CONFLICT:
-    case OP_FIELD_KIND:
-        return parse_word(field, text, args, ret_why);
-    case OP_FIELD_MATCH:
-    case OP_FIELD_ACL_MATCH:
-        return parse_match(field, text, args, ret_why);
-    case OP_FIELD_NONE_MATCH:
-        return parse_none_match(text, args, ret_why);
-    case OP_FIELD_SECRET:
-        return parse_secret(text, args, ret_why);
-    case OP_FIELD_SINCE:
-        return parse_since(text, args, ret_why);
-    case OP_FIELD_BYTES:
-    case OP_FIELD_OPS:
-    case OP_FIELD_NAME:
-    case OP_FIELD_HASH:
-    case OP_FIELD_ACL:
-        break;
-    }
-    UNREACHABLE();
+    (void)ret_why;
+    *(struct slice *)field_at(field, args) = text;
+    return ERR_OK;
 }
+
+static enum err (*const parsers[OP_FIELD_TYPES])(const struct op_field *field, struct slice text,
+                                                 struct op_args *args, const char **ret_why) = {
+    [OP_FIELD_PATH] = parse_text,       [OP_FIELD_TEXT] = parse_text,
+    [OP_FIELD_BOOL] = parse_bool,       [OP_FIELD_I32] = parse_number,
+    [OP_FIELD_U32] = parse_number,      [OP_FIELD_I64] = parse_number,
+    [OP_FIELD_U64] = parse_wide,        [OP_FIELD_WITH] = parse_word,
+    [OP_FIELD_DATAFORMAT] = parse_word, [OP_FIELD_CONFLICT] = parse_word,
+    [OP_FIELD_KIND] = parse_word,       [OP_FIELD_MATCH] = parse_match,
+    [OP_FIELD_ACL_MATCH] = parse_match, [OP_FIELD_NONE_MATCH] = parse_none_match,
+    [OP_FIELD_SECRET] = parse_secret,   [OP_FIELD_SINCE] = parse_since,
+};
 
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
                         const char **ret_why)
 {
-    enum err err = parse_by_type(field, text, args, ret_why);
+    ASSERT(parsers[field->type]);
+    enum err err = parsers[field->type](field, text, args, ret_why);
 
     if (err == ERR_OK && field->has_offset != 0) {
         *((bool *)((uint8_t *)args + field->has_offset)) = true;
@@ -365,111 +350,87 @@ static enum err check_path(const struct op_args *args, const char **ret_why)
     return err;
 }
 
-static enum err check_create(const struct op_args *args, const char **ret_why)
-{
-    int kinds = args->ephemeral + args->container + (args->ttl_ms != 0);
+struct rule {
+    bool broken;
+    const char *why;
+};
 
-    if (kinds > 1) {
-        return refuse(ret_why, "ephemeral, container and ttl exclude each other");
-    }
-    if (args->container && args->sequence) {
-        return refuse(ret_why, "a container cannot be sequential");
+static enum err first_broken(const struct rule *rules, size_t count, const char **ret_why)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rules[i].broken) {
+            return refuse(ret_why, rules[i].why);
+        }
     }
     return ERR_OK;
 }
 
-/* Arguments about the creation of a znode have no meaning for one that exists. */
-static enum err check_set(const struct op_args *args, const char **ret_why)
-{
-    bool makes = args->upsert || args->must_be_new;
+#define CHECK(rules, ret_why) first_broken(rules, sizeof(rules) / sizeof((rules)[0]), ret_why)
 
-    if (args->parents && !makes) {
-        return refuse(ret_why, "parents needs upsert=true or If-None-Match: *");
-    }
-    if (args->ephemeral && !makes) {
-        return refuse(ret_why, "ephemeral needs upsert=true or If-None-Match: *");
-    }
-    if (args->has_acl && !makes) {
-        return refuse(ret_why,
-                      "an ACL needs upsert=true or If-None-Match: *; PATCH sets the ACL of "
-                      "a znode that exists");
-    }
-    return ERR_OK;
+/* Whether that version is another one than in the ETag. */
+static bool contradicts(const struct op_args *args, bool given, int32_t version)
+{
+    return args->has_etag && given && version != -1 && version != args->etag_version;
 }
 
-static enum err check_conditions(const struct op_args *args, const char **ret_why)
+/* Rules across the arguments of an operation on a znode. */
+static enum err check_combination(const struct op_args *args, const char **ret_why)
 {
     bool if_match = args->has_etag || args->must_exist;
+    bool set = args->op == OP_SET;
+    bool makes = args->upsert || args->must_be_new;
+    bool create = args->op == OP_CREATE;
+    bool search = args->op == OP_SEARCH;
+    const struct rule rules[] = {
+        {contradicts(args, args->has_version, args->version),
+         "version and If-Match contradict each other"},
+        {args->must_be_new && (if_match || args->upsert || args->has_version),
+         "If-None-Match excludes If-Match, version and upsert"},
+        {args->upsert && if_match, "upsert and If-Match exclude each other"},
+        {args->upsert && (args->has_czxid || args->has_aversion),
+         "upsert excludes czxid and aversion"},
+        {args->max != 0 && !args->recursive, "max needs recursive=true"},
+        {args->op == OP_SETACL && contradicts(args, args->has_aversion, args->aversion),
+         "aversion and If-Match contradict each other"},
+        /* Arguments about the creation of a znode have no meaning for one that exists. */
+        {set && args->parents && !makes, "parents needs upsert=true or If-None-Match: *"},
+        {set && args->ephemeral && !makes, "ephemeral needs upsert=true or If-None-Match: *"},
+        {set && args->has_acl && !makes,
+         "an ACL needs upsert=true or If-None-Match: *; PATCH sets the ACL of a znode that exists"},
+        {create && args->ephemeral + args->container + (args->ttl_ms != 0) > 1,
+         "ephemeral, container and ttl exclude each other"},
+        {create && args->container && args->sequence, "a container cannot be sequential"},
+        {args->data_null && args->data.len > 0, "null excludes data"},
+        /* A cursor must be a path below the top, because a client may have made it up. */
+        {search && args->after.len > 0 &&
+             (path_check(args->after, NULL) != ERR_OK || !path_is_within(args->after, args->path)),
+         "after must be the value from an earlier answer to this search"},
+        {search && args->pattern.len > OPS_PATTERN_MAX, "name is longer than 256 bytes"},
+        /* Other formats cannot show all data, and an export cannot fail in the middle. */
+        {args->op == OP_EXPORT && args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO,
+         "dataformat of an export must be base64 or auto"},
+    };
 
-    if (args->has_etag && args->has_version && args->version != -1 &&
-        args->version != args->etag_version) {
-        return refuse(ret_why, "version and If-Match contradict each other");
-    }
-    if (args->must_be_new && (if_match || args->upsert || args->has_version)) {
-        return refuse(ret_why, "If-None-Match excludes If-Match, version and upsert");
-    }
-    if (args->upsert && if_match) {
-        return refuse(ret_why, "upsert and If-Match exclude each other");
-    }
-    if (args->upsert && (args->has_czxid || args->has_aversion)) {
-        return refuse(ret_why, "upsert excludes czxid and aversion");
-    }
-    if (args->max != 0 && !args->recursive) {
-        return refuse(ret_why, "max needs recursive=true");
-    }
-    if (args->op == OP_SETACL && args->has_etag && args->has_aversion && args->aversion != -1 &&
-        args->aversion != args->etag_version) {
-        return refuse(ret_why, "aversion and If-Match contradict each other");
-    }
-    return args->op == OP_SET ? check_set(args, ret_why) : ERR_OK;
+    return CHECK(rules, ret_why);
 }
 
 /* Arguments without which the operation has no meaning. */
 static enum err check_needs(const struct op_args *args, const char **ret_why)
 {
-    if (args->op == OP_SETACL && !args->has_acl) {
-        return refuse(ret_why, "acl must be given");
-    }
-    if (args->op == OP_ATTACH && args->secret.len == 0 && args->secret_hash.len == 0) {
-        return refuse(ret_why, "session must be given");
-    }
-    if (args->op == OP_UNWATCH && args->watch_id == 0) {
-        return refuse(ret_why, "watch must be given: the number from the reply to watch");
-    }
-    if (args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0)) {
-        return refuse(ret_why, "scheme and credential must be given");
-    }
-    if ((args->op == OP_KILL || args->op == OP_EPHEMERALS) && args->session == 0) {
-        return refuse(ret_why, "public must be given: the public id of a session");
-    }
-    if (args->expire_s != 0 && args->timeout_ms != 0) {
-        return refuse(ret_why, "expire and timeout_ms exclude each other");
-    }
-    return ERR_OK;
-}
+    const struct rule rules[] = {
+        {args->op == OP_SETACL && !args->has_acl, "acl must be given"},
+        {args->op == OP_ATTACH && args->secret.len == 0 && args->secret_hash.len == 0,
+         "session must be given"},
+        {args->op == OP_UNWATCH && args->watch_id == 0,
+         "watch must be given: the number from the reply to watch"},
+        {args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0),
+         "scheme and credential must be given"},
+        {(args->op == OP_KILL || args->op == OP_EPHEMERALS) && args->session == 0,
+         "public must be given: the public id of a session"},
+        {args->expire_s != 0 && args->timeout_ms != 0, "expire and timeout_ms exclude each other"},
+    };
 
-/* A cursor must be a path below the top, because a client may have made it up. */
-static enum err check_search(const struct op_args *args, const char **ret_why)
-{
-    bool sound = args->after.len == 0 || (path_check(args->after, NULL) == ERR_OK &&
-                                          path_is_within(args->after, args->path));
-
-    if (!sound) {
-        return refuse(ret_why, "after must be the value from an earlier answer to this search");
-    }
-    if (args->pattern.len > OPS_PATTERN_MAX) {
-        return refuse(ret_why, "name is longer than 256 bytes");
-    }
-    return ERR_OK;
-}
-
-/* Other formats cannot show all data, and an export cannot fail in the middle of its lines. */
-static enum err check_export(const struct op_args *args, const char **ret_why)
-{
-    if (args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO) {
-        return refuse(ret_why, "dataformat of an export must be base64 or auto");
-    }
-    return ERR_OK;
+    return CHECK(rules, ret_why);
 }
 
 static enum err check_one(const struct op_args *args, const char **ret_why)
@@ -489,22 +450,7 @@ static enum err check_one(const struct op_args *args, const char **ret_why)
         return err;
     }
     err = check_path(args, ret_why);
-    if (err == ERR_OK) {
-        err = check_conditions(args, ret_why);
-    }
-    if (err == ERR_OK && args->op == OP_CREATE) {
-        err = check_create(args, ret_why);
-    }
-    if (err == ERR_OK && args->data_null && args->data.len > 0) {
-        err = refuse(ret_why, "null excludes data");
-    }
-    if (err == ERR_OK && args->op == OP_SEARCH) {
-        err = check_search(args, ret_why);
-    }
-    if (err == ERR_OK && args->op == OP_EXPORT) {
-        err = check_export(args, ret_why);
-    }
-    return err;
+    return err == ERR_OK ? check_combination(args, ret_why) : err;
 }
 
 bool op_may_be_in_multi(enum op_id op)
