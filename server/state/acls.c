@@ -1,7 +1,6 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "server/state/cost.h"
 #include "server/state/state_int.h"
 
 enum {

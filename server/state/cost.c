@@ -1,5 +1,3 @@
-#include "server/state/cost.h"
-
 #include "base/blob.h"
 #include "server/state/state_int.h"
 

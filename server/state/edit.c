@@ -1,6 +1,5 @@
 /* Small changes of the tree that keep all derived data: digest, counts, costs and indexes. */
 #include "base/check.h"
-#include "server/state/cost.h"
 #include "server/state/state_int.h"
 
 static uint64_t size_of(const struct znode *node)

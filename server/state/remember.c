@@ -2,7 +2,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/wire.h"
-#include "server/state/cost.h"
 #include "server/state/state_int.h"
 
 enum {

@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "server/state/cost.h"
 #include "server/state/state_int.h"
 
 static void add_builtin(struct state *state, struct znode *parent, const char *name)

@@ -53,8 +53,8 @@ uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
 uint64_t state_ephemeral_count(const struct state *state);
 
-/* Memory of the whole state, by the rule of cost.h: a running sum, the same on every replica at the
- * same zxid. */
+/* Memory of the whole state, by the rule of cost_...: a running sum, the same on every replica at
+ * the same zxid. */
 uint64_t state_memory_bytes(const struct state *state);
 
 /* Whether a znode has exactly this encoded ACL, so that one more such znode adds no list. */
@@ -236,6 +236,30 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
 
 /* Parses the text of a limits znode; ERR_FORMAT, without limits, when it is malformed. */
 enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
+
+/* ---- How much memory each part of the state takes, by a rule and not by measurement. All replicas
+ * must count alike, and a leader must know the cost of a znode before it exists. So the cost
+ * depends on lengths and kinds only, and never on the allocator of one process. It includes the
+ * header and the rounding of the allocator, and the share of each index at its emptiest. ---- */
+
+/* A znode without its data: the struct, its name, and what its owner adds (the index of ephemerals
+ * by session, or of TTL and container znodes by due time). See txn.h for `owner`. */
+uint64_t cost_node(size_t name_len, uint64_t owner);
+
+/* The data of a znode. Null data counts as empty data. */
+uint64_t cost_data(uint64_t len);
+
+/* An access control list that at least one znode has; one for all znodes with the same list. */
+uint64_t cost_acl(size_t len);
+
+/* An open session, with its entry in the expiry table of the leader. */
+uint64_t cost_session(void);
+
+/* A remembered result; `len` is the sum of scope, key and result. */
+uint64_t cost_remembered(uint64_t len);
+
+/* A quota on a path of that length. */
+uint64_t cost_quota(size_t path_len);
 
 /* ---- Snapshots: slices of the state, depth first; pure. ---- */
 

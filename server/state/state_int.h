@@ -91,7 +91,7 @@ struct acls {
     uint32_t cap;
     struct map by_bytes;
     struct list idle;
-    uint64_t cost; /* Of those with users (cost.h). */
+    uint64_t cost; /* Of those with users (cost.c). */
 };
 
 void acls_init(struct acls *acls);
@@ -170,7 +170,7 @@ struct remembers {
     struct map by_name; /* By scope and key. */
     struct avl order;   /* By zxid. */
     uint64_t bytes;     /* Scopes, keys and results. */
-    uint64_t cost;      /* Of all of it in memory (cost.h). */
+    uint64_t cost;      /* Of all of it in memory (cost.c). */
 };
 
 /* NULL when there is none. */
@@ -202,7 +202,7 @@ struct quotas {
     struct map by_hash; /* First struct quota of each path hash. */
     struct avl order;   /* By path. */
     size_t count;
-    uint64_t cost; /* In memory (cost.h). */
+    uint64_t cost; /* In memory (cost.c). */
 };
 
 void quotas_release(struct quotas *quotas);
@@ -267,7 +267,7 @@ struct state {
     uint64_t node_count;      /* Built-in ones included. */
     uint64_t data_bytes;      /* Data and names. */
     uint64_t ephemeral_count; /* Znodes owned by sessions. */
-    uint64_t tree_cost;       /* Of znodes and their data (cost.h). */
+    uint64_t tree_cost;       /* Of znodes and their data (cost.c). */
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* From the address of a znode to its entry there. */
     uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */

@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "server/state/cost.h"
 #include "server/state/path.h"
 #include "server/state/walk.h"
 #include "tests/lib/state_kit.h"

@@ -1,6 +1,5 @@
 /* maxTreeBytes: what grows the tree needs room, in flight or not; what frees memory passes. */
 #include "server/op/acl.h"
-#include "server/state/cost.h"
 #include "tests/unit/prep_kit.h"
 
 #include <stdio.h>
