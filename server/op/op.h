@@ -13,8 +13,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "server/op/auth.h"
-#include "server/state/stat.h"
-#include "server/state/txn.h"
+#include "server/state/state.h"
 
 /* On the wire between replicas: never renumber. */
 enum op_id {

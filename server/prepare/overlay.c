@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
+#include "server/state/state.h"
 
 static struct slice name_of(const struct overlay_entry *entry)
 {
@@ -284,15 +284,15 @@ const uint8_t *overlay_key(const struct overlay *overlay, struct slice scope, st
     const struct overlay_entry *entry =
         find(overlay, OVERLAY_KEY, state_remembered_name(name, scope, key));
 
-    return entry != NULL ? entry->value.key.fingerprint : NULL;
+    return entry != NULL ? entry->value.fingerprint : NULL;
 }
 
 void overlay_put_key(struct overlay *overlay, zxid_t zxid, const struct txn_remember *remember)
 {
     uint8_t name[STATE_REMEMBERED_NAME_MAX];
-    union overlay_value value = {.key = {.fingerprint = {0}}};
+    union overlay_value value = {.fingerprint = {0}};
 
-    memcpy(value.key.fingerprint, remember->fingerprint, TXN_FINGERPRINT_LEN);
+    memcpy(value.fingerprint, remember->fingerprint, TXN_FINGERPRINT_LEN);
     set(overlay, OVERLAY_KEY, state_remembered_name(name, remember->scope, remember->key), zxid,
         &value);
 }
@@ -403,7 +403,7 @@ static uint64_t share_count(const struct overlay *overlay, const struct state *s
 {
     const struct overlay_entry *entry = find(overlay, OVERLAY_SHARE, name);
 
-    return entry != NULL ? entry->value.share.count : state_share_count(state, name);
+    return entry != NULL ? entry->value.share : state_share_count(state, name);
 }
 
 uint64_t overlay_share(const struct overlay *overlay, const struct state *state, struct slice from,
@@ -422,7 +422,7 @@ void overlay_count_shares(struct overlay *overlay, const struct state *state, zx
     for (int kind = 0; kind < STATE_SHARES; kind++) {
         struct slice name = state_share_name(from, (enum state_share)kind, &bytes);
         uint64_t count = share_count(overlay, state, name);
-        const union overlay_value value = {.share = {.count = opened ? count + 1 : count - 1}};
+        const union overlay_value value = {.share = opened ? count + 1 : count - 1};
 
         ASSERT(opened || count > 0);
         set(overlay, OVERLAY_SHARE, name, zxid, &value);

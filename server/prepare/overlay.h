@@ -41,16 +41,6 @@ struct overlay_quota {
     bool exists;
 };
 
-/* A key whose write is in flight. */
-struct overlay_key {
-    uint8_t fingerprint[TXN_FINGERPRINT_LEN];
-};
-
-/* Open sessions of a client or of a network. */
-struct overlay_share {
-    uint64_t count;
-};
-
 /* All results of writes with a key. */
 struct overlay_memory {
     uint64_t count;
@@ -72,9 +62,9 @@ union overlay_value {
     struct overlay_node node;
     struct overlay_session session;
     struct overlay_quota quota;
-    struct overlay_key key;
+    uint8_t fingerprint[TXN_FINGERPRINT_LEN]; /* Of a key whose write is in flight. */
     struct overlay_memory memory;
-    struct overlay_share share;
+    uint64_t share; /* Open sessions of a client or of a network. */
 };
 
 struct overlay_entry {

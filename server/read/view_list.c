@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "server/read/view.h"
 #include "server/read/view_int.h"
-#include "server/state/walk.h"
 
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result)

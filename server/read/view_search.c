@@ -7,7 +7,6 @@
 #include "server/read/view.h"
 #include "server/read/view_int.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
 
 struct search {
     const struct op_principal *who;
@@ -25,17 +24,6 @@ struct search {
     bool done;          /* There are no more znodes. */
 };
 
-static uint32_t depth_of(const struct znode *node)
-{
-    uint32_t depth = 0;
-
-    while (znode_parent(node) != NULL) {
-        node = znode_parent(node);
-        depth++;
-    }
-    return depth;
-}
-
 /* Whether the search descends below a znode of that depth in the whole tree. */
 static bool descends(const struct state *state, const struct search *search,
                      const struct znode *node, uint32_t depth)
@@ -52,7 +40,7 @@ static const struct znode *closed_above(const struct state *state, const struct 
                                         bool *ret_within)
 {
     const struct znode *closed = NULL;
-    uint32_t depth = depth_of(node);
+    uint32_t depth = znode_depth(node);
 
     while (node != top && depth > search->top_depth) {
         node = znode_parent(node);
@@ -113,7 +101,7 @@ static void list_some(const struct state *state, struct search *search, const st
     const struct znode *node = NULL;
     struct walk walk;
 
-    search->top_depth = depth_of(top);
+    search->top_depth = znode_depth(top);
     node = first_of(state, search, top);
     search->done = node == NULL;
     if (node == NULL) {

@@ -7,7 +7,6 @@
 #include "server/read/view_int.h"
 #include "server/sessions/heard.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
 
 void view_fill_session(const struct state_session *session, struct op_session_info *ret_info)
 {

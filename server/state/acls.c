@@ -115,11 +115,11 @@ void acls_collect(struct acls *acls)
     }
 }
 
-bool acls_has(const struct acls *acls, struct slice bytes)
+bool state_has_acl(const struct state *state, struct slice acl)
 {
-    const struct acl *acl = bytes.len > 0 ? map_get(&acls->by_bytes, bytes) : NULL;
+    const struct acl *known = acl.len > 0 ? map_get(&state->acls.by_bytes, acl) : NULL;
 
-    return bytes.len == 0 || (acl != NULL && acl->refs > 0);
+    return acl.len == 0 || (known != NULL && known->refs > 0);
 }
 
 struct blob *acls_blob(const struct acls *acls, uint32_t index)

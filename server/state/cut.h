@@ -15,7 +15,6 @@
 #include "base/avl.h"
 #include "base/list.h"
 #include "server/state/state.h"
-#include "server/state/walk.h"
 
 /* Why a cut cannot be read any more. */
 enum state_cut_fate {

@@ -3,11 +3,10 @@
 #include "base/mem.h"
 #include "server/state/path.h"
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 
-static const struct quota *of_order(const struct avl_node *node)
+static struct quota *of_order(struct avl_node *node)
 {
-    return node != NULL ? avl_entry_const(node, struct quota, order) : NULL;
+    return node != NULL ? avl_entry(node, struct quota, order) : NULL;
 }
 
 static int path_cmp(const void *key, const struct avl_node *node)
@@ -151,9 +150,7 @@ static void appear(struct state *state, const struct znode *limits, struct slice
 
 static struct quota *find(const struct state *state, struct slice path)
 {
-    struct avl_node *node = avl_find(&state->quotas.order, &path, path_cmp);
-
-    return node != NULL ? avl_entry(node, struct quota, order) : NULL;
+    return of_order(avl_find(&state->quotas.order, &path, path_cmp));
 }
 
 static void vanish(struct state *state, const struct znode *limits, struct slice path)
@@ -261,12 +258,12 @@ const struct state_quota *state_quota_find(const struct state *state, struct sli
 
 const struct state_quota *state_quota_after(const struct state *state, struct slice after)
 {
-    const struct avl_node *at = avl_lower_bound(&state->quotas.order, &after, path_cmp);
+    const struct quota *quota = of_order(avl_lower_bound(&state->quotas.order, &after, path_cmp));
 
-    if (at != NULL && slice_eq(of_order(at)->shown.path, after)) {
-        at = avl_next(at);
+    if (quota != NULL && slice_eq(quota->shown.path, after)) {
+        quota = of_order(avl_next(&quota->order));
     }
-    return at != NULL ? &of_order(at)->shown : NULL;
+    return quota != NULL ? &quota->shown : NULL;
 }
 
 /* ---- ZooKeeper's text of limits: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N". ---- */

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 
 /* A TTL or container znode in the order of due times. */
 struct reap_entry {
@@ -12,11 +11,6 @@ struct reap_entry {
     struct znode *node;
     bool counts_age;
 };
-
-static uint64_t key_of(const struct znode *node)
-{
-    return (uint64_t)(uintptr_t)node;
-}
 
 static int entry_cmp(const void *key, const struct avl_node *node)
 {
@@ -95,7 +89,7 @@ void reap_update(struct state *state, struct znode *node)
     if (!owner_is_reaped(node->owner)) {
         return;
     }
-    struct reap_entry *entry = map_get_u64(&state->reap_entries, key_of(node));
+    struct reap_entry *entry = map_get_u64(&state->reap_entries, znode_key(node));
     int64_t due_ms = due_of(node);
 
     if (entry != NULL) {
@@ -109,7 +103,7 @@ void reap_update(struct state *state, struct znode *node)
         entry->node = node;
         entry->serial = ++state->reap_serial;
         note_age(state, entry);
-        map_put_u64(&state->reap_entries, key_of(node), entry);
+        map_put_u64(&state->reap_entries, znode_key(node), entry);
     } else {
         avl_remove(&state->reap, &entry->order);
     }
@@ -122,7 +116,7 @@ void reap_forget(struct state *state, struct znode *node)
     if (!owner_is_reaped(node->owner)) {
         return;
     }
-    struct reap_entry *entry = map_remove_u64(&state->reap_entries, key_of(node));
+    struct reap_entry *entry = map_remove_u64(&state->reap_entries, znode_key(node));
 
     ASSERT(entry != NULL && entry->node == node);
     set_counts_age(state, entry, false);

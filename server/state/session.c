@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "server/state/path.h"
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 
 enum {
     SEED_SESSION = 0x73657373
@@ -33,11 +32,6 @@ static int id_cmp(const void *key, const struct avl_node *node)
     const struct session *session = avl_entry_const(node, struct session, order);
 
     return id < session->shown.id ? -1 : id > session->shown.id;
-}
-
-static uint64_t key_of(const struct znode *node)
-{
-    return (uint64_t)(uintptr_t)node;
 }
 
 static struct slice hash_of(const struct session *session)
@@ -246,16 +240,6 @@ void session_move(struct state *state, struct session *session, uint64_t attach,
 
 /* ---- Ephemerals. ---- */
 
-static size_t depth_of(const struct znode *node)
-{
-    size_t depth = 0;
-
-    for (; node->parent != NULL; node = node->parent) {
-        depth++;
-    }
-    return depth;
-}
-
 static const struct znode *ancestor(const struct znode *node, size_t levels)
 {
     for (; levels > 0; levels--) {
@@ -269,8 +253,8 @@ static int path_cmp(const void *key, const struct avl_node *order)
 {
     const struct znode *a = key;
     const struct znode *b = avl_entry_const(order, struct ephemeral, order)->node;
-    size_t a_depth = depth_of(a);
-    size_t b_depth = depth_of(b);
+    size_t a_depth = znode_depth(a);
+    size_t b_depth = znode_depth(b);
     int deeper = a_depth < b_depth ? -1 : a_depth > b_depth;
 
     a = ancestor(a, a_depth > b_depth ? a_depth - b_depth : 0);
@@ -285,16 +269,6 @@ static int path_cmp(const void *key, const struct avl_node *order)
     return slice_cmp(znode_name(a), znode_name(b));
 }
 
-static uint64_t path_len_of(const struct znode *node)
-{
-    uint64_t len = 0;
-
-    for (; node->parent != NULL; node = node->parent) {
-        len += (uint64_t)node->name_len + 1;
-    }
-    return len;
-}
-
 void ephemeral_joined(struct state *state, struct znode *node)
 {
     struct session *session = need_owner(state, node->owner);
@@ -302,9 +276,9 @@ void ephemeral_joined(struct state *state, struct znode *node)
 
     entry->node = node;
     entry->session = session;
-    entry->path_len = path_len_of(node);
+    entry->path_len = tree_path_len(node);
     avl_insert(&session->ephemerals, node, &entry->order, path_cmp);
-    void *old = map_put_u64(&state->sessions.ephemerals, key_of(node), entry);
+    void *old = map_put_u64(&state->sessions.ephemerals, znode_key(node), entry);
 
     ASSERT(old == NULL);
     session->shown.ephemeral_count++;
@@ -313,7 +287,7 @@ void ephemeral_joined(struct state *state, struct znode *node)
 
 void ephemeral_left(struct state *state, struct znode *node)
 {
-    struct ephemeral *entry = map_remove_u64(&state->sessions.ephemerals, key_of(node));
+    struct ephemeral *entry = map_remove_u64(&state->sessions.ephemerals, znode_key(node));
 
     ASSERT(entry != NULL && entry->node == node);
     struct session *session = entry->session;
@@ -383,7 +357,7 @@ const struct znode *state_ephemeral_first(const struct state *state, uint64_t se
 
 const struct znode *state_ephemeral_next(const struct state *state, const struct znode *node)
 {
-    const struct ephemeral *entry = map_get_u64(&state->sessions.ephemerals, key_of(node));
+    const struct ephemeral *entry = map_get_u64(&state->sessions.ephemerals, znode_key(node));
 
     ASSERT(entry != NULL && entry->node == node);
     const struct ephemeral *next = of_ephemeral(avl_next(&entry->order));

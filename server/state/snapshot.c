@@ -14,10 +14,10 @@
 #include "base/wire.h"
 #include "server/state/path.h"
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 
 enum {
-    SNAP_FORMAT = 2
+    SNAP_FORMAT = 2,
+    SNAP_NULL_DATA = 1U << 0 /* Flag of a znode. */
 };
 
 /* On disk and on the wire: never renumber. The reserved one is refused by this version. */
@@ -28,10 +28,6 @@ enum snap_section {
     SNAP_SESSIONS = 4,   /* Sessions by id; left out when there are none. */
     SNAP_REMEMBERED = 5, /* Remembered results by zxid; left out when there are none. */
     SNAP_CONFIG = 6,     /* Reserved. */
-};
-
-enum {
-    SNAP_NULL_DATA = 1U << 0 /* Flag of a znode. */
 };
 
 /* The ACL of a znode. */
@@ -216,41 +212,41 @@ static void scan_nodes(const struct state *state, struct state_cursor *cursor, s
     next_section(state, cursor);
 }
 
-/* After a session that was closed since the last block comes the next existing one. */
-static void scan_sessions(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
-                          struct buf *out)
-{
-    size_t end = out->len + bytes_max;
-    const struct state_session *session = state_session_after(state, cursor->after);
+/* A session or remembered result: its fields, itself or NULL, and its number. */
+struct item {
+    const struct wire_field *fields;
+    const void *entry;
+    uint64_t number;
+};
 
-    for (size_t count = 0; session != NULL && count < STATE_SLICE_NODES_MAX; count++) {
-        if (count > 0 && out->len >= end) {
-            break;
-        }
-        wire_put_fields(out, session_fields, session);
-        cursor->after = session->id;
-        session = state_session_after(state, cursor->after);
+/* The first one after the last that was written, which may be gone since. */
+static struct item next_item(const struct state *state, const struct state_cursor *cursor)
+{
+    if (cursor->section == SNAP_SESSIONS) {
+        const struct state_session *session = state_session_after(state, cursor->after);
+
+        return (struct item){session_fields, session, session != NULL ? session->id : 0};
     }
-    if (session == NULL) {
-        next_section(state, cursor);
-    }
+    const struct state_remembered *result = state_remembered_after(state, cursor->after);
+
+    return (struct item){remembered_fields, result, result != NULL ? result->zxid : 0};
 }
 
-static void scan_remembered(const struct state *state, struct state_cursor *cursor,
-                            size_t bytes_max, struct buf *out)
+static void scan_items(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
+                       struct buf *out)
 {
     size_t end = out->len + bytes_max;
-    const struct state_remembered *entry = state_remembered_after(state, cursor->after);
+    struct item item = next_item(state, cursor);
 
-    for (size_t count = 0; entry != NULL && count < STATE_SLICE_NODES_MAX; count++) {
+    for (size_t count = 0; item.entry != NULL && count < STATE_SLICE_NODES_MAX; count++) {
         if (count > 0 && out->len >= end) {
             break;
         }
-        wire_put_fields(out, remembered_fields, entry);
-        cursor->after = entry->zxid;
-        entry = state_remembered_after(state, cursor->after);
+        wire_put_fields(out, item.fields, item.entry);
+        cursor->after = item.number;
+        item = next_item(state, cursor);
     }
-    if (entry == NULL) {
+    if (item.entry == NULL) {
         next_section(state, cursor);
     }
 }
@@ -272,10 +268,8 @@ void state_scan(const struct state *state, struct state_cursor *cursor, size_t b
         cursor->section = SNAP_NODES;
     } else if (cursor->section == SNAP_NODES) {
         scan_nodes(state, cursor, bytes_max, out);
-    } else if (cursor->section == SNAP_SESSIONS) {
-        scan_sessions(state, cursor, bytes_max, out);
     } else {
-        scan_remembered(state, cursor, bytes_max, out);
+        scan_items(state, cursor, bytes_max, out);
     }
     ASSERT(!out->overflow);
 }

@@ -148,11 +148,6 @@ struct slice state_acl(const struct state *state, uint32_t acl)
     return blob_slice(acls_blob(&state->acls, acl));
 }
 
-bool state_has_acl(const struct state *state, struct slice acl)
-{
-    return acls_has(&state->acls, acl);
-}
-
 struct blob *state_acl_blob(const struct state *state, uint32_t acl)
 {
     return acls_blob(&state->acls, acl);

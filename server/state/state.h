@@ -15,7 +15,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/network.h"
-#include "server/state/stat.h"
 #include "server/state/txn.h"
 
 enum {
@@ -33,6 +32,39 @@ enum {
 #define STATE_QUOTA_PATH  "/zookeeper/quota"
 #define STATE_LIMITS_NAME "zookeeper_limits"
 #define STATE_STATS_NAME  "zookeeper_stats"
+
+/* The counters of a znode as a client sees them (ZooKeeper's Stat). Only the number of children
+ * ever created is stored; the visible cversion is computed from it, so that the sequence suffix and
+ * the cversion need one counter between them. */
+struct stat_view {
+    zxid_t czxid;  /* Transaction that created the znode. */
+    zxid_t mzxid;  /* That last set its data. */
+    zxid_t pzxid;  /* That last created or deleted a child. */
+    int64_t ctime; /* Stamps of these transactions, ms since 1970, for people; nothing else uses */
+    int64_t mtime; /* them. */
+    int32_t version;  /* Sets of the data. */
+    int32_t cversion; /* Creates plus deletes of children. */
+    int32_t aversion; /* Sets of the ACL. */
+    bool container;   /* Deleted after its last child; shown by reads only, as the next one. */
+    int64_t ttl_ms;   /* Deleted when it was not set for so long; 0: never. */
+    uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
+    uint32_t data_length;     /* Bytes; 0 for null data. */
+    uint32_t num_children;
+};
+
+/* Each child that was created and is no longer there was deleted. */
+static inline int32_t stat_cversion(uint32_t creates, uint32_t num_children)
+{
+    return (int32_t)(2 * creates - num_children);
+}
+
+/* The version after one more set: it wraps around and skips -1, which means "any". */
+static inline int32_t stat_version_next(int32_t version)
+{
+    int32_t next = (int32_t)((uint32_t)version + 1);
+
+    return next == -1 ? 0 : next;
+}
 
 struct state;
 struct znode;
@@ -57,7 +89,8 @@ uint64_t state_ephemeral_count(const struct state *state);
  * the same zxid. */
 uint64_t state_memory_bytes(const struct state *state);
 
-/* Whether a znode has exactly this encoded ACL, so that one more such znode adds no list. */
+/* Whether a znode has exactly this encoded ACL, so that one more such znode adds no list. An open
+ * list costs nothing and counts as known. */
 bool state_has_acl(const struct state *state, struct slice acl);
 
 /* The change of one effect, for the answer to the client (effects marked TXN_REPLY) and for
@@ -120,6 +153,9 @@ uint32_t znode_creates(const struct znode *node); /* Children ever created: the 
 int64_t znode_age_ms(const struct znode *node);   /* From which its time counts; 0: no limit. */
 uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: open to all. */
 
+/* Levels below the root. */
+uint32_t znode_depth(const struct znode *node);
+
 /* The encoded list, interned; NULL and empty for 0. Not a new reference: an index without znodes is
  * valid until the next state_apply. */
 struct blob *state_acl_blob(const struct state *state, uint32_t acl);
@@ -137,6 +173,30 @@ size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t p
 /* Whether anything waits for the age to grow beyond `age_ms`: TTL znodes, containers that were
  * never used, remembered results. It may stay true for some time after the last one is gone. */
 bool state_counts_age(const struct state *state, int64_t age_ms);
+
+/* ---- Walks: visit a subtree in name order and know the path of each znode. A loop over parent
+ * pointers, never recursion, because clients determine the depth of the tree. ---- */
+
+struct walk {
+    const struct znode *top;
+    const struct znode *node; /* The current one; NULL at the end. */
+    struct buf path;          /* Its path: base, then "/" and a name for each level below. */
+    size_t base_len;
+    uint32_t depth; /* Levels below the top. */
+};
+
+/* Starts at `top` with the path `base`: empty for the root, and for relative paths. */
+void walk_init(struct walk *walk, const struct znode *top, struct slice base);
+
+/* Starts a walk of the whole tree at `node`. */
+void walk_init_at(struct walk *walk, const struct znode *node);
+void walk_release(struct walk *walk);
+
+/* Moves to the next znode, below the current one only with `descend`. NULL at the end. */
+const struct znode *walk_next(struct walk *walk, bool descend);
+
+/* Appends the full path of a znode. */
+void walk_path_of(const struct znode *node, struct buf *out);
 
 /* ---- Sessions. Pointers are valid while the lock is held. ---- */
 

@@ -67,6 +67,15 @@ struct znode *tree_find(struct znode *root, struct slice path);
 /* The first znode after `path` in depth-first order, whether there is one at `path` or not. */
 const struct znode *tree_after(const struct znode *root, struct slice path);
 
+/* Its key in tables of znodes: its address. */
+static inline uint64_t znode_key(const struct znode *node)
+{
+    return (uint64_t)(uintptr_t)node;
+}
+
+/* Bytes of the path; 0 for the root. */
+size_t tree_path_len(const struct znode *node);
+
 /* Frees an unlinked subtree, parents before children, calling `forget` (may be NULL) on each. */
 void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *node), void *ctx);
 
@@ -106,9 +115,6 @@ void acls_unref(struct acls *acls, uint32_t index);
 
 /* Frees the lists without users. */
 void acls_collect(struct acls *acls);
-
-/* Whether a znode has the list of these bytes; an open list costs nothing and counts as known. */
-bool acls_has(const struct acls *acls, struct slice bytes);
 
 /* The list at an index; NULL and 0 for 0. */
 struct blob *acls_blob(const struct acls *acls, uint32_t index);
@@ -222,7 +228,7 @@ enum {
     STATE_BUILTIN_COUNT = 4 /* Built-in znodes. */
 };
 
-/* The old values of one effect, for a rollback (undo.c). */
+/* The old values of one effect, for a rollback (edit.c). */
 struct undo_entry {
     enum txn_effect_type type;
     int32_t version;    /* SET, SET_ACL. */

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
+#include "server/state/state.h"
 #include "server/watch/subscribe_int.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "server/state/walk.h"
+#include "server/state/state.h"
 
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
+#include "server/state/state.h"
 #include "tests/lib/state_kit.h"
 
 enum {

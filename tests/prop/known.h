@@ -5,7 +5,6 @@
 #include "server/read/view.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
-#include "server/state/walk.h"
 #include "server/watch/watch.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"

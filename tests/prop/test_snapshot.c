@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
+#include "server/state/state.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

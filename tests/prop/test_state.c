@@ -4,7 +4,6 @@
  */
 #include "base/rng.h"
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

@@ -1,6 +1,5 @@
 /* Sessions, ACLs and remembered results: what is applied, refused, handed out and kept. */
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

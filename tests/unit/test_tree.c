@@ -1,7 +1,6 @@
 /* The znodes as linked memory: order, walks, and deep trees without recursion. */
 #include "base/mem.h"
 #include "server/state/state_int.h"
-#include "server/state/walk.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 
