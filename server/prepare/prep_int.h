@@ -93,12 +93,10 @@ void prep_growth_clear(struct growth *growth);
 void prep_growth_commit(struct growth *growth, zxid_t zxid);
 void prep_growth_applied(struct growth *growth, zxid_t zxid);
 
+void prep_count(const struct prep_step *step, uint64_t bytes, bool comes);
 void prep_count_node(const struct prep_step *step, struct slice path,
                      const struct overlay_node *node, bool comes);
-void prep_count_data(const struct prep_step *step, uint32_t old_len, size_t new_len);
 void prep_count_acl(const struct prep_step *step, struct slice acl);
-void prep_count_session(const struct prep_step *step, bool comes);
-void prep_count_limits(const struct prep_step *step, struct slice path, bool comes);
 void prep_count_remembered(const struct prep_step *step, uint64_t len);
 
 /* Whether there is room for all that the request adds. A request that frees memory always passes,

@@ -77,7 +77,7 @@ void prep_growth_applied(struct growth *growth, zxid_t zxid)
 
 /* ---- The current request. ---- */
 
-static void add(const struct prep_step *step, uint64_t bytes, bool comes)
+void prep_count(const struct prep_step *step, uint64_t bytes, bool comes)
 {
     step->prep->growth.request += comes ? (int64_t)bytes : -(int64_t)bytes;
 }
@@ -85,14 +85,9 @@ static void add(const struct prep_step *step, uint64_t bytes, bool comes)
 void prep_count_node(const struct prep_step *step, struct slice path,
                      const struct overlay_node *node, bool comes)
 {
-    add(step, cost_node(path_name(path).len, node->owner) + cost_data(node->stat.data_length),
-        comes);
-}
-
-void prep_count_data(const struct prep_step *step, uint32_t old_len, size_t new_len)
-{
-    add(step, cost_data(new_len), true);
-    add(step, cost_data(old_len), false);
+    prep_count(step,
+               cost_node(path_name(path).len, node->owner) + cost_data(node->stat.data_length),
+               comes);
 }
 
 /* A list that no applied znode has yet counts for each request in flight that sets it. A list that
@@ -100,18 +95,8 @@ void prep_count_data(const struct prep_step *step, uint32_t old_len, size_t new_
 void prep_count_acl(const struct prep_step *step, struct slice acl)
 {
     if (!state_has_acl(step->state, acl)) {
-        add(step, cost_acl(acl.len), true);
+        prep_count(step, cost_acl(acl.len), true);
     }
-}
-
-void prep_count_session(const struct prep_step *step, bool comes)
-{
-    add(step, cost_session(), comes);
-}
-
-void prep_count_limits(const struct prep_step *step, struct slice path, bool comes)
-{
-    add(step, cost_quota(path.len), comes);
 }
 
 void prep_count_remembered(const struct prep_step *step, uint64_t len)
@@ -177,11 +162,6 @@ enum err prep_check_memory(const struct prep_step *step)
 
 /* ---- Quotas. ---- */
 
-static bool has_quotas(const struct prep_step *step)
-{
-    return overlay_has_quotas(&step->prep->overlay, step->state);
-}
-
 /* The next path from the root down to `path` that has a quota; `pos` starts at 0. */
 static bool next_quota(const struct prep_step *step, struct slice path, size_t *pos,
                        struct slice *ret_top, struct overlay_quota *ret_quota)
@@ -209,7 +189,7 @@ enum err prep_check_quota(const struct prep_step *step, struct slice path, int64
     struct slice top;
     size_t pos = 0;
 
-    if (!has_quotas(step)) {
+    if (!overlay_has_quotas(&step->prep->overlay, step->state)) {
         return ERR_OK;
     }
     while (next_quota(step, path, &pos, &top, &quota)) {
@@ -232,7 +212,7 @@ void prep_count_quota(const struct prep_step *step, struct slice path, int64_t c
     struct slice top;
     size_t pos = 0;
 
-    if (!has_quotas(step)) {
+    if (!overlay_has_quotas(&step->prep->overlay, step->state)) {
         return;
     }
     while (next_quota(step, path, &pos, &top, &quota)) {
@@ -258,7 +238,7 @@ void prep_limits_set(const struct prep_step *step, struct slice path, struct sli
     if (!quota.exists) {
         /* The state counts in the same way when it applies this. */
         overlay_usage(overlay, step->state, top, &quota.count, &quota.bytes);
-        prep_count_limits(step, top, true);
+        prep_count(step, cost_quota(top.len), true);
     }
     (void)state_quota_parse(data, &limits); /* Malformed: no limits. */
     quota.exists = true;
@@ -274,6 +254,6 @@ void prep_limits_gone(const struct prep_step *step, struct slice path)
     if (state_quota_of(path, &top)) {
         overlay_put_quota(&step->prep->overlay, top, step->zxid,
                           &(struct overlay_quota){.exists = false});
-        prep_count_limits(step, top, false);
+        prep_count(step, cost_quota(top.len), false);
     }
 }

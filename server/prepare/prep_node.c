@@ -289,34 +289,18 @@ static enum err make_parents(const struct prep_step *step, struct slice parent)
     return ERR_OK;
 }
 
-static enum err check_absent(const struct prep_step *step, struct slice path)
-{
-    struct overlay_node node;
-
-    prep_look(step, path, &node);
-    if (node.exists) {
-        return prep_refuse(step, ERR_NODE_EXISTS, NULL);
-    }
-    return ERR_OK;
-}
-
-/* The list of the new znode into prep->acl; empty: open. */
-static enum err take_acl(const struct prep_step *step, const struct op_args *args)
-{
-    buf_clear(&step->prep->acl);
-    return args->has_acl ? prep_fix_acl(step, args->acl) : ERR_OK;
-}
-
 enum err prep_create(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node parent;
+    struct overlay_node node;
     enum err err = check_kind(step, args);
 
     if (err == ERR_OK) {
         err = check_coarse(step, args->path);
     }
     if (err == ERR_OK) {
-        err = take_acl(step, args);
+        buf_clear(&step->prep->acl); /* Open. */
+        err = args->has_acl ? prep_fix_acl(step, args->acl) : ERR_OK;
     }
     if (err != ERR_OK) {
         return err;
@@ -332,7 +316,8 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     struct slice path = buf_slice(&step->prep->path);
 
     if (err == ERR_OK) {
-        err = check_absent(step, path);
+        prep_look(step, path, &node);
+        err = node.exists ? prep_refuse(step, ERR_NODE_EXISTS, NULL) : ERR_OK;
     }
     if (err == ERR_OK && !parent.exists) {
         err = make_parents(step, path_parent(path));

@@ -17,7 +17,8 @@ static void put_data(const struct prep_step *step, const struct op_args *args,
 {
     int64_t grown = (int64_t)args->data.len - node->stat.data_length;
 
-    prep_count_data(step, node->stat.data_length, args->data.len);
+    prep_count(step, cost_data(args->data.len), true);
+    prep_count(step, cost_data(node->stat.data_length), false);
     node->stat.version = stat_version_next(node->stat.version);
     node->stat.mzxid = step->zxid;
     node->stat.mtime = step->header->stamp_ms;

@@ -136,7 +136,7 @@ static void open_session(const struct prep_step *step, const struct op_args *arg
     memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
     overlay_put_session(overlay, step->state, step->zxid, &session);
     overlay_count_shares(overlay, step->state, step->zxid, from, true);
-    prep_count_session(step, true);
+    prep_count(step, cost_session(), true);
     txn_put(step->out, &effect);
     blob_unref(blob);
 }
@@ -224,7 +224,7 @@ static void close_session(const struct prep_step *step, uint64_t id, enum txn_cl
     overlay_count_shares(&prep->overlay, step->state, step->zxid, opener_of(step, &session), false);
     session.open = false;
     overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
-    prep_count_session(step, false);
+    prep_count(step, cost_session(), false);
     txn_put(step->out, &(struct txn_effect){.type = TXN_SESSION_CLOSE,
                                             .flags = TXN_REPLY,
                                             .close = {.session = id, .reason = (uint8_t)reason}});
