@@ -9,6 +9,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum {
+    RADIX = 10,
+    PORT_MAX = 65535
+};
+
 static void put_line(char *to, const char *format, va_list args)
 {
     (void)vsnprintf(to, CONFIG_ERROR_MAX, format, args);
@@ -115,4 +120,214 @@ void config_text(const struct zab_config *config, struct buf *out)
                    member->incarnation);
     }
     buf_printf(out, "version=%" PRIx64, config->version);
+}
+
+/* ---- Text to values. ---- */
+
+bool config_parse_number(const char *text, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+
+    if (!*text) {
+        return false;
+    }
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+
+        uint64_t digit = (uint64_t)(*text - '0');
+
+        if (number > (UINT64_MAX - digit) / RADIX) {
+            return false;
+        }
+        number = number * RADIX + digit;
+    }
+    *ret_number = number;
+    return true;
+}
+
+static enum err set_number(struct config_loader *loader, const struct config_row *row, void *to,
+                           const char *text)
+{
+    uint64_t number = 0;
+
+    if (!config_parse_number(text, &number) || number < row->min || number > row->max) {
+        return config_fail(
+            loader, "%s: \"%.64s\" is not allowed (%s); give a number from %" PRIu64 " to %" PRIu64,
+            row->key, text, loader->where, row->min, row->max);
+    }
+    if (row->type == CONFIG_U16) {
+        *(uint16_t *)to = (uint16_t)number;
+    } else if (row->type == CONFIG_U32) {
+        *(uint32_t *)to = (uint32_t)number;
+    } else {
+        *(uint64_t *)to = number;
+    }
+    return ERR_OK;
+}
+
+static enum err set_bool(struct config_loader *loader, const struct config_row *row, bool *to,
+                         const char *text)
+{
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
+        return config_fail(loader, "%s: \"%.64s\" is not allowed (%s); give true or false",
+                           row->key, text, loader->where);
+    }
+    *to = text[0] == 't';
+    return ERR_OK;
+}
+
+static enum err set_choice(struct config_loader *loader, const struct config_row *row, uint32_t *to,
+                           const char *text)
+{
+    char names[128] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; row->choices[i]; i++) {
+        if (!strcmp(text, row->choices[i])) {
+            *to = i;
+            return ERR_OK;
+        }
+
+        int len =
+            snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", row->choices[i]);
+
+        ASSERT(len > 0 && used + (size_t)len < sizeof(names));
+        used += (size_t)len;
+    }
+    return config_fail(loader, "%s: \"%.64s\" is not allowed (%s); give one of %s", row->key, text,
+                       loader->where, names);
+}
+
+static enum err set_text(struct config_loader *loader, const struct config_row *row, char *to,
+                         const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len < row->min) {
+        return config_fail(loader, "%s: the value is empty (%s); give %s", row->key, loader->where,
+                           row->help);
+    }
+    if (len > row->max) {
+        return config_fail(loader, "%s: the value has %zu bytes (%s); at most %" PRIu64 " fit",
+                           row->key, len, loader->where, row->max);
+    }
+    memcpy(to, text, len + 1);
+    return ERR_OK;
+}
+
+enum err config_set_value(struct config_loader *loader, const struct config_row *row,
+                          const char *text)
+{
+    void *to = (uint8_t *)loader->config + row->offset;
+
+    switch (row->type) {
+    case CONFIG_BOOL:
+        return set_bool(loader, row, to, text);
+    case CONFIG_TEXT:
+        return set_text(loader, row, to, text);
+    case CONFIG_CHOICE:
+        return set_choice(loader, row, to, text);
+    case CONFIG_U16:
+    case CONFIG_U32:
+    case CONFIG_U64:
+        return set_number(loader, row, to, text);
+    }
+    UNREACHABLE();
+}
+
+static enum err bad_server(struct config_loader *loader, const char *suffix, const char *why)
+{
+    return config_fail(loader, "server.%.16s: %s (%s); write server.N=host:peerPort[:observer]",
+                       suffix, why, loader->where);
+}
+
+/* Splits "host:rest" or "[v6]:rest"; gives what follows the colon, or NULL. */
+static const char *split_host(const char *text, struct config_server *server)
+{
+    bool bracket = text[0] == '[';
+    const char *from = bracket ? text + 1 : text;
+    size_t len = strcspn(from, bracket ? "]" : ":");
+    const char *after = from + len + (bracket && from[len] ? 1 : 0);
+
+    if (len == 0 || len >= sizeof(server->host) || *after != ':') {
+        return NULL;
+    }
+    memcpy(server->host, from, len);
+    server->host[len] = '\0';
+    return after + 1;
+}
+
+static enum err parse_server(struct config_loader *loader, const char *suffix, const char *text,
+                             struct config_server *server)
+{
+    const char *rest = split_host(text, server);
+    char port[8] = "";
+    uint64_t number = 0;
+
+    if (!rest) {
+        return bad_server(loader, suffix, "no host or no port");
+    }
+
+    size_t len = strcspn(rest, ":");
+
+    if (len < sizeof(port)) {
+        memcpy(port, rest, len);
+    }
+    if (!config_parse_number(port, &number) || number == 0 || number > PORT_MAX) {
+        return bad_server(loader, suffix, "the port is not a number from 1 to 65535");
+    }
+    server->port = (uint16_t)number;
+    server->voter = true;
+    if (!strcmp(rest + len, ":observer")) {
+        server->voter = false;
+    } else if (rest[len] && strcmp(rest + len, ":participant") != 0) {
+        return bad_server(loader, suffix,
+                          "only :observer may follow the port (there is one peer port)");
+    }
+    return ERR_OK;
+}
+
+/* Inserts the server by id; a later source replaces the line of an earlier one. */
+static enum err insert_server(struct config_loader *loader, const struct config_server *server)
+{
+    struct config_peers *peers = &loader->config->peers;
+    uint32_t at = 0;
+
+    while (at < peers->server_count && peers->servers[at].id < server->id) {
+        at++;
+    }
+    if (at < peers->server_count && peers->servers[at].id == server->id) {
+        if (peers->servers[at].source == server->source) {
+            return config_fail(loader, "server.%u: given twice (%s); each id may appear once",
+                               server->id, loader->where);
+        }
+        peers->servers[at] = *server;
+        return ERR_OK;
+    }
+    if (peers->server_count == ZAB_MEMBERS_MAX) {
+        return config_fail(loader, "server.%u: more than %d servers (%s); remove some", server->id,
+                           ZAB_MEMBERS_MAX, loader->where);
+    }
+    memmove(&peers->servers[at + 1], &peers->servers[at],
+            (peers->server_count - at) * sizeof(*server));
+    peers->servers[at] = *server;
+    peers->server_count++;
+    return ERR_OK;
+}
+
+enum err config_set_server(struct config_loader *loader, const char *suffix, const char *text)
+{
+    struct config_server server = {.source = (uint8_t)loader->source};
+    uint64_t id = 0;
+
+    if (!config_parse_number(suffix, &id) || id == 0 || id > ZAB_ID_MAX) {
+        return bad_server(loader, suffix, "N is not a number from 1 to 65535");
+    }
+    server.id = (uint32_t)id;
+
+    enum err err = parse_server(loader, suffix, text, &server);
+
+    return err == ERR_OK ? insert_server(loader, &server) : err;
 }
