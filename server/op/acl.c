@@ -151,7 +151,7 @@ static bool has_id(struct auth *auth, const struct acl_entry *entry)
 {
     for (uint32_t i = 0; auth && i < auth->count; i++) {
         if (is_id(&auth->ids[i], entry)) {
-            auth_note_right(auth, i);
+            auth_note(&auth->right, i);
             return true;
         }
     }
@@ -179,7 +179,7 @@ static void note_wrong(struct slice acl, struct auth *auth)
 {
     for (uint32_t i = 0; auth && i < auth->count; i++) {
         if (is_wrong(acl, &auth->ids[i])) {
-            auth_note_wrong(auth, i);
+            auth_note(&auth->wrong, i);
         }
     }
 }

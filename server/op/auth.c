@@ -35,7 +35,7 @@ struct slice auth_user(struct slice id)
 }
 
 /* Usually the bit is set already: then nothing is written that other threads read. */
-static void mark(_Atomic uint32_t *bits, uint32_t index)
+void auth_note(_Atomic uint32_t *bits, uint32_t index)
 {
     uint32_t bit = UINT32_C(1) << index;
 
@@ -43,16 +43,6 @@ static void mark(_Atomic uint32_t *bits, uint32_t index)
     if ((atomic_load_explicit(bits, memory_order_relaxed) & bit) == 0) {
         (void)atomic_fetch_or_explicit(bits, bit, memory_order_relaxed);
     }
-}
-
-void auth_note_right(struct auth *auth, uint32_t index)
-{
-    mark(&auth->right, index);
-}
-
-void auth_note_wrong(struct auth *auth, uint32_t index)
-{
-    mark(&auth->wrong, index);
 }
 
 static bool has_id(const struct auth *auth, struct slice scheme, struct slice id)
@@ -117,7 +107,7 @@ static enum err with_id(const struct auth *old, struct slice scheme, struct slic
     if (!has_id(auth, scheme, id)) {
         put_id(auth, scheme, id);
         if (super) {
-            auth_note_right(auth, auth->count - 1);
+            auth_note(&auth->right, auth->count - 1);
         }
     }
     auth->super = auth->super || super;

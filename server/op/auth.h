@@ -56,9 +56,8 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
 /* The user of "user:hash". */
 struct slice auth_user(struct slice id);
 
-/* Marks identities by index: see `right` and `wrong`. Any thread. */
-void auth_note_right(struct auth *auth, uint32_t index);
-void auth_note_wrong(struct auth *auth, uint32_t index);
+/* Marks an identity by its index in `right` or `wrong`. Any thread. */
+void auth_note(_Atomic uint32_t *bits, uint32_t index);
 
 struct auth *auth_ref(struct auth *auth); /* Accepts NULL. Any thread. */
 void auth_unref(struct auth *auth);       /* Accepts NULL. Any thread. */

@@ -147,7 +147,7 @@ static void confirm(struct fixture *fixture, const char *address, const char *cr
 {
     struct op_principal who = show(address, credential);
 
-    auth_note_right(who.auth, 0);
+    auth_note(&who.auth->right, 0);
     guard_seen(fixture->guard, &who, fixture->now_ns);
     principal_release(&who);
 }
@@ -157,7 +157,7 @@ static void refuse(struct fixture *fixture, const char *address, const char *cre
 {
     struct op_principal who = show(address, credential);
 
-    auth_note_wrong(who.auth, 0);
+    auth_note(&who.auth->wrong, 0);
     guard_seen(fixture->guard, &who, fixture->now_ns);
     principal_release(&who);
 }
