@@ -47,33 +47,21 @@ static enum err take_perms(struct op_json_parse *parse, const json_t *list, uint
     return *ret_perms != 0 ? ERR_OK : refuse(parse, "entries need a list of perms");
 }
 
-/* A misspelled member would change the rights. */
-static bool has_unknown_member(json_t *object)
+static enum err take_entry(struct op_json_parse *parse, const json_t *object, struct buf *out)
 {
-    const char *key = NULL;
-    json_t *value = NULL;
-
-    json_object_foreach(object, key, value)
-    {
-        if (strcmp(key, "perms") != 0 && strcmp(key, "scheme") != 0 && strcmp(key, "id") != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum err take_entry(struct op_json_parse *parse, json_t *object, struct buf *out)
-{
+    const json_t *perms = json_object_get(object, "perms");
     const json_t *scheme = json_object_get(object, "scheme");
     const json_t *id = json_object_get(object, "id");
+    size_t known = (perms ? 1U : 0U) + (scheme ? 1U : 0U) + (id ? 1U : 0U);
     struct acl_entry entry = {.scheme = op_json_string(scheme), .id = op_json_string(id)};
     enum err err = ERR_OK;
 
+    /* An unknown member may be a misspelled one that would change the rights. */
     if (!json_is_object(object) || !json_is_string(scheme) || (id && !json_is_string(id)) ||
-        has_unknown_member(object)) {
+        json_object_size(object) != known) {
         return refuse(parse, "entries are objects of perms, scheme and id");
     }
-    err = take_perms(parse, json_object_get(object, "perms"), &entry.perms);
+    err = take_perms(parse, perms, &entry.perms);
     if (err == ERR_OK) {
         acl_put(out, &entry);
     }

@@ -3,8 +3,10 @@
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 
+#include <stdio.h>
+
 enum {
-    HISTORY_TEXT_MAX = 24
+    HISTORY_LEN = 16
 };
 
 /* ---- Replies. ---- */
@@ -79,6 +81,14 @@ void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
 }
 
 /* ---- Events. ---- */
+
+void op_json_history(struct jsonw *json, uint64_t history)
+{
+    char text[HISTORY_LEN + 1];
+
+    (void)snprintf(text, sizeof(text), "%016llx", (unsigned long long)history);
+    jsonw_kv_cstr(json, "history", text);
+}
 
 static void begin_event(struct jsonw *json, const char *name)
 {
@@ -164,21 +174,16 @@ void op_json_event(struct jsonw *json, const struct watch_event *event, const st
 
 void op_json_hello(struct jsonw *json, const struct op_hello *hello)
 {
-    struct buf history;
-
-    buf_init(&history, HISTORY_TEXT_MAX);
-    buf_printf(&history, "%016llx", (unsigned long long)hello->history);
     begin_event(json, "hello");
     jsonw_kv_cstr(json, "protocol", OP_PROTOCOL);
     jsonw_kv_u64(json, "server", hello->server);
     jsonw_kv_cstr(json, "role", hello->role);
-    jsonw_kv_string(json, "history", buf_slice(&history));
+    op_json_history(json, hello->history);
     jsonw_kv_hex(json, "zxid", hello->zxid);
     jsonw_kv_u64(json, "heartbeat_ms", hello->heartbeat_ms);
     jsonw_key(json, "limits");
     jsonw_raw(json, hello->limits);
     jsonw_object_end(json);
-    buf_release(&history);
 }
 
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid)

@@ -3,22 +3,14 @@
 #include "server/json/op_json_int.h"
 
 #include <jansson.h>
-#include <stdio.h>
-
-enum {
-    HISTORY_LEN = 17
-};
 
 void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uint64_t history)
 {
-    char text[HISTORY_LEN];
-
-    (void)snprintf(text, sizeof(text), "%016llx", (unsigned long long)history);
     jsonw_object(json);
     jsonw_kv_u64(json, "export", OP_JSON_EXPORT);
     jsonw_kv_string(json, "path", path);
     jsonw_kv_hex(json, "zxid", zxid);
-    jsonw_kv_cstr(json, "history", text);
+    op_json_history(json, history);
     jsonw_object_end(json);
 }
 

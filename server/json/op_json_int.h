@@ -78,6 +78,9 @@ void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool 
 /* The member of the data; none when it is null. ERR_NOT_ACCEPTABLE. */
 enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat format);
 
+/* The member "history". */
+void op_json_history(struct jsonw *json, uint64_t history);
+
 /* 64-bit numbers: as a number and as a hex string, or in messages the string alone. */
 void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
                   bool message);
