@@ -291,11 +291,11 @@ enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_
 static const struct wire_field stat_fields[] = {
     STAT(czxid),           STAT(mzxid),       STAT(pzxid),        STAT(ctime),
     STAT(mtime),           STAT(version),     STAT(cversion),     STAT(aversion),
-    STAT(ephemeral_owner), STAT(data_length), STAT(num_children), {WIRE_END},
+    STAT(ephemeral_owner), STAT(data_length), STAT(num_children), {.form = WIRE_END},
 };
 static const struct wire_field session_fields[] = {
     SESSION(id),        SESSION(timeout_ms),      SESSION(attach),          SESSION(member),
-    SESSION(opened_ms), SESSION(ephemeral_count), SESSION(ephemeral_bytes), {WIRE_END},
+    SESSION(opened_ms), SESSION(ephemeral_count), SESSION(ephemeral_bytes), {.form = WIRE_END},
 };
 
 /* The parts that a result may have, in the order of their flags. */

@@ -247,6 +247,7 @@ static enum err parse_word(const struct op_field *field, struct slice text, stru
 
     uint32_t value = 0;
 
+    ASSERT(types[field->type].words);
     if (!word_find(types[field->type].words, text, &value)) {
         return refuse(ret_why, types[field->type].why);
     }

@@ -48,7 +48,7 @@ static const struct wire_field session_fields[] = {
     SESSION(INT, opened_ms),
     SESSION(RAW, secret_hash),
     WIRE_SLICE(struct state_session, from, TXN_FROM_MAX),
-    {WIRE_END},
+    {.form = WIRE_END},
 };
 static const struct wire_field remembered_fields[] = {
     REMEMBERED(INT, zxid),
@@ -57,7 +57,7 @@ static const struct wire_field remembered_fields[] = {
     WIRE_SLICE(struct state_remembered, scope, TXN_SCOPE_MAX),
     WIRE_SLICE(struct state_remembered, key, TXN_KEY_MAX),
     WIRE_SLICE(struct state_remembered, result, TXN_RESULT_MAX),
-    {WIRE_END},
+    {.form = WIRE_END},
 };
 
 /* ---- Scan. ---- */
