@@ -3,12 +3,6 @@
 #include "base/check.h"
 #include "server/json/op_json_int.h"
 
-#include <stdio.h>
-
-enum {
-    HISTORY_LEN = 16
-};
-
 /* ---- Replies. ---- */
 
 static void begin_reply(struct jsonw *json, const struct op_message_id *id, bool ok)
@@ -81,14 +75,6 @@ void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
 }
 
 /* ---- Events. ---- */
-
-void op_json_history(struct jsonw *json, uint64_t history)
-{
-    char text[HISTORY_LEN + 1];
-
-    (void)snprintf(text, sizeof(text), "%016llx", (unsigned long long)history);
-    jsonw_kv_cstr(json, "history", text);
-}
 
 static void begin_event(struct jsonw *json, const char *name)
 {
