@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "zab/config.h"
+#include "zab/zab.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,19 +47,9 @@ struct config_peers {
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
     uint64_t queue_bytes_max;
+    uint64_t forward_bytes_max;      /* Writes of learners that wait in the leader ... */
+    uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
     uint32_t handshakes_max; /* No key: see struct config_clients.client_files_max. */
-};
-
-/* Replication. */
-struct config_zab {
-    uint32_t tick_ms;
-    uint32_t init_limit; /* Ticks. */
-    uint32_t sync_limit; /* Ticks. */
-    uint32_t pending_max;
-    uint64_t pending_bytes_max;
-    uint64_t forward_bytes_max;
-    uint64_t forward_peer_bytes_max;
-    uint64_t refill_rate_max;
 };
 
 struct config_storage {
@@ -163,7 +153,7 @@ struct config_process {
 struct config {
     uint32_t id; /* Of this replica. */
     struct config_peers peers;
-    struct config_zab zab;
+    struct zab_limits zab; /* What has no key is as in zab_limits_default. */
     struct config_storage storage;
     struct config_tree tree;
     struct config_clients clients;

@@ -366,7 +366,7 @@ enum err config_load(const struct config_sources *sources, struct config *ret_co
 
     memset(ret_config, 0, sizeof(*ret_config));
     memset(ret_report, 0, sizeof(*ret_report));
-
+    zab_limits_default(&ret_config->zab);
     set_defaults(&loader);
 
     enum err err = sources->file ? load_file(&loader, sources->file) : ERR_OK;

@@ -23,13 +23,7 @@ enum {
 
 static void fill_limits(const struct config *config, struct replica_options *options)
 {
-    zab_limits_default(&options->zab.limits);
-    options->zab.limits.tick_ms = config->zab.tick_ms;
-    options->zab.limits.init_limit = config->zab.init_limit;
-    options->zab.limits.sync_limit = config->zab.sync_limit;
-    options->zab.limits.pending_max = config->zab.pending_max;
-    options->zab.limits.pending_bytes_max = config->zab.pending_bytes_max;
-    options->zab.limits.refill_rate = config->zab.refill_rate_max;
+    options->zab.limits = config->zab;
     zab_limits_fit_queue(&options->zab.limits, config->peers.queue_bytes_max);
     options->prep = (struct prep_limits){
         .tree = config->tree,
@@ -38,10 +32,10 @@ static void fill_limits(const struct config *config, struct replica_options *opt
         .multi_ops_max = config->clients.multi_ops_max,
     };
     options->requests_max = config->clients.requests_max;
-    options->forward_bytes_max = config->zab.forward_bytes_max;
-    options->forward_peer_bytes_max = config->zab.forward_peer_bytes_max;
+    options->forward_bytes_max = config->peers.forward_bytes_max;
+    options->forward_peer_bytes_max = config->peers.forward_peer_bytes_max;
     options->forward_out_bytes_max = min_u64(config->peers.queue_bytes_max - ZAB_QUEUE_RESERVE,
-                                             config->zab.forward_peer_bytes_max);
+                                             config->peers.forward_peer_bytes_max);
     options->tree_bytes_max = config->tree.bytes_max;
     options->snap_count = config->storage.snap_count;
     options->snap_bytes = config->storage.snap_bytes;
