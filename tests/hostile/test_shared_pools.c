@@ -407,25 +407,6 @@ TEST(guesses_are_slowed_counted_and_logged)
                      401);
 }
 
-/* The leader refuses a write; the replica that has received it counts. */
-TEST(guesses_by_writes_are_slowed_at_each_replica)
-{
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        struct talker talker;
-        uint32_t evaluated = 0;
-
-        talker_open(&talker, i, WRITER);
-        for (uint32_t j = 0; j < 3 * GUESSES_FREE; j++) {
-            char who[128];
-
-            put_basic(who, "alice", j);
-            evaluated += talk(&talker, "PUT", "/znodes/v1/vault", who) == 403 ? 1 : 0;
-        }
-        talker_close(&talker);
-        assert_in_range(evaluated, GUESSES_FREE, GUESSES_FREE + 2);
-    }
-}
-
 /* The guesses of the test before make one line, and so will those of the next minute. */
 TEST(guesses_leave_one_line_a_minute)
 {
@@ -455,4 +436,23 @@ TEST(guesses_leave_one_line_a_minute)
     assert_int_equal(
         ensemble_metric(&ensemble, 0, "zabra_failed_credentials_total{kind=\"session\"}"), 1);
     assert_true(ensemble_metric(&ensemble, 0, "zabra_slowed_credentials_total") > 100);
+}
+
+/* The leader refuses a write; the replica that has received it counts. */
+TEST(guesses_by_writes_are_slowed_at_each_replica)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        struct talker talker;
+        uint32_t evaluated = 0;
+
+        talker_open(&talker, i, WRITER);
+        for (uint32_t j = 0; j < 3 * GUESSES_FREE; j++) {
+            char who[128];
+
+            put_basic(who, "alice", j);
+            evaluated += talk(&talker, "PUT", "/znodes/v1/vault", who) == 403 ? 1 : 0;
+        }
+        talker_close(&talker);
+        assert_in_range(evaluated, GUESSES_FREE, GUESSES_FREE + 2);
+    }
 }

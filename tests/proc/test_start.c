@@ -312,17 +312,6 @@ static void make_older(const char *dir)
     mem_free(report);
 }
 
-TEST(directory_of_an_earlier_release)
-{
-    uint64_t before = 0;
-
-    make_older(ensemble.replicas[0].data);
-    before = directory_sum();
-    expect_refused("dataDir", "written by an earlier release");
-    assert_true(directory_sum() == before);
-    ensemble_empty(&ensemble, 0);
-}
-
 /* Two processes on one directory: the second one is refused, the first one goes on. */
 TEST(directory_in_use)
 {
@@ -337,6 +326,17 @@ TEST(directory_in_use)
     ensemble.replicas[0].pid = first.pid;
     ensemble_wait_ready(&ensemble, 0);
     ensemble_kill(&ensemble, 0);
+}
+
+TEST(directory_of_an_earlier_release)
+{
+    uint64_t before = 0;
+
+    make_older(ensemble.replicas[0].data);
+    before = directory_sum();
+    expect_refused("dataDir", "written by an earlier release");
+    assert_true(directory_sum() == before);
+    ensemble_empty(&ensemble, 0);
 }
 
 static int run_command(const char *arguments)
