@@ -49,7 +49,7 @@ struct config_peers {
     uint64_t queue_bytes_max;
     uint64_t forward_bytes_max;      /* Writes of learners that wait in the leader ... */
     uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
-    uint32_t handshakes_max; /* No key: see struct config_clients.client_files_max. */
+    uint32_t handshakes_max;         /* No key: see struct config_clients.client_files_max. */
 };
 
 struct config_storage {
