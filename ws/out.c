@@ -4,6 +4,7 @@
  * for each message. Bytes that the kernel does not take stay here: a raw socket for which the
  * library has bytes to send is not read, and is polled again and again.
  */
+#include "base/check.h"
 #include "ws/ws_int.h"
 
 #include <errno.h>
@@ -175,6 +176,7 @@ static enum err seal(struct text *text, bool may_refuse)
     if (may_refuse) {
         return text_seal(text) ? ERR_OK : text->no_room ? ERR_THROTTLED : ERR_TOO_LARGE;
     }
+    ASSERT(text_is_plain(text));
     if (text->own.overflow) {
         return ERR_TOO_LARGE;
     }

@@ -225,17 +225,6 @@ static void free_all(struct ws *ws)
     mem_free(ws);
 }
 
-/* An address gets the part that it gets of connections. */
-static void init_pieces(struct ws *ws)
-{
-    const struct config_clients *limits = ws->limits;
-    uint64_t pool = limits->pool_bytes_max;
-    uint64_t all = limits->connections_max;
-
-    budget_shares_init(&ws->pieces, pool,
-                       pool * min_u64(limits->connections_per_address_max, all) / all);
-}
-
 static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
 {
     struct ws *ws = mem_zalloc(1, sizeof(*ws));
@@ -248,7 +237,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
         lack_failed(
             "no file descriptor or no memory is left for the event loop of WebSocket connections");
     }
-    init_pieces(ws);
+    budget_shares_init(&ws->pieces, ws->limits->pool_bytes_max, config_address_pool(ws->limits));
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
     mailbox_init(&ws->replies, 1);

@@ -224,4 +224,8 @@ void config_append_help(struct buf *out);
  * must give the same bytes in every release. */
 void config_text(const struct zab_config *config, struct buf *out);
 
+/* Bytes of each pool (config_clients.pool_bytes_max) that the clients of one address get: the part
+ * that they get of connections, and at least room for one request of the largest size. */
+uint64_t config_address_pool(const struct config_clients *clients);
+
 #endif

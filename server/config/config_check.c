@@ -301,6 +301,21 @@ static enum err check_tree_bytes(struct config_loader *loader)
     return ERR_OK;
 }
 
+/* The memory that one request may need: its bytes, its decoded strings, its operations. */
+static uint64_t largest_request(const struct config_clients *clients)
+{
+    return 3 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max);
+}
+
+uint64_t config_address_pool(const struct config_clients *clients)
+{
+    uint64_t all = clients->connections_max;
+    uint64_t part =
+        clients->pool_bytes_max * min_u64(clients->connections_per_address_max, all) / all;
+
+    return min_u64(clients->pool_bytes_max, max_u64(part, largest_request(clients)));
+}
+
 /* What clients can make a replica keep in memory besides the tree has four bounds; on a small
  * machine they shrink, so that the tree reaches its bound before the kernel ends the process. */
 static enum err check_pools(struct config_loader *loader)
@@ -309,10 +324,8 @@ static enum err check_pools(struct config_loader *loader)
     uint64_t machine = os_memory_max();
     uint64_t pool = machine != 0 ? min_u64(POOL_BYTES_MAX, machine / POOL_PART) : POOL_BYTES_MAX;
 
-    /* A few of the largest messages must fit. */
-    pool =
-        max_u64(pool, 4 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max));
-    clients->pool_bytes_max = pool;
+    clients->pool_bytes_max = max_u64(pool, 2 * largest_request(clients));
+    pool = clients->pool_bytes_max;
     if (clients->unsent_bytes_max == 0) {
         clients->unsent_bytes_max = pool;
     } else if (clients->unsent_bytes_max < UNSENT_BYTES_MIN) {

@@ -38,6 +38,7 @@ static uint64_t digest_of(const struct remembered *entry)
 
 struct slice state_remembered_name(uint8_t *to, struct slice scope, struct slice key)
 {
+    ASSERT(scope.len <= TXN_SCOPE_MAX && key.len <= TXN_KEY_MAX);
     wire_store_u32(to, (uint32_t)scope.len);
     if (scope.len > 0) {
         memcpy(to + 4, scope.data, scope.len);

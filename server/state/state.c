@@ -53,10 +53,15 @@ void state_free(struct state *state)
     mem_free(state);
 }
 
+/* Recovery may repeat records that the snapshot already holds. */
+static void advance(struct state *state, zxid_t zxid)
+{
+    state->applied = max_u64(state->applied, zxid);
+}
+
 void state_skip(struct state *state, zxid_t zxid)
 {
-    /* Recovery may repeat records that the snapshot already holds. */
-    state->applied = max_u64(state->applied, zxid);
+    advance(state, zxid);
 }
 
 void state_set_config(struct state *state, zxid_t zxid, struct slice text)
@@ -71,7 +76,7 @@ void state_set_config(struct state *state, zxid_t zxid, struct slice text)
         node->version = stat_version_next(node->version);
         state_sum_in(state, node);
     }
-    state_skip(state, zxid);
+    advance(state, zxid);
 }
 
 /* ---- Figures. ---- */

@@ -129,7 +129,7 @@ visiting('each replica has figures of its own, each with what it says', {}, asyn
   await page.locator('.plot canvas').first().waitFor();
   const url = new URL(page.url());
   assert.equal(url.search, '?replica=3&range=6h');
-  await page.getByLabel('Search by name and meaning').fill('went looking');
+  await page.getByLabel('Search by name and meaning').fill('this replica has started');
   await page.getByRole('cell', { name: 'zabra_elections_total' }).waitFor();
   await page.getByText(/^1 of \d+$/).waitFor();
   await page.getByLabel('Search by name and meaning').fill('no such thing');

@@ -332,7 +332,7 @@ visiting('deleting is counted, and stops when something has changed', {}, async 
   await confirm.fill('13');
   await replicas.create('/waste/many/more', '', { at: 1 });
   await button(page, 'Delete all 13').click();
-  await dialog(page).getByText('znodes, which is max').waitFor();
+  await dialog(page).getByText('znodes (max)').waitFor();
   await button(page, 'Count again').click();
   await page.getByLabel('Type 14 to confirm').fill('14');
   await page.keyboard.press('Enter');
