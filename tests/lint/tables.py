@@ -144,10 +144,10 @@ WORDS_MARK = "lint: words"
 
 # Folders that are not yet clean, and how many they may still have. A figure may only be lowered.
 WORDS_LEFT = {
-    "base": 9,
+    "base": 0,
     "http": 0,
     "server": 10,
     "storage": 0,
-    "tests": 671,
-    "zab": 3,
+    "tests": 661,
+    "zab": 1,
 }
