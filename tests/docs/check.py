@@ -6,6 +6,7 @@ Prints each difference, then "N looked at, N wrong".
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import re
@@ -25,6 +26,7 @@ START_S = 30
 BREATH_S = 0.05
 PORT_FIRST = 30000  # Below the kernel's ports for outgoing connections.
 PORT_COUNT = 2000
+PORTS_TRIED = 10
 
 METRIC = re.compile(r"\bzabra_[a-z0-9_]+")
 # The parts in which a histogram is printed.
@@ -182,19 +184,19 @@ def promtool():
 # --- metrics ---
 
 
-def free_port():
+def free_ports():
+    """Ports that are free; another check may take one before the replica does."""
     for port in range(PORT_FIRST, PORT_FIRST + PORT_COUNT):
         with socket.socket() as sock:
             try:
                 sock.bind(("127.0.0.1", port))
-                return port
             except OSError:
                 continue
-    raise AssertionError("no free port")
+        yield port
 
 
 def fetch(url, process):
-    """The text behind it, as soon as there is one."""
+    """The text behind it, as soon as there is one; None if the process ends."""
     end = time.monotonic() + START_S
     while time.monotonic() < end and process.poll() is None:
         try:
@@ -202,12 +204,12 @@ def fetch(url, process):
                 return answer.read().decode()
         except (urllib.error.URLError, OSError):
             time.sleep(BREATH_S)
-    raise AssertionError(f"no answer from {url}")
+    if process.poll() is None:
+        raise AssertionError(f"no answer from {url}")
+    return None
 
 
-def replica_says(zabra, path):
-    """What a replica of its own answers there."""
-    port = free_port()
+def replica_at(zabra, port, path):
     with tempfile.TemporaryDirectory(prefix="zabra-docs-") as data:
         process = subprocess.Popen([zabra, "serve", "--id=1", f"--dataDir={data}/1",
                                     f"--clientPort={port}"], stderr=subprocess.DEVNULL)
@@ -216,6 +218,15 @@ def replica_says(zabra, path):
         finally:
             process.terminate()
             process.wait()
+
+
+def replica_says(zabra, path):
+    """What a replica of its own answers there."""
+    for port in itertools.islice(free_ports(), PORTS_TRIED):
+        text = replica_at(zabra, port, path)
+        if text is not None:
+            return text
+    raise AssertionError(f"no replica starts at any of {PORTS_TRIED} ports")
 
 
 def printed_metrics(text):
