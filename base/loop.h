@@ -27,7 +27,7 @@ enum {
 enum {
     LOOP_PARTS_MAX = 256, /* Of one write. */
     LOOP_BUSY_AFTER = 8   /* After so many short waits in a row the next is likely to be short: see
-                             loop_run_once. A single write makes four at most. */
+                             loop_run_once. A client write causes four such waits at most. */
 };
 
 struct loop_watch {
@@ -96,7 +96,7 @@ int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress whe
 int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
 
 /* For the acceptor of clients. loop_peek: bytes that stay readable (0: the peer has ended), or a
- * negative errno. loop_low_water: the socket is readable from so many waiting bytes on.
+ * negative errno. loop_low_water: the socket is readable once `bytes` bytes wait.
  * loop_local_port: the port of its own end. */
 ssize_t loop_peek(int fd, void *to, size_t len);
 void loop_low_water(int fd, int bytes);
@@ -111,7 +111,7 @@ void loop_pace(int fd, uint32_t bytes_per_s, int ahead);
 int loop_dup(int fd);
 
 /* True when the peer's kernel has acknowledged all that was sent, or more than at the last call;
- * `*acked` keeps the number in between (0 at first). */
+ * `*acked` keeps the number for the next call (0 at first). */
 bool loop_is_read(int fd, uint64_t *acked);
 
 /* True when the peer's kernel has acknowledged all that was sent, or when that is unknown. */
@@ -123,7 +123,7 @@ ssize_t loop_send(int fd, const void *data, size_t len);
 /* Sends up to LOOP_PARTS_MAX parts in the same way. */
 ssize_t loop_send_parts(int fd, const struct slice *parts, size_t count);
 
-/* Reads and drops so many waiting bytes; false when there are fewer. */
+/* Reads and drops `len` waiting bytes; false when there are fewer. */
 bool loop_skip(int fd, size_t len);
 
 /* Reads and drops waiting bytes, up to a bound: a peer that sends without end must not keep the

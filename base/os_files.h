@@ -2,11 +2,11 @@
  * os_files.h - the file descriptors of this process: how many it may have, and what happens when
  * they run out. Also whole small files of a directory that others may write to.
  *
- * Storage keeps a few descriptors back and gives them up for the file that it needs. Between the
- * two another thread could take the descriptor that has become free. So storage first makes a
- * claim: a thread that opens a descriptor for a client asks os_files_are_claimed *behind* the
- * opening and closes it again. Such a thread takes at most one descriptor that it does not keep,
- * and storage has more of them than there are such threads.
+ * Storage keeps a few descriptors back and gives them up for the file that it needs. Before the
+ * file is open another thread could take the freed descriptor. So storage first makes a claim: a
+ * thread that opens a descriptor for a client asks os_files_are_claimed *behind* the opening and
+ * closes it again. Such a thread takes at most one descriptor that it does not keep, and storage
+ * has more of them than there are such threads.
  */
 #ifndef BASE_OS_FILES_H
 #define BASE_OS_FILES_H

@@ -4,9 +4,9 @@
  * An event for a thousand clients is encoded once, as a blob; the queue of each client holds a
  * piece with its own few bytes and a reference. Everything counts in one budget: a shared part
  * once, however many queues hold it, and each piece with its own bytes and its overhead. A piece is
- * never split: an event, which a client may get later instead, has a piece of its own and a tag, so
- * that the end of a queue can be thrown away. A piece may end with a text (text.h), whose large
- * values are encoded when they are looked at or taken. Not locked.
+ * never split. An event can be sent later instead, so it has its own piece and a tag, and the end
+ * of a queue can be dropped. A piece may end with a text (text.h), whose large values are encoded
+ * when they are looked at or taken. Not locked.
  */
 #ifndef BASE_PIECES_H
 #define BASE_PIECES_H
@@ -25,7 +25,7 @@ enum piece_kind {
     PIECE_FIXED,  /* Is never thrown away: a reply, or an event that cannot be sent again. */
     PIECE_EVENT,  /* May be sent later instead, by resuming from `from`. */
     PIECE_NOTICE, /* Says that events will come later. */
-    PIECE_BEAT    /* Of no value behind what was thrown away. */
+    PIECE_BEAT    /* Useless after dropped events. */
 };
 
 /* What must be known of a piece when it is thrown away. */
@@ -43,7 +43,7 @@ struct pieces {
     struct piece *last;
     size_t at;    /* Bytes of `first` that were taken. */
     size_t bytes; /* That are still to be taken. */
-    size_t cost;  /* Of memory without the shared parts; what the budget was charged. */
+    size_t cost;  /* Memory charged to the budget, without the shared parts. */
     struct budget *budget;
 };
 
@@ -69,7 +69,7 @@ void pieces_put_text(struct pieces *pieces, struct slice head, struct text *take
 /* All pieces of `from` behind those of `to`. Both have the same budget; `from` is empty then. */
 void pieces_move(struct pieces *to, struct pieces *from);
 
-/* Copies up to `max` bytes out, which are taken then; returns how many. */
+/* Copies up to `max` bytes out and takes them; returns how many. */
 size_t pieces_take(struct pieces *pieces, void *to, size_t max);
 
 /* What comes next, in up to `parts_max` parts and up to `bytes_max` bytes: for one write. The bytes

@@ -13,10 +13,10 @@ enum {
     REFUSED_MS = 1000,   /* How long it retries when no replica listens anywhere. */
     PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
     PAUSE_MAX_MS = 1000, /* twice as long each time. */
-    LAST_TRY_MS = 300,   /* What the last try has at least. */
+    LAST_TRY_MS = 300,   /* Least time of the last try. */
     POLL_MS = 1000,
     QUORUM_MS = 2000, /* A replica that has waited this long for a leader will not find one soon. */
-    ANSWER_MS = 500,  /* Of the time of a try, for the way of the answer. */
+    ANSWER_MS = 500,  /* Part of a try kept for the answer's way back. */
 };
 
 /* One request and its tries. */

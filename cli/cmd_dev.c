@@ -467,7 +467,7 @@ static void signal_all(struct dev *dev, int signal_number)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
         child_signal(&dev->children[i], signal_number);
-        /* One that is stopped could not end. */
+        /* A suspended process could not end. */
         child_signal(&dev->children[i], SIGCONT);
     }
 }

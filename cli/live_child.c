@@ -360,7 +360,7 @@ int live_end_child(struct live *live, int64_t grace_ms)
 
     ASSERT(live_has_child(live));
     (void)kill(live->child, SIGTERM);
-    (void)kill(live->child, SIGCONT); /* One that is stopped could not end. */
+    (void)kill(live->child, SIGCONT); /* A suspended process could not end. */
     if (!wait_all(live, os_now_ms() + (uint64_t)grace_ms, SIGTERM, &status)) {
         kill_all(live, &status);
     }

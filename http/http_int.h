@@ -139,7 +139,7 @@ enum http_phase {
     HTTP_BODY,    /* The head has arrived. */
     HTTP_BUSY,    /* The request is complete and being processed: no deadline here. */
     HTTP_SENDING, /* The answer is being sent. */
-    HTTP_EXPIRED  /* It was answered past the library, and nothing else may be sent. Incoming bytes
+    HTTP_EXPIRED  /* It was answered without the library; nothing else may be sent. Incoming bytes
                      are discarded until the deadline; then, or without one, it is closed. */
 };
 
@@ -171,8 +171,8 @@ struct http_conn {
     struct buf strings;  /* Decoded strings of a JSON body. */
     struct buf acl;      /* The decoded Zk-Acl. */
     struct buf uri;      /* The URL of the resource. */
-    struct text out;     /* The body of the answer: a small one while it is sent, a large one until
-                            then. */
+    struct text out; /* The answer's body: a small one stays during sending, a large one moves out
+                        before. */
     _Atomic uint64_t kept; /* About how many bytes of the budget its answer holds; 0: small. */
     struct http_pace pace;
 };
@@ -393,7 +393,7 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
 enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
                                 const char *content_type);
 
-/* ---- info.c: what is no operation ---- */
+/* ---- info.c: answers that need no operation ---- */
 enum MHD_Result http_answer_index(struct http_conn *conn);
 enum MHD_Result http_answer_probe(struct http_conn *conn);
 enum MHD_Result http_answer_metrics(struct http_conn *conn);

@@ -115,7 +115,7 @@ struct http_request {
     struct http_target target;
     struct http_head head;
     const struct http_route *route;
-    const struct op_def *def; /* NULL for what is no operation. */
+    const struct op_def *def; /* NULL for answers that need no operation. */
     struct op_args args;
     struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
     struct http_auth auth;

@@ -53,7 +53,7 @@ struct store_report {
     uint32_t promised_leader;
     bool has_snapshot;    /* The newest one that verifies and whose range the log covers. */
     zxid_t snap_start;    /* The log is replayed over the snapshot after this zxid. */
-    zxid_t snap_end;      /* No answer before this one is applied. */
+    zxid_t snap_end;      /* Nothing is answered before this zxid is applied. */
     uint64_t snap_digest; /* State digest at snap_end. */
     zxid_t log_base;      /* The log holds what follows this zxid. */
     zxid_t log_last;      /* Newest record, or log_base. */
@@ -81,10 +81,9 @@ struct store_options {
 struct store;
 
 /* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_FOREIGN: it belongs to
- * the member that `ret_report->identity` names, and nothing was changed. ERR_IO and ERR_NO_FILES as
- * they come.
- * Damage is not an error here but a verdict in the report. With `read_only` nothing is cut, locked
- * or made. */
+ * the member that `ret_report->identity` names, and nothing was changed. Also ERR_IO and
+ * ERR_NO_FILES. Damage is not an error here but a verdict in the report. With `read_only` nothing
+ * is cut, locked or made. */
 enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
                     struct store_report *ret_report);
 

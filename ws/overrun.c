@@ -326,7 +326,7 @@ void ws_overrun_catch_up(struct ws *ws)
 
 /* ---- Replies ---- */
 
-/* Above all lags of now. */
+/* A zxid above all present lags. */
 static zxid_t end_of_round(const struct ws_socket *socket)
 {
     zxid_t end = subscribe_at(socket->ws->subscriber);

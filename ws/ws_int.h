@@ -33,11 +33,11 @@
 enum {
     WS_READ_BYTES = 32768, /* Read from a connection at a time. Of a connection whose messages wait,
                               up to twice as much is kept. */
-    WS_SKIPPED_WAKEUPS_MAX = 64, /* New changes without any socket before the thread looks. */
+    WS_SKIPPED_WAKEUPS_MAX = 64, /* Without sockets the thread wakes once per this many changes. */
     WS_FEW_BYTES = 64 << 10,     /* Of missed events in a queue, while memory is short. */
     WS_TURN_BYTES = 1 << 20,     /* Sent to one socket before the next socket has its turn. */
     WS_KERNEL_BYTES = 256 << 10, /* Send buffer of one socket in the kernel. */
-    WS_UNREAD_BYTES = 1 << 20,   /* Unread replies of a client at which it gets no more replies. */
+    WS_UNREAD_BYTES = 1 << 20,   /* Bytes of unread replies at which a client gets no more. */
     WS_FLIGHT_BYTES = 16 << 20,  /* Messages of one socket that are not answered yet. */
     WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
     WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
@@ -48,10 +48,10 @@ enum {
     WS_WORK_US = 5000,           /* Time for each of: catching up, watches that resume in one turn,
                                     the messages of one socket in its turn. */
     WS_TURNS_US = 20000,         /* Time for all turns before the thread polls again. */
-    WS_ROUNDS = 4,               /* For which a read waits at least for what its client missed. */
+    WS_ROUNDS = 4,               /* Least rounds that a read waits for missed events. */
     WS_RETRY_MS = 5,             /* After the gate had no room, until it is tried again. */
     WS_RELIEF_CLOSE_MS = 250,    /* A socket that took nothing for so long is slow: no memory. */
-    WS_RELIEF_LAST_MS = 1000,    /* For which a refusal makes short memory count as full. */
+    WS_RELIEF_LAST_MS = 1000,    /* How long after a refusal short memory counts as full. */
     WS_RELIEF_BYTES = 4 << 10,   /* Least unsent bytes of a socket that is closed for memory. */
     WS_REFUSED_BYTES = 16 << 10, /* Answers to reads above this size need room. */
     WS_LOOK_MS = 500,            /* Between checks whether this replica may answer at all. */
@@ -151,7 +151,7 @@ struct ws {
                      not read; at pool_bytes_max each socket may have one message. */
     struct budget_shares pieces; /* Bytes of incomplete messages. */
     uint64_t inside;             /* Requests that the gate holds. */
-    uint64_t inside_max; /* Half of what the gate takes: with all of it, it would refuse some. */
+    uint64_t inside_max; /* Half of the gate's limit; near the limit the gate refuses some. */
     uint32_t fifos;      /* Given to sockets so far. */
     uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
@@ -303,7 +303,7 @@ struct ws_closing {
     bool mute;              /* Its queue was discarded: only the end is still sent. */
     bool farewell;          /* Our close frame, the last frame of all, is queued. */
     uint64_t end_ms;        /* When the connection is cut; 0: no close frame is queued. */
-    bool parted;            /* The client's bytes matter no more: its close frame, or a fault. */
+    bool parted;            /* Further bytes are ignored, after its close frame or a fault. */
     bool shut;              /* Our side of the connection is shut down. */
 };
 

@@ -231,8 +231,8 @@ static void keep_partial(struct zab *zab)
     }
 }
 
-/* The dialogue is over. What has arrived of the snapshot's file, and once it is whole of its log,
- * stays for the next dialogue. */
+/* The dialogue is over. What has arrived of the snapshot's file, and of its log once the file is
+ * whole, stays for the next dialogue. */
 void follow_snap_abort(struct zab *zab)
 {
     struct following *follow = &zab->follow;

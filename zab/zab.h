@@ -2,9 +2,8 @@
  * zab.h - the protocol core: one step function, no calls out.
  *
  * Time, randomness, messages and disk completions come in as events; what must be done leaves as
- * effects, to be carried out in their order. The core never waits for the disk by a flag: it asks
- * for a change with a token, and only the event PERSISTED with that token lets it speak of the
- * change.
+ * effects, to be carried out in their order. The core requests each disk change with a token, and
+ * tells others of the change only after the event PERSISTED with that token.
  *
  * The host: one thread, owns everything. Effects and what they point to are valid until the next
  * call into the core, except references, which the host drops.
@@ -93,7 +92,7 @@ enum zab_event_type {
     ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE, in the order asked: the state is that of the
                                 start of the snapshot that was the newest then, or `err`. */
     ZAB_EV_SPACE,        /* The disk is nearly full, or no longer. */
-    ZAB_EV_RESIGN,       /* Hand leadership over and do not lead again, or take this back. */
+    ZAB_EV_RESIGN,       /* Hand leadership over and do not lead again, or cancel that. */
     ZAB_EV_STORED_SNAP,  /* A snapshot of this replica's own is durable. */
     ZAB_EV_PURGED,       /* The log was purged, without a new snapshot. */
 };

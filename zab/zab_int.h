@@ -18,17 +18,16 @@
 enum {
     EPOCH_JUMP_MAX = 1000000, /* A promise further ahead than this is refused with an alarm. */
     FINALIZE_MS = 50,         /* Election: wait this long for a better vote once a quorum agrees. */
-    REDISCOVER_MS = 10000,    /* At most one new epoch for a stuck promise in this time. */
-    DELIVER_MAX = 2048,       /* Records delivered in one step. */
+    REDISCOVER_MS = 10000, /* At most one new epoch in this time for a learner's later promise. */
+    DELIVER_MAX = 2048,    /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Asked for in one ZAB_FX_FETCH. */
     SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most ... */
     SNAP_WINDOW_START = 2,      /* ... and at first. */
-    SNAP_DELAY_MS = 100,        /* A chunk that takes so much longer than a round trip has waited:
-                                          fewer at a time. */
-    SNAP_TRIP_MAX_MS = 1000,    /* No round trip is taken to be longer. */
-    PINGS_TIMED = 8,            /* The newest ones. */
-    REFILL_BURST_MS = 20,       /* What was not used of refill_rate is lost after that. */
-    REFILL_ALARM_MS = 10000,  /* At most one alarm in this time that a learner's log was purged. */
+    SNAP_DELAY_MS = 100,     /* A chunk this much slower than a round trip: send fewer at a time. */
+    SNAP_TRIP_MAX_MS = 1000, /* No round trip is taken to be longer. */
+    PINGS_TIMED = 8,         /* Newest PINGs whose time is kept. */
+    REFILL_BURST_MS = 20,    /* What was not used of refill_rate is lost after that. */
+    REFILL_ALARM_MS = 10000, /* At most one alarm in this time that a learner's log was purged. */
     REFILL_STALL_TICKS = 300, /* No log is kept for a learner without progress for that long. */
     CHECKPOINTS = 32,         /* Digests remembered. */
     PEER_CHECKPOINTS = 8,     /* Of each peer. */
@@ -106,7 +105,7 @@ struct learner {
     enum learner_stage stage;
     uint32_t dialogue;
     uint32_t promised; /* As sent with CEPOCH. */
-    bool counted;      /* ACKEPOCH counts. */
+    bool counted;      /* Its ACKEPOCH counts for the quorum. */
     uint32_t flags;    /* Of the last CEPOCH, ACKEPOCH or PONG. */
     zxid_t last;       /* As outlined by ACKEPOCH. */
     zxid_t base;
@@ -131,7 +130,7 @@ struct learner {
 /* Log that a learner will need, on the leader's disk. */
 struct keep {
     bool is_on;
-    bool is_open;      /* It is not yet known which snapshot the host sends: all of the log. */
+    bool is_open;      /* The host has not chosen a snapshot: keep all of the log. */
     zxid_t after;      /* What follows this zxid. */
     uint64_t moved_ms; /* Last progress. */
 };
@@ -260,7 +259,7 @@ struct following {
     uint64_t resend_ms; /* FOLLOW_CEPOCH: send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Of the change the phase waits for. */
-    bool counted;        /* Our ACKEPOCH counts. */
+    bool counted;        /* Our ACKEPOCH counts for the quorum. */
     bool wait_state;     /* FOLLOW_CUT: the disk is done, the state is being loaded. */
     bool release_sent;   /* The quarantine mark is being cleared. */
     zxid_t target;       /* Last one of the leader's log when synchronisation began. */
@@ -319,14 +318,14 @@ struct promise {
 struct delivery {
     zxid_t last;
     uint64_t chain;       /* Chain value there. */
-    zxid_t fuzzy_end;     /* A loaded state is no state of any zxid before this one. */
+    zxid_t fuzzy_end;     /* Before this zxid a loaded state is inconsistent (fuzzy). */
     uint64_t fetch_token; /* Of records to be delivered that are not in memory; 0: none asked. */
     bool more;            /* The step's limit was reached. */
 };
 
 /* The state is being loaded from a snapshot. */
 struct restore {
-    uint32_t under_way; /* Times; until the last nothing is delivered. */
+    uint32_t under_way; /* Loads; nothing is delivered until the last. */
     zxid_t start;       /* Of the newest state asked for. */
     bool missed;        /* It was not found, but a switch on its way to the disk asks again. */
 };
@@ -397,7 +396,7 @@ static inline bool in_dialogue(const struct zab *zab)
            zab->follow.leader != 0 && zab->follow.dialogue != 0;
 }
 
-/* In a dialogue with a leader, counted or not. */
+/* In a dialogue with a leader, whether that counts this replica or not. */
 static inline bool is_learner(const struct zab *zab)
 {
     return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
@@ -509,7 +508,7 @@ void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 
 /* The answer to a message of `since_ms` has come. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms);
-void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
+void sync_retry(struct zab *zab, bool now); /* Asks again for snapshots that were missing. */
 
 /* lead_keep.c: the log that learners still need. */
 void keep_begin(struct zab *zab, struct peer *peer, zxid_t after);

@@ -6,10 +6,10 @@
  * password; or an access control list that refuses the request names the user, and only with other
  * passwords; or it is malformed; or it is a secret that belongs to no session.
  *
- * The first two are passwords. Each pair of address and user has GUARD_FAILURES tokens, one of
+ * The first two concern passwords. Each pair of address and user has GUARD_FAILURES tokens, one of
  * which comes back every GUARD_AGAIN_MS. Without a token, the password of that user from that
- * address is not evaluated, right or wrong, so that the answer reveals nothing. An identity that a
- * list, or superDigest, has recently confirmed from that address passes.
+ * address is not evaluated, right or wrong, so that the answer reveals nothing. An identity passes
+ * if an ACL, or superDigest, recently confirmed it from that address.
  *
  * All failures of an address count together as well: it has GUARD_ADDRESS_FAILURES tokens, one of
  * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, users of that address that have

@@ -61,7 +61,7 @@ struct snap_piece {
     bool is_first;               /* Of this transfer. Then the peer has `offset` bytes ... */
     uint64_t id;                 /* ... of the snapshot with this id (0: of none) ... */
     zxid_t oldest;               /* ... and cannot use one that begins before this zxid. */
-    uint64_t offset;             /* Out, of the first one: 0 if that is another snapshot. */
+    uint64_t offset;             /* Out, first piece: 0 if the snapshot is another one. */
     uint32_t len;                /* At most. */
     bool is_last;                /* Out: the file ends with it. */
     struct store_snap_info info; /* Out: of the file. */

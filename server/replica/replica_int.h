@@ -128,7 +128,7 @@ struct replica_clock {
     struct age age;
     int64_t stamp_ms;       /* Of the last transaction proposed or applied. */
     struct steady steady;   /* The own wall clock, where this replica votes alone. */
-    struct reached reached; /* By a majority's clocks ... */
+    struct reached reached; /* The time that a majority's clocks reached ... */
     uint64_t compared_ms;   /* ... at this monotonic time. */
     uint64_t awake_ms;      /* This process has not paused since then. */
 };
@@ -172,7 +172,7 @@ struct replica {
     uint64_t now_ms;
     int64_t wall_ms;
     struct zab_status status; /* As of the last step. */
-    struct zab_effects inner; /* Of the protocol, before this replica has taken its part. */
+    struct zab_effects inner; /* The protocol's, before this replica takes out its own. */
     struct buf txn;           /* Scratch. */
 
     struct replica_requests requests;

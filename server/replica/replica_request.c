@@ -423,8 +423,8 @@ static void take_changes(struct op_request *request, const struct state *state,
 }
 
 /* A transaction has been applied. If this process asked for it, its answer may go out once the lock
- * on the tree is free. (Not called over a fuzzy snapshot, where the state may be of a later time,
- * and so would be the answer.) */
+ * on the tree is free. (Not called over a fuzzy snapshot, where state and answer may be of a later
+ * time.) */
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid)
 {

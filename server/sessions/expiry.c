@@ -179,7 +179,7 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
 
 /* ---- Members: replicas that report. ---- */
 
-/* The time that the reports of all members cover that are not lost; UINT64_MAX without members. */
+/* The time covered by the reports of all members not lost; UINT64_MAX without members. */
 static uint64_t covered_by_all_ms(const struct expiry *expiry)
 {
     uint64_t least = UINT64_MAX;
@@ -308,7 +308,7 @@ static void lose_silent_members(struct expiry *expiry)
 
 /* ---- Time. ---- */
 
-/* A turn is due after one interval; this one is late by more than another one. */
+/* This turn came more than two intervals after the previous one. */
 static bool was_paused(const struct expiry *expiry, uint64_t elapsed_ms)
 {
     if (MUTANT(25)) {

@@ -42,7 +42,7 @@ bool expiry_is_on(const struct expiry *expiry);
  * report interval. */
 void expiry_turn(struct expiry *expiry, uint64_t now_ms);
 
-/* Whether the process was paused for longer than that. Then nothing expires until a quorum round
+/* Whether the process paused for over a report interval. Then nothing expires until a quorum round
  * has confirmed that this replica still leads (expiry_renewed), and one more interval has passed.
  */
 bool expiry_stands(const struct expiry *expiry);

@@ -19,7 +19,7 @@
 /* Why a cut cannot be read any more. */
 enum state_cut_fate {
     STATE_CUT_GOOD,
-    STATE_CUT_OVERRUN, /* Larger changes ahead of the reader than may be saved. */
+    STATE_CUT_OVERRUN, /* Changes ahead of the reader exceed what may be saved. */
     STATE_CUT_LOST     /* Another state has replaced this one. */
 };
 
@@ -69,7 +69,7 @@ void state_cut_begin(struct state_cut *cut, struct state *state, struct slice pa
 void state_cut_end(struct state_cut *cut);
 void state_cut_release(struct state_cut *cut);
 
-/* One slice: enter, any number of next, leave. The fate must be good. */
+/* One slice: enter, any number of next, leave. Only with STATE_CUT_GOOD. */
 void state_cut_enter(struct state_cut *cut, const struct state *state);
 enum state_cut_step state_cut_next(struct state_cut *cut, struct state_cut_znode *ret_znode);
 void state_cut_leave(struct state_cut *cut);

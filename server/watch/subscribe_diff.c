@@ -304,7 +304,7 @@ static struct slice path_of(const struct missed *missed, const struct diff_event
     return slice_make(missed->paths.data + event->path_at, event->path_len);
 }
 
-/* Moves the events of `*from` up to `to` that the owner may still read behind the first `*kept`. */
+/* Of the events from `*from` to `to`, moves the still readable ones behind the first `*kept`. */
 static void keep_readable(const struct diff *diff, const struct state *state, size_t *from,
                           size_t to, size_t *kept)
 {
@@ -386,7 +386,7 @@ enum err diff_gather(const struct subscriber *subscriber, const struct missed_by
     if (err == ERR_OK && diff.slices > 0 && !diff.too_much) {
         look_again(subscriber, &diff);
     }
-    /* Slices of two unrelated states make no difference. */
+    /* Slices of unrelated states cannot form a difference. */
     if (err == ERR_OK && (diff.too_much || life(subscriber) != life_before)) {
         return ERR_TOO_LARGE;
     }

@@ -7,7 +7,7 @@
  * and bytes.
  *
  * An index by path finds the changes for one watch without a scan of all others, and the newest ACL
- * of each path: changes of a znode from before it was closed are not shown afterwards.
+ * of each path: changes from before an ACL was tightened are not shown afterwards.
  */
 #ifndef SERVER_WINDOW_H
 #define SERVER_WINDOW_H
@@ -53,8 +53,8 @@ struct change_set {
     struct change items[];
 };
 
-/* The changes of a transaction, as state_apply reported them: one reference, without memory of
- * `changes`. Paths must point into `rec` (a reference is taken) or be constant. NULL when it
+/* The changes of a transaction, as state_apply reported them: one reference, which uses no memory
+ * of `changes`. Paths must point into `rec` (a reference is taken) or be constant. NULL when it
  * concerns no watch: then call window_skip. */
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
                                   const struct state_changes *changes);

@@ -2,7 +2,7 @@
  * tcp_int.h - what the files of the transport share.
  *
  * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c:
- * from a new socket to a proven peer. claim.c: which of two processes with one id is it. flow.c:
+ * from a new socket to a proven peer. claim.c: which of two processes with one id counts. flow.c:
  * frames that come in. rival.c: other replicas are connected with another process. probe.c: does a
  * process live. send.c: frames out. links.c: the others, and the ends of connections. report.c:
  * events for the owner. conn.c: bytes of one connection. A file calls only files named after it.
@@ -97,11 +97,11 @@ struct link {
     char elsewhere_address[TCP_ADDRESS_MAX];
     bool yields;         /* `up` is to be closed: an older process lives. */
     uint64_t doubted_ms; /* Since a younger process is connected elsewhere; 0: none. */
-    uint64_t rivals_ms;  /* Since an older process is connected elsewhere, and is to be asked; 0. */
+    uint64_t rivals_ms;  /* Since an older one, still to be asked, is connected elsewhere; 0. */
     bool overdue;        /* It has had its time to answer. */
     uint64_t
         looked_ms; /* When rivals were looked for last; 0: all were connected with one process. */
-    uint64_t asks; /* Of which ids this peer waits to hear whether they live: bits by index of
+    uint64_t asks; /* The ids of which this peer waits for a sign of life: bits by index of
                       tcp->links. */
     uint64_t seen[ZAB_MEMBERS_MAX]; /* With which process of each id this peer is connected, by
                                        index of tcp->links; 0: with none. */
@@ -119,7 +119,7 @@ struct tcp {
     struct loop_watch listeners[TCP_LISTENERS_MAX];
     uint32_t listener_count;
     char listen_host[RESOLVE_HOST_MAX];
-    bool listen_wanted;        /* By a name that has no address that could be bound yet. */
+    bool listen_wanted;        /* Waits to listen: the name has no bindable address yet. */
     bool listen_resolving;     /* A job is with the resolver. */
     uint64_t listen_at_ms;     /* Not tried again before. */
     uint32_t listen_pause_ms;  /* Before the next attempt. */
@@ -283,8 +283,8 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
 /* Sends nothing on a connection whose queue is full: the peer is about to be dropped. */
 void probe_send(struct link *link, const struct control *control);
 
-/* Asks the process that is up whether it lives. This question and the next one go out once in
- * `probe_ms`, and once more when a claim needs an answer that is late. */
+/* Asks the process that is up whether it lives. This question, and that of the next function, go
+ * out once per `probe_ms`, and again when a claim needs a late answer. */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
 /* Asks the replicas that are connected with another process of that id than `start`. */
