@@ -93,7 +93,7 @@ static void init_shares(struct http *http)
     uint64_t address = min_u64(limits->connections_per_address_max, all);
     uint32_t transfers = limits->transfers_max;
 
-    budget_shares_init(&http->bodies, limits->pool_bytes_max, config_address_pool(limits));
+    budget_shares_init(&http->bodies, limits->pool_bytes_max, limits->address_pool_max);
     budget_shares_init(&http->transfers.places, transfers,
                        transfers > 1 && address < all ? transfers - 1 : transfers);
 }

@@ -237,7 +237,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
         lack_failed(
             "no file descriptor or no memory is left for the event loop of WebSocket connections");
     }
-    budget_shares_init(&ws->pieces, ws->limits->pool_bytes_max, config_address_pool(ws->limits));
+    budget_shares_init(&ws->pieces, ws->limits->pool_bytes_max, ws->limits->address_pool_max);
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
     mailbox_init(&ws->replies, 1);

@@ -127,6 +127,7 @@ struct config_clients {
     uint64_t unsent_bytes_max;
     uint64_t pool_bytes_max;   /* No key: of request bodies; of messages of WebSockets that are not
                                   answered; of incomplete ones. */
+    uint64_t address_pool_max; /* No key: of each of these, for the clients of one address. */
     uint32_t slow_timeout_ms;  /* Behind for that long: closed. */
     uint32_t heartbeat_ms;     /* Of sockets and streams. */
     uint32_t watches_max;      /* Of one socket. */
@@ -223,9 +224,5 @@ void config_append_help(struct buf *out);
  * as in ZooKeeper, and the version last. It is part of the replicated state: the same configuration
  * must give the same bytes in every release. */
 void config_text(const struct zab_config *config, struct buf *out);
-
-/* Bytes of each pool (config_clients.pool_bytes_max) that the clients of one address get: the part
- * that they get of connections, and at least room for one request of the largest size. */
-uint64_t config_address_pool(const struct config_clients *clients);
 
 #endif

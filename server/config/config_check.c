@@ -307,7 +307,8 @@ static uint64_t largest_request(const struct config_clients *clients)
     return 3 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max);
 }
 
-uint64_t config_address_pool(const struct config_clients *clients)
+/* The part that an address gets of connections, and at least room for one request. */
+static uint64_t part_of_address(const struct config_clients *clients)
 {
     uint64_t all = clients->connections_max;
     uint64_t part =
@@ -325,6 +326,7 @@ static enum err check_pools(struct config_loader *loader)
     uint64_t pool = machine != 0 ? min_u64(POOL_BYTES_MAX, machine / POOL_PART) : POOL_BYTES_MAX;
 
     clients->pool_bytes_max = max_u64(pool, 2 * largest_request(clients));
+    clients->address_pool_max = part_of_address(clients);
     pool = clients->pool_bytes_max;
     if (clients->unsent_bytes_max == 0) {
         clients->unsent_bytes_max = pool;

@@ -438,6 +438,7 @@ struct gate *kit_gate_new(void)
         .data_bytes_max = 4096,
         .multi_bytes_max = 64 << 10,
         .pool_bytes_max = 256 << 20,
+        .address_pool_max = 128 << 20,
         .connections_max = 200,
         .connections_per_address_max = 100,
         .head_bytes_max = 8192,

@@ -109,9 +109,9 @@ TEST(bounds_of_memory_follow_the_machine, make_dir, remove_dir)
     assert_int_equal(config.tree.bytes_max, machine / 2);
     assert_int_equal(config.clients.pool_bytes_max, pool);
     assert_int_equal(config.clients.unsent_bytes_max, pool);
-    assert_int_equal(config_address_pool(&config.clients), pool / 4);
+    assert_int_equal(config.clients.address_pool_max, pool / 4);
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnectionsPerAddress=1\n"), ERR_OK);
-    assert_int_equal(config_address_pool(&config.clients), 3 * config.clients.multi_bytes_max);
+    assert_int_equal(config.clients.address_pool_max, 3 * config.clients.multi_bytes_max);
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxUnsentBytes=16777216\n"), ERR_OK);
     assert_int_equal(config.clients.unsent_bytes_max, 16 << 20);
     assert_refused("id=3\ndataDir=/d\nmaxUnsentBytes=1000\n", "maxUnsentBytes", "16777216");
