@@ -352,7 +352,7 @@ TEST(doctor)
                 "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");
 }
 
-/* Runs behind that, and kills the next one: who waits is told what the one that is left knows. */
+/* Runs after that test and kills the next replica: a waiting client gets the last one's reason. */
 TEST(the_reason_is_told)
 {
     ensemble_kill(&ensemble, 1);

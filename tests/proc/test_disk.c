@@ -123,7 +123,7 @@ static void open_on_small_disks(void)
     }
     ensemble_open(&ensemble, 3,
                   "walSegmentBytes=8388608\nsnapCount=2000\nmaxSessionTimeout=600000\n"
-                  "syncLimit=20\n"); /* Where disks are full nobody is taken for silent. */
+                  "syncLimit=20\n"); /* A replica with a full disk does not count as silent. */
     for (uint32_t i = 0; i < 3; i++) {
         disk_mount(&ensemble, i, DISK_BYTES);
         ensemble_start(&ensemble, i);

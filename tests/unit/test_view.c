@@ -49,7 +49,7 @@ static void make_many(struct fixture *fixture, const char *parent, int count, co
     }
 }
 
-static const struct op_principal nobody = {.address = "127.0.0.1"};
+static const struct op_principal anonymous = {.address = "127.0.0.1"};
 
 static struct op_result *read_op(struct fixture *fixture, struct op_args args)
 {
@@ -57,7 +57,7 @@ static struct op_result *read_op(struct fixture *fixture, struct op_args args)
 
     op_result_release(result);
     op_result_init(result);
-    view_run(fixture->view, &nobody, &args, result);
+    view_run(fixture->view, &anonymous, &args, result);
     return result;
 }
 
