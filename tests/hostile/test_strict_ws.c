@@ -407,8 +407,8 @@ TEST(a_handshake_of_another_site_is_refused)
 static const char *const deletes[] = {
     "\"op\":\"delete\",\"path\":\"/hidden\",\"version\":7",
     "\"op\":\"delete\",\"path\":\"/hidden\",\"version\":7,\"recursive\":true",
-    "\"op\":\"multi\",\"ops\":[{\"op\":\"delete\",\"path\":\"/hidden\",\"version\":7},"
-    "{\"op\":\"check\",\"path\":\"/none\",\"version\":0}]",
+    ("\"op\":\"multi\",\"ops\":[{\"op\":\"delete\",\"path\":\"/hidden\",\"version\":7},"
+     "{\"op\":\"check\",\"path\":\"/none\",\"version\":0}]"),
 };
 
 /* Each is refused for its version, and that refusal shows the version there is, or nothing. */
