@@ -303,6 +303,7 @@ struct sim_node {
 /* ---- Network (sim_net.c). ---- */
 
 struct sim_packet {
+    uint64_t sent_us;
     uint64_t at_us;
     uint64_t conn;
     uint32_t kind;
@@ -324,7 +325,7 @@ struct sim_link {             /* One direction. */
     bool scheduled;
     uint32_t cuts;     /* Reasons why nothing gets through now. */
     uint64_t cut_us;   /* Since when. */
-    uint64_t mute_us;  /* Until when it was cut for so long that one end may have given up. */
+    uint64_t mute_us;  /* Until when it brought nothing for long: one end may have given up. */
     uint64_t since_us; /* The last cut healed, or the connection was made or ended. */
     uint32_t delay_factor;
     uint32_t rate;   /* Bytes in a ms; 0: no limit. */

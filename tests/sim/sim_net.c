@@ -20,19 +20,26 @@ enum {
     DIAL_MIN_US = 20 * SIM_MS,
     DIAL_MAX_US = 300 * SIM_MS,
     TAIL_FACTOR = 10,
-    MUTE_TICKS = 2,        /* Half of what a leader waits for a report (EXPIRY_SILENT_REPORTS). */
+    MUTE_TICKS = 2,        /* Half of what a leader waits for a report (EXPIRY_BEHIND_REPORTS). */
     KEEPALIVE_PPM = 30000, /* Per look at a pair: some five seconds. */
 };
 
+static uint64_t mute_bound_us(const struct sim *sim)
+{
+    return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * MUTE_TICKS;
+}
+
+/* While no fault is left, delays stay below what replicas take for silence: liveness needs that. */
 static uint64_t delay_us(struct sim *sim, const struct sim_link *link)
 {
+    uint64_t tick_us = (uint64_t)sim->knobs.limits.tick_ms * SIM_MS;
     uint64_t us = rng_range(&sim->rng, sim->knobs.delay_min_us, sim->knobs.delay_max_us);
 
     us *= link->delay_factor;
     if (rng_chance(&sim->rng, sim->knobs.delay_tail_ppm)) {
         us *= TAIL_FACTOR;
     }
-    return us;
+    return sim->phase == SIM_LIVENESS ? min_u64(us, tick_us) : us;
 }
 
 /* What `at` believes of its connection to `peer` from now on. */
@@ -97,6 +104,7 @@ static void push(struct sim *sim, uint32_t from, uint32_t to, struct sim_packet 
     if (link->count == link->cap) {
         grow(link);
     }
+    packet.sent_us = sim->now_us;
     packet.at_us = at_us > link->last_us ? at_us : link->last_us;
     /* A slow link: its bytes come one after the other. */
     packet.at_us += link->rate > 0 ? (uint64_t)packet.len * SIM_MS / link->rate : 0;
@@ -239,6 +247,9 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
 
     struct sim_packet packet = *head(link);
 
+    if (sim->now_us - packet.sent_us >= mute_bound_us(sim)) {
+        link->mute_us = sim->now_us;
+    }
     head(link)->bytes = NULL;
     drop_head(link);
     if (!node->up) {
@@ -412,17 +423,13 @@ bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us
                       sim->ends[a][b] == sim->ends[b][a]);
 }
 
-static uint64_t mute_bound_us(const struct sim *sim)
-{
-    return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * MUTE_TICKS;
-}
-
 bool sim_net_is_heard(struct sim *sim, uint32_t from, uint32_t to)
 {
-    const struct sim_link *link = &sim->links[from][to];
+    struct sim_link *link = &sim->links[from][to];
 
     return sim->ends[from][to] != 0 && sim->ends[from][to] == sim->ends[to][from] &&
            (link->cuts == 0 || sim->now_us - link->cut_us < mute_bound_us(sim)) &&
+           (link->count == 0 || sim->now_us - head(link)->sent_us < mute_bound_us(sim)) &&
            (link->mute_us == 0 || sim->now_us - link->mute_us >= mute_bound_us(sim));
 }
 
