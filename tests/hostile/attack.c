@@ -117,7 +117,7 @@ long attack_status(struct buf *bytes)
     return at ? (long)strtoul(at + strlen("HTTP/1.1"), NULL, 10) : 0;
 }
 
-/* ---- The client beside. ---- */
+/* ---- The honest client. ---- */
 
 static void call_often(void *arg)
 {

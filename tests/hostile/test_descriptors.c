@@ -1,6 +1,7 @@
 /*
- * Idle connections take all descriptors that clients may have; then the log needs files. And the
- * descriptors really run out, as when an operator lowers the limit of a process that runs.
+ * Idle connections take all descriptors of the clients' share; then the log needs files. Other
+ * tests exhaust the descriptors completely, as when an operator lowers the limit of a running
+ * process.
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
@@ -16,16 +17,16 @@
 #include <unistd.h>
 
 enum {
-    ADDRESSES = 8, /* One alone may have a quarter. */
+    ADDRESSES = 8, /* A single address may have a quarter. */
     REPLICAS = 3,
     FILES = 1024,
     FILES_SMALL = 256,
-    FILES_TINY = 64, /* Too low to start with. */
-    IDLE = 1100,     /* Connections to each. */
+    FILES_TINY = 64, /* Too low to start. */
+    IDLE = 1100,     /* Connections to each replica. */
     WRITES = 40,     /* More than a segment of the log, and more than a snapshot. */
     VALUE_BYTES = 1000 * 1000,
-    LOW = 64,   /* Below what is open: only what storage keeps back can be opened. */
-    NONE = 3,   /* Not even that. */
+    LOW = 64,   /* Below the open ones: only storage's reserve can be opened. */
+    NONE = 3,   /* Not even the reserve. */
     OPEN = 150, /* Connections that take all numbers below LOW. */
     WAIT_MS = 1500,
     SPIN_PERCENT = 50
@@ -64,7 +65,7 @@ static char *value_new(void)
     return value;
 }
 
-/* Each through another replica, on connections that are kept. */
+/* Each write goes through another replica, on kept connections. */
 static void write_all(struct ensemble *ensemble, const char *value)
 {
     char path[64];
@@ -137,7 +138,7 @@ TEST(idle_connections_take_no_file_from_the_log)
         uint32_t limit = ensemble.files_max[i];
 
         crowd_join(crowd, ensemble.replicas[i].client_port, IDLE);
-        /* The soft limit was half of it: it was raised. */
+        /* The replica has raised its soft limit, which was half of that. */
         ENSEMBLE_WAIT(&ensemble, count_open(ensemble.replicas[i].pid) > limit / 2);
     }
     write_all(&ensemble, value);
@@ -161,7 +162,7 @@ TEST(idle_connections_take_no_file_from_the_log)
     mem_free(crowd);
 }
 
-/* Each stream takes two: both come out of the share of all clients. */
+/* Each stream takes two descriptors, both from the share of all clients. */
 TEST(waiting_clients_take_no_file_from_the_log)
 {
     static const char ask[] = "GET /watch/v1/?mode=recursive HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -198,7 +199,7 @@ static void limit_all(struct ensemble *ensemble, rlim_t files)
     }
 }
 
-/* Of one process, in ms of processor time. */
+/* Processor time of one process in ms. */
 static uint64_t busy_ms(pid_t pid)
 {
     char path[64];
@@ -245,9 +246,9 @@ static void open_all(struct ensemble *ensemble, struct crowd *crowd)
     }
 }
 
-/* No descriptor is left but those that storage keeps back: the log goes on, and neither an acceptor
+/* Only the descriptors that storage reserves are left: the log continues, and neither an acceptor
  * nor the core spins on connections that cannot be accepted. */
-TEST(log_goes_on_with_what_is_kept_back)
+TEST(the_log_continues_with_reserved_descriptors)
 {
     struct crowd *crowd = mem_zalloc(1, sizeof(*crowd));
     char *value = value_new();
@@ -291,7 +292,8 @@ static bool all_wait(struct ensemble *ensemble)
     return waiting > REPLICAS / 2;
 }
 
-/* Not even these: nothing is acknowledged, nothing ends, and all work again once there are some. */
+/* No descriptor at all: no write is acknowledged, no replica ends, and all work again once there
+ * are descriptors. */
 TEST(lack_of_descriptors_is_no_failed_disk)
 {
     struct crowd *crowd = mem_zalloc(1, sizeof(*crowd));
@@ -310,7 +312,7 @@ TEST(lack_of_descriptors_is_no_failed_disk)
     limit_all(&ensemble, NONE);
     ENSEMBLE_WAIT(&ensemble, all_wait(&ensemble));
 
-    /* One that was on its way may still come. */
+    /* A connection attempt that was under way may still arrive. */
     (void)poll(NULL, 0, WAIT_MS / 3);
     uint32_t done = atomic_load(&writer.done);
 
@@ -332,7 +334,7 @@ TEST(lack_of_descriptors_is_no_failed_disk)
     mem_free(crowd);
 }
 
-TEST(limit_too_low_is_refused_with_a_sentence)
+TEST(a_limit_that_is_too_low_is_refused_with_the_reason)
 {
     struct ensemble ensemble;
 

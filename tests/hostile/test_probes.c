@@ -1,4 +1,4 @@
-/* Probes are answered in time, whatever holds the connections and threads of a replica. */
+/* Probes are answered in time even when attackers hold the connections and threads of a replica. */
 #include "tests/hostile/attack.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
@@ -23,7 +23,7 @@ enum {
     LIVEZ_P99_US = 250000,
     SILENT = 200,
     BURST = 500,        /* More than there are seats. */
-    STILL_MS = 100,     /* The replica stands still. */
+    STILL_MS = 100,     /* Duration of the replica's pause. */
     DATA_BYTES = 740000 /* Almost 1 MB in base64. */
 };
 
@@ -36,7 +36,7 @@ static char keys[128];
 
 /* ---- A probe by hand, from an address. ---- */
 
-/* Status; 0: none in time. */
+/* Returns the status; 0: no answer in time. */
 static long probe(uint16_t to, uint8_t from, const char *path, struct buf *out)
 {
     char request[128];
@@ -123,7 +123,7 @@ static void prober_check(struct prober *prober)
 static int fds[FLOOD];
 static uint32_t fd_count;
 
-/* Connections that say one byte, or nothing. */
+/* Connections that send one byte, or nothing. */
 static void hold(uint32_t count, const char *bytes)
 {
     for (uint32_t i = 0; i < count && fd_count < FLOOD; i++) {
@@ -136,7 +136,7 @@ static void hold(uint32_t count, const char *bytes)
     }
 }
 
-static void let_go(void)
+static void close_held(void)
 {
     while (fd_count > 0) {
         close(fds[--fd_count]);
@@ -186,12 +186,13 @@ TEST(probes_pass_a_flood_of_connections_from_one_address)
     prober_check(&same);
     prober_check(&other);
     prober_check(&own);
-    /* The address has a quarter of the places and no more; what else asks is told so. */
+    /* The address has at most a quarter of the places; its other connections are refused with that
+     * reason. */
     assert_int_equal(ensemble_metric(&ensemble, 0, "zabra_http_timeouts_total"), 0);
     assert_true(ensemble_metric(&ensemble, 0, "zabra_http_refused_total{reason=\"address\"}") > 0);
     assert_int_equal(ensemble_metric(&ensemble, 0, "zabra_http_refused_total{reason=\"total\"}"),
                      0);
-    let_go();
+    close_held();
 }
 
 TEST(silent_connections_do_not_hold_the_seats)
@@ -214,7 +215,7 @@ TEST(silent_connections_do_not_hold_the_seats)
     }
     prober_check(&same);
     prober_check(&other);
-    let_go();
+    close_held();
     buf_release(&out);
 }
 
@@ -234,8 +235,8 @@ TEST(silent_connections_do_not_hold_the_probes_port)
     }
 }
 
-/* They come faster than they are accepted: the kernel keeps a probe behind them. One for which it
- * has no place comes again a second later. */
+/* Connections arrive faster than the replica accepts them, so the kernel queues a probe behind
+ * them. A probe that finds the queue full retries a second later. */
 TEST(a_burst_on_the_probes_port_delays_no_probe)
 {
     struct prober own = {.port = probe_port, .from = OTHER};
@@ -311,7 +312,7 @@ static const char large_read[] =
     "POST /multi/v1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     "Content-Length: 38\r\n\r\n{\"ops\":[{\"op\":\"get\",\"path\":\"/large\"}]}";
 
-/* 300 connections that ask again as soon as there is an answer, and take it. */
+/* 300 connections that read each answer and then send the next request at once. */
 static uint64_t read_much(void)
 {
     static struct reader readers[READERS];

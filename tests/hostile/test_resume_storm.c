@@ -1,8 +1,8 @@
 /*
- * A replica is lost, and all watchers come to the two others at once, each with the place that it
- * had: 15,000 watches, on WebSockets and streams, behind tens of thousands of transactions that
- * concern none of them. They must have moved in seconds, and who watches something else on these
- * replicas must not notice.
+ * A replica is lost, and all its watchers resume at the two others at once, each from its last
+ * zxid: 15,000 watches, on WebSockets and streams, tens of thousands of transactions behind, none
+ * of which concerns them. All must resume within seconds, and watchers of other znodes on these
+ * replicas must not be delayed.
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
@@ -20,15 +20,15 @@
 
 enum {
     SOCKETS = 3000,
-    WATCHES = 4, /* Of a socket. */
+    WATCHES = 4, /* Watches of each socket. */
     STREAMS = 3000,
     WATCHERS = SOCKETS * WATCHES + STREAMS,
     LINKS = SOCKETS + STREAMS,
     FOREIGN = 60000,
     PIPELINE = 2000,
-    BURST = 400, /* Connections whose handshake is under way. */
+    BURST = 400, /* Connections with an unfinished handshake. */
     MOVED_MS = 5000,
-    BESIDE_US = 100000, /* p99 of who watches something else. */
+    BESIDE_US = 100000, /* p99 of the other watchers. */
     BEAT_MS = 5,
     LATENCIES_MAX = 100000,
     WAIT_MS = 60000
@@ -37,7 +37,7 @@ enum {
 #define RESUMED "\"resumed\":\"replayed\""
 
 static struct ensemble ensemble;
-static uint32_t left[2]; /* The replicas that are left. */
+static uint32_t left[2]; /* The surviving replicas. */
 
 static void open_three(void)
 {
@@ -45,7 +45,7 @@ static void open_three(void)
     ensemble_launch(&ensemble, 3, "maxConnectionsPerAddress=10000\n");
 }
 
-/* ---- History that concerns nobody. ---- */
+/* ---- Transactions that concern no watcher. ---- */
 
 static void write_foreign(void)
 {
@@ -69,18 +69,18 @@ static void write_foreign(void)
     socket_close(writer);
 }
 
-/* ---- Who watches something else. ---- */
+/* ---- Watchers of another znode. ---- */
 
 struct beside {
     struct thread thread;
     int fd;
-    uint32_t *us;      /* From the write to its event, */
-    uint32_t *late_us; /* and from the answer to the write. */
+    uint32_t *us;      /* From the write to its event. */
+    uint32_t *late_us; /* From the write's answer to it. */
     size_t count;
 };
 
 static _Atomic bool over;
-static uint64_t sent_us[LATENCIES_MAX];             /* Of each write, from 1 on; */
+static uint64_t sent_us[LATENCIES_MAX];             /* Time of each write, from 1 on. */
 static _Atomic uint64_t answered_us[LATENCIES_MAX]; /* 0: not yet. */
 
 static void put_frame(struct buf *out, const char *text)
@@ -223,12 +223,12 @@ static void write_beats(void *arg)
     web_close(web);
 }
 
-/* ---- Those who come back. ---- */
+/* ---- Watchers that resume. ---- */
 
 struct link {
-    int fd; /* -1: done, or not begun. */
+    int fd; /* -1: finished, or not yet opened. */
     bool socket;
-    bool greeted; /* Its handshake is answered. */
+    bool greeted; /* The server has answered its handshake. */
     uint32_t number;
     struct buf in;
 };
@@ -237,13 +237,13 @@ struct storm {
     struct link links[LINKS];
     uint32_t begun;
     uint32_t greeted;
-    uint32_t resumed; /* Watches. */
+    uint32_t resumed; /* Number of watches. */
     int epoll_fd;
     char since[64];
 };
 
-/* All of the watches of a socket in one go, as clients do. */
-static void ask(const struct storm *storm, const struct link *link)
+/* Sends all watches of a socket at once, as clients do. */
+static void send_watches(const struct storm *storm, const struct link *link)
 {
     struct buf out;
     char text[256];
@@ -260,7 +260,7 @@ static void ask(const struct storm *storm, const struct link *link)
     buf_release(&out);
 }
 
-static void begin(struct storm *storm)
+static void open_next_link(struct storm *storm)
 {
     struct link *link = &storm->links[storm->begun];
     struct buf out;
@@ -303,7 +303,7 @@ static uint32_t take_resumed(struct buf *in)
     return count;
 }
 
-static void hear(struct storm *storm, struct link *link)
+static void read_link(struct storm *storm, struct link *link)
 {
     ssize_t got = recv(link->fd, buf_reserve(&link->in, 16384), 16384, MSG_DONTWAIT);
 
@@ -318,27 +318,27 @@ static void hear(struct storm *storm, struct link *link)
         link->greeted = true;
         storm->greeted++;
         if (link->socket) {
-            ask(storm, link);
+            send_watches(storm, link);
         }
     }
     storm->resumed += take_resumed(&link->in);
 }
 
-/* Returns how long it took. */
-static uint64_t come_back(struct storm *storm)
+/* Returns the duration in ms. */
+static uint64_t resume_all(struct storm *storm)
 {
     uint64_t start_ms = os_now_ms();
     struct epoll_event events[256];
 
     while (storm->resumed < WATCHERS) {
         while (storm->begun < LINKS && storm->begun - storm->greeted < BURST) {
-            begin(storm);
+            open_next_link(storm);
         }
         int count = epoll_wait(storm->epoll_fd, events, 256, WAIT_MS);
 
         assert_true(count > 0);
         for (int i = 0; i < count; i++) {
-            hear(storm, events[i].data.ptr);
+            read_link(storm, events[i].data.ptr);
         }
     }
     return os_now_ms() - start_ms;
@@ -381,7 +381,7 @@ TEST(watchers_of_a_lost_replica_move_in_seconds)
     ensemble_kill(&ensemble, lost);
     thread_start(&writer, "writer", write_beats, NULL);
 
-    uint64_t took_ms = come_back(storm);
+    uint64_t took_ms = resume_all(storm);
 
     atomic_store(&over, true);
     thread_join(&writer);

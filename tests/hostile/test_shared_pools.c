@@ -1,7 +1,7 @@
 /*
- * One client against the pools that all clients share: sessions, answers kept for retries, and the
- * patience with wrong passwords. It uses all replicas, invents identities, and comes from one
- * address; other addresses must not notice.
+ * One client attacks the pools that all clients share: sessions, answers kept for retries, and
+ * permitted password failures. It uses all replicas, invents identities, and has one address;
+ * clients at other addresses must not be affected.
  */
 #include "tests/hostile/attack.h"
 #include "tests/lib/unit.h"
@@ -19,11 +19,11 @@ enum {
     NEIGHBOUR = 8,
     OPERATOR = 9,
     WRITER = 10,
-    SESSIONS = 200,    /* maxSessions: 50 of a client, 100 of an address. */
+    SESSIONS = 200,    /* maxSessions: 50 for a client, 100 for an address. */
     REMEMBERED = 1200, /* maxRemembered: 600 are free. */
     TRIES_MAX = 2000,
-    REFUSALS = 5, /* One after the other: the replica gives no more. */
-    OTHERS = 10,  /* What other clients do meanwhile. */
+    REFUSALS = 5, /* In a row: then the replica grants no more. */
+    OTHERS = 10,  /* Writes of other clients meanwhile. */
     GUESS_MS = 3000,
     GUESSES_FREE = 10,
     GUESS_AGAIN_MS = 6000
@@ -45,7 +45,7 @@ static void open_all(void)
 
 struct talker {
     int fd;
-    long status; /* Of the last answer. */
+    long status; /* Status of the last answer. */
     struct buf answer;
 };
 
@@ -77,7 +77,7 @@ static bool is_whole(struct talker *talker)
     return talker->answer.len >= (size_t)(end + 4 - text) + body;
 }
 
-/* `headers` end each with CR LF. */
+/* Each of `headers` ends with CR LF. */
 static long talk(struct talker *talker, const char *method, const char *target, const char *headers)
 {
     char piece[4096];
@@ -112,7 +112,7 @@ static void put_basic(char out[128], const char *user, uint32_t number)
     int len = snprintf(plain, sizeof(plain), "%s:%08u", user, number);
     int at = snprintf(out, 128, "Authorization: Basic ");
 
-    for (; len % 3 != 0; len++) { /* No padding to write. */
+    for (; len % 3 != 0; len++) { /* Avoids padding. */
         plain[len] = 'x';
     }
     for (int i = 0; i < len; i += 3) {
@@ -140,7 +140,7 @@ static uint64_t metric_sum(const char *name)
 
 static uint32_t open_sessions(struct talker *talkers, const char *user, const char *limit)
 {
-    char who[128] = "";
+    char credentials[128] = "";
     uint32_t opened = 0;
     uint32_t refused = 0;
 
@@ -148,9 +148,9 @@ static uint32_t open_sessions(struct talker *talkers, const char *user, const ch
         struct talker *talker = &talkers[i % REPLICAS];
 
         if (user) {
-            put_basic(who, user, i); /* Each time another identity. */
+            put_basic(credentials, user, i); /* Another identity each time. */
         }
-        if (talk(talker, "POST", "/sessions/v1?expire=60", who) == 201) {
+        if (talk(talker, "POST", "/sessions/v1?expire=60", credentials) == 201) {
             opened++;
             continue;
         }
@@ -161,7 +161,7 @@ static uint32_t open_sessions(struct talker *talkers, const char *user, const ch
     return opened;
 }
 
-/* The super user has no share. */
+/* The super user's sessions do not count against a share. */
 static void open_as_super(void)
 {
     struct talker talker;
@@ -201,12 +201,12 @@ TEST(one_address_cannot_take_all_sessions)
     for (uint32_t i = 0; i < REPLICAS; i++) {
         talker_close(&talkers[i]);
     }
-    /* Replica 1 may learn of the last ones later than their clients. */
+    /* Replica 1 may apply the last sessions after their clients have the answer. */
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_sessions") ==
                                  SESSIONS / 2 + SESSIONS / 4 + 1 + REPLICAS * OTHERS);
 }
 
-/* ---- What is remembered. ---- */
+/* ---- Answers kept for retries. ---- */
 
 static void put_key(char out[128])
 {
@@ -225,13 +225,13 @@ static void write_with_keys(uint32_t replica, const char *user, char ret_first[1
     for (uint32_t i = 0; i < TRIES_MAX && refused < REFUSALS; i++) {
         char headers[384];
         char key[128];
-        char who[128] = "";
+        char credentials[128] = "";
 
         put_key(key);
         if (user) {
-            put_basic(who, user, i);
+            put_basic(credentials, user, i);
         }
-        (void)snprintf(headers, sizeof(headers), "%s%s", key, who);
+        (void)snprintf(headers, sizeof(headers), "%s%s", key, credentials);
         if (talk(&talker, "PUT", "/znodes/v1/pool", headers) == 429) {
             assert_true(says(&talker, "maxRememberedPer") && says(&talker, "Retry-After: "));
             assert_true(says(&talker, "\"retry_after_ms\":"));
@@ -247,8 +247,9 @@ static void write_with_keys(uint32_t replica, const char *user, char ret_first[1
     talker_close(&talker);
 }
 
-/* Other addresses go on, a retry is answered, and no key is needed to write. */
-static void look_at_others(uint32_t replica, const char *known)
+/* Other addresses can still use keys. The attacker's address gets the answer of a retry and can
+ * write without a key. */
+static void check_others(uint32_t replica, const char *known)
 {
     struct talker talker;
     char key[128];
@@ -265,7 +266,7 @@ static void look_at_others(uint32_t replica, const char *known)
     talker_close(&talker);
 }
 
-TEST(one_address_cannot_fill_what_is_remembered)
+TEST(one_address_cannot_fill_the_store_of_remembered_answers)
 {
     char known[128] = "";
 
@@ -282,25 +283,25 @@ TEST(one_address_cannot_fill_what_is_remembered)
     assert_in_range(remembered, REMEMBERED / 2, REMEMBERED * 3 / 4);
     assert_true(metric_sum("zabra_share_refused_total") >= (uint64_t)REPLICAS * REFUSALS);
     for (uint32_t i = 0; i < REPLICAS; i++) {
-        look_at_others(i, known);
+        check_others(i, known);
     }
 }
 
 /* ---- Passwords. ---- */
 
-/* How many guesses are evaluated in a while; all others are answered 429. */
+/* Returns how many guesses are evaluated within GUESS_MS; all others are answered 429. */
 static uint32_t guess_passwords(const char *user, const char *target, long evaluated_status,
                                 uint32_t *ret_tried)
 {
     struct talker talker;
     uint64_t end_ms = os_now_ms() + GUESS_MS;
     uint32_t evaluated = 0;
-    char who[128];
+    char credentials[128];
 
     talker_open(&talker, 0, ATTACKER);
     for (*ret_tried = 0; os_now_ms() < end_ms; (*ret_tried)++) {
-        put_basic(who, user, *ret_tried);
-        if (talk(&talker, "GET", target, who) == evaluated_status) {
+        put_basic(credentials, user, *ret_tried);
+        if (talk(&talker, "GET", target, credentials) == evaluated_status) {
             evaluated++;
             continue;
         }
@@ -322,7 +323,7 @@ static long get_from(uint8_t from, const char *target, const char *headers)
     return status;
 }
 
-/* Lines of the log with these words. */
+/* The number of log lines with these words. */
 static uint32_t log_lines(const char *words)
 {
     char line[4096];
@@ -363,7 +364,8 @@ static void shake_hands(uint8_t from, const char *credentials, long want)
     talker_close(&talker);
 }
 
-/* Messages of one socket, from 127.0.0.1: guesses of the super user's password until refused. */
+/* Guesses the super user's password by messages of one socket, from 127.0.0.1, until the replica
+ * refuses. */
 static void guess_by_messages(void)
 {
     struct socket *socket = socket_open(ensemble.replicas[0].client_port, NULL);
@@ -392,7 +394,8 @@ TEST(guesses_are_slowed_counted_and_logged)
                     allowed);
     assert_true(tried > 100);
     print_message("%u guesses of alice's password in %d ms\n", tried, (int)GUESS_MS);
-    /* While slowed the answer tells nothing; from elsewhere and for others nothing has changed. */
+    /* While guesses are slowed, the right password is answered 429 as well. Other addresses and
+     * requests without credentials are not affected. */
     assert_int_equal(get_from(ATTACKER, "/znodes/v1/vault", ALICE), 429);
     assert_int_equal(get_from(NEIGHBOUR, "/znodes/v1/vault", ALICE), 200);
     assert_int_equal(get_from(ATTACKER, "/znodes/v1/", ""), 200);
@@ -407,7 +410,7 @@ TEST(guesses_are_slowed_counted_and_logged)
                      401);
 }
 
-/* The guesses of the test before make one line, and so will those of the next minute. */
+/* The guesses of the previous test log one line; those of the next minute log one more. */
 TEST(guesses_leave_one_line_a_minute)
 {
     static const char line[] = "failed credentials: address=127.0.0.7 user=";
@@ -417,10 +420,10 @@ TEST(guesses_leave_one_line_a_minute)
     }
     assert_int_equal(log_lines(line), 1);
     for (uint32_t second = 0; second < 3; second++) {
-        char who[128];
+        char credentials[128];
 
-        put_basic(who, "alice", second);
-        assert_true(get_from(ATTACKER, "/znodes/v1/vault", who) >= 403);
+        put_basic(credentials, "alice", second);
+        assert_true(get_from(ATTACKER, "/znodes/v1/vault", credentials) >= 403);
         (void)poll(NULL, 0, 1000);
     }
     assert_int_equal(log_lines(line), 1);
@@ -447,10 +450,10 @@ TEST(guesses_by_writes_are_slowed_at_each_replica)
 
         talker_open(&talker, i, WRITER);
         for (uint32_t j = 0; j < 3 * GUESSES_FREE; j++) {
-            char who[128];
+            char credentials[128];
 
-            put_basic(who, "alice", j);
-            evaluated += talk(&talker, "PUT", "/znodes/v1/vault", who) == 403 ? 1 : 0;
+            put_basic(credentials, "alice", j);
+            evaluated += talk(&talker, "PUT", "/znodes/v1/vault", credentials) == 403 ? 1 : 0;
         }
         talker_close(&talker);
         assert_in_range(evaluated, GUESSES_FREE, GUESSES_FREE + 2);

@@ -1,6 +1,6 @@
-/* Thousands of watchers that read nothing while values of 10 KB change: what waits for them is
- * shared and bounded in sum, writers and a watcher that reads notice nothing, and the memory is
- * given back. */
+/* Thousands of watchers read nothing while values of 10 KB change. Queued events share their values
+ * and are bounded in sum, writers and a watcher that reads are not delayed, and the memory is freed
+ * afterwards. */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
 #include "tests/lib/unit.h"
@@ -14,9 +14,9 @@
 
 enum {
     REPLICAS = 3,
-    SOCKETS = 600, /* On each replica, as each of these. */
+    SOCKETS = 600, /* All figures are for each replica. */
     STREAMS = 5000,
-    OWN_NODES = 100, /* Each with a watcher of its own: nothing is shared. */
+    OWN_NODES = 100, /* Each has its own watcher: no value is shared. */
     OWN_ROUNDS = 16,
     WRITES = 672,
     VALUE_BYTES = 10 << 10,
@@ -36,9 +36,9 @@ static uint64_t start_bytes[REPLICAS];
 static uint64_t most_bytes[REPLICAS];
 static char value[OWN_BYTES + 1];
 
-/* ---- What must hold ---- */
+/* ---- Checks ---- */
 
-static void look_at_memory(void)
+static void sample_memory(void)
 {
     for (uint32_t i = 0; i < REPLICAS; i++) {
         uint64_t bytes = ensemble_resident_bytes(ensemble.replicas[i].pid);
@@ -50,14 +50,14 @@ static void look_at_memory(void)
 static void remember_memory(void)
 {
     memset(most_bytes, 0, sizeof(most_bytes));
-    look_at_memory();
+    sample_memory();
     memcpy(start_bytes, most_bytes, sizeof(start_bytes));
 }
 
 static bool is_given_back(void)
 {
     memset(most_bytes, 0, sizeof(most_bytes));
-    look_at_memory();
+    sample_memory();
     for (uint32_t i = 0; i < REPLICAS; i++) {
         if (most_bytes[i] > start_bytes[i] + LEFT_BYTES) {
             return false;
@@ -99,11 +99,11 @@ static void check_given_back(void)
 static struct reader {
     struct thread thread;
     struct socket *socket;
-    uint64_t zxid; /* Of the last event. */
+    uint64_t zxid; /* Zxid of the last event. */
     _Atomic uint32_t events;
     _Atomic bool stopping;
     bool disordered;
-    bool missed; /* It was told of an overrun. */
+    bool missed; /* It received an overrun or a gap. */
 } reader;
 
 static void take_event(const json_t *message)
@@ -140,7 +140,7 @@ static void start_reader(uint32_t index)
     thread_start(&reader.thread, "reader", read_all, NULL);
 }
 
-/* It has every change, in order, and was never behind. */
+/* The reader has received every change in order, without an overrun. */
 static void stop_reader(uint32_t changes)
 {
     ENSEMBLE_WAIT(&ensemble, atomic_load(&reader.events) >= changes);
@@ -167,7 +167,7 @@ static void write_beside(uint32_t leader)
     start_reader((leader + 1) % REPLICAS);
     attack_client_start(&writer);
     while (atomic_load(&writer.done) < WRITES) {
-        look_at_memory();
+        sample_memory();
         (void)poll(NULL, 0, 20);
     }
     attack_client_stop(&writer);
@@ -176,7 +176,7 @@ static void write_beside(uint32_t leader)
                   attack_client_quantile(&writer, 500), p99_us);
     assert_int_equal(writer.failed, 0);
     stop_reader(writer.count);
-    look_at_memory();
+    sample_memory();
     check_memory();
     ENSEMBLE_CHECK(&ensemble, p99_us < P99_US);
     attack_client_release(&writer);
@@ -200,7 +200,7 @@ static uint32_t begin(void)
 
 static struct socket *sockets[REPLICAS * SOCKETS];
 
-/* What was asked for before it stopped reading is there. */
+/* The watch is registered before the client stops reading. */
 static struct socket *open_frozen(uint32_t replica, const char *path)
 {
     const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
@@ -232,7 +232,7 @@ static void open_three(void)
     ensemble_launch(&ensemble, REPLICAS, "maxConnections=10000\nmaxStreams=10000\n");
 }
 
-/* More is written than may wait, before anybody is closed for being slow. */
+/* More is written than may be queued, before slowTimeout closes a client. */
 static void open_small(void)
 {
     ensemble_launch(&ensemble, REPLICAS, "maxUnsentBytes=67108864\nslowTimeout=120000\n");
@@ -285,8 +285,8 @@ TEST(streams_that_read_nothing, open_three, close_all)
     check_given_back();
 }
 
-/* Each has values of its own waiting: sharing does not help. Together they are more than may wait,
- * on each replica. */
+/* The queued values of each socket are its own, so sharing does not help. Together they exceed the
+ * queue limit on each replica. */
 TEST(sockets_that_share_nothing, open_small, close_all)
 {
     uint32_t leader = begin();
@@ -303,10 +303,10 @@ TEST(sockets_that_share_nothing, open_small, close_all)
     for (uint32_t i = 0; i < OWN_ROUNDS * OWN_NODES; i++) {
         (void)snprintf(path, sizeof(path), "/znodes/v1/own%u", i % OWN_NODES);
         ensemble_call_until(&ensemble, leader, "PUT", path, value, 200);
-        look_at_memory();
+        sample_memory();
     }
     check_memory();
-    /* A write may be answered before the thread of the sockets has looked at it. */
+    /* A write may be answered before the sockets' thread has processed it. */
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, leader, "zabra_ws_overruns_total") > 0);
     write_beside(leader);
     for (uint32_t i = 0; i < OWN_NODES; i++) {

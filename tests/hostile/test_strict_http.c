@@ -1,4 +1,4 @@
-/* Malformed requests, as the first of a connection and behind others: the same verdict, once. */
+/* Malformed requests, first on a connection and after others: one refusal, the same each time. */
 #include "tests/hostile/attack.h"
 #include "tests/lib/unit.h"
 
@@ -97,7 +97,7 @@ enum {
 static struct ensemble ensemble;
 static uint16_t port;
 
-/* What is sent before the bad request, and how many answers that makes. */
+/* Bytes sent before the bad request, and the number of their answers. */
 struct before {
     const char *bytes;
     uint32_t answers;
@@ -129,8 +129,8 @@ static const char *nth_answer(struct buf *out, uint32_t nth)
     return at;
 }
 
-/* `answers` good ones, then the verdict in our own form, then the end. */
-static void check_verdict(const struct bad *bad, const char *how, uint32_t answers, struct buf *out,
+/* Checks for `answers` good answers, then one refusal as a problem document, then the end. */
+static void check_refusal(const struct bad *bad, const char *how, uint32_t answers, struct buf *out,
                           bool closed)
 {
     const char *last = nth_answer(out, answers);
@@ -157,7 +157,7 @@ static void try_all_at_once(const struct bad *bad, const struct before *before, 
     buf_append(&bytes, bad->bytes, bad->len);
     buf_append_str(&bytes, after);
     closed = attack_exchange(port, bytes.data, bytes.len, QUIET_MS, &out);
-    check_verdict(bad, "at once", before->answers, &out, closed);
+    check_refusal(bad, "at once", before->answers, &out, closed);
     buf_release(&bytes);
     buf_release(&out);
 }
@@ -176,7 +176,7 @@ static void close_all(void)
 
 TEST_GROUP(setup, close_all)
 
-TEST(each_head_has_the_same_verdict_wherever_it_stands)
+TEST(a_malformed_head_is_refused_alike_at_each_position)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         for (size_t j = 0; j < BEFORES_COUNT; j++) {
@@ -185,7 +185,7 @@ TEST(each_head_has_the_same_verdict_wherever_it_stands)
     }
 }
 
-TEST(nothing_behind_a_refused_head_is_answered)
+TEST(nothing_after_a_refused_head_is_answered)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         try_all_at_once(&table[i], &befores[0], GOOD GOOD);
@@ -193,7 +193,7 @@ TEST(nothing_behind_a_refused_head_is_answered)
     }
 }
 
-/* Reads until the end of the stream; false when nothing came for too long. */
+/* Reads until the end of the stream; false when nothing arrives for QUIET_MS. */
 static bool read_all(int fd, struct buf *out)
 {
     struct pollfd look = {.fd = fd, .events = POLLIN};
@@ -225,7 +225,7 @@ static void read_until(int fd, struct buf *out, uint32_t answers)
     }
 }
 
-TEST(a_later_head_is_judged_when_it_comes_byte_by_byte)
+TEST(a_later_head_is_checked_when_it_arrives_byte_by_byte)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         int fd = attack_connect(port, 0, 0);
@@ -242,7 +242,7 @@ TEST(a_later_head_is_judged_when_it_comes_byte_by_byte)
         }
         bool closed = read_all(fd, &out);
 
-        check_verdict(&table[i], "byte by byte", 1, &out, closed);
+        check_refusal(&table[i], "byte by byte", 1, &out, closed);
         buf_release(&out);
         close(fd);
     }
@@ -287,7 +287,7 @@ static void build(struct buf *out, const char *head, const char *unit, size_t co
     buf_append_str(out, tail);
 }
 
-/* Correct requests that the library, alone, would refuse or read differently. */
+/* Correct requests that libmicrohttpd alone would refuse or parse differently. */
 struct good {
     const char *name;
     const char *bytes;
@@ -301,7 +301,7 @@ static const struct good odd[] = {
     {"blank behind the host", "GET /livez HTTP/1.1\r\nHost: localhost \t \r\na: \t \r\n\r\n"},
 };
 
-/* First, and behind another; a further request shows that it was read to its end. */
+/* Sends it first and after another request; a further request shows that it was read to its end. */
 static void try_good(const struct good *good)
 {
     for (uint32_t before = 0; before < 2; before++) {
@@ -360,7 +360,8 @@ TEST(trailers_cost_nothing)
                   "\r\n" CHUNKED "1\r\na\r\n0\r\na:\r\nb: c\r\nd:\r\n\r\n");
 }
 
-/* The head of its answer has as little room as the judge leaves: a write that is done is told. */
+/* The answer's head has the least room that the check of request heads leaves. An executed write
+ * must be answered. */
 TEST(a_create_with_any_head_is_answered)
 {
     struct buf head;
@@ -395,7 +396,7 @@ static void try_long(const char *name, struct buf *bytes, long status, const cha
     try_all_at_once(&bad, &befores[1], "");
 }
 
-TEST(what_is_too_much_is_refused_at_once)
+TEST(oversized_requests_are_refused_at_once)
 {
     struct buf bytes;
 
@@ -422,7 +423,7 @@ TEST(what_is_too_much_is_refused_at_once)
     buf_release(&bytes);
 }
 
-/* Its head has been handled already when the chunk turns out to be broken. */
+/* The head is already accepted when the broken chunk arrives. */
 TEST(a_chunk_that_breaks_later_is_answered_once)
 {
     static const char head[] = "PUT /znodes/v1/s HTTP/1.1\r\n" HOST RAW_TYPE CHUNKED "2\r\nab\r\n";
@@ -441,12 +442,12 @@ TEST(a_chunk_that_breaks_later_is_answered_once)
 
     bool closed = read_all(fd, &out);
 
-    check_verdict(&bad, "in a later segment", 1, &out, closed);
+    check_refusal(&bad, "in a later segment", 1, &out, closed);
     buf_release(&out);
     close(fd);
 }
 
-TEST(a_part_of_a_later_head_has_the_deadline_of_a_head)
+TEST(a_partial_later_head_has_the_deadline_of_a_head)
 {
     static const char part[] = "GET /livez HTT";
     const struct bad bad = {"part", part, sizeof(part) - 1, 408, "took too long"};
@@ -458,14 +459,14 @@ TEST(a_part_of_a_later_head_has_the_deadline_of_a_head)
 
     bool closed = read_all(fd, &out);
 
-    check_verdict(&bad, "with silence behind", 2, &out, closed);
+    check_refusal(&bad, "with silence behind", 2, &out, closed);
     buf_release(&out);
     close(fd);
 }
 
-/* ---- What an answer may tell. ---- */
+/* ---- What an answer may reveal. ---- */
 
-/* The same answer whatever the version is, and whether there are children. */
+/* The answer must not depend on the version or on the existence of children. */
 static void check_silent(const char *method, const char *path, const char *headers,
                          const char *body)
 {
@@ -481,7 +482,7 @@ static void check_silent(const char *method, const char *path, const char *heade
     }
 }
 
-TEST(a_delete_of_an_unreadable_znode_tells_nothing_of_it)
+TEST(a_delete_of_an_unreadable_znode_reveals_nothing)
 {
     static const char json[] = "Content-Type: application/json";
     const struct web_call make = {.method = "POST",
@@ -532,7 +533,7 @@ TEST(a_write_of_another_site_is_refused_without_an_origin)
     check_call("GET", "Sec-Fetch-Site: cross-site", NULL, 200, "");
 }
 
-TEST(a_coded_body_is_refused_by_the_name_of_its_coding)
+TEST(a_compressed_body_is_refused_and_its_coding_named)
 {
     check_call("PUT", "Content-Encoding: gzip", "s", 415, "Content-Encoding gzip");
     assert_string_equal(web_header(&ensemble.reply, "Accept-Encoding"), "identity");

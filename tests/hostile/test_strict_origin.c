@@ -20,8 +20,9 @@ static void close_all(void)
 
 TEST_GROUP(setup, close_all)
 
-/* What an HTML form, or a script without CORS, can send without asking first: each type of body to
- * each resource that takes a POST, as browsers mark a page of another origin. */
+/* What an HTML form, or a script without CORS, can send without a preflight: each type of body to
+ * each resource that accepts POST, with the headers that browsers add for a page of another
+ * origin. */
 TEST(a_form_of_another_origin_writes_nothing)
 {
     static const char *const types[] = {"application/x-www-form-urlencoded", "text/plain",

@@ -1,7 +1,7 @@
 /*
- * Values that were written while a znode was open, and whose znode is closed by now: in every way
- * in which a watch is told of what it has missed, over each transport, a client without rights is
- * told nothing of them, and still receives what it may read.
+ * Values are written while all clients may read a znode; then its ACL is closed. In every way in
+ * which a watch catches up, over each transport, a client without rights receives none of these
+ * values, and still receives everything that it may read.
  */
 #include "tests/hostile/attack.h"
 #include "tests/lib/unit.h"
@@ -19,11 +19,12 @@
 enum {
     WINDOW = 50,
     FILL = WINDOW + 10,
-    /* Within the window, and more than kernels keep: of a stream some MiB, of a socket 256 KiB. */
+    /* Within the window, and more than the kernels buffer: some MiB for a stream, 256 KiB for a
+     * socket. */
     STREAM_WRITES = 40,
     SOCKET_WRITES = 12,
     BIG = 200 << 10,
-    RECEIVE = 32 << 10, /* Bytes that a client which does not read has in its kernel. */
+    RECEIVE = 32 << 10, /* Kernel buffer of a client that does not read. */
     WAIT_MS = 20000 * ENSEMBLE_FACTOR,
     TEXT_MAX = 64 << 20
 };
@@ -41,16 +42,16 @@ enum {
     DELETED = 4,    /* ... and then deleted, */
     RECREATED = 8,  /* and created again, closed. */
     IN_MULTI = 16,  /* Written together with a znode that stays open. */
-    CHILD = 32,     /* What is secret is a new child. */
+    CHILD = 32,     /* The secret is a new child. */
     LONG_AGO = 64,  /* Before the window: a difference. */
     NOT_READ = 128, /* The client is there all the time, and reads nothing until it is closed. */
-    OVERRUN = 256   /* The same, and the window moves on. */
+    OVERRUN = 256   /* The same, and the change leaves the window. */
 };
 
 struct way {
     const char *name;
     const char *kind;
-    bool above; /* The watch is of the parent, else of the znode itself. */
+    bool above; /* The watch is on the parent, else on the znode itself. */
     uint32_t what;
 };
 
@@ -87,29 +88,29 @@ static void open_three(void)
                     "heartbeatInterval=1500\nmaxSocketQueueBytes=65536\nslowTimeout=120000\n");
 }
 
-/* ---- What happens. ---- */
+/* ---- The scenario. ---- */
 
 /* One attack under way. */
 struct attack {
     enum transport transport;
     const struct way *way;
-    const char *headers; /* Of the client that watches, each ended by CR LF. */
+    const char *headers; /* Headers of the watching client, each ends with CR LF. */
     char base[64];
     char secret[80];
     char watched[80];
     char since[80];
-    char zxid[32]; /* Of the last write. */
+    char zxid[32]; /* Zxid of the last write. */
     uint32_t replica;
     int fd;                /* A stream. */
     struct socket *socket; /* Or a WebSocket. */
-    struct buf told;
+    struct buf received;
 };
 
 static void write_one(struct attack *attack, const char *method, const char *body,
                       const char *headers, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* At the first replica, by one who may do all. */
+/* Writes at the first replica, with all permissions. */
 static void write_one(struct attack *attack, const char *method, const char *body,
                       const char *headers, const char *format, ...)
 {
@@ -200,7 +201,7 @@ static void prepare(struct attack *attack)
     }
 }
 
-/* From the secret, written while all may read it, to a znode that they may not. */
+/* Writes the secret while all may read it, then closes the znode. */
 static void play(struct attack *attack)
 {
     uint32_t what = attack->way->what;
@@ -272,16 +273,16 @@ static size_t count_of(struct buf *text, const char *needle)
     return count;
 }
 
-/* A watch from above is told of the mark; another one is told nothing, and then the time. */
+/* A watch on the parent receives the event of the mark; the other one receives only a heartbeat. */
 static bool is_done(struct attack *attack)
 {
     char mark[96];
 
     if (!attack->way->above) {
-        return count_of(&attack->told, "\"event\":\"heartbeat\"") > 0;
+        return count_of(&attack->received, "\"event\":\"heartbeat\"") > 0;
     }
     (void)snprintf(mark, sizeof(mark), "\"path\":\"%s/mark\"", attack->base);
-    return count_of(&attack->told, mark) > 0;
+    return count_of(&attack->received, mark) > 0;
 }
 
 static bool read_stream(struct attack *attack)
@@ -295,7 +296,7 @@ static bool read_stream(struct attack *attack)
     ssize_t got = recv(attack->fd, piece, sizeof(piece), 0);
 
     if (got > 0) {
-        buf_append(&attack->told, piece, (size_t)got);
+        buf_append(&attack->received, piece, (size_t)got);
     }
     return got > 0;
 }
@@ -310,8 +311,9 @@ static bool read_socket(struct attack *attack)
     json_t *message = socket_next(attack->socket, WAIT_MS);
 
     if (message) {
-        assert_int_equal(json_dump_callback(message, append_text, &attack->told, JSON_COMPACT), 0);
-        buf_append_byte(&attack->told, '\n');
+        assert_int_equal(json_dump_callback(message, append_text, &attack->received, JSON_COMPACT),
+                         0);
+        buf_append_byte(&attack->received, '\n');
     }
     json_decref(message);
     return message != NULL;
@@ -322,7 +324,7 @@ static bool read_some(struct attack *attack)
     return attack->transport == SOCKET ? read_socket(attack) : read_stream(attack);
 }
 
-/* One that is to be there waits for its first answer. */
+/* A client that must be present waits for its first answer. */
 static void open_watch(struct attack *attack, bool resume)
 {
     if (attack->transport == SOCKET) {
@@ -330,7 +332,7 @@ static void open_watch(struct attack *attack, bool resume)
     } else {
         open_stream(attack, resume);
     }
-    while (!resume && count_of(&attack->told, "zxid") == 0) {
+    while (!resume && count_of(&attack->received, "zxid") == 0) {
         assert_true(read_some(attack));
     }
 }
@@ -344,17 +346,18 @@ static void read_all(struct attack *attack)
     }
     if (!more) {
         (void)printf("%s over %d: %.2000s\n", attack->way->name, (int)attack->transport,
-                     buf_cstr(&attack->told));
+                     buf_cstr(&attack->received));
     }
     assert_true(more);
 }
 
-/* ---- What it was told. ---- */
+/* ---- What the client received. ---- */
 
-/* Is there an event of the znode itself? Lines are objects, or fields of an event in SSE. */
-static bool tells_of(struct attack *attack, const char *path)
+/* True if there is an event of the znode itself. Lines are objects, or fields of an event in
+ * SSE. */
+static bool has_event_of(struct attack *attack, const char *path)
 {
-    const char *line = buf_cstr(&attack->told);
+    const char *line = buf_cstr(&attack->received);
     char needle[128];
 
     (void)snprintf(needle, sizeof(needle), "\"path\":\"%s\"", path);
@@ -370,16 +373,16 @@ static bool tells_of(struct attack *attack, const char *path)
     return false;
 }
 
-/* True when the client was told of what is secret. */
+/* True if the client has received the secret or an event of it. */
 static bool check(struct attack *attack)
 {
-    bool leaked = count_of(&attack->told, "SECRET") > 0 || tells_of(attack, attack->secret);
+    bool leaked = count_of(&attack->received, "SECRET") > 0 || has_event_of(attack, attack->secret);
 
     if (attack->way->what & IN_MULTI) {
-        assert_int_equal(count_of(&attack->told, "beside"), 1);
+        assert_int_equal(count_of(&attack->received, "beside"), 1);
     }
     if (attack->way->above && !(attack->way->what & OVERRUN)) {
-        assert_true(count_of(&attack->told, "\"end\":true") > 0);
+        assert_true(count_of(&attack->received, "\"end\":true") > 0);
     }
     return leaked;
 }
@@ -393,11 +396,11 @@ static bool run(enum transport transport, const struct way *way, const char *hea
                             .fd = -1};
     bool present = way->what & NOT_READ;
 
-    buf_init(&attack.told, TEXT_MAX);
+    buf_init(&attack.received, TEXT_MAX);
     prepare(&attack);
     if (present) {
         open_watch(&attack, false);
-        /* It is there: what follows comes to it, and more than all queues take. */
+        /* The following events are queued for the client: more than all queues hold. */
         fill(&attack, "f", big, transport == SOCKET ? SOCKET_WRITES : STREAM_WRITES);
     }
     play(&attack);
@@ -412,7 +415,7 @@ static bool run(enum transport transport, const struct way *way, const char *hea
         close(attack.fd);
     }
     socket_close(attack.socket);
-    buf_release(&attack.told);
+    buf_release(&attack.received);
     return leaked;
 }
 
@@ -436,23 +439,23 @@ static void close_all(void)
 
 TEST_GROUP(open_three, close_all)
 
-TEST(a_revoked_value_is_not_told_over_sse)
+TEST(a_revoked_value_is_not_sent_over_sse)
 {
     run_all(SSE);
 }
 
-TEST(a_revoked_value_is_not_told_over_ndjson)
+TEST(a_revoked_value_is_not_sent_over_ndjson)
 {
     run_all(NDJSON);
 }
 
-TEST(a_revoked_value_is_not_told_over_websockets)
+TEST(a_revoked_value_is_not_sent_over_websockets)
 {
     run_all(SOCKET);
 }
 
-/* The attack itself works: with the right, the value is told. */
-TEST(one_who_may_read_is_told)
+/* The attack itself works: a client with the right receives the value. */
+TEST(a_client_with_the_right_receives_the_value)
 {
     static const struct way way = {"control", "recursive", true, 0};
 

@@ -1,7 +1,7 @@
 /*
- * WebSockets by RFC 6455 and nothing else: handshakes and frames that break one rule each, as raw
- * bytes, against a real replica. Each ends with the code that the RFC names, nothing that was
- * malformed is executed, and honest clients notice nothing.
+ * Strict RFC 6455: handshakes and frames that break one rule each, as raw bytes, against a real
+ * replica. Each ends with the code that the RFC names, nothing malformed is executed, and honest
+ * clients are not affected.
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
@@ -52,7 +52,7 @@ static uint16_t port(void)
 
 /* ---- Raw sockets ---- */
 
-/* More bytes into `out`; false at the end, or when nothing comes for so long. */
+/* Appends more bytes to `out`; false at the end, or when nothing arrives for `timeout_ms`. */
 static bool receive(int fd, struct buf *out, int timeout_ms)
 {
     char piece[4096];
@@ -66,7 +66,7 @@ static bool receive(int fd, struct buf *out, int timeout_ms)
     return got > 0 && buf_append(out, piece, (size_t)got);
 }
 
-/* Shakes hands, and takes all of the answer and the hello. */
+/* Does the handshake and reads all of the answer and the hello. */
 static int shake_hands(void)
 {
     int fd = attack_connect(port(), 0, 0);
@@ -75,7 +75,7 @@ static int shake_hands(void)
     assert_true(fd >= 0);
     assert_true(attack_send(fd, GOOD, strlen(GOOD)));
     buf_init(&in, ATTACK_ANSWER_MAX);
-    while (!strstr(buf_cstr(&in), "}}")) { /* Limits end the hello. */
+    while (!strstr(buf_cstr(&in), "}}")) { /* The limits end the hello. */
         assert_true(receive(fd, &in, ENSEMBLE_DEADLINE_MS));
     }
     assert_int_equal(attack_status(&in), 101);
@@ -89,7 +89,7 @@ struct server_frame {
     struct slice payload;
 };
 
-/* The frame at `*at`, which moves behind it. */
+/* Takes the frame at `*at` and advances `*at` behind it. */
 static bool next_frame(const struct buf *in, size_t *at, struct server_frame *ret_frame)
 {
     const uint8_t *bytes = in->data + *at;
@@ -117,7 +117,7 @@ static bool next_frame(const struct buf *in, size_t *at, struct server_frame *re
     return true;
 }
 
-/* The code of the last frame, which closes; CODE_NONE: it does not. */
+/* The code of the last frame if that is a close frame, else CODE_NONE. */
 static unsigned close_code(const struct buf *in)
 {
     struct server_frame frame = {.first = 0};
@@ -130,7 +130,8 @@ static unsigned close_code(const struct buf *in)
                : CODE_NONE;
 }
 
-/* Everything up to the end of the connection; a close frame is answered. True: it was closed. */
+/* Receives everything up to the end of the connection and answers a close frame. True: it was
+ * closed. */
 static bool receive_all(int fd, struct buf *in, int timeout_ms)
 {
     static const char answer[] = "\x88\x80" ZERO;
@@ -146,7 +147,7 @@ static bool receive_all(int fd, struct buf *in, int timeout_ms)
     return poll(&look, 1, 0) > 0;
 }
 
-/* Bytes on a fresh socket, in one piece or byte by byte. */
+/* Sends the bytes on a new socket, in one piece or byte by byte. */
 static void check_code(const char *what, const char *bytes, size_t len, unsigned code, bool whole)
 {
     int fd = shake_hands();
@@ -221,12 +222,12 @@ static const struct {
     {"a message of 65537 bytes", FRAME("\x81\xff\0\0\0\0\0\x01\0\x01" ZERO), TOO_LARGE},
     {"a message of 2^63 - 1", FRAME("\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff" ZERO), TOO_LARGE},
     {"a close", FRAME("\x88\x82" ZERO "\x03\xe8"), 1000},
-    {"a close with a code of its own",
+    {"a close with a private code",
      FRAME("\x88\x85" ZERO "\x0f\xa0"
            "bye"),
      4000},
     {"a ping between fragments", FRAME("\x01\x81" ZERO "{\x89\x80" ZERO "\x80\x81" ZERO "}"), 0},
-    {"a pong that nobody asked for", FRAME("\x8a\x83" ZERO "abc"), 0},
+    {"an unsolicited pong", FRAME("\x8a\x83" ZERO "abc"), 0},
     {"a message of no bytes", FRAME("\x81\x80" ZERO), 0},
 };
 
@@ -237,7 +238,7 @@ static void close_all(void)
 
 TEST_GROUP(open_one, close_all)
 
-TEST(each_rule_has_its_code)
+TEST(each_broken_rule_has_its_close_code)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_code(rows[i].what, rows[i].bytes, rows[i].len, rows[i].code, true);
@@ -248,7 +249,7 @@ TEST(each_rule_has_its_code)
     ensemble_call_until(&ensemble, 0, "GET", "/readyz", NULL, 200);
 }
 
-/* What came before a fault is answered, what comes with it and behind it is not done. */
+/* Messages before a fault are answered; the faulty one and those behind it are not executed. */
 TEST(nothing_malformed_is_executed)
 {
     static const char before[] = "{\"id\":1,\"op\":\"create\",\"path\":\"/before\"}";
@@ -319,8 +320,8 @@ TEST(the_newest_ping_is_answered)
     close(fd);
 }
 
-/* A client that pings without an end, and reads nothing, costs no memory. */
-TEST(pings_without_end_cost_no_memory)
+/* A client that sends pings endlessly and reads nothing uses no additional memory. */
+TEST(endless_pings_use_no_memory)
 {
     static const char ping[] = "\x89\x84" ZERO "ping";
     static const char last[] = "\x89\x84" ZERO "last";
@@ -347,7 +348,7 @@ TEST(pings_without_end_cost_no_memory)
 
 /* ---- Handshakes ---- */
 
-/* A problem may name HTTP/1.1, too. */
+/* A problem document may name HTTP/1.1, too. */
 static int count_problems(struct buf *out)
 {
     static const char type[] = "Content-Type: application/problem+json";
@@ -393,7 +394,7 @@ TEST(a_handshake_is_strict)
                     "begins with GET");
 }
 
-/* A page of another site, whose Origin the browser has not named. */
+/* A page of another site; the browser sends no Origin. */
 TEST(a_handshake_of_another_site_is_refused)
 {
     check_handshake(UPGRADE(SITE("cross-site")), 403, "allowedOrigins");
@@ -402,7 +403,7 @@ TEST(a_handshake_of_another_site_is_refused)
     check_handshake(UPGRADE(SITE("none")), 101, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 }
 
-/* ---- What a reply may tell ---- */
+/* ---- What a reply may reveal ---- */
 
 static const char *const deletes[] = {
     "\"op\":\"delete\",\"path\":\"/hidden\",\"version\":7",
@@ -411,7 +412,8 @@ static const char *const deletes[] = {
      "{\"op\":\"check\",\"path\":\"/none\",\"version\":0}]"),
 };
 
-/* Each is refused for its version, and that refusal shows the version there is, or nothing. */
+/* Each is refused for its version; the refusal shows the znode's version if `shows`, else
+ * nothing. */
 static void check_deletes(struct socket *socket, bool shows)
 {
     for (size_t i = 0; i < sizeof(deletes) / sizeof(deletes[0]); i++) {
@@ -431,8 +433,8 @@ static void check_deletes(struct socket *socket, bool shows)
     }
 }
 
-/* The same refusal whatever the version is, and whether there are children. */
-TEST(a_delete_of_an_unreadable_znode_tells_nothing_of_it)
+/* The refusal must not depend on the version or on the existence of children. */
+TEST(a_delete_of_an_unreadable_znode_reveals_nothing)
 {
     struct socket *owner = talk_open(&ensemble, 0, NULL);
     struct socket *other = talk_open(&ensemble, 0, NULL);

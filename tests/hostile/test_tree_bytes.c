@@ -1,8 +1,8 @@
 /*
  * Anonymous clients that fill the tree: large values and very many small znodes, over several
- * connections and replicas at once. The replica with the least memory bounds the tree of all; what
- * frees memory passes, and then writes pass again. A replica that joins with less memory than the
- * tree takes stops the growth and nothing else.
+ * connections and replicas at once. The replica with the least memory bounds the tree of all.
+ * Deletes are accepted at the bound, and after them writes again. A replica that joins with less
+ * memory than the tree needs stops the growth and nothing else.
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
@@ -17,15 +17,15 @@ enum {
     SMALL = REPLICAS - 1, /* Index of the replica with the least memory. */
     FILLERS = 6,
     VALUE_BYTES = 256 << 10,
-    CREATES = 200,       /* Of one multi. */
+    CREATES = 200,       /* Creates in one multi. */
     REFUSALS = 3,        /* In a row; then a filler ends. */
-    WRITES_MAX = 100000, /* Of one filler: far more than there is room for. */
+    WRITES_MAX = 100000, /* For one filler: far more than fit. */
     FILL_MS = 60000,
-    WIDE_BYTES = 512 << 20, /* maxTreeBytes of the others. */
-    LIMIT_BYTES = 96 << 20, /* And of the small one. */
+    WIDE_BYTES = 512 << 20, /* maxTreeBytes of the other replicas. */
+    LIMIT_BYTES = 96 << 20, /* maxTreeBytes of the small one. */
     JOIN_BYTES = 4 << 20,
-    /* A replica's memory for each byte of maxTreeBytes, the idle process not counted: the tree by
-     * its own rule, and beside it what is under way (docs/operating.md). */
+    /* A replica's memory for each byte of maxTreeBytes, without the idle process: the tree and the
+     * requests in flight (docs/operating.md). */
     RESIDENT_FACTOR = 2,
     TEXT_BYTES = 64 << 10
 };
@@ -37,7 +37,7 @@ struct filler {
     struct web_reply reply; /* The last one. */
     uint32_t done;
     uint32_t refused;
-    uint32_t odd; /* Neither done nor refused for that reason. */
+    uint32_t odd; /* Failed for any other reason. */
 };
 
 static struct ensemble ensemble;
@@ -149,9 +149,9 @@ static void run_fillers(struct filler fillers[FILLERS])
     }
 }
 
-/* ---- What passes at the bound, and what does not. ---- */
+/* ---- What is accepted at the bound, and what is refused. ---- */
 
-/* The znodes of a filler are there from 0 on. */
+/* A filler numbers its znodes from 0. */
 static void free_some(void)
 {
     char path[64];
@@ -162,7 +162,7 @@ static void free_some(void)
     }
 }
 
-static void check_refused_on_all_ways(void)
+static void check_refused_by_all_interfaces(void)
 {
     struct socket *socket = socket_open(ensemble.replicas[0].client_port, NULL);
     char line[2 * TEXT_BYTES];
@@ -182,7 +182,7 @@ static void check_refused_on_all_ways(void)
     socket_close(socket);
 }
 
-/* So close to the bound that not even a small znode fits. */
+/* Fills the tree so far that not even a small znode fits. */
 static void fill_to_the_brim(void)
 {
     char path[64];
@@ -193,10 +193,10 @@ static void fill_to_the_brim(void)
             return;
         }
     }
-    fail_msg("it is never full");
+    fail_msg("the tree never became full");
 }
 
-/* Of all that have led meanwhile. */
+/* Refusals of all replicas that have been leader. */
 static uint64_t refusals(void)
 {
     uint64_t count = 0;
@@ -207,7 +207,7 @@ static uint64_t refusals(void)
     return count;
 }
 
-static void check_told(void)
+static void check_reported(void)
 {
     for (uint32_t i = 0; i < REPLICAS; i++) {
         assert_true(ensemble_metric(&ensemble, i, "zabra_tree_bytes") <= LIMIT_BYTES);
@@ -216,7 +216,7 @@ static void check_told(void)
         assert_true(body_has("\"tree_bytes_max_of\":3"));
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/readyz?verbose", NULL), 200);
     }
-    ENSEMBLE_WAIT(&ensemble, refusals() > 0); /* The core publishes its figures now and then. */
+    ENSEMBLE_WAIT(&ensemble, refusals() > 0); /* The core publishes its metrics at intervals. */
 }
 
 static void check_resident(const uint64_t idle[REPLICAS])
@@ -249,8 +249,8 @@ TEST(the_smallest_replica_bounds_the_tree)
     check_alive();
     check_resident(idle);
     fill_to_the_brim();
-    check_refused_on_all_ways();
-    check_told();
+    check_refused_by_all_interfaces();
+    check_reported();
     free_some();
     ensemble_call_until(&ensemble, 1, "PUT", "/znodes/v1/again?upsert=true", "room", 201);
     ensemble_close(&ensemble);
@@ -263,7 +263,7 @@ TEST(a_replica_with_too_little_memory_stops_growth_alone)
     open_with(JOIN_BYTES);
     ensemble_start(&ensemble, 0);
     ensemble_start(&ensemble, 1);
-    ensemble_start(&ensemble, 2); /* A new ensemble needs all of its list. */
+    ensemble_start(&ensemble, 2); /* A new ensemble needs all listed replicas. */
     ensemble_wait_all_ready(&ensemble);
     ensemble_kill(&ensemble, SMALL);
     memset(value, 'v', VALUE_BYTES);
@@ -276,7 +276,7 @@ TEST(a_replica_with_too_little_memory_stops_growth_alone)
     }
     ensemble_start(&ensemble, SMALL);
     ensemble_wait_ready(&ensemble, SMALL);
-    /* The leader hears of its memory within a tick. */
+    /* The leader receives the replica's limit within a tick. */
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 1, "zabra_tree_bytes_max") == JOIN_BYTES);
     ensemble_call_until(&ensemble, 1, "PUT", "/znodes/v1/more?upsert=true", "more", 507);
     assert_true(body_has("maxTreeBytes of replica 3"));
@@ -284,7 +284,7 @@ TEST(a_replica_with_too_little_memory_stops_growth_alone)
     znodes = ensemble_metric(&ensemble, 0, "zabra_znodes");
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, SMALL, "zabra_znodes") == znodes);
     assert_int_equal(ensemble_call(&ensemble, SMALL, "DELETE", "/znodes/v1/v0", NULL), 204);
-    /* Without it the others go on. */
+    /* Without it the other replicas accept writes again. */
     ensemble_kill(&ensemble, SMALL);
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/more?upsert=true", "more", 201);
     ensemble_close(&ensemble);

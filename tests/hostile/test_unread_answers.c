@@ -1,7 +1,7 @@
 /*
- * Clients that ask for much and read nothing: 400 connections or WebSockets, each with a multi of
- * some hundred bytes that answers 15 or 20 MB. The replica keeps the values once for all of them,
- * cuts them off when they have taken nothing for slowTimeout, and answers everybody else meanwhile.
+ * Clients that request much and read nothing: 400 connections or WebSockets, each with a multi of a
+ * few hundred bytes whose answer has 15 or 20 MB. The replica keeps each value once for all of
+ * them, closes those that read nothing for slowTimeout, and answers all other clients meanwhile.
  */
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
@@ -18,18 +18,18 @@ enum {
     GETS = 15,
     VALUE_BYTES = 1000 * 1000,
     SLOW_MS = 3000,
-    GONE_MS = SLOW_MS + 4000, /* From the last request on: two looks and the library's turn. */
+    GONE_MS = SLOW_MS + 4000, /* From the last request: two sweeps and the library's own delay. */
     BACK_MS = 15000,
     LOOK_MS = 50,
     VERSION_MS = 10,
     CALM_MS = 1500,
-    CALM_LEAST_US = 2000, /* A calm p99 below that is the machine's luck. */
+    CALM_LEAST_US = 2000, /* A calm p99 below this is not representative. */
     REPLICAS = 3,
-    ATTACKERS_EACH = ATTACKERS / REPLICAS, /* Of three replicas. */
+    ATTACKERS_EACH = ATTACKERS / REPLICAS, /* For each of three replicas. */
     GROWTH_MAX = 512 << 20,
     LEFT_MAX = 96 << 20,
     RECEIVE_BYTES = 4096,
-    LOOK_EACH = 20, /* Attackers between two looks at the memory and at other clients. */
+    LOOK_EACH = 20, /* Attackers between two checks of the memory and of other clients. */
     CLOSED_MS = 60000
 };
 
@@ -71,7 +71,7 @@ static struct attack_client beside(void)
                                   .pause_ms = 1};
 }
 
-/* Before and after: what the machine gives to others meanwhile is not the attack's doing. */
+/* Measured before and after, so that other load on the machine does not count as the attack's. */
 static uint32_t calm_p99_us(void)
 {
     struct attack_client client = beside();
@@ -85,7 +85,7 @@ static uint32_t calm_p99_us(void)
     return p99_us > CALM_LEAST_US ? p99_us : CALM_LEAST_US;
 }
 
-/* Old values in the window of changes are no client's: there is room for one or two. */
+/* The change window also keeps old values; here it has room for one or two. */
 static void setup(void)
 {
     ensemble_launch(&ensemble, 1, "slowTimeout=3000\nmaxWindowBytes=1048576\n");
@@ -100,7 +100,7 @@ static void teardown(void)
     ensemble_close(&ensemble);
 }
 
-/* Of a multi of gets; `single`: all of the first value. */
+/* The operations of a multi of gets; `single`: all read the first value. */
 static void write_ops(struct buf *out, bool single)
 {
     buf_append_str(out, "\"ops\":[");
@@ -126,7 +126,7 @@ static void write_request(struct buf *out, bool single)
     buf_release(&body);
 }
 
-/* Until the value was replaced once more, or for a moment. */
+/* Waits until the value is replaced again, at most VERSION_MS. */
 static void await_write(struct attack_client *writer)
 {
     uint32_t done = atomic_load(&writer->done);
@@ -137,7 +137,7 @@ static void await_write(struct attack_client *writer)
     }
 }
 
-/* With a writer: each connection asks for another version of one value. */
+/* With a writer, each connection requests another version of one value. */
 static void attack(struct attack_client *writer)
 {
     struct buf request;
@@ -163,8 +163,8 @@ static uint64_t metric(const char *name)
     return ensemble_metric(&ensemble, 0, name);
 }
 
-/* The one that asks is left, a few of clients that are kept, and those that had a small refusal
- * instead of the answer: it has arrived. */
+/* Left are this connection, a few kept ones of other clients, and those that received a small
+ * refusal instead of the answer. */
 static bool are_gone(void)
 {
     return metric("zabra_http_connections") <= 4 + metric("zabra_http_unsent_refused_total");
@@ -223,7 +223,7 @@ static void check_client(struct attack_client *client)
     attack_client_release(client);
 }
 
-TEST(answers_that_nobody_reads_cost_their_values_once, setup, teardown)
+TEST(unread_answers_hold_each_value_once, setup, teardown)
 {
     struct attack_client client = beside();
     uint64_t end_ms = 0;
@@ -234,14 +234,14 @@ TEST(answers_that_nobody_reads_cost_their_values_once, setup, teardown)
     end_ms = os_now_ms() + GONE_MS;
     gone = are_gone_by(end_ms);
     attack_client_stop(&client);
-    assert_true(gone); /* While they still hold their ends open. */
+    assert_true(gone); /* The clients have not closed their ends. */
     check_client(&client);
     check_memory();
     hang_up();
 }
 
-/* Each connection keeps another version of one value alive: the budget ends it. */
-TEST(versions_that_are_replaced_meanwhile_are_bounded, setup, teardown)
+/* Each connection keeps another version of one value in memory, until the budget refuses more. */
+TEST(replaced_versions_are_bounded, setup, teardown)
 {
     struct attack_client client = beside();
     struct attack_client writer = beside();
@@ -275,7 +275,7 @@ TEST(versions_that_are_replaced_meanwhile_are_bounded, setup, teardown)
 /* ---- The same on all of three replicas ---- */
 
 struct beside {
-    struct attack_client reader; /* At the leader, both. */
+    struct attack_client reader; /* Both at the leader. */
     struct attack_client writer;
 };
 
@@ -322,7 +322,7 @@ static void calm_both(uint32_t *read_us, uint32_t *write_us)
     attack_client_release(&beside.writer);
 }
 
-static void look_at_all(void)
+static void sample_all(void)
 {
     for (uint32_t i = 0; i < REPLICAS; i++) {
         uint64_t bytes = ensemble_resident_bytes(ensemble.replicas[i].pid);
@@ -342,7 +342,7 @@ static void attack_all(void)
         assert_true(attackers[i] >= 0);
         assert_true(attack_send(attackers[i], request.data, request.len));
         if (i % 20 == 0) {
-            look_at_all();
+            sample_all();
         }
     }
     buf_release(&request);
@@ -358,7 +358,7 @@ static bool are_all_gone_by(uint64_t end_ms)
             gone = gone && ensemble_metric(&ensemble, i, "zabra_http_connections") <=
                                4 + ensemble_metric(&ensemble, i, "zabra_http_unsent_refused_total");
         }
-        look_at_all();
+        sample_all();
         (void)poll(NULL, 0, LOOK_MS);
     }
     return gone;
@@ -411,7 +411,7 @@ static void setup_three(void)
     }
 }
 
-/* The leader stays the leader, and writes go on. */
+/* The leader remains leader, and writes continue. */
 TEST(three_replicas_under_attack_keep_their_leader, setup_three, teardown)
 {
     uint32_t read_us = CALM_LEAST_US;
@@ -424,7 +424,7 @@ TEST(three_replicas_under_attack_keep_their_leader, setup_three, teardown)
     attack_all();
     gone = are_all_gone_by(os_now_ms() + GONE_MS);
     beside_stop(&beside);
-    assert_true(gone); /* While they still hold their ends open. */
+    assert_true(gone); /* The clients have not closed their ends. */
     calm_both(&read_us, &write_us);
     check_calls(&beside.reader, read_us);
     check_calls(&beside.writer, write_us);
@@ -439,7 +439,7 @@ TEST(three_replicas_under_attack_keep_their_leader, setup_three, teardown)
 
 /* ---- WebSockets ---- */
 
-/* A client on a WebSocket that reads: its calls are answered, and the probe is. */
+/* A WebSocket client that reads gets its replies, and the probe is answered. */
 static void check_others(struct socket *honest)
 {
     json_t *reply = socket_call(honest, "\"op\":\"set\",\"path\":\"/small\",\"dataUtf8\":\"y\"");
@@ -464,7 +464,7 @@ static struct socket *open_honest(void)
     return honest;
 }
 
-/* With a writer: each socket asks for another version of one value. */
+/* With a writer, each socket requests another version of one value. */
 static void attack_sockets(struct attack_client *writer, struct socket *honest)
 {
     const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
@@ -487,7 +487,8 @@ static void attack_sockets(struct attack_client *writer, struct socket *honest)
     buf_release(&ops);
 }
 
-/* But for those that had a small refusal instead of the answer: it has arrived. */
+/* Waits until the server has closed all sockets except those that received a small refusal instead
+ * of the answer. */
 static void await_closed(struct socket *honest)
 {
     uint64_t end_ms = os_now_ms() + CLOSED_MS;
@@ -510,21 +511,21 @@ static void check_given_back(struct attack_client *client, struct socket *honest
     socket_close(honest);
 }
 
-TEST(replies_that_nobody_reads_cost_their_values_once, setup, teardown)
+TEST(unread_replies_hold_each_value_once, setup, teardown)
 {
     struct attack_client client = beside();
     struct socket *honest = open_honest();
 
     attack_client_start(&client);
     attack_sockets(NULL, honest);
-    await_closed(honest); /* While they still hold their ends open. */
+    await_closed(honest); /* The clients have not closed their ends. */
     attack_client_stop(&client);
     assert_int_equal(metric("zabra_ws_unsent_refused_total"), 0);
     assert_int_equal(metric("zabra_ws_closed_total{code=\"4508\"}"), ATTACKERS);
     check_given_back(&client, honest);
 }
 
-/* Each socket keeps another version of one value alive: the budget ends it. */
+/* Each socket keeps another version of one value in memory, until the budget refuses more. */
 TEST(versions_in_replies_are_bounded, setup, teardown)
 {
     struct attack_client client = beside();
