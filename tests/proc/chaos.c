@@ -1,4 +1,4 @@
-/* The ensemble that all of it happens to: how it begins, a round, and how it gets well. */
+/* The ensemble under the faults: start, rounds, and recovery. */
 #include "tests/proc/chaos.h"
 
 #include "base/check.h"
@@ -9,12 +9,12 @@
 
 enum {
     REPLICAS = ENSEMBLE_MAX,
-    HEAL_MS = 60000 /* From the end of all faults until all are in step. */
+    HEAL_MS = 60000 /* From the end of all faults until all are in sync. */
 };
 
-/* ---- Well again. ---- */
+/* ---- Recovery. ---- */
 
-static bool is_in_step(struct chaos *chaos, uint64_t since_ms)
+static bool is_in_sync(struct chaos *chaos, uint64_t since_ms)
 {
     uint32_t all = (1U << chaos->ensemble.count) - 1;
     bool led = false;
@@ -42,11 +42,11 @@ static void note_epoch(struct chaos *chaos)
     }
 }
 
-static void wait_until_well(struct chaos *chaos)
+static void wait_until_in_sync(struct chaos *chaos)
 {
     uint64_t since_ms = os_now_ms();
 
-    while (!is_in_step(chaos, since_ms)) {
+    while (!is_in_sync(chaos, since_ms)) {
         ensemble_check(&chaos->ensemble, os_now_ms() < since_ms + HEAL_MS,
                        "all replicas are in step, and vote, within 60 s of the last fault");
         chaos_step(chaos, since_ms);
@@ -62,7 +62,7 @@ static void wait_until_well(struct chaos *chaos)
     note_epoch(chaos);
 }
 
-/* ---- From beginning to end. ---- */
+/* ---- Start, rounds, end. ---- */
 
 void chaos_open(struct chaos *chaos, const char *keys)
 {
@@ -71,7 +71,7 @@ void chaos_open(struct chaos *chaos, const char *keys)
     memset(chaos, 0, sizeof(*chaos));
     chaos->small_disks = disk_may_mount();
     if (!chaos->small_disks) {
-        print_message("no full disks: mounting a small tmpfs needs root\n");
+        print_message("skips full disks: mounting a small tmpfs needs root\n");
     }
     ensemble_open(ensemble, REPLICAS, keys);
     ensemble->faulty = true;
@@ -84,7 +84,7 @@ void chaos_open(struct chaos *chaos, const char *keys)
         ensemble_start(ensemble, i);
         chaos_view_start(&chaos->views[i], ensemble->replicas[i].client_port, i + 1);
     }
-    wait_until_well(chaos);
+    wait_until_in_sync(chaos);
     chaos->counts = (struct chaos_counts){.first_epoch = chaos->counts.last_epoch};
 }
 
@@ -116,5 +116,5 @@ void chaos_play(struct chaos *chaos, uint32_t round_ms)
         ensemble_breathe();
     }
     chaos_heal(chaos);
-    wait_until_well(chaos);
+    wait_until_in_sync(chaos);
 }

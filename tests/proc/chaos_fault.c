@@ -1,4 +1,4 @@
-/* Faults as they begin and end. */
+/* Begins and ends faults. */
 #include "base/check.h"
 #include "tests/proc/chaos.h"
 #include "tests/proc/disk.h"
@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 enum {
-    FRESH_MS = 2000, /* A view that is older says nothing of the leader. */
-    /* Exit codes of a replica whose disk failed: while it started, and later. */
+    FRESH_MS = 2000, /* An older view does not show the current leader. */
+    /* Exit codes of a replica whose disk failed: during its start, and later. */
     DISK_FAILED_EARLY = 2,
     DISK_FAILED = 4
 };
@@ -44,9 +44,9 @@ static bool may_end(struct chaos *chaos, uint32_t index)
     return atomic_load(&chaos->faulty[index]->failed) != chaos->failed[index];
 }
 
-/* One that runs without being held may have ended: by an I/O error that it met, and in no other
- * way. */
-static void look_after(struct chaos *chaos, uint32_t index)
+/* Restarts a replica that has ended although no fault holds it. Only an I/O error may be the
+ * cause. */
+static void check_running(struct chaos *chaos, uint32_t index)
 {
     const struct replica *replica = &chaos->ensemble.replicas[index];
     char text[128];
@@ -57,7 +57,7 @@ static void look_after(struct chaos *chaos, uint32_t index)
 
     int code = WIFEXITED(replica->status) ? WEXITSTATUS(replica->status) : -1;
 
-    (void)snprintf(text, sizeof(text), "replica %u ended by itself only behind an I/O error",
+    (void)snprintf(text, sizeof(text), "replica %u ended by itself only after an I/O error",
                    replica->id);
     ensemble_check(&chaos->ensemble,
                    may_end(chaos, index) && (code == DISK_FAILED || code == DISK_FAILED_EARLY),
@@ -147,7 +147,7 @@ static uint32_t harmed_count(const struct chaos *chaos)
     return count;
 }
 
-/* What a majority has acknowledged must be on disks that were not harmed. */
+/* Acknowledged data must be on unharmed disks of a majority. */
 static bool may_harm(const struct chaos *chaos, uint32_t index)
 {
     return chaos->harmed_ms[index] == 0 && harmed_count(chaos) < (chaos->ensemble.count - 1) / 2;
@@ -165,7 +165,7 @@ static bool harm(struct chaos *chaos, const struct chaos_fault *fault)
     if (fault->kind == CHAOS_EMPTY) {
         ensemble_empty(&chaos->ensemble, index);
     } else if (!disk_flip_bit(&chaos->ensemble, index, fault->per_mille)) {
-        return true; /* A directory that is nearly new: just killed. */
+        return true; /* The directory is almost empty: the fault is just a kill. */
     }
     chaos->harmed_ms[index] = os_now_ms();
     return true;
@@ -201,7 +201,7 @@ static void end_disk(struct chaos *chaos, const struct chaos_fault *fault)
         atomic_store(&chaos->faulty[index]->writes_fail, false);
         atomic_store(&chaos->faulty[index]->syncs_fail, false);
         chaos->holder[index] = NULL;
-        look_after(chaos, index);
+        check_running(chaos, index);
     } else {
         chaos->holder[index] = NULL;
         chaos->harmed_ms[index] = chaos->harmed_ms[index] ? os_now_ms() : 0;
@@ -209,8 +209,9 @@ static void end_disk(struct chaos *chaos, const struct chaos_fault *fault)
     }
 }
 
-/* Its own word and that of a leader, both younger than its start. */
-static void look_at_harmed(struct chaos *chaos, uint32_t index)
+/* A harmed disk is repaired when the replica and a leader both report its vote, after its
+ * restart. */
+static void check_repaired(struct chaos *chaos, uint32_t index)
 {
     uint32_t leader = leader_now(chaos);
     uint64_t since_ms = chaos->harmed_ms[index];
@@ -239,7 +240,7 @@ static bool is_among(const struct chaos_fault *fault, uint32_t index)
     return index == fault->met || index == fault->other;
 }
 
-/* By kind: whether the direction is one of those that the fault makes worse. */
+/* True if the fault affects this direction. */
 static bool concerns(const struct chaos_fault *fault, uint32_t from, uint32_t to)
 {
     bool comes = to == fault->met;
@@ -272,7 +273,7 @@ static void worsen(struct network_quality *quality, const struct network_quality
     }
 }
 
-/* Each direction is as bad as the worst fault that is active there. */
+/* Each direction gets the quality of its worst active fault. */
 static void apply_direction(struct chaos *chaos, uint32_t from, uint32_t to)
 {
     struct network_quality quality = {.blocked = false};
@@ -298,7 +299,7 @@ static void apply_network(struct chaos *chaos)
     }
 }
 
-/* ---- All of them. ---- */
+/* ---- All kinds. ---- */
 
 static bool is_of_process(enum chaos_kind kind)
 {
@@ -390,9 +391,9 @@ void chaos_step(struct chaos *chaos, uint64_t round_start_ms)
     }
     for (uint32_t i = 0; i < chaos->ensemble.count; i++) {
         if (!chaos->holder[i]) {
-            look_after(chaos, i);
+            check_running(chaos, i);
         }
-        look_at_harmed(chaos, i);
+        check_repaired(chaos, i);
     }
 }
 

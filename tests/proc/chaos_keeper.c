@@ -1,5 +1,4 @@
-/* Sessions that live by being touched: while they are, nothing ends them; once they are not, they
- * end. */
+/* Sessions must live while they are renewed, and expire when they are not. */
 #include "base/check.h"
 #include "tests/proc/chaos.h"
 
@@ -12,17 +11,17 @@ enum {
     ASK_MS = 700,
     TOUCH_EVERY_MS = 300,
     EXPIRE_S = 8,
-    /* Within that time of a touch that was answered the session is there. The replica that answered
-     * may have been killed before the leader heard of it: hence not all of the time-out. */
+    /* The session must exist for that long after an answered renewal. It is less than the timeout,
+     * because the replica that answered may be killed before the leader receives the renewal. */
     SAFE_MS = EXPIRE_S * 1000 / 2,
     LIFE_MS_MIN = 3000,
     LIFE_MS_MAX = 25000
 };
 
 struct kept {
-    char secret[WEB_KEY_LEN + 1]; /* Empty: none is open. */
-    uint64_t touched_ms;          /* When the last touch that was answered was asked for. */
-    uint64_t end_ms;              /* Of its life: no more touches from then on. */
+    char secret[WEB_KEY_LEN + 1]; /* "": no session is open. */
+    uint64_t touched_ms;          /* Time of the last answered renewal's request. */
+    uint64_t end_ms;              /* No more renewals from then on. */
 };
 
 static uint16_t some_port(struct chaos_keeper *keeper)
@@ -54,7 +53,7 @@ static void open_session(struct chaos_keeper *keeper, struct web *web, struct we
     keeper->opened++;
 }
 
-/* What goes with it. Whether that was done does not matter. */
+/* Creates the session's ephemeral, if possible. */
 static void create_ephemeral(struct chaos_keeper *keeper, struct web *web, struct web_reply *reply,
                              const struct kept *kept)
 {
@@ -74,7 +73,7 @@ static void create_ephemeral(struct chaos_keeper *keeper, struct web *web, struc
     (void)web_do(web, &call, reply);
 }
 
-/* 404 and 401: it is over. Anything else says nothing about it. */
+/* 404 and 401: the session is over. Other answers do not show its state. */
 static void touch(struct chaos_keeper *keeper, struct web *web, struct web_reply *reply,
                   struct kept *kept)
 {

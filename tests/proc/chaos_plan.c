@@ -1,4 +1,4 @@
-/* Which fault comes when: all by the seed. */
+/* Draws the kinds and times of faults, all from the seed. */
 #include "base/check.h"
 #include "tests/proc/chaos.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    LEADER_ONE_IN = 3, /* Faults. */
+    LEADER_ONE_IN = 3, /* In so many faults. */
     SECOND_MS = 1000,
     PER_MILLE = 1000,
     DELAY_MS_MIN = 5,
@@ -20,7 +20,7 @@ enum {
 struct row {
     const char *name;
     enum chaos_lane lane;
-    uint32_t cards; /* In a deck. */
+    uint32_t cards; /* How many of it are in a deck. */
     uint32_t min_ms;
     uint32_t max_ms;
 };
@@ -47,7 +47,7 @@ static const struct row rows[CHAOS_KINDS] = {
     [CHAOS_EMPTY] = {"emptied-disk", CHAOS_DISKS, 1, 50, 2000},
 };
 
-/* Rest between two faults of a lane. */
+/* Pause between two faults of a lane. */
 static const struct {
     uint32_t min_ms;
     uint32_t max_ms;
@@ -125,7 +125,7 @@ static bool deal(struct chaos_planner *planner, enum chaos_lane lane, enum chaos
 
 /* ---- Faults. ---- */
 
-/* Seconds are as real as years: both ways, short and long ones. */
+/* Clocks jump by seconds as well as by years, in both directions. */
 static int64_t draw_offset(struct rng *rng)
 {
     static const int64_t seconds[] = {2, 60, INT64_C(86400), INT64_C(315360000)};
@@ -164,7 +164,8 @@ static void draw_fault(struct chaos_planner *planner, enum chaos_kind kind,
     draw_details(rng, fault);
 }
 
-/* A disk may be emptied when its replica can be admitted again; when there is none it rots. */
+/* A disk may be emptied when its replica can be admitted again. If there is none, a bit is flipped
+ * instead. */
 static void draw_emptied(struct chaos_planner *planner, struct chaos_fault *fault)
 {
     uint64_t now_ms = planner->past_ms + fault->start_ms;
@@ -210,7 +211,7 @@ void chaos_draw(struct chaos_planner *planner, uint32_t round_ms, struct chaos_p
     planner->past_ms += round_ms;
 }
 
-/* ---- Printed. ---- */
+/* ---- Printing. ---- */
 
 static void print_fault(const struct chaos_fault *fault)
 {

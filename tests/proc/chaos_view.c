@@ -1,4 +1,4 @@
-/* A thread for each replica that asks it how it and the others are. */
+/* A thread for each replica requests its status and its view of the others. */
 #include "base/check.h"
 #include "tests/proc/chaos.h"
 

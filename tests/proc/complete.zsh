@@ -1,5 +1,5 @@
-# zsh -f complete.zsh LINE: the line as zsh completes it on a terminal, with all candidates when there
-# are several, in order, and a bar behind it. $D: a folder for files of its own.
+# zsh -f complete.zsh LINE prints the line as zsh completes it on a terminal, with all candidates in
+# order when there are several, and a bar after it. $D: a folder for its files.
 zmodload zsh/zpty
 tell=$D/tell.$$
 mkfifo $tell

@@ -39,7 +39,7 @@ static off_t used_bytes(const char *path)
     return used;
 }
 
-/* The log is where most bytes were written. */
+/* The log is the file with most written bytes. */
 static int look_for_log(const char *path, const struct stat *stat, int type, struct FTW *walk)
 {
     (void)stat;
@@ -61,7 +61,7 @@ bool disk_flip_bit(const struct ensemble *ensemble, uint32_t index, uint32_t per
 
     ASSERT(ensemble->replicas[index].pid == 0 && per_mille < 1000);
     log_used = 0;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nothing else walks at that time. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread walks at that time. */
     assert_int_equal(nftw(ensemble->replicas[index].data, look_for_log, WALK_FDS, FTW_PHYS), 0);
     if (log_used <= (off_t)32 * SECTOR) {
         return false;

@@ -20,10 +20,10 @@
 
 enum {
     BREATH_MS = 5,
-    PATIENCE_SHARE = 20, /* Of the time waited so far: what takes long is looked at more rarely. */
+    PATIENCE_SHARE = 20, /* Share of the time waited so far: long waits check more rarely. */
     PATIENCE_MAX_MS = 50,
     LOG_TAIL = 3000,    /* Bytes shown when a test fails. */
-    LOG_MAX = 64 << 20, /* A log that is longer is looked at up to here. */
+    LOG_MAX = 64 << 20, /* Only this much of a longer log is checked. */
     LOG_PIECE = 64 << 10,
     WALK_FDS = 16,
     CONFIG_MAX = 8192
@@ -45,7 +45,7 @@ static int remove_entry(const char *path, const struct stat *stat, int type, str
 
 static void remove_below(const char *path)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else walks at that time. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread walks at that time. */
     (void)nftw(path, remove_entry, WALK_FDS, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -111,7 +111,7 @@ void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys)
     ensemble_write_configs(ensemble);
 }
 
-/* A sanitizer or an assertion may have spoken in a process that was killed later. */
+/* A process that was killed later may have logged a sanitizer's report or a failed assertion. */
 static const char *find_complaint(const char *text)
 {
     static const char *const marks[] = {"Sanitizer", "runtime error:", "assertion failed"};
@@ -229,7 +229,8 @@ static bool limit_files(uint32_t files_max)
     return files_max == 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-/* With a limit of descriptors it starts with half of it as its soft one, as many a shell does. */
+/* With a limit of descriptors the replica starts with half of it as the soft limit, as many shells
+ * do. */
 static _Noreturn void become_replica(struct replica *replica, uint32_t files_max, bool faulty)
 {
     char name[] = "zabra";
@@ -332,7 +333,7 @@ void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *
                             .path = path,
                             .body = body};
 
-    /* Without a key the retry of a write that was done is answered with another status. */
+    /* Without a key the retry of an executed write would get another status. */
     if (status == 201 || status == 204) {
         web_make_key(key);
         (void)snprintf(headers, sizeof(headers), "Idempotency-Key: %s", key);

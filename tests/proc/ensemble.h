@@ -1,8 +1,8 @@
 /*
- * ensemble.h - real replicas as processes on free ports of loopback, in a directory of their own.
+ * ensemble.h - real replicas as processes on free ports of loopback, in a temporary directory.
  *
- * Everything waits for a condition with a deadline; a deadline that passes prints the ends of all
- * logs and fails the test. Processes die with the test program.
+ * All waits have a condition and a deadline; a missed deadline prints the ends of all logs and
+ * fails the test. Processes die with the test program.
  */
 #ifndef TESTS_PROC_ENSEMBLE_H
 #define TESTS_PROC_ENSEMBLE_H
@@ -22,15 +22,15 @@ enum {
 #else
     ENSEMBLE_FACTOR = 1,
 #endif
-    /* Until then what is waited for has come to be, also on a machine that gives a tenth of itself:
-     * only a test that fails takes that long. */
+    /* Deadline of a condition, long enough for a machine at a tenth of its speed: only a failing
+     * test takes that long. */
     ENSEMBLE_DEADLINE_MS = 200000
 };
 
 struct replica {
     uint32_t id;
     pid_t pid;  /* 0: not running. */
-    int status; /* As waitpid gave it. */
+    int status; /* From waitpid. */
     uint16_t client_port;
     uint16_t peer_port;
     char data[ENSEMBLE_PATH_MAX];
@@ -43,23 +43,23 @@ struct ensemble {
     uint32_t count;
     struct replica replicas[ENSEMBLE_MAX]; /* By id - 1. */
     char dir[ENSEMBLE_PATH_MAX];
-    const char *keys; /* Lines of configuration, more than the usual ones; NULL: none. */
-    uint32_t files_max[ENSEMBLE_MAX]; /* Hard limits of open files; 0: as of this program. */
-    /* Port at which the first replica finds the second one (tests/proc/network.h); 0: its own. */
+    const char *keys;                 /* Additional lines of configuration; NULL: none. */
+    uint32_t files_max[ENSEMBLE_MAX]; /* Hard limits of open files; 0: that of this program. */
+    /* Port where the first replica dials the second (tests/proc/network.h); 0: the real one. */
     uint16_t peer_ports[ENSEMBLE_MAX][ENSEMBLE_MAX];
     bool faulty; /* Replicas obey faulty_open() of their `faulty` file (tests/proc/faulty.h). */
     struct web *web;
-    struct web_reply reply; /* Of the last call. */
+    struct web_reply reply; /* Reply to the last call. */
 };
 
-/* Makes directory and configurations; starts nothing. */
+/* Makes the directory and configurations; starts no replica. */
 void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys);
 
-/* Writes the configurations again, after a change of what they consist of. */
+/* Writes the configurations again, after a change of their fields. */
 void ensemble_write_configs(const struct ensemble *ensemble);
 
-/* Kills what runs, fails the test if a log holds a complaint of a sanitizer or a failed assertion,
- * removes the directory. */
+/* Kills the running replicas, fails the test if a log shows a sanitizer's report or a failed
+ * assertion, and removes the directory. */
 void ensemble_close(struct ensemble *ensemble);
 
 /* Opens, starts all and waits until all serve. */
@@ -67,26 +67,26 @@ void ensemble_launch(struct ensemble *ensemble, uint32_t count, const char *keys
 
 /* `index` is id - 1. */
 void ensemble_start(struct ensemble *ensemble, uint32_t index);
-/* Behind SIGSTOP no thread of it runs any more. */
+/* After SIGSTOP returns only when all threads of the replica have stopped. */
 void ensemble_signal(struct ensemble *ensemble, uint32_t index, int signal_number);
 
-/* kill -9, and waits until it is gone. */
+/* Sends SIGKILL and waits for the end of the process. */
 void ensemble_kill(struct ensemble *ensemble, uint32_t index);
 
-/* SIGTERM; returns the exit code. */
+/* Sends SIGTERM; returns the exit code. */
 int ensemble_stop(struct ensemble *ensemble, uint32_t index);
 
-/* True once it has ended, of itself or not, or was never started. */
+/* True if the replica has ended for any reason, or was never started. */
 bool ensemble_has_ended(struct ensemble *ensemble, uint32_t index);
 
-/* Waits until it ends by itself; returns the exit code, -1 for a signal. */
+/* Waits until the replica ends by itself; returns the exit code, -1 for a signal. */
 int ensemble_wait_end(struct ensemble *ensemble, uint32_t index);
 
-/* Waits until /readyz says 200. */
+/* Waits until /readyz answers 200. */
 void ensemble_wait_ready(struct ensemble *ensemble, uint32_t index);
 void ensemble_wait_all_ready(struct ensemble *ensemble);
 
-/* Waits until one that runs says that it leads; returns its index. */
+/* Waits until a running replica reports that it is the leader; returns its index. */
 uint32_t ensemble_wait_leader(struct ensemble *ensemble);
 bool ensemble_leads(struct ensemble *ensemble, uint32_t index);
 
@@ -94,27 +94,28 @@ bool ensemble_leads(struct ensemble *ensemble, uint32_t index);
 long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method, const char *path,
                    const char *body);
 
-/* The same until the status is `status`, for what may be refused for a moment. A create or delete
- * has an Idempotency-Key: a retry after a lost answer is answered as the first try. */
+/* Repeats the call until the status is `status`, for requests that may be refused for a moment. A
+ * create or delete has an Idempotency-Key, so a retry after a lost answer gets the answer of the
+ * first try. */
 void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
                          const char *path, const char *body, long status);
 
-/* A figure of /metrics, by its name with its labels; 0 without an answer. */
+/* The value of a metric, by its name with labels; 0 without an answer. */
 uint64_t ensemble_metric(struct ensemble *ensemble, uint32_t index, const char *name);
 
-/* Removes what is in the data directory. */
+/* Empties the data directory. */
 void ensemble_empty(struct ensemble *ensemble, uint32_t index);
 
-/* Waits a little, for the next look at a condition. */
+/* Sleeps briefly before a condition is checked again. */
 void ensemble_breathe(void);
 
 /* Prints the ends of all logs. */
 void ensemble_print_logs(const struct ensemble *ensemble);
 
-/* Breathes, or fails with the logs printed when the time is over. */
+/* Sleeps briefly, or prints the logs and fails when the deadline has passed. */
 void ensemble_look_again(const struct ensemble *ensemble, uint64_t end_ms, const char *condition);
 
-/* Fails with the logs printed unless it holds. */
+/* Prints the logs and fails unless the condition holds. */
 void ensemble_check(const struct ensemble *ensemble, bool holds, const char *condition);
 
 #define ENSEMBLE_WAIT(ensemble, condition)                                        \

@@ -1,6 +1,6 @@
 /*
- * faulty.h - a replica whose wall clock and disk calls can be wrong: a library that is loaded in
- * front of the C library (LD_PRELOAD), and a page of memory by which a test steers it.
+ * faulty.h - a replica whose wall clock and disk calls can be wrong: a library that is loaded
+ * before the C library (LD_PRELOAD), and a shared page by which a test controls it.
  *
  * The wall clock is shifted; monotonic clocks are not, as when an operator or an NTP server sets
  * the time. Failing writes and syncs answer EIO and do nothing.
@@ -12,16 +12,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAULTY_VARIABLE "ZABRA_FAULTY" /* Environment: path of the file that both map. */
+#define FAULTY_VARIABLE "ZABRA_FAULTY" /* Environment variable: path of the file that both map. */
 
 struct faulty {
     _Atomic int64_t wall_offset_ms;
     _Atomic bool writes_fail;
     _Atomic bool syncs_fail;
-    _Atomic uint64_t failed; /* Calls that were answered EIO. */
+    _Atomic uint64_t failed; /* Calls that have failed with EIO. */
 };
 
-/* For the test: makes the file, maps it, all faults off. The mapping lasts as long as the test. */
+/* For the test: makes the file and maps it, with all faults off. The mapping lasts as long as the
+ * test. */
 struct faulty *faulty_open(const char *path);
 
 #endif

@@ -1,4 +1,5 @@
-/* The library in front of the C library: see faulty.h. Without its variable it changes nothing. */
+/* The library that is loaded before the C library: see faulty.h. Without its variable it changes
+ * nothing. */
 #include "tests/proc/faulty.h"
 
 #include <errno.h>

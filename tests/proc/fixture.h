@@ -1,5 +1,5 @@
 /*
- * fixture.h - parts of a tree for tests of the command line: $P of a line for a shell (shell.h).
+ * fixture.h - a small tree for tests of the command line; shell lines (shell.h) name it $P.
  *
  * $P/here is "hello" and has the child kid, $P/num is "5", $P/closed is bob's alone. In $D are
  * bob's password (pw), another one (wrong), and some text (data); $EDITOR makes hello into edited.
@@ -9,10 +9,10 @@
 
 #include "tests/proc/shell.h"
 
-/* Behind shell_open. */
+/* Call after shell_open. */
 void fixture_open(struct ensemble *ensemble);
 
-/* Another $P, as it is at first. */
+/* Makes a new tree with the same content and sets $P to it. */
 void fixture_make(void);
 
 #endif

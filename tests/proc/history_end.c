@@ -1,10 +1,10 @@
-/* The end of a run: what is left is written and read, and all of it is judged. */
+/* The end of a run: a last write, reads at each replica, and the verification of the history. */
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
 
 #include <inttypes.h>
 
-/* A write that can only be the last one. */
+/* Does the write that must be the last one. */
 static zxid_t write_last(struct history_client *client, struct ensemble *ensemble)
 {
     struct history_op op;
@@ -23,7 +23,7 @@ static zxid_t write_last(struct history_client *client, struct ensemble *ensembl
     return op.zxid;
 }
 
-/* What is left, on each replica. */
+/* Reads the final state on each replica. */
 static void read_all(struct history_client *client, struct ensemble *ensemble)
 {
     for (uint32_t server = 0; server < client->run->port_count; server++) {
@@ -56,7 +56,7 @@ void history_finish(struct history_run *run, struct ensemble *ensemble)
     read_all(last, ensemble);
 }
 
-/* What is wrong comes first: the logs are long. */
+/* Prints the error before the logs, because they are long. */
 static void fail_because(const struct history_run *run, struct ensemble *ensemble, const char *what,
                          const char *text)
 {
@@ -72,13 +72,12 @@ static void print_report(const struct history_run *run, const struct history_rep
     for (uint32_t i = 0; i < run->count; i++) {
         retried += run->clients[i].retried;
     }
-    print_message(
-        "%u writes, %u reads, %u refusals, %u of unknown outcome (%u found); %u changes, "
-        "%u events, %u differences, %u gaps; %u writes of unknown outcome were done when asked "
-        "for again by their key; %u sessions were closed, with %u ephemerals\n",
-        report->writes, report->reads, report->refused, report->unknown, report->found,
-        report->changes, report->events, report->diffs, report->gaps, retried, report->closed,
-        report->lives);
+    print_message("%u writes, %u reads, %u refusals, %u of unknown outcome (%u found); %u changes, "
+                  "%u events, %u differences, %u gaps; %u writes of unknown outcome succeeded when "
+                  "retried with their key; %u sessions were closed, with %u ephemerals\n",
+                  report->writes, report->reads, report->refused, report->unknown, report->found,
+                  report->changes, report->events, report->diffs, report->gaps, retried,
+                  report->closed, report->lives);
 }
 
 void history_judge(struct history_run *run, struct ensemble *ensemble, const char *print_path,

@@ -1,5 +1,5 @@
-/* Clients by HTTP: one request after the other, as JSON or as bytes. Some writes have a key, and
- * are tried again, at another replica, until it is known what has become of them. */
+/* Clients by HTTP send one request after the other, as JSON or as bytes. Some writes have a key,
+ * and are retried at another replica until their outcome is known. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
@@ -13,10 +13,10 @@
 enum {
     HEADERS_MAX = 512,
     BODY_MAX = 4096,
-    WANDER_ONE_IN = 8, /* Operations of a wandering client. */
-    KEYED_ONE_IN = 3,  /* Writes. */
-    LOST_ONE_IN = 4,   /* First answers to them, which the client never hears. */
-    TRIES_MAX = 50     /* Of one with a key. */
+    WANDER_ONE_IN = 8, /* In so many operations of a wandering client. */
+    KEYED_ONE_IN = 3,  /* In so many writes. */
+    LOST_ONE_IN = 4,   /* In so many of their first answers, which the client discards. */
+    TRIES_MAX = 50     /* Of a write with a key. */
 };
 
 /* A request as text. */
@@ -177,7 +177,7 @@ static enum history_outcome take_answer(struct history_client *client, struct hi
     return outcome;
 }
 
-/* One try. */
+/* Sends the request once. */
 static void ask(struct history_client *client, struct plain *plain, struct text *text,
                 struct history_op *op)
 {
@@ -222,12 +222,12 @@ static struct plain *reconnect(struct history_client *client, struct plain *old)
     return plain;
 }
 
-/* The same write with the same key, or the same close, until it is known what has become of it.
- * Done is done, whichever try it was. But a refusal says only that no try had done it by then: one
- * that was lost on its way may still arrive, and do it. Some first answers are dropped, or nothing
- * would ever be asked for twice. Returns the connection, or NULL. */
-static struct plain *do_surely(struct history_client *client, struct plain *plain,
-                               struct text *text, struct history_op *op)
+/* Repeats the same write with the same key, or the same close, until its outcome is known. Success
+ * is final, whichever try it was. A refusal only shows that no try was executed by then: a try that
+ * was lost on its way may still arrive and be executed. Some first answers are discarded, so that
+ * retries occur at all. Returns the connection, or NULL. */
+static struct plain *do_until_known(struct history_client *client, struct plain *plain,
+                                    struct text *text, struct history_op *op)
 {
     const struct history_op asked = *op;
     bool open = false;
@@ -259,7 +259,7 @@ static struct plain *do_surely(struct history_client *client, struct plain *plai
     return plain;
 }
 
-/* It never expires here: so whatever goes without being asked for is a fault. */
+/* The session never expires here, so an ephemeral that ends without a request is a fault. */
 static void open_session(struct history_client *client, struct plain *plain)
 {
     const struct plain_call call = {.method = "POST",
@@ -306,7 +306,7 @@ void history_run_http(struct history_client *client)
         text.keyed = history_changes(&op) && rng_below(&client->rng, KEYED_ONE_IN) == 0;
         put_op(&text, client, &op);
         if (text.keyed || history_closes(&op)) {
-            plain = do_surely(client, plain, &text, &op);
+            plain = do_until_known(client, plain, &text, &op);
         } else {
             do_op(client, plain, &text, &op);
         }

@@ -1,4 +1,4 @@
-/* What a client does next, and how it is written. */
+/* Draws the next operation of a client, and writes it as JSON. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
@@ -9,7 +9,7 @@
 enum {
     VALUE_BITS = 20,
     CONNECTION_BITS = 24,
-    CLOSE_ONE_IN = 40, /* Operations of a client with a session. */
+    CLOSE_ONE_IN = 40, /* In so many operations of a client with a session. */
     PERCENT = 100
 };
 
@@ -75,7 +75,7 @@ uint32_t history_connection(const struct history_client *client)
     return client->number << CONNECTION_BITS | client->connections;
 }
 
-/* ---- By chance. ---- */
+/* ---- Drawing. ---- */
 
 static uint32_t next_value(struct history_client *client)
 {
@@ -83,7 +83,7 @@ static uint32_t next_value(struct history_client *client)
     return client->number << VALUE_BITS | ++client->values;
 }
 
-/* Another key for each step. */
+/* A different key for each step. */
 static uint32_t pick_key(struct history_client *client, const struct history_op *op)
 {
     uint32_t key = (uint32_t)rng_below(&client->rng, HISTORY_KEYS);
@@ -169,7 +169,7 @@ void history_plan(struct history_client *client, struct history_op *op)
     }
 }
 
-/* ---- Written. ---- */
+/* ---- Writing. ---- */
 
 void history_put_step(struct buf *out, const struct history_step *step)
 {

@@ -1,4 +1,4 @@
-/* A history as lines of text, each with its time in front, for those who look into a finding. */
+/* Prints a history as lines of text, each with its time in front, for the analysis of a failure. */
 #include "tests/proc/history_run.h"
 
 #include <inttypes.h>

@@ -1,12 +1,11 @@
 /*
- * history_run.h - clients that do random operations on a few keys below /h, by every front end, and
- * watchers of all that; each records what it did and saw (tests/lib/history.h).
+ * history_run.h - clients that do random operations on a few keys below /h, over every interface,
+ * and watchers of these keys; each records its requests and answers (tests/lib/history.h).
  *
- * A client is a thread with its own seed, connections and log. What it does next follows from the
- * seed; what it is told depends on the ensemble, on which somebody plays tricks meanwhile. Clients
- * by HTTP in JSON are in sessions, which they close now and then; their ephemerals go with them.
- * Some writes have a key, and are tried again with it. An answer that no client should ever get is
- * kept as `wrong`.
+ * A client is a thread with its own seed, connections and log. The seed decides its next operation;
+ * the answers depend on the ensemble, which the test disturbs meanwhile. Clients by HTTP in JSON
+ * have sessions, which they close now and then; their ephemerals end with them. Some writes have a
+ * key, and are retried with it. An answer that no client may get is kept in `wrong`.
  */
 #ifndef TESTS_PROC_HISTORY_RUN_H
 #define TESTS_PROC_HISTORY_RUN_H
@@ -22,16 +21,16 @@ enum {
     HISTORY_CLIENTS_MAX = 16,
     HISTORY_WRONG_MAX = 512,
     HISTORY_PATH_MAX = 256,
-    HISTORY_CALL_MS = 3000 * ENSEMBLE_FACTOR, /* Without an answer for that long: unknown. */
-    HISTORY_LAST_MS = 30000 * ENSEMBLE_FACTOR /* In which watchers have to be told of the end. */
+    HISTORY_CALL_MS = 3000 * ENSEMBLE_FACTOR, /* Without an answer by then: unknown. */
+    HISTORY_LAST_MS = 30000 * ENSEMBLE_FACTOR /* Watchers must have the last write by then. */
 };
 
 enum history_kind {
-    HISTORY_HTTP,   /* JSON; wanders among the replicas and demands to see what it has seen. */
-    HISTORY_RAW,    /* Bytes; stays on a connection while that lasts. */
+    HISTORY_HTTP,   /* JSON; changes replicas and requires at least the state that it has seen. */
+    HISTORY_RAW,    /* Raw bytes; keeps its connection while that lasts. */
     HISTORY_SOCKET, /* A WebSocket with a window of operations, and a watch. */
-    HISTORY_SSE,    /* Streams: resumed by the id of the last event, */
-    HISTORY_NDJSON  /* and by its zxid. */
+    HISTORY_SSE,    /* Streams, resumed by the id of the last event, */
+    HISTORY_NDJSON  /* or by its zxid. */
 };
 
 struct history_run;
@@ -43,16 +42,16 @@ struct history_client {
     uint32_t number;
     struct history_log log;
     struct rng rng;
-    uint32_t values;                /* Written so far. */
-    uint32_t retried;               /* Writes whose key was asked for again, and that are done. */
-    uint32_t connections;           /* So far. */
+    uint32_t values;                /* Number of written values. */
+    uint32_t retried;               /* Executed writes whose key was sent again. */
+    uint32_t connections;           /* Opened so far. */
     uint32_t server;                /* Index of its replica. */
-    int32_t versions[HISTORY_KEYS]; /* As last seen; -1: never. */
+    int32_t versions[HISTORY_KEYS]; /* Last seen versions; -1: none. */
     zxid_t seen;                    /* Highest zxid in an answer. */
-    zxid_t session;                 /* Public id; 0: none is open. */
+    zxid_t session;                 /* Public id; 0: no session. */
     char secret[WEB_KEY_LEN + 1];   /* Of the session. */
-    bool watching;                  /* It was told of everything up to ... */
-    zxid_t at;                      /* ... here; it may resume from here. */
+    bool watching;                  /* It has received every event up to */
+    zxid_t at;                      /* this zxid, from which it may resume. */
     char wrong[HISTORY_WRONG_MAX];
 };
 
@@ -62,37 +61,37 @@ struct history_run {
     uint64_t seed;
     uint32_t count;
     struct history_client clients[HISTORY_CLIENTS_MAX];
-    uint32_t rest_ms;          /* Of a client behind each operation, for long runs. */
-    bool disks_fill;           /* DiskFull is an answer like NotReady. */
-    _Atomic uint64_t answers;  /* To all. */
+    uint32_t rest_ms;          /* Pause of a client after each operation, for long runs. */
+    bool disks_fill;           /* DiskFull counts as NotReady. */
+    _Atomic uint64_t answers;  /* To all clients. */
     _Atomic bool stopping;     /* No new operations. */
-    _Atomic uint64_t end_zxid; /* Watchers may go once they were told of it; 0: not known yet. */
-    _Atomic uint64_t end_ms;   /* And must be by then. */
+    _Atomic uint64_t end_zxid; /* Watchers may end when they have received it; 0: unknown. */
+    _Atomic uint64_t end_ms;   /* They must end by then. */
 };
 
-/* Makes a client; it does nothing yet. */
+/* Makes a client without starting it. */
 struct history_client *history_client_add(struct history_run *run, enum history_kind kind,
                                           const char *name);
 void history_client_start(struct history_client *client);
 void history_run_release(struct history_run *run);
 
-/* One operation by HTTP in JSON, on a connection of its own, recorded as any other. Returns its
- * outcome. For the thread that owns the client. */
+/* One operation by HTTP in JSON, on a separate connection, recorded as any other. Returns its
+ * outcome. Only for the thread that owns the client. */
 enum history_outcome history_http_one(struct history_client *client, uint32_t server,
                                       struct history_op *op);
 
 /* ---- The end of a run (history_end.c) ---- */
 
-/* The clients stop, all replicas serve, watchers are told of a last write, each replica is read.
- * Nothing disturbs the ensemble any more. */
+/* Call it when no fault is active. Stops the clients, waits until all replicas serve, does a last
+ * write that each watcher must receive, and reads each replica. */
 void history_finish(struct history_run *run, struct ensemble *ensemble);
 
-/* Fails the test, with the logs printed, unless all that clients saw is possible. `print_path`:
- * where the history is printed to; NULL: nowhere. */
+/* Prints the logs and fails the test unless the recorded history is possible. The history is
+ * printed to `print_path`; NULL: nowhere. */
 void history_judge(struct history_run *run, struct ensemble *ensemble, const char *print_path,
                    struct history_report *ret_report);
 
-/* All that was recorded, log by log; each line begins with its time. */
+/* Prints the recorded history, log by log; each line begins with its time. */
 void history_print(const struct history_log *const *logs, size_t count, const char *path);
 
 /* ---- Between the files of the clients ---- */
@@ -101,17 +100,17 @@ void history_run_http(struct history_client *client);
 void history_run_socket(struct history_client *client);
 void history_run_stream(struct history_client *client);
 
-/* The next operation, by chance. */
+/* Draws the next operation. */
 void history_plan(struct history_client *client, struct history_op *op);
 
-/* Behind an operation: the rest that the run asks for. */
+/* The run's pause after an operation. */
 void history_rest(const struct history_client *client);
 
-/* For each new connection. */
+/* Call for each new connection. */
 void history_new_connection(struct history_client *client);
 uint32_t history_connection(const struct history_client *client);
 
-/* Keeps the answer, and what it teaches. */
+/* Records the answer, and the state that it shows. */
 void history_keep(struct history_client *client, const struct history_op *op);
 
 void history_wrong(struct history_client *client, const char *format, ...)
@@ -136,17 +135,18 @@ void history_take_answer(struct history_op *op, const json_t *answer);
 enum history_outcome history_take_problem(struct history_client *client, struct history_op *op,
                                           const json_t *problem);
 
-/* An event of a watch, a heartbeat, an overrun, a gap: noted, and `at` moved. */
+/* Records an event of a watch, a heartbeat, an overrun or a gap, and advances `at`. */
 void history_take_event(struct history_client *client, const json_t *event);
 
-/* A watch was answered: began, or went on as `resumed` says. */
+/* Records the answer to a watch: it began, or resumed as `resumed` says. */
 void history_take_watch(struct history_client *client, const char *resumed, zxid_t since,
                         zxid_t zxid);
 
-/* Its connection is gone. */
+/* The connection is lost. */
 void history_take_loss(struct history_client *client);
 
-/* True when a watcher has been told of everything, or its time is over (which is wrong). */
+/* True when the watcher has received the last write, or has missed its deadline (which is
+ * wrong). */
 bool history_watcher_done(struct history_client *client);
 
 #endif

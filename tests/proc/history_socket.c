@@ -1,4 +1,4 @@
-/* Clients by WebSocket: operations one behind the other without waiting, and a watch beside. */
+/* Clients by WebSocket: pipelined operations, and a watch on the same socket. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
@@ -12,18 +12,18 @@ enum {
     WINDOW = 8, /* Operations in flight. */
     WAIT_MS = 20,
     TEXT_MAX = 4096,
-    LEAVE_ONE_IN = 2000 /* Messages. */
+    LEAVE_ONE_IN = 2000 /* In so many messages. */
 };
 
 struct flight {
     struct history_client *client;
     struct socket *socket;
-    uint64_t watch_id; /* Of the request to watch; 0: answered. */
+    uint64_t watch_id; /* Id of the request to watch; 0: answered. */
     zxid_t since;
     struct history_op ops[WINDOW]; /* Oldest first. */
     uint64_t ids[WINDOW];
     uint32_t count;
-    uint64_t next_ms; /* No operation before. */
+    uint64_t next_ms; /* Time of the next operation. */
 };
 
 static void send_op(struct flight *flight)
@@ -48,8 +48,8 @@ static void send_op(struct flight *flight)
     buf_release(&text);
 }
 
-/* The oldest one has ended. */
-static void land(struct flight *flight)
+/* Records the oldest operation, which has its answer. */
+static void record_oldest(struct flight *flight)
 {
     flight->ops[0].end_us = os_now_us();
     history_keep(flight->client, &flight->ops[0]);
@@ -58,7 +58,7 @@ static void land(struct flight *flight)
     memmove(&flight->ids[0], &flight->ids[1], flight->count * sizeof(flight->ids[0]));
 }
 
-/* Whatever the answer's state includes was told before it. */
+/* Events of all changes that the answer's state includes must precede the answer. */
 static void note_answer(struct history_client *client, zxid_t zxid)
 {
     struct history_item item = {.kind = HISTORY_BOOKMARK, .at_us = os_now_us(), .zxid = zxid};
@@ -87,10 +87,10 @@ static void take_reply(struct flight *flight, const json_t *reply)
     if (history_is_told(op)) {
         note_answer(client, op->zxid);
     }
-    land(flight);
+    record_oldest(flight);
 }
 
-/* False when this replica cannot resume it now. */
+/* False when this replica cannot resume the watch now. */
 static bool take_watch(struct flight *flight, const json_t *reply)
 {
     flight->watch_id = 0;
@@ -102,7 +102,7 @@ static bool take_watch(struct flight *flight, const json_t *reply)
     return true;
 }
 
-/* False when the socket is to be left. */
+/* False when the client should leave this socket. */
 static bool take_message(struct flight *flight, const json_t *message)
 {
     uint64_t id = (uint64_t)json_integer_value(json_object_get(message, "id"));
@@ -143,12 +143,12 @@ static void connect_somewhere(struct flight *flight)
     }
 }
 
-/* What is in flight may have happened or not. */
+/* Operations in flight have an unknown outcome. */
 static void lose(struct flight *flight)
 {
     while (flight->count > 0) {
         flight->ops[0].outcome = HISTORY_UNKNOWN;
-        land(flight);
+        record_oldest(flight);
     }
     socket_close(flight->socket);
     flight->socket = NULL;
@@ -156,14 +156,14 @@ static void lose(struct flight *flight)
     history_take_loss(flight->client);
 }
 
-/* The server has fallen silent. */
+/* True when the server has sent nothing for too long. */
 static bool is_late(const struct flight *flight)
 {
     return flight->count > 0 &&
            os_now_us() - flight->ops[0].start_us > (uint64_t)HISTORY_CALL_MS * 1000;
 }
 
-/* All the time, or, in a run in which clients rest, as many at once as may be in flight. */
+/* Keeps the window full; if the run has pauses, sends a whole window at once. */
 static void fill_window(struct flight *flight)
 {
     const struct history_run *run = flight->client->run;

@@ -1,4 +1,4 @@
-/* Watchers by HTTP: streams that break off now and then, and are resumed elsewhere. */
+/* Watchers by HTTP: streams that are closed now and then, and resumed at another replica. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
@@ -12,8 +12,8 @@
 enum {
     WAIT_MS = 50,
     ID_MAX = 64,
-    LEAVE_ONE_IN = 400,  /* Events. */
-    AWAY_ANSWERS = 4000, /* While so many answers are given to others, at most. */
+    LEAVE_ONE_IN = 400,  /* In so many events. */
+    AWAY_ANSWERS = 4000, /* At most until other clients have so many answers. */
     AWAY_MS_MAX = 3000
 };
 
@@ -21,7 +21,7 @@ struct stream {
     struct history_client *client;
     struct plain *plain;
     zxid_t since;
-    char id[ID_MAX]; /* Of the last event that has one. */
+    char id[ID_MAX]; /* Id of the last event that has one. */
 };
 
 static void connect_somewhere(struct stream *stream)
@@ -67,7 +67,7 @@ static void lose(struct stream *stream)
     history_take_loss(stream->client);
 }
 
-/* Away while others go on, so that what is missed is more or less than the window holds. */
+/* Waits while other clients write, so that the missed events sometimes exceed the window. */
 static void stay_away(struct stream *stream)
 {
     struct history_run *run = stream->client->run;
@@ -120,7 +120,7 @@ static void pass_time(struct stream *stream)
     if (line) {
         take_line(stream, line);
     }
-    /* What has come in already is read to the end. */
+    /* Reads everything that has already arrived. */
     if (leave || (!line && !plain_is_open(stream->plain))) {
         lose(stream);
         if (leave) {

@@ -1,4 +1,4 @@
-/* What clients are told: answers, problems, events. */
+/* Takes what clients receive: answers, problems, events. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
@@ -29,7 +29,7 @@ zxid_t history_zxid(const json_t *value)
     return (zxid_t)json_integer_value(value);
 }
 
-/* A key that is there. */
+/* Records the stat of an existing key. */
 static void take_stat(struct history_seen *seen, const json_t *stat)
 {
     seen->present = true;
@@ -83,7 +83,7 @@ static void take_list(struct history_op *op, const json_t *answer)
     }
 }
 
-/* An element of a consistent read has an error of its own: absent is an answer. */
+/* Each element of a consistent read may have its own error: an absent znode is an answer. */
 static void take_element(struct history_step *step, const json_t *result)
 {
     if (json_is_true(json_object_get(result, "ok"))) {
@@ -114,7 +114,7 @@ static bool is_code(const json_t *problem, const char *name)
     return code && strcmp(code, name) == 0;
 }
 
-/* A read that found nothing has read that. */
+/* A read that found no znode has read its absence. */
 static enum history_outcome take_absence(struct history_op *op)
 {
     if (op->count == 1 && op->steps[0].what == HISTORY_GET) {
@@ -143,14 +143,14 @@ enum history_outcome history_take_problem(struct history_client *client, struct 
         return HISTORY_BAD_VERSION;
     }
     if (is_code(problem, "InFlight")) {
-        return HISTORY_UNKNOWN; /* An earlier try. */
+        return HISTORY_UNKNOWN; /* An earlier try is in flight. */
     }
     bool full = client->run->disks_fill && is_code(problem, "DiskFull");
 
     if (!outcome || (!open && status != 503 && status != 429 && !full) || (open && status != 504)) {
         const char *detail = json_string_value(json_object_get(problem, "detail"));
 
-        history_wrong(client, "an answer that must not be: %d, outcome %s, %.300s", (int)status,
+        history_wrong(client, "a forbidden answer: %d, outcome %s, %.300s", (int)status,
                       outcome ? outcome : "-", detail ? detail : "no JSON");
     }
     return open ? HISTORY_UNKNOWN : HISTORY_NOT_DONE;
@@ -166,7 +166,7 @@ static void learn(struct history_client *client, const struct history_step *step
 void history_keep(struct history_client *client, const struct history_op *op)
 {
     if (!history_is_told(op) && !history_changes(op) && !history_closes(op)) {
-        return; /* A read that was not answered is nothing. */
+        return; /* A read without an answer shows nothing. */
     }
     history_add_op(&client->log, op);
     if (!history_is_told(op)) {
@@ -281,7 +281,8 @@ void history_take_watch(struct history_client *client, const char *resumed, zxid
     } else if (resumed && strcmp(resumed, "gap") == 0) {
         item.kind = HISTORY_GAP;
     } else if (client->at != 0) {
-        history_wrong(client, "a watch that was resumed began anew: %s", resumed ? resumed : "-");
+        history_wrong(client, "a resumed watch started without its history: %s",
+                      resumed ? resumed : "-");
     }
     note(client, item);
     client->watching = true;

@@ -17,8 +17,8 @@ static void note_wrong(struct load_writer *writer, struct web_reply *reply)
     }
 }
 
-/* The same znode again when nothing was done; anything else but a 201 is wrong. */
-static void judge_patiently(struct load_writer *writer, struct web_reply *reply)
+/* Retries the same znode when the write was not executed; every other answer but a 201 is wrong. */
+static void take_patient_answer(struct load_writer *writer, struct web_reply *reply)
 {
     if (reply->refused || reply->status == 503) {
         atomic_fetch_add(&writer->retries, 1);
@@ -49,7 +49,7 @@ static bool write_one(struct load_writer *writer, struct web *web, struct web_re
     if (kind == LOAD_IMPATIENT) {
         atomic_fetch_add(&writer->next, 1);
     } else {
-        judge_patiently(writer, reply);
+        take_patient_answer(writer, reply);
     }
     if (reply->status == 201) {
         writer->acked[number] = 1;
@@ -143,7 +143,7 @@ void load_stop(struct load *load, struct ensemble *ensemble)
     }
 }
 
-/* Strikes the names of one page off `missing`; gives the last name, empty at the end. */
+/* Removes the names of one page from `missing`; returns the last name, "" at the end. */
 static void strike_page(struct ensemble *ensemble, uint8_t **missing, char *last, size_t last_size)
 {
     json_t *page = web_json(&ensemble->reply);

@@ -1,10 +1,10 @@
 /*
- * load.h - writers that never stop, and the list of what was acknowledged to them.
+ * load.h - writers that never stop, and the list of their acknowledged writes.
  *
  * Each writer creates znodes with running numbers below one parent. Only a 201 counts; after it the
- * znode must be on every replica, whatever happened since. A patient load is for what must not fail
- * at all: each znode is tried until it is acknowledged, 503 and a refused connection are the only
- * reasons to try again, and whatever else is answered is wrong.
+ * znode must be on every replica, whatever faults follow. A patient load is for tests in which no
+ * write may fail: each znode is tried until it is acknowledged, only a 503 or a refused connection
+ * permits a retry, and every other answer is wrong.
  */
 #ifndef TESTS_PROC_LOAD_H
 #define TESTS_PROC_LOAD_H
@@ -16,25 +16,25 @@
 
 enum {
     LOAD_WRITERS_MAX = 4,
-    LOAD_WRITES_MAX = 200000 /* Of one writer. */
+    LOAD_WRITES_MAX = 200000 /* For each writer. */
 };
 
 enum load_kind {
     LOAD_IMPATIENT,
     LOAD_PATIENT,
-    LOAD_PATIENT_FRESH /* And each write on a connection of its own. */
+    LOAD_PATIENT_FRESH /* Patient, and each write on a new connection. */
 };
 
 struct load_writer {
     struct load *load;
     struct thread thread;
     uint32_t number;
-    uint8_t *acked;           /* By running number. */
-    _Atomic uint32_t next;    /* Running number. */
-    _Atomic uint32_t count;   /* Acknowledged. */
-    _Atomic uint32_t unknown; /* No answer, or an answer that leaves it open. */
-    _Atomic uint32_t wrong;   /* Answers that must not be. */
-    _Atomic uint32_t retries; /* Of a patient load. */
+    uint8_t *acked;           /* Indexed by running number. */
+    _Atomic uint32_t next;    /* Next running number. */
+    _Atomic uint32_t count;   /* Acknowledged writes. */
+    _Atomic uint32_t unknown; /* Writes whose outcome is unknown. */
+    _Atomic uint32_t wrong;   /* Forbidden answers. */
+    _Atomic uint32_t retries; /* Retries of a patient load. */
     char wrong_text[256];
 };
 
@@ -47,19 +47,19 @@ struct load {
     _Atomic bool stopping;
 };
 
-/* Makes /load if need be and starts the writers on different replicas; a writer without an answer
- * goes on with the next replica. */
+/* Creates /load if it is absent and starts the writers on different replicas; a writer without an
+ * answer continues at the next replica. */
 void load_start(struct load *load, struct ensemble *ensemble, uint32_t writer_count);
 void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writer_count,
                      enum load_kind kind);
 
-/* Waits until so many more writes are acknowledged. */
+/* Waits until `more` further writes are acknowledged. */
 void load_wait(struct load *load, struct ensemble *ensemble, uint32_t count);
 
 /* Stops the writers and checks their answers. */
 void load_stop(struct load *load, struct ensemble *ensemble);
 
-/* Every acknowledged znode is on this replica. */
+/* Checks that every acknowledged znode is on this replica. */
 void load_verify(struct load *load, struct ensemble *ensemble, uint32_t index);
 void load_release(struct load *load);
 

@@ -13,7 +13,7 @@
 
 enum {
     BACKLOG = 16,
-    LOOK_MS = 10, /* Qualities that have changed are noticed by then. */
+    LOOK_MS = 10, /* A changed quality takes effect by then. */
     PIECE_BYTES = 16 << 10,
     POLLS_MAX = NETWORK_PAIRS_MAX * (1 + 2 * NETWORK_TUNNELS_MAX)
 };
@@ -40,7 +40,7 @@ static void tunnel_close(struct network_tunnel *tunnel)
     *tunnel = (struct network_tunnel){.fds = {-1, -1}};
 }
 
-/* An unused one; when there is none, the oldest goes. */
+/* Returns an unused tunnel; if there is none, closes the oldest. */
 static struct network_tunnel *tunnel_unused(struct network_pair *pair)
 {
     struct network_tunnel *oldest = &pair->tunnels[0];
@@ -102,7 +102,7 @@ static bool has_room(const struct network_queue *queue)
            queue->piece_count < NETWORK_PIECES_MAX;
 }
 
-/* It has crossed the link when all before it has, at the link's rate, and the delay is over. */
+/* The piece arrives when all earlier ones have crossed at the link's rate and its delay is over. */
 static void add_piece(struct network *network, const struct network_pair *pair, uint32_t side,
                       struct network_queue *queue, size_t len)
 {
@@ -145,7 +145,7 @@ static bool is_due(const struct network_queue *queue, uint64_t now_us)
     return queue->piece_count > 0 && queue->pieces[queue->piece_head].due_us <= now_us;
 }
 
-/* False when the receiver is gone. */
+/* False when the receiver has closed. */
 static bool write_side(struct network *network, struct network_tunnel *tunnel, uint32_t side)
 {
     struct network_queue *queue = tunnel->queues[side];
@@ -183,8 +183,7 @@ struct polls {
 
 static void add_poll(struct polls *polls, int fd, short events)
 {
-    /* A descriptor of which nothing is asked would report that its peer is gone, again and again.
-     */
+    /* Polling without events would report a closed peer again and again. */
     polls->fds[polls->count++] = (struct pollfd){.fd = events ? fd : -1, .events = events};
 }
 
@@ -211,7 +210,7 @@ static short events_of(struct network *network, const struct network_pair *pair,
     return events;
 }
 
-/* Two entries for each tunnel, also an unused one. */
+/* Adds two entries for each tunnel, used or not. */
 static void add_tunnel(struct network *network, const struct network_pair *pair,
                        const struct network_tunnel *tunnel, struct polls *polls)
 {
@@ -318,7 +317,7 @@ static void run(void *arg)
     }
 }
 
-/* ---- From outside. ---- */
+/* ---- Interface. ---- */
 
 static void open_pair(struct network_pair *pair, struct ensemble *ensemble, uint32_t larger,
                       uint32_t smaller)

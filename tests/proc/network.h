@@ -3,11 +3,11 @@
  * replicas passes through this program, and each direction of each pair can be blocked, delayed and
  * limited.
  *
- * A pair of replicas has one connection, which the replica with the larger id opens (zab/tcp); it
- * finds the other one at a port of this program. A blocked direction loses no bytes and delivers
- * none, as TCP above a network that drops packets: bytes wait in a bounded queue, then in the
- * sender, until the direction is open again, and so does the news that the sender has closed. While
- * one direction is blocked no new connection reaches the other replica: a handshake needs both.
+ * A pair of replicas has one connection, which the replica with the larger id opens (zab/tcp) by
+ * dialing a port of this program. A blocked direction loses no bytes and delivers none, like TCP on
+ * a network that drops packets: bytes wait in a bounded queue, then in the sender, until the
+ * direction is open again. The sender's close waits in the same way. While one direction is blocked
+ * no new connection reaches the other replica, because a handshake needs both.
  *
  * One thread moves the bytes. All calls come from one other thread.
  */
@@ -21,19 +21,19 @@
 
 enum {
     NETWORK_PAIRS_MAX = ENSEMBLE_MAX * (ENSEMBLE_MAX - 1) / 2,
-    NETWORK_TUNNELS_MAX = 8, /* Connections of one pair, most of them dying. */
+    NETWORK_TUNNELS_MAX = 8, /* Connections of one pair, most of them closing. */
     NETWORK_QUEUE_BYTES = 256 << 10,
     NETWORK_PIECES_MAX = 256
 };
 
-/* What one direction of a pair is like. */
+/* The quality of one direction of a pair. */
 struct network_quality {
     bool blocked;
     uint32_t delay_ms;
     uint32_t bytes_per_s; /* 0: no limit. */
 };
 
-/* Bytes on their way in one direction of one connection. */
+/* Bytes in transit in one direction of one connection. */
 struct network_queue {
     uint8_t bytes[NETWORK_QUEUE_BYTES]; /* A ring. */
     size_t head;
@@ -42,7 +42,7 @@ struct network_queue {
     struct {
         size_t len;
         uint64_t due_us;
-    } pieces[NETWORK_PIECES_MAX]; /* A ring: what was read together arrives together. */
+    } pieces[NETWORK_PIECES_MAX]; /* A ring: bytes read together arrive together. */
 
     uint32_t piece_head;
     uint32_t piece_count;
@@ -52,10 +52,10 @@ struct network_queue {
 
 /* One connection. Side 0 is the replica that opened it. */
 struct network_tunnel {
-    int fds[2]; /* Side 1: -1 until it is dialed. */
+    int fds[2]; /* Side 1: -1 until this program dials it. */
     bool connecting;
-    uint64_t number;                 /* Grows; 0: unused. */
-    struct network_queue *queues[2]; /* By the side that sends. */
+    uint64_t number;                 /* Increases; 0: unused. */
+    struct network_queue *queues[2]; /* Indexed by the sending side. */
 };
 
 struct network_pair {
@@ -70,18 +70,18 @@ struct network_pair {
 struct network {
     uint32_t pair_count;
     struct network_pair pairs[NETWORK_PAIRS_MAX];
-    /* By sender and receiver. */
+    /* Indexed by sender and receiver. */
     _Atomic bool blocked[ENSEMBLE_MAX][ENSEMBLE_MAX];
     _Atomic uint32_t delay_ms[ENSEMBLE_MAX][ENSEMBLE_MAX];
     _Atomic uint32_t bytes_per_s[ENSEMBLE_MAX][ENSEMBLE_MAX];
     uint64_t tunnels; /* Opened so far. */
     struct thread thread;
     _Atomic bool stopping;
-    _Atomic uint64_t carried; /* Bytes. */
+    _Atomic uint64_t carried; /* Number of bytes. */
 };
 
-/* Between ensemble_open and the first ensemble_start: the replicas' configurations lead through it
- * from then on. */
+/* Call between ensemble_open and the first ensemble_start: it changes the replicas' configurations
+ * so that they dial this program. */
 void network_start(struct network *network, struct ensemble *ensemble);
 void network_stop(struct network *network);
 

@@ -24,10 +24,10 @@ enum {
 struct plain {
     int fd; /* -1: ended. */
     uint16_t port;
-    uint64_t end_ms; /* Of the call that runs. */
+    uint64_t end_ms; /* Deadline of the current call. */
     struct buf in;
-    bool chunked;    /* The stream's body comes in chunks. */
-    struct buf text; /* Of a stream, out of its chunks. */
+    bool chunked;    /* The stream's body is chunked. */
+    struct buf text; /* Decoded chunks of a stream. */
     struct buf line;
     char header[HEADER_MAX];
 };
@@ -121,7 +121,7 @@ static bool send_all(struct plain *plain, struct slice bytes, bool *ret_sent)
     return sent == bytes.len;
 }
 
-/* False when nothing came in time, or the server is done. */
+/* False when nothing arrived in time, or the server has closed. */
 static bool read_some(struct plain *plain)
 {
     uint8_t *to = buf_reserve(&plain->in, PIECE);
@@ -183,7 +183,7 @@ static bool has_body(const struct plain_call *call, long status)
     return status != 204 && status != 304 && strcmp(call->method, "HEAD") != 0;
 }
 
-/* A body of known length; answers that are no streams have one. */
+/* Reads a body of known length; answers that are no streams have one. */
 static bool take_body(struct plain *plain, const struct plain_call *call,
                       struct plain_answer *answer)
 {
@@ -289,7 +289,7 @@ long plain_stream(struct plain *plain, const char *target, const char *headers, 
     return answer->status;
 }
 
-/* One chunk, if it is all here; false when more is needed. The last one ends the stream. */
+/* Takes one complete chunk; false when more bytes are needed. The last one ends the stream. */
 static bool take_chunk(struct plain *plain)
 {
     const uint8_t *at = plain->in.len > 0 ? memmem(plain->in.data, plain->in.len, "\r\n", 2) : NULL;

@@ -1,10 +1,10 @@
 /*
- * plain.h - one HTTP/1.1 connection over a plain socket, for tests that must know which connection
- * it was and that nothing was ever sent twice: libraries repeat a request by themselves when a
- * kept-alive connection turns out to be dead.
+ * plain.h - one HTTP/1.1 connection over a plain socket, for tests that must know the connection
+ * and that no request is sent twice: libraries repeat a request by themselves when a kept-alive
+ * connection turns out to be closed.
  *
- * Calls wait at most as long as they are told, and never fail the test by themselves. One thread
- * uses a connection.
+ * Calls wait at most for their timeout, and never fail the test by themselves. One thread uses a
+ * connection.
  */
 #ifndef TESTS_PROC_PLAIN_H
 #define TESTS_PROC_PLAIN_H
@@ -30,17 +30,17 @@ struct plain_answer {
 void plain_answer_init(struct plain_answer *answer);
 void plain_answer_release(struct plain_answer *answer);
 
-/* Connects to loopback; NULL when nobody answers in time. */
+/* Connects to loopback; NULL when no server accepts in time. */
 struct plain *plain_open(uint16_t port, uint32_t timeout_ms);
 void plain_close(struct plain *plain); /* Accepts NULL. */
 
-/* False once an answer failed to come, or the server has said that it closes. */
+/* False after a missing answer, or after the server has announced that it closes. */
 bool plain_is_open(const struct plain *plain);
 
 struct plain_call {
     const char *method;
     const char *target;
-    const char *headers; /* Each ended by CR LF; NULL: none. */
+    const char *headers; /* Each ends with CR LF; NULL: none. */
     const char *body;    /* NULL: none. */
 };
 
@@ -48,15 +48,15 @@ struct plain_call {
 long plain_do(struct plain *plain, const struct plain_call *call, uint32_t timeout_ms,
               struct plain_answer *answer);
 
-/* A GET whose answer has no end: returns the status, with the body still to come. */
+/* A GET with an endless answer: returns the status; plain_line reads the body. */
 long plain_stream(struct plain *plain, const char *target, const char *headers, uint32_t timeout_ms,
                   struct plain_answer *answer);
 
-/* The next line of a stream without its end, in memory of the connection's that the next call
- * overwrites; NULL when none came in time, or the stream has ended. */
+/* The next line of a stream without its line feed, in memory of the connection that the next call
+ * overwrites; NULL when none arrived in time, or the stream has ended. */
 const char *plain_line(struct plain *plain, uint32_t timeout_ms);
 
-/* The value of a header, until the next call; NULL: absent. */
+/* The value of a header, valid until the next call; NULL: absent. */
 const char *plain_header(struct plain_answer *answer, const char *name);
 
 /* The body as JSON (the caller drops it with json_decref), or NULL. */

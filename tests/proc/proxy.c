@@ -46,7 +46,7 @@ static void take_client(struct proxy *proxy)
     *link = (struct proxy_link){.client = client, .server = server};
 }
 
-/* Moves what is there; false when that was the end. */
+/* Forwards the available bytes; false at the end. */
 static bool pass(struct proxy *proxy, int from, int to)
 {
     ssize_t got = read(from, proxy->bytes, sizeof(proxy->bytes));
@@ -66,7 +66,7 @@ static void serve_client(struct proxy *proxy, struct proxy_link *link)
     }
 }
 
-/* Reads and forgets; true when that was the end. */
+/* Reads and discards; true at the end. */
 static bool swallow(struct proxy *proxy, int fd)
 {
     ssize_t got = read(fd, proxy->bytes, sizeof(proxy->bytes));

@@ -11,7 +11,7 @@
 
 enum {
     DIAL_MS = 10000,
-    SEND_MS = 10000 /* For the other side to take what was read. */
+    SEND_MS = 10000 /* Time for the other side to take the bytes. */
 };
 
 static struct sockaddr_in loopback(uint16_t port)

@@ -1,5 +1,6 @@
 /*
- * relay.h - what passes bytes between two sockets on loopback has in common: proxy.h, slow_link.h.
+ * relay.h - common functions of proxy.h and slow_link.h, which forward bytes between two sockets on
+ * loopback.
  *
  * Any thread.
  */
@@ -10,17 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Listens on a port of the kernel's choice. Fails the test when that is not possible. */
+/* Listens on a port that the kernel chooses. Fails the test on an error. */
 int relay_listen(int backlog, uint16_t *ret_port);
 
-/* The kernel keeps no more than that of the socket in either direction. */
+/* Limits the kernel's buffers of the socket in both directions. */
 void relay_limit_buffers(int fd, int bytes);
 
-/* Waits until the connection is there: a replica on loopback answers at once or not at all. Small
- * buffers have to be asked for before the connection is made; 0: as usual. -1: refused. */
+/* Connects and waits: a replica on loopback answers at once or not at all. Small buffers must be
+ * set before the connection is made; 0: the default. Returns -1 if refused. */
 int relay_dial(uint16_t port, int buffer_bytes);
 
-/* Waits until the other side has taken all. False: it does not, or has ended. */
+/* Sends and waits until the other side has taken all bytes. False: it does not read, or has
+ * closed. */
 bool relay_send_all(int fd, const uint8_t *bytes, size_t len);
 
 #endif

@@ -43,7 +43,7 @@ void shell_open(const struct ensemble *ensemble)
     offer_await();
 }
 
-/* Reads until the line has ended; its exit code. */
+/* Reads until the line has ended; returns its exit code. */
 static int collect(FILE *pipe)
 {
     size_t len = fread(shell_output, 1, SHELL_OUTPUT_MAX - 1, pipe);

@@ -11,7 +11,7 @@ enum {
     TIME_DIGITS = 13
 };
 
-/* ---- What differs from day to day ---- */
+/* ---- Parts that change with each run ---- */
 
 static bool is_moving(struct slice key)
 {
@@ -26,7 +26,7 @@ static bool is_moving(struct slice key)
     return false;
 }
 
-/* The length of `"key":` when a value that changes begins behind it, else 0. */
+/* The length of `"key":` if a changing value follows it, else 0. */
 static size_t moving_key_len(const char *text)
 {
     const char *end = *text == '"' ? strchr(text + 1, '"') : NULL;
@@ -35,7 +35,7 @@ static size_t moving_key_len(const char *text)
     return moving ? (size_t)(end + 2 - text) : 0;
 }
 
-/* The length of the start of a line that changes, else 0. */
+/* The length of a changing start of a line, else 0. */
 static size_t moving_line_len(const char *line)
 {
     static const char *const starts[] = {"Date: ", "Zk-Zxid: ", "Zk-History: ", "retry: "};
@@ -68,7 +68,7 @@ static size_t uuid_len(const char *text)
     return (size_t)(at - text);
 }
 
-/* The length of a word that changes: a zxid, one in an entity tag, a secret, a history, a time. */
+/* The length of a changing word: a zxid, also in an entity tag, a secret, a history id, a time. */
 static size_t moving_word_len(const char *text, bool in_tag)
 {
     size_t digits = hex_len(text);
@@ -85,7 +85,7 @@ static size_t moving_word_len(const char *text, bool in_tag)
     return digits == TIME_DIGITS && strspn(text, "0123456789") == digits ? digits : 0;
 }
 
-/* True behind the start of an entity tag, and behind its dot. */
+/* True after the start of an entity tag, and after its dot. */
 static bool is_in_tag(const char *start, const char *at)
 {
     if (at - start >= 2 && strchr("dscta", at[-1]) && at[-2] == '"') {
@@ -94,7 +94,7 @@ static bool is_in_tag(const char *start, const char *at)
     return at > start && at[-1] == '.';
 }
 
-/* The length of what is to be left out at `at`, with what stands before it put into `out`. */
+/* The length of the masked text at `at`; appends its unmasked start to `out`. */
 static size_t mask_one(const char *start, const char *at, struct buf *out)
 {
     bool line_starts = at == start || at[-1] == '\n';
@@ -138,8 +138,8 @@ void shown_mask(const char *text, struct buf *out)
 
 /* ---- The comparison ---- */
 
-/* Cuts what stands before the next "..." off `shown`, without the blanks around that; what is left
- * is NULL behind the last one. */
+/* Cuts the text before the next "..." off `shown`, without surrounding blanks; the rest is NULL
+ * after the last one. */
 static struct slice next_piece(const char **shown)
 {
     const char *gap = strstr(*shown, "...");

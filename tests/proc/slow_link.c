@@ -13,7 +13,7 @@ enum {
     POLL_MS = 20,
     BUFFER_BYTES = 16 << 10,
     BACKLOG = 8,
-    BURST_US = 20000 /* What was not used of the rate is lost after that. */
+    BURST_US = 20000 /* Unused rate expires after that. */
 };
 
 static void pair_close(struct slow_link_pair *pair)
@@ -51,7 +51,7 @@ static void take_dialer(struct slow_link *link)
     *pair = (struct slow_link_pair){.dialer = dialer, .target = target};
 }
 
-/* Moves a piece; the number of bytes, -1 at the end. */
+/* Forwards a piece; returns the number of bytes, -1 at the end. */
 static ssize_t pass(int from, int to)
 {
     uint8_t bytes[SLOW_LINK_PIECE];

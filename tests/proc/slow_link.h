@@ -1,9 +1,9 @@
 /*
- * slow_link.h - a slow way to the peer port of a replica: so many bytes a second towards the one
- * that dials, and what is on its way is lost when the link breaks.
+ * slow_link.h - a slow connection to the peer port of a replica: a limited rate towards the dialing
+ * replica; bytes in transit are lost when the link breaks.
  *
- * Little waits in between, so that the sender notices at once that its bytes do not get through.
- * One thread and at most SLOW_LINK_CONNECTIONS connections.
+ * Its buffers are small, so that the sender notices at once that its bytes are not delivered. One
+ * thread and at most SLOW_LINK_CONNECTIONS connections.
  */
 #ifndef TESTS_PROC_SLOW_LINK_H
 #define TESTS_PROC_SLOW_LINK_H
@@ -16,7 +16,7 @@
 
 enum {
     SLOW_LINK_CONNECTIONS = 8,
-    SLOW_LINK_PIECE = 4096 /* Passed on at a time. */
+    SLOW_LINK_PIECE = 4096 /* Forwarded at a time. */
 };
 
 struct slow_link_pair {
@@ -25,16 +25,16 @@ struct slow_link_pair {
 };
 
 struct slow_link {
-    uint16_t port; /* Where it listens. */
+    uint16_t port; /* Port of the link. */
     uint16_t target;
     int listen_fd;
     struct thread thread;
     struct slow_link_pair pairs[SLOW_LINK_CONNECTIONS];
-    uint64_t due_us;         /* The next piece towards the dialers may go then. */
-    _Atomic uint32_t rate;   /* Bytes a second towards the dialers, of all; 0: no limit. */
-    _Atomic uint64_t passed; /* Bytes, towards them. */
-    _Atomic bool break_now;  /* All connections are closed once. */
-    _Atomic uint32_t breaks; /* Times that this was done. */
+    uint64_t due_us;         /* Time of the next piece towards the dialers. */
+    _Atomic uint32_t rate;   /* Bytes a second towards the dialers, in sum; 0: no limit. */
+    _Atomic uint64_t passed; /* Forwarded bytes towards them. */
+    _Atomic bool break_now;  /* Requests that all connections are closed once. */
+    _Atomic uint32_t breaks; /* How often that was done. */
     _Atomic bool stopping;
 };
 

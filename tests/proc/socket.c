@@ -139,7 +139,7 @@ static void put_head(struct socket *socket, uint16_t port, const struct socket_o
     buf_append_str(&socket->out, "\r\n");
 }
 
-/* What proves that a WebSocket server has understood. */
+/* The value of Sec-WebSocket-Accept, which proves that the server speaks WebSocket. */
 static void accept_text(const struct socket *socket, struct buf *out)
 {
     uint8_t hash[CRYPTO_SHA1_LEN];
@@ -176,10 +176,10 @@ static void note(const struct socket_options *options, struct slice head)
                                      .target = options->path ? options->path : "/ws/v1",
                                      .headers = options->headers,
                                      .head = head,
-                                     .stream = true}); /* A refusal may not be all here yet. */
+                                     .stream = true}); /* A refusal may still be incomplete. */
 }
 
-/* True once the answer's head is here and has been read. */
+/* True when the answer's head has arrived and is parsed. */
 static bool take_head(struct socket *socket, const struct socket_options *options)
 {
     char head[HEAD_MAX];
@@ -228,7 +228,7 @@ static void shake_hands(struct socket *socket, uint16_t port, const struct socke
         socket_end(socket, SOCKET_LOST);
         return;
     }
-    socket_take_frames(socket); /* What came in the same piece as the head. */
+    socket_take_frames(socket); /* Frames that arrived together with the head. */
 }
 
 struct socket *socket_open(uint16_t port, const struct socket_options *options)

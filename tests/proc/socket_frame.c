@@ -39,7 +39,7 @@ void socket_flush(struct socket *socket)
         ssize_t got = loop_send(socket->fd, socket->out.data + sent, socket->out.len - sent);
 
         if (got <= 0) {
-            /* What the server said before it went away is still to be read. */
+            /* Frames that the server sent before it closed are still unread. */
             break;
         }
         sent += (size_t)got;
@@ -113,10 +113,10 @@ struct frame {
     uint8_t first;
     bool masked;
     struct slice data;
-    size_t size; /* With its head. */
+    size_t size; /* Including its head. */
 };
 
-/* False when it is not all here yet. */
+/* False while the frame is incomplete. */
 static bool cut_frame(struct slice bytes, struct frame *ret_frame)
 {
     size_t head = 2;
@@ -148,7 +148,7 @@ static bool cut_frame(struct slice bytes, struct frame *ret_frame)
     return true;
 }
 
-/* A whole text; one that is not JSON is a fault of the server. */
+/* Takes a whole text; one that is not JSON is a fault of the server. */
 static bool take_text(struct socket *socket, struct slice text)
 {
     json_t *json = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
@@ -234,7 +234,8 @@ void socket_take_frames(struct socket *socket)
                      &frame)) {
         socket->in_pos += frame.size;
         if (!take_frame(socket, &frame)) {
-            (void)snprintf(socket->reason, sizeof(socket->reason), "the server sent nonsense");
+            (void)snprintf(socket->reason, sizeof(socket->reason),
+                           "the server sent a malformed frame");
             socket_end(socket, PROTOCOL_ERROR);
         }
     }

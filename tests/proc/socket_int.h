@@ -1,4 +1,4 @@
-/* socket_int.h - between the files of the WebSocket client: its state. */
+/* socket_int.h - state of the WebSocket client, shared by its files. */
 #ifndef TESTS_PROC_SOCKET_INT_H
 #define TESTS_PROC_SOCKET_INT_H
 
@@ -9,7 +9,7 @@
 #include "tests/proc/socket.h"
 
 enum {
-    SOCKET_PIECE = 64 << 10, /* Read at once. */
+    SOCKET_PIECE = 64 << 10, /* Bytes of one read. */
     SOCKET_KEY_MAX = 64,
     SOCKET_REASON_MAX = 128
 };
@@ -28,9 +28,9 @@ struct socket {
     struct rng rng;
     size_t piece_bytes;
     struct buf in;
-    size_t in_pos; /* Taken apart up to here. */
+    size_t in_pos; /* Parsed up to here. */
     struct buf out;
-    struct buf text; /* Of a message in several frames. */
+    struct buf text; /* Text of a message in several frames. */
     bool in_message;
     struct list messages; /* struct message. */
     size_t waiting;
@@ -42,10 +42,10 @@ struct socket {
 /* Closes the descriptor, if it is not closed yet. */
 void socket_end(struct socket *socket, uint32_t code);
 
-/* Takes apart what has come in. */
+/* Parses the received frames. */
 void socket_take_frames(struct socket *socket);
 
-/* Writes what the kernel takes. */
+/* Writes as much as the kernel accepts. */
 void socket_flush(struct socket *socket);
 
 #endif

@@ -120,7 +120,7 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
     return atomic_load(&tail->stopping);
 }
 
-/* One stream from its beginning to its end. What was begun and not ended is told again. */
+/* Reads one stream to its end. The server sends an incomplete event again. */
 static void read_stream(struct tail *tail, CURL *curl)
 {
     char url[512];

@@ -1,10 +1,10 @@
 /*
- * tail.h - a watcher that does not give up: it reads the events of a path as a stream of
- * server-sent events, and when a replica goes away it goes on at the next one from what it has.
+ * tail.h - a watcher that resumes: it reads the events of a path as a stream of server-sent events,
+ * and when a replica is lost it resumes at the next one from its last id.
  *
- * All events are kept in their order, so that a test can compare them with what was done. The place
- * to resume from is the `id` of the last event that had one, as for any such client; events behind
- * it are forgotten on resuming, because they will be told again.
+ * All events are kept in order, so that a test can compare them with the writes. It resumes from
+ * the `id` of the last event that had one, as any such client does; it drops later events on
+ * resuming, because the server sends them again.
  */
 #ifndef TESTS_PROC_TAIL_H
 #define TESTS_PROC_TAIL_H
@@ -32,31 +32,31 @@ struct tail {
     struct thread thread;
     uint16_t ports[ENSEMBLE_MAX];
     uint32_t port_count;
-    uint32_t at; /* Index of the port in use. */
+    uint32_t at; /* Index of the current port. */
     char url_path[256];
-    char id[TAIL_ID_MAX]; /* To resume from; "": begin. */
-    size_t safe;          /* Events up to here are behind `id`. */
-    struct buf line;      /* Not yet complete. */
-    struct buf data;      /* Of the event being read. */
+    char id[TAIL_ID_MAX]; /* Where to resume; "": at the beginning. */
+    size_t safe;          /* Number of events that `id` covers. */
+    struct buf line;      /* An incomplete line. */
+    struct buf data;      /* Data of the event being read. */
     char type[32];
     char next_id[TAIL_ID_MAX];
-    pthread_mutex_t mutex; /* Of events and count. */
+    pthread_mutex_t mutex; /* Protects events and count. */
     struct tail_event *events;
     size_t count;
     _Atomic bool stopping;
-    _Atomic uint32_t resumed; /* Times that a stream was opened behind an id. */
-    _Atomic uint32_t diffed;  /* And that the server told a difference. */
+    _Atomic uint32_t resumed; /* How often a stream was resumed from an id. */
+    _Atomic uint32_t diffed;  /* How often the server sent a difference. */
     _Atomic uint32_t gaps;
-    _Atomic uint32_t opened; /* Streams that have begun. */
+    _Atomic uint32_t opened; /* How many streams have begun. */
 };
 
-/* `path` is that of the stream with its query. It begins at replica `first`, and has begun when
- * this returns. */
+/* `path` is that of the stream with its query. Starts at replica `first` and returns when the
+ * stream has begun. */
 void tail_start(struct tail *tail, struct ensemble *ensemble, uint32_t first, const char *path);
 void tail_stop(struct tail *tail);
 void tail_release(struct tail *tail);
 
-/* Events so far whose type and path begin so. */
+/* The number of events whose type and path begin with these. */
 size_t tail_count(struct tail *tail, const char *type, const char *prefix);
 
 #endif

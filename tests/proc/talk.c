@@ -126,7 +126,7 @@ void talk_put_event(struct buf *out, const json_t *event)
     buf_append_byte(out, end ? '.' : ';');
 }
 
-/* A read that waits for the zxid comes behind all events up to there. */
+/* The reply to a read that waits for the zxid follows all events up to it. */
 const char *talk_events(struct ensemble *ensemble, struct socket *socket, const char *zxid)
 {
     uint64_t id =

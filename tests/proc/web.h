@@ -1,7 +1,8 @@
 /*
  * web.h - a client for tests: one keep-alive handle of libcurl per thread, one call, one reply.
  *
- * A call never fails the test by itself: no answer is status 0, because tests of crashes expect it.
+ * A call never fails the test by itself: a missing answer is status 0, which tests of crashes
+ * expect.
  */
 #ifndef TESTS_PROC_WEB_H
 #define TESTS_PROC_WEB_H
@@ -19,17 +20,17 @@ enum {
 struct web_call {
     const char *method; /* NULL: GET. */
     uint16_t port;
-    const char *path;    /* With query. */
+    const char *path;    /* Including the query. */
     const char *body;    /* NULL: none; sent as application/octet-stream. */
-    const char *headers; /* More of them, separated by line feeds; NULL: none. */
+    const char *headers; /* Additional ones, separated by line feeds; NULL: none. */
     long timeout_ms;     /* 0: WEB_TIMEOUT_MS. */
-    bool fresh;          /* On a connection of its own. */
+    bool fresh;          /* On a new connection. */
 };
 
 struct web_reply {
     long status;     /* 0: no answer. */
-    bool refused;    /* Nobody listened. */
-    const char *why; /* There is no answer, or NULL. */
+    bool refused;    /* The connection was refused. */
+    const char *why; /* Reason of a missing answer, or NULL. */
     struct buf headers;
     struct buf body;
     uint64_t took_ms;
@@ -37,20 +38,20 @@ struct web_reply {
 
 struct web;
 
-/* Once per process, before any thread is started. */
+/* Call once per process, before any thread is started. */
 void web_setup(void);
 
 struct web *web_open(void);
 void web_close(struct web *web);
 
-/* Returns the status; the reply is overwritten, so one is enough for many calls. */
+/* Returns the status and overwrites the reply, so one is enough for many calls. */
 long web_do(struct web *web, const struct web_call *call, struct web_reply *reply);
 
 void web_reply_init(struct web_reply *reply);
 void web_reply_release(struct web_reply *reply);
 
-/* The value of a header in lines of them, in a buffer that the thread's next call overwrites; NULL:
- * absent. */
+/* The value of a header in a block of lines, in a buffer that the thread's next call overwrites;
+ * NULL: absent. */
 const char *web_header_of(const char *headers, const char *name);
 const char *web_header(struct web_reply *reply, const char *name);
 
