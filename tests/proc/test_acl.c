@@ -1,5 +1,5 @@
-/* Which permission lets whom do what, on real replicas: a znode for each single permission, every
- * operation on each of them, through each replica in turn. */
+/* Permissions on real replicas: one znode for each single permission, every operation on each of
+ * them, through each replica in turn. */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
@@ -32,7 +32,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* To the next replica, as it is after the last write. */
+/* Sends a call to the next replica; it waits for the state after the last write. */
 static long call(const char *method, const char *path, const char *headers, const char *body)
 {
     char all[HEADERS_MAX_BYTES];
@@ -71,13 +71,13 @@ static bool says(const char *text)
 
 /* ---- One permission, one operation ---- */
 
-/* `%c` stands for the letter of the znode's permission. What changes the list comes last. */
+/* `%c` stands for the letter of the znode's permission. Changes of the list come last. */
 struct row {
-    const char *needs; /* One of these letters. */
+    const char *needs; /* One of these permissions. */
     const char *method;
     const char *path;
-    const char *body; /* JSON when it begins so. */
-    long status;      /* Of success. */
+    const char *body; /* JSON if it begins with a brace. */
+    long status;      /* Status of success. */
 };
 
 static const struct row rows[] = {
@@ -114,17 +114,17 @@ static const char *put_letter(const char *text, char letter, char out[PATH_MAX_B
     return out;
 }
 
-static void run_row(const struct row *row, char letter, const char *who, bool allowed)
+static void run_row(const struct row *row, char letter, const char *credentials, bool allowed)
 {
     char path[PATH_MAX_BYTES];
     char body[PATH_MAX_BYTES];
     char headers[HEADERS_MAX_BYTES];
     const char *sent = put_letter(row->body, letter, body);
     bool json = sent && sent[0] == '{';
-    long refused = who[0] ? 403 : 401;
+    long refused = credentials[0] ? 403 : 401;
 
-    (void)snprintf(headers, sizeof(headers), "%s%s%s", who, who[0] && json ? "\n" : "",
-                   json ? JSON : "");
+    (void)snprintf(headers, sizeof(headers), "%s%s%s", credentials,
+                   credentials[0] && json ? "\n" : "", json ? JSON : "");
     expect(row->method, put_letter(row->path, letter, path), headers, sent,
            allowed ? row->status : refused);
     assert_true(allowed || says("\"code\":\"NoAuth\""));
@@ -149,8 +149,8 @@ static void make_znodes(void)
 
 TEST_GROUP(open_three, close_three)
 
-/* Refusals by who has shown nothing and by who has shown the wrong thing change nothing, so that
- * each operation succeeds in the end for who may. */
+/* Requests without credentials and with those of another user are refused and change nothing, so
+ * that each operation then succeeds with the right credentials. */
 TEST(each_operation_needs_its_permission)
 {
     make_znodes();
@@ -166,12 +166,12 @@ TEST(each_operation_needs_its_permission)
     }
 }
 
-/* The same operations where nobody is let in but their owner and the super user. */
-TEST(owner_and_super_may_do_all)
+/* The same operations on znodes that only the owner and the super user may use. */
+TEST(owner_and_super_user_may_do_everything)
 {
-    static const char *const who[] = {BOB, ROOT};
+    static const char *const credentials[] = {BOB, ROOT};
 
-    for (size_t i = 0; i < sizeof(who) / sizeof(who[0]); i++) {
+    for (size_t i = 0; i < sizeof(credentials) / sizeof(credentials[0]); i++) {
         char letter = (char)('A' + (int)i);
         char path[PATH_MAX_BYTES];
 
@@ -184,9 +184,9 @@ TEST(owner_and_super_may_do_all)
         for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
             run_row(&rows[row], letter, EVE, false);
             run_row(&rows[row], letter, "", false);
-            run_row(&rows[row], letter, who[i], true);
+            run_row(&rows[row], letter, credentials[i], true);
             if (strcmp(rows[row].method, "PATCH") == 0) {
-                break; /* It has let in everybody, for that alone. */
+                break; /* The new list gives every client the admin permission only. */
             }
         }
     }
@@ -204,7 +204,7 @@ TEST(lists_are_not_inherited)
     expect("GET", "/znodes/v1/closed", "", NULL, 401);
     expect("GET", "/znodes/v1/closed/open", "", NULL, 200);
     expect("POST", "/znodes/v1/closed/open?name=below", "", "x", 201);
-    /* What lists many shows no more than each alone would. */
+    /* A listing of several znodes shows no more than single reads. */
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         expect("GET", lists[i], "", NULL, 200);
         ENSEMBLE_CHECK(&ensemble, !says("confidential") && says("\"hidden\":true"));
@@ -261,7 +261,7 @@ TEST(the_version_of_a_list_is_checked)
     expect("PATCH", "/znodes/v1/tag", headers, open, 412);
 }
 
-/* From the log and from snapshots alike. */
+/* Lists survive in the log and in snapshots. */
 TEST(lists_outlive_all_replicas)
 {
     expect("POST", "/znodes/v1/?name=kept", BOB "\nZk-Acl: creator", "x", 201);

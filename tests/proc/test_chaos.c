@@ -1,13 +1,13 @@
 /*
- * Everything at once: five real replicas, each connection between them through a network of the
- * test's; processes are killed, paused and stopped, links block in one direction or both, or are
- * slow, wall clocks jump, disks are full, fail, rot and are emptied, all at the same time, while
- * clients by HTTP and WebSocket work and watchers resume on other replicas. Then faults stop: all
- * replicas must be in step with equal digests, and what clients did and saw must be possible.
+ * Five real replicas, whose connections pass through the test's network, under overlapping faults:
+ * processes are killed, paused and stopped, links block in one direction or both, or are slow, wall
+ * clocks jump, disks are full, fail, are damaged and emptied. Meanwhile clients by HTTP and
+ * WebSocket work and watchers resume on other replicas. Then the faults stop: all replicas must be
+ * in sync with equal digests, and the recorded history must be possible.
  *
  *     proc.test_chaos [--seconds N] [--seed N] [--without KIND]... [--plan] [--keep] [--print FILE]
  *
- * The faults follow from the seed, round by round; when they hit an operation does not.
+ * The faults of each round follow from the seed; which operations they hit does not.
  */
 #include "base/mem.h"
 #include "base/os_rng.h"
@@ -22,14 +22,14 @@
 
 enum {
     SECONDS = 15,
-    TTL_SECONDS = 60, /* Runs of that length wait for the end of znodes with a time to live. */
+    TTL_SECONDS = 60, /* Runs of at least that length check that TTL znodes end. */
     ROUND_MS = 40000,
     REST_MS = 6,
     KEEPERS = 4,
-    GAP_US = 1000000 /* Without an acknowledged write: unavailable. */
+    GAP_US = 1000000 /* Unavailable: without an acknowledged write for so long. */
 };
 
-/* Small files, windows and snapshots: in a minute replicas do what takes days elsewhere. */
+/* Small files, windows and snapshots: a minute rotates as many as days in production. */
 static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\nwalSegmentBytes=4194304\n"
                            "maxSessionTimeout=3600000\nmaxRemembered=1000000\n"
                            "maxRememberedBytes=268435456\n";
@@ -54,7 +54,7 @@ static void close_five(void)
     chaos_close(&chaos, keep || !sound);
 }
 
-/* ---- What it was worth. ---- */
+/* ---- Statistics. ---- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -120,7 +120,7 @@ static void print_faults(void)
     uint32_t done = 0;
 
     for (uint32_t kind = 0; kind < CHAOS_KINDS; kind++) {
-        print_message("%-14s %4u done, %3u withheld\n", chaos_name((enum chaos_kind)kind),
+        print_message("%-14s %4u done, %3u skipped\n", chaos_name((enum chaos_kind)kind),
                       counts->done[kind], counts->withheld[kind]);
         done += counts->done[kind];
     }
@@ -129,7 +129,7 @@ static void print_faults(void)
                   done, counts->overlaps, counts->overlap_max, counts->ended);
     print_message(
         "%u new leaders; %u emptied or damaged disks filled again, the slowest in %.1f s; "
-        "all in step %.1f s after the last fault of a round at most; %.1f MB between "
+        "all in sync %.1f s after the last fault of a round at most; %.1f MB between "
         "replicas\n",
         counts->last_epoch - counts->first_epoch, counts->refills,
         (double)counts->refill_max_ms / 1e3, (double)counts->heal_max_ms / 1e3,
@@ -216,10 +216,9 @@ static void add_clients(void)
     }
 }
 
-/* The time of transactions advances, whatever clocks said: each replica does a write with a key,
- * and znodes with a time to live end. Leaders look for these once a minute: short runs do not wait.
- */
-static void check_time_goes_on(void)
+/* The time of transactions must advance whatever the clocks showed: each replica accepts a write
+ * with a key, and TTL znodes end. Leaders check those once a minute, so short runs do not wait. */
+static void check_time_advances(void)
 {
     struct ensemble *ensemble = &chaos.ensemble;
     char path[128];
@@ -255,7 +254,7 @@ static bool has_no_children(uint32_t index)
     return none;
 }
 
-/* No session was lost while it was touched; those that are left alone end, and their ephemerals. */
+/* No session was lost while it was renewed; abandoned sessions end with their ephemerals. */
 static void stop_keepers(void)
 {
     struct chaos_keeper sum = {.number = 0};
@@ -274,10 +273,11 @@ static void stop_keepers(void)
     for (uint32_t i = 0; i < chaos.ensemble.count; i++) {
         ENSEMBLE_WAIT(&chaos.ensemble, has_no_children(i));
     }
-    print_message("%u sessions of 8 s: %u touches, %u expired while no replica could be told, %u "
-                  "left alone; all had ended %.1f s after the last touch\n",
-                  sum.opened, sum.touches, sum.expired, sum.abandoned,
-                  (double)(os_now_ms() - start_ms) / 1e3);
+    print_message(
+        "%u sessions of 8 s: %u renewals, %u expired while no replica could renew them, %u "
+        "left alone; all had ended %.1f s after the last touch\n",
+        sum.opened, sum.touches, sum.expired, sum.abandoned,
+        (double)(os_now_ms() - start_ms) / 1e3);
 }
 
 static void play_rounds(void)
@@ -295,7 +295,7 @@ static void play_rounds(void)
             chaos_print_plan(&chaos.plan);
         } else {
             chaos_play(&chaos, round_ms);
-            print_message("round %u: %u faults planned; all in step, %" PRIu64 " answers so far\n",
+            print_message("round %u: %u faults planned; all in sync, %" PRIu64 " answers so far\n",
                           round, chaos.plan.count, atomic_load(&run.answers));
         }
         left_ms -= round_ms;
@@ -312,7 +312,7 @@ TEST(what_clients_saw_under_all_faults_is_possible, open_five, close_five)
     start_keepers();
     play_rounds();
     stop_keepers();
-    check_time_goes_on();
+    check_time_advances();
     history_finish(&run, &chaos.ensemble);
     ENSEMBLE_WAIT(&chaos.ensemble, are_equal());
     print_faults();

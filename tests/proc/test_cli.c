@@ -1,5 +1,4 @@
-/* The commands of the command line as people and scripts run them: each of them with what can
- * become of it, exit codes, and errors as JSON. */
+/* Every command of the command line with each outcome: output, exit codes, and errors as JSON. */
 #include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 #include "tests/proc/proxy.h"
@@ -33,12 +32,12 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-/* ---- Each command, and what can become of it ---- */
+/* ---- Each command and its outcomes ---- */
 
 struct row {
-    const char *line; /* Without "zabra", which stands before it; -o json goes behind it. */
+    const char *line; /* Without "zabra" before it and "-o json" after it. */
     int code;
-    const char *said; /* Of an error its code; else a member of what is printed, "" for any. */
+    const char *said; /* The code of an error; else a member of the output, "" for any. */
 };
 
 static const struct row rows[] = {
@@ -173,7 +172,7 @@ TEST(each_command_and_what_can_become_of_it)
     }
 }
 
-/* Nobody listens: told in the same way by each, and soon. */
+/* No replica listens: each command reports it in the same way, and soon. */
 TEST(no_ensemble)
 {
     fixture_make();
@@ -189,7 +188,7 @@ TEST(no_ensemble)
     }
 }
 
-/* ---- Output for people, lines and tables ---- */
+/* ---- Output as tables and lines ---- */
 
 TEST(forms_of_output)
 {
@@ -212,7 +211,7 @@ TEST(forms_of_output)
     shell_expect("ZABRA_OUTPUT=json zabra get $P/nope", 3, "{\"error\":{");
 }
 
-/* On a terminal, and only for who wants it. */
+/* Only on a terminal, and only if colors are not disabled. */
 TEST(colors)
 {
     static const char *const plain[] = {
@@ -230,7 +229,7 @@ TEST(colors)
     }
 }
 
-/* What goes by itself is shown as that. */
+/* Containers and TTL znodes are shown as such. */
 TEST(kinds)
 {
     fixture_make();
@@ -244,7 +243,7 @@ TEST(kinds)
     shell_expect("zabra stat $P/here | grep -e container -e ttl", 1, "");
 }
 
-/* Each read that may be stale is one that may be asked not to be. */
+/* Each read that may be stale accepts --linearizable. */
 TEST(no_read_is_stale)
 {
     static const char *const reads[] = {
@@ -264,8 +263,8 @@ TEST(no_read_is_stale)
                  "\"path\":\"/\"");
 }
 
-/* The first ones of a list are not taken for all. */
-TEST(more_is_said)
+/* A truncated list is marked as such. */
+TEST(truncation_is_reported)
 {
     fixture_make();
     shell_expect("zabra find $P --name h --limit 1", 0, "zabra find: there may be more");
@@ -288,7 +287,7 @@ TEST(any_request)
                  0, "\"created\":1");
 }
 
-/* What is wrong is named, with what may be meant. */
+/* Errors name the wrong word and suggest the right one. */
 TEST(mistakes)
 {
     static const char *const mistakes[][2] = {
@@ -319,8 +318,8 @@ TEST(mistakes)
     }
 }
 
-/* On a terminal a person is asked; script(1) makes one. */
-TEST(a_person_is_asked)
+/* A terminal is asked for confirmation; script(1) makes one. */
+TEST(a_terminal_is_asked_for_confirmation)
 {
     fixture_make();
     shell_expect("echo n | script -qec 'zabra rm -r $P/here' /dev/null", 1,
@@ -333,8 +332,8 @@ TEST(a_person_is_asked)
     shell_expect("script -qec 'zabra rm -rf $P/num' /dev/null </dev/null", 0, "");
 }
 
-/* What an error is about is told as it was given. */
-TEST(errors_name_what_was_given)
+/* An error quotes the argument as it was given. */
+TEST(errors_quote_the_given_argument)
 {
     fixture_make();
     shell_expect("head -c 2000000 /dev/zero | zabra create $P/big -", 10,
@@ -352,7 +351,7 @@ TEST(errors_name_what_was_given)
     shell_expect("zabra get $P/closed --user bob --password-file $D/wrong", 5, "(NoAuth)\n");
 }
 
-/* ---- Who, where, again ---- */
+/* ---- Credentials, endpoints, retries ---- */
 
 TEST(credentials)
 {
@@ -374,8 +373,8 @@ TEST(credentials)
                  "SessionExpired");
 }
 
-/* One that is not there, and one that hangs. */
-TEST(other_replicas_are_asked)
+/* An endpoint without a replica, and one that hangs. */
+TEST(other_replicas_are_tried)
 {
     char line[SHELL_LINE_MAX];
     uint32_t hung = 0;
@@ -392,8 +391,8 @@ TEST(other_replicas_are_asked)
     shell_expect("zabra get $P/hung --endpoints ${ZABRA_ENDPOINTS%%,*} --linearizable", 0, "x");
 }
 
-/* Half of the answers are lost: what was done already is not done a second time. */
-TEST(tries_are_safe)
+/* Half of the answers are lost: an executed write is not executed again. */
+TEST(retries_are_safe)
 {
     static struct proxy proxies[3];
 
@@ -417,8 +416,8 @@ TEST(tries_are_safe)
     assert_int_equal(strtoul(shell_output, NULL, 10), TRIES);
 }
 
-/* Many at once: none is lost, no sum comes twice. */
-TEST(counting_together)
+/* Concurrent increments: none is lost, no sum is printed twice. */
+TEST(concurrent_counting)
 {
     fixture_make();
     assert_int_equal(shell("for i in $(seq %d); do (for j in $(seq %d); do zabra incr $P/count -c "
@@ -432,7 +431,7 @@ TEST(counting_together)
     assert_int_equal(strtoul(shell_output, NULL, 10), COUNTERS * COUNTS);
 }
 
-/* What is added while a subtree is moved is moved too, or comes too late: it is in neither lost. */
+/* A znode that is added during the move of a subtree is moved too, or refused. None is lost. */
 TEST(moving_while_it_grows)
 {
     fixture_make();
@@ -446,7 +445,7 @@ TEST(moving_while_it_grows)
     shell_expect("zabra stat $P/src", 3, "NoNode");
 }
 
-/* What is deleted is what was copied: not another znode, and not one with another ACL. */
+/* Only the copied znode is deleted: not a new one with its name, nor one with a changed ACL. */
 TEST(what_is_moved_is_what_was_read)
 {
     fixture_make();
@@ -461,7 +460,7 @@ TEST(what_is_moved_is_what_was_read)
     shell_expect("zabra mv $P/num $P/moved && zabra acl $P/moved", 0, "world:anyone:dr");
 }
 
-/* Somebody else was quicker: the text is kept, and where is said. */
+/* Another client was quicker: the text is kept in a file, and the error names it. */
 TEST(an_edit_is_not_lost)
 {
     fixture_make();
@@ -481,7 +480,7 @@ TEST(an_edit_is_not_lost)
     shell_expect("EDITOR='echo new >' zabra edit -c $P/fresh && zabra get $P/fresh", 0, "new");
 }
 
-/* Kept: ACL, null data, container, time to live. Not copied: what is of a session. */
+/* Copied: ACL, null data, container, TTL. Not copied: znodes of a session. */
 TEST(what_is_copied)
 {
     fixture_make();

@@ -1,4 +1,4 @@
-/* Completion of commands, options and paths, in the shells that there are scripts for. */
+/* Completion of commands, options and paths, in each shell with a script. */
 #include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
@@ -33,13 +33,13 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-/* What is typed, and all that its last word may become: without blanks and quotes every shell says
- * the same. */
+/* The typed line, and all completions of its last word. Without blanks and quotes every shell
+ * offers the same. */
 struct typed {
     const char *before;
     const char *word;
     const char *said;
-    bool more; /* That has children itself: no blank is put behind it. */
+    bool more; /* The znode has children: no blank follows it. */
 };
 
 static const struct typed lines[] = {
@@ -61,7 +61,7 @@ static const struct typed lines[] = {
     {"zabra queue len ", "m", "mail", true},
     {"zabra queue len ", "/que", "/queues", true},
     {"true | zabra get --user bob --password-file pw ", "/closed/i", "/closed/in", false},
-    /* Nobody answers, or may not say: silence, and soon. */
+    /* No replica answers, or it refuses: no completion, and soon. */
     {"zabra get --endpoints 127.0.0.1:1 ", "/ap", "", false},
     {"zabra get ", "/closed/", "", false},
     {"zabra nonsense ", "/ap", "", false},
@@ -77,8 +77,8 @@ static bool skip_without(const char *name)
     return true;
 }
 
-/* Blanks at the end are left out. */
-static bool is_said(const char *by, const char *want)
+/* Ignores blanks at the end. */
+static bool is_output(const char *by, const char *want)
 {
     size_t len = 0;
 
@@ -90,15 +90,15 @@ static bool is_said(const char *by, const char *want)
     return strcmp(shell_output, want) == 0;
 }
 
-/* The shell's answer to $LINE. Who types is not kept waiting for a replica that is slow: nothing is
- * offered then, and Tab is pressed again. */
-static void expect_said(const char *by, const char *line, const char *want)
+/* Checks the shell's answer to $LINE. Completion does not wait for a slow replica and then offers
+ * nothing, so Tab is pressed again. */
+static void expect_output(const char *by, const char *line, const char *want)
 {
     bool said = false;
 
     assert_int_equal(setenv("LINE", line, 1), 0);
     for (int i = 0; i < TABS && !said; i++) {
-        said = is_said(by, want);
+        said = is_output(by, want);
     }
     if (!said) {
         fail_msg("%s: completed to \"%s\", not \"%s\"", line, shell_output, want);
@@ -114,16 +114,16 @@ static void expect_each(void (*expect)(const struct typed *typed))
 
 /* ---- bash ---- */
 
-/* Of several commands in a line it shows the function that of the cursor alone. */
+/* If a line has several commands, bash passes only that at the cursor to the function. */
 static void expect_bash(const struct typed *typed)
 {
     char line[SHELL_LINE_MAX];
 
     (void)snprintf(line, sizeof(line), "%s%s", strstr(typed->before, "zabra"), typed->word);
     assert_int_equal(setenv("WORD", typed->word, 1), 0);
-    expect_said("bash -c 'source <(zabra completion bash); COMP_LINE=$LINE COMP_POINT=${#LINE}; "
-                "_zabra zabra \"$WORD\"; echo \"${COMPREPLY[*]}\"'",
-                line, typed->said);
+    expect_output("bash -c 'source <(zabra completion bash); COMP_LINE=$LINE COMP_POINT=${#LINE}; "
+                  "_zabra zabra \"$WORD\"; echo \"${COMPREPLY[*]}\"'",
+                  line, typed->said);
 }
 
 TEST_GROUP(open_all, close_all)
@@ -141,7 +141,8 @@ TEST(bash_completes)
 
 static void expect_zsh_line(const char *line, const char *after)
 {
-    expect_said("zsh -f " ZABRA_TOP "/tests/proc/complete.zsh \"$LINE\" | tr -s ' '", line, after);
+    expect_output("zsh -f " ZABRA_TOP "/tests/proc/complete.zsh \"$LINE\" | tr -s ' '", line,
+                  after);
 }
 
 static void expect_zsh(const struct typed *typed)
@@ -180,9 +181,9 @@ TEST(zsh_completes)
 
 static void expect_fish_line(const char *line, const char *said)
 {
-    expect_said("fish --no-config -c 'zabra completion fish | source; complete -C $LINE' | "
-                "cut -f1 | tr '\\n' ' '",
-                line, said);
+    expect_output("fish --no-config -c 'zabra completion fish | source; complete -C $LINE' | "
+                  "cut -f1 | tr '\\n' ' '",
+                  line, said);
 }
 
 static void expect_fish(const struct typed *typed)
@@ -193,7 +194,7 @@ static void expect_fish(const struct typed *typed)
     expect_fish_line(line, typed->said);
 }
 
-/* It quotes by itself what is told it as it is. */
+/* fish adds the quotes itself. */
 TEST(fish_completes)
 {
     if (skip_without("fish")) {
@@ -210,7 +211,7 @@ TEST(fish_completes)
     expect_fish_line("zabra lock x -- mkfif", "mkfifo");
 }
 
-TEST(other_shells_have_none)
+TEST(other_shells_have_no_completion)
 {
     shell_expect("zabra completion csh", 2, "bash, zsh or fish");
 }

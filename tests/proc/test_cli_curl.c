@@ -1,4 +1,4 @@
-/* The lines that --curl shows, run by a shell: they print the same, and leave the same behind. */
+/* The lines that --curl shows, run by a shell: same output, same effect. */
 #include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 
@@ -21,7 +21,7 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-/* What is there, without what differs from one time to the next. */
+/* Records the tree, without values that change with each run. */
 static void take_snapshot(char out[SHELL_OUTPUT_MAX])
 {
     assert_int_equal(shell("%s", "zabra api GET /export/v1$P --user bob --password-file $D/pw |"

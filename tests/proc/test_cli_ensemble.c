@@ -1,5 +1,4 @@
-/* Commands about the ensemble as a whole, subtrees out and in, manual pages: run as people and
- * scripts run them. */
+/* Commands about the ensemble as a whole, exports and imports, manual pages, the shell. */
 #include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
@@ -27,7 +26,7 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-/* The line prints JSON in which jq finds this to be true. */
+/* The line prints JSON for which the jq expression is true. */
 static void expect_json(const char *line, int code, const char *filter)
 {
     char whole[SHELL_LINE_MAX];
@@ -87,7 +86,7 @@ TEST(metrics)
                 ".error.code == \"NoEnsemble\"");
 }
 
-/* Each kind does something, and nothing is left behind: not after Ctrl-C either. */
+/* Each kind measures something and leaves no znode, not after Ctrl-C either. */
 TEST(bench)
 {
     expect_json("zabra bench -t 300ms -c 4 --znodes 5 -o json", 0,
@@ -109,7 +108,7 @@ TEST(bench)
 
 /* ---- export, import ---- */
 
-TEST(out_and_in_is_the_same)
+TEST(an_import_restores_an_export)
 {
     shell_expect("zabra export /app >$D/app.ndjson && tail -1 $D/app.ndjson", 0, "\"znodes\":4");
     expect_json("zabra import /copy $D/app.ndjson -p -o json", 0,
@@ -122,7 +121,7 @@ TEST(out_and_in_is_the_same)
     shell_expect("sh -c \"$(zabra import /curled $D/app.ndjson -p --curl)\"", 0, "\"created\":4");
 }
 
-/* On a terminal one sees how far it is, but not between the lines of an export. */
+/* Progress is shown on a terminal, but not between the lines of an export. */
 TEST(progress)
 {
     shell_expect("script -qec 'zabra export /app >$D/shown' /dev/null </dev/null", 0, "exported ");
@@ -149,7 +148,7 @@ TEST(conflicts)
 }
 
 /* Completed batches remain after a failure, and are reported. */
-TEST(what_is_not_whole_is_an_error)
+TEST(an_incomplete_transfer_is_an_error)
 {
     shell_expect("zabra export /app >$D/app.ndjson; zabra create /cut", 0, "");
     expect_json("head -2 $D/app.ndjson | zabra import /cut/off -o json", 9,
@@ -199,8 +198,8 @@ TEST(transfers_that_are_refused)
                 ".error.code == \"NoEnsemble\"");
 }
 
-/* A file can be looked at before: its own lines close a znode to the caller, or the ensemble has
- * one that is closed. Nothing is done then; who may do it, does it. */
+/* An import needs the super user if its own lines close a znode to the caller, or the ensemble has
+ * a closed one. It says so before it changes anything. */
 TEST(an_import_says_beforehand_that_it_needs_the_super_user)
 {
     shell_expect("zabra create /early && seq 300 | sed 's/.*/{\"path\":\"k&\"}/' >$D/own && "
@@ -223,7 +222,7 @@ TEST(an_import_says_beforehand_that_it_needs_the_super_user)
 
 /* ---- Manual ---- */
 
-/* Each page has its sections, and no line that roff would take for a request by mistake. */
+/* Each page has its sections, and no text line that roff would take for a request. */
 TEST(manual_pages)
 {
     shell_expect("mkdir $D/man && zabra __man --to $D/man", 0, "");
@@ -266,15 +265,15 @@ TEST(scripts)
     shell_expect("printf 'get \"/app' | zabra shell", 2, "a quote is not terminated");
     shell_expect("printf 'gett /app' | zabra shell", 2, "did you mean get?");
     shell_expect("printf 'ls' | zabra shell --endpoints 127.0.0.1:1", 6, "no replica answers");
-    /* What may be a name is one, wherever one is. */
+    /* An argument that may be a name is one in each folder. */
     shell_expect("printf 'cd app\\nqueue push jobs x\\nqueue pop /queues/jobs\\n' | zabra shell", 0,
                  "/queues/jobs/item-0000000000\nx");
-    /* A command does not eat the rest of the script. */
+    /* A command does not read the rest of the script. */
     shell_expect("printf 'set /app/a -\\nset /app/a x\\nget /app/a' | zabra shell", 0, "x");
 }
 
-/* As a person types it, with a terminal between; waits for what must be shown. Tab is pressed again
- * where the replica was slower than the shell waits for it. */
+/* Types keys into a terminal and waits for the expected output. Tab is pressed again if the replica
+ * was slower than the shell waits for it. */
 static const char typing[] =
     "import os, pty, select, sys, time\n"
     "pid, fd = pty.fork()\n"
@@ -310,7 +309,7 @@ TEST(typing)
     assert_non_null(strstr(shell_output, "pwd"));
 }
 
-/* Types bob's password into the terminal of a line for a shell, when it is asked for. */
+/* Types bob's password into the terminal of a shell's line, when it is requested. */
 static const char asked[] =
     "import os, pty, sys\n"
     "pid, fd = pty.fork()\n"
@@ -325,8 +324,8 @@ static const char asked[] =
     "sys.stdout.buffer.write(out)\n"
     "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n";
 
-/* It is asked for once, and holds for the commands of the shell and what those run; neither their
- * arguments nor their environment have it. */
+/* The password is requested once, and holds for the commands of the shell and their children; it is
+ * neither in their arguments nor in their environment. */
 TEST(a_password_holds_for_all_of_a_shell)
 {
     assert_int_equal(setenv("ASKED", asked, 1), 0);
@@ -337,7 +336,7 @@ TEST(a_password_holds_for_all_of_a_shell)
     assert_null(strstr(shell_output, "=pw"));
 }
 
-/* Runs last: it kills one. */
+/* Runs after the tests above, because it kills a replica. */
 TEST(doctor)
 {
     shell_expect("zabra doctor", 0, "3 replicas asked, no problem found\n");
@@ -352,8 +351,9 @@ TEST(doctor)
                 "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");
 }
 
-/* Runs after that test and kills the next replica: a waiting client gets the last one's reason. */
-TEST(the_reason_is_told)
+/* Runs after `doctor` and kills another replica: a client that waits in vain gets the last
+ * replica's reason. */
+TEST(the_reason_is_reported)
 {
     ensemble_kill(&ensemble, 1);
     shell_expect("until zabra api GET /status/v1 | grep 'serving\":false'; do :; done", 0,
@@ -369,8 +369,8 @@ TEST(the_reason_is_told)
                  "zabra: still trying; http://127.0.0.1:");
 }
 
-/* Runs behind the_reason_is_told: two of three are down. Each is one cause, told once and
- * before what comes of it; the replica that is left has nothing to add. */
+/* Runs after the_reason_is_reported: two of three replicas are down. Each is one cause, reported
+ * once and before its consequence; the running replica adds no finding. */
 TEST(doctor_names_one_cause_once)
 {
     expect_json("zabra doctor -o json", 1,
@@ -380,8 +380,9 @@ TEST(doctor_names_one_cause_once)
                 "(.findings[-1].code == \"no-quorum\") and .errors == 3");
 }
 
-/* Runs behind that one. A replica that has waited for a leader in vain has done nothing, and says
- * so: it is asked no more, and the command does not wait for its own time. */
+/* Runs after doctor_names_one_cause_once. A replica that has waited for a leader in vain answers
+ * that the write was not applied. The command does not try it again, and ends before its own
+ * timeout. */
 TEST(a_write_without_a_quorum_ends_with_6)
 {
     uint64_t start_ms = os_now_ms();

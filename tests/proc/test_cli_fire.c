@@ -1,7 +1,7 @@
 /*
- * `zabra lock` under fire: many wait for one lock, holders and waiters are killed with SIGKILL, and
- * so is the leader. What the lock guards notices two holders at once, and a fencing number that
- * does not grow; nobody waits for ever.
+ * `zabra lock` under faults: many contenders wait for one lock; holders, waiters and the leader are
+ * killed with SIGKILL. The guarded command detects two holders at the same time, and a fencing
+ * number that does not grow. No process waits for ever.
  *
  * The guarded command is this program itself: `test_cli_fire guard DIRECTORY`.
  */
@@ -27,7 +27,7 @@ enum {
     CONTENDERS = 50,
 #endif
     WAITERS_KILLED = 2,
-    INSIDE_LOOKS = 2, /* How long somebody is inside, in breaths. */
+    INSIDE_LOOKS = 2, /* How long a holder stays inside, in waits of ensemble_breathe. */
     TEXT_MAX = 64,
     PATH_MAX_LEN = 512
 };
@@ -41,7 +41,7 @@ static struct ensemble ensemble;
 static struct contender contenders[CONTENDERS];
 static char self[PATH_MAX_LEN];
 
-/* ---- Numbers in files of the directory that is guarded ---- */
+/* ---- Numbers in files of the guarded directory ---- */
 
 static uint64_t read_number(const char *name)
 {
@@ -65,7 +65,7 @@ static void append(const char *name, const char *what, uint64_t number)
     int fd = open(name, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
 
     if (fd < 0 || write(fd, line, (size_t)len) != len) {
-        _exit(CONTENDERS); /* Counts as a failure of who holds the lock. */
+        _exit(CONTENDERS); /* Counts as a failure of the holder. */
     }
     close(fd);
 }
@@ -81,7 +81,7 @@ static void write_number(const char *name, uint64_t number)
 
 /* ---- The command that runs with the lock ---- */
 
-/* The test kills who is here. */
+/* The test kills the holder here. */
 static void pause_here(void)
 {
     if (access("pause", F_OK) != 0) {
@@ -100,7 +100,7 @@ static int guard(const char *directory)
     int fd = chdir(directory) == 0 ? open("inside", O_CREAT | O_RDWR | O_CLOEXEC, 0600) : -1;
     uint64_t last = read_number("fence");
 
-    if (flock(fd, LOCK_EX | LOCK_NB)) { /* The kernel lets go when we are killed. */
+    if (flock(fd, LOCK_EX | LOCK_NB)) { /* The kernel unlocks it when this process is killed. */
         append("violations", "not alone: ", fence);
     }
     if (fence <= last) {
@@ -111,14 +111,14 @@ static int guard(const char *directory)
     }
     pause_here();
     if (read_number("fence") != last) {
-        append("violations", "somebody has written meanwhile: ", fence);
+        append("violations", "another process has written meanwhile: ", fence);
     }
     write_number("fence", fence);
     append("done", "", fence);
     return 0;
 }
 
-/* ---- Those who want the lock ---- */
+/* ---- Contenders ---- */
 
 static pid_t contend(const char *directory)
 {
@@ -153,7 +153,7 @@ static void end(struct contender *contender)
     contender->killed = true;
 }
 
-/* The one who holds the lock, and stays there until the pause is over. */
+/* Returns the holder of the lock, which stays inside until end_pause. */
 static struct contender *catch_holder(void)
 {
     assert_true(unlink("paused") == 0 || errno == ENOENT);
@@ -162,7 +162,7 @@ static struct contender *catch_holder(void)
     return find(read_number("paused"));
 }
 
-static void go_on(void)
+static void end_pause(void)
 {
     assert_int_equal(unlink("pause"), 0);
 }
@@ -194,7 +194,7 @@ static int count_done(void)
     return count;
 }
 
-/* True once it has ended, as it should. */
+/* True when the contender has ended; checks how. */
 static bool has_ended(struct contender *contender)
 {
     int status = 0;
@@ -203,7 +203,7 @@ static bool has_ended(struct contender *contender)
     if (pid != contender->pid) {
         return false;
     }
-    if (!contender->killed) { /* Else it may just have ended before. */
+    if (!contender->killed) { /* A killed one may have ended before the signal. */
         ENSEMBLE_CHECK(&ensemble, WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
     contender->pid = 0;
@@ -240,7 +240,7 @@ static void close_all(void)
 
 TEST_GROUP(open_all, close_all)
 
-TEST(one_holder_at_a_time_and_nobody_waits_for_ever)
+TEST(one_holder_at_a_time_and_no_process_waits_for_ever)
 {
     char directory[ENSEMBLE_PATH_MAX + TEXT_MAX];
     int waiters = WAITERS_KILLED;
@@ -252,25 +252,25 @@ TEST(one_holder_at_a_time_and_nobody_waits_for_ever)
         contenders[i].pid = contend(directory);
     }
 
-    /* A holder, and some who wait, and most likely one just behind another. */
+    /* Kill a holder and some waiters, most likely including two neighbours in the queue. */
     end(catch_holder());
     for (int i = CONTENDERS; i > 0 && waiters > 0; i--, waiters--) {
         end(&contenders[i - 1]);
     }
-    go_on();
+    end_pause();
 
-    /* The leader, while somebody holds the lock. */
+    /* Kill the leader while a contender holds the lock. */
     (void)catch_holder();
     uint32_t leader = kill_leader();
 
-    go_on();
+    end_pause();
     ensemble_start(&ensemble, leader);
     ensemble_wait_ready(&ensemble, leader);
 
-    /* Both at once. */
+    /* Kill both at the same time. */
     end(catch_holder());
     leader = kill_leader();
-    go_on();
+    end_pause();
 
     int killed = wait_all();
 

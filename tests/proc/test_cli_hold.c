@@ -1,5 +1,5 @@
-/* Commands that wait, and that run another one for as long as something is held: what can become of
- * each, exit codes, signals, environment, and how they share znodes with the recipes. */
+/* Commands that wait, or run another command while they hold something: outcomes, exit codes,
+ * signals, environment, and znodes shared with the recipes. */
 #include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 
@@ -23,12 +23,12 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-/* ---- Each command, and what can become of it ---- */
+/* ---- Each command and its outcomes ---- */
 
 struct row {
-    const char *line; /* Without "zabra"; "-o json" is in the environment. */
+    const char *line; /* Without "zabra"; the environment sets "-o json". */
     int code;
-    const char *said; /* Of an error its code; else a piece of what is printed. */
+    const char *said; /* The code of an error; else a part of the output. */
 };
 
 static const struct row rows[] = {
@@ -70,7 +70,7 @@ static const struct row rows[] = {
     {"barrier raise /closed/a", 5, "NoAuth"},
     {"barrier enter a me --count 1", 2, "Usage"},
     {"barrier enter a me --count 1 -- echo fine", 0, "fine"},
-    {"barrier enter a me --count 2 --wait 60s -- true", 0, ""}, /* It is open for good. */
+    {"barrier enter a me --count 2 --wait 60s -- true", 0, ""}, /* It stays open. */
     {"barrier enter b me --count 2 --wait 100ms -- true", 124, "WaitOver"},
     {"barrier enter /closed me --count 1 -- true", 125, "NoAuth"},
     {"barrier wait a --endpoints 127.0.0.1:1", 6, "NoEnsemble"},
@@ -106,7 +106,7 @@ static const struct row rows[] = {
     {"watch /text --endpoints 127.0.0.1:1 --timeout 300ms", 6, "NoEnsemble"},
 };
 
-/* An error is told as JSON, with the exit code that the process has. */
+/* True if the output is an error as JSON with the process's exit code. */
 static bool is_error(const struct row *row)
 {
     const char *text = strstr(shell_output, "{\"error\"");
@@ -136,7 +136,7 @@ TEST(each_command_and_what_can_become_of_it)
     }
 }
 
-TEST(what_curl_can_say)
+TEST(commands_that_curl_can_express)
 {
     shell_expect("zabra queue push c x --curl | sh >/dev/null && zabra queue pop c", 0, "x");
     shell_expect("zabra counter set c 5 --curl | sh >/dev/null && zabra counter get c", 0, "5\n");
@@ -149,7 +149,7 @@ TEST(what_curl_can_say)
 
 /* ---- Holding ---- */
 
-TEST(a_lock_tells_what_it_is)
+TEST(a_lock_exports_its_path_and_fence)
 {
     shell_expect(
         "zabra lock e -- sh -c 'echo $ZABRA_LOCK_PATH; [ $ZABRA_LOCK_FENCE = "
@@ -163,7 +163,7 @@ TEST(a_lock_tells_what_it_is)
                  143, "me\n");
 }
 
-/* The line is that of the recipes: who stands there with curl is waited for. */
+/* The queue is that of the recipes: the command waits for a contender that uses curl. */
 TEST(a_lock_is_shared_with_recipes)
 {
     shell_expect("zabra create /locks/shared/lock- -s -p && zabra lock shared --try -- true", 124,
@@ -175,8 +175,9 @@ TEST(a_lock_is_shared_with_recipes)
                  0, "mine\n");
 }
 
-/* The number decides, and not what stands before it; what has none is not in the line. */
-TEST(one_line_for_all)
+/* The sequence number decides, not the name before it; a znode without a number is not in the
+ * queue. */
+TEST(one_queue_for_all_names)
 {
     shell_expect("zabra create /mixed/backup -p; zabra lock /mixed -- "
                  "zabra elect /mixed --name late --try -- echo too early",
@@ -198,8 +199,8 @@ TEST(one_line_for_all)
                  0, "me\n");
 }
 
-/* Whoever stands in the line, and whatever he calls himself. */
-TEST(who_leads)
+/* The first candidate leads, whatever its znode is called and contains. */
+TEST(the_first_candidate_leads)
 {
     shell_expect("zabra create /election/odd/candidate- me -s -p && "
                  "printf '\\377' | zabra create /election/odd/candidate- - -s && "
@@ -213,7 +214,7 @@ TEST(who_leads)
                  5, "you may not read its name");
 }
 
-/* The time to wait is for the others to come, and then for them to leave. */
+/* --wait limits the wait for the others to enter, and again the wait for them to leave. */
 TEST(a_barrier_is_left_together)
 {
     shell_expect("zabra create /barriers/late/members/other -p; "
@@ -225,7 +226,7 @@ TEST(a_barrier_is_left_together)
     assert_null(strstr(shell_output, "\nother"));
 }
 
-/* The wait ends; who holds gets it passed on, and its own code is what counts. */
+/* A signal ends a waiting command. A holder passes it on to its child, whose exit code counts. */
 TEST(signals)
 {
     shell_expect("eval \"$LIB\"; zabra lock s --ttl 60s -- sh -c 'trap \"exit 5\" TERM; : >$D/in; "
@@ -236,8 +237,8 @@ TEST(signals)
     shell_expect("eval \"$LIB\"; await '! zabra ls /locks/s --linearizable | grep lock'", 0, "");
 }
 
-/* As nohup starts it: the terminal may close, and the lock is held on. */
-TEST(a_hangup_that_is_to_be_ignored)
+/* Started by nohup, the command keeps the lock when the terminal closes. */
+TEST(an_ignored_hangup_keeps_the_lock)
 {
     shell_expect(
         "eval \"$LIB\"; (trap '' HUP; exec zabra lock nohup --ttl 60s -- sh -c ': >$D/held; "
@@ -246,8 +247,8 @@ TEST(a_hangup_that_is_to_be_ignored)
         7, "lock-");
 }
 
-/* A command that does not end by SIGTERM is killed. */
-TEST(what_is_lost)
+/* After a loss, a command that survives SIGTERM is killed. */
+TEST(a_loss_ends_the_command)
 {
     shell_expect("zabra lock l --ttl 4s -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
                  "while :; do sleep 0.05; done'",
@@ -260,9 +261,9 @@ TEST(what_is_lost)
                  125, "our place in the queue was deleted");
 }
 
-/* What a command has started ends with it when it is lost, and is left alone when it ends itself.
- */
-TEST(all_that_was_started_is_lost)
+/* After a loss all processes of the command are killed. After a normal end its background processes
+ * continue. */
+TEST(a_loss_ends_all_processes_of_the_command)
 {
     shell_expect("echo \"trap '' TERM; echo \\$\\$ >$D/deep; exec sleep 300\" >$D/deep.sh; "
                  "zabra session --ttl 4s -- sh -c 'setsid sh $D/deep.sh & until [ -s $D/deep ]; do "
@@ -275,7 +276,7 @@ TEST(all_that_was_started_is_lost)
                  0, "left\n");
 }
 
-/* Whoever ignores the ends of children hands that on; they are waited for all the same. */
+/* The command inherits an ignored SIGCHLD, and must still wait for its child. */
 TEST(the_end_of_a_command_is_seen)
 {
     shell_expect(
@@ -284,7 +285,7 @@ TEST(the_end_of_a_command_is_seen)
         3, "");
 }
 
-TEST(as_many_as_there_are_leases)
+TEST(a_semaphore_admits_as_many_as_its_leases)
 {
     shell_expect("for i in 1 2 3 4 5 6; do zabra semaphore m -n 2 -- sh -c "
                  "'echo + >>$D/sem; sleep 0.1; echo - >>$D/sem' & done; wait; "
@@ -295,7 +296,7 @@ TEST(as_many_as_there_are_leases)
         "0\n");
 }
 
-TEST(all_begin_together)
+TEST(a_barrier_starts_all_together)
 {
     shell_expect("for i in 1 2 3; do zabra barrier enter t $i --count 3 -- "
                  "sh -c 'zabra get /barriers/t/ready >/dev/null && echo in' & done; wait",

@@ -1,6 +1,5 @@
-/* Replicas that hang, as a stopped machine does: they take what is asked and never answer. What
- * each command does where another replica serves, how it ends where none does, and how long that
- * takes. */
+/* Replicas that hang, like a stopped machine: they accept requests and never answer. Each command
+ * must succeed if another replica serves, and otherwise end in time with its exit code. */
 #include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
 
@@ -10,14 +9,14 @@
 #include <string.h>
 
 enum {
-    WAIT_MS = 500,    /* What the lines below wait at most; */
-    IMPORT_MS = 3000, /* The time-out of an import of three requests. */
-    BOUND_MS = 10000, /* far less than the time-out of a request, which is 15 s. */
+    WAIT_MS = 500,    /* Maximal wait of the lines below; */
+    IMPORT_MS = 3000, /* Timeout of an import of three requests. */
+    BOUND_MS = 10000, /* far less than a request's timeout of 15 s. */
 };
 
 static struct ensemble ensemble;
 
-/* $HUNG is the one that hangs; $GOOD are the others. */
+/* $HUNG is the replica that hangs; $GOOD are the others. */
 static void open_all(void)
 {
     char text[SHELL_LINE_MAX];
@@ -50,8 +49,8 @@ static void freeze_two(void)
     ensemble_signal(&ensemble, 1, SIGSTOP);
 }
 
-/* After each test, also one that has failed. */
-static void go_on(void)
+/* Runs after each test, also after a failed one. */
+static void continue_all(void)
 {
     ensemble_signal(&ensemble, 0, SIGCONT);
     ensemble_signal(&ensemble, 1, SIGCONT);
@@ -72,7 +71,7 @@ static void expect_soon(const char *line, int code, const char *said)
 
 TEST_GROUP(open_all, close_all)
 
-TEST(others_do_it, freeze_one, go_on)
+TEST(commands_succeed_at_other_replicas, freeze_one, continue_all)
 {
     shell_expect("export ZABRA_TIMEOUT=6s; zabra export $P/here --endpoints $HUNG,$GOOD", 0,
                  "\"end\"");
@@ -83,8 +82,8 @@ TEST(others_do_it, freeze_one, go_on)
                  "mine\n");
 }
 
-/* Whenever the time is over, and whoever was asked last. */
-TEST(a_read_that_hangs_has_one_exit_code, freeze_one, go_on)
+/* The exit code does not depend on the moment of the timeout or on the last endpoint. */
+TEST(a_read_that_hangs_has_one_exit_code, freeze_one, continue_all)
 {
     static const char *const ways[] = {
         "get $P/here --endpoints $HUNG --timeout 1ms",
@@ -106,8 +105,8 @@ TEST(a_read_that_hangs_has_one_exit_code, freeze_one, go_on)
                  "\"NoEnsemble\"");
 }
 
-/* It asks who it is and makes a dry run before it writes. */
-TEST(an_import_that_hangs_waits_once, freeze_one, go_on)
+/* An import requests its identity and a dry run before it writes. */
+TEST(an_import_that_hangs_waits_once, freeze_one, continue_all)
 {
     uint64_t start_ms = 0;
     char line[SHELL_LINE_MAX];
@@ -123,8 +122,8 @@ TEST(an_import_that_hangs_waits_once, freeze_one, go_on)
 
 /* ---- Two of three ---- */
 
-/* A write waits in a replica without a quorum for longer than anybody wants to. */
-TEST(a_wait_is_over_in_time, freeze_two, go_on)
+/* A replica without a quorum holds a write for longer than the command may wait. */
+TEST(a_wait_is_over_in_time, freeze_two, continue_all)
 {
     static const struct {
         const char *words;

@@ -1,5 +1,5 @@
-/* What commands wait with: a session that is kept alive, watches that go on at another replica, a
- * child that gets the signals, and the loss of it all. */
+/* The parts with which commands wait: a session that is kept alive, watches that resume at another
+ * replica, a child that receives the signals, and the loss of each. */
 #include "base/mem.h"
 #include "cli/live.h"
 #include "tests/lib/unit.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    TIMEOUT_MS = 4000, /* Waited for, and so the same with a sanitizer. */
+    TIMEOUT_MS = 4000, /* The test waits for it, so it is the same with a sanitizer. */
     FROZEN_TIMEOUT_MS = 15000,
     FROZEN_MS = FROZEN_TIMEOUT_MS * 2 / 3 + 200,
     CHANGES = 40,
@@ -66,7 +66,7 @@ static uint64_t soon(int64_t ms)
     return os_now_ms() + (uint64_t)ms;
 }
 
-/* The next thing but heartbeats, which must be of this kind. */
+/* The next news other than a heartbeat must be of this kind. */
 static void expect(enum live_kind kind, struct live_news *news)
 {
     uint64_t end_ms = soon(ENSEMBLE_DEADLINE_MS);
@@ -80,7 +80,7 @@ static void expect(enum live_kind kind, struct live_news *news)
     }
     if (news->kind != kind) {
         ensemble_print_logs(&ensemble);
-        fail_msg("%d has happened, not %d", (int)news->kind, (int)kind);
+        fail_msg("news of kind %d, expected %d", (int)news->kind, (int)kind);
     }
 }
 
@@ -96,7 +96,7 @@ TEST(a_session_is_kept_alive, open_live, close_live)
     assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=eph&ephemeral=true"), CMD_OK);
     live_wait(live, soon(TIMEOUT_MS * INT64_C(3) / 2), &news);
     assert_int_equal(news.kind, LIVE_TIME);
-    client_enter(cli.client, NULL); /* Or asking would keep it alive too. */
+    client_enter(cli.client, NULL); /* Otherwise the request itself would renew the session. */
     assert_int_equal(ask("GET", "/znodes/v1/eph"), CMD_OK);
     (void)snprintf(secret, sizeof(secret), "%s", live_session_secret(live));
     client_enter(cli.client, secret);
@@ -105,7 +105,7 @@ TEST(a_session_is_kept_alive, open_live, close_live)
     assert_int_equal(ask("GET", "/znodes/v1/eph?consistency=linearizable"), CMD_NO_NODE);
 }
 
-/* Who serves the stream, by the number that it says. */
+/* Begins a watch; returns the id of the replica that serves it. */
 static uint32_t begin_watch(struct stream **ret_stream)
 {
     struct live_news news;
@@ -149,7 +149,7 @@ static void make_changes(int from, int count)
     }
 }
 
-TEST(a_watch_goes_on_elsewhere, open_live, close_live)
+TEST(a_watch_resumes_at_another_replica, open_live, close_live)
 {
     struct stream *stream = NULL;
     uint32_t server = 0;
@@ -167,7 +167,7 @@ TEST(a_watch_goes_on_elsewhere, open_live, close_live)
     ensemble_wait_all_ready(&ensemble);
 }
 
-TEST(a_watch_that_tells_once_is_over, open_live, close_live)
+TEST(a_watch_for_one_event_ends, open_live, close_live)
 {
     struct live_news news;
 
@@ -260,7 +260,7 @@ TEST(a_child_that_does_not_end_is_killed, open_live, close_live)
     assert_int_equal(live_exit_code(live_end_child(live, GRACE_MS)), CMD_SIGNAL + SIGKILL);
 }
 
-/* A request gives way to a signal, also when nobody answers. */
+/* A signal interrupts a request, also when no replica answers. */
 TEST(requests_are_interrupted, open_live, close_live)
 {
     struct live_news news;
@@ -278,7 +278,7 @@ TEST(requests_are_interrupted, open_live, close_live)
     assert_int_equal(news.signal_number, SIGINT);
 }
 
-/* Told once, and before the session can be over: so that what it holds is let go in time. */
+/* The loss is reported once, before the session can expire, so that the command stops in time. */
 TEST(a_session_is_lost, open_live, close_live)
 {
     struct live_news news;
@@ -299,7 +299,7 @@ TEST(a_session_is_lost, open_live, close_live)
     }
 }
 
-/* As of a process that was frozen for two thirds of the time-out: what is left is given back. */
+/* As after a pause of two thirds of the timeout: the client closes the session. */
 TEST(a_lost_session_is_closed, open_live, close_live)
 {
     struct live_news news;
