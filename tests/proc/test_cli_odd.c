@@ -1,5 +1,5 @@
-/* What seldom happens to the command line: answers that are lost for good, signals at bad moments,
- * sessions that nobody has confirmed, data and lines that are odd. */
+/* Rare events of the command line: lost answers, foreign servers, signals at bad moments,
+ * unconfirmed sessions, unusual data and lines. */
 #include "cli/wait.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
@@ -33,8 +33,9 @@ static void close_all(void)
 
 /* ---- Answers ---- */
 
-/* Takes one request and is gone, so that nobody can know what has become of it. */
-static pid_t start_one_that_dies(uint16_t *ret_port)
+/* Starts a server that reads one request and exits, so that the outcome of the request is
+ * unknown. */
+static pid_t start_dying_server(uint16_t *ret_port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
     socklen_t len = sizeof(addr);
@@ -57,11 +58,11 @@ static pid_t start_one_that_dies(uint16_t *ret_port)
     return pid;
 }
 
-static void expect_of_one_that_dies(const char *words, int code, const char *said)
+static void expect_of_dying_server(const char *words, int code, const char *said)
 {
     char line[256];
     uint16_t port = 0;
-    pid_t pid = start_one_that_dies(&port);
+    pid_t pid = start_dying_server(&port);
     int status = 0;
 
     (void)snprintf(line, sizeof(line), "zabra %s --endpoints 127.0.0.1:%u,127.0.0.1:1 --timeout 3s",
@@ -73,15 +74,15 @@ static void expect_of_one_that_dies(const char *words, int code, const char *sai
 
 TEST_GROUP(open_all, close_all)
 
-TEST(a_write_that_may_be_done_is_said)
+TEST(an_unknown_outcome_of_a_write_is_reported)
 {
-    expect_of_one_that_dies("create /x", 7, "may or may not have been applied");
-    expect_of_one_that_dies("get /x", 6, "no replica answers");
+    expect_of_dying_server("create /x", 7, "may or may not have been applied");
+    expect_of_dying_server("get /x", 6, "no replica answers");
 }
 
-/* Answers as a replica would whose znodes change between any two requests: the ACL of /acl cannot
- * be set for another reason than that, the item of a queue is another one once somebody has tried
- * to take it. Prints its port. */
+/* Answers like a replica whose znodes change between two requests. Setting the ACL of /acl fails
+ * for another reason; after an attempt to take a queue's item, the next item has its name. Prints
+ * its port. */
 static const char changing[] =
     "from http.server import *\n"
     "class Answer(BaseHTTPRequestHandler):\n"
@@ -129,7 +130,7 @@ static void expect_while_it_changes(const char *words, int code, const char *sai
     assert_true(os_now_ms() - start_ms < ENSEMBLE_DEADLINE_MS);
 }
 
-/* Each answer takes two thirds of the time-out: three of them do not fit. */
+/* Each answer takes two thirds of the timeout, so three of them do not fit. */
 TEST(all_requests_of_an_import_share_its_timeout)
 {
     static const char tardy[] = "from http.server import *\n"
@@ -161,14 +162,14 @@ TEST(all_requests_of_an_import_share_its_timeout)
                  0, "3s: 7\n30s: 0\n");
 }
 
-TEST(what_has_changed_is_read_again)
+TEST(a_changed_znode_is_read_again)
 {
     expect_while_it_changes("acl /acl --add world:anyone:r", 4, "SessionMoved");
     expect_while_it_changes("queue pop q", 0, "d2.0");
 }
 
-/* Another server: whatever it answers, it is no replica, and what it says of a path is not said of
- * a znode. Prints its port. */
+/* A server that is no replica: its status for a path says nothing about a znode. Prints its
+ * port. */
 static const char other_server[] =
     "from http.server import *\n"
     "import os\n"
@@ -186,7 +187,7 @@ static const char other_server[] =
     "print(server.server_port, flush=True)\n"
     "server.serve_forever()\n";
 
-/* Its port is in $D/port. */
+/* Starts the program; its port is in $D/port. */
 static void start_server(const char *program)
 {
     assert_int_equal(setenv("OTHER", program, 1), 0);
@@ -195,7 +196,7 @@ static void start_server(const char *program)
                  0, "");
 }
 
-/* `status`: what it answers outside of the znodes. */
+/* `status` is its answer to requests other than those for znodes. */
 static void start_other(int status)
 {
     char text[16];
@@ -227,7 +228,7 @@ TEST(another_server_is_no_missing_znode)
         "status",      "members",    "api GET /status/v1", "import /a $D/line",
     };
     static struct shell_job alone[WORDS];
-    static struct shell_job behind_none[WORDS]; /* Behind an endpoint without a server. */
+    static struct shell_job behind_none[WORDS]; /* After an endpoint without a server. */
 
     assert_int_equal(shell("echo '{\"path\":\"x\"}' >$D/line"), 0);
     start_other(200);
@@ -241,11 +242,11 @@ TEST(another_server_is_no_missing_znode)
         shell_finish(&alone[i], code, "not answer like zabra");
         shell_finish(&behind_none[i], code, "");
     }
-    /* A replica beside it does what is asked. */
+    /* With a replica among the endpoints the command succeeds. */
     shell_expect("zabra create /beside x --endpoints 127.0.0.1:$(cat $D/port),$ZABRA_ENDPOINTS && "
                  "zabra export /beside --endpoints 127.0.0.1:$(cat $D/port),$ZABRA_ENDPOINTS",
                  0, "\"znodes\":1");
-    /* A proxy may have passed the write on before it lost the answer. */
+    /* A proxy may have forwarded the write before it lost the answer. */
     shell_expect("zabra set /502 x --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 7,
                  "may or may not have been applied");
     shell_expect("zabra get /502 --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 6,
@@ -254,8 +255,8 @@ TEST(another_server_is_no_missing_znode)
     stop_other();
 }
 
-/* A proxy may have passed a write on before it failed, unless it says that it has no replica. */
-TEST(a_proxy_that_fails_may_have_passed_a_write_on)
+/* A proxy may have forwarded a write before it failed, unless it answers that it has no replica. */
+TEST(a_failing_proxy_may_have_forwarded_a_write)
 {
     static const int unsure[UNSURE] = {500, 502, 504, 520, 524};
     static struct shell_job writes[UNSURE];
@@ -280,9 +281,9 @@ TEST(a_proxy_that_fails_may_have_passed_a_write_on)
     stop_other();
 }
 
-/* Answers writes as replicas do. Of /busy: the first one had no leader for long enough, the second
- * one wants the same again in a moment, then it is done. Of /slow: it is read slowly, and answered
- * at once that there is no leader; then it is done. Prints its port. */
+/* Answers writes like replicas. Writes to /busy: the first finds no leader for long enough, the
+ * second gets a request to retry, the third succeeds. Writes to /slow: the first is read slowly and
+ * then refused at once for lack of a leader, the second succeeds. Prints its port. */
 static const char leaderless[] =
     "from http.server import *\n"
     "import time\n"
@@ -314,28 +315,28 @@ static const char leaderless[] =
     "print(server.server_port, flush=True)\n"
     "server.serve_forever()\n";
 
-/* A write is hopeless without a leader only when each replica was asked, and has had time. */
-TEST(a_write_without_a_leader_asks_each_replica)
+/* A write fails for lack of a leader only after each replica was tried, and had time. */
+TEST(a_write_without_a_leader_tries_each_replica)
 {
     start_server(leaderless);
     shell_expect("p=127.0.0.1:$(cat $D/port); zabra set /busy x --endpoints $p,$p,$p --timeout 30s",
                  0, "");
-    /* More bytes than the kernel takes at once. */
+    /* More bytes than the kernel accepts at once. */
     shell_expect("head -c 12000000 /dev/zero | zabra set /slow - --timeout 30s --endpoints "
                  "127.0.0.1:$(cat $D/port)",
                  0, "");
     stop_other();
 }
 
-/* Each request shows the newest state that one before it has seen. */
-TEST(what_was_seen_is_shown)
+/* Each request requires at least the state that the previous ones have seen. */
+TEST(requests_do_not_go_back_in_time)
 {
     expect_while_it_changes("touch /x -o json", 0, "{\"shown\":\"0x7\"}");
     expect_while_it_changes("touch /x -o json --min-zxid 9", 0, "{\"shown\":\"0x9\"}");
 }
 
-/* What is refused for good is not tried until the time is over. */
-TEST(a_refusal_is_no_quicker_writer)
+/* A final refusal is not retried until the timeout. */
+TEST(a_final_refusal_is_not_retried)
 {
     uint64_t start_ms = os_now_ms();
 
@@ -345,9 +346,9 @@ TEST(a_refusal_is_no_quicker_writer)
     assert_true(os_now_ms() - start_ms < 60000);
 }
 
-/* ---- Commands that hold ---- */
+/* ---- Commands that hold a session ---- */
 
-/* A replica, another server that answers with this status, and two more replicas. */
+/* Endpoints: a replica, a foreign server that answers with this status, and two more replicas. */
 static void make_endpoints(int status, char *text, size_t size)
 {
     start_other(status);
@@ -357,8 +358,8 @@ static void make_endpoints(int status, char *text, size_t size)
                    ensemble.replicas[1].client_port, ensemble.replicas[2].client_port);
 }
 
-/* The replica that has opened a session dies, and of the endpoints only so many are known. Returns
- * what becomes of the session: LIVE_LOST, or LIVE_TIME when it has outlived its time-out. */
+/* Kills the replica that has opened a session; the client knows the first `known` endpoints.
+ * Returns LIVE_LOST if the session is lost, or LIVE_TIME if it has outlived its timeout. */
 static enum live_kind keep_beside_other(int status, int known)
 {
     static const struct cmd cmd = {.name = "test", .usage = ""};
@@ -387,15 +388,16 @@ static enum live_kind keep_beside_other(int status, int known)
     return news.kind;
 }
 
-/* What another server answers says nothing of the session: 200 does not keep it alive, 401 does not
- * end it. */
+/* Answers of a foreign server do not concern the session: 200 does not renew it, 401 does not end
+ * it. */
 TEST(another_server_keeps_no_session)
 {
     assert_int_equal(keep_beside_other(200, 2), LIVE_LOST);
     assert_int_equal(keep_beside_other(401, 4), LIVE_TIME);
 }
 
-/* Nobody has confirmed the session for two thirds of its time: it may be over, and is not used. */
+/* No replica has confirmed the session for two thirds of its timeout, so it may be over and no
+ * command starts in it. */
 TEST(no_command_in_a_session_that_may_be_over)
 {
     static const struct cmd cmd = {.name = "test", .usage = ""};
@@ -427,7 +429,7 @@ TEST(no_command_in_a_session_that_may_be_over)
     client_close(cli.client);
 }
 
-TEST(what_a_command_gets)
+TEST(a_command_gets_its_environment)
 {
     shell_expect("mine=$(sh -c 'ls /proc/self/fd | wc -l'); [ $mine = $(zabra lock fds -- sh -c "
                  "'ls /proc/self/fd | wc -l') ] && echo the same",
@@ -457,16 +459,16 @@ TEST(data_stays_what_it_is)
     assert_non_null(strstr(shell_output, "version   1\n"));
 }
 
-/* A line that is not whole, or cannot be one, must not do something else. */
-TEST(lines_of_a_script_are_whole)
+/* An incomplete or invalid line must not be executed in part. */
+TEST(lines_of_a_script_are_executed_whole_or_not_at_all)
 {
     fixture_make();
     shell_expect("printf \"rm -ry $P\\0/x\\n\" | zabra shell; zabra stat $P", 0, "version");
     shell_expect("head -c 1100000 /dev/zero | tr '\\0' a | zabra shell", 2, "too long");
 }
 
-/* Wherever a command runs out of descriptors it says so: no assertion is about what the machine
- * has. (Codes of signals begin at 128; 134 is that of an assertion.) */
+/* A command that runs out of descriptors reports it: no assertion may depend on resources. (Codes
+ * of signals begin at 128; 134 is that of an assertion.) */
 TEST(a_lack_of_descriptors_is_no_assertion)
 {
     shell_expect("for n in $(seq 4 40); do (ulimit -n $n; exec zabra session --timeout 5s -- true) "
@@ -479,9 +481,9 @@ TEST(a_lack_of_descriptors_is_no_assertion)
 
 /* ---- Terminals ---- */
 
-/* Whoever gives up at the question for the password sees again what he types. (The keyboard is a
- * pipe without an end: `script` would pass an end on as Ctrl-D.) */
-TEST(the_terminal_shows_what_is_typed)
+/* After a signal during the password prompt the terminal echoes again. (The keyboard is an endless
+ * pipe: `script` would forward its end as Ctrl-D.) */
+TEST(the_terminal_echoes_again_after_a_signal)
 {
     shell_expect("mkfifo \"$D/keyboard\" && "
                  "script -qec 'zabra whoami --user bob & p=$!; "
@@ -491,7 +493,7 @@ TEST(the_terminal_shows_what_is_typed)
                  0, "code 143");
 }
 
-/* Ctrl-D instead of a password is none, and not an empty one. */
+/* Ctrl-D at the prompt is a missing password, not an empty one. */
 TEST(the_end_of_the_terminal_is_no_password)
 {
     shell_expect("said=\"$D/said\"; : >\"$said\"; "

@@ -1,4 +1,4 @@
-/* Wall clocks that jump: what counts time goes on, and times of changes are those of a majority. */
+/* Wall clocks that jump: timeouts still pass, and times of changes follow a majority. */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/faulty.h"
@@ -10,7 +10,7 @@ enum {
     BAD_MS = 1500,
     DAY_MS = 1500,
     NIGHTS_MAX = 8,
-    NEAR_MS = 5000, /* What a machine with other work may add to a second. */
+    NEAR_MS = 5000, /* Delay that a busy machine may add to a second. */
 };
 
 static struct ensemble ensemble;
@@ -53,7 +53,7 @@ static bool is_done(long status)
     return status == 200 || status == 201;
 }
 
-/* Until no more answers can be remembered. */
+/* Fills the store of remembered answers. */
 static void fill_memory(uint32_t index)
 {
     ENSEMBLE_WAIT(&ensemble, put_with_key(index, "/znodes/v1/keyed?upsert=true") == 429);
@@ -92,7 +92,7 @@ static void restart_all(void)
     ensemble_wait_all_ready(&ensemble);
 }
 
-/* Writes under a leader whose clock is ten years ahead for a second and a half. */
+/* Writes while the leader's clock is ten years ahead for a second and a half. */
 static void bad_second(const char *create_ttl)
 {
     static const char stamped[] = "/znodes/v1/stamped?upsert=true";
@@ -123,7 +123,7 @@ TEST(a_bad_second_of_the_leaders_clock_stops_no_time, launch, teardown)
     ENSEMBLE_WAIT(&ensemble, is_gone(1, "/znodes/v1/two"));
 }
 
-/* The leader first: without a majority it could no longer write the age. */
+/* Stops the leader first: without a majority it could not write the age of the ensemble. */
 static void stop_all(void)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -133,7 +133,8 @@ static void stop_all(void)
     }
 }
 
-/* Stopped each night, and never up for as long as the TTL of a znode: it ends all the same. */
+/* The ensemble stops each night and never runs for as long as the TTL of a znode. The znode must
+ * end anyway. */
 TEST(a_ttl_ends_though_all_replicas_stop_each_night, launch, teardown)
 {
     static const char path[] = "/znodes/v1/nightly";
@@ -162,7 +163,7 @@ static void set_majority(int64_t offset_ms)
     atomic_store(&faulty[1]->wall_offset_ms, offset_ms);
 }
 
-/* Times of changes follow a majority, and step back once when it has been set right. */
+/* Times of changes follow a majority, and step back once when its clocks are corrected. */
 TEST(an_ensemble_with_wrong_times_heals_by_itself, launch, teardown)
 {
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/a?upsert=true", "x", 201);
@@ -177,7 +178,7 @@ TEST(an_ensemble_with_wrong_times_heals_by_itself, launch, teardown)
                                  is_near(time_of(0, "/znodes/v1/a", "mtime"), os_wall_ms()));
 }
 
-static bool log_says(uint32_t index, const char *text)
+static bool log_has(uint32_t index, const char *text)
 {
     char command[512];
 
@@ -196,13 +197,13 @@ static bool metric_is(uint32_t index, const char *name, double least, double mos
     return value >= least && value <= most;
 }
 
-/* An operator is told which replica's clock is wrong. */
-TEST(a_replica_with_a_wrong_clock_says_so, launch, teardown)
+/* Logs and metrics show which replica's clock is wrong. */
+TEST(a_wrong_clock_is_reported, launch, teardown)
 {
     atomic_store(&faulty[2]->wall_offset_ms, -60000);
     ENSEMBLE_WAIT(&ensemble, metric_is(2, "\nzabra_clock_ahead_seconds ", -70, -50));
-    ENSEMBLE_WAIT(&ensemble, log_says(2, "behind the clocks of a majority of the voters"));
+    ENSEMBLE_WAIT(&ensemble, log_has(2, "behind the clocks of a majority of the voters"));
     ENSEMBLE_WAIT(&ensemble, metric_is(0, "\nzabra_clock_ahead_seconds ", -5, 5));
     atomic_store(&faulty[2]->wall_offset_ms, 0);
-    ENSEMBLE_WAIT(&ensemble, log_says(2, "agrees with a majority of the voters again"));
+    ENSEMBLE_WAIT(&ensemble, log_has(2, "agrees with a majority of the voters again"));
 }

@@ -1,7 +1,7 @@
 /*
- * Every status that the contract names, against real replicas: each exchange goes to the next
- * replica, reads wait for the last write through Zk-Min-Zxid. What all answers must carry is
- * checked on all of them.
+ * Every status that the contract names, from real replicas. Each request goes to the next replica;
+ * reads wait for the last write by Zk-Min-Zxid. Every answer is checked for the headers and members
+ * that all must have.
  */
 #include "base/os_clock.h"
 #include "tests/lib/unit.h"
@@ -25,23 +25,23 @@ enum {
 struct exchange {
     const char *method;
     const char *path;
-    const char *headers; /* More lines, or NULL. */
+    const char *headers; /* Additional lines, or NULL. */
     const char *body;    /* Or NULL. */
     long status;
-    const char *has; /* In the body, or NULL. */
+    const char *has; /* Text in the body, or NULL. */
 };
 
 static struct ensemble ensemble;
 static uint32_t turn;
 static char last_zxid[64];
 
-/* ---- What every answer carries ---- */
+/* ---- Members of every answer ---- */
 
 static void check_problem(const struct exchange *exchange)
 {
     static const char *const members[] = {"type",    "title",   "detail",   "code",   "outcome",
                                           "zxidHex", "message", "instance", "request"};
-    /* What the acceptor refuses has no request line that could be told. */
+    /* The acceptor refuses before it has read a request line. */
     bool raw = exchange->status == 429 || exchange->status == 431;
     size_t count = sizeof(members) / sizeof(members[0]) - (raw ? 1 : 0);
     struct web_reply *reply = &ensemble.reply;
@@ -95,7 +95,8 @@ static long run_on(uint32_t index, const struct exchange *exchange)
     return web_do(ensemble.web, &call, &ensemble.reply);
 }
 
-/* A leader whose disk is slower than those of a majority has not applied yet what others answer. */
+/* A leader with a slower disk than a majority's may not have applied a write that is already
+ * answered. */
 static bool is_in_flight(void)
 {
     return ensemble.reply.status == 409 && strstr(web_text(&ensemble.reply), "\"InFlight\"");
@@ -149,7 +150,7 @@ static void close_ensemble(void)
 
 TEST_GROUP(open_ensemble, close_ensemble)
 
-TEST(znodes_live_and_die)
+TEST(znodes_are_created_changed_and_deleted)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/znodes/v1/?op=create&name=app", NULL, "hello", 201, "\"path\":\"/app\""},
@@ -212,13 +213,13 @@ TEST(conditions_hold_across_recreation)
     one("GET", "/znodes/v1/tagged", none_match, NULL, 304);
     assert_string_equal(web_header(&ensemble.reply, "ETag"), etag);
     assert_string_equal(web_header(&ensemble.reply, "Cache-Control"), "no-cache");
-    /* The bytes have the tag of the JSON: no cache may answer with one for the other. */
+    /* Raw bytes and JSON have the same entity tag, so caches must distinguish them by Vary. */
     one("GET", "/znodes/v1/tagged", "Accept: application/octet-stream", NULL, 200);
     assert_string_equal(web_header(&ensemble.reply, "ETag"), etag);
     assert_string_equal(web_header(&ensemble.reply, "Cache-Control"), "no-store");
     one("DELETE", "/znodes/v1/tagged", NULL, NULL, 204);
     one("POST", "/znodes/v1/?name=tagged", NULL, "1", 201);
-    /* The version is 0 again; the tag knows better. */
+    /* The version is 0 again, but the entity tag differs. */
     one("PUT", "/znodes/v1/tagged", match, "2", 412);
     assert_non_null(strstr(web_text(&ensemble.reply), "\"stat\":{"));
     (void)snprintf(match, sizeof(match), "If-Match: %s", web_header(&ensemble.reply, "ETag"));
@@ -267,7 +268,7 @@ TEST(multi_is_all_or_nothing)
 #define KEY "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd"
 #define BOB "Authorization: Basic Ym9iOnB3"
 
-/* Each on another replica than the one before. */
+/* Each request goes to the next replica. */
 TEST(a_write_sent_twice_is_done_once)
 {
     static const struct exchange exchanges[] = {
@@ -327,7 +328,7 @@ static bool is_missing(const char *path)
                   &(struct exchange){"GET", path, NULL, NULL, 404, NULL}) == 404;
 }
 
-TEST(what_is_over_is_reaped)
+TEST(expired_znodes_and_emptied_containers_are_deleted)
 {
     static const struct exchange exchanges[] = {
         {"POST", "/znodes/v1/?name=box&container=true", NULL, "", 201, NULL},
@@ -341,7 +342,7 @@ TEST(what_is_over_is_reaped)
     RUN(exchanges);
     ENSEMBLE_WAIT(&ensemble, is_missing("/znodes/v1/short"));
     one("GET", "/znodes/v1/box", NULL, NULL, 200);
-    one("GET", "/znodes/v1/empty", NULL, NULL, 200); /* It has had nothing to lose yet. */
+    one("GET", "/znodes/v1/empty", NULL, NULL, 200); /* It never had a child yet. */
     one("GET", "/znodes/v1/brief", NULL, NULL, 200);
     one("DELETE", "/znodes/v1/box/in", NULL, NULL, 204);
     one("DELETE", "/znodes/v1/brief/holds", NULL, NULL, 204);
@@ -350,7 +351,7 @@ TEST(what_is_over_is_reaped)
     one("GET", "/znodes/v1/empty", NULL, NULL, 200);
 }
 
-TEST(what_is_wrong_is_said)
+TEST(invalid_requests_are_refused_with_the_reason)
 {
     static const struct exchange exchanges[] = {
         {"GET", "/znodes/v1/a%00b", NULL, NULL, 400, NULL},
@@ -383,7 +384,7 @@ TEST(what_is_wrong_is_said)
         {"PUT", "/znodes/v1/zookeeper", "Content-Encoding: gzip", "x", 415, NULL},
         {"GET", "/whoami/v1", "Authorization: Bearer x", NULL, 401, "AuthFailed"},
         {"GET", "/znodes/v1/", "Zk-Acl: open", NULL, 400, "Zk-Acl"},
-        {"POST", "/znodes/v1/?name=e", "Zk-Acl: nobody", "", 400, "InvalidACL"},
+        {"POST", "/znodes/v1/?name=e", "Zk-Acl: bob", "", 400, "InvalidACL"},
         {"POST", "/sync/v1", NULL, "x", 400, "no body"},
         {"GET", "/znodes/v1/?view=acl", NULL, NULL, 200, NULL},
         {"PATCH", "/znodes/v1/", JSON, "{}", 400, "BadArguments"},
@@ -400,7 +401,7 @@ TEST(what_is_wrong_is_said)
     assert_string_equal(web_header(&ensemble.reply, "Allow"), "POST, OPTIONS");
 }
 
-TEST(information_is_given)
+TEST(information_resources_are_served)
 {
     static const struct exchange exchanges[] = {
         {"GET", "/status/v1", NULL, NULL, 200, "\"role\""},
@@ -438,7 +439,7 @@ TEST(limits_are_answered)
         (void)snprintf(headers + len, sizeof(headers) - len, "%sX-%d: %s", i ? "\n" : "", i, line);
     }
 
-    /* The connection ends with it. */
+    /* The server closes the connection. */
     struct web *web = ensemble.web;
     struct exchange exchange = {"GET", "/", headers, NULL, 431, "maxHeadBytes"};
 
@@ -449,7 +450,7 @@ TEST(limits_are_answered)
 }
 
 /* Opens connections until one is over the cap for its address. */
-TEST(too_many_connections_are_told)
+TEST(too_many_connections_are_refused)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons(ensemble.replicas[0].client_port)};
@@ -475,7 +476,7 @@ TEST(too_many_connections_are_told)
     }
 }
 
-TEST(a_zxid_of_the_future_is_waited_for_in_vain)
+TEST(a_read_at_a_future_zxid_is_refused)
 {
     struct exchange exchange = {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0xffffffff00000000",
                                 NULL,  503,           "ReplicaBehind"};
@@ -484,8 +485,8 @@ TEST(a_zxid_of_the_future_is_waited_for_in_vain)
     assert_string_equal(web_header(&ensemble.reply, "Retry-After"), "1");
 }
 
-/* Followers that stand still cannot acknowledge: nobody knows what becomes of the proposal. */
-TEST(an_unknown_outcome_is_told)
+/* Stopped followers cannot acknowledge, so the outcome of the proposal is unknown. */
+TEST(an_unknown_outcome_is_reported)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     struct exchange exchange = {"PUT", "/znodes/v1/zookeeper",   NULL, "x",
@@ -529,7 +530,7 @@ TEST(without_a_quorum_nothing_is_applied)
     ensemble_wait_all_ready(&ensemble);
 }
 
-/* How long a write waits for a quorum, with these headers; it is not done. */
+/* Returns how long a write with these headers waits for a quorum; it is not applied. */
 static uint64_t refused_after_ms(const char *headers)
 {
     uint64_t start_ms = os_now_ms();
@@ -545,10 +546,10 @@ TEST(a_write_is_answered_in_its_clients_time)
     ensemble_kill(&ensemble, 1);
     ensemble_kill(&ensemble, 2);
     wait_for_status(&(struct exchange){"PUT", "/znodes/v1/zookeeper", NULL, "x", 503, NULL});
-    /* maxWait is less: it is for reads. */
+    /* maxWait is lower, but applies to reads only. */
     assert_in_range(refused_after_ms("Prefer: wait=1"), 900, 1900);
     assert_true(refused_after_ms(NULL) >= 1900);
-    assert_true(refused_after_ms("Prefer: wait=9") >= 1900); /* requestTimeout is a bound. */
+    assert_true(refused_after_ms("Prefer: wait=9") >= 1900); /* requestTimeout limits it. */
     ensemble_start(&ensemble, 1);
     ensemble_start(&ensemble, 2);
     ensemble_wait_all_ready(&ensemble);

@@ -1,5 +1,5 @@
-/* `zabra dev`, as quickstart runs it: it says what is wrong, keeps replicas running, and ends with
- * a code that tells whether there was an ensemble. */
+/* `zabra dev`, as quickstart runs it: it reports errors, keeps replicas running, and its exit code
+ * shows whether there was an ensemble. */
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -27,7 +27,8 @@ enum {
     KILLS = 4
 };
 
-/* Its replicas, as far as the helpers of this folder know them: ports and directory. */
+/* The replicas of `zabra dev`, with the fields that the helpers of this folder use: ports and
+ * directory. */
 static struct ensemble ensemble;
 static uint16_t base;
 static pid_t dev;
@@ -64,7 +65,7 @@ static void close_dir(void)
     ensemble_close(&ensemble);
 }
 
-/* As nohup does. */
+/* Ignores SIGHUP, like nohup. */
 static bool ignore_hangup;
 
 static _Noreturn void become_dev(const char *wait)
@@ -152,8 +153,8 @@ static uint32_t children(pid_t pids[NODES])
     return count;
 }
 
-/* The process that `dev` has started since `known` was looked at; 0 as long as one is missing. (A
- * later process may have a smaller number.) */
+/* The process that `dev` has started since `known` was recorded; 0 while one is missing. (A later
+ * process may have a smaller id.) */
 static pid_t new_child(const pid_t known[NODES])
 {
     pid_t pids[NODES];
@@ -171,7 +172,7 @@ static pid_t new_child(const pid_t known[NODES])
     return count == NODES ? found : 0;
 }
 
-TEST(a_port_in_use_is_told, open_dir, close_dir)
+TEST(a_port_in_use_is_reported, open_dir, close_dir)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(base + 1))};
     char text[128];
@@ -191,7 +192,7 @@ TEST(a_port_in_use_is_told, open_dir, close_dir)
     expect_said("stopping all");
 }
 
-/* Another one, forgotten in some terminal, has the ports: its answers are not those of our own. */
+/* A forgotten ensemble holds the ports: its answers must not be taken for those of the new one. */
 TEST(another_ensemble_is_not_taken_for_ours, open_dir, close_dir)
 {
     pid_t first = 0;
@@ -240,8 +241,8 @@ TEST(crashed_replicas_are_started_again, open_dir, close_dir)
     assert_int_equal(end_code(), 0);
 }
 
-/* Two of three stand still: there is no quorum, and dev does not wait for ever. */
-TEST(no_ensemble_is_a_failure, open_dir, close_dir)
+/* Two of three replicas are stopped: there is no quorum, and dev does not wait for ever. */
+TEST(a_missing_quorum_is_a_failure, open_dir, close_dir)
 {
     pid_t pids[NODES];
 
@@ -272,7 +273,7 @@ static bool replica_said(uint32_t id, const char *text)
     return file_says(id, "log", text);
 }
 
-/* All are on one machine. */
+/* All replicas run on one machine. */
 static void expect_shared_memory(void)
 {
     char line[64];

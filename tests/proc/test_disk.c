@@ -1,5 +1,5 @@
-/* Disks that are emptied, damaged or full: the ensemble keeps serving, the replica says why it does
- * not vote, is refilled and votes again. */
+/* Disks that are emptied, damaged or full: the ensemble keeps serving, the replica reports why it
+ * does not vote, is refilled and votes again. */
 #include "base/os_clock.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/disk.h"
@@ -15,9 +15,9 @@ enum {
     PIECE_BYTES = 64 << 10,
     SMALL_BYTES = 1 << 10,
     SMALL_WRITES = 100,
-    PIECES_MAX = 600, /* More than fit the disk. */
+    PIECES_MAX = 600, /* More than fit on the disk. */
     WHY_MAX = 512,
-    ROUNDS_MAX = 10,                      /* Far more breaks than there are. */
+    ROUNDS_MAX = 10,                      /* Far more than are needed. */
     GIVEN_UP_MS = 5000 * ENSEMBLE_FACTOR, /* Half of requestTimeout. */
     REFUSED_MS = 1000 * ENSEMBLE_FACTOR
 };
@@ -44,7 +44,7 @@ static void write_some(uint32_t index, const char *prefix, uint32_t count)
     }
 }
 
-/* What `teller` says of the member's vote. */
+/* True if replica `teller` reports that the member votes. */
 static bool votes(uint32_t teller, uint32_t index)
 {
     bool yes = false;
@@ -86,7 +86,7 @@ static uint32_t some_follower(void)
     return (ensemble_wait_leader(&ensemble) + 1) % 3;
 }
 
-/* The refilled one and the leader are a quorum without the third. */
+/* The refilled replica and the leader are a quorum without the third. */
 static void prove_vote(uint32_t index)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -103,7 +103,7 @@ static void prove_vote(uint32_t index)
 static void check_reason(uint32_t index)
 {
     ENSEMBLE_WAIT(&ensemble, ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 503);
-    print_message("the replica says: %s\n", web_text(&ensemble.reply));
+    print_message("the replica reports: %s\n", web_text(&ensemble.reply));
 }
 
 static void check_all_there(uint32_t index, const char *prefix, uint32_t count)
@@ -123,7 +123,7 @@ static void open_on_small_disks(void)
     }
     ensemble_open(&ensemble, 3,
                   "walSegmentBytes=8388608\nsnapCount=2000\nmaxSessionTimeout=600000\n"
-                  "syncLimit=20\n"); /* A replica with a full disk does not count as silent. */
+                  "syncLimit=20\n"); /* A replica with a full disk must not count as silent. */
     for (uint32_t i = 0; i < 3; i++) {
         disk_mount(&ensemble, i, DISK_BYTES);
         ensemble_start(&ensemble, i);
@@ -202,7 +202,7 @@ static long write_text(uint32_t index, uint32_t number, size_t len)
     return ensemble_call(&ensemble, index, "PUT", path, big_text);
 }
 
-/* The leader's own disk: it hands over, and writes go on with at most short refusals. */
+/* The leader's own disk is full: it hands over, and writes continue with at most short refusals. */
 TEST(one_full_disk, open_on_small_disks, close_small_disks)
 {
     if (skip_without_mount()) {
@@ -224,14 +224,14 @@ TEST(one_full_disk, open_on_small_disks, close_small_disks)
     ensemble_wait_ready(&ensemble, full);
     check_all_there(full, "before", 10);
     check_all_there(full, "after", 10);
-    ensemble_kill(&ensemble, 3 - full - other); /* It counts again. */
+    ensemble_kill(&ensemble, 3 - full - other); /* The quorum needs it again. */
     ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/proof?upsert=true", "x", 201);
 }
 
 /* ---- A replica whose log has no space. ---- */
 
-/* Writes through it until its log waits for space. Each is done, refused, or given up in a moment:
- * those that were under way when the space ran out. */
+/* Writes through the replica until its log waits for space. Each write is acknowledged or refused;
+ * those in flight when the space runs out get an unknown outcome within GIVEN_UP_MS. */
 static void write_until_aside(uint32_t index)
 {
     for (uint32_t i = 0;
@@ -244,7 +244,7 @@ static void write_until_aside(uint32_t index)
     ENSEMBLE_WAIT(&ensemble, !is_serving(index));
 }
 
-/* The refusal comes at once, says that nothing was done, and why. Returns the reason. */
+/* The refusal comes at once, with the outcome not-applied and the reason, which is returned. */
 static void check_refused(uint32_t index, const char *method, const char *path, char why[WHY_MAX])
 {
     json_t *problem = NULL;
@@ -257,7 +257,7 @@ static void check_refused(uint32_t index, const char *method, const char *path, 
     json_decref(problem);
 }
 
-/* The text of a check of /readyz that has failed; "" when it has not. */
+/* The text of a failed check of /readyz; "" if it has not failed. */
 static void failed_check(uint32_t index, const char *name, char text[WHY_MAX])
 {
     json_t *ready = NULL;
@@ -291,7 +291,7 @@ static void status_reason(uint32_t index, char text[WHY_MAX])
     json_decref(status);
 }
 
-/* Reads are answered as long as the tree is fresh enough, and then refused with the same reason. */
+/* Reads are answered while the tree is fresh enough, and then refused with the same reason. */
 static void check_reads(uint32_t index, const char *why)
 {
     char other[WHY_MAX];
@@ -323,7 +323,7 @@ TEST(a_replica_without_space_steps_aside, open_on_small_disks, close_small_disks
     assert_non_null(strstr(why, "disk of this replica has no space"));
     check_refused(full, "DELETE", "/znodes/v1/before9", other);
     assert_string_equal(other, why);
-    write_some(leader, "while", 10); /* The others go on. */
+    write_some(leader, "while", 10); /* The other replicas accept writes. */
     check_refused(full, "GET", "/znodes/v1/while1?consistency=linearizable", other);
     assert_string_equal(other, why);
     failed_check(full, "disk", other);
@@ -342,7 +342,8 @@ TEST(a_replica_without_space_steps_aside, open_on_small_disks, close_small_disks
     assert_int_equal(ensemble_call(&ensemble, full, "GET", "/znodes/v1/refused", NULL), 404);
 }
 
-/* Fills what is left of the log in small steps, as the reserve needs a moment to be declared. */
+/* Fills the rest of the log in small steps, because the replica declares its reserve with a
+ * delay. */
 static bool refused_for_space(uint32_t index)
 {
     static uint32_t number;
@@ -364,7 +365,8 @@ static void open_session(char secret[TALK_FIELD_MAX])
     socket_close(socket);
 }
 
-/* How often leaders have begun to see full disks on a majority: each time the moves count anew. */
+/* How many periods of full disks on a majority leaders have seen; each one permits a session one
+ * more move. */
 static uint64_t full_periods(void)
 {
     uint64_t sum = 0;
@@ -375,8 +377,8 @@ static uint64_t full_periods(void)
     return sum;
 }
 
-/* Both disks are full, the third replica leads and refuses for that. A snapshot may have freed some
- * log since they were filled. */
+/* Fills two disks until the third replica leads and refuses writes. A snapshot may free some log
+ * after disk_fill. */
 static void make_quorum_full(void)
 {
     disk_fill(&ensemble, 0);
@@ -387,14 +389,14 @@ static void make_quorum_full(void)
     ENSEMBLE_WAIT(&ensemble, refused_for_space(2));
 }
 
-/* "" or the code of the refusal. */
+/* Returns "" or the code of the refusal. */
 static const char *attach(struct socket *socket, const char *secret)
 {
     return talk_error(socket, "\"op\":\"attach\",\"session\":\"%s\"", secret);
 }
 
-/* Two clients take the session along, the second one in vain. When it was not, the leader's view of
- * full disks has broken off in between: it refuses no other write now, or has begun to anew. */
+/* Two clients attach the session; the second one must be refused. If it is not, the period of full
+ * disks has ended in between: the leader accepts other writes now, or has begun a new period. */
 static bool second_move_is_refused(const char *secret, uint32_t round)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
@@ -403,7 +405,7 @@ static bool second_move_is_refused(const char *secret, uint32_t round)
     bool first = attach(socket, secret)[0] == '\0';
     bool refused = strcmp(attach(next, secret), "DiskFull") == 0;
 
-    ENSEMBLE_CHECK(&ensemble, first || round > 1); /* A period may go on from the round before. */
+    ENSEMBLE_CHECK(&ensemble, first || round > 1); /* A period may still last. */
     if (refused && first) {
         talk_ok(&ensemble, socket, "\"op\":\"touch\"");
     } else if (!refused) {
@@ -414,8 +416,8 @@ static bool second_move_is_refused(const char *secret, uint32_t round)
     return refused;
 }
 
-/* A client that lost its connection takes its session along, once for as long as one leader sees
- * the full disks without a break. What keeps it alive needs no disk. */
+/* A client that lost its connection may move its session once in each period in which the leader
+ * sees full disks. Renewals of the session need no disk. */
 static void check_session_moves_once(const char *secret)
 {
     uint32_t rounds = 1;

@@ -1,5 +1,5 @@
-/* Two processes with one id: a copied directory, a second disk, and a machine that was rebooted and
- * meets its own half-open connections. */
+/* Two processes with one id: a copied directory, a second disk, and a rebooted machine whose old
+ * connections are still half-open. */
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
@@ -16,14 +16,14 @@
 
 enum {
     COUNT = 3,
-    CLAIMANT = COUNT, /* Index of the second process of an id. */
+    CLAIMANT = COUNT, /* Index of the second process with an id. */
     LOG_MAX = 1 << 20,
     WRITES = 200,
-    ATTEMPTS = 8, /* Of the claimant, while the other one keeps its place. */
+    ATTEMPTS = 8, /* Refused attempts of the claimant. */
     SETTLE_ROUNDS = 3,
     RETRY_MS = 1000, /* The longest pause between two attempts of a replica. */
-    TICK_MS = 1000,  /* As the default. */
-    SLACK_MS = 3000  /* To start, to read the log, and for a slow machine. */
+    TICK_MS = 1000,  /* The default. */
+    SLACK_MS = 3000  /* For start, recovery of the log, and a slow machine. */
 };
 
 static struct ensemble ensemble;
@@ -36,7 +36,7 @@ static const char *read_log(uint32_t index)
 
     log_text[0] = '\0';
     if (fd < 0) {
-        assert_int_equal(errno, ENOENT); /* The process has not come so far. */
+        assert_int_equal(errno, ENOENT); /* The process has no log yet. */
         return log_text;
     }
     got = read(fd, log_text, sizeof(log_text) - 1);
@@ -86,11 +86,11 @@ static void add_claimant(uint32_t index)
     assert_int_equal(write(fd, text.data, text.len), (ssize_t)text.len);
     close(fd);
     buf_release(&text);
-    ensemble.count = COUNT + 1; /* It is ended and its log is looked at as well. */
+    ensemble.count = COUNT + 1; /* ensemble_close ends it and checks its log, too. */
 }
 
-/* Of each pair the one with the larger id dials. So a second process of the largest id reaches all
- * others, although it cannot listen where the first one does. */
+/* In each pair the replica with the larger id dials. So a second process with the largest id
+ * reaches all others, although it cannot listen on the first one's port. */
 static void make_largest_lead(void)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -105,10 +105,10 @@ static void make_largest_lead(void)
 
 struct calm {
     uint64_t elections[COUNT];
-    uint32_t connected[COUNT]; /* Lines of the log. */
+    uint32_t connected[COUNT]; /* Number of log lines. */
 };
 
-/* Founding an ensemble makes all connections new. */
+/* Bootstrapping an ensemble replaces all connections, so this waits for the new ones. */
 static bool all_connected(void)
 {
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -128,7 +128,7 @@ static void look(struct calm *ret_calm)
     }
 }
 
-/* Nobody has looked for a leader and nobody has lost a connection. */
+/* There was no election and no lost connection since `before`. */
 static void check_calm(const struct calm *before)
 {
     struct calm after;
@@ -148,7 +148,7 @@ static void write_some(uint32_t leader, uint32_t count)
     }
 }
 
-/* The claimant has been started; the one that lives has that index. */
+/* Checks that the started claimant is refused; `live` is the index of the first process. */
 static void expect_refused(uint32_t live, uint32_t witness)
 {
     char claim[64];
@@ -165,7 +165,7 @@ static void expect_refused(uint32_t live, uint32_t witness)
     assert_int_equal(ensemble.reply.status, 503);
     assert_true(ensemble_metric(&ensemble, witness, "zabra_duplicate_ids") == 1);
 
-    /* It tries again, and not without pause. */
+    /* It retries, with pauses. */
     attempts = ensemble_metric(&ensemble, witness, "zabra_peer_duplicates_total");
     begin_ms = os_now_ms();
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, witness, "zabra_peer_duplicates_total") >=
@@ -179,15 +179,15 @@ static void expect_doctor(const char *claim)
     shell_open(&ensemble);
     assert_int_equal(shell("zabra doctor"), 1);
     if (!strstr(shell_output, "error duplicate-id: replica ") || !strstr(shell_output, claim)) {
-        fail_msg("doctor says: %s", shell_output);
+        fail_msg("output of doctor: %s", shell_output);
     }
     assert_int_equal(strncmp(shell_output, "error duplicate-id", strlen("error duplicate-id")), 0);
     assert_null(strstr(shell_output, "peer-refused"));
     assert_null(strstr(shell_output, "not-ready"));
 }
 
-/* It is alone now. The time counts from the end of the other one. */
-static void expect_let_in(uint32_t live, uint32_t witness, uint64_t bound_ms)
+/* Ends the first process; the claimant must be admitted within `bound_ms`. */
+static void expect_admitted(uint32_t live, uint32_t witness, uint64_t bound_ms)
 {
     char connected[64];
     uint32_t before = 0;
@@ -202,7 +202,7 @@ static void expect_let_in(uint32_t live, uint32_t witness, uint64_t bound_ms)
     assert_true(os_now_ms() - begin_ms < bound_ms);
 }
 
-/* Its copied disk has less than it acknowledged: it is refilled before it votes. */
+/* The copied disk lacks acknowledged data, so the replica is refilled before it votes. */
 TEST(a_copied_directory_does_not_disturb_the_leader)
 {
     struct calm before;
@@ -212,7 +212,7 @@ TEST(a_copied_directory_does_not_disturb_the_leader)
     make_largest_lead();
     write_some(leader, 1);
     add_claimant(leader);
-    assert_int_equal(ensemble_stop(&ensemble, leader), 0); /* For a copy of one moment. */
+    assert_int_equal(ensemble_stop(&ensemble, leader), 0); /* For a consistent copy. */
     assert_int_equal(
         shell("cp -r %s %s", ensemble.replicas[leader].data, ensemble.replicas[CLAIMANT].data), 0);
     ensemble_start(&ensemble, leader);
@@ -229,7 +229,7 @@ TEST(a_copied_directory_does_not_disturb_the_leader)
     check_calm(&before);
     expect_doctor("two processes claim id");
 
-    expect_let_in(leader, 0, (RETRY_MS + SLACK_MS) * ENSEMBLE_FACTOR);
+    expect_admitted(leader, 0, (RETRY_MS + SLACK_MS) * ENSEMBLE_FACTOR);
     ENSEMBLE_WAIT(&ensemble,
                   log_count(CLAIMANT, "lacks records that this replica has acknowledged") > 0);
     ensemble_wait_ready(&ensemble, CLAIMANT);
@@ -253,12 +253,12 @@ TEST(an_empty_directory_does_not_disturb_a_follower)
     expect_refused(live, 0);
     write_some(leader, WRITES);
     check_calm(&before);
-    expect_let_in(live, 0, (RETRY_MS + SLACK_MS) * ENSEMBLE_FACTOR);
+    expect_admitted(live, 0, (RETRY_MS + SLACK_MS) * ENSEMBLE_FACTOR);
     ensemble_close(&ensemble);
 }
 
-/* Which of two has the place may be settled once more when one that stood still goes on; then it
- * stays. */
+/* When a stopped process continues, the two may replace each other once more; then one must
+ * stay. */
 static void expect_settled(uint32_t witness, const char *connected)
 {
     uint32_t before = 0;
@@ -275,8 +275,8 @@ static void expect_settled(uint32_t witness, const char *connected)
     } while (log_count(witness, connected) != before);
 }
 
-/* One that stands still answers nobody; when it goes on it is the one that comes late. */
-TEST(one_that_stands_still_is_replaced)
+/* A stopped process does not answer and is replaced. When it continues, it is the claimant. */
+TEST(a_stopped_process_is_replaced)
 {
     uint32_t leader = 0;
     uint32_t live = 0;
@@ -302,8 +302,8 @@ TEST(one_that_stands_still_is_replaced)
     ensemble_close(&ensemble);
 }
 
-/* Its old connections lead nowhere and have not ended. */
-TEST(a_rebooted_machine_is_let_in_within_a_tick)
+/* The old connections deliver nothing and have not ended. */
+TEST(a_rebooted_machine_is_admitted_within_a_tick)
 {
     static struct proxy proxies[2];
     uint64_t begin_ms = 0;
@@ -327,7 +327,7 @@ TEST(a_rebooted_machine_is_let_in_within_a_tick)
         before[i] = log_count(i, "peer 3 is connected");
         proxy_orphan(&proxies[i]);
     }
-    lost = log_count(0, "peer 3 is disconnected"); /* As the ensemble was founded. */
+    lost = log_count(0, "peer 3 is disconnected"); /* From the bootstrapping. */
     ensemble_kill(&ensemble, 2);
     assert_int_equal(log_count(0, "peer 3 is disconnected"), lost);
     begin_ms = os_now_ms();

@@ -1,5 +1,5 @@
-/* The leader dies or falls silent under load: how soon the next write is acknowledged, and that
- * nothing acknowledged is lost and nothing stale is read. */
+/* The leader dies or falls silent under load: measures when the next write is acknowledged, and
+ * checks that no acknowledged write is lost and no read is stale. */
 #include "base/loop.h"
 #include "base/os_clock.h"
 #include "tests/lib/unit.h"
@@ -21,7 +21,7 @@ enum {
     MEDIAN_MS = 300 * ENSEMBLE_FACTOR,
     WORST_MS = 1000 * ENSEMBLE_FACTOR,
     SILENT_MS = 4000 * ENSEMBLE_FACTOR, /* Default syncLimit and tickTime, plus an election. */
-    DEAF_MS = 6000 * ENSEMBLE_FACTOR,   /* Two ticks more: it may be elected once again. */
+    DEAF_MS = 6000 * ENSEMBLE_FACTOR,   /* Two more ticks: it may be elected once more. */
     ANSWER_MAX = 8192
 };
 
@@ -38,7 +38,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* Time until a survivor acknowledges a write that was begun after `start_ms`. */
+/* Time until a surviving replica acknowledges a write that began after `start_ms`. */
 static uint64_t time_next_write(uint32_t leader, uint64_t start_ms)
 {
     uint32_t other = (leader + 1) % 3;
@@ -88,7 +88,7 @@ TEST(leader_killed_under_load, open_three, close_three)
     ENSEMBLE_CHECK(&ensemble, times_ms[ROUNDS - 1] <= WORST_MS);
 }
 
-/* A request that lies in the socket of a stopped process and is answered when it wakes up. */
+/* Sends a request to a stopped process, which answers when it continues. */
 static int send_raw_read(uint16_t port)
 {
     static const char request[] = "GET /znodes/v1/stale?consistency=linearizable&dataformat=utf8 "
@@ -157,7 +157,7 @@ TEST(silent_leader_is_replaced, open_three, close_three)
     ENSEMBLE_CHECK(&ensemble, took_ms <= SILENT_MS);
 }
 
-/* Replica 3 dials both others by these. */
+/* Replica 3 dials both others through these. */
 static struct proxy proxies[2];
 
 static void make_leader(uint32_t index)
@@ -194,7 +194,8 @@ static void close_behind_proxies(void)
     proxy_stop(&proxies[1]);
 }
 
-/* The others hear it all the while: it must give up itself, and they may elect it once more. */
+/* The others still receive its messages: it must step down by itself, and they may elect it once
+ * more. */
 TEST(deaf_leader_is_replaced, open_behind_proxies, close_behind_proxies)
 {
     uint64_t start_ms = 0;
@@ -205,7 +206,7 @@ TEST(deaf_leader_is_replaced, open_behind_proxies, close_behind_proxies)
     atomic_store(&proxies[0].deaf, true);
     atomic_store(&proxies[1].deaf, true);
     took_ms = time_next_write(2, start_ms);
-    print_message("next write after the leader hears nothing: %d ms\n", (int)took_ms);
+    print_message("next write after the leader is deaf: %d ms\n", (int)took_ms);
     ENSEMBLE_CHECK(&ensemble, took_ms <= DEAF_MS);
     atomic_store(&proxies[0].deaf, false);
     atomic_store(&proxies[1].deaf, false);

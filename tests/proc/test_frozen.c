@@ -1,5 +1,5 @@
-/* Clients that are frozen (SIGSTOP): their kernel goes on acknowledging what it receives, and that
- * keeps no session, unless a stream was asked to keep one. */
+/* Clients frozen by SIGSTOP: their kernel still acknowledges received bytes. That must not renew a
+ * session, except by a stream with keepSession=true. */
 #include "tests/lib/stream_kit.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
@@ -13,12 +13,12 @@
 
 enum {
     TTL_MS = 2000,
-    FREE_MS = 8000 * ENSEMBLE_FACTOR, /* The time-out, 2.5 ticks, and the time to notice it. */
+    FREE_MS = 8000 * ENSEMBLE_FACTOR, /* The timeout, 2.5 ticks, and the time to notice it. */
     WAKE_TTL_MS = 9000,
-    DOUBT_MS = WAKE_TTL_MS * 2 / 3 + 500, /* A holder that wakes up behind that gives up. */
+    DOUBT_MS = WAKE_TTL_MS * 2 / 3 + 500, /* A holder that wakes up after that gives up. */
     STREAM_TTL_MS = 2000 * ENSEMBLE_FACTOR,
-    ALIVE_MS = 4 * STREAM_TTL_MS, /* Far beyond its time-out. */
-    READS = 20,                   /* Answers that take long to trickle in, */
+    ALIVE_MS = 4 * STREAM_TTL_MS, /* Far beyond the timeout. */
+    READS = 20,                   /* Answers that arrive slowly, */
     DATA_LEN = 500000,            /* each of so many bytes. */
     TRICKLE_BYTES = 8 << 10,
     TRICKLE_MS = 20,
@@ -40,9 +40,9 @@ static void close_all(void)
 
 /* ---- The command line ---- */
 
-/* Starts a command that holds something while a shell runs `script`, whose process id is then in
- * $D/child, and the holder's in $D/holder; its exit code will be in $D/code. Stops the holder once
- * the script has written $D/child. */
+/* Starts a command that holds something while a shell runs `script`. $D/child has the script's
+ * process id, $D/holder the holder's, $D/code later its exit code. Stops the holder when the script
+ * has written $D/child. */
 static void freeze_holder(const char *holder, int ttl_ms, const char *script)
 {
     int code = shell("eval \"$LIB\"; rm -f $D/child $D/code; "
@@ -54,7 +54,7 @@ static void freeze_holder(const char *holder, int ttl_ms, const char *script)
     assert_int_equal(code, 0);
 }
 
-/* It wakes up, and ends its command and itself. */
+/* Wakes the holder, which then ends its command and itself. */
 static void wake_holder(void)
 {
     shell_expect("eval \"$LIB\"; kill -0 $(cat $D/child) && kill -CONT $(cat $D/holder); "
@@ -68,8 +68,8 @@ static const char *const holders[] = {
 
 TEST_GROUP(open_three, close_all)
 
-/* Its session has an ephemeral, which goes with it. The command of a frozen holder runs on: nothing
- * can end it before the holder wakes up. */
+/* The holder's ephemeral ends with its session. The holder's command continues: only the holder
+ * could end it. */
 TEST(a_frozen_holder_expires_in_its_timeout)
 {
     for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
@@ -103,10 +103,9 @@ static void pass(uint64_t ms)
     }
 }
 
-/* It may have been frozen for a part of its time-out only. Then the session is still there, and is
- * closed rather than left to expire. (The stream that tells so has touched it when it was opened.)
- */
-TEST(a_holder_that_wakes_up_closes_what_is_left)
+/* A holder that was frozen for a part of its timeout closes the session, which has not expired yet.
+ * (The opening of the stream that shows this has renewed the session.) */
+TEST(a_holder_that_wakes_up_closes_its_session)
 {
     struct kit_stream stream;
     char header[128];
@@ -145,7 +144,7 @@ static bool is_there(const char *path)
     return ensemble_call(&ensemble, 0, "GET", target, NULL) == 200;
 }
 
-/* An ephemeral of the session with this secret. */
+/* Creates an ephemeral of the session with this secret. */
 static void make_ephemeral(const char *name, const char *secret)
 {
     char target[160];
@@ -162,8 +161,8 @@ static void make_ephemeral(const char *name, const char *secret)
     assert_int_equal(web_do(ensemble.web, &call, &ensemble.reply), 201);
 }
 
-/* A stream in a session, whose client reads all of it. */
-TEST(a_stream_keeps_no_session_unless_it_is_asked_to)
+/* A stream in a session; its client reads everything. */
+TEST(a_stream_renews_its_session_only_on_request)
 {
     struct kit_stream stream;
     char secret[TALK_FIELD_MAX];
@@ -182,7 +181,7 @@ TEST(a_stream_keeps_no_session_unless_it_is_asked_to)
     kit_stream_close(&stream);
 }
 
-/* Starts curl with a stream in the session, and stops it once the stream has begun. */
+/* Starts curl with a stream in the session, and stops curl when the stream has begun. */
 static void freeze_reader(const char *secret, const char *query)
 {
     assert_int_equal(shell("eval \"$LIB\"; rm -f $D/told; curl -sN -H 'Zk-Session: %s' "
@@ -209,8 +208,8 @@ TEST(a_frozen_reader_keeps_no_session)
     end_reader();
 }
 
-/* What keepSession=true cannot notice, as the documents say; and what it can. */
-TEST(a_reader_that_asked_keeps_its_session_also_frozen)
+/* keepSession=true does not notice a frozen client, but an ended one. */
+TEST(a_frozen_reader_with_keep_session_keeps_its_session)
 {
     char secret[TALK_FIELD_MAX];
     uint64_t end_ms = 0;
@@ -238,19 +237,19 @@ TEST(a_stream_without_a_session_has_none_to_keep)
 
 /* ---- WebSockets ---- */
 
-/* Takes what the kernel has, as that of a frozen process does, and answers no ping. */
+/* Reads the socket, like the kernel of a frozen process, and answers no ping. */
 static void trickle(const struct socket *socket)
 {
     char piece[TRICKLE_BYTES];
     ssize_t got = recv(socket_fd(socket), piece, sizeof(piece), MSG_DONTWAIT);
 
-    assert_true(got > 0 || (got < 0 && errno == EAGAIN)); /* It is not closed. */
+    assert_true(got > 0 || (got < 0 && errno == EAGAIN)); /* The server has not closed it. */
     (void)poll(NULL, 0, TRICKLE_MS);
 }
 
-/* Answers wait for it all the time, and some of them arrive all the time: nothing but that is a
- * sign of life. */
-TEST(what_the_kernel_of_a_socket_takes_keeps_no_session)
+/* Unsent answers are queued all the time and bytes are delivered all the time, but no message
+ * arrives from the client. */
+TEST(bytes_taken_by_the_kernel_keep_no_session)
 {
     const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
     struct socket *socket = talk_open(&ensemble, 1, &narrow);

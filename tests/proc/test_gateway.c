@@ -1,5 +1,5 @@
-/* What other clients bring along: those of ZooKeeper's REST gateway, those that add a type to each
- * body, and requests from the edges of what docs/from-zookeeper.md says. */
+/* Requests of other clients: those of ZooKeeper's REST gateway, those that add a type to each body,
+ * and the limits that docs/from-zookeeper.md names. */
 #include "tests/lib/unit.h"
 #include "tests/proc/shell.h"
 #include "tests/proc/talk.h"
@@ -33,10 +33,10 @@ static void close_all(void)
 struct exchange {
     const char *method;
     const char *path;
-    const char *headers; /* More lines, or NULL. */
+    const char *headers; /* Additional lines, or NULL. */
     const char *body;    /* Or NULL. */
     long status;
-    const char *has; /* In the answer's body, or NULL. */
+    const char *has; /* Text in the answer's body, or NULL. */
 };
 
 static void run(const struct exchange *exchange)
@@ -62,7 +62,7 @@ static void run(const struct exchange *exchange)
 
 /* ---- The REST gateway of ZooKeeper ---- */
 
-/* Its requests for JSON and for bytes, in its words. */
+/* The gateway's requests for JSON and for bytes, in its syntax. */
 static const struct exchange gateway[] = {
     {"POST", "/znodes/v1/?op=create&name=gw", JSON, "one", 201, "\"path\":\"/gw\""},
     {"POST", "/znodes/v1/?op=create&name=gw", JSON, "one", 409, "already exists"},
@@ -87,7 +87,7 @@ static const struct exchange gateway[] = {
     {"DELETE", "/znodes/v1/gw/b", JSON, NULL, 404, NULL},
 };
 
-/* What it has, and we have not. */
+/* Requests that only the gateway supports. */
 static const struct exchange elsewhere[] = {
     {"GET", "/znodes/v1/gw", "Accept: application/xml", NULL, 406, NULL},
     {"GET", "/znodes/v1/gw", "Accept: application/javascript", NULL, 406, NULL},
@@ -125,8 +125,8 @@ TEST(the_gateways_clients_work)
 
 /* ---- Types that clients add ---- */
 
-/* Each client as it comes, without a word about the type of the body. */
-TEST(clients_write_data_as_they_come)
+/* Each client with its defaults, without an explicit type of the body. */
+TEST(clients_write_data_with_their_defaults)
 {
     assert_int_equal(shell("%s", "zabra create /asis"), 0);
     shell_expect("curl -sS -X PUT -d 'a=1&b' http://${ZABRA_ENDPOINTS}/znodes/v1/asis", 0, "asis");
@@ -151,7 +151,7 @@ TEST(clients_write_data_as_they_come)
         0, "f\303\251");
 }
 
-/* ---- Edges ---- */
+/* ---- Limits ---- */
 
 TEST(an_impossible_url_is_400_everywhere)
 {
@@ -208,7 +208,7 @@ TEST(a_second_identity_of_a_user_is_added)
     socket_close(socket);
 }
 
-/* The form of all elements comes before what the tree says of any of them. */
+/* The syntax of all elements is checked before the tree. */
 TEST(errors_of_a_multi_have_an_order)
 {
     static const struct exchange exchanges[] = {

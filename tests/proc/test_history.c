@@ -1,11 +1,10 @@
 /*
- * Histories of real processes: clients by every front end work on a few keys of a three-replica
- * ensemble whose replicas are killed and stopped all the while, and what they did and saw must be
- * possible.
+ * Histories of real processes: clients over every interface work on a few keys of a three-replica
+ * ensemble whose replicas are killed and stopped meanwhile. The recorded history must be possible.
  *
  *     proc.test_history [--seconds N] [--seed N] [--print FILE]
  *
- * The operations follow from the seed; when the tricks hit them does not.
+ * The operations follow from the seed; which of them a fault hits does not.
  */
 #include "base/os_rng.h"
 #include "tests/lib/unit.h"
@@ -20,12 +19,12 @@
 enum {
     SECONDS = 20,
     REPLICAS = 3,
-    QUIET_ANSWERS = 300, /* Between tricks, if they come within ... */
+    QUIET_ANSWERS = 300, /* Between two faults, if they arrive within ... */
     QUIET_MS = 1500 * ENSEMBLE_FACTOR
 };
 
-/* A small window and frequent snapshots: watchers that were away meet all of replays, differences
- * and replicas that know nothing of the past. */
+/* A small window and frequent snapshots, so that returning watchers get replays, differences and
+ * gaps. */
 static const char keys[] =
     "tickTime=300\nsnapCount=3000\nmaxWindow=400\nmaxSessionTimeout=3600000\n";
 
@@ -44,7 +43,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* ---- Tricks. ---- */
+/* ---- Faults. ---- */
 
 static void wait_a_while(uint64_t wait_ms, uint64_t answers)
 {
@@ -91,7 +90,7 @@ static void kill_all(void)
     }
 }
 
-static void play_tricks(void)
+static void play_faults(void)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)seconds * 1000;
     struct rng rng;
@@ -138,7 +137,7 @@ TEST(what_clients_saw_is_possible, open_three, close_three)
     for (uint32_t i = 0; i < run.count; i++) {
         history_client_start(&run.clients[i]);
     }
-    play_tricks();
+    play_faults();
     history_finish(&run, &ensemble);
     history_judge(&run, &ensemble, print_path, &report);
     history_run_release(&run);

@@ -1,5 +1,5 @@
-/* `zabra inspect` on directories that are sound, torn and damaged: a verdict for each file, as text
- * and as JSON, and the exit code. */
+/* `zabra inspect` on sound, torn and damaged directories: the result for each file, as text and as
+ * JSON, and the exit code. */
 #include "base/mem.h"
 #include "storage/inspect.h"
 #include "tests/lib/store_kit.h"
@@ -42,7 +42,7 @@ static int run_inspect(const char *options)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The line with the verdict on a file: the last one that names it. */
+/* The line with the result for a file: the last one that names it. */
 static const char *line_of(const char *file)
 {
     static char line[512];
@@ -68,7 +68,7 @@ static void remove_name(void *arg, const char *name)
     assert_int_equal(vfs.ops->unlink(vfs.ctx, name), ERR_OK);
 }
 
-/* A replica's life in small: two segments and more, and a snapshot. */
+/* Makes the directory of a small replica: more than two segments, and a snapshot. */
 static void setup(void)
 {
     struct skit kit;
@@ -85,7 +85,7 @@ static void setup(void)
     }
     assert_int_equal(skit_snapshot(&kit, 10, 15), ERR_OK);
     skit_close(&kit, false);
-    /* Closed files are all there is: the lock goes with the descriptor that took it. */
+    /* All files are closed, so the lock is released. */
     vfs_posix_close(&vfs);
     assert_int_equal(vfs_posix_open(dir, &vfs), ERR_OK);
     skit_release(&kit);
@@ -123,7 +123,7 @@ TEST(a_sound_directory, setup, teardown)
     assert_non_null(strstr(output, "0x000000010000003b"));
 }
 
-/* A copy that has failed, or the name of another folder. */
+/* After a failed copy, or with the name of another folder. */
 TEST(an_empty_directory_is_not_sound, setup, teardown)
 {
     assert_int_equal(vfs.ops->list(vfs.ctx, remove_name, NULL), ERR_OK);
@@ -133,7 +133,7 @@ TEST(an_empty_directory_is_not_sound, setup, teardown)
     assert_non_null(strstr(output, "\"verdict\":\"empty\",\"sound\":false"));
 }
 
-TEST(one_bad_copy_is_told_and_survived, setup, teardown)
+TEST(one_bad_copy_is_reported_and_survived, setup, teardown)
 {
     flip("promise", 20);
     assert_int_equal(run_inspect(""), 0);
@@ -165,7 +165,7 @@ TEST(a_damaged_segment_is_named_with_its_place, setup, teardown)
     assert_line(SNAPSHOT, "sound: ");
 }
 
-TEST(what_a_damaged_header_hides_is_not_reached, setup, teardown)
+TEST(records_after_a_damaged_header_are_not_reached, setup, teardown)
 {
     flip("wal-00000001-0000000000000003", 70);
     assert_int_equal(run_inspect(""), 1);
@@ -173,15 +173,15 @@ TEST(what_a_damaged_header_hides_is_not_reached, setup, teardown)
     assert_line(FIRST, "not reached: ");
 }
 
-/* Also one that the log would not need. */
-TEST(a_snapshot_that_has_rotted_is_damage, setup, teardown)
+/* Even a snapshot that the log does not need. */
+TEST(a_flipped_bit_of_a_snapshot_is_damage, setup, teardown)
 {
     flip(SNAPSHOT, 200);
     assert_int_equal(run_inspect(""), 1);
     assert_line(SNAPSHOT, "damaged: ");
 }
 
-/* What a crash leaves of a batch that was never acknowledged. */
+/* The rest of a batch that was not acknowledged before a crash. */
 TEST(a_torn_tail_is_no_damage, setup, teardown)
 {
     static const uint8_t zeros[VFS_SECTOR];

@@ -1,6 +1,6 @@
-/* Many sessions with an ephemeral znode each lose a replica, then the leader, and are kept alive at
- * the others: none expires and no znode is gone. Then nobody speaks for them any more: all are
- * gone, and each watcher is told of each once. */
+/* Many sessions with an ephemeral znode each lose a replica, then the leader, and are renewed at
+ * the others: none expires and no znode is lost. Then the renewals stop: all sessions expire, and
+ * each watcher gets one event for each. */
 #include "tests/lib/unit.h"
 #include "tests/proc/tail.h"
 
@@ -16,7 +16,7 @@ enum {
     SESSIONS = 2000,
 #endif
     TIMEOUT_S = 12,
-    PACE_MS = TIMEOUT_S * 1000 / 3, /* From one touch of a session to the next, as of a client. */
+    PACE_MS = TIMEOUT_S * 1000 / 3, /* Between two renewals of a session, as a client does. */
     KEEPERS = 4,
     EACH = SESSIONS / KEEPERS,
     SECRET_LEN = 36,
@@ -28,11 +28,11 @@ struct keeper {
     uint32_t number;
     char secrets[EACH][SECRET_LEN + 1];
     _Atomic uint32_t made;
-    _Atomic uint32_t rounds;   /* All sessions touched. */
-    _Atomic uint32_t worst_ms; /* Longest time between two touches of a session. */
-    _Atomic uint32_t lapsed;   /* Sessions that were touched too late, and have expired rightly. */
-    uint64_t touched_ms[EACH]; /* When the last touch that was answered was sent; 0: lapsed. */
-    bool late[EACH];           /* One was: answered by who did not know yet that it was too late. */
+    _Atomic uint32_t rounds;   /* In which all sessions were renewed. */
+    _Atomic uint32_t worst_ms; /* Longest time between two renewals of a session. */
+    _Atomic uint32_t lapsed;   /* Sessions that were renewed too late, and may expire. */
+    uint64_t touched_ms[EACH]; /* When the last answered renewal was sent; 0: lapsed. */
+    bool late[EACH];           /* A late renewal was answered before the expiry was known. */
     char wrong[256];
 };
 
@@ -59,8 +59,8 @@ static void note_wrong(struct keeper *keeper, struct web_reply *reply)
     }
 }
 
-/* The call until it is answered with `status`, beginning at the replica where this session is at
- * home: what was not done is tried elsewhere, everything else is wrong. */
+/* Repeats the call until the status is `status`, beginning at the session's home replica. Calls
+ * that were not applied are retried at another replica; all other answers are wrong. */
 static bool call(struct web *web, struct web_reply *reply, uint32_t home, struct web_call *call,
                  long status)
 {
@@ -103,8 +103,8 @@ static bool make(struct keeper *keeper, struct web *web, struct web_reply *reply
                 &(struct web_call){.method = "POST", .path = path, .headers = header}, 201);
 }
 
-/* From one touch until the next was answered a machine that is starved may take longer than the
- * time-out. Only then a session may be over. */
+/* On an overloaded machine the answer to a renewal may take longer than the timeout. Only then the
+ * session may be over. */
 static void touch(struct keeper *keeper, struct web *web, struct web_reply *reply, uint32_t index)
 {
     char header[64];
@@ -149,7 +149,7 @@ static void run(void *arg)
         } else {
             note_wrong(keeper, &reply);
         }
-        /* The first ones must not wait until the last one is made. */
+        /* The first sessions are renewed before the last one exists. */
         for (uint32_t j = 0; j <= i && os_now_ms() >= keeper->touched_ms[due] + PACE_MS; j++) {
             touch(keeper, web, &reply, due);
             due = (due + 1) % (i + 1);
@@ -207,7 +207,7 @@ static uint32_t count_lapsed(void)
     return count;
 }
 
-/* A keeper may not know yet that one has lapsed; that one is over without it, it says itself. */
+/* A keeper may not know yet that a session has lapsed; such a session reports its end itself. */
 static bool all_live(uint32_t index)
 {
     size_t count = count_live(index);
@@ -221,7 +221,7 @@ static uint32_t other_than(uint32_t index)
     return (index + 1) % 3;
 }
 
-/* One replica dies; all sessions live on without it for longer than their time-out. */
+/* Kills a replica; all sessions must survive for longer than their timeout. */
 static void lose(uint32_t index)
 {
     uint64_t end_ms = 0;
@@ -234,7 +234,7 @@ static void lose(uint32_t index)
     ensemble_wait_ready(&ensemble, index);
 }
 
-static void verify_told_once(struct tail *tail)
+static void verify_one_event_each(struct tail *tail)
 {
     char path[32];
 
@@ -278,15 +278,15 @@ TEST(sessions_survive_replicas_and_then_expire, open_three, close_three)
         assert_string_equal(keepers[i].wrong, "");
         worst_ms = keepers[i].worst_ms > worst_ms ? keepers[i].worst_ms : worst_ms;
     }
-    print_message("%d sessions, %u touched too late; longest from one touch to the next: %d ms\n",
+    print_message("%d sessions, %u renewed too late; longest time between two renewals: %d ms\n",
                   SESSIONS, count_lapsed(), (int)worst_ms);
-    assert_true(count_lapsed() <= SESSIONS - SESSIONS / 20); /* Or nothing was tested. */
+    assert_true(count_lapsed() <= SESSIONS - SESSIONS / 20); /* Otherwise too few were tested. */
     ENSEMBLE_WAIT(&ensemble, count_live(0) == 0);
-    print_message("all expired %d ms after the last touch\n", (int)(os_now_ms() - silent_ms));
+    print_message("all expired %d ms after the last renewal\n", (int)(os_now_ms() - silent_ms));
     for (uint32_t i = 0; i < 3; i++) {
         ENSEMBLE_WAIT(&ensemble, tail_count(&tails[i], "NodeDeleted", "/live/") >= SESSIONS);
         tail_stop(&tails[i]);
-        verify_told_once(&tails[i]);
+        verify_one_event_each(&tails[i]);
         tail_release(&tails[i]);
     }
 }

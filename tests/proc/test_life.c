@@ -1,4 +1,4 @@
-/* The ordinary life of three replicas: write anywhere, read anywhere, end, begin again. */
+/* Normal operation of three replicas: writes and reads at each of them, stops and restarts. */
 #include "base/os_clock.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/load.h"
@@ -11,7 +11,7 @@
 
 enum {
     ROUNDS = 1000,
-    SEEN = 4096, /* Answers that are remembered, by zxid. */
+    SEEN = 4096, /* Recorded answers, indexed by zxid. */
     LOG_MAX = 1 << 20
 };
 
@@ -66,7 +66,7 @@ TEST(write_and_read_through_each)
     }
 }
 
-/* What a replica has answered, each other one knows when asked to have reached it. */
+/* With Zk-Min-Zxid each replica shows the state that another one has answered. */
 TEST(read_your_writes_elsewhere)
 {
     for (uint32_t i = 0; i < 50; i++) {
@@ -117,7 +117,7 @@ static bool shows_all(uint32_t index)
     return all;
 }
 
-/* Whoever is asked, and in whatever order they have settled. */
+/* Each replica must show all members. */
 static void expect_all_shown(void)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -148,9 +148,9 @@ static uint64_t position(const json_t *answer, const char *name)
     return strtoull(text, NULL, 16);
 }
 
-/* What one answer says of itself holds together, however fast the state moves; and one zxid has one
- * digest, whoever is asked. */
-TEST(a_status_holds_together)
+/* The fields of one answer are consistent while the state changes, and each zxid has one digest at
+ * all replicas. */
+TEST(a_status_is_consistent)
 {
     static struct load load;
     uint64_t digests[SEEN] = {0};
@@ -176,7 +176,7 @@ TEST(a_status_holds_together)
     }
     load_stop(&load, &ensemble);
     load_release(&load);
-    print_message("%u of %d answers met another one of the same zxid\n", met, ROUNDS);
+    print_message("%u of %d answers had the zxid of another one\n", met, ROUNDS);
     assert_true(met > 0);
 }
 
@@ -193,7 +193,7 @@ static bool log_has(uint32_t index, const char *text)
     return strstr(log_text, text) != NULL;
 }
 
-/* Operators send SIGHUP for a reload, and a terminal that closes sends it as well. */
+/* Operators send SIGHUP for a reload, and a closing terminal sends it, too. */
 TEST(a_hangup_ends_no_replica)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -210,7 +210,7 @@ TEST(a_hangup_ends_no_replica)
     assert_false(log_has(leader, "draining"));
 }
 
-/* It looks at its directory, or is a little further: no moment of a start is without protection. */
+/* The signal arrives at any moment of the start, which must always be protected. */
 TEST(a_hangup_ends_no_start)
 {
     for (uint32_t i = 0; i < 3; i++) {
