@@ -1,7 +1,7 @@
 /*
- * What replicas tell of their clients and of themselves, as a dashboard asks it: sessions and their
- * ephemerals, watches, rights, the recent past; who may see what. And a replica that takes no
- * writes.
+ * What replicas report about their clients and themselves to a dashboard: sessions and their
+ * ephemerals, watches, permissions, the metrics history, and which client may see which of them.
+ * Also a read-only replica.
  */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
@@ -19,7 +19,7 @@
 #define LINES "Content-Type: application/x-ndjson"
 
 enum {
-    READ_ONLY = 2, /* Index of the replica that takes no writes. */
+    READ_ONLY = 2, /* Index of the read-only replica. */
     PATH_MAX_BYTES = 300,
     HEADERS_MAX_BYTES = 600,
     UUID_LEN = 36
@@ -50,7 +50,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* Reads are as of the last write. */
+/* Each read waits for the state after the last write. */
 static long call(uint32_t index, const char *method, const char *path, const char *headers,
                  const char *body)
 {
@@ -128,7 +128,7 @@ static struct session open_session(uint32_t index, const char *headers)
     return session;
 }
 
-/* The entry of that session in a list, borrowed; NULL when it is not shown. */
+/* The entry of the session in a list, borrowed; NULL if it is not listed. */
 static json_t *entry_of(const json_t *list, const struct session *session)
 {
     size_t index = 0;
@@ -162,19 +162,19 @@ static void kill_session(const struct session *session)
 
 TEST_GROUP(open_three, close_three)
 
-/* The super user sees all, the others their own: by identity, or without one by address, which all
- * of a test share. */
-TEST(sessions_are_shown_to_their_own)
+/* The super user sees all sessions, other clients their own: by identity, or without one by
+ * address, which all clients of a test share. */
+TEST(sessions_are_listed_to_their_owners)
 {
     struct session alice = open_session(0, ALICE);
     struct session bob = open_session(1, BOB);
-    struct session nobody = open_session(0, "");
+    struct session anonymous = open_session(0, "");
 
     for (uint32_t i = 0; i < ensemble.count; i++) {
-        assert_true(shows(i, ROOT, &alice) && shows(i, ROOT, &bob) && shows(i, ROOT, &nobody));
+        assert_true(shows(i, ROOT, &alice) && shows(i, ROOT, &bob) && shows(i, ROOT, &anonymous));
         assert_true(shows(i, ALICE, &alice) && !shows(i, ALICE, &bob));
-        assert_true(shows(i, BOB, &bob) && !shows(i, BOB, &alice) && shows(i, BOB, &nobody));
-        assert_true(!shows(i, "", &alice) && shows(i, "", &nobody));
+        assert_true(shows(i, BOB, &bob) && !shows(i, BOB, &alice) && shows(i, BOB, &anonymous));
+        assert_true(!shows(i, "", &alice) && shows(i, "", &anonymous));
     }
 
     json_t *list = ask(1, "/sessions/v1?view=list", ROOT);
@@ -182,16 +182,17 @@ TEST(sessions_are_shown_to_their_own)
 
     assert_string_equal(text_of(entry, "identity"), "digest:alice");
     assert_string_equal(text_of(entry, "address"), "127.0.0.1");
-    assert_null(strstr(web_text(&ensemble.reply), alice.id)); /* The secret is nobody's business. */
-    assert_null(json_object_get(entry_of(list, &nobody), "identity"));
+    assert_null(strstr(web_text(&ensemble.reply), alice.id)); /* The secret is shown to no other
+                                                               * client. */
+    assert_null(json_object_get(entry_of(list, &anonymous), "identity"));
     json_decref(list);
 
-    /* A secret that is shown asks about its session, as ever. */
+    /* A request with a session's secret gets that session. */
     expect(0, "GET", "/sessions/v1", alice.header, NULL, 200);
     assert_true(says(alice.public) && !says("sessions"));
     kill_session(&alice);
     kill_session(&bob);
-    kill_session(&nobody);
+    kill_session(&anonymous);
 }
 
 TEST(sessions_are_paged)
@@ -221,7 +222,7 @@ TEST(sessions_are_paged)
     }
 }
 
-/* The leader learns by the next report which replica has heard of a session. */
+/* The leader learns from the next heartbeat which replica has heard from a session. */
 static bool is_heard_at(const struct session *session, uint32_t leader, uint32_t index)
 {
     json_t *list = ask(leader, "/sessions/v1", ROOT);
@@ -233,7 +234,7 @@ static bool is_heard_at(const struct session *session, uint32_t leader, uint32_t
     return at == (json_int_t)ensemble.replicas[index].id;
 }
 
-TEST(leader_knows_where_sessions_are_heard)
+TEST(the_leader_knows_the_last_contact_of_sessions)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     struct session session = open_session(0, ALICE);
@@ -241,7 +242,7 @@ TEST(leader_knows_where_sessions_are_heard)
 
     (void)snprintf(path, sizeof(path), "/sessions/v1/%s", session.id);
     for (uint32_t i = 0; i < ensemble.count; i++) {
-        expect(i, "PUT", path, "", NULL, 200); /* Also where nothing is written. */
+        expect(i, "PUT", path, "", NULL, 200); /* Also at the read-only replica. */
         ENSEMBLE_WAIT(&ensemble, is_heard_at(&session, leader, i));
     }
     kill_session(&session);
@@ -268,7 +269,7 @@ TEST(ephemerals_of_a_session)
     (void)snprintf(path, sizeof(path), "%s&after=/e0&with=stat", list);
     expect(1, "GET", path, ALICE, NULL, 200);
     assert_true(!says("/e0") && says("{\"path\":\"/e1\",\"stat\":{") && says(session.public));
-    /* What lies behind need not be there any more. */
+    /* The znode of `after` may be deleted. */
     (void)snprintf(path, sizeof(path), "%s&after=/e00", list);
     expect(0, "GET", path, ALICE, NULL, 200);
     assert_true(says("[\"/e1\",\"/e2\"]"));
@@ -293,7 +294,7 @@ TEST(only_the_super_user_closes_others)
     expect(1, "POST", path, ROOT, NULL, 204);
     expect(0, "POST", path, ROOT, NULL, 404);
     expect(0, "PUT", "/sessions/v1", session.header, NULL, 401);
-    /* Nothing is asked in it any more, about others neither. */
+    /* No request in the closed session is answered. */
     expect(0, "POST", path, headers, NULL, 401);
     assert_true(says("\"SessionExpired\""));
     expect(0, "GET", "/watches/v1", headers, NULL, 401);
@@ -344,7 +345,7 @@ TEST(watches_are_listed)
 
     assert_int_equal(count_of(0, "/watches/v1", ROOT, "watches"), 4);
     assert_true(says("\"over\":\"stream\"") && says("\"identity\":\"digest:alice\""));
-    /* Without a change that they would be told of. */
+    /* Without a change that would fire them. */
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_ws_watches") == 3);
     assert_int_equal(count_of(0, "/watches/v1?path=/w", ROOT, "watches"), 3);
     assert_int_equal(count_of(0, "/watches/v1?path=/", ROOT, "watches"), 0);
@@ -352,10 +353,11 @@ TEST(watches_are_listed)
     assert_true(says("\"watches\":3"));
     (void)snprintf(path, sizeof(path), "/watches/v1?public=%s", session.public);
     assert_int_equal(count_of(0, path, ROOT, "watches"), 3);
-    assert_int_equal(count_of(1, path, ROOT, "watches"), 0); /* Each tells of its own. */
+    assert_int_equal(count_of(1, path, ROOT, "watches"), 0); /* Each replica lists its own. */
     assert_int_equal(count_of(0, path, BOB, "watches"), 0);
     assert_int_equal(count_of(0, path, ALICE, "watches"), 3);
-    assert_int_equal(count_of(0, "/watches/v1", "", "watches"), 1); /* The stream showed nothing. */
+    assert_int_equal(count_of(0, "/watches/v1", "", "watches"), 1); /* The stream has no
+                                                                     * credentials. */
 
     json_t *told = ask(0, "/watches/v1?limit=2", ROOT);
 
@@ -371,7 +373,7 @@ TEST(watches_are_listed)
 
 /* ---- The same over a WebSocket. ---- */
 
-TEST(sockets_ask_too)
+TEST(listings_by_websocket)
 {
     struct session session = open_session(0, ALICE);
     struct socket *socket = open_socket(0, ROOT);
@@ -394,9 +396,9 @@ TEST(sockets_ask_too)
     socket_close(socket);
 }
 
-/* ---- Rights. ---- */
+/* ---- Permissions. ---- */
 
-TEST(rights_are_told)
+TEST(permissions_are_shown_on_request)
 {
     expect(0, "POST", "/znodes/v1/?name=r", ALICE "\nZk-Acl: world:anyone:r,auth::cdrwa", NULL,
            201);
@@ -407,7 +409,7 @@ TEST(rights_are_told)
     expect(0, "GET", "/znodes/v1/r?view=children&perms=true", BOB, NULL, 200);
     assert_true(says("\"perms\":[\"read\"]"));
     expect(0, "GET", "/znodes/v1/r?view=stat", ALICE, NULL, 200);
-    assert_true(!says("perms")); /* Not unless it is asked for. */
+    assert_true(!says("perms")); /* Only on request. */
     expect(1, "GET", "/znodes/v1/r?view=acl&perms=true", BOB, NULL, 200);
     assert_true(says("\"aversion\":0,\"perms\":[\"read\"]"));
     expect(0, "GET", "/znodes/v1/r?view=acl&as=digest:alice", ALICE, NULL, 200);
@@ -419,8 +421,8 @@ TEST(rights_are_told)
     expect(0, "DELETE", "/znodes/v1/r", "", NULL, 204);
 }
 
-/* What goes by itself is marked, and nothing else is. */
-TEST(what_goes_by_itself_is_marked)
+/* Containers and TTL znodes are marked, and no others. */
+TEST(containers_and_ttl_znodes_are_marked)
 {
     expect(0, "POST", "/znodes/v1/?name=box&container=true", "", NULL, 201);
     expect(0, "POST", "/znodes/v1/box?name=soon&ttl=600000", "", NULL, 201);
@@ -434,7 +436,7 @@ TEST(what_goes_by_itself_is_marked)
     expect(0, "DELETE", "/znodes/v1/box?recursive=true", "", NULL, 204);
 }
 
-/* ---- The recent past. ---- */
+/* ---- The metrics history. ---- */
 
 static size_t history_len(const char *path)
 {
@@ -476,7 +478,7 @@ TEST(history_of_metrics)
     expect(0, "GET", "/metrics/history/v1?series=colour", "", NULL, 400);
 }
 
-/* ---- A replica that takes no writes. ---- */
+/* ---- A read-only replica. ---- */
 
 TEST(read_only_replica_refuses_writes)
 {
@@ -510,7 +512,7 @@ TEST(read_only_replica_refuses_writes)
     expect(0, "DELETE", "/znodes/v1/ro", "", NULL, 204);
 }
 
-/* One that is given first is asked first, and stands in nobody's way. */
+/* A read-only replica first in the list is tried first, and the command then succeeds elsewhere. */
 TEST(writes_of_the_command_line_go_elsewhere)
 {
     shell_open(&ensemble);
@@ -542,7 +544,7 @@ TEST(read_only_replica_serves_sessions_and_watches)
     reply = socket_event(socket, "NodeCreated", SOCKET_TIMEOUT_MS);
     assert_non_null(reply);
     json_decref(reply);
-    /* A session is kept alive here, but neither opened nor closed. */
+    /* A read-only replica renews sessions, but does not open or close them. */
     expect(READ_ONLY, "GET", "/znodes/v1/rw", session.header, NULL, 200);
     expect(READ_ONLY, "DELETE", "/sessions/v1", session.header, NULL, 403);
     expect(0, "DELETE", "/sessions/v1", session.header, NULL, 204);
@@ -550,7 +552,7 @@ TEST(read_only_replica_serves_sessions_and_watches)
     socket_close(socket);
 }
 
-TEST(replicas_say_what_they_take)
+TEST(replicas_report_whether_they_are_read_only)
 {
     expect(READ_ONLY, "GET", "/status/v1", "", NULL, 200);
     assert_true(says("\"read_only\":true") && says("\"environment\":\"test bed\""));

@@ -1,5 +1,5 @@
-/* How the replicas are, asked at each of them: all know it of all, also of one that stands still or
- * is gone, and say for how long. */
+/* The status of each replica, requested at each replica, also of a stopped and a killed one, and
+ * for how long. */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
@@ -25,7 +25,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* What replica `at` says of `of`; the caller drops it. NULL: nothing. */
+/* What replica `at` reports about `of`; the caller drops it. NULL: nothing. */
 static json_t *member(uint32_t at, uint32_t of)
 {
     if (ensemble_call(&ensemble, at, "GET", "/ensemble/v1", NULL) != 200) {
@@ -53,8 +53,8 @@ static bool is(const json_t *object, const char *key, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-/* Lately heard, in step, up to `zxid`, its log synced before. */
-static bool is_well(uint32_t at, uint32_t of, const char *role, const char *zxid)
+/* True for a recent contact, in sync up to `zxid`, with a synced log. */
+static bool is_healthy(uint32_t at, uint32_t of, const char *role, const char *zxid)
 {
     json_t *one = member(at, of);
     bool well = is(one, "state", role) && is(one, "zxid", zxid) && number(one, "epoch") > 0 &&
@@ -80,7 +80,7 @@ static bool has_state(uint32_t at, uint32_t of, const char *state)
 
 TEST_GROUP(open_three, close_three)
 
-TEST(each_knows_all)
+TEST(each_replica_knows_the_status_of_all)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     char zxid[32];
@@ -89,13 +89,14 @@ TEST(each_knows_all)
     (void)snprintf(zxid, sizeof(zxid), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
     for (uint32_t at = 0; at < COUNT; at++) {
         for (uint32_t of = 0; of < COUNT; of++) {
-            ENSEMBLE_WAIT(&ensemble, is_well(at, of, of == leader ? "leader" : "follower", zxid));
+            ENSEMBLE_WAIT(&ensemble,
+                          is_healthy(at, of, of == leader ? "leader" : "follower", zxid));
         }
     }
 }
 
-/* Its connections stay open: only that nothing comes tells. */
-TEST(one_that_stands_still_is_silent)
+/* The connections of a stopped replica stay open: only the missing heartbeats show it. */
+TEST(a_stopped_replica_is_silent)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t still = (leader + 1) % COUNT;
@@ -113,7 +114,7 @@ TEST(one_that_stands_still_is_silent)
     ENSEMBLE_WAIT(&ensemble, has_state(still, other, "follower"));
 }
 
-TEST(of_one_that_is_gone_the_last_is_known)
+TEST(a_killed_replica_keeps_its_last_status)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t gone = (leader + 1) % COUNT;

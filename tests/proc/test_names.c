@@ -1,5 +1,5 @@
-/* Where a replica listens for others: under its own name, which may get its address late, or
- * elsewhere (peerListen). The names are those of a mount namespace of this program's own. */
+/* The address on which a replica listens for peers: its own name, which may get its address late,
+ * or peerListen. The names are in a mount namespace of this program. */
 #include "base/loop.h"
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
@@ -20,8 +20,8 @@
 
 enum {
     LOG_MAX = 1 << 20,
-    ATTEMPTS_MS = 2000, /* It tries several times within that. */
-    AGAIN_MS = 10000,   /* Behind its first line the log says it again, then after twice as long. */
+    ATTEMPTS_MS = 2000, /* Several attempts fit in. */
+    AGAIN_MS = 10000,   /* The log repeats its first line after that, then after twice as long. */
     END_MS = 3000
 };
 
@@ -29,7 +29,7 @@ static const char PEER_3[] = "peer 3 is connected";
 
 static struct ensemble ensemble;
 static char log_text[LOG_MAX];
-static bool named; /* The mounts are there. */
+static bool named; /* The mounts exist. */
 static char names_path[ENSEMBLE_PATH_MAX + 16];
 static char secret_path[ENSEMBLE_PATH_MAX + 16]; /* Written before the first replica starts. */
 
@@ -59,7 +59,7 @@ static uint32_t log_count(uint32_t index, const char *text)
     return count;
 }
 
-/* The log names the reason once, and again only when its time has come since the start. */
+/* The log names the reason once, and again only after the interval. */
 static void expect_said_rarely(uint32_t index, const char *text, uint64_t start_ms)
 {
     uint32_t count = log_count(index, text);
@@ -77,7 +77,7 @@ static void expect_said_rarely(uint32_t index, const char *text, uint64_t start_
 static void skip_without_names(void)
 {
     if (!named) {
-        print_message("skipped: no right to mount\n");
+        print_message("skipped: mounting needs root\n");
         skip();
     }
 }
@@ -88,8 +88,8 @@ static bool shows(uint32_t index, const char *path, const char *text)
     return strstr(web_text(&ensemble.reply), text) != NULL;
 }
 
-/* Only what is in the file has an address: no name service is asked. */
-static bool may_name(void)
+/* Only names in the file have an address: the replica uses no name service. */
+static bool mount_names(void)
 {
     static int may = -1;
     char switch_path[ENSEMBLE_PATH_MAX + 16];
@@ -105,7 +105,7 @@ static bool may_name(void)
            mount(switch_path, "/etc/nsswitch.conf", NULL, MS_BIND, NULL) == 0;
 }
 
-/* An entry in one replica's configuration is replaced. */
+/* Replaces a server's entry in one replica's configuration. */
 static void set_server(uint32_t index, uint32_t id, const char *server)
 {
     assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=%s/' %s", id, id, server,
@@ -113,7 +113,7 @@ static void set_server(uint32_t index, uint32_t id, const char *server)
                      0);
 }
 
-/* The entry of the first replica is another one, unless `server` is NULL; all have a secret. */
+/* Sets the entry of the first replica to `server`, unless NULL; all replicas have a secret. */
 static void configure(uint32_t index, const char *server, const char *more)
 {
     char lines[512];
@@ -131,7 +131,7 @@ static void open_three(void)
     (void)snprintf(secret_path, sizeof(secret_path), "%s/secret", ensemble.dir);
     write_file(secret_path, O_TRUNC, "the secret of the ensemble");
     assert_int_equal(chmod(secret_path, 0600), 0);
-    named = may_name();
+    named = mount_names();
 }
 
 static void close_three(void)
@@ -143,7 +143,7 @@ static void close_three(void)
     }
 }
 
-TEST(a_name_that_comes_late_is_waited_for, open_three, close_three)
+TEST(a_replica_waits_for_the_address_of_its_name, open_three, close_three)
 {
     char server[64];
     uint64_t start_ms = os_now_ms();
@@ -166,8 +166,8 @@ TEST(a_name_that_comes_late_is_waited_for, open_three, close_three)
     assert_int_equal(log_count(0, "listens for other replicas on zk1.test"), 1);
 }
 
-/* At first it leads to another machine, as that of a container does whose predecessor was there. */
-TEST(an_address_of_another_machine_is_waited_out, open_three, close_three)
+/* The name resolves to another machine at first, like that of a container after its predecessor. */
+TEST(a_replica_waits_while_its_name_resolves_to_another_machine, open_three, close_three)
 {
     char server[64];
 
@@ -184,9 +184,9 @@ TEST(an_address_of_another_machine_is_waited_out, open_three, close_three)
     ensemble_wait_all_ready(&ensemble);
 }
 
-/* It leads there when the replica starts: the machine of the predecessor is still the one with that
- * name. */
-TEST(an_address_of_another_machine_is_waited_out_at_the_start, open_three, close_three)
+/* The name already resolves to another machine when the replica starts, because the predecessor
+ * still has it. */
+TEST(a_replica_that_starts_with_an_address_of_another_machine_waits, open_three, close_three)
 {
     char server[64];
 
@@ -207,7 +207,7 @@ TEST(an_address_of_another_machine_is_waited_out_at_the_start, open_three, close
     assert_int_equal(log_count(0, "listens for other replicas on zk1.test"), 1);
 }
 
-/* Replica 3 dials the others; its own name is not known to them. */
+/* Replica 3 dials the others; they do not know its name. */
 static void start_three(bool named_last)
 {
     char server[64];
@@ -222,9 +222,9 @@ static void start_three(bool named_last)
     }
 }
 
-/* As one that is started with a wrong id and an empty directory while the real replica is down: it
- * would be refilled, and take that one's seat. */
-TEST(a_replica_whose_name_leads_elsewhere_connects_with_none, open_three, close_three)
+/* A replica is started with a wrong id and an empty directory while the real one is down. If it
+ * connected, it would be refilled and take that one's seat. */
+TEST(a_replica_whose_name_resolves_elsewhere_makes_no_connection, open_three, close_three)
 {
     char server[64];
     uint32_t connected = 0;
@@ -243,7 +243,8 @@ TEST(a_replica_whose_name_leads_elsewhere_connects_with_none, open_three, close_
     (void)poll(NULL, 0, ATTEMPTS_MS);
     assert_int_equal(log_count(0, PEER_3) + log_count(1, PEER_3), connected);
 
-    /* The machine that it leads to may be gone for a while: that says nothing about this one. */
+    /* The name may lose its address for a while: that does not prove that this machine has the
+     * name. */
     write_file(names_path, O_TRUNC, "127.0.0.1 localhost\n");
     ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz?verbose", "the name zk3.test has no address"));
     (void)poll(NULL, 0, ATTEMPTS_MS);
@@ -253,15 +254,17 @@ TEST(a_replica_whose_name_leads_elsewhere_connects_with_none, open_three, close_
     ensemble_wait_all_ready(&ensemble);
 }
 
-/* Without an address it may be the replica that it says it is: it does not wait for the name
- * service, until that says where the name leads. */
-TEST(a_replica_without_an_address_connects_until_its_name_leads_elsewhere, open_three, close_three)
+/* While the name has no address, the replica may be the right one and connects. It disconnects when
+ * the name resolves to another machine. */
+TEST(a_replica_without_an_address_connects_until_its_name_resolves_elsewhere, open_three,
+     close_three)
 {
     uint32_t connected = 0;
 
     skip_without_names();
     start_three(true);
-    ensemble_wait_ready(&ensemble, 0); /* They have founded, and connect again behind that. */
+    ensemble_wait_ready(&ensemble, 0); /* The ensemble is bootstrapped, and the replicas have
+                                        * connected again. */
     ensemble_wait_ready(&ensemble, 1);
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peers_connected") == 2);
     assert_true(log_count(2, "the name zk3.test has no address") > 0);
@@ -292,8 +295,8 @@ TEST(a_replica_that_waits_ends_at_once, open_three, close_three)
     assert_true(os_now_ms() - begin_ms < (uint64_t)END_MS * ENSEMBLE_FACTOR);
 }
 
-/* Its name has no address here at all, and leads the others to it. */
-TEST(it_listens_elsewhere_than_its_entry_says, open_three, close_three)
+/* The name has no address here, but the other replicas can resolve it. */
+TEST(a_replica_listens_on_peer_listen_instead_of_its_entry, open_three, close_three)
 {
     char more[64];
 
@@ -319,7 +322,7 @@ static bool has_ipv6(void)
     return fd >= 0;
 }
 
-TEST(it_listens_on_ipv6, open_three, close_three)
+TEST(a_replica_listens_on_ipv6, open_three, close_three)
 {
     char server[64];
     char more[64];

@@ -1,9 +1,9 @@
 /*
- * The front page and the pages of docs/ are what a stranger tries: each command in their "console"
- * blocks is run as it stands there, and must print what is shown below it; the conversation on the
- * page of WebSockets is held likewise. Each page has three replicas and a directory of its own;
- * what a line sets, the next ones know. Only the ports are exchanged. In what is shown "..." stands
- * for anything; zxids, times and secrets are those of another day.
+ * Runs each command in the "console" blocks of the front page and of docs/ unchanged. It must print
+ * the output that the page shows. The same holds for the conversation on the page about WebSockets.
+ * Each page has three replicas and a directory; variables of a line are kept for the next lines.
+ * Only ports are replaced. "..." in the shown output matches anything; zxids, times and secrets are
+ * masked.
  */
 #include "base/buf.h"
 #include "tests/lib/unit.h"
@@ -22,15 +22,15 @@
 enum {
     TEXT_MAX = 1 << 20,
     PATH_ROOM = 512,
-    PORT_SHOWN = 9998, /* Of the first replica; the others follow. */
+    PORT_SHOWN = 9998, /* Port of the first replica; the others follow. */
     REPLICAS = 3,
-    LINES_MIN = 120, /* Of all pages. */
+    LINES_MIN = 120, /* On all pages. */
     MESSAGES_MIN = 14,
     CURL_TIMED_OUT = 28
 };
 
 static struct ensemble ensemble;
-static bool told; /* What is wrong with the present line; it may be tried again and again. */
+static bool reported; /* The error of the current line is printed; retries do not repeat it. */
 
 static void read_file(const char *path, struct buf *out)
 {
@@ -49,7 +49,7 @@ static void read_file(const char *path, struct buf *out)
     close(fd);
 }
 
-/* ---- Running it ---- */
+/* ---- Running a command ---- */
 
 /* The length of the address of one of the replicas, else 0. */
 static size_t address_len(const char *text, unsigned *ret_index)
@@ -82,7 +82,7 @@ static void exchange_ports(const char *text, struct buf *out)
     }
 }
 
-/* In a shell that knows what the lines before have set, and leaves what it has set itself. */
+/* Runs the line in a shell that restores and saves the exported variables. */
 static int run_line(const char *line, struct buf *printed)
 {
     char path[PATH_ROOM];
@@ -102,13 +102,13 @@ static int run_line(const char *line, struct buf *printed)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* A stream is read for as long as the line says. */
+/* A stream ends by the timeout in the line. */
 static bool is_end(int code, const char *line)
 {
     return code == 0 || (code == CURL_TIMED_OUT && strstr(line, " -m "));
 }
 
-/* What came behind `line` is what is shown there. */
+/* True if the output of `line` matches the shown one. */
 static bool is_shown(const char *line, const char *came, const char *shown)
 {
     struct buf got;
@@ -118,9 +118,9 @@ static bool is_shown(const char *line, const char *came, const char *shown)
 
     bool same = shown_matches(shown, buf_cstr(&got));
 
-    if (!same && !told) {
+    if (!same && !reported) {
         print_message("%s\nprinted: %s\nshown:   %s\n", line, buf_cstr(&got), shown);
-        told = true;
+        reported = true;
     }
     buf_release(&got);
     return same;
@@ -135,15 +135,16 @@ static bool prints(const char *line, const char *shown)
     int code = run_line(line, &printed);
     bool same = is_shown(line, buf_cstr(&printed), shown);
 
-    if (!is_end(code, line) && !told) {
+    if (!is_end(code, line) && !reported) {
         print_message("%s\nended with %d\n", line, code);
-        told = true;
+        reported = true;
     }
     buf_release(&printed);
     return same && is_end(code, line);
 }
 
-/* Only what changes nothing may be tried again; `zabra` asks one replica as long as it answers. */
+/* Only reads may be retried. `zabra` is not retried, because it uses one replica while that
+ * answers. */
 static bool is_read(const char *line)
 {
     static const char *const marks[] = {" -X ", " -d ", " -T ", "--data", "zabra "};
@@ -165,7 +166,7 @@ static void try_line(const char *line, const char *shown)
     buf_init(&here, TEXT_MAX);
     buf_init(&line_here, TEXT_MAX);
     buf_init(&shown_here, TEXT_MAX);
-    told = false;
+    reported = false;
     exchange_ports(line, &line_here);
     exchange_ports(shown, &here);
     shown_mask(buf_cstr(&here), &shown_here);
@@ -181,11 +182,11 @@ static void try_line(const char *line, const char *shown)
 
 /* ---- Pages ---- */
 
-/* A command and what is shown below it. */
+/* A command and the output shown below it. */
 struct example {
     struct buf line;
     struct buf shown;
-    bool continued; /* The command goes on in the next line. */
+    bool continued; /* The command continues in the next line. */
 };
 
 static uint32_t example_end(struct example *example)
@@ -200,8 +201,8 @@ static uint32_t example_end(struct example *example)
     return count;
 }
 
-/* A command goes on in the next line behind a backslash, and inside of quotes. */
-static bool goes_on(char *command)
+/* A command continues in the next line after a backslash and inside quotes. */
+static bool is_continued(char *command)
 {
     bool quoted = false;
     size_t len = strlen(command);
@@ -212,7 +213,7 @@ static bool goes_on(char *command)
     return quoted || (len > 0 && command[len - 1] == '\\');
 }
 
-/* Returns how many commands have been tried. */
+/* Returns the number of executed commands. */
 static uint32_t example_take(struct example *example, const char *line)
 {
     uint32_t count = 0;
@@ -227,7 +228,7 @@ static uint32_t example_take(struct example *example, const char *line)
         buf_printf(&example->shown, "%s\n", line);
         return 0;
     }
-    example->continued = goes_on(buf_cstr(&example->line));
+    example->continued = is_continued(buf_cstr(&example->line));
     return count;
 }
 
@@ -257,7 +258,7 @@ static uint32_t run_page(char *page)
     return count;
 }
 
-/* What the first line of a page knows: where the program is, and the replicas that it asks. */
+/* Variables for the first line of a page: the program's path and the endpoints. */
 static void write_setting(const char *path)
 {
     static const char binary[] = ZABRA_BINARY;
@@ -303,7 +304,7 @@ static uint32_t try_page(const char *path)
     return count;
 }
 
-TEST(the_pages_are_true)
+TEST(the_commands_print_the_shown_output)
 {
     glob_t pages = {.gl_pathc = 0};
     uint32_t sum = 0;
@@ -341,7 +342,7 @@ static void expect_message(struct socket *socket, const char *asked, const char 
     json_decref(message);
 }
 
-/* What stands behind "C> " is sent, and what stands behind "S> " is the next that comes. */
+/* Text after "C> " is sent; text after "S> " is the next expected message. */
 static uint32_t hold_conversation(struct socket *socket, char *page)
 {
     const char *asked = "";
@@ -363,7 +364,7 @@ static uint32_t hold_conversation(struct socket *socket, char *page)
     return count;
 }
 
-TEST(the_conversation_is_true)
+TEST(the_conversation_matches_the_page)
 {
     struct socket *socket = NULL;
     struct buf page;
@@ -381,7 +382,7 @@ TEST(the_conversation_is_true)
     assert_true(count >= MESSAGES_MIN);
 }
 
-/* ---- A comparison that lets everything pass would prove nothing ---- */
+/* ---- The comparison must notice differences ---- */
 
 TEST(another_answer_is_noticed)
 {
@@ -428,7 +429,7 @@ int main(int count, char **args)
                         "command -v curl >/dev/null && command -v jq >/dev/null");
 
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        print_message("skipped: there is no curl, or no jq\n");
+        print_message("skipped: curl or jq is missing\n");
         return 77;
     }
     web_setup();

@@ -1,5 +1,5 @@
-/* Replicas that cannot work together must say so: another secret, another cluster, no replica at
- * all. Each reason is told once, counted always, and shown until the peer is connected. */
+/* Replicas that cannot work together must report it: another secret, another cluster, no replica at
+ * all. Each reason is logged once, counted each time, and shown until the peer is connected. */
 #include "base/loop.h"
 #include "base/os_clock.h"
 #include "tests/lib/unit.h"
@@ -16,7 +16,7 @@
 enum {
     LOG_MAX = 1 << 20,
     STRANGERS = 20,
-    ATTEMPTS = 4 /* Of a peer, before the log is looked at. */
+    ATTEMPTS = 4 /* Attempts of a peer before the log is checked. */
 };
 
 static struct ensemble ensemble;
@@ -29,7 +29,7 @@ static const char *read_log(uint32_t index)
 
     log_text[0] = '\0';
     if (fd < 0) {
-        assert_int_equal(errno, ENOENT); /* The process has not come so far. */
+        assert_int_equal(errno, ENOENT); /* The process has no log yet. */
         return log_text;
     }
     got = read(fd, log_text, sizeof(log_text) - 1);
@@ -68,7 +68,7 @@ static void write_file(const char *path, int flags, const char *text)
     close(fd);
 }
 
-/* A secret of its own for one replica. */
+/* Sets the secret of one replica. */
 static void give_secret(uint32_t index, const char *secret, bool again)
 {
     char path[ENSEMBLE_PATH_MAX + 16];
@@ -82,16 +82,16 @@ static void give_secret(uint32_t index, const char *secret, bool again)
     }
 }
 
-TEST(another_secret_is_told)
+TEST(another_secret_is_reported)
 {
     ensemble_open(&ensemble, 3, NULL);
     give_secret(0, "the secret of the ensemble", false);
     give_secret(1, "the secret of the ensemble", false);
-    give_secret(2, "the secret of somebody else", false);
+    give_secret(2, "the secret of another ensemble", false);
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_start(&ensemble, i);
     }
-    /* Replica 3 dials both: they refuse it, and it is hung up on. */
+    /* Replica 3 dials both: they refuse it and close the connection. */
     ENSEMBLE_WAIT(&ensemble, log_has(0, "peer 3 is refused: its secret is another one"));
     ENSEMBLE_WAIT(&ensemble, log_has(1, "peer 3 is refused: its secret is another one"));
     ENSEMBLE_WAIT(&ensemble, log_has(2, "peer 1 is refused: it hangs up"));
@@ -101,7 +101,7 @@ TEST(another_secret_is_told)
     ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz", "peer 1 is refused: it hangs up"));
     assert_int_equal(ensemble.reply.status, 503);
 
-    /* With the right secret it is let in, and what was shown is gone. */
+    /* With the right secret it is admitted, and the reason is no longer shown. */
     assert_int_equal(ensemble_stop(&ensemble, 2), 0);
     give_secret(2, "the secret of the ensemble", true);
     ensemble_start(&ensemble, 2);
@@ -110,7 +110,7 @@ TEST(another_secret_is_told)
     ensemble_close(&ensemble);
 }
 
-TEST(another_cluster_is_told)
+TEST(another_cluster_is_reported)
 {
     char kept[ENSEMBLE_PATH_MAX + 16];
 
@@ -146,7 +146,7 @@ static bool hung_up(int fd)
     return read(fd, &byte, 1) == 0;
 }
 
-/* Says something that no replica of this version would. */
+/* Sends a text that is no greeting of a replica. */
 static void greet_wrongly(uint16_t port, const char *text)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -162,7 +162,7 @@ static void greet_wrongly(uint16_t port, const char *text)
     close(fd);
 }
 
-TEST(what_is_no_replica_is_told)
+TEST(a_program_that_is_no_replica_is_reported)
 {
     static const char request[] =
         "GET /znodes/v1/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n";

@@ -1,5 +1,5 @@
-/* A replica and the kernel: no core dump with secrets, no root, and what it says when there is no
- * memory left. */
+/* A replica and the kernel: no core dump with secrets, a warning for root, and the log line about
+ * missing memory. */
 #include "server/process/server.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
@@ -14,7 +14,7 @@
 enum {
     VALUE_BYTES = 512 << 10,
     VALUES_MAX = 4000,
-    ROOM_BYTES = 64 << 20 /* That a replica may still take. */
+    ROOM_BYTES = 64 << 20 /* Memory that a replica may still take. */
 };
 
 static uint32_t count_lines(const struct replica *replica, const char *text)
@@ -31,8 +31,8 @@ static uint32_t count_lines(const struct replica *replica, const char *text)
     return count;
 }
 
-/* Ends as by a failed assertion; true when a core dump was left. The limit is lifted first, so that
- * only what the replica has said itself holds. */
+/* Ends the replica like a failed assertion; true if a core dump was written. The limit is raised
+ * first, so that only the replica's own setting prevents it. */
 static bool crash_leaves_dump(struct ensemble *ensemble, struct rlimit *ret_before)
 {
     const struct rlimit none = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
@@ -56,7 +56,7 @@ TEST(crash_leaves_no_core_dump)
     ensemble_close(&ensemble);
 }
 
-/* Only by the limit: what a crash leaves where is up to the machine. */
+/* Checks only the limit: whether and where a core dump appears depends on the machine. */
 TEST(core_dumps_can_be_allowed)
 {
     struct ensemble ensemble;
@@ -78,7 +78,7 @@ TEST(root_is_warned_once)
     ensemble_close(&ensemble);
 }
 
-#ifndef ZABRA_SLOW /* A sanitizer reserves more addresses than a limit could leave it. */
+#ifndef ZABRA_SLOW /* A sanitizer reserves more addresses than any useful limit. */
 static uint64_t address_bytes(pid_t pid)
 {
     char path[64];
@@ -94,7 +94,7 @@ static uint64_t address_bytes(pid_t pid)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A limit that a replica does not look at: its tree grows until there is no more memory. */
+/* The replica does not know this limit, so its tree grows until memory is exhausted. */
 TEST(lack_of_memory_is_logged_with_its_sum)
 {
     static char value[VALUE_BYTES + 1];
@@ -116,14 +116,15 @@ TEST(lack_of_memory_is_logged_with_its_sum)
     assert_int_equal(
         count_lines(&ensemble.replicas[0], "ERROR server stopping: there is no memory"), 1);
     assert_int_equal(count_lines(&ensemble.replicas[0], " MiB in memory"), 1);
-    ensemble_start(&ensemble, 0); /* All that was acknowledged is there. */
+    ensemble_start(&ensemble, 0); /* All acknowledged writes must be there. */
     ensemble_wait_ready(&ensemble, 0);
     ENSEMBLE_CHECK(&ensemble, ensemble_call(&ensemble, 0, "GET", "/znodes/v1/v0", NULL) == 200);
     ensemble_close(&ensemble);
 }
 #endif
 
-/* The memory of the process as the kernel counts it, and that of the tree, which grows with it. */
+/* The memory of the process as counted by the kernel, and that of the tree, which grows with
+ * writes. */
 TEST(memory_is_in_the_metrics)
 {
     static char value[VALUE_BYTES + 1];

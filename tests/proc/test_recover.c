@@ -1,5 +1,5 @@
-/* A majority of the disks is lost for good: one survivor goes on alone, the emptied others are
- * refilled and become voters again. Or all of them are lost, and there is a copy. */
+/* A majority of the disks is lost: the survivor continues alone, the emptied others are refilled
+ * and vote again. Or all disks are lost except for a copy. */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
@@ -17,7 +17,7 @@ enum {
 };
 
 static struct ensemble ensemble;
-static char output[OUTPUT_MAX]; /* Of the last command. */
+static char output[OUTPUT_MAX]; /* Output of the last command. */
 
 static void open_three(void)
 {
@@ -36,7 +36,7 @@ static int recover(uint32_t index, uint32_t id, const char *more)
 
     (void)snprintf(command, sizeof(command), "%s recover %s --id %u %s </dev/null 2>&1",
                    ZABRA_BINARY, ensemble.replicas[index].data, id, more);
-    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): the words are our own. */
+    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): a fixed command. */
 
     assert_non_null(pipe);
     size_t len = fread(output, 1, sizeof(output) - 1, pipe);
@@ -67,7 +67,7 @@ static void check_all_there(uint32_t index)
     }
 }
 
-/* Members that one of them counts as voters in step, itself included. */
+/* The number of voters in sync that the replica reports, including itself. */
 static size_t voters_seen_by(uint32_t teller)
 {
     size_t count = 0;
@@ -89,7 +89,7 @@ static size_t voters_seen_by(uint32_t teller)
     return count;
 }
 
-/* What it says itself: an operator looks at this one after it has come back. */
+/* The replica's own status, which an operator checks after its return. */
 static bool leads_or_follows(uint32_t index)
 {
     return ensemble_call(&ensemble, index, "GET", "/status/v1", NULL) == 200 &&
@@ -111,7 +111,7 @@ static void refusals_change_nothing(uint32_t index)
 {
     const struct replica *survivor = &ensemble.replicas[index];
 
-    assert_int_equal(recover(index, survivor->id, ""), 1); /* No answer to the question. */
+    assert_int_equal(recover(index, survivor->id, ""), 1); /* No answer to the prompt. */
     assert_non_null(strstr(output, "LOST"));
     assert_int_equal(recover(index, survivor->id, "--yes-i-accept-data-loss=0123456789abcdef"), 1);
     assert_non_null(strstr(output, "nothing was changed"));
@@ -121,7 +121,7 @@ static void refusals_change_nothing(uint32_t index)
     assert_non_null(strstr(output, "empty"));
 }
 
-static void go_on_alone(uint32_t index)
+static void continue_alone(uint32_t index)
 {
     char before[17];
     char after[17];
@@ -152,7 +152,7 @@ TEST(one_survivor, open_three, close_three)
         }
     }
     refusals_change_nothing(index);
-    go_on_alone(index);
+    continue_alone(index);
 
     ensemble_start(&ensemble, index);
     ensemble_wait_ready(&ensemble, index);
@@ -169,13 +169,13 @@ TEST(one_survivor, open_three, close_three)
     for (uint32_t i = 0; i < 3; i++) {
         ENSEMBLE_WAIT(&ensemble, leads_or_follows(i));
     }
-    ensemble_kill(&ensemble, index); /* The others are a quorum without the survivor. */
+    ensemble_kill(&ensemble, index); /* The other two are a quorum without the survivor. */
     ensemble_call_until(&ensemble, (index + 1) % 3, "PUT", "/znodes/v1/proof?upsert=true", "x",
                         201);
     check_all_there((index + 2) % 3);
 }
 
-/* ---- The majority was not lost after all. ---- */
+/* ---- The "lost" majority returns. ---- */
 
 static bool is_refused_by(uint32_t teller, const char *why)
 {
@@ -183,8 +183,8 @@ static bool is_refused_by(uint32_t teller, const char *why)
            strstr(web_text(&ensemble.reply), why);
 }
 
-/* Two histories under one cluster: neither takes anything from the other. */
-TEST(the_others_come_back_as_they_were, open_three, close_three)
+/* Two histories of one cluster: neither accepts data of the other. */
+TEST(a_returning_majority_with_the_old_history_is_refused, open_three, close_three)
 {
     uint32_t index = ensemble_wait_leader(&ensemble);
     uint32_t other = (index + 1) % 3;
@@ -210,9 +210,9 @@ TEST(the_others_come_back_as_they_were, open_three, close_three)
                         NULL, 404);
 }
 
-/* ---- All are lost but for a copy that was taken while the others went on. ---- */
+/* ---- All are lost except for a copy that was taken while the others served. ---- */
 
-/* Puts a copy of the directory `from` at `to`, which is not there yet. */
+/* Copies the directory `from` to `to`, which must not exist. */
 static void copy_directory(const char *from, const char *to)
 {
     char command[1024];
@@ -244,7 +244,7 @@ TEST(a_copy_is_a_backup, open_three, close_three)
     }
     assert_int_equal(rmdir(data), 0);
     copy_directory(copy, data);
-    go_on_alone(index);
+    continue_alone(index);
     ensemble_start(&ensemble, index);
     ensemble_wait_ready(&ensemble, index);
     check_all_there(index);

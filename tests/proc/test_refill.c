@@ -1,10 +1,10 @@
 /*
- * A replica behind a slow link is brought in step beside steady writes and with a short log: its
- * snapshot takes longer than the log would last. What the link has carried is counted, so that a
- * transfer that is begun again is noticed.
+ * A replica behind a slow link is brought in sync during steady writes with a short log: its
+ * snapshot takes longer than the log would last. The bytes on the link are counted, so that a
+ * restarted transfer is noticed.
  *
- * The last replica dials all others, so that the links in its configuration alone are slow.
- * `--full` does it with 20 MB over 2 MB/s; else it is as much smaller as a run of all tests needs.
+ * The last replica dials all others, so only its configuration needs the slow links. `--full` uses
+ * 20 MB over 2 MB/s; the default is smaller, to fit into a run of all tests.
  */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 enum {
-    LAST = 2, /* Index of the replica that is refilled. */
+    LAST = 2, /* Index of the refilled replica. */
     VALUE_BYTES = 100000,
     WRITERS = 2,
     BREAKS = 3,
-    WRITES_LEAST = 200 /* Beside a transfer: as many as the log would hold without it. */
+    WRITES_LEAST = 200 /* During a transfer: as many as the log keeps by itself. */
 };
 
 struct scale {
-    uint32_t values; /* Of VALUE_BYTES. */
+    uint32_t values; /* Number of values of VALUE_BYTES. */
     uint32_t rate;   /* Bytes a second. */
 };
 
@@ -38,7 +38,7 @@ static struct load load;
 /* A log of a few hundred writes. */
 static const char keys[] = "snapCount=200\nsnapRetainCount=1\nwalSegmentBytes=262144\n";
 
-/* In its configuration the last one finds the others behind the links. */
+/* Makes the last replica dial the others through the links. */
 static void give_links(void)
 {
     const struct replica *last = &ensemble.replicas[LAST];
@@ -78,7 +78,7 @@ static uint64_t passed(void)
     return sum;
 }
 
-/* The last one is away, its disk is empty, the others write. */
+/* The last replica is down, its disk is empty, the others accept writes. */
 static void open_with_a_learner(void)
 {
     ensemble_open(&ensemble, 3, keys);
@@ -120,7 +120,7 @@ static uint64_t state_bytes(void)
     return (uint64_t)scale.values * VALUE_BYTES;
 }
 
-TEST(a_learner_behind_a_slow_link_gets_in_step_under_load, open_with_a_learner, close_all)
+TEST(a_learner_behind_a_slow_link_gets_in_sync_under_load, open_with_a_learner, close_all)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t writes = load_acked(&load);
@@ -129,11 +129,11 @@ TEST(a_learner_behind_a_slow_link_gets_in_step_under_load, open_with_a_learner, 
     start_slowly();
     ensemble_wait_ready(&ensemble, LAST);
     writes = load_acked(&load) - writes;
-    print_message("in step after %d ms, beside %u writes; the links carried %d kB\n",
+    print_message("in sync after %d ms, during %u writes; the links carried %d kB\n",
                   (int)(os_now_ms() - start_ms), writes, (int)(passed() / 1000));
     ENSEMBLE_CHECK(&ensemble, writes >= WRITES_LEAST);
     load_stop(&load, &ensemble);
-    /* One transfer, and the log behind it. */
+    /* One transfer, and the log after it. */
     ENSEMBLE_CHECK(&ensemble, passed() < 2 * state_bytes());
     ENSEMBLE_CHECK(&ensemble,
                    ensemble_metric(&ensemble, leader, "zabra_refill_log_lost_total") == 0);
@@ -141,7 +141,7 @@ TEST(a_learner_behind_a_slow_link_gets_in_step_under_load, open_with_a_learner, 
     load_verify(&load, &ensemble, LAST);
 }
 
-/* What came before the connection broke is not sent again. */
+/* Bytes that arrived before the connection broke are not sent again. */
 TEST(a_broken_transfer_resumes_at_its_offset, open_with_a_learner, close_all)
 {
     uint64_t end = 0;

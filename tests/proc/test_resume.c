@@ -1,5 +1,6 @@
-/* A watcher loses its replica in the middle of a thousand changes and goes on at another one: it
- * has each change once and in order, also znodes that came and went meanwhile, and multis whole. */
+/* A watcher loses its replica in the middle of a thousand changes and resumes at another one. It
+ * must receive each change once and in order, also of znodes that were created and deleted
+ * meanwhile, and multis completely. */
 #include "base/check.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/tail.h"
@@ -34,7 +35,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* The zxid of the last answer. */
+/* Returns the zxid of the last answer. */
 static uint64_t answered_zxid(void)
 {
     const char *text = web_header(&ensemble.reply, "Zk-Zxid");
@@ -59,8 +60,8 @@ static void call(uint32_t index, const char *method, const char *path, const cha
     ensemble_call_until(&ensemble, index, method, path, body, status);
 }
 
-/* A znode that is made, changed and removed before anybody can look at it. */
-static void come_and_go(uint32_t index, uint32_t number)
+/* Creates, changes and deletes a znode before a client can read it. */
+static void create_and_delete(uint32_t index, uint32_t number)
 {
     char path[128];
     char digits[16];
@@ -101,7 +102,7 @@ static void change(uint32_t index, uint32_t number)
 {
     switch (number % 3) {
     case 0:
-        come_and_go(index, number);
+        create_and_delete(index, number);
         break;
     case 1:
         change_by_multi(index, number);
@@ -133,7 +134,7 @@ static void verify(void)
     (void)pthread_mutex_unlock(&tail.mutex);
 }
 
-TEST(each_missed_change_is_told_once, open_three, close_three)
+TEST(each_missed_change_is_sent_once, open_three, close_three)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t watched = (leader + 1) % 3;

@@ -1,5 +1,5 @@
-/* Answers are lost while clients create sequential znodes, each with an Idempotency-Key, and
- * leaders are killed: each key makes one znode, and each acknowledged znode is there. */
+/* Answers are lost and leaders are killed while clients create sequential znodes, each with an
+ * Idempotency-Key. Each key must make one znode, and each acknowledged znode must exist. */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/proxy.h"
@@ -11,11 +11,11 @@
 
 enum {
     CLIENTS = 4,
-    ZNODES = 150, /* Of each client. */
+    ZNODES = 150, /* Per client. */
     TRIES_MAX = 2000,
     DROP_PERCENT = 30,
     KILLS = 3,
-    LOST = 10, /* Answers. */
+    LOST = 10, /* Lost answers. */
     NAME_MAX_LEN = 64,
     TIMEOUT_MS = 5000
 };
@@ -24,11 +24,11 @@ struct client {
     struct thread thread;
     uint32_t number;
     char keys[ZNODES][WEB_KEY_LEN + 1];
-    char names[ZNODES][NAME_MAX_LEN]; /* As acknowledged. */
+    char names[ZNODES][NAME_MAX_LEN]; /* Acknowledged names. */
     _Atomic uint32_t done;
     uint32_t replayed;
     uint32_t retries;
-    char wrong[256]; /* First answer that must not be. */
+    char wrong[256]; /* First forbidden answer. */
 };
 
 static struct ensemble ensemble;
@@ -51,7 +51,8 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* True once it is acknowledged; what leaves the outcome open is tried again with the same key. */
+/* True when the create is acknowledged; after an unknown outcome it is retried with the same
+ * key. */
 static bool take_answer(struct client *client, struct web_reply *reply, uint32_t index)
 {
     json_t *answer = NULL;
@@ -140,7 +141,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The znodes of this replica are just the acknowledged ones, and each has the data of its key. */
+/* The replica has exactly the acknowledged znodes, each with the data of its key. */
 static void verify(uint32_t index)
 {
     static const char *names[CLIENTS * ZNODES];
@@ -205,7 +206,7 @@ TEST(a_key_makes_one_znode, open_three, close_three)
     ENSEMBLE_CHECK(&ensemble, dropped > CLIENTS * ZNODES / 10 && replayed > 0);
 }
 
-/* What the tests of this folder ask for until it is answered does not fail by its own success. */
+/* A call of ensemble_call_until must not fail because a try whose answer was lost had succeeded. */
 TEST(a_write_whose_answer_is_lost_is_answered, open_three, close_three)
 {
     uint16_t direct = ensemble.replicas[0].client_port;

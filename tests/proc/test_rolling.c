@@ -1,7 +1,7 @@
 /*
- * One replica after the other is ended and started again under load, the leader among them: no
- * request fails for a client that tries again only where nothing was done, no write is lost, and
- * the others have the leadership before the leader is gone.
+ * Each replica, including the leader, is stopped and started again under load. No request fails for
+ * a client that retries only unapplied requests, no write is lost, and the leader hands over before
+ * it ends.
  */
 #include "base/os_clock.h"
 #include "base/thread.h"
@@ -16,7 +16,7 @@
 enum {
     REPLICAS = 4, /* The last one is an observer. */
     WRITERS = 3,
-    BETWEEN = 100,   /* Writes between two restarts. */
+    BETWEEN = 100,   /* Number of writes between two restarts. */
     DELAY_MS = 3000, /* drainDelay. */
     CONFIG_MAX = 8192
 };
@@ -24,12 +24,12 @@ enum {
 static struct ensemble ensemble;
 static struct load load;
 
-/* ---- Reading meanwhile ---- */
+/* ---- Reads during the restarts ---- */
 
 struct reader {
     struct thread thread;
     _Atomic bool stopping;
-    _Atomic uint32_t count; /* Answers. */
+    _Atomic uint32_t count; /* Number of answers. */
     _Atomic uint32_t wrong;
     char wrong_text[256];
 };
@@ -57,7 +57,7 @@ static void read_one(struct web *web, struct web_reply *reply, uint32_t turn)
     }
 }
 
-static void read_on(void *arg)
+static void read_until_stopped(void *arg)
 {
     struct web *web = web_open();
     struct web_reply reply;
@@ -72,14 +72,14 @@ static void read_on(void *arg)
     web_close(web);
 }
 
-/* What is read must be everywhere, also where nobody waited for it. */
+/* The znode that is read must exist on every replica. */
 static void reader_start(void)
 {
     memset(&reader, 0, sizeof(reader));
     for (uint32_t i = 0; i < REPLICAS; i++) {
         ensemble_call_until(&ensemble, i, "GET", "/znodes/v1/load", NULL, 200);
     }
-    thread_start(&reader.thread, "reader", read_on, NULL);
+    thread_start(&reader.thread, "reader", read_until_stopped, NULL);
 }
 
 static void reader_stop(void)
@@ -93,7 +93,7 @@ static void reader_stop(void)
     assert_true(atomic_load(&reader.count) > 0);
 }
 
-/* ---- Ending one ---- */
+/* ---- Stopping a replica ---- */
 
 static long ask(uint32_t index, const char *path)
 {
@@ -103,7 +103,7 @@ static long ask(uint32_t index, const char *path)
     return web_do(ensemble.web, &call, &ensemble.reply);
 }
 
-/* Readiness, once it has failed, stays so until nobody listens any more. */
+/* After readiness has failed, it keeps failing until the replica no longer listens. */
 static void watch_end(uint32_t index)
 {
     bool failed = false;
@@ -146,7 +146,7 @@ static void roll(enum load_kind kind)
     for (uint32_t i = 0; i < REPLICAS; i++) {
         restart(i);
     }
-    restart(ensemble_wait_leader(&ensemble)); /* A leader was among them, whoever it was. */
+    restart(ensemble_wait_leader(&ensemble)); /* So one of the restarted led. */
     reader_stop();
     load_stop(&load, &ensemble);
 
@@ -155,7 +155,7 @@ static void roll(enum load_kind kind)
     for (uint32_t i = 0; i < WRITERS; i++) {
         retries += atomic_load(&load.writers[i].retries);
     }
-    print_message("acknowledged writes: %u; tried again: %u\n", load_acked(&load), retries);
+    print_message("acknowledged writes: %u; retries: %u\n", load_acked(&load), retries);
     for (uint32_t i = 0; i < REPLICAS; i++) {
         load_verify(&load, &ensemble, i);
     }
@@ -172,7 +172,7 @@ static void open_very_delayed(void)
     ensemble_launch(&ensemble, 1, "drainDelay=3600000\n");
 }
 
-/* The last server of the list loses its vote. */
+/* Makes the last server of the list an observer. */
 static void make_observer(const struct replica *replica, const struct replica *observer)
 {
     char text[CONFIG_MAX];
@@ -211,12 +211,12 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-TEST(connections_kept, open_all, close_all)
+TEST(kept_connections, open_all, close_all)
 {
     roll(LOAD_PATIENT);
 }
 
-TEST(connections_of_their_own, open_all, close_all)
+TEST(a_new_connection_for_each_request, open_all, close_all)
 {
     roll(LOAD_PATIENT_FRESH);
 }
@@ -231,7 +231,7 @@ static void expect_not_ready(uint32_t index)
     assert_non_null(strstr(web_text(&ensemble.reply), "\"draining\":true"));
 }
 
-/* On a connection of its own, as a client that a load balancer still sends here. */
+/* Uses a new connection, like a client that a load balancer still directs here. */
 static void expect_served(uint32_t index)
 {
     struct web_call write = {.port = ensemble.replicas[index].client_port,
@@ -245,7 +245,7 @@ static void expect_served(uint32_t index)
     ENSEMBLE_CHECK(&ensemble, ask(index, "/znodes/v1/delayed?consistency=linearizable") == 200);
 }
 
-/* A leader, which serves all that others do and leads until the delay is over. */
+/* The leader serves all requests and remains leader until the delay is over. */
 TEST(a_delay_serves_while_not_ready, open_delayed, close_all)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);

@@ -1,7 +1,7 @@
 /*
- * The rules of sessions where the front ends meet: one session held by a WebSocket, by a stream and
- * by plain requests on different replicas, and what each of them is told. Also what must never be
- * seen: a secret in a log.
+ * The rules of sessions across interfaces: one session is used by a WebSocket, a stream and plain
+ * requests on different replicas; each of them must notice its end. Also: no secret of a session
+ * may be in a log.
  */
 #include "tests/lib/stream_kit.h"
 #include "tests/lib/unit.h"
@@ -32,7 +32,7 @@ struct session {
 };
 
 static struct ensemble ensemble;
-static char secrets[SECRETS_MAX][SECRET_LEN + 1]; /* All that were ever told. */
+static char secrets[SECRETS_MAX][SECRET_LEN + 1]; /* All secrets that a replica has issued. */
 static size_t secret_count;
 
 static void open_three(void)
@@ -52,7 +52,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* ---- In few words ---- */
+/* ---- Helpers ---- */
 
 static long call(uint32_t index, const char *method, const char *path, const char *headers)
 {
@@ -106,7 +106,7 @@ static void open_by_http(uint32_t index, struct session *session)
     json_decref(answer);
 }
 
-/* A stream at a replica, from the state of the last answer on; in a session, or NULL. */
+/* Opens a stream at a replica from the state of the last answer; in `session`, or NULL. */
 static void open_stream(struct kit_stream *stream, uint32_t index, const char *target,
                         const struct session *session)
 {
@@ -136,9 +136,9 @@ enum ending {
     EXPIRED
 };
 
-/* All that knows of one session. */
+/* All users of one session. */
 struct scene {
-    uint32_t home; /* Replica of those in the session, no leader. */
+    uint32_t home; /* Replica that serves the session; not the leader. */
     uint32_t away;
     struct session session;
     char parent[32];
@@ -180,7 +180,7 @@ static void leave_scene(struct scene *scene)
     kit_stream_close(&scene->watching);
 }
 
-/* The replica that serves the session stands still, so that nothing is heard of it. */
+/* Stops the replica that serves the session, so that no renewal reaches the leader. */
 static void expire(struct scene *scene)
 {
     char path[64];
@@ -210,13 +210,13 @@ static void end_session(struct scene *scene, enum ending ending)
     }
 }
 
-/* Both ephemerals went in one transaction, and each watcher was told of each once. */
+/* Both ephemerals ended in one transaction, and each watcher received one event for each. */
 static void check_watchers(struct scene *scene)
 {
     char zxid[TALK_FIELD_MAX];
     char orders[2][TEXT_LEN];
     char first[TEXT_LEN];
-    const char *told = NULL;
+    const char *received = NULL;
 
     (void)snprintf(orders[0], TEXT_LEN,
                    "NodeDeleted %s/by-socket;NodeDeleted %s/by-http-0000000001.", scene->parent,
@@ -226,9 +226,9 @@ static void check_watchers(struct scene *scene)
                    scene->parent);
     expect(scene->away, "POST", "/sync/v1", NULL, 200);
     (void)snprintf(zxid, sizeof(zxid), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
-    told = talk_events(&ensemble, scene->watcher, zxid);
-    if (strcmp(told, orders[0]) != 0 && strcmp(told, orders[1]) != 0) {
-        fail_msg("the socket was told: %s", told);
+    received = talk_events(&ensemble, scene->watcher, zxid);
+    if (strcmp(received, orders[0]) != 0 && strcmp(received, orders[1]) != 0) {
+        fail_msg("the socket received: %s", received);
     }
     (void)snprintf(first, sizeof(first), "%s", kit_stream_told(&scene->watching));
     assert_null(strstr(first, " end"));
@@ -238,7 +238,7 @@ static void check_watchers(struct scene *scene)
                 (strstr(first, "/by-http-") && strstr(orders[0], "/by-socket")));
 }
 
-static void check_told(struct scene *scene, const char *state)
+static void check_notified(struct scene *scene, const char *state)
 {
     json_t *event = socket_event(scene->in_session, "session", ENSEMBLE_DEADLINE_MS);
     char line[64];
@@ -257,7 +257,7 @@ static void check_told(struct scene *scene, const char *state)
     assert_true(scene->stream_in_session.complete);
 }
 
-/* Nobody is in it any more, anywhere. */
+/* The session must not exist on any replica. */
 static void check_gone(const struct session *session)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -287,27 +287,27 @@ static void play_ending(const char *parent, enum ending ending)
     set_scene(&scene, parent);
     end_session(&scene, ending);
     check_watchers(&scene);
-    check_told(&scene, ending == EXPIRED ? "expired" : "closed");
+    check_notified(&scene, ending == EXPIRED ? "expired" : "closed");
     check_gone(&scene.session);
     leave_scene(&scene);
 }
 
 TEST_GROUP(open_three, close_three)
 
-TEST(who_is_in_a_closed_session_is_told)
+TEST(users_of_a_closed_session_are_notified)
 {
     play_ending("/closed-by-http", CLOSED_BY_HTTP);
     play_ending("/closed-by-socket", CLOSED_BY_SOCKET);
 }
 
-TEST(who_is_in_an_expired_session_is_told)
+TEST(users_of_an_expired_session_are_notified)
 {
     play_ending("/expired", EXPIRED);
 }
 
-/* ---- Places ---- */
+/* ---- Attaching ---- */
 
-/* Plain requests and streams never move a session, and go on when it moves. */
+/* Plain requests and streams never move a session, and continue when it moves. */
 TEST(only_attaching_moves_a_session)
 {
     struct socket *first = talk_open(&ensemble, 0, NULL);
@@ -350,12 +350,12 @@ TEST(only_attaching_moves_a_session)
     socket_close(second);
 }
 
-/* ---- Time-outs ---- */
+/* ---- Timeouts ---- */
 
-TEST(time_outs_are_negotiated_on_sockets)
+TEST(timeouts_are_negotiated_on_sockets)
 {
     static const struct {
-        uint32_t asked_ms; /* 0: nothing is asked. */
+        uint32_t asked_ms; /* 0: no timeout is requested. */
         int64_t granted_ms;
     } rows[] = {{0, MIDDLE_MS},
                 {1, SHORT_MS},
@@ -397,7 +397,7 @@ static void expect_multi(uint32_t index, const char *headers, const char *code)
     }
 }
 
-/* By either front end, alone and within a multi, which does nothing then. */
+/* Over both interfaces, alone and within a multi, which then has no effect. */
 TEST(ephemerals_have_no_children_and_need_a_session)
 {
     const char *ops = strchr(multi, '[');
@@ -446,7 +446,7 @@ static void read_log(const struct replica *replica, struct buf *out)
     close(fd);
 }
 
-/* Shown in each way there is, to replicas that log all there is to log. */
+/* Uses the secrets in every way, at replicas with the highest log level. */
 TEST(no_secret_is_in_a_log)
 {
     struct session session;
@@ -468,7 +468,7 @@ TEST(no_secret_is_in_a_log)
     socket_close(socket);
     buf_init(&log, LOG_MAX);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(ensemble_stop(&ensemble, i), 0); /* What it has to say is written. */
+        assert_int_equal(ensemble_stop(&ensemble, i), 0); /* A clean stop flushes the log. */
         read_log(&ensemble.replicas[i], &log);
         assert_non_null(strstr(buf_cstr(&log), "/sessions/v1"));
         for (size_t k = 0; k < secret_count; k++) {

@@ -1,5 +1,5 @@
-/* Sessions on real replicas: the same on each of them, ended by the leader alone when nobody has
- * heard of them, outliving the loss of any replica and of all; with what hangs on them. */
+/* Sessions on real replicas: the same on each of them; only the leader expires them, after a
+ * silence; they and their ephemerals survive the loss of any replica and of all. */
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
 
@@ -10,11 +10,11 @@
 
 enum {
     UUID_LEN = 36,
-    TIMEOUT_MS = 6000, /* Waited for, and so the same with a sanitizer. */
+    TIMEOUT_MS = 6000, /* The test waits for it, so it is the same with a sanitizer. */
     LONGER_MS = 2 * TIMEOUT_MS,
-    NOTICED_MS = 3000, /* How late a test may look. */
+    NOTICED_MS = 3000, /* Time until the test notices an expiry. */
     NEW_SESSIONS = 60,
-    CROWD = 90, /* Sessions that live through the loss of replicas. */
+    CROWD = 90, /* Sessions that must survive the loss of replicas. */
     PATH_MAX_BYTES = 400
 };
 
@@ -106,7 +106,7 @@ static void make_ephemeral(uint32_t index, const struct session *session, const 
     expect(index, "POST", path, session->header, 201);
 }
 
-/* Of all replicas that run, as they are after all that was acknowledged. */
+/* Checks all running replicas, with the state after the last acknowledged write. */
 static void expect_everywhere(const char *path, long status)
 {
     char linear[PATH_MAX_BYTES];
@@ -155,8 +155,8 @@ TEST(a_session_is_the_same_on_every_replica)
     }
 }
 
-/* Whoever has been told of a session may use it anywhere at once, though not every replica has
- * heard of it; and the other way round for its end. */
+/* A new session is valid on every replica at once, even on one that has not applied it yet; its end
+ * holds at once, too. */
 TEST(a_new_session_is_found_everywhere)
 {
     for (uint32_t i = 0; i < NEW_SESSIONS; i++) {
@@ -180,14 +180,15 @@ static bool is_gone(uint32_t index, const char *path)
     return call(index, "GET", path, NULL, NULL) == 404;
 }
 
-/* Any request is a sign of life, on any replica. */
+/* True if an ephemeral of a silent session ends while an active session sends requests to any
+ * replica. */
 static bool gone_while_lively(const char *path, const struct session *lively, uint32_t turn)
 {
     expect(turn % 3, "GET", "/status/v1", lively->header, 200);
     return is_gone(turn % 3, path);
 }
 
-TEST(who_is_silent_expires_and_who_is_not_lives)
+TEST(a_silent_session_expires_and_an_active_one_does_not)
 {
     struct session silent;
     struct session lively;
@@ -197,7 +198,7 @@ TEST(who_is_silent_expires_and_who_is_not_lives)
     open_session(1, &lively);
     make_ephemeral(1, &silent, "silent");
     make_ephemeral(2, &lively, "lively");
-    /* Or a replica that lags has it not yet, and it seems gone. */
+    /* Otherwise a lagging replica may not have it yet. */
     expect_everywhere("/znodes/v1/silent", 200);
     (void)touch(2, &silent);
     ENSEMBLE_WAIT(&ensemble, gone_while_lively("/znodes/v1/silent", &lively, turn++));
@@ -222,7 +223,7 @@ static uint32_t live_index(uint32_t from)
     return 0;
 }
 
-/* Each session says that it is alive, wherever that works: often in each time-out. */
+/* Renews each session at any replica that answers, several times in each timeout. */
 static void touch_all(uint32_t turn)
 {
     for (uint32_t i = 0; i < CROWD; i++) {
@@ -261,7 +262,7 @@ static void expect_crowd(long status)
     }
 }
 
-/* What a replica had heard of is not lost with it: no session expires whose client continues in
+/* The loss of a replica does not lose its contacts: no session expires whose client renews it in
  * time. */
 TEST(sessions_outlive_replicas)
 {
@@ -299,9 +300,9 @@ static bool crowd_is_gone(void)
     return true;
 }
 
-/* All of them silent, and all replicas killed: the new leader gives each a whole time-out, then
- * they end with all that hung on them. */
-TEST(sessions_outlive_all_and_end)
+/* All sessions are silent and all replicas are killed: the new leader gives each session a whole
+ * timeout, then they expire with their ephemerals. */
+TEST(sessions_survive_the_loss_of_all_replicas_and_then_expire)
 {
     uint64_t ready_ms = 0;
 
@@ -315,7 +316,7 @@ TEST(sessions_outlive_all_and_end)
     ready_ms = os_now_ms();
     ensemble_wait_all_ready(&ensemble);
     ENSEMBLE_WAIT(&ensemble, crowd_is_gone());
-    /* Looked at a moment after it led. */
+    /* The test notices the new leader a moment late. */
     assert_true(os_now_ms() - ready_ms + NOTICED_MS >= TIMEOUT_MS);
     for (uint32_t i = 0; i < CROWD; i++) {
         expect(i % 3, "GET", "/sessions/v1/", sessions[i].header, 401);
@@ -342,7 +343,7 @@ static uint32_t timeout_for(const char *query)
 
 TEST_GROUP(open_bounded, close_three)
 
-TEST(time_outs_are_negotiated)
+TEST(timeouts_are_negotiated)
 {
     assert_int_equal(timeout_for(""), 5000);
     assert_int_equal(timeout_for("&expire=1"), 4000);

@@ -1,6 +1,5 @@
-/* Watchers by streams and by WebSockets that never read what they are sent, with values of many
- * kilobytes: the replica's memory stays bounded, and whoever reads and writes beside them hardly
- * notices. */
+/* Watchers by streams and by WebSockets never read their events, with values of many kilobytes. The
+ * replica's memory stays bounded, and other clients are hardly slower. */
 #include "base/loop.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/socket.h"
@@ -15,16 +14,16 @@
 #include <unistd.h>
 
 enum {
-    SLOW = 10, /* Streams that nobody reads, and as many sockets. */
+    SLOW = 10, /* Unread streams, and as many sockets. */
     VALUE_BYTES = 65536,
     TURNS = 6,
-    FILL_ROUNDS = 1000 / ENSEMBLE_FACTOR, /* Until caches and window are full. */
-    ROUNDS = 200 / ENSEMBLE_FACTOR,       /* Large values in a turn, twice what a queue holds. */
-    SMALL_ROUNDS = 500 / ENSEMBLE_FACTOR, /* Of a client, in a turn with and one without. */
+    FILL_ROUNDS = 1000 / ENSEMBLE_FACTOR, /* Fills caches and the window. */
+    ROUNDS = 200 / ENSEMBLE_FACTOR,       /* Large values in a turn: twice a queue's size. */
+    SMALL_ROUNDS = 500 / ENSEMBLE_FACTOR, /* Calls of a client in a turn, with and without slow
+                                           * watchers. */
     QUEUE_BYTES = 1 << 20,                /* maxSocketQueueBytes. */
     WINDOW_BYTES = 8 << 20,
-    /* Beside what was there: queues, what the kernel's buffers do not take of an event in the
-     * making, the window, and what the allocator keeps. */
+    /* Permitted growth: queues, partly written events, the window, and the allocator's reserve. */
     GROWTH_BYTES = 2 * SLOW * 2 * QUEUE_BYTES + WINDOW_BYTES + (32 << 20)
 };
 
@@ -33,7 +32,7 @@ static struct tail tail;
 static int slow[SLOW];
 static struct socket *slow_sockets[SLOW];
 static struct thread writer;
-static _Atomic uint32_t written; /* Large values. */
+static _Atomic uint32_t written; /* Number of large values. */
 static _Atomic bool enough;
 
 static void open_three(void)
@@ -51,7 +50,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* A stream whose reader is not there. */
+/* Opens a stream and never reads it. */
 static int open_slow(uint16_t port)
 {
     static const char request[] = "GET /watch/v1/big?mode=persistent&values=true HTTP/1.1\r\n"
@@ -92,7 +91,7 @@ static int compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Writes and reads of a client, one after another: the 99th percentile in us. */
+/* Measures sequential writes and reads of a client: the 99th percentile in us. */
 static uint64_t measure(uint32_t index)
 {
     static uint64_t times_us[SMALL_ROUNDS];
@@ -135,7 +134,7 @@ static void wait_written(uint32_t count)
     ENSEMBLE_WAIT(&ensemble, atomic_load(&written) >= until);
 }
 
-/* One turn: the client alone with the writer, then beside those who do not read. */
+/* One turn: the client with only the writer, then also with the slow watchers. */
 static void take_turn(uint32_t watched, uint64_t *calm_us, uint64_t *busy_us, uint64_t *bytes)
 {
     uint64_t us = measure(watched);
@@ -158,9 +157,9 @@ static void take_turn(uint32_t watched, uint64_t *calm_us, uint64_t *busy_us, ui
                                  ensemble_metric(&ensemble, watched, "zabra_ws_sockets") == 0);
 }
 
-/* Turns alternate and the calmest of each kind counts: another program's busy second is not ours.
- */
-TEST(who_never_reads_hurts_only_himself, open_three, close_three)
+/* Turns alternate, and the fastest of each kind counts, so that a busy second of another program
+ * does not matter. */
+TEST(clients_that_never_read_do_not_slow_others, open_three, close_three)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t watched = (leader + 1) % 3;
@@ -185,7 +184,7 @@ TEST(who_never_reads_hurts_only_himself, open_three, close_three)
     print_message("memory %d MiB, with %d watchers that do not read %d MiB; 99th percentile of a "
                   "write and a read %d us, beside them %d us\n",
                   (int)(before >> 20), 2 * SLOW, (int)(after >> 20), (int)calm_us, (int)busy_us);
-#ifndef ZABRA_SLOW /* A sanitizer keeps what is freed, and slows one more than another. */
+#ifndef ZABRA_SLOW /* A sanitizer keeps freed memory, and slows some code more than other. */
     ENSEMBLE_CHECK(&ensemble, after < before + GROWTH_BYTES);
     ENSEMBLE_CHECK(&ensemble, busy_us <= 2 * calm_us);
 #endif
