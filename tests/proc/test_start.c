@@ -1,5 +1,5 @@
-/* What can be wrong when a replica starts: one line that names the key, exit code 2, nothing
- * written. */
+/* Errors at the start of a replica: one line that names the key, exit code 2, an unchanged
+ * directory. */
 #include "base/crc32c.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -117,10 +117,10 @@ static void expect_refused(const char *part, const char *other)
         fail_msg("exit code %d: %s", code, output);
     }
     if (!strstr(output, part) || !strstr(output, other)) {
-        fail_msg("\"%s\" names not \"%s\" and \"%s\"", output, part, other);
+        fail_msg("\"%s\" does not name \"%s\" and \"%s\"", output, part, other);
     }
 
-    const char *line = strstr(output, "zabra: "); /* What was logged before is no complaint. */
+    const char *line = strstr(output, "zabra: "); /* Earlier log lines are no errors. */
 
     assert_non_null(line);
     assert_int_equal(strcspn(line, "\n") + 1, strlen(line));
@@ -153,7 +153,7 @@ TEST(wrong_keys)
     expect_refused("dataDir: missing", "--dataDir");
 }
 
-/* The secret is needed as soon as a server is beyond loopback; the address is nobody's. */
+/* A server outside of loopback requires the secret; the address here is unused. */
 static void expect_secret_refused(const char *path, const char *other)
 {
     char lines[512];
@@ -269,7 +269,7 @@ TEST(directory_of_another)
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);
     assert_int_equal(ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/a?upsert=true", "x"), 201);
-    ensemble_kill(&ensemble, 0); /* There would be something to tidy. */
+    ensemble_kill(&ensemble, 0); /* So that the start would have something to clean up. */
     before = directory_sum();
     start_single("id=2\n");
     expect_refused("dataDir", "belongs to replica 1");
@@ -287,7 +287,7 @@ TEST(directory_of_another)
     ensemble_wait_ready(&ensemble, 0);
 }
 
-/* As an earlier release has left it: its configuration has another format. */
+/* Makes a directory of an earlier release: its configuration has another format. */
 static void make_older(const char *dir)
 {
     struct store_options options = {.segment_bytes = SEGMENT_BYTES,
@@ -312,7 +312,7 @@ static void make_older(const char *dir)
     mem_free(report);
 }
 
-/* Two processes on one directory: the second one is refused, the first one goes on. */
+/* Two processes on one directory: the second one is refused, the first one continues. */
 TEST(directory_in_use)
 {
     struct replica first = ensemble.replicas[0];

@@ -1,5 +1,5 @@
-/* A replica that stands still again and again, as on a machine that gives it the processor in
- * pieces: what is due at a client's side is put off for a while, and not for ever. */
+/* A replica that pauses again and again, as on an overloaded machine: a client's timeout is
+ * extended for a while, but not for ever. */
 #include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 enum {
-    STOP_MS = 1200, /* Much longer than what counts as standing still, */
-    RUN_MS = 60,    /* and so short a time between two that every look is late. */
+    STOP_MS = 1200, /* Much longer than the threshold of a pause, */
+    RUN_MS = 60,    /* with so short a time between two that every check is late. */
     STOPS_MAX = 60,
     CLIENTS = 3
 };
@@ -30,7 +30,7 @@ static void close_one(void)
     ensemble_close(&ensemble);
 }
 
-/* A connection that has sent these bytes and says no more. */
+/* Opens a connection, sends these bytes and then nothing. */
 static int send_half(const char *text)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
@@ -44,7 +44,7 @@ static int send_half(const char *text)
     return fd;
 }
 
-/* Takes what has come, and answers nothing of it. */
+/* Reads the received bytes without an answer; true when the server has closed the connection. */
 static bool is_cut_off(int fd)
 {
     char piece[4096];
@@ -66,7 +66,7 @@ static void stop_for_a_while(void)
 
 TEST_GROUP(open_one, close_one)
 
-TEST(who_says_no_more_is_cut_off_all_the_same)
+TEST(a_silent_client_is_disconnected_despite_pauses)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     int fds[CLIENTS] = {

@@ -1,5 +1,5 @@
-/* Streams of events and long polls against a real ensemble: what fires what, in which order, on any
- * replica, through kills, slow readers and the end of a replica. */
+/* Streams of events and long polls of a real ensemble: events and their order on any replica,
+ * during kills, for slow readers and when a replica ends. */
 #include "tests/lib/stream_kit.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
@@ -26,7 +26,7 @@ static void close_all(void)
     ensemble_close(&ensemble);
 }
 
-/* ---- In few words. ---- */
+/* ---- Helpers. ---- */
 
 static uint32_t follower(void)
 {
@@ -71,7 +71,7 @@ static void change(uint32_t index, const char *base, const char *word)
     }
 }
 
-/* Opens on a replica that knows all that was answered so far. */
+/* Opens a stream on a replica when that has applied all answered writes. */
 static void open_at(struct kit_stream *stream, uint32_t index, const char *target,
                     const char *headers, const char *begin)
 {
@@ -84,18 +84,18 @@ static void open_at(struct kit_stream *stream, uint32_t index, const char *targe
     assert_string_equal(kit_stream_told(stream), begin);
 }
 
-#define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
+#define EVENT(stream, text) assert_string_equal(kit_stream_told(stream), text)
 
 /* ---- The table of ZooKeeper. ---- */
 
 struct row {
     const char *mode;
-    const char *before[STEPS_MAX]; /* Done before the stream is opened. */
-    const char *after[STEPS_MAX];  /* Done behind it. */
-    const char *told[STEPS_MAX];   /* Of the znode "" and what is below it; each ends its zxid. */
+    const char *before[STEPS_MAX]; /* Executed before the stream is opened. */
+    const char *after[STEPS_MAX];  /* Executed after it. */
+    const char *told[STEPS_MAX];   /* Events of "" and its children; each ends its zxid. */
 };
 
-/* One-shot kinds: what comes before the change that uses the watch up fires nothing. */
+/* Of one-shot kinds, changes before the one that uses the watch up fire no event. */
 static const struct row table[] = {
     {"data", {"+"}, {"!", "+/c", "=/c", "-/c", "="}, {"NodeDataChanged "}},
     {"data", {"+"}, {"!", "-"}, {"NodeDeleted "}},
@@ -140,7 +140,7 @@ static void check_row(const struct row *row, uint32_t writer, uint32_t reader, c
 
         (void)snprintf(line, sizeof(line), "%.*s%s%s end", (int)name_len, row->told[i], base,
                        row->told[i] + name_len);
-        TOLD(&stream, line);
+        EVENT(&stream, line);
     }
     if (one_shot) {
         assert_null(kit_stream_told(&stream));
@@ -158,7 +158,7 @@ static void open_small(void)
 
 TEST_GROUP(open_three, close_all)
 
-TEST(each_kind_is_told_of_what_concerns_it)
+TEST(each_kind_gets_its_events_only)
 {
     uint32_t reader = follower();
     uint32_t writer = (reader + 1) % ensemble.count;
@@ -176,7 +176,7 @@ static void multi(uint32_t index, const char *ops)
     call(index, "POST", "/multi/v1", ops, "Content-Type: application/json", 200);
 }
 
-TEST(a_multi_is_told_element_by_element)
+TEST(a_multi_has_an_event_for_each_element)
 {
     uint32_t reader = follower();
     struct kit_stream tree;
@@ -191,22 +191,22 @@ TEST(a_multi_is_told_element_by_element)
           "\"version\":0},{\"op\":\"set\",\"path\":\"/m/a\",\"dataUtf8\":\"1\"},"
           "{\"op\":\"delete\",\"path\":\"/m/a\"},{\"op\":\"set\",\"path\":\"/m\","
           "\"dataUtf8\":\"2\"}]}");
-    TOLD(&tree, "NodeCreated /m/a");
+    EVENT(&tree, "NodeCreated /m/a");
     assert_string_equal(kit_stream_id(&tree), "");
     (void)snprintf(zxid, sizeof(zxid), "%s", kit_stream_member(&tree, "zxid"));
-    TOLD(&tree, "NodeDataChanged /m/a");
-    TOLD(&tree, "NodeDeleted /m/a");
-    TOLD(&tree, "NodeDataChanged /m end");
+    EVENT(&tree, "NodeDataChanged /m/a");
+    EVENT(&tree, "NodeDeleted /m/a");
+    EVENT(&tree, "NodeDataChanged /m end");
     assert_string_equal(kit_stream_member(&tree, "zxid"), zxid);
     assert_non_null(strstr(kit_stream_id(&tree), zxid));
-    TOLD(&one, "NodeChildrenChanged /m");
-    TOLD(&one, "NodeChildrenChanged /m");
-    TOLD(&one, "NodeDataChanged /m end");
+    EVENT(&one, "NodeChildrenChanged /m");
+    EVENT(&one, "NodeChildrenChanged /m");
+    EVENT(&one, "NodeDataChanged /m end");
     kit_stream_close(&tree);
     kit_stream_close(&one);
 }
 
-TEST(what_does_not_happen_is_not_told)
+TEST(refused_changes_fire_no_event)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
@@ -220,7 +220,7 @@ TEST(what_does_not_happen_is_not_told)
          "Content-Type: application/json", 404);
     call(reader, "POST", "/sync/v1", NULL, NULL, 200);
     change(reader, "/n", "=");
-    TOLD(&stream, "NodeDataChanged /n end");
+    EVENT(&stream, "NodeDataChanged /n end");
     kit_stream_close(&stream);
 }
 
@@ -246,7 +246,8 @@ static void change_round(uint32_t index, int round)
     multi(index, ops);
 }
 
-/* True when all of it came; false when the stream ended before. `*at` is the next event. */
+/* True when all events have arrived; false when the stream ended before. `*at` is the next
+ * event. */
 static bool read_rounds(struct kit_stream *stream, int *at, int end, char id[128])
 {
     static const struct {
@@ -280,13 +281,13 @@ static bool read_rounds(struct kit_stream *stream, int *at, int end, char id[128
     return true;
 }
 
-/* Behind its last id there may be events of a transaction that was not complete. */
+/* Events after the last id may belong to an incomplete transaction. */
 static int resume_at(int at)
 {
     return at % 5 < 2 ? at : at / 5 * 5 + 2;
 }
 
-TEST(a_stream_goes_on_at_another_replica)
+TEST(a_stream_resumes_at_another_replica)
 {
     uint32_t lost = follower();
     uint32_t writer = ensemble_wait_leader(&ensemble);
@@ -305,7 +306,8 @@ TEST(a_stream_goes_on_at_another_replica)
         }
         change_round(writer, i);
     }
-    (void)read_rounds(&stream, &at, 5 * MISSED, id); /* What it had sent before it died. */
+    (void)read_rounds(&stream, &at, 5 * MISSED, id); /* Events that the replica sent before it was
+                                                      * killed. */
     kit_stream_close(&stream);
     (void)snprintf(header, sizeof(header), "Last-Event-ID: %s\r\n", id);
     open_at(&stream, other, "/watch/v1/r?mode=recursive", header, "watch replayed");
@@ -337,8 +339,8 @@ static void open_session(uint32_t index, int seconds, char id[64])
     json_decref(json);
 }
 
-/* A stream that was asked to keeps the session alive alone, far beyond its time-out; without it the
- * ephemeral goes, and each watcher is told once. */
+/* A stream with keepSession=true renews the session far beyond its timeout. Without the stream the
+ * ephemeral ends, and each watcher gets one event. */
 TEST(a_stream_keeps_an_ephemeral)
 {
     enum {
@@ -368,11 +370,11 @@ TEST(a_stream_keeps_an_ephemeral)
     }
     call(reader, "GET", "/znodes/v1/e/x", NULL, NULL, 200);
     kit_stream_close(&in_session);
-    TOLD(&watcher, "NodeDeleted /e/x end");
+    EVENT(&watcher, "NodeDeleted /e/x end");
     kit_stream_close(&watcher);
 }
 
-TEST(closing_a_session_is_told)
+TEST(closing_a_session_ends_its_streams)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
@@ -385,14 +387,14 @@ TEST(closing_a_session_is_told)
     open_at(&stream, reader, "/watch/v1/e?mode=persistent", header, "watch fresh");
     (void)snprintf(target, sizeof(target), "/sessions/v1/%s", id);
     call(ensemble_wait_leader(&ensemble), "DELETE", target, NULL, NULL, 204);
-    TOLD(&stream, "session closed");
+    EVENT(&stream, "session closed");
     assert_null(kit_stream_told(&stream));
     kit_stream_close(&stream);
 }
 
 /* ---- Long polls. ---- */
 
-/* Asks with the tag of the present, and does not wait for the answer. */
+/* Sends a long poll with the current entity tag, and does not wait for the answer. */
 static void begin_wait(struct kit_stream *wait, uint32_t index, const char *target)
 {
     uint16_t port = ensemble.replicas[index].client_port;
@@ -406,7 +408,7 @@ static void begin_wait(struct kit_stream *wait, uint32_t index, const char *targ
     kit_stream_send(wait, kit_stream_connect(port, 0), port, target, headers);
 }
 
-/* Many wait, each for another znode: one change wakes exactly one. */
+/* Many long polls wait, each for another znode: one change wakes exactly one. */
 TEST(a_long_poll_wakes_on_its_change_alone)
 {
     enum {
@@ -438,7 +440,7 @@ TEST(a_long_poll_wakes_on_its_change_alone)
 
 /* ---- The end of a replica. ---- */
 
-TEST(a_replica_that_is_stopped_sends_its_streams_away)
+TEST(a_stopping_replica_closes_its_streams)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
@@ -449,7 +451,7 @@ TEST(a_replica_that_is_stopped_sends_its_streams_away)
     begin_wait(&wait, reader, "/znodes/v1/d");
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, reader, "zabra_http_waits") == 1);
     assert_int_equal(ensemble_stop(&ensemble, reader), 0);
-    TOLD(&stream, "closing drain");
+    EVENT(&stream, "closing drain");
     assert_non_null(strstr(buf_cstr(&stream.frame), "\"servers\":["));
     assert_null(kit_stream_told(&stream));
     assert_true(stream.complete);
@@ -475,19 +477,19 @@ static void set_many(uint32_t index, const char *target, int count)
 
 TEST_GROUP(open_small, close_all)
 
-TEST(a_reader_that_stops_is_told_of_the_overrun)
+TEST(a_slow_reader_gets_an_overrun)
 {
     uint32_t reader = follower();
     uint16_t port = ensemble.replicas[reader].client_port;
     struct kit_stream stream;
     const char *told = NULL;
     int count = 0;
-    int overruns = 0; /* One, unless the replica itself stood still in between. */
+    int overruns = 0; /* One, unless the replica itself paused in between. */
 
     change(reader, "/o", "+");
     kit_stream_ask(&stream, kit_stream_connect(port, 4096), port,
                    "/watch/v1/o?mode=persistent&values=true", "");
-    TOLD(&stream, "watch fresh");
+    EVENT(&stream, "watch fresh");
     set_many(reader, "/znodes/v1/o", 1500);
     change(reader, "/o", "=");
     do {
@@ -503,11 +505,11 @@ TEST(a_reader_that_stops_is_told_of_the_overrun)
     assert_true(overruns > 0);
     assert_in_range(count, 2, 1500);
     change(reader, "/o", "-");
-    TOLD(&stream, "NodeDeleted /o end");
+    EVENT(&stream, "NodeDeleted /o end");
     kit_stream_close(&stream);
 }
 
-TEST(what_was_missed_long_ago_is_a_difference_or_a_gap)
+TEST(changes_missed_long_ago_are_a_difference_or_a_gap)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
@@ -522,9 +524,9 @@ TEST(what_was_missed_long_ago_is_a_difference_or_a_gap)
     }
     (void)snprintf(target, sizeof(target), "/watch/v1/g?mode=recursive&since=%s", since);
     open_at(&stream, reader, target, "", "watch diffed");
-    TOLD(&stream, "NodeChildrenChanged /g diff");
-    TOLD(&stream, "NodeCreated /g/a diff");
-    TOLD(&stream, "NodeDataChanged /g diff end");
+    EVENT(&stream, "NodeChildrenChanged /g diff");
+    EVENT(&stream, "NodeCreated /g/a diff");
+    EVENT(&stream, "NodeDataChanged /g diff end");
     kit_stream_close(&stream);
     for (int i = 0; i < 100; i++) {
         char word[32];
@@ -534,12 +536,12 @@ TEST(what_was_missed_long_ago_is_a_difference_or_a_gap)
     }
     open_at(&stream, reader, target, "", "watch gap"); /* More than a queue may hold. */
     change(reader, "/g", "=");
-    TOLD(&stream, "NodeDataChanged /g end");
+    EVENT(&stream, "NodeDataChanged /g end");
     kit_stream_close(&stream);
 }
 
-/* Nobody sits in silence on a replica that has lost the others. */
-TEST(a_replica_that_is_cut_off_sends_its_streams_away)
+/* A replica that has lost the others must not keep silent streams open. */
+TEST(an_isolated_replica_closes_its_streams)
 {
     uint32_t reader = follower();
     struct kit_stream stream;
@@ -547,9 +549,9 @@ TEST(a_replica_that_is_cut_off_sends_its_streams_away)
     open_at(&stream, reader, "/watch/v1/x?mode=persistent", "", "watch fresh");
     ensemble_kill(&ensemble, (reader + 1) % 3);
     ensemble_kill(&ensemble, (reader + 2) % 3);
-    TOLD(&stream, "closing cut-off");
+    EVENT(&stream, "closing cut-off");
     assert_null(kit_stream_told(&stream));
     kit_stream_close(&stream);
     call(reader, "GET", "/watch/v1/x?mode=persistent", NULL, NULL, 503);
-    call(reader, "GET", "/znodes/v1/", NULL, NULL, 503); /* Nor are plain reads answered. */
+    call(reader, "GET", "/znodes/v1/", NULL, NULL, 503); /* Plain reads are refused, too. */
 }

@@ -1,9 +1,9 @@
 /*
- * Whole subtrees in and out of an ensemble: what is exported while others write is one consistent
- * cut and hardly slows them down, and what is exported from one place is the same in another.
+ * Export and import of whole subtrees: an export during writes is one consistent cut and hardly
+ * slows the writes, and its import into another place gives the same subtree.
  *
- * Each write changes two znodes that are far apart in the order of an export: both or neither. So
- * two halves that differ in an export have been read at different times.
+ * Each write changes two znodes that are far apart in the order of an export. If the two halves
+ * differ in an export, they were read at different times.
  */
 #include "base/thread.h"
 #include "tests/lib/unit.h"
@@ -26,14 +26,14 @@ enum {
     ROUNDS = 3,
     TURN_WRITES = 300,
 #endif
-    PAIRS = 500, /* Spread over all. */
+    PAIRS = 500, /* Spread over the tree. */
     VALUE_MAX = 24,
     WHY_MAX = 512
 };
 
 static struct ensemble ensemble;
 
-/* Writes pairs until it is told to stop. */
+/* Writes pairs until it is stopped. */
 struct writer {
     struct thread thread;
     uint16_t port;
@@ -43,14 +43,15 @@ struct writer {
     _Atomic uint32_t wrong;
 };
 
-/* Exports until it is told to stop; checks the last one then, so as to take no time from others. */
+/* Exports until it is stopped, then checks the last export, so that the check takes no time during
+ * the measurement. */
 struct exporter {
     struct thread thread;
     uint16_t port;
     _Atomic bool stop;
     _Atomic uint32_t done;
     _Atomic uint32_t begun;
-    char why[WHY_MAX]; /* The first thing that was wrong; "": nothing. */
+    char why[WHY_MAX]; /* The first error; "": none. */
 };
 
 static void open_three(void)
@@ -65,7 +66,7 @@ static void close_three(void)
 
 /* ---- The tree ---- */
 
-/* Two levels, so that the order is not that of one list. */
+/* Two levels, so that the export spans several lists of children. */
 static void put_name(char *out, size_t len, uint32_t number)
 {
     (void)snprintf(out, len, "d%03u/n%06u", number / 1000, number);
@@ -182,7 +183,7 @@ static bool value_of(const char *line, uint32_t *ret_number, char value[VALUE_MA
     unsigned dir = 0;
     char start[128];
 
-    /* Of the whole rest it would seek the end first. */
+    /* sscanf on the whole rest would search for its end first. */
     (void)snprintf(start, sizeof(start), "%.*s", (int)sizeof(start) - 1, line);
     return sscanf(start, "{\"path\":\"d%u/n%u\",\"dataUtf8\":\"%23[^\"]\"", &dir, ret_number,
                   value) == 3;
@@ -199,14 +200,14 @@ static bool check_line(const char *line, uint32_t *seen, char why[WHY_MAX])
         return true;
     }
     if (number != *seen) {
-        (void)snprintf(why, WHY_MAX, "%u comes behind %u", number, *seen);
+        (void)snprintf(why, WHY_MAX, "%u follows %u", number, *seen);
         return false;
     }
     (*seen)++;
     if (number < ZNODES / 2) {
         memcpy(halves[number], value, VALUE_MAX);
     } else if (strcmp(halves[number - ZNODES / 2], value) != 0) {
-        (void)snprintf(why, WHY_MAX, "%u says %s, its other half %s", number, value,
+        (void)snprintf(why, WHY_MAX, "%u has %s, its other half %s", number, value,
                        halves[number - ZNODES / 2]);
         return false;
     }
@@ -254,7 +255,7 @@ static void run_exporter(void *arg)
     web_close(web);
 }
 
-/* ---- What it costs ---- */
+/* ---- Cost for writes ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -264,7 +265,7 @@ static int compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Writes of a client, one after another: the 99th percentile in us. */
+/* Measures sequential writes of a client: the 99th percentile in us. */
 static uint64_t measure(uint32_t index)
 {
     static uint64_t times_us[TURN_WRITES];
@@ -280,7 +281,7 @@ static uint64_t measure(uint32_t index)
     return times_us[TURN_WRITES * 99 / 100];
 }
 
-/* Alone with the writer, then beside an export. */
+/* Measures first without and then during exports. */
 static void take_turn(uint32_t leader, uint64_t *calm_us, uint64_t *busy_us, uint32_t *exports)
 {
     static struct exporter exporter;
@@ -299,8 +300,9 @@ static void take_turn(uint32_t leader, uint64_t *calm_us, uint64_t *busy_us, uin
     *exports += atomic_load(&exporter.done);
 }
 
-/* Turns alternate, and of each kind the last of the calmest quarter counts: another program's busy
- * second is not ours, nor is one lucky turn. True when writes are no slower than they may be. */
+/* Turns alternate, and of each kind the slowest of the fastest quarter counts, so that neither
+ * another program's load nor one fast turn decides. True if writes are within the permitted
+ * factor. */
 static bool compare_turns(uint32_t leader, uint32_t *exports)
 {
     uint64_t calm_us[TURNS];
@@ -311,7 +313,7 @@ static bool compare_turns(uint32_t leader, uint32_t *exports)
     }
     qsort(calm_us, TURNS, sizeof(calm_us[0]), compare);
     qsort(busy_us, TURNS, sizeof(busy_us[0]), compare);
-    print_message("99th percentile of a write %d us, beside an export %d us\n",
+    print_message("99th percentile of a write %d us, during an export %d us\n",
                   (int)calm_us[TURNS / 4], (int)busy_us[TURNS / 4]);
     return busy_us[TURNS / 4] <= 2 * calm_us[TURNS / 4];
 }
@@ -330,7 +332,7 @@ TEST(an_export_is_one_cut_and_hardly_slows_writes)
     ensemble_call_until(&ensemble, leader, "PUT", "/znodes/v1/small?upsert=true", "", 201);
     writer = (struct writer){.port = port};
     thread_start(&writer.thread, "writer", run_writer, &writer);
-    /* What is slow by itself is slow each time; another program is not. */
+    /* A slow export is slow in each round; load of another program is not. */
     for (uint32_t i = 0; i < ROUNDS && !calm; i++) {
         calm = compare_turns(leader, &exports);
     }
@@ -344,7 +346,7 @@ TEST(an_export_is_one_cut_and_hardly_slows_writes)
                    ensemble_metric(&ensemble, leader, "zabra_http_exports_failed_total") == 0);
 }
 
-/* ---- There and back ---- */
+/* ---- Export and import ---- */
 
 /* Drops the first line, and the stat of each. */
 static void bare_lines(struct web_reply *reply, struct buf *out)
@@ -379,7 +381,7 @@ static void import_into(const char *path, uint32_t index, struct web_reply *expo
     web_reply_release(&reply);
 }
 
-TEST(what_is_exported_is_the_same_elsewhere)
+TEST(an_import_gives_the_exported_subtree)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     struct web_reply first;

@@ -1,7 +1,8 @@
 /*
- * ZooKeeper's table of watches, every row, for each way to be told: WebSocket, SSE and NDJSON, the
- * watchers on another replica than the writer. For each deed there is one znode that all of them
- * watch; first all are told to watch, then all deeds are done, then it is seen who was told what.
+ * Every row of ZooKeeper's table of watches over each transport: WebSocket, SSE and NDJSON, with
+ * watchers and writer on different replicas. For each action there is one znode, watched in all
+ * ways. First all watches are set, then all actions are executed, then the events of each watch are
+ * compared with the table.
  */
 #include "tests/lib/stream_kit.h"
 #include "tests/lib/unit.h"
@@ -14,11 +15,11 @@ enum {
     KINDS = 5,
     ONE_SHOT_KINDS = 3, /* The first ones. */
     FRONTS = 3,
-    DEEDS_MAX = 32,
+    ACTIONS_MAX = 32,
     PATH_LEN = 32,
     TEXT_LEN = 512,
     SESSION_MS = ENSEMBLE_FACTOR == 1 ? 2000 : 5000,
-    HEARTBEAT_MS = 1000 * ENSEMBLE_FACTOR, /* Whoever says nothing for three is cut off. */
+    HEARTBEAT_MS = 1000 * ENSEMBLE_FACTOR, /* A client silent for three of these is disconnected. */
 };
 
 static const char *const kinds[KINDS] = {"data", "exists", "children", "persistent", "recursive"};
@@ -29,17 +30,17 @@ enum front {
     BY_NDJSON
 };
 
-/* What a client can do; # stands for the znode's path. Messages are separated by line feeds. */
-struct deed {
+/* An action of a client; # stands for the znode's path. Messages are separated by line feeds. */
+struct action {
     const char *name;
-    const char *before; /* Messages that make what must be there. */
+    const char *before; /* Messages that create the initial state. */
     const char *message;
-    const char *told[KINDS]; /* By kind; # as well. */
-    const char *spent;       /* One-shot kinds that are used up by what is withheld. */
+    const char *events[KINDS]; /* Events for each kind; # as above. */
+    const char *spent;         /* One-shot kinds that a withheld event uses up. */
     bool fails;
-    bool owned;   /* Messages are said by a client of their own, in a session ... */
-    bool leaves;  /* ... and in place of `message` that client is seen no more. */
-    bool by_time; /* The znode goes by itself, a moment later. */
+    bool owned;   /* A separate client with a session sends the messages ... */
+    bool leaves;  /* ... and disconnects instead of sending `message`. */
+    bool by_time; /* The znode ends by itself, a moment later. */
 };
 
 #define CREATE_N  "\"op\":\"create\",\"path\":\"#\",\"dataUtf8\":\"0\""
@@ -61,163 +62,162 @@ struct deed {
         DELETED, DELETED, DELETED, DELETED, DELETED \
     }
 
-static const struct deed deeds[] = {
+static const struct action actions[] = {
     {.name = "create",
      .before = "",
      .message = CREATE_N,
-     .told = {"", CREATED, "", CREATED, CREATED}},
+     .events = {"", CREATED, "", CREATED, CREATED}},
     {.name = "create by upsert",
      .before = "",
      .message = SET_N ",\"upsert\":true",
-     .told = {"", CREATED, "", CREATED, CREATED}},
+     .events = {"", CREATED, "", CREATED, CREATED}},
     {.name = "delete",
      .before = CREATE_N,
      .message = "\"op\":\"delete\",\"path\":\"#\"",
-     .told = ALL_DELETED},
+     .events = ALL_DELETED},
     {.name = "set",
      .before = CREATE_N,
      .message = SET_N,
-     .told = {CHANGED, CHANGED, "", CHANGED, CHANGED}},
+     .events = {CHANGED, CHANGED, "", CHANGED, CHANGED}},
     {.name = "set to the same",
      .before = CREATE_N,
      .message = "\"op\":\"set\",\"path\":\"#\",\"dataUtf8\":\"0\"",
-     .told = {CHANGED, CHANGED, "", CHANGED, CHANGED}},
-    {.name = "setacl", .before = CREATE_N, .message = OPEN_N, .told = NOTHING},
+     .events = {CHANGED, CHANGED, "", CHANGED, CHANGED}},
+    {.name = "setacl", .before = CREATE_N, .message = OPEN_N, .events = NOTHING},
     {.name = "create of a child",
      .before = CREATE_N,
      .message = CREATE_C,
-     .told = {"", "", CHILDREN, CHILDREN, "NodeCreated #/c."}},
+     .events = {"", "", CHILDREN, CHILDREN, "NodeCreated #/c."}},
     {.name = "create of a numbered child",
      .before = CREATE_N,
      .message = "\"op\":\"create\",\"path\":\"#/s\",\"sequence\":true",
-     .told = {"", "", CHILDREN, CHILDREN, "NodeCreated #/s0000000000."}},
+     .events = {"", "", CHILDREN, CHILDREN, "NodeCreated #/s0000000000."}},
     {.name = "set of a child",
      .before = CREATE_N "\n" CREATE_C,
      .message = "\"op\":\"set\",\"path\":\"#/c\",\"dataUtf8\":\"1\"",
-     .told = {"", "", "", "", "NodeDataChanged #/c."}},
+     .events = {"", "", "", "", "NodeDataChanged #/c."}},
     {.name = "delete of a child",
      .before = CREATE_N "\n" CREATE_C,
      .message = DELETE_C,
-     .told = {"", "", CHILDREN, CHILDREN, "NodeDeleted #/c."}},
+     .events = {"", "", CHILDREN, CHILDREN, "NodeDeleted #/c."}},
     {.name = "create of a grandchild",
      .before = CREATE_N "\n" CREATE_C,
      .message = "\"op\":\"create\",\"path\":\"#/c/d\"",
-     .told = {"", "", "", "", "NodeCreated #/c/d."}},
+     .events = {"", "", "", "", "NodeCreated #/c/d."}},
     {.name = "create with parents",
      .before = CREATE_N,
      .message = "\"op\":\"create\",\"path\":\"#/c/d\",\"parents\":true",
-     .told = {"", "", CHILDREN, CHILDREN, "NodeCreated #/c;NodeCreated #/c/d."}},
+     .events = {"", "", CHILDREN, CHILDREN, "NodeCreated #/c;NodeCreated #/c/d."}},
     {.name = "delete of a subtree",
      .before = CREATE_N "\n" CREATE_C,
      .message = "\"op\":\"delete\",\"path\":\"#\",\"recursive\":true",
-     .told = {DELETED, DELETED, CHILDREN, "NodeChildrenChanged #;NodeDeleted #.",
-              "NodeDeleted #/c;NodeDeleted #."}},
+     .events = {DELETED, DELETED, CHILDREN, "NodeChildrenChanged #;NodeDeleted #.",
+                "NodeDeleted #/c;NodeDeleted #."}},
     {.name = "delete, and create again",
      .before = CREATE_N,
      .message = "\"op\":\"delete\",\"path\":\"#\"\n" CREATE_N,
-     .told = {DELETED, DELETED, DELETED, DELETED CREATED, DELETED CREATED}},
+     .events = {DELETED, DELETED, DELETED, DELETED CREATED, DELETED CREATED}},
     {.name = "multi",
      .before = CREATE_N,
      .message = "\"op\":\"multi\",\"ops\":[{\"op\":\"create\",\"path\":\"#/c\"},"
                 "{\"op\":\"set\",\"path\":\"#\",\"dataUtf8\":\"1\"},"
                 "{\"op\":\"check\",\"path\":\"#\",\"version\":1},"
                 "{\"op\":\"delete\",\"path\":\"#/c\"}]",
-     .told = {CHANGED, CHANGED, CHILDREN,
-              "NodeChildrenChanged #;NodeDataChanged #;NodeChildrenChanged #.",
-              "NodeCreated #/c;NodeDataChanged #;NodeDeleted #/c."}},
+     .events = {CHANGED, CHANGED, CHILDREN,
+                "NodeChildrenChanged #;NodeDataChanged #;NodeChildrenChanged #.",
+                "NodeCreated #/c;NodeDataChanged #;NodeDeleted #/c."}},
     {.name = "multi that creates and deletes it",
      .before = "",
      .message = "\"op\":\"multi\",\"ops\":[{\"op\":\"create\",\"path\":\"#\"},"
                 "{\"op\":\"delete\",\"path\":\"#\"}]",
-     .told = {DELETED, CREATED, DELETED, "NodeCreated #;NodeDeleted #.",
-              "NodeCreated #;NodeDeleted #."}},
+     .events = {DELETED, CREATED, DELETED, "NodeCreated #;NodeDeleted #.",
+                "NodeCreated #;NodeDeleted #."}},
     {.name = "multi of checks",
      .before = CREATE_N,
      .message = "\"op\":\"multi\",\"ops\":[{\"op\":\"check\",\"path\":\"#\",\"version\":0}]",
-     .told = NOTHING},
+     .events = NOTHING},
     {.name = "multi that fails",
      .before = CREATE_N,
      .message = "\"op\":\"multi\",\"ops\":[{\"op\":\"set\",\"path\":\"#\",\"dataUtf8\":\"1\"},"
                 "{\"op\":\"delete\",\"path\":\"#/none\"}]",
-     .told = NOTHING,
+     .events = NOTHING,
      .fails = true},
     {.name = "set of another version",
      .before = CREATE_N,
      .message = SET_N ",\"version\":7",
-     .told = NOTHING,
+     .events = NOTHING,
      .fails = true},
     {.name = "set that is not allowed",
      .before = CREATE_N ",\"acl\":\"read\"",
      .message = SET_N,
-     .told = NOTHING,
+     .events = NOTHING,
      .fails = true},
-    {.name = "sync", .before = CREATE_N, .message = "\"op\":\"sync\"", .told = NOTHING},
+    {.name = "sync", .before = CREATE_N, .message = "\"op\":\"sync\"", .events = NOTHING},
     {.name = "set of a quota",
      .before = CREATE_N,
      .message = "\"op\":\"create\",\"path\":\"/zookeeper/quota#/zookeeper_limits\","
                 "\"parents\":true,\"dataUtf8\":\"count=-1,bytes=-1=;byteHardLimit=9;"
                 "countHardLimit=9\"",
-     .told = NOTHING},
-    /* Whoever watches may not read the first change: it is withheld, and uses one-shot watches up.
-     */
+     .events = NOTHING},
+    /* The watcher may not read the first change: its event is withheld, but uses one-shot watches
+     * up. */
     {.name = "set while it may not be read",
      .before = CREATE_N ",\"acl\":\"creator\"",
      .message = SET_N "\n" OPEN_N "\n" SET_N,
-     .told = {"", "", "", CHANGED, CHANGED},
+     .events = {"", "", "", CHANGED, CHANGED},
      .spent = "data exists"},
     {.name = "create of a child while the parent may not be read",
      .before = CREATE_N ",\"acl\":\"creator\"",
      .message = CREATE_C "\n" OPEN_N "\n" DELETE_C,
-     .told = {"", "", "", CHILDREN, "NodeCreated #/c.NodeDeleted #/c."},
+     .events = {"", "", "", CHILDREN, "NodeCreated #/c.NodeDeleted #/c."},
      .spent = "children"},
     {.name = "close of its session",
      .before = CREATE_N EPHEMERAL,
      .message = "\"op\":\"close\"",
-     .told = ALL_DELETED,
+     .events = ALL_DELETED,
      .owned = true},
     {.name = "close of a child's session",
      .before = CREATE_N "\n" CREATE_C EPHEMERAL,
      .message = "\"op\":\"close\"",
-     .told = {"", "", CHILDREN, CHILDREN, "NodeDeleted #/c."},
+     .events = {"", "", CHILDREN, CHILDREN, "NodeDeleted #/c."},
      .owned = true},
     {.name = "end of its session by time",
      .before = CREATE_N EPHEMERAL,
      .message = "",
-     .told = ALL_DELETED,
+     .events = ALL_DELETED,
      .owned = true,
      .leaves = true,
      .by_time = true},
     {.name = "end of a container",
      .before = CREATE_N ",\"container\":true\n" CREATE_C,
      .message = DELETE_C,
-     .told = {DELETED, DELETED, CHILDREN, CHILDREN DELETED, "NodeDeleted #/c." DELETED},
+     .events = {DELETED, DELETED, CHILDREN, CHILDREN DELETED, "NodeDeleted #/c." DELETED},
      .by_time = true},
     {.name = "end of a time to live",
      .before = CREATE_N ",\"ttl\":1\n" CREATE_C,
      .message = DELETE_C,
-     .told = {DELETED, DELETED, CHILDREN, CHILDREN DELETED, "NodeDeleted #/c." DELETED},
+     .events = {DELETED, DELETED, CHILDREN, CHILDREN DELETED, "NodeDeleted #/c." DELETED},
      .by_time = true},
 };
 
 enum {
-    DEEDS = sizeof(deeds) / sizeof(deeds[0])
+    ACTIONS = sizeof(actions) / sizeof(actions[0])
 };
 
-_Static_assert((int)DEEDS <= (int)DEEDS_MAX, "each deed has a place");
+_Static_assert((int)ACTIONS <= (int)ACTIONS_MAX, "the arrays have room for each action");
 
-/* One watch of one znode, and what it was told. */
+/* One watch of one znode, and its events. */
 struct row {
-    struct kit_stream stream; /* By streams. */
-    int watch;                /* By the socket. */
-    char told[TEXT_LEN];
+    struct kit_stream stream; /* For streams. */
+    int watch;                /* For the socket. */
+    char events[TEXT_LEN];
 };
 
 static struct ensemble ensemble;
 static struct socket *writer;
-static struct socket
-    *watchers[KINDS]; /* An event tells whether it is the last of its zxid there. */
-static struct socket *owners[DEEDS_MAX];
-static struct row rows[DEEDS_MAX][FRONTS][KINDS];
+static struct socket *watchers[KINDS]; /* Each event shows whether it is the last of its zxid. */
+static struct socket *owners[ACTIONS_MAX];
+static struct row rows[ACTIONS_MAX][FRONTS][KINDS];
 static uint32_t watched; /* Replica of the watchers. */
 
 static void open_all(void)
@@ -245,15 +245,15 @@ static void close_all(void)
     for (int kind = 0; kind < KINDS; kind++) {
         socket_close(watchers[kind]);
     }
-    for (size_t i = 0; i < DEEDS; i++) {
+    for (size_t i = 0; i < ACTIONS; i++) {
         socket_close(owners[i]);
     }
     ensemble_close(&ensemble);
 }
 
-/* ---- Deeds ---- */
+/* ---- Actions ---- */
 
-/* Puts the path in place of each #. */
+/* Replaces each # by the path. */
 static void fill_in(char *out, const char *template, size_t number)
 {
     size_t at = 0;
@@ -268,7 +268,7 @@ static void fill_in(char *out, const char *template, size_t number)
     out[at] = '\0';
 }
 
-static void say(size_t number, const char *messages, bool fails)
+static void send_messages(size_t number, const char *messages, bool fails)
 {
     struct socket *socket = owners[number] ? owners[number] : writer;
     char text[TEXT_LEN];
@@ -290,31 +290,31 @@ static void say(size_t number, const char *messages, bool fails)
 
 static void prepare(size_t number)
 {
-    if (deeds[number].owned) {
+    if (actions[number].owned) {
         owners[number] = talk_open(&ensemble, (watched + 1) % 3, NULL);
         talk_ok(&ensemble, owners[number], "\"op\":\"session\",\"timeout_ms\":%d", SESSION_MS);
     }
-    say(number, deeds[number].before, false);
+    send_messages(number, actions[number].before, false);
 }
 
-static void do_deed(size_t number)
+static void do_action(size_t number)
 {
-    if (deeds[number].leaves) {
+    if (actions[number].leaves) {
         socket_close(owners[number]);
         owners[number] = NULL;
     } else {
-        say(number, deeds[number].message, deeds[number].fails);
+        send_messages(number, actions[number].message, actions[number].fails);
     }
 }
 
-/* Whoever answers no ping for three heartbeats is cut off. */
+/* Answers pings, because a client without an answer for three heartbeats is disconnected. */
 static void keep_all(void)
 {
     (void)socket_pump(writer);
     for (int kind = 0; kind < KINDS; kind++) {
         (void)socket_pump(watchers[kind]);
     }
-    for (size_t i = 0; i < DEEDS; i++) {
+    for (size_t i = 0; i < ACTIONS; i++) {
         (void)(owners[i] && socket_pump(owners[i]));
     }
 }
@@ -366,9 +366,10 @@ static void begin(size_t number, const char *zxid)
 
 static void put(struct row *row, const char *event, const char *path, bool end)
 {
-    size_t at = strlen(row->told);
+    size_t at = strlen(row->events);
 
-    (void)snprintf(row->told + at, sizeof(row->told) - at, "%s %s%s", event, path, end ? "." : ";");
+    (void)snprintf(row->events + at, sizeof(row->events) - at, "%s %s%s", event, path,
+                   end ? "." : ";");
 }
 
 /* Each znode has one watch of the socket. */
@@ -377,7 +378,7 @@ static void take_event(int kind, const json_t *event)
     const json_t *watches = json_object_get(event, "watches");
 
     assert_true(json_array_size(watches) <= 1);
-    for (size_t i = 0; i < DEEDS && json_array_size(watches) == 1; i++) {
+    for (size_t i = 0; i < ACTIONS && json_array_size(watches) == 1; i++) {
         struct row *row = &rows[i][BY_SOCKET][kind];
 
         if (json_integer_value(json_array_get(watches, 0)) == row->watch) {
@@ -387,7 +388,7 @@ static void take_event(int kind, const json_t *event)
     }
 }
 
-/* All that the socket is told before it has seen `zxid`. */
+/* Reads all events of the socket before it has seen `zxid`. */
 static void read_socket(int kind, const char *zxid)
 {
     struct socket *watcher = watchers[kind];
@@ -409,7 +410,7 @@ static void read_socket(int kind, const char *zxid)
     }
 }
 
-/* All that a stream is told, to its end or to the heartbeat that says that there is no more. */
+/* Reads all events of a stream, up to its end or to the heartbeat of `zxid`. */
 static void read_stream(struct row *row, uint64_t zxid)
 {
     char event[TEXT_LEN];
@@ -427,61 +428,61 @@ static void read_stream(struct row *row, uint64_t zxid)
     assert_true(row->stream.complete);
 }
 
-/* ---- What was told ---- */
+/* ---- Comparison ---- */
 
 static void verify(size_t number, int kind, enum front front)
 {
     static const char *const fronts[FRONTS] = {"socket", "SSE", "NDJSON"};
     const struct row *row = &rows[number][front][kind];
-    char told[TEXT_LEN];
+    char events[TEXT_LEN];
 
-    fill_in(told, deeds[number].told[kind], number);
-    if (strcmp(row->told, told) != 0) {
-        (void)fprintf(stderr, "%s, %s by %s: told '%s', not '%s'\n", deeds[number].name,
-                      kinds[kind], fronts[front], row->told, told);
-        ensemble_check(&ensemble, false, "it was told what the table says");
+    fill_in(events, actions[number].events[kind], number);
+    if (strcmp(row->events, events) != 0) {
+        (void)fprintf(stderr, "%s, %s by %s: events '%s', expected '%s'\n", actions[number].name,
+                      kinds[kind], fronts[front], row->events, events);
+        ensemble_check(&ensemble, false, "the events are those of the table");
     }
 }
 
-/* A one-shot watch is gone when it was used up, a stream of it ends with its event. */
+/* A used-up one-shot watch no longer exists, and its stream ends with the event. */
 static void verify_end(size_t number, int kind)
 {
-    const struct deed *deed = &deeds[number];
+    const struct action *action = &actions[number];
     bool one_shot = kind < ONE_SHOT_KINDS;
-    bool told = one_shot && deed->told[kind][0] != '\0';
-    bool spent = told || (one_shot && deed->spent && strstr(deed->spent, kinds[kind]));
+    bool fired = one_shot && action->events[kind][0] != '\0';
+    bool spent = fired || (one_shot && action->spent && strstr(action->spent, kinds[kind]));
 
     assert_string_equal(talk_error(watchers[kind], "\"op\":\"unwatch\",\"watch\":%d",
                                    rows[number][BY_SOCKET][kind].watch),
                         spent ? "NotFound" : "");
-    assert_int_equal(rows[number][BY_SSE][kind].stream.complete, told);
-    assert_int_equal(rows[number][BY_NDJSON][kind].stream.complete, told);
+    assert_int_equal(rows[number][BY_SSE][kind].stream.complete, fired);
+    assert_int_equal(rows[number][BY_NDJSON][kind].stream.complete, fired);
 }
 
 TEST(every_row_of_the_table, open_all, close_all)
 {
     char zxid[TALK_FIELD_MAX];
 
-    for (size_t i = 0; i < DEEDS; i++) {
+    for (size_t i = 0; i < ACTIONS; i++) {
         prepare(i);
         keep_all();
     }
     (void)snprintf(zxid, sizeof(zxid), "%s", talk_ok(&ensemble, writer, "\"op\":\"sync\""));
-    for (size_t i = 0; i < DEEDS; i++) {
+    for (size_t i = 0; i < ACTIONS; i++) {
         begin(i, zxid);
     }
-    for (size_t i = 0; i < DEEDS; i++) {
-        do_deed(i);
+    for (size_t i = 0; i < ACTIONS; i++) {
+        do_action(i);
         keep_all();
     }
-    for (size_t i = 0; i < DEEDS; i++) {
-        ENSEMBLE_WAIT(&ensemble, !deeds[i].by_time || !is_there(i));
+    for (size_t i = 0; i < ACTIONS; i++) {
+        ENSEMBLE_WAIT(&ensemble, !actions[i].by_time || !is_there(i));
     }
     (void)snprintf(zxid, sizeof(zxid), "%s", talk_ok(&ensemble, writer, "\"op\":\"sync\""));
     for (int kind = 0; kind < KINDS; kind++) {
         read_socket(kind, zxid);
     }
-    for (size_t i = 0; i < DEEDS; i++) {
+    for (size_t i = 0; i < ACTIONS; i++) {
         for (int kind = 0; kind < KINDS; kind++) {
             read_stream(&rows[i][BY_SSE][kind], talk_hex(zxid));
             read_stream(&rows[i][BY_NDJSON][kind], talk_hex(zxid));
@@ -493,5 +494,5 @@ TEST(every_row_of_the_table, open_all, close_all)
             kit_stream_close(&rows[i][BY_NDJSON][kind].stream);
         }
     }
-    print_message("%d deeds, %d kinds of watches, %d ways to be told\n", DEEDS, KINDS, FRONTS);
+    print_message("%d actions, %d kinds of watches, %d transports\n", ACTIONS, KINDS, FRONTS);
 }

@@ -1,5 +1,5 @@
-/* Sockets as such: handshakes that are refused, frames that must not be, limits, drain, and that
- * nobody notices. */
+/* WebSockets by themselves: refused handshakes, malformed frames, limits, drain. Other clients must
+ * not be affected. */
 #include "base/mem.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
@@ -50,7 +50,7 @@ static uint16_t port(void)
     return ensemble.replicas[0].client_port;
 }
 
-/* Others go on as if nothing had been. */
+/* Other clients must not be affected. */
 static void check_others(void)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
@@ -72,7 +72,7 @@ static long status_of(const struct socket_options *options)
 
 TEST_GROUP(open_one, close_one)
 
-TEST(a_handshake_must_be_what_it_has_to_be)
+TEST(invalid_handshakes_are_refused)
 {
     assert_int_equal(status_of(NULL), 101);
     assert_int_equal(status_of(&(struct socket_options){.protocol = ""}), 400);
@@ -89,7 +89,7 @@ TEST(a_handshake_must_be_what_it_has_to_be)
     check_others();
 }
 
-TEST(no_more_sockets_than_configured)
+TEST(sockets_are_limited)
 {
     struct socket *sockets[20];
 
@@ -122,7 +122,7 @@ TEST(binary_messages_end_the_socket)
     check_code(socket, NO_TEXT);
 }
 
-TEST(what_is_no_utf8_ends_the_socket)
+TEST(invalid_utf8_ends_the_socket)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
@@ -130,7 +130,7 @@ TEST(what_is_no_utf8_ends_the_socket)
     check_code(socket, NO_UTF8);
 }
 
-TEST(messages_have_a_largest_size)
+TEST(messages_have_a_maximal_size)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char *text = mem_alloc(MESSAGE_MAX + 1);
@@ -150,8 +150,8 @@ TEST(messages_have_a_largest_size)
     mem_free(text);
 }
 
-/* What was asked before is answered first. */
-TEST(a_socket_that_is_ended_answers_what_it_was_asked)
+/* Requests before the fault are answered first. */
+TEST(a_closing_socket_answers_earlier_requests)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     uint64_t first = socket_request(socket, "\"op\":\"create\",\"path\":\"/before\"");
@@ -168,7 +168,7 @@ TEST(a_socket_that_is_ended_answers_what_it_was_asked)
     check_code(socket, NO_TEXT);
 }
 
-TEST(a_message_may_come_in_pieces)
+TEST(a_message_may_be_fragmented)
 {
     static const char text[] = "{\"id\":77,\"op\":\"ping\"}";
     struct socket *socket = talk_open(&ensemble, 0, NULL);
@@ -178,7 +178,7 @@ TEST(a_message_may_come_in_pieces)
         uint8_t first = i == 0 ? FRAME_TEXT_MORE : i + 1 < len ? FRAME_REST_MORE : FRAME_REST;
 
         socket_send_frame(socket, first, text + i, 1, true);
-        socket_send_frame(socket, FRAME_PING, "p", 1, true); /* Between them, as it may. */
+        socket_send_frame(socket, FRAME_PING, "p", 1, true); /* Allowed between fragments. */
     }
     json_t *reply = socket_reply(socket, 77, SOCKET_TIMEOUT_MS);
 
@@ -187,8 +187,8 @@ TEST(a_message_may_come_in_pieces)
     socket_close(socket);
 }
 
-/* One that never ends is not waited for. */
-TEST(a_message_in_pieces_must_end)
+/* The server does not wait for an endless message. */
+TEST(a_fragmented_message_must_end)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
@@ -209,10 +209,10 @@ static void check_malformed(uint8_t first, const char *data, size_t len)
 
 TEST(malformed_frames_end_the_socket)
 {
-    check_malformed(0x83, "x", 1);       /* An opcode that is not there. */
+    check_malformed(0x83, "x", 1);       /* An unknown opcode. */
     check_malformed(0xC1, "x", 1);       /* A reserved bit. */
-    check_malformed(FRAME_REST, "x", 1); /* The rest of nothing. */
-    check_malformed(0x09, "x", 1);       /* A ping in pieces. */
+    check_malformed(FRAME_REST, "x", 1); /* A continuation without a start. */
+    check_malformed(0x09, "x", 1);       /* A fragmented ping. */
 }
 
 TEST(frames_without_a_mask_end_the_socket)
@@ -235,7 +235,7 @@ TEST(frames_without_a_mask_end_the_socket)
 
 /* ---- Messages ---- */
 
-TEST(messages_that_mean_nothing_are_answered)
+TEST(invalid_messages_are_answered)
 {
     static const char *const texts[] = {
         "",
@@ -269,7 +269,7 @@ TEST(messages_that_mean_nothing_are_answered)
     socket_close(socket);
 }
 
-TEST(operations_of_the_leader_alone_are_not_there)
+TEST(internal_operations_are_unknown)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
@@ -279,7 +279,7 @@ TEST(operations_of_the_leader_alone_are_not_there)
     socket_close(socket);
 }
 
-TEST(a_socket_has_only_so_many_watches)
+TEST(watches_of_a_socket_are_limited)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
@@ -296,7 +296,7 @@ TEST(a_socket_has_only_so_many_watches)
     socket_close(socket);
 }
 
-/* The path of its watch: `first`, and as much else as there may be. */
+/* A path of the maximal length that begins with `first`. */
 static const char *long_path(char text[LONG_PATH + 1], char first)
 {
     memset(text, 'x', LONG_PATH);
@@ -306,7 +306,7 @@ static const char *long_path(char text[LONG_PATH + 1], char first)
     return text;
 }
 
-TEST(paths_of_watches_have_only_so_many_bytes)
+TEST(bytes_of_watch_paths_are_limited)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char path[LONG_PATH + 1];
@@ -339,8 +339,8 @@ TEST(metrics_count)
 
 /* ---- Drain ---- */
 
-/* The last test: it ends the replica. */
-TEST(draining_says_so_and_closes)
+/* The last test of this group: it ends the replica. */
+TEST(draining_is_announced_and_closes_sockets)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     json_t *event = NULL;
@@ -356,17 +356,17 @@ TEST(draining_says_so_and_closes)
     socket_close(socket);
 }
 
-/* ---- Heartbeats that are often ---- */
+/* ---- Frequent heartbeats ---- */
 
 TEST_GROUP(open_quick, close_one)
 
-/* A client that is gone without a word, or that does not answer pings. It is the first of its
- * group: it counts sockets. */
-TEST(a_silent_client_is_cut_off)
+/* A client that has vanished, or does not answer pings. First test of its group, because it counts
+ * sockets. */
+TEST(a_silent_client_is_disconnected)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
-    /* It reads nothing, so it answers nothing. */
+    /* It reads nothing, so it answers no ping. */
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_ws_sockets_total") == 1 &&
                                  ensemble_metric(&ensemble, 0, "zabra_ws_sockets") == 0);
     ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
@@ -374,7 +374,7 @@ TEST(a_silent_client_is_cut_off)
     socket_close(socket);
 }
 
-TEST(heartbeats_name_what_was_told)
+TEST(heartbeats_name_the_last_sent_zxid)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
     char zxid[TALK_FIELD_MAX];

@@ -1,5 +1,5 @@
-/* What takes effect when, on one socket: requests in order, events before what shows their effect,
- * thousands in flight. */
+/* Order on one socket: requests take effect in order, an event precedes each reply that shows its
+ * effect, with thousands of requests in flight. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tests/lib/unit.h"
@@ -35,7 +35,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* The replica that does not lead, and the one that does. */
+/* Returns the index of a follower. */
 static uint32_t follower(void)
 {
     return (ensemble_wait_leader(&ensemble) + 1) % 3;
@@ -46,7 +46,7 @@ static int64_t number_of(const json_t *message, const char *name)
     return json_integer_value(json_object_get(message, name));
 }
 
-/* The next reply, events passed by. */
+/* The next reply; events are skipped. */
 static json_t *next_reply(struct socket *socket)
 {
     for (;;) {
@@ -93,8 +93,8 @@ static void check_pipeline(uint32_t index, const char *path)
 
 TEST_GROUP(open_three, close_three)
 
-/* Each set names the version that the one before it makes: one out of order, or left out, would
- * fail all that follow. Far more than may be in flight are sent. */
+/* Each set requires the version of the previous one, so a reordered or missing set would fail all
+ * later ones. Far more are sent than may be in flight. */
 TEST(a_pipeline_of_writes_takes_effect_in_order)
 {
     check_pipeline(ensemble_wait_leader(&ensemble), "/pipe-leader");
@@ -114,7 +114,7 @@ static void ask_mixed(struct socket *socket, struct rng *rng, const char *path, 
     }
 }
 
-/* A read sees the writes before it and none behind it. */
+/* A read sees the writes before it and none after it. */
 static void check_mixed(uint32_t index, const char *path)
 {
     struct socket *socket = talk_open(&ensemble, index, NULL);
@@ -141,8 +141,7 @@ static void check_mixed(uint32_t index, const char *path)
     socket_close(socket);
 }
 
-/* A fence that is taken from a sync must not miss what was asked before it on the socket. Returns
- * how many did. */
+/* The zxid of a sync must cover the writes before it on the socket. Returns how many did not. */
 static int count_short_fences(uint32_t index, const char *path, const char *fence_members)
 {
     struct socket *socket = talk_open(&ensemble, index, NULL);
@@ -181,14 +180,14 @@ TEST(a_linearizable_read_is_no_older_than_the_write_before_it)
     assert_int_equal(count_short_fences(follower(), "/read-follower", read), 0);
 }
 
-TEST(reads_see_what_was_asked_before_them_and_nothing_else)
+TEST(reads_see_exactly_the_writes_before_them)
 {
     check_mixed(ensemble_wait_leader(&ensemble), "/mixed-leader");
     check_mixed(follower(), "/mixed-follower");
 }
 
-/* Errors and operations of all kinds keep their place, too. */
-TEST(replies_come_in_order_whatever_they_are)
+/* Errors and operations of all kinds keep the order, too. */
+TEST(replies_of_all_kinds_come_in_order)
 {
     static const char *const asked[] = {
         "\"op\":\"set\",\"path\":\"/none\",\"dataUtf8\":\"x\"",
@@ -236,7 +235,8 @@ TEST(replies_come_in_order_whatever_they_are)
 
 /* ---- Events and replies ---- */
 
-/* As many of them in flight as may be, so that the tree moves on while replies are written. */
+/* Keeps the maximal number of requests in flight, so that the tree changes while replies are
+ * written. */
 struct pipe {
     struct socket *socket;
     int asked;
@@ -248,7 +248,7 @@ static bool has_room(const struct pipe *pipe)
     return pipe->asked - pipe->answered < IN_FLIGHT_MAX;
 }
 
-/* Drops what has been answered, which nobody looks at. */
+/* Drops the answers, which the test does not check. */
 static void take_answers(struct pipe *pipe)
 {
     json_t *message = socket_next(pipe->socket, 0);
@@ -260,7 +260,7 @@ static void take_answers(struct pipe *pipe)
     }
 }
 
-/* Whatever a reply shows, its event came before, and no event of what it does not show. */
+/* The events that precede a reply are exactly those of the changes that it includes. */
 TEST(an_event_precedes_every_reply_that_shows_it)
 {
     uint32_t at = follower();
@@ -300,7 +300,7 @@ TEST(an_event_precedes_every_reply_that_shows_it)
     socket_close(reader.socket);
 }
 
-/* The number in the name of the last child that a list shows. */
+/* The number in the name of the last listed child. */
 static int last_child(const json_t *reply)
 {
     const json_t *children = json_object_get(reply, "children");
@@ -310,8 +310,8 @@ static int last_child(const json_t *reply)
     return (int)talk_number(name + 1);
 }
 
-/* A long list is put together from several states; its zxid is that of the first. */
-TEST(a_long_list_shows_nothing_that_was_not_told)
+/* A long list is built from several states; its zxid is that of the first. */
+TEST(a_long_list_shows_no_change_before_its_event)
 {
     uint32_t at = follower();
     struct pipe writer = {.socket = talk_open(&ensemble, (at + 1) % 3, NULL)};
@@ -336,7 +336,7 @@ TEST(a_long_list_shows_nothing_that_was_not_told)
             lists++;
         }
         if (told + 1 == writer.asked && lists == 0) {
-            ensemble_breathe(); /* All that was asked for has been told: there may be room. */
+            ensemble_breathe(); /* All requests are answered, so there may be room. */
             continue;
         }
         message = socket_next(reader, SOCKET_TIMEOUT_MS);
@@ -359,7 +359,7 @@ struct own {
     int answered;
 };
 
-/* What has come: each reply to a write follows its event. */
+/* Takes the received messages; each reply to a write must follow its event. */
 static void take_own(struct own *own)
 {
     json_t *message = socket_next(own->socket, 0);
@@ -388,7 +388,7 @@ static bool take_all_own(struct own owns[WRITERS])
     return all;
 }
 
-/* Also a reply to one's own write, when more is written at once than is told at a time. */
+/* The reply to a client's own write, when more writes arrive than one batch of events holds. */
 TEST(the_reply_to_a_write_follows_its_own_events)
 {
     struct own owns[WRITERS] = {{.told = 0}};
@@ -417,8 +417,8 @@ TEST(the_reply_to_a_write_follows_its_own_events)
 
 static const char *const ready_parts[READY_PARTS] = {"ready", "a", "b", "c", "d", "e"};
 
-/* The new leader of a system changes its configuration: deletes `ready`, changes all parts, creates
- * `ready` anew, with the number of that change in each. All of it in one pipeline. */
+/* The new leader of a system changes its configuration in one pipeline: it deletes `ready`, changes
+ * all parts and creates `ready` again, with the number of the change in each. */
 static void reconfigure(struct socket *leader, int generation)
 {
     socket_request(leader, "\"op\":\"delete\",\"path\":\"/conf/ready\"");
@@ -430,17 +430,18 @@ static void reconfigure(struct socket *leader, int generation)
                    generation);
 }
 
-/* What a client knows while it reads. */
+/* The state of a client while it reads. */
 struct reader {
     struct socket *socket;
-    uint64_t ready_id; /* The read of `ready` that the parts were asked behind. */
-    bool warned;       /* `ready` has gone since it was seen. */
+    uint64_t ready_id; /* The read of `ready` that precedes those of the parts. */
+    bool warned;       /* `ready` was deleted after the read. */
     int parts[READY_PARTS];
     int count;
-    int whole; /* Configurations that were read while `ready` was there all along. */
+    int whole; /* Configurations that were read while `ready` existed. */
 };
 
-/* One pipeline: is it ready, with a watch, and then `ready` itself and all parts. */
+/* Sends one pipeline: an exists of `ready` with a watch, then reads of `ready` itself and all
+ * parts. */
 static void read_all(struct reader *reader)
 {
     reader->ready_id =
@@ -452,8 +453,8 @@ static void read_all(struct reader *reader)
     reader->warned = false;
 }
 
-/* A client that saw `ready`, and was not told that it went, reads the configuration of that
- * `ready`: no reply with something of the next, even with all of it, may come before that event. */
+/* A client that saw `ready` and got no event of its deletion reads the configuration of that
+ * `ready`. No reply with a part of the next configuration may precede that event. */
 static void take_reply(struct reader *reader, const json_t *reply)
 {
     if ((uint64_t)number_of(reply, "id") == reader->ready_id) {
@@ -472,7 +473,7 @@ static void take_reply(struct reader *reader, const json_t *reply)
     }
 }
 
-TEST(whoever_saw_ready_reads_no_half_changed_configuration)
+TEST(a_client_that_saw_ready_reads_no_half_changed_configuration)
 {
     uint32_t at = follower();
     struct socket *leader = talk_open(&ensemble, (at + 1) % 3, NULL);

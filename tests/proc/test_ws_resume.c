@@ -1,5 +1,5 @@
-/* Watches that outlive their socket: what is missed while a client changes replicas comes once, in
- * order; and a replica that is cut off says so. */
+/* Watches that survive their socket: changes missed while a client moves to another replica are
+ * sent once and in order. An isolated replica reports it. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tests/lib/unit.h"
@@ -28,7 +28,7 @@ static void close_three(void)
     ensemble_close(&ensemble);
 }
 
-/* One change by chance: sets, pairs of create and delete, multis. All of it succeeds. */
+/* Executes one random change: a set, a pair of create and delete, or a multi. All succeed. */
 static void change(struct socket *writer, struct rng *rng, int number)
 {
     int path = (int)rng_below(rng, PATHS);
@@ -60,8 +60,8 @@ static void watch_from(struct socket *socket, const char *since)
             since);
 }
 
-/* Takes events until the one of `last`, or so many groups; `since` moves with each whole group, and
- * what belongs to no whole one is dropped: it comes again. */
+/* Takes events until that of `last`, or for `groups` groups. `since` advances with each complete
+ * group; events of an incomplete one are dropped, because they are sent again. */
 static bool take_groups(struct socket *socket, struct buf *out, char *since, int groups,
                         const char *last)
 {
@@ -114,7 +114,7 @@ TEST(a_client_that_changes_replicas_misses_nothing)
     (void)snprintf(
         last, sizeof(last), "%s",
         talk_ok(&ensemble, writer, "\"op\":\"set\",\"path\":\"/r\",\"dataUtf8\":\"end\""));
-    /* One socket after the other, each on another replica, each cut off in the middle. */
+    /* Sockets in sequence, each on the next replica, each closed in the middle. */
     for (int i = 0; i < CUTS; i++) {
         struct socket *socket = talk_open(&ensemble, (uint32_t)i % 3, NULL);
         int groups = i + 1 < CUTS ? (int)rng_below(&rng, CHANGES / 4) : CHANGES * 3;
@@ -132,7 +132,7 @@ TEST(a_client_that_changes_replicas_misses_nothing)
     socket_close(steady);
 }
 
-TEST(a_place_in_the_future_is_waited_for_or_refused)
+TEST(a_future_zxid_is_waited_for_or_refused)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
 
@@ -145,8 +145,8 @@ TEST(a_place_in_the_future_is_waited_for_or_refused)
     socket_close(socket);
 }
 
-/* The last test: it leaves one replica alone. */
-TEST(a_replica_that_is_cut_off_closes_its_sockets)
+/* The last test: it kills all replicas but one. */
+TEST(an_isolated_replica_closes_its_sockets)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
     json_t *event = NULL;

@@ -1,4 +1,4 @@
-/* Sessions over WebSockets: opened, attached, moved, lost, ended; and who they are shown by. */
+/* Sessions over WebSockets: opened, attached, moved, lost, ended; and identities. */
 #include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
@@ -52,7 +52,7 @@ static bool is_there(uint32_t index, const char *path)
     return ensemble_call(&ensemble, index, "GET", target, NULL) == 200;
 }
 
-/* The session event, the farewell, and the code. */
+/* Expects the session event, the closing event, and the close code. */
 static void check_end(struct socket *socket, const char *state, const char *public, uint32_t code)
 {
     json_t *event = socket_event(socket, "session", ENSEMBLE_DEADLINE_MS);
@@ -65,7 +65,8 @@ static void check_end(struct socket *socket, const char *state, const char *publ
     assert_non_null(event);
     assert_string_equal(talk_text(event, "reason"), state);
     assert_true(json_is_array(json_object_get(event, "servers")));
-    assert_in_range(json_array_size(json_object_get(event, "servers")), 0, 2); /* The others. */
+    assert_in_range(json_array_size(json_object_get(event, "servers")), 0, 2); /* The other
+                                                                                * replicas. */
     json_decref(event);
     assert_true(socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(socket), code);
@@ -102,9 +103,9 @@ TEST(attaching_moves_a_session)
     move(2, 2, "/moved-22");
 }
 
-/* What the old place asks behind the move is refused, and does nothing: it never runs without the
- * session. The client cannot know that it was moved, so it asks in one go. */
-TEST(late_requests_through_the_old_place_are_refused)
+/* Requests of the old socket after the move are refused without effect: none is executed outside of
+ * the session. The client does not know of the move, so it sends them in one pipeline. */
+TEST(late_requests_of_the_old_socket_are_refused)
 {
     enum {
         LATE = 200
@@ -134,11 +135,11 @@ TEST(late_requests_through_the_old_place_are_refused)
         json_t *reply = socket_reply(old, ids[i], SOCKET_TIMEOUT_MS);
 
         if (!reply) {
-            refused++; /* Asked when the socket was being closed. */
+            refused++; /* Sent while the server closed the socket. */
         } else if (json_is_true(json_object_get(reply, "ok"))) {
             applied++;
-            assert_int_equal(refused, 0); /* In order: none behind a refused one, */
-            assert_true(talk_hex(talk_text(reply, "zxid")) < moved); /* nor behind the move. */
+            assert_int_equal(refused, 0); /* In order: none after a refused one, */
+            assert_true(talk_hex(talk_text(reply, "zxid")) < moved); /* nor after the move. */
         } else {
             refused++;
             assert_string_equal(talk_text(json_object_get(reply, "error"), "code"), "SessionMoved");
@@ -209,7 +210,7 @@ TEST(without_a_session_there_is_none_to_close)
 
 /* ---- Time ---- */
 
-/* A client that only answers pings keeps its session; one whose socket is gone loses it. */
+/* A client that only answers pings keeps its session; without a socket the session expires. */
 TEST(an_attached_socket_keeps_its_session_alive)
 {
     struct socket *socket = talk_open(&ensemble, 1, NULL);
@@ -225,7 +226,7 @@ TEST(an_attached_socket_keeps_its_session_alive)
     assert_true(is_there(0, "/alive"));
     end_ms = os_now_ms() + SHORT_MS / 2;
     socket_close(socket);
-    /* Losing the socket does not end the session; only its time does. */
+    /* The loss of the socket does not end the session; only the timeout does. */
     assert_true(is_there(0, "/alive") || os_now_ms() > end_ms);
     ENSEMBLE_WAIT(&ensemble, !is_there(0, "/alive"));
 }
@@ -248,8 +249,8 @@ TEST(a_detached_session_expires)
     socket_close(socket);
 }
 
-/* A client that takes nothing and says nothing. */
-TEST(a_silent_client_is_told_that_its_session_has_expired)
+/* A client that reads nothing and sends nothing. */
+TEST(a_silent_client_is_notified_of_the_expiry)
 {
     struct socket *socket = talk_open(&ensemble, 2, NULL);
     struct session session;
@@ -286,13 +287,13 @@ TEST(credentials_of_the_handshake_count)
 {
     const struct socket_options shown = {.headers = "Authorization: Basic ZTpm\r\n"}; /* e:f */
     struct socket *socket = talk_open(&ensemble, 0, &shown);
-    struct socket *nobody = talk_open(&ensemble, 0, NULL);
+    struct socket *anonymous = talk_open(&ensemble, 0, NULL);
 
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/shown\",\"acl\":\"creator\"");
     talk_ok(&ensemble, socket, "\"op\":\"get\",\"path\":\"/shown\"");
-    assert_string_equal(talk_error(nobody, "\"op\":\"get\",\"path\":\"/shown\""), "NoAuth");
+    assert_string_equal(talk_error(anonymous, "\"op\":\"get\",\"path\":\"/shown\""), "NoAuth");
     socket_close(socket);
-    socket_close(nobody);
+    socket_close(anonymous);
 }
 
 TEST(a_key_makes_a_retry_harmless)
@@ -303,7 +304,7 @@ TEST(a_key_makes_a_retry_harmless)
                          "\"key\":\"0b0c6f4e-3f9b-4a52-9d0c-5a1f0e6a7c11\"";
 
     (void)snprintf(path, sizeof(path), "%s", talk_field(socket, "path", "%s", create));
-    /* A leader whose disk is slower than those of a majority has not applied it yet: InFlight. */
+    /* A leader with a slower disk than a majority's may not have applied it yet: InFlight. */
     ENSEMBLE_WAIT(&ensemble,
                   strcmp(talk_field(socket, "error.code", "%s", create), "InFlight") != 0);
     assert_string_equal(talk_field(socket, "path", "%s", create), path);

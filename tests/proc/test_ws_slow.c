@@ -1,4 +1,4 @@
-/* Clients that do not keep up, and servers that have no room: slower, never wrong. */
+/* Slow clients and full servers: slower, never wrong. */
 #include "base/mem.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
@@ -24,7 +24,7 @@ static void close_one(void)
 
 static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
 
-/* CHANGES sets, each of its number and a long tail. */
+/* CHANGES sets; each value has its number and a long tail. */
 static void change(struct socket *writer, const char *path)
 {
     char *tail = mem_zalloc(1, DATA_LEN + 1);
@@ -65,8 +65,8 @@ static void open_rated(void)
     ensemble_launch(&ensemble, 1, "maxMessagesPerSecond=50\n");
 }
 
-/* It misses nothing: what was thrown away comes again, from the window. */
-TEST(who_falls_behind_is_told_and_catches_up, open_lagging, close_one)
+/* The client misses no event: dropped ones are sent again from the window. */
+TEST(a_slow_client_gets_an_overrun_and_catches_up, open_lagging, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
@@ -92,7 +92,7 @@ TEST(who_falls_behind_is_told_and_catches_up, open_lagging, close_one)
     }
     assert_true(overruns > 0);
     assert_true(ensemble_metric(&ensemble, 0, "zabra_ws_overruns_total") > 0);
-    /* From now on as before. */
+    /* Then events are sent as before. */
     const char *zxid = talk_ok(&ensemble, writer, "\"op\":\"delete\",\"path\":\"/slow\"");
 
     assert_string_equal(talk_events(&ensemble, slow, zxid), "NodeDeleted /slow.");
@@ -100,8 +100,8 @@ TEST(who_falls_behind_is_told_and_catches_up, open_lagging, close_one)
     socket_close(slow);
 }
 
-/* The event of a one-shot watch is its only one. */
-TEST(one_shot_watches_are_told_all_the_same, open_lagging, close_one)
+/* A one-shot watch has only one event, which must not be lost. */
+TEST(one_shot_watches_fire_despite_an_overrun, open_lagging, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
@@ -122,8 +122,9 @@ TEST(one_shot_watches_are_told_all_the_same, open_lagging, close_one)
     socket_close(slow);
 }
 
-/* Replies that nobody reads are not made: a few wait, the others are asked again by nobody. */
-TEST(replies_wait_for_who_does_not_read, open_lagging, close_one)
+/* Replies for a client that does not read are not built: a few wait, and the other requests wait
+ * until the client reads. */
+TEST(replies_wait_for_a_client_that_does_not_read, open_lagging, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *slow = talk_open(&ensemble, 0, &narrow);
@@ -147,7 +148,7 @@ TEST(replies_wait_for_who_does_not_read, open_lagging, close_one)
     socket_close(slow);
 }
 
-TEST(who_reads_nothing_is_closed_and_nobody_else, open_impatient, close_one)
+TEST(only_the_client_that_reads_nothing_is_closed, open_impatient, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
     struct socket *reader = talk_open(&ensemble, 0, NULL);
@@ -167,7 +168,7 @@ TEST(who_reads_nothing_is_closed_and_nobody_else, open_impatient, close_one)
     socket_close(slow);
 }
 
-/* What the window does not hold any more comes as a difference: the last state, marked. */
+/* Changes that have left the window are sent as a difference: the last state, marked. */
 TEST(beyond_the_window_there_is_a_difference, open_forgetful, close_one)
 {
     struct socket *writer = talk_open(&ensemble, 0, NULL);
@@ -196,9 +197,10 @@ TEST(beyond_the_window_there_is_a_difference, open_forgetful, close_one)
     socket_close(slow);
 }
 
-/* ---- A server without room ---- */
+/* ---- A full server ---- */
 
-/* The gate takes two at a time: the socket waits, no message fails, none overtakes. */
+/* The gate accepts two requests at a time: the socket waits, no message fails, none is
+ * reordered. */
 TEST(a_full_gate_delays_and_loses_nothing, open_small, close_one)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
@@ -217,7 +219,7 @@ TEST(a_full_gate_delays_and_loses_nothing, open_small, close_one)
     socket_close(socket);
 }
 
-/* One second's worth at once, the rest as the rate allows; another socket has its own. */
+/* Messages of one second pass at once, the others at the rate; each socket has its own rate. */
 TEST(a_rate_slows_down, open_rated, close_one)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);

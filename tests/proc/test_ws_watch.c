@@ -1,5 +1,5 @@
-/* Watches over WebSockets beyond the table that all front ends share: registered with reads, many
- * on one socket, values, rights. Watcher and writer are on different replicas. */
+/* Watches over WebSockets beyond the table that all transports share: registered with reads, many
+ * on one socket, values, permissions. Watcher and writer are on different replicas. */
 #include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 
@@ -83,7 +83,7 @@ TEST(reads_register_their_kind)
     }
 }
 
-TEST(a_read_of_nothing_registers_only_exists)
+TEST(a_read_of_an_absent_znode_registers_only_exists)
 {
     char zxid[TALK_FIELD_MAX];
 
@@ -100,7 +100,7 @@ TEST(a_read_of_nothing_registers_only_exists)
 
 /* ---- One event for one change ---- */
 
-TEST(many_watches_of_one_socket_are_told_once)
+TEST(many_watches_of_one_socket_get_one_event)
 {
     char zxid[TALK_FIELD_MAX];
     json_t *event = NULL;
@@ -122,7 +122,7 @@ TEST(many_watches_of_one_socket_are_told_once)
     (void)snprintf(zxid, sizeof(zxid), "%s", talk_text(event, "zxid"));
     json_decref(event);
     assert_string_equal(talk_events(&ensemble, watcher, zxid), "");
-    /* What is not used up sees it come back: in one event again. */
+    /* The persistent watches get the new create, again in one event. */
     (void)snprintf(zxid, sizeof(zxid), "%s",
                    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/many/x\""));
     assert_string_equal(talk_events(&ensemble, watcher, zxid), "NodeCreated /many/x.");
@@ -142,7 +142,7 @@ TEST(events_carry_values_on_request)
                         "NodeCreated /values='a'.NodeDataChanged /values='b'.NodeDeleted /values.");
 }
 
-TEST(events_that_may_not_be_read_are_withheld)
+TEST(events_of_unreadable_znodes_are_withheld)
 {
     char zxid[TALK_FIELD_MAX];
     struct socket *other = talk_open(&ensemble, WATCHER, NULL);
@@ -165,7 +165,7 @@ TEST(events_that_may_not_be_read_are_withheld)
     socket_close(other);
 }
 
-TEST(ephemerals_are_told_when_their_session_closes)
+TEST(ephemerals_fire_events_when_their_session_closes)
 {
     struct socket *owner = talk_open(&ensemble, WRITER, NULL);
     char zxid[TALK_FIELD_MAX];
