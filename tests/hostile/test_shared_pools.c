@@ -411,7 +411,7 @@ TEST(guesses_are_slowed_counted_and_logged)
 }
 
 /* The guesses of the previous test log one line; those of the next minute log one more. */
-TEST(guesses_leave_one_line_a_minute)
+TEST(guesses_log_one_line_a_minute)
 {
     static const char line[] = "failed credentials: address=127.0.0.7 user=";
 

@@ -159,7 +159,7 @@ static void check_row(const struct row *row, int code)
 
 TEST_GROUP(open_all, close_all)
 
-TEST(each_command_and_what_can_become_of_it)
+TEST(each_command_with_each_outcome)
 {
     fixture_make();
     assert_int_equal(shell("echo '{\"op\":\"create\",\"path\":\"'$P'/m\"}' >$D/ops"), 0);
@@ -446,7 +446,7 @@ TEST(moving_while_it_grows)
 }
 
 /* Only the copied znode is deleted: not a new one with its name, nor one with a changed ACL. */
-TEST(what_is_moved_is_what_was_read)
+TEST(a_move_deletes_only_the_copied_znode)
 {
     fixture_make();
     shell_expect("zabra mv $P/num $P/moved --curl | tail -1 >$D/line; zabra rm $P/num; "
@@ -481,7 +481,7 @@ TEST(an_edit_is_not_lost)
 }
 
 /* Copied: ACL, null data, container, TTL. Not copied: znodes of a session. */
-TEST(what_is_copied)
+TEST(attributes_that_a_copy_keeps)
 {
     fixture_make();
     shell_expect(

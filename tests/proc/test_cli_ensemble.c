@@ -200,7 +200,7 @@ TEST(transfers_that_are_refused)
 
 /* An import needs the super user if its own lines close a znode to the caller, or the ensemble has
  * a closed one. It says so before it changes anything. */
-TEST(an_import_says_beforehand_that_it_needs_the_super_user)
+TEST(an_import_that_needs_the_super_user_is_refused_before_it_begins)
 {
     shell_expect("zabra create /early && seq 300 | sed 's/.*/{\"path\":\"k&\"}/' >$D/own && "
                  "(cat $D/own; zabra export /closed --user bob --password-file $D/pw | sed -n "

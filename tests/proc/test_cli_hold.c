@@ -124,7 +124,7 @@ static bool is_error(const struct row *row)
 
 TEST_GROUP(open_all, close_all)
 
-TEST(each_command_and_what_can_become_of_it)
+TEST(each_command_with_each_outcome)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int code = shell("ZABRA_OUTPUT=json zabra %s", rows[i].line);

@@ -447,7 +447,7 @@ TEST(each_error_has_a_message)
     shell_expect("zabra get / --min-zxid nonsense", 2, "is not a zxid");
 }
 
-TEST(data_stays_what_it_is)
+TEST(data_is_not_altered)
 {
     fixture_make();
     shell_expect("echo '{\"op\":\"create\",\"path\":\"'$P'/n\",\"dataJson\":{\"id\":"

@@ -114,7 +114,7 @@ static void play_faults(void)
     print_message("%u replicas or groups of them were killed or stopped\n", count);
 }
 
-TEST(what_clients_saw_is_possible, open_three, close_three)
+TEST(the_recorded_history_is_possible, open_three, close_three)
 {
     struct history_report report;
 

@@ -195,7 +195,7 @@ TEST(a_torn_tail_is_no_damage, setup, teardown)
     assert_non_null(strstr(output, "never acknowledged"));
 }
 
-TEST(left_overs_are_no_damage, setup, teardown)
+TEST(leftover_files_are_no_damage, setup, teardown)
 {
     struct vfs_file *file = NULL;
 

@@ -125,7 +125,7 @@ static void expect_all_shown(void)
     }
 }
 
-TEST(all_know_one_leader)
+TEST(all_replicas_agree_on_one_leader)
 {
     uint32_t leaders = 0;
 
