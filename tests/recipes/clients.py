@@ -10,12 +10,12 @@ from ensemble import wait
 from pages import LANGUAGES
 
 COMMANDS = {"sh": "sh", "mjs": "node", "py": sys.executable}
-SESSION_S = 60  # The time-out of sessions: none is lost on a machine that is starved,
-SHORT_S = 12    # and of those whose end a test waits for.
+SESSION_S = 60  # Timeout of sessions, long enough for an overloaded machine.
+SHORT_S = 12    # Timeout of sessions whose expiry a test waits for.
 
 
 class Client:
-    """One process. What it has printed is in `lines`, its calls, as it logged them, in `calls`."""
+    """One process. `lines` has its output, `calls` the calls that it has logged."""
 
     def __init__(self, command, directory, environment):
         self.lines = []
@@ -51,19 +51,19 @@ class Client:
         self.process.send_signal(number)
 
     def kill(self):
-        """Only the process itself, as if it had crashed; a command that it runs lives on."""
+        """Kills only the process, like a crash; a command that it runs continues."""
         self.process.kill()
         self.process.wait()
 
     def end(self, seconds=200):
-        """Its exit code, when it ends by itself."""
+        """Waits until the process ends by itself; returns its exit code."""
         wait(lambda: not self.runs(), f"{self.process.args} ends", seconds)
         for reader in self.readers:
             reader.join(seconds)
         return self.process.returncode
 
     def close(self):
-        """Kills it and all that it has started."""
+        """Kills the process and all its children."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -76,7 +76,7 @@ class Client:
 
 
 class World:
-    """What a recipe's test works with."""
+    """The ensemble, directory and clients of a recipe's test."""
 
     def __init__(self, recipe, ensemble, directory, docs):
         self.recipe = recipe
@@ -86,7 +86,7 @@ class World:
         self.clients = []
 
     def start(self, language, *args, session_s=SESSION_S):
-        """The page's program in that language."""
+        """Starts the page's program in this language."""
         command = [COMMANDS[language], f"{self.recipe}.{language}", *map(str, args)]
         return self.execute(*command, session_s=session_s)
 
@@ -106,11 +106,11 @@ class World:
         return client
 
     def start_each(self, *args, times=1):
-        """One in each language, with the same arguments."""
+        """Starts the program in each language, with the same arguments."""
         return [self.start(language, *args) for _ in range(times) for language in LANGUAGES]
 
     def run(self, language, *args):
-        """What it has printed, when it has succeeded."""
+        """Runs the program, which must succeed; returns its output."""
         client = self.start(language, *args)
         assert client.end() == 0, client
         return client.lines

@@ -17,13 +17,13 @@ PORT_COUNT = 18000
 UNIX_NAME_MAX = 108
 START_S = 200
 END_S = 60
-CALL_S = 60         # For one answer; it may be asked for again.
+CALL_S = 60         # Timeout of one answer; the test may retry.
 BREATH_S = 0.05
 COMPLAINTS = re.compile(r"Sanitizer|runtime error:|assertion failed")
 
 
 def wait(condition, what, seconds=200):
-    """Looks again until it holds; what it is then."""
+    """Checks the condition until it holds; returns its value."""
     end = time.monotonic() + seconds
     while True:
         held = condition()
@@ -35,7 +35,7 @@ def wait(condition, what, seconds=200):
 
 
 def claim(port):
-    """A socket that keeps programs which use tests/lib/ports.h from this port; None: it is theirs."""
+    """A socket that claims the port against programs with tests/lib/ports.h; None: it is taken."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(f"\0zabra-test-port-{port}".ljust(UNIX_NAME_MAX, "\0"))
@@ -56,8 +56,8 @@ def is_free(port):
 
 
 def free_base():
-    """The first of NODES client ports, and the sockets that claim all ports: a replica that is killed
-    finds its own again."""
+    """The first of NODES client ports, and the sockets that claim all ports: a killed replica finds its
+    ports free again."""
     for i in range(PORT_COUNT):
         base = PORT_FIRST + (os.getpid() * 97 + i * 10) % PORT_COUNT
         ports = [base + n + peers for n in range(NODES) for peers in (0, PEERS_AT)]
@@ -90,10 +90,10 @@ class Ensemble:
             raise AssertionError(f"zabra dev has ended with {self.dev.returncode}")
         return all(self.ask(n, "GET", "/readyz")[0] == 200 for n in range(NODES))
 
-    # --- Calls of the test's own, which are no client's ---
+    # --- Calls of the test itself ---
 
     def ask(self, n, method, url, body=None, headers=None):
-        """Status and body; 0 when there is no answer."""
+        """Returns status and body; status 0 without an answer."""
         connection = http.client.HTTPConnection(self.servers[n], timeout=CALL_S)
         try:
             connection.request(method, url, body, headers or {})
@@ -105,7 +105,7 @@ class Ensemble:
             connection.close()
 
     def call(self, method, url, body=None, statuses=(200, 201, 204)):
-        """Until a replica answers with one of these; then the body."""
+        """Repeats the call until a replica answers with one of the statuses; returns the body."""
         for attempt in range(10000):
             status, text = self.ask(attempt % NODES, method, url, body)
             if status in statuses:
@@ -121,7 +121,7 @@ class Ensemble:
         self.call("POST", f"/znodes/v1{parent or '/'}{query}", data, (201, 409))
 
     def children(self, path):
-        """Names as all agree on now; none when there is no such znode."""
+        """Names of the children, by a linearizable read; [] without the znode."""
         url = f"/znodes/v1{path}?view=children&consistency=linearizable"
         return json.loads(self.call("GET", url, statuses=(200, 404))).get("children", [])
 
@@ -130,7 +130,7 @@ class Ensemble:
         return json.loads(self.call("GET", url))["dataUtf8"]
 
     def values(self, path):
-        """Those of all children, in the order of their names. One answer need not hold all of them."""
+        """Values of all children, in the order of names. They may need several answers."""
         url = f"/znodes/v1{path}?view=children&with=data&dataformat=utf8&consistency=linearizable"
         found = []
         page = {"more": True}
@@ -143,7 +143,7 @@ class Ensemble:
     # --- Failures ---
 
     def leader(self):
-        """Its number, or None."""
+        """The leader's number, or None."""
         for n in range(NODES):
             status, body = self.ask(n, "GET", "/status/v1")
             if status == 200 and json.loads(body)["role"] == "leader":
@@ -165,7 +165,7 @@ class Ensemble:
         return None if leader is None else self.pid(leader)
 
     def kill_leader(self):
-        """kill -9. `zabra dev` starts it again."""
+        """Sends SIGKILL to the leader. `zabra dev` restarts it."""
         pid = wait(self.leader_pid, "there is a leader")
         os.kill(pid, signal.SIGKILL)
 
@@ -189,7 +189,7 @@ class Ensemble:
             sock.close()
 
     def complaint(self):
-        """What a sanitizer or an assertion has said in any of the logs."""
+        """A sanitizer's report or a failed assertion in any of the logs."""
         for path in self.data.glob("*.log"):
             text = path.read_text(errors="replace")
             found = COMPLAINTS.search(text)

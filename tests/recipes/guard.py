@@ -1,6 +1,6 @@
-"""A resource that notices who uses it without right: the command that lock tests run in a lock.
+"""A resource that detects use without the lock: the command that lock tests run while they hold it.
 
-guard.py write|read DIRECTORY. Violations are written down there; nothing is prevented.
+guard.py write|read DIRECTORY. It records violations in DIRECTORY and prevents none.
 """
 
 import os
@@ -8,9 +8,9 @@ import pathlib
 import sys
 import time
 
-READERS = 4      # The first ones wait for each other: reading together is part of the lock.
-COMPANY_S = 150  # Also across an election on a machine that is starved.
-INSIDE_S = 0.02  # Long enough for another to come in, were it let.
+READERS = 4      # The first readers wait for each other: they must hold the lock together.
+COMPANY_S = 150  # Long enough for an election on an overloaded machine.
+INSIDE_S = 0.02  # Long enough for a second holder to show.
 
 
 def violation(here, text):
@@ -19,7 +19,7 @@ def violation(here, text):
 
 
 def write(here, fence):
-    """Not atomic on purpose: two at once lose an update."""
+    """Not atomic on purpose: two concurrent writers lose an update."""
     try:
         os.mkdir(here / "writing")
     except FileExistsError:
@@ -46,7 +46,7 @@ def read(here, fence):
             break
         time.sleep(INSIDE_S)
     if (here / "writing").exists():
-        violation(here, f"{fence} reads while somebody writes")
+        violation(here, f"{fence} reads during a write")
     mine.unlink()
 
 

@@ -1,4 +1,4 @@
-"""The test's side of what guard.py guards."""
+"""The test's view of the resource of guard.py."""
 
 import pathlib
 import sys
@@ -27,13 +27,13 @@ class Resource:
         script = f'touch "{held}"; until [ -e "{end}" ]; do sleep 0.02; done'
         return ["sh", "-c", script]
 
-    # --- What has happened ---
+    # --- Results ---
 
     def is_held(self, name):
         return pathlib.Path(self.world.file(f"{name}.held")).exists()
 
     def written(self):
-        """The fencing numbers of those who have written, in that order."""
+        """The fencing numbers of the writers, in order."""
         return [int(word) for word in (self.here / "written").read_text().split()]
 
     def readers(self):

@@ -1,4 +1,4 @@
-"""A replica whose ensemble is put back to another state behind its first answer."""
+"""A replica whose ensemble is restored to another state after its first answer."""
 
 import http.server
 import json
@@ -9,7 +9,7 @@ REFUSAL = json.dumps({"status": 409, "code": "HistoryChanged", "detail": "of ano
 
 
 class Other:
-    """Listens while it is entered. `shown`: history and zxid of each request behind the first."""
+    """Listens inside of `with`. `shown`: history and zxid of each request after the first."""
 
     def __init__(self):
         self.shown = []
@@ -19,7 +19,7 @@ class Other:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                first, other.first = other.first, False  # Before the client can ask again.
+                first, other.first = other.first, False  # Before the client's next request.
                 if not first:
                     other.shown.append((self.headers["Zk-History"], self.headers["Zk-Min-Zxid"]))
                 self.answer(*((200, "1") if first else (409, REFUSAL)))

@@ -1,4 +1,4 @@
-"""The programs on the pages of docs/recipes, exactly as they stand there."""
+"""The unchanged programs on the pages of docs/recipes."""
 
 import pathlib
 import re
@@ -21,7 +21,7 @@ def extract(page):
 
 
 def examples(docs, name):
-    """What is to be tried: pairs of a command and the lines that are shown below it."""
+    """The commands to try: pairs of a command and the output lines below it."""
     found = []
     for block in CONSOLE.findall((docs / f"{name}.md").read_text()):
         for line in block.splitlines():
@@ -35,7 +35,7 @@ def examples(docs, name):
 
 
 def write_all(docs, name, out):
-    """Puts the page's programs, one for each language, and what they share into a directory."""
+    """Writes the page's programs, one for each language, and their shared file into a directory."""
     found = dict(extract(docs / f"{name}.md"))
     expected = {f"{name}.{suffix}" for suffix in LANGUAGES}
     if set(found) != expected:

@@ -1,4 +1,4 @@
-"""Barrier: nobody passes before it is lowered, also when the leader dies; then all do."""
+"""Barrier: no client passes before it is lowered, also when the leader dies; then all pass."""
 
 from clients import LANGUAGES
 from ensemble import wait
@@ -17,12 +17,12 @@ def check(world):
     for language in LANGUAGES:
         world.run(language, "raise", path_of(language))
         waiting += world.start_each("pass", path_of(language), "echo", "through")
-    wait(lambda: all(map(has_asked, waiting)), "all stand before the barriers")
+    wait(lambda: all(map(has_asked, waiting)), "all wait at the barriers")
     world.ensemble.kill_leader()
     wait(lambda: world.ensemble.leader() is not None, "there is another leader")
     late = world.start_each("pass", path_of("sh"), "echo", "through")
-    wait(lambda: all(map(has_asked, late)), "who comes later finds them as well")
-    assert not any(client.lines for client in waiting + late), "nobody has passed"
+    wait(lambda: all(map(has_asked, late)), "late clients wait as well")
+    assert not any(client.lines for client in waiting + late), "no client has passed"
     assert all(client.runs() for client in waiting + late)
     for language in LANGUAGES:
         world.run(language, "lower", path_of(language))

@@ -1,4 +1,4 @@
-"""Configuration with ready: nobody ever reads it half, nobody goes back, all come to the newest."""
+"""Configuration with ready: each read is complete, none goes back in time, all reach the newest."""
 
 from clients import LANGUAGES
 from ensemble import wait
@@ -19,8 +19,8 @@ def line_of(number):
 
 
 def half_a_change(world, number):
-    """What a writer leaves behind that dies in the middle."""
-    # 404: it was deleted, but the answer did not arrive, and the call was made again.
+    """The state that a writer leaves when it dies in the middle."""
+    # 404: the first try deleted it, but its answer was lost.
     world.ensemble.call("DELETE", f"/znodes/v1{PATH}/ready", statuses=(204, 404))
     world.ensemble.call("PUT", f"/znodes/v1{PATH}/{KEYS[0]}", str(number))
 

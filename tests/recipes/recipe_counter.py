@@ -1,4 +1,4 @@
-"""Counter: no update is lost, no number is given twice, although the leader dies in between."""
+"""Counter: no update is lost, no number is given twice, although the leader dies meanwhile."""
 
 from clients import COMMANDS
 from ensemble import wait
@@ -10,7 +10,7 @@ TIMES = 20
 
 
 def check_history(world, language):
-    """What was seen may not have been, when the ensemble was put back: the program ends."""
+    """The program ends when the ensemble is restored to a state that lacks what it has seen."""
     with Other() as other:
         program = [COMMANDS[language], f"counter.{language}", PATH]
         client = world.execute("env", f"ZABRA={other.address}", *program)

@@ -1,4 +1,4 @@
-"""Double barrier: nobody begins before all have come, nobody leaves before all have finished."""
+"""Double barrier: none begins before all have entered, none leaves before all have finished."""
 
 import os
 
@@ -9,8 +9,8 @@ PATH = "/barriers/step-1"
 COUNT = 6
 
 
-def come(world, i):
-    """It shows that it has begun, and finishes when it is told to."""
+def enter(world, i):
+    """Starts a client that shows its begin, and finishes when the test touches its file."""
     begun, end = world.file(f"begun-{i}"), world.file(f"end-{i}")
     script = f'touch "{begun}"; until [ -e "{end}" ]; do sleep 0.02; done'
     return world.start(LANGUAGES[i % 3], PATH, f"m{i}", COUNT, "sh", "-c", script)
@@ -25,19 +25,19 @@ def members(world):
 
 
 def waits_to_leave(client):
-    """It is no member any more, and waits for the one who is left."""
-    assert client.runs(), f"nobody leaves before the last: {client}"
+    """True if the client has deleted its member and waits for the last one."""
+    assert client.runs(), f"the client left before the last: {client}"
     methods = [call[0] for call in client.calls if "/sessions/" not in call[1]]
     return "DELETE" in methods and methods[::-1].index("DELETE") >= 2
 
 
 def check(world):
-    clients = [come(world, i) for i in range(COUNT - 1)]
-    wait(lambda: members(world) == COUNT - 1, "all but one have come")
+    clients = [enter(world, i) for i in range(COUNT - 1)]
+    wait(lambda: members(world) == COUNT - 1, "all but one have entered")
     world.ensemble.kill_leader()
     wait(lambda: world.ensemble.leader() is not None, "there is another leader")
-    assert members(world) == COUNT - 1 and not begun(world), "nobody begins before the last"
-    clients.append(come(world, COUNT - 1))
+    assert members(world) == COUNT - 1 and not begun(world), "none begins before the last"
+    clients.append(enter(world, COUNT - 1))
     wait(lambda: len(begun(world)) == COUNT, "all begin")
     for i in range(COUNT - 1):
         world.touch(f"end-{i}")

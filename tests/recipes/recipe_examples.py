@@ -1,4 +1,4 @@
-"""What the pages give to try prints what they show."""
+"""The commands to try print the output that the pages show."""
 
 import re
 
@@ -6,7 +6,7 @@ import pages
 from ensemble import wait
 
 ASSIGNMENT = re.compile(r"^\w+=")
-LONG_NUMBER = re.compile(r"\d{6,}")  # A zxid: another one each day.
+LONG_NUMBER = re.compile(r"\d{6,}")  # A zxid: different in each run.
 
 
 def plain(lines):
@@ -14,7 +14,7 @@ def plain(lines):
 
 
 def is_under_way(client):
-    """A program in the background has been answered about a znode, or has ended."""
+    """True if a background program has an answer about a znode, or has ended."""
     return not client.runs() or any("/znodes/" in call[1] for call in client.calls)
 
 

@@ -8,11 +8,11 @@ from guarded import Resource
 
 PATH = "/locks/report"
 WAITERS = 6
-DIES = 2  # While it waits.
+DIES = 2  # Index of the waiter that dies.
 
 
 def wakes(world):
-    """How often each znode's end was told to a client that waited for it."""
+    """For each znode, how many waiting clients saw its end."""
     count = collections.Counter()
     for client in world.clients:
         for method, url, status in (call for call in client.calls if len(call) == 3):
@@ -22,7 +22,7 @@ def wakes(world):
 
 
 def has_listed(client):
-    """It knows which znode stands before its own: it waits for the end of that one, and no other."""
+    """True if the client knows its predecessor, the only znode whose end it waits for."""
     return any(call[-1] == "200" and "view=children" in call[1] for call in client.calls)
 
 
@@ -31,17 +31,17 @@ def check(world):
     holder = world.start("py", PATH, *resource.hold_until("go"))
     wait(lambda: resource.is_held("go"), "the first one holds the lock")
     waiters = []
-    for i in range(WAITERS):  # One after the other, so that we know their order.
+    for i in range(WAITERS):  # In sequence, so that the test knows their order.
         session_s = SHORT_S if i == DIES else SESSION_S
         waiters.append(
             world.start(LANGUAGES[i % 3], PATH, *resource.write(), session_s=session_s))
         wait(lambda: len(world.ensemble.children(PATH)) == i + 2, "one more waits")
-    wait(lambda: all(map(has_listed, waiters)), "each knows whom it waits for")
-    waiters.pop(DIES).kill()  # Its successor is woken, when its session ends, and must wait again.
+    wait(lambda: all(map(has_listed, waiters)), "each knows its predecessor")
+    waiters.pop(DIES).kill()  # When its session ends, its successor wakes and must wait again.
     wait(lambda: len(world.ensemble.children(PATH)) == WAITERS, "the dead one's session ends")
     assert resource.written() == []
     world.touch("go")
-    wait(lambda: len(resource.written()) >= 2, "the lock goes from hand to hand")
+    wait(lambda: len(resource.written()) >= 2, "the lock changes its holder")
     world.ensemble.kill_leader()
     for client in [holder, *waiters]:
         assert client.end() == 0, client

@@ -1,4 +1,4 @@
-"""Group membership: who lives is on the list, also when the leader dies; who dies is off it."""
+"""Group membership: live members stay on the list when the leader dies; dead ones leave it."""
 
 import signal
 
@@ -21,7 +21,7 @@ def check(world):
     followers = world.start_each("follow", PATH)
     members = {
         f"{language}-{i}": join(world, f"{language}-{i}", language, session_s)
-        for i, session_s in enumerate([SESSION_S, SHORT_S])  # The second ones are killed.
+        for i, session_s in enumerate([SESSION_S, SHORT_S])  # The members with SHORT_S are killed.
         for language in LANGUAGES
     }
     wait(all_see(followers, members), "all members are on the list")
@@ -31,12 +31,12 @@ def check(world):
     assert sorted(world.ensemble.children(PATH)) == sorted(members)
 
     members.pop("sh-0").signal(signal.SIGTERM)
-    wait(all_see(followers, members), "who has left is off the list")
+    wait(all_see(followers, members), "a member that has left is off the list")
     for language in LANGUAGES:
         members.pop(f"{language}-1").kill()
-    wait(all_see(followers, members), "who has died is off the list")
-    join(world, "sh-1", "py")  # The name of a dead one.
-    wait(all_see(followers, [*members, "sh-1"]), "it has come back")
+    wait(all_see(followers, members), "dead members are off the list")
+    join(world, "sh-1", "py")  # The name of a dead member.
+    wait(all_see(followers, [*members, "sh-1"]), "the name is on the list again")
     for client, count in zip(followers, seen):
         for line in client.lines[count:]:
             assert set(members) <= set(line.split()), f"a living member was missing: {client}"

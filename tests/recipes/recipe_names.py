@@ -1,4 +1,4 @@
-"""Name service: each name has one owner, and everybody finds the same one."""
+"""Name service: each name has one owner, and all clients find the same one."""
 
 from clients import LANGUAGES
 from ensemble import wait
@@ -12,13 +12,13 @@ def path_of(name):
 
 
 def register_all(world, name):
-    """Everybody wants it. Pairs of a client and the value that it has tried."""
+    """All clients try to register the name. Returns pairs of a client and its value."""
     return [(world.start(language, "register", path_of(name), f"{name}-{language}-{i}"),
              f"{name}-{language}-{i}") for i in range(2) for language in LANGUAGES]
 
 
 def owner_of(clients):
-    """What the only one who succeeded has registered; all others know it, too."""
+    """The value of the only client that has succeeded; all others print it, too."""
     for client, _ in clients:
         client.end()
     winners = [value for client, value in clients if client.lines == [REGISTERED]]

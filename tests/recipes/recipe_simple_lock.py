@@ -1,6 +1,6 @@
-"""Simple lock: one at a time, whichever language it is written in, across the leader's death.
+"""Simple lock: one holder at a time in all languages, also when the leader dies.
 
-And who can no longer know whether it holds a lock kills what it runs inside of it.
+A client that cannot know any more whether it holds the lock kills its command.
 """
 
 import os
@@ -12,12 +12,12 @@ from ensemble import wait
 from guarded import Resource
 
 PATH = "/locks/import"
-SILENT_NS = 1_000_000_000  # Ten times as long as the command takes for a sign of life.
+SILENT_NS = 1_000_000_000  # Ten times the interval of the command's writes.
 
 
 def check_loss(world):
-    """No replica answers: each command ends, before the ensemble could give the lock away."""
-    # A builtin writes: no process that outlives the shell for an instant.
+    """No replica answers: each command ends before the ensemble could grant the lock to another."""
+    # A builtin writes, so no process outlives the shell.
     script = 'trap "exit 1" TERM; while echo >"$0"; do sleep 0.1; done'
     holders = []
     for language in LANGUAGES:
@@ -33,15 +33,15 @@ def check_loss(world):
         file = world.file(f"held-by-{language}")
         before = os.stat(file).st_mtime_ns
         wait(lambda: time.time_ns() - before > SILENT_NS, "some time has passed")
-        assert os.stat(file).st_mtime_ns == before, f"the command of {language} lives on"
+        assert os.stat(file).st_mtime_ns == before, f"the command of {language} still runs"
     world.ensemble.signal_all(signal.SIGCONT)
-    world.ensemble.create("/loss/over")  # What was left in their queues is done.
+    world.ensemble.create("/loss/over")  # All queued requests are executed.
 
 
 def check(world):
     resource = Resource(world)
     clients = world.start_each(PATH, *resource.write(), times=4)
-    wait(lambda: len(resource.written()) >= 3, "the lock goes from hand to hand")
+    wait(lambda: len(resource.written()) >= 3, "the lock changes its holder")
     world.ensemble.kill_leader()
     for client in clients:
         assert client.end() == 0, client

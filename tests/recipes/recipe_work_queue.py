@@ -1,4 +1,4 @@
-"""Producer-consumer queue: each element once, those of one producer in their order."""
+"""Producer-consumer queue: each element once, those of one producer in order."""
 
 import collections
 
@@ -6,7 +6,7 @@ from clients import LANGUAGES
 from ensemble import wait
 
 PATH = "/queues/mail"
-ITEMS = 20     # Of each producer.
+ITEMS = 20     # Per producer.
 CONSUMERS = 2  # In each language.
 
 

@@ -1,6 +1,7 @@
 """Runs the programs of one page of docs/recipes and checks the property of the recipe.
 
-run.py --zabra BINARY RECIPE; RECIPE "examples": what all pages give to try. Exit code 77: something is missing here, nothing was tested.
+run.py --zabra BINARY RECIPE; RECIPE "examples": the commands to try on all pages.
+Exit code 77: a program is missing, nothing was tested.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from ensemble import Ensemble
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recipes"
 SKIPPED = 77
-TAIL = 3000  # Bytes of each log that are shown when a test fails.
+TAIL = 3000  # Printed bytes of each log after a failure.
 
 
 def show(world, ensemble):
@@ -55,7 +56,7 @@ def main():
     options = parser.parse_args()
     missing = [name for name in [*COMMANDS.values(), "curl"] if not shutil.which(name)]
     if missing:
-        print("skipped: there is no", *missing)
+        print("skipped: missing", *missing)
         sys.exit(SKIPPED)
     with tempfile.TemporaryDirectory(prefix="zabra-recipe-") as root:
         run(options.recipe, options.zabra, pathlib.Path(root))
