@@ -1,5 +1,5 @@
-// What would break clients of an earlier contract: compares with the documents of the last tag, or
-// of the revision that is named. Without a tag there is nobody to break anything for.
+// Finds changes that would break clients of an earlier contract: compares with the documents of the
+// last tag, or of the named revision. Without a tag there are no such clients.
 //
 //   ./run breaking.js [REVISION]
 
@@ -23,7 +23,7 @@ function git(...args) {
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** The documents as they were: that revision's files through its own bundle.py. */
+/** The documents of the revision, made by its own bundle.py. */
 function documentsOf(revision) {
   const directory = mkdtempSync(join(tmpdir(), 'zabra-breaking-'));
   try {
@@ -82,7 +82,7 @@ const PAIRS = [
   ['a parameter is gone', rest({ parameters: [query('x')] }), rest(), 1],
   ['a parameter is new', rest(), rest({ parameters: [query('x')] }), 0],
   [
-    'a parameter must be given now',
+    'a parameter is required now',
     rest(),
     rest({ parameters: [query('x', { required: true })] }),
     1,
@@ -157,12 +157,12 @@ for (const [name, before, after, count] of PAIRS) {
 const revision = process.argv[2] ?? git('describe', '--tags', '--abbrev=0');
 if (!revision) {
   console.log(
-    `${PAIRS.length} made-up pairs are judged as they should be; there is no tag to compare with`,
+    `${PAIRS.length} made-up pairs have the expected result; there is no tag to compare with`,
   );
   process.exit(0);
 }
 if (git('cat-file', '-t', `${revision}:openapi/openapi.yaml`) !== 'blob') {
-  console.log(`${revision} had no contract in writing`);
+  console.log(`${revision} has no contract`);
   process.exit(0);
 }
 const [openapi, asyncapi] = documentsOf(revision);
@@ -172,6 +172,6 @@ const breaks = [
 ];
 breaks.forEach((line) => console.log(line));
 console.log(
-  `${PAIRS.length} made-up pairs are judged as they should be; ${breaks.length} breaks since ${revision}`,
+  `${PAIRS.length} made-up pairs have the expected result; ${breaks.length} breaks since ${revision}`,
 );
 process.exit(breaks.length === 0 ? 0 : 1);

@@ -1,8 +1,8 @@
-// Holds one exchange against the contract.
+// Compares one exchange with the contract.
 
 import { Schemas, readDocument, resolve } from './spec.js';
 
-// What any answer may have: HTTP's own, and what pages of listed origins get.
+// Headers that any answer may have: those of HTTP, and those for pages of listed origins.
 const GENERAL_HEADERS = new Set([
   'date',
   'connection',
@@ -40,19 +40,22 @@ function decodePath(text) {
   }
 }
 
-// As in http/answer.c and http/framing.c: the memory of a connection with maxHeadBytes of 8192, which all
-// tests keep, and what its parts take.
+// As in http/answer.c and http/framing.c: the memory of a connection with the default maxHeadBytes
+// of 8192, and the sizes of its parts.
 const LOCATION_MAX = 2048;
 const POOL_BYTES = 8192 + 4096;
 const POOL_RESERVE_BYTES = 1536;
 const ENTRY_BYTES = 64;
 const LOCATION_NAME_LEN = 12;
 const SEQUENCE_DIGITS = 10;
-// What a client may have sent besides the headers that a test names: Host, Content-Length, Connection ...
+// Headers of a client besides those that a test names: Host, Content-Length, Connection ...
 const OTHER_HEADERS = 8;
 const OTHER_BYTES = 512;
 
-/** The longest Location that the answer may have: of the path that it names, else of the request's. */
+/**
+ * The longest possible Location of the answer: for the path in the answer, else for the request's
+ * path.
+ */
 function longestLocation({ target, headers, answer }) {
   const [place, query] = target.replace(/^http:\/\/[^/]*/i, '').split('?');
   const { name, sequence } = Object.fromEntries(new URLSearchParams(query ?? ''));
@@ -63,8 +66,10 @@ function longestLocation({ target, headers, answer }) {
   return `http://${host}${encodeURI(path.toWellFormed()).replace(/[?#]/g, '%00')}`.length;
 }
 
-/** Location is left out when it would be longer than 2048 bytes, or than the memory that the head of the
- * request leaves: the library would send no answer at all. */
+/**
+ * Location is omitted when it would be longer than 2048 bytes, or than the memory that the
+ * request's head leaves: the library would send no answer at all.
+ */
 function mayLackLocation(found) {
   const { method, target, headers } = found;
   const entries = (headers ?? '').split(/\r?\n/).length + target.split(/[?&]/).length - 1;
@@ -84,7 +89,7 @@ export class Contract {
     this.asyncapi = asyncapi;
     this.rest = new Schemas(openapi);
     this.messages = new Schemas(asyncapi);
-    this.requests = new Schemas(asyncapi, false); // Servers ignore what they do not know in a message.
+    this.requests = new Schemas(asyncapi, false); // Servers ignore unknown members of a message.
     this.errors = new Map(
       (facts?.errors ?? []).map((error) => [`${error.name} ${error.title}`, error]),
     );
@@ -93,7 +98,7 @@ export class Contract {
 
   // ---- Which operation ----
 
-  /** The path of the contract that a target means, or undefined. */
+  /** The contract's path for a target, or undefined. */
   findPath(target) {
     const path = decodePath(target.replace(/^http:\/\/[^/]*/i, '').split('?')[0]);
     const plain = path === '/sessions/v1/' ? '/sessions/v1' : path;
@@ -106,7 +111,7 @@ export class Contract {
     );
   }
 
-  /** The row of the table of operations behind a request. */
+  /** The row of the table of operations for a request. */
   rowOf({ operation, query, headers }) {
     const choice = operation['x-rows'];
     if (!choice) {
@@ -121,8 +126,8 @@ export class Contract {
   // ---- REST ----
 
   /**
-   * One request and its answer: { method, target, headers, body, status, answerHeaders, answer,
-   * stream }, bodies as Buffer. Returns { errors, covered }: complaints, and the outcome.
+   * Checks one request and its answer: { method, target, headers, body, status, answerHeaders,
+   * answer, stream }, bodies as Buffer. Returns { errors, covered }, `covered` is the outcome.
    */
   checkHttp(exchange) {
     const template = this.findPath(exchange.target);
@@ -146,7 +151,10 @@ export class Contract {
     );
   }
 
-  /** An answer of the operation itself: its errors are not excused by what may come before it. */
+  /**
+   * An answer of the operation itself: answers that may precede an operation do not excuse its
+   * errors.
+   */
   isOwn(found) {
     const response = resolve(this.openapi, found.operation.responses[found.status]);
     const examples = response.content?.[PROBLEM]?.examples;
@@ -216,7 +224,7 @@ export class Contract {
   checkBody(response, type, row, found) {
     const { answer, method, status, stream } = found;
     if (method === 'HEAD' || stream) {
-      return []; // The events of a stream are noted one by one.
+      return []; // The events of a stream are recorded one by one.
     }
     if (!response.content || (answer.length === 0 && type === '')) {
       return answer.length > 0 ? ['there is a body'] : [];
@@ -249,7 +257,7 @@ export class Contract {
     return schemas.check(schema, value);
   }
 
-  /** What is said twice must be the same. */
+  /** Repeated information must agree. */
   checkProblem({ answer, status, answerHeaders }) {
     let problem;
     try {
@@ -291,7 +299,7 @@ export class Contract {
     return tag?.startsWith(`"${row.etag}`) ? [] : [`the ETag is ${tag ?? 'missing'}`];
   }
 
-  /** What was accepted must be in the contract, too. */
+  /** Accepted parameters and bodies must be in the contract, too. */
   checkRequest({ item, operation, query, headers, body }) {
     if (operation['x-any-parameters']) {
       return [];
@@ -320,7 +328,7 @@ export class Contract {
     return errors;
   }
 
-  /** JSON may also be sent as data, where data of any type is taken. */
+  /** JSON may also be sent as data where the operation accepts any type. */
   checkRequestBody(content, type, body) {
     if (content[type]) {
       return this.checkText(content[type], body).map((line) => `request: ${line}`);
@@ -352,7 +360,7 @@ export class Contract {
       .map((line) => `${parameter.name}=${text}: ${line}`);
   }
 
-  /** Answers that come before an operation is known. */
+  /** Answers that are sent before the operation is known. */
   checkAnywhere(found) {
     const { status, answerHeaders, answer, method } = found;
     const outcome = this.openapi['x-anywhere'][status];
@@ -386,13 +394,13 @@ export class Contract {
     return resolve(this.asyncapi, this.asyncapi.components.messages[name]).payload;
   }
 
-  /** What a client has sent, when it was answered with success. */
+  /** Checks a message of a client that was answered with success. */
   checkSent(text, op) {
     const errors = this.checkJson(this.messageSchema(op), text, this.requests);
     return { errors: errors.map((line) => `request ${op}: ${line}`), covered: '' };
   }
 
-  /** What a socket has told; `op` is that of the request, where it is known. */
+  /** Checks a message of the server; `op` is that of the request, if known. */
   checkReceived(text, op) {
     let message;
     try {
@@ -402,7 +410,7 @@ export class Contract {
     }
     const name = this.nameOf(message, op);
     if (message.ok === true && op === '') {
-      return { errors: [], covered: '' }; // Which request it belongs to was not noted.
+      return { errors: [], covered: '' }; // The record does not name its request.
     }
     if (!name) {
       return { errors: [`no such message: ${text}`], covered: '' };

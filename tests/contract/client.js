@@ -1,4 +1,4 @@
-// A client that sends exactly the bytes that it is given, one connection for each request.
+// A client that sends bytes unchanged, one connection for each request.
 
 import { connect } from 'node:net';
 
@@ -39,7 +39,7 @@ function unchunk(bytes) {
   return Buffer.concat(parts);
 }
 
-/** The answer in what has come so far, or undefined; of a stream the head is enough. */
+/** The answer in the received bytes, or undefined if incomplete; of a stream the head is enough. */
 function readAnswer(bytes, ended, method) {
   const end = bytes.indexOf('\r\n\r\n');
   if (end < 0) {
@@ -66,7 +66,7 @@ function readAnswer(bytes, ended, method) {
   };
 }
 
-/** The answer to these bytes; undefined when the server just hangs up. */
+/** The answer to these bytes; undefined when the server closes without one. */
 export function sendBytes(port, bytes, method = 'GET', localAddress = '127.0.0.1') {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
@@ -98,11 +98,11 @@ export function ask(port, request, localAddress) {
   return sendBytes(port, bytesOf(request), request.method, localAddress);
 }
 
-/** A connection that takes a place, if there is one, and says nothing. */
+/** A connection that takes a place, if one is free, and sends nothing. */
 export function hold(port, localAddress) {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress }, () => resolve(socket));
-    socket.on('data', () => {}); // It may be told that there is no place.
+    socket.on('data', () => {}); // A refusal may arrive.
     socket.on('error', reject);
   });
 }

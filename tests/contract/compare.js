@@ -1,15 +1,15 @@
-// Which changes from one contract to the next break a client that was right before.
+// Finds the changes from one contract to the next that break a correct client.
 //
-// What a client sends may only be allowed more; what it is told may only become more exact, or have
-// more members. New errors break nobody: a client must expect those that it does not know.
+// Requests may only become less restricted; answers may only become more exact, or get more
+// members. New errors break no client, because clients must expect unknown ones.
 
 import { resolve } from './spec.js';
 
 const DEPTH_MAX = 24;
 const SENT = 'sent';
-const TOLD = 'told';
+const RECEIVED = 'received';
 
-/** All that a schema says, with its parts put together. */
+/** All keywords of a schema, with its parts merged. */
 function flatten(document, schema, depth = 0) {
   const found = resolve(document, schema ?? {});
   const flat = {
@@ -35,11 +35,11 @@ class Comparison {
     this.breaks = [];
   }
 
-  tell(place, text) {
+  report(place, text) {
     this.breaks.push(`${place}: ${text}`);
   }
 
-  /** `way`: whether clients send such a value or are told it. */
+  /** `way`: whether clients send or receive such a value. */
   schemas(place, old, now, way, depth = 0) {
     const a = flatten(this.before, old);
     const b = flatten(this.after, now);
@@ -47,7 +47,7 @@ class Comparison {
       JSON.stringify(a.type) !== JSON.stringify(b.type) &&
       !(way === SENT && b.type === undefined)
     ) {
-      this.tell(place, `the type was ${a.type ?? 'any'} and is ${b.type ?? 'any'}`);
+      this.report(place, `the type was ${a.type ?? 'any'} and is ${b.type ?? 'any'}`);
       return;
     }
     this.words(place, a, b, way);
@@ -62,15 +62,15 @@ class Comparison {
     const of = (schema) => schema.enum ?? (schema.const !== undefined ? [schema.const] : undefined);
     const [narrow, wide] = way === SENT ? [of(b), of(a)] : [of(a), of(b)];
     if (narrow && !wide) {
-      this.tell(
+      this.report(
         place,
-        way === SENT ? 'only some words are taken now' : 'there may be any word now',
+        way === SENT ? 'only some words are accepted now' : 'there may be any word now',
       );
     }
     (wide ?? [])
       .filter((word) => narrow && !narrow.includes(word))
       .forEach((word) =>
-        this.tell(place, way === SENT ? `"${word}" is not taken any more` : `"${word}" is new`),
+        this.report(place, way === SENT ? `"${word}" is not accepted any more` : `"${word}" is new`),
       );
   }
 
@@ -85,7 +85,7 @@ class Comparison {
     ]) {
       const holds = way === SENT ? wider(a[key], b[key], sign) : wider(b[key], a[key], sign);
       if (!holds) {
-        this.tell(place, `${key} was ${a[key] ?? 'none'} and is ${b[key] ?? 'none'}`);
+        this.report(place, `${key} was ${a[key] ?? 'none'} and is ${b[key] ?? 'none'}`);
       }
     }
   }
@@ -93,7 +93,7 @@ class Comparison {
   members(place, a, b, way, depth) {
     for (const [name, schema] of Object.entries(a.properties)) {
       if (!b.properties[name]) {
-        this.tell(`${place}.${name}`, 'is gone');
+        this.report(`${place}.${name}`, 'is gone');
       } else if (depth < DEPTH_MAX) {
         this.schemas(`${place}.${name}`, schema, b.properties[name], way, depth + 1);
       }
@@ -102,12 +102,12 @@ class Comparison {
     must
       .filter((name) => !had.includes(name) && a.properties[name] && b.properties[name])
       .forEach((name) =>
-        this.tell(`${place}.${name}`, way === SENT ? 'must be there now' : 'may be missing now'),
+        this.report(`${place}.${name}`, way === SENT ? 'must be there now' : 'may be missing now'),
       );
     if (way === SENT) {
       b.required
         .filter((name) => !a.properties[name])
-        .forEach((name) => this.tell(`${place}.${name}`, 'must be there now'));
+        .forEach((name) => this.report(`${place}.${name}`, 'must be there now'));
     }
   }
 
@@ -123,7 +123,7 @@ class Comparison {
       if (same) {
         this.schemas(`${place} ${one.name}`, one.schema, same.schema, SENT);
       } else {
-        this.tell(place, `the parameter ${one.name} is gone`);
+        this.report(place, `the parameter ${one.name} is gone`);
       }
     }
     after
@@ -134,7 +134,7 @@ class Comparison {
             ({ in: where, name, required }) => where === one.in && name === one.name && required,
           ),
       )
-      .forEach((one) => this.tell(place, `the parameter ${one.name} must be given now`));
+      .forEach((one) => this.report(place, `the parameter ${one.name} is required now`));
   }
 
   contents(place, old, now, way) {
@@ -142,7 +142,7 @@ class Comparison {
       if (now?.[type]) {
         this.schemas(`${place} ${type}`, media.schema, now[type].schema, way);
       } else {
-        this.tell(place, `the type ${type} is gone`);
+        this.report(place, `the type ${type} is gone`);
       }
     }
   }
@@ -152,9 +152,9 @@ class Comparison {
       const before = resolve(this.before, reference);
       const after = now?.[name] && resolve(this.after, now[name]);
       if (!after) {
-        this.tell(place, `the header ${name} is gone`);
+        this.report(place, `the header ${name} is gone`);
       } else if (before.required && !after.required) {
-        this.tell(place, `the header ${name} may be missing now`);
+        this.report(place, `the header ${name} may be missing now`);
       }
     }
   }
@@ -165,21 +165,21 @@ class Comparison {
       const after = now[status] && resolve(this.after, now[status]);
       if (after) {
         this.headers(`${place} ${status}`, before.headers, after.headers);
-        this.contents(`${place} ${status}`, before.content, after.content, TOLD);
+        this.contents(`${place} ${status}`, before.content, after.content, RECEIVED);
       } else if (Number(status) < 400) {
-        this.tell(place, `${status} is gone`);
+        this.report(place, `${status} is gone`);
       }
     }
     Object.keys(now)
       .filter((status) => Number(status) < 400 && !old[status])
-      .forEach((status) => this.tell(place, `${status} is new`));
+      .forEach((status) => this.report(place, `${status} is new`));
   }
 
   rest() {
     for (const [path, item] of Object.entries(this.before.paths)) {
       const now = this.after.paths[path];
       if (!now) {
-        this.tell(path, 'is gone');
+        this.report(path, 'is gone');
         continue;
       }
       this.parameters(path, item, now);
@@ -197,7 +197,7 @@ class Comparison {
           );
           this.responses(place, operation.responses, now[method].responses);
         } else {
-          this.tell(place, 'is gone');
+          this.report(place, 'is gone');
         }
       }
     }
@@ -214,15 +214,15 @@ class Comparison {
     for (const [name, message] of Object.entries(this.before.components.messages)) {
       const now = this.after.components.messages[name];
       if (now) {
-        this.schemas(`message ${name}`, message.payload, now.payload, sent.has(name) ? SENT : TOLD);
+        this.schemas(`message ${name}`, message.payload, now.payload, sent.has(name) ? SENT : RECEIVED);
       } else {
-        this.tell(`message ${name}`, 'is gone');
+        this.report(`message ${name}`, 'is gone');
       }
     }
   }
 }
 
-/** A line for each change that breaks something. */
+/** Returns a line for each breaking change. */
 export function breaksOf(before, after) {
   const comparison = new Comparison(before, after);
   if (before.openapi) {

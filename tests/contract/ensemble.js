@@ -1,4 +1,4 @@
-// Replicas for these tests: `zabra dev` on free ports of loopback, in a directory of its own.
+// Replicas for these tests: `zabra dev` on free ports of loopback, in a temporary directory.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -69,7 +69,7 @@ export class Ensemble {
     return answer?.status === 200;
   }
 
-  /** Lines of logs that nothing a client sends may cause. */
+  /** Log lines that no request of a client may cause. */
   complaints() {
     return readdirSync(this.directory)
       .filter((name) => name.endsWith('.log'))

@@ -1,5 +1,6 @@
-// Holds all that the clients of tests were told against the contract, and says what was never seen.
-// The notes are those of tests/lib/exchange.c and of hostile.js, in the directory ZABRA_EXCHANGES.
+// Compares all answers to the clients of tests with the contract, and lists outcomes that were
+// never seen. The records are those of tests/lib/exchange.c and hostile.js, in the directory
+// ZABRA_EXCHANGES.
 
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,7 +33,7 @@ function checkHttp(contract, note) {
   });
 }
 
-/** Requests are looked at when they have succeeded. */
+/** Requests are checked if they have succeeded. */
 function checkReceived(contract, note, sent) {
   const result = contract.checkReceived(text(note.text), note.op);
   const message = JSON.parse(text(note.text));
@@ -58,7 +59,7 @@ function check(contract, note, sent) {
       sent.set(`${note.socket} ${parseId(note)}`, note);
       return { errors: [], covered: '' };
     default:
-      throw new Error(`what is ${note.kind}?`);
+      throw new Error(`unknown kind of record: ${note.kind}`);
   }
 }
 
@@ -86,7 +87,7 @@ function readFile(contract, name) {
   }
 }
 
-function tellNote(line) {
+function describeNote(line) {
   const note = JSON.parse(line);
   const parts = ['target', 'head', 'answer', 'text'].filter((key) => note[key] !== undefined);
   return parts.map((key) => text(note[key]).toString().slice(0, 400)).join('\n    ');
@@ -94,7 +95,7 @@ function tellNote(line) {
 
 function report(contract) {
   for (const [error, { times, file, line }] of complaints) {
-    console.log(`${error} (${times} times, first in ${file})\n    ${tellNote(line)}`);
+    console.log(`${error} (${times} times, first in ${file})\n    ${describeNote(line)}`);
   }
   const reasons = readReasons('unseen.txt');
   const missing = unseen(contract.openapi, contract.asyncapi, covered.keys());
@@ -106,17 +107,17 @@ function report(contract) {
   );
   bare.forEach((outcome) => console.log(`never seen: ${outcome}`));
   idle.forEach(({ pattern }) =>
-    console.log(`has been seen, and has a reason in unseen.txt: ${pattern}`),
+    console.log(`was seen, but has a reason in unseen.txt: ${pattern}`),
   );
   return complaints.size === 0 && (bare.length === 0 || process.argv.includes('--part'));
 }
 
-/** What another server has told says nothing about this one. */
+/** Records of another build of the server do not count for this one. */
 function isCurrent(name) {
   const current =
     statSync(join(directory, name)).mtimeMs >= statSync(process.env.ZABRA_BINARY).mtimeMs;
   if (!current) {
-    console.log(`${name} is older than the server, and is not looked at: run its test again`);
+    console.log(`${name} is older than the server and not checked: run its test again`);
   }
   return current;
 }
@@ -126,7 +127,7 @@ const files = readdirSync(directory)
   .sort()
   .filter(isCurrent);
 if (files.length === 0) {
-  console.log(`nothing was noted in ${directory}: run the tests with the label proc first`);
+  console.log(`there is no record in ${directory}: run the tests with the label proc first`);
   process.exit(SKIPPED);
 }
 const contract = new Contract(readDocument('openapi'), readDocument('asyncapi'), readFacts());

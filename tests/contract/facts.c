@@ -1,6 +1,6 @@
 /*
- * What the server itself knows of its contract, as JSON: the table of operations, the routes that
- * are none of them, and the list of errors. rows.js compares it with what is written down.
+ * Prints the server's own tables as JSON: the operations, the other routes, and the errors. rows.js
+ * compares them with the documents.
  */
 #include "base/jsonw.h"
 #include "http/route.h"

@@ -1,4 +1,4 @@
-// Random and hostile requests, out of the documents: what they name is used, rightly and wrongly.
+// Random and hostile requests, made from the documents: their names are used correctly and wrongly.
 
 import fc from 'fast-check';
 
@@ -107,7 +107,7 @@ function encode(text) {
   return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80';
 }
 
-/** A value as its schema has it, mostly. */
+/** A value that mostly fits its schema. */
 function valueOf(document, schema) {
   const found = resolve(document, schema);
   const choices = [junk];
@@ -209,7 +209,7 @@ const operand = fc.record(
   { requiredKeys: [] },
 );
 
-/** Few members of many: a message with all of them is refused for the first one. */
+/** A few members: a message with all of them would be refused for the first one. */
 const members = fc
   .tuple(
     operand,
@@ -263,7 +263,7 @@ function header(document, parameters) {
   return fc.oneof(...named, types, types, any);
 }
 
-/** One line without what would end it: that is for rawHeads. */
+/** One line without line ends: rawHeads makes those. */
 function clean(line) {
   return [...line].filter((char) => char >= ' ' && char <= '~').join('');
 }
@@ -310,7 +310,7 @@ export function requests(document) {
   return fc.oneof(...operationsOf(document).map((operation) => requestOf(document, operation)));
 }
 
-/** Messages for a socket; ids are for who sends them. */
+/** Messages for a socket; the sender adds ids. */
 export function messages(document) {
   const ops = Object.entries(document.operations)
     .filter(([, { action }]) => action === 'receive')
@@ -359,7 +359,7 @@ const HEAD_PARTS = [
   'x'.repeat(9000),
 ];
 
-/** Bytes that may be a request, all of them sent at once. */
+/** Bytes that may be a request, sent at once. */
 export function rawHeads() {
   const part = fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(...HEAD_PARTS) },

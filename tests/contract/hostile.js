@@ -1,6 +1,6 @@
-// Three replicas, asked for every outcome that a request alone can bring about, and then for
-// anything: random and hostile requests and messages out of the contract. Every answer must be in
-// it, none may be SystemError, and all replicas must be alive and silent about it afterwards.
+// Sends requests for every outcome that a request alone can cause to three replicas, then random
+// and hostile requests and messages. Every answer must be in the contract, none may be SystemError,
+// and afterwards all replicas must run and have logged no fault.
 //
 //   ./run hostile.js [--seed N] [--seconds N]
 
@@ -18,15 +18,16 @@ import { askForAll, askWhenFull } from './outcomes.js';
 import { readDocument, readFacts } from './spec.js';
 
 const SMALL = { maxDataBytes: 4096, maxMultiBytes: 16384, minSessionTimeout: 2000 };
-// Where the answer is known: none may come of it that we are slow, or hold a place and say nothing.
+// Settings for requests with a known answer: a slow client, or one that holds a silent connection,
+// must not change it.
 const PATIENT = { ...SMALL, headTimeout: 60000, bodyTimeout: 60000, requestTimeout: 10000 };
-// Where anything is asked: some of it has to wait as long as it may.
+// Settings for random requests: some of them wait as long as they may.
 const BRISK = { ...PATIENT, requestTimeout: 5000 };
-// Where half a request is sent.
+// Settings for incomplete requests.
 const HASTY = { ...SMALL, headTimeout: 300, bodyTimeout: 300 };
 const FULL = { perAddress: 3, all: 6 };
 const CHUNK_BYTES = 1 << 16;
-const SWALLOWED_BYTES = 8 << 20; // Of a body that is refused.
+const SWALLOWED_BYTES = 8 << 20; // Limit for a refused body.
 const REPLY_MS = 60000;
 const IN_FLIGHT = 40;
 const { values: options } = parseArgs({
@@ -37,11 +38,11 @@ const contract = new Contract(readDocument('openapi'), readDocument('asyncapi'),
 const notes = new Notes('hostile');
 let count = 0;
 
-function tellOf(request) {
+function describe(request) {
   return `${request.method} ${request.target} ${(request.headers ?? []).join(' | ')} ${(request.body ?? '').toString().slice(0, 200)}`;
 }
 
-/** Throws unless the answer is in the contract. */
+/** Sends the request; throws unless the answer is in the contract. */
 function judge(request, answer) {
   count += 1;
   const result = contract.checkHttp({
@@ -51,17 +52,17 @@ function judge(request, answer) {
   });
   if (result.errors.length > 0 || answer.status === 500) {
     throw new Error(
-      `${tellOf(request)}\n  ${answer.status} ${answer.answer.toString().slice(0, 600)}\n  ${result.errors.join('\n  ')}`,
+      `${describe(request)}\n  ${answer.status} ${answer.answer.toString().slice(0, 600)}\n  ${result.errors.join('\n  ')}`,
     );
   }
   notes.http(result.covered, request, answer);
 }
 
-async function tell(port, request, wanted, localAddress) {
+async function send(port, request, wanted, localAddress) {
   const answer = await ask(port, request, localAddress);
   judge(request, answer);
   if (wanted !== undefined && answer.status !== wanted) {
-    throw new Error(`${tellOf(request)}\n  is ${answer.status}, not ${wanted}: ${answer.answer}`);
+    throw new Error(`${describe(request)}\n  is ${answer.status}, not ${wanted}: ${answer.answer}`);
   }
   return answer;
 }
@@ -79,12 +80,12 @@ async function askWithReason(ensemble) {
   const [port] = ensemble.ports;
   const openSession = async () =>
     JSON.parse(
-      (await tell(port, { method: 'POST', target: '/sessions/v1?op=create&expire=60' })).answer,
+      (await send(port, { method: 'POST', target: '/sessions/v1?op=create&expire=60' })).answer,
     ).id;
-  await askForAll(contract.openapi, (request, wanted) => tell(port, request, wanted), openSession);
+  await askForAll(contract.openapi, (request, wanted) => send(port, request, wanted), openSession);
 }
 
-/** A body without a length that does not end: answered in its middle, and cut off. */
+/** An endless chunked body: the server answers before its end, and closes. */
 async function askEndlessly(port) {
   const request = { method: 'PUT', target: '/znodes/v1/endless' };
   const head = `PUT ${request.target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n`;
@@ -103,14 +104,14 @@ async function askFull() {
   };
   await withEnsemble(1, keys, ({ ports: [port] }) =>
     askWhenFull(contract.openapi, port, (request, wanted, from) =>
-      tell(port, request, wanted, from),
+      send(port, request, wanted, from),
     ),
   );
 }
 
 // ---- Anything ----
 
-/** One socket that everything is sent through. Replies must come in the order of requests. */
+/** One socket for all messages. Replies must arrive in the order of requests. */
 class Talk {
   constructor(port) {
     this.port = port;
@@ -133,7 +134,7 @@ class Talk {
     const { id, event, ok } = JSON.parse(data);
     const asked = event === undefined ? this.waiting.shift() : undefined;
     const { errors, covered } = contract.checkReceived(Buffer.from(data), asked?.op ?? '');
-    // What is no JSON for the server has no id.
+    // A reply to invalid JSON has no id.
     if (event === undefined && id !== asked?.id && !(id === null && ok === false)) {
       errors.push(`the reply to ${asked?.id} is due`);
     }
@@ -152,7 +153,7 @@ class Talk {
     );
   }
 
-  /** Sends a message with an id of ours; the reply must be in the contract. */
+  /** Sends a message with the test's id; the reply must be in the contract. */
   async say(message) {
     const id = this.next;
     const text = JSON.stringify({ ...message, id });
@@ -171,18 +172,18 @@ class Talk {
     }
   }
 
-  /** Nothing is owed any more. */
+  /** Waits until no reply is due. */
   async rest() {
     await this.say({ op: 'ping' });
     assert.equal(this.waiting.length, 0);
   }
 }
 
-async function tellAnything(ports, request) {
+async function sendAnything(ports, request) {
   judge(request, await ask(ports[request.replica % ports.length], request));
 }
 
-/** What the server may have taken the bytes for. */
+/** The request for which the server may have taken the bytes. */
 function firstLine(bytes) {
   const [method = 'GET', target = '/malformed'] = bytes
     .toString('latin1')
@@ -192,8 +193,8 @@ function firstLine(bytes) {
   return { method, target };
 }
 
-/** What is no request may be answered, in the words of the contract, or not at all. */
-async function tellBytes(port, bytes) {
+/** Bytes that are no request may get an answer of the contract, or none. */
+async function checkBytes(port, bytes) {
   const answer = await sendBytes(port, bytes).catch((error) => {
     if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') {
       throw error;
@@ -230,7 +231,7 @@ async function tryAll(name, part, arbitrary, run) {
   console.log(`${name}: ${result.numRuns} tried`);
 }
 
-/** Each operation once where it succeeds. */
+/** Sends each operation once so that it succeeds. */
 async function sayAll(talk) {
   const path = '/said';
   const list = [
@@ -282,7 +283,7 @@ async function askAnything(ensemble) {
   await talk.open();
   await sayAll(talk);
   await tryAll('requests', 5, requests(contract.openapi), (request) =>
-    tellAnything(ensemble.ports, request),
+    sendAnything(ensemble.ports, request),
   );
   const lists = fc.array(messages(contract.asyncapi), { minLength: 1, maxLength: IN_FLIGHT });
   await tryAll('lists of messages', 3, lists, async (list) => {
@@ -293,17 +294,17 @@ async function askAnything(ensemble) {
 }
 
 async function sendAnything({ ports: [port] }) {
-  await tryAll('heads', 2, rawHeads(), (bytes) => tellBytes(port, bytes));
+  await tryAll('heads', 2, rawHeads(), (bytes) => checkBytes(port, bytes));
 }
 
 async function checkAlive(ensemble) {
   for (const port of ensemble.ports) {
-    await tell(port, { method: 'GET', target: '/livez' }, 200);
-    await tell(port, { method: 'GET', target: '/readyz' }, 200);
+    await send(port, { method: 'GET', target: '/livez' }, 200);
+    await send(port, { method: 'GET', target: '/readyz' }, 200);
   }
   const complaints = ensemble.complaints();
   if (complaints.length > 0) {
-    throw new Error(`the logs complain:\n${complaints.join('\n')}`);
+    throw new Error(`the logs have faults:\n${complaints.join('\n')}`);
   }
 }
 

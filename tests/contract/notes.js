@@ -1,4 +1,4 @@
-// What these programs ask and are told, noted as tests/lib/exchange.c does: for exchanges.js.
+// Records requests and answers of these programs for exchanges.js, as tests/lib/exchange.c does.
 
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

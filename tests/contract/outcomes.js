@@ -15,7 +15,7 @@ const LINES_TYPE = 'Content-Type: application/x-ndjson';
 const OWNER = `Authorization: Basic ${Buffer.from('bob:secret').toString('base64')}`;
 const STRANGER = `Authorization: Basic ${Buffer.from('eve:secret').toString('base64')}`;
 
-/** All operations with a target that is as good as any. */
+/** All operations, each with some valid target. */
 export function operationsOf(document) {
   return Object.entries(document.paths).flatMap(([path, item]) =>
     Object.entries(item)
@@ -34,7 +34,7 @@ function withQuery(target, query) {
   return `${target}${target.includes('?') ? '&' : '?'}${query}`;
 }
 
-/** What is wrong with a request, and the status that it must have. */
+/** Faulty requests, and the status that each must have. */
 function faults({ method, write, operation, target, path }) {
   const named = operation.parameters?.length > 0;
   const has = (status) => operation.responses[status] !== undefined;
@@ -81,7 +81,9 @@ function faults({ method, write, operation, target, path }) {
   return list;
 }
 
-/** Outcomes that depend on what there is. In order: each makes what the next ones need. */
+/**
+ * Outcomes that depend on the tree. In order: each request prepares the state for the next ones.
+ */
 function* story(path, session) {
   const at = (rest, query = '') =>
     path.includes('{')
@@ -96,7 +98,7 @@ function* story(path, session) {
   yield [201, 'POST', at('/', 'op=create&name=outcomes')];
   yield [409, 'POST', at('/', 'name=outcomes')];
   yield [404, 'POST', at('/none', 'name=x')];
-  yield [400, 'POST', at('/outcomes', 'name=x'), { headers: ['Zk-Acl: nobody'] }];
+  yield [400, 'POST', at('/outcomes', 'name=x'), { headers: ['Zk-Acl: bob'] }];
   yield [401, 'POST', at('/outcomes', 'name=x&ephemeral=true')];
   yield [401, 'POST', at('/outcomes', 'name=x'), { headers: gone }];
   yield [201, 'POST', at('/outcomes', 'name=k'), { headers: keyed }];
@@ -376,20 +378,20 @@ function* socketStories() {
   yield [426, 'GET', '/ws/v1', { headers: without('Sec-WebSocket-Version') }];
 }
 
-/** What waits in vain takes as long as a request may: these wait while the rest goes on. */
-class Patience {
-  constructor(tell) {
-    this.tell = tell;
+/** Requests that wait in vain take the maximal time: they run in parallel with the others. */
+class SlowRequests {
+  constructor(send) {
+    this.send = send;
     this.waiting = [];
   }
 
   async ask(request, wanted) {
     if (wanted === 503) {
-      const answer = this.tell(request, wanted);
-      answer.catch(() => {}); // Told by end().
+      const answer = this.send(request, wanted);
+      answer.catch(() => {}); // Thrown by end().
       this.waiting.push(answer);
     } else {
-      await this.tell(request, wanted);
+      await this.send(request, wanted);
     }
   }
 
@@ -398,68 +400,68 @@ class Patience {
   }
 }
 
-async function askForFaults(document, tell) {
+async function askForFaults(document, send) {
   for (const operation of operationsOf(document)) {
     for (const request of faults(operation)) {
-      await tell(request, request.status);
+      await send(request, request.status);
     }
     if (operation.method === 'OPTIONS' || operation.method === 'HEAD') {
-      await tell(operation);
+      await send(operation);
     }
   }
 }
 
-/** `tell(request, wanted status)` asks and judges. */
-export async function askForAll(document, tell, openSession) {
-  await askForFaults(document, tell);
+/** `send(request, wanted status)` sends a request and checks the answer. */
+export async function askForAll(document, send, openSession) {
+  await askForFaults(document, send);
   const session = await openSession();
-  const patience = new Patience(tell);
+  const slowRequests = new SlowRequests(send);
   for (const path of ['/znodes/v1/{path}', '/znodes/v1']) {
     for (const [status, method, target, more] of story(path, session)) {
-      await patience.ask({ method, target, ...more }, status);
+      await slowRequests.ask({ method, target, ...more }, status);
     }
   }
   for (const [status, method, target, more] of [...otherStories(session), ...socketStories()]) {
-    await patience.ask({ method, target, ...more }, status);
+    await slowRequests.ask({ method, target, ...more }, status);
   }
-  await patience.end();
-  await tell({ method: 'DELETE', target: `/sessions/v1/${session}` }, 204);
+  await slowRequests.end();
+  await send({ method: 'DELETE', target: `/sessions/v1/${session}` }, 204);
 }
 
 /**
- * Takes places until the answer is the one wanted: a place of an earlier connection may be given
- * back at any moment.
+ * Takes places until the answer has the wanted status: the place of an earlier connection may
+ * become free at any moment.
  */
-async function askUntil(port, tell, request, wanted, { from, held }) {
-  let answer = await tell(request, undefined, from);
+async function askUntil(port, send, request, wanted, { from, held }) {
+  let answer = await send(request, undefined, from);
   for (let i = 0; i < PLACES_MAX && answer.status !== wanted; i += 1) {
     held.push(await hold(port, from));
-    answer = await tell(request, undefined, from);
+    answer = await send(request, undefined, from);
   }
   if (answer.status !== wanted) {
     throw new Error(`${request.method} ${request.target} is ${answer.status}, not ${wanted}`);
   }
 }
 
-/** Probes are answered although all places are taken. */
+/** Probes are answered even when all places are taken. */
 function isProbe({ method, target }) {
   return ['GET', 'HEAD'].includes(method) && ['/livez', '/readyz', '/metrics'].includes(target);
 }
 
-/** All places are taken: of one address (429), then of all (503). */
-export async function askWhenFull(document, port, tell) {
+/** Sends each operation when all places are taken: those of one address (429), then all (503). */
+export async function askWhenFull(document, port, send) {
   const held = [];
   const plain = operationsOf(document)
     .map(({ method, target }) => ({ method, target }))
     .filter((request) => !isProbe(request));
   for (const request of plain) {
-    await askUntil(port, tell, request, 429, { from: '127.0.0.1', held });
+    await askUntil(port, send, request, 429, { from: '127.0.0.1', held });
   }
   for (let i = 0; i < PLACES_MAX; i += 1) {
     held.push(await hold(port, '127.0.0.2'));
   }
   for (const request of plain) {
-    await askUntil(port, tell, request, 503, { from: '127.0.0.3', held });
+    await askUntil(port, send, request, 503, { from: '127.0.0.3', held });
   }
   held.forEach((socket) => socket.destroy());
 }

@@ -1,5 +1,5 @@
-// What the command line prints for programs, against openapi/output.yaml: each command with each outcome, as JSON and as
-// lines of it; exit codes; and nothing in the table of commands or in the schemas that no case looks at.
+// Compares the output of the command line for programs with openapi/output.yaml: each command with
+// each outcome, as JSON and as lines of JSON; exit codes; no command and no schema without a case.
 
 import { spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,14 +20,14 @@ import {
 } from './output_cases.js';
 import { Schemas, readDocument } from './spec.js';
 
-const LINE_MS = 120000; // More than any of them takes.
-const LANES = 4; // So many run at the same time: most of them wait.
+const LINE_MS = 120000; // Timeout of a line.
+const LANES = 4; // Lines in parallel: most of them wait.
 const OK = 200;
 const FORMATS = ['json', 'ndjson'];
 const AS_LINES = ['success', 'not found'];
 const SHELL = 'z() { c=$1; shift; zabra "$c" -o "$O" "$@"; }\n';
-const NOBODY = '127.0.0.1:1';
-const NOBODY_MS = '250ms'; // A busy machine has to try once in this time.
+const UNUSED_ENDPOINT = '127.0.0.1:1';
+const UNUSED_ENDPOINT_MS = '250ms'; // Time for one attempt, also on a busy machine.
 const USAGE = 2;
 
 const document = readDocument('output');
@@ -55,7 +55,10 @@ function linesOf(command, outcome) {
   return typeof lines === 'string' ? [] : lines;
 }
 
-/** All of a command: { command, outcome, line, code, said (of the error), erring (its command), schema, ... }. */
+/**
+ * The cases of a command: { command, outcome, line, code, said (of the error), erring (its
+ * command), schema, ... }.
+ */
 function casesOf(command) {
   return [...OUTCOMES, 'other'].flatMap((outcome) =>
     linesOf(command, outcome).map((entry) => {
@@ -65,7 +68,7 @@ function casesOf(command) {
   );
 }
 
-/** A mistake on the command line: told like all errors, or as text by those without -o. */
+/** A mistake on the command line: reported like all errors, or as text by commands without -o. */
 function mistakeOf(command) {
   const silent = WITHOUT_OUTPUT.includes(command);
   return {
@@ -103,7 +106,7 @@ class World {
     return world;
   }
 
-  /** The znodes that the cases of all commands begin with. */
+  /** Creates the initial znodes of all commands' cases. */
   async furnish(format) {
     for (const command of Object.keys(CASES)) {
       const ops = FIXTURE.map(({ path, ...rest }) => ({
@@ -118,22 +121,22 @@ class World {
         body: Buffer.from(JSON.stringify({ ops })),
       });
       if (status !== OK) {
-        throw new Error(`the znodes for ${command} are answered with ${status}`);
+        throw new Error(`the znodes for ${command} are refused with ${status}`);
       }
     }
   }
 
   environmentOf(each, format) {
-    const nobody = each.outcome === 'no ensemble';
+    const unreachable = each.outcome === 'no ensemble';
     return {
       ...this.environment,
       O: format,
       P: `/${format}-${each.command}`,
-      ...(nobody ? { ZABRA_ENDPOINTS: NOBODY, ZABRA_TIMEOUT: NOBODY_MS } : {}),
+      ...(unreachable ? { ZABRA_ENDPOINTS: UNUSED_ENDPOINT, ZABRA_TIMEOUT: UNUSED_ENDPOINT_MS } : {}),
     };
   }
 
-  /** { code, stdout, stderr } of a case; its process and what that has started end in any case. */
+  /** Returns { code, stdout, stderr } of a case; always ends its process and the children. */
   run(each, format) {
     return new Promise((resolve) => {
       const child = spawn('sh', ['-c', SHELL + each.line], {
@@ -162,9 +165,9 @@ class World {
   }
 }
 
-// ---- Judging ----
+// ---- Checks ----
 
-/** The definition of what is printed as value number `at`. */
+/** The definition of the printed value number `at`. */
 function nameOf(each, format, at) {
   const names = [].concat(each.schema === undefined ? each.command : each.schema);
   const name = names[Math.min(at, names.length - 1)];
@@ -176,7 +179,7 @@ function isNothing(name) {
   return definitions[name] && definitions[name].not !== undefined;
 }
 
-/** How many values there are to be: [least, most]. */
+/** The permitted number of values: [least, most]. */
 function countOf(each, format) {
   const name = nameOf(each, format, 0);
   if (each.schema === null || isNothing(name)) {
@@ -190,7 +193,7 @@ function countOf(each, format) {
 
 function parseLines(stdout) {
   if (stdout !== '' && !stdout.endsWith('\n')) {
-    throw new Error('there is no line feed at the end');
+    throw new Error('the last line has no line feed');
   }
   return stdout
     .split('\n')
@@ -213,10 +216,10 @@ function judgeError(where, each, code, value) {
   check(where, 'Error', value);
   const error = value?.error ?? {};
   if (error.exit_code !== code) {
-    complain(where, `the error says ${error.exit_code}, the exit code is ${code}`);
+    complain(where, `the error has exit_code ${error.exit_code}, the exit code is ${code}`);
   }
   if (error.command !== (each.erring ?? each.command)) {
-    complain(where, `the error is of ${error.command}`);
+    complain(where, `the error names the command ${error.command}`);
   }
   if (each.said && error.code !== each.said) {
     complain(where, `the error is ${error.code}, not ${each.said}: ${error.message}`);
@@ -266,9 +269,9 @@ function judge(each, format, { code, stdout, stderr }) {
   }
 }
 
-// ---- What is missing ----
+// ---- Missing cases ----
 
-/** The table of commands against that of the cases, both ways, and each outcome. */
+/** Compares the table of commands with that of the cases, both ways, for each outcome. */
 function compareCommands(commands) {
   for (const command of commands.filter((name) => !CASES[name])) {
     complain(command, 'there is no case for it');
@@ -293,14 +296,14 @@ function compareDefinitions(commands) {
     if (!commands.includes(name.split('.')[0])) {
       complain(name, 'the schema of no command');
     } else if (!used.has(name)) {
-      complain(name, 'no case looks at this schema');
+      complain(name, 'no case checks this schema');
     }
   }
 }
 
 // ---- All ----
 
-/** Errors are written by one function: as lines only some of them. */
+/** One function writes all errors, so only some are checked as lines. */
 function isWanted({ outcome, once }, format) {
   return format === FORMATS[0] || (!once && AS_LINES.includes(outcome));
 }
@@ -313,7 +316,7 @@ async function runCommand(world, command, format) {
   }
 }
 
-/** Takes group after group, until there are none left. */
+/** Runs group after group, until none is left. */
 async function runGroups(world, groups, format) {
   for (let group = groups.shift(); group; group = groups.shift()) {
     for (const command of group) {

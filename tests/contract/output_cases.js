@@ -1,12 +1,16 @@
-// What can become of each command: lines of a shell, with the exit code and the error that they must end with.
+// The outcomes of each command: shell lines with the exit code and the error that they must end
+// with.
 //
-// `z NAME` is `zabra NAME -o $O`, and what is judged; a plain `zabra` helps, and prints nothing that is. $P is a znode of the
-// command's own, with what FIXTURE lists below it; $D is a folder, $E that of the replicas.
+// The output of `z NAME`, which is `zabra NAME -o $O`, is checked; a plain `zabra` only prepares,
+// and its output goes elsewhere. $P is the command's own znode with the children of FIXTURE; $D is
+// a folder, $E that of the replicas.
 
-/** What each command is asked for. A sentence in place of lines says why there is no such outcome. */
+/**
+ * Each command has lines for each outcome, or a sentence that says why the outcome is impossible.
+ */
 export const OUTCOMES = ['success', 'not found', 'conflict', 'no permission', 'no ensemble'];
 
-/** What an outcome ends with, where a line does not say otherwise. */
+/** The default exit code and error of each outcome. */
 export const USUAL = {
   success: { code: 0 },
   'not found': { code: 3, said: 'NoNode' },
@@ -28,13 +32,13 @@ export const FIXTURE = [
   { path: '/closed', acl: BOB },
 ];
 
-/** The lines of success again, where nobody listens. */
+/** The lines of success again, with an endpoint where no replica listens. */
 export const AGAIN = Symbol('again');
 
-const ALL_SEE = 'everybody may ask';
+const ALL_SEE = 'every client may call it';
 const READS = 'a read conflicts with nothing';
-const MAKES = 'it makes what is not there';
-const ASKS_NOBODY = 'it asks no replica';
+const MAKES = 'it creates missing znodes';
+const NO_CALL = 'it calls no replica';
 const HELD = { code: 124, said: 'WaitOver' };
 const BEFORE_CHILD = { code: 125 };
 const NOTHING = { schema: null };
@@ -46,14 +50,14 @@ const NO_SESSION = 'ZABRA_SESSION=00000000-0000-4000-8000-000000000000; export Z
 const UNTIL_READY =
   'p=$!; n=0; until zabra api GET /readyz --endpoints 127.0.0.1:$PORT --timeout 100ms >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 100 ] || break; sleep 0.05; done;';
 
-const asksNobody = {
-  'not found': ASKS_NOBODY,
-  conflict: ASKS_NOBODY,
-  'no permission': ASKS_NOBODY,
-  'no ensemble': ASKS_NOBODY,
+const callsNoReplica = {
+  'not found': NO_CALL,
+  conflict: NO_CALL,
+  'no permission': NO_CALL,
+  'no ensemble': NO_CALL,
 };
 
-/** Paths so long that messages are cut, in the middle of a character or not. */
+/** Paths so long that messages are truncated, in the middle of a character or not. */
 const LONG = ['', 'a'].map((more) => [
   `z get "/${more}$(printf '\\303\\251%.0s' $(seq 700))"`,
   { code: 3 },
@@ -225,9 +229,9 @@ const coordination = {
       'z watch $P -r --values --since 0x1 --once',
       ['z watch $P/here --since 0x1 --once -- true', NOTHING],
     ],
-    'not found': 'it waits for what is not there',
+    'not found': 'it waits for a missing znode',
     conflict: READS,
-    'no permission': 'what may not be read is withheld',
+    'no permission': 'events of unreadable znodes are withheld',
     'no ensemble': [
       'z watch $P/here --timeout 50ms',
       ['z watch $P/here --timeout 50ms -- true', BEFORE_CHILD],
@@ -281,8 +285,8 @@ const coordination = {
       `${SESSION} z barrier enter $P/c me --count 1`,
       'z barrier leave $P/c me',
     ],
-    'not found': 'what is not there is down already',
-    conflict: 'what is raised already is raised',
+    'not found': 'a missing barrier is lowered',
+    conflict: 'raising a raised barrier succeeds',
     'no permission': ['z barrier raise $P/closed/b'],
     'no ensemble': ['z barrier wait $P/b', 'z barrier raise $P/b', 'z barrier lower $P/b'],
     other: [
@@ -306,7 +310,7 @@ const coordination = {
       'z queue peek $P/nope',
       'z queue len $P/nope',
     ],
-    conflict: 'who loses an item to somebody else takes the next one',
+    conflict: 'a consumer that loses an item takes the next one',
     'no permission': ['z queue push $P/closed x', 'z queue pop $P/closed', 'z queue len $P/closed'],
     'no ensemble': AGAIN,
     other: [['z queue pop $P/q --wait 50ms', { code: 7, said: 'WaitOver' }]],
@@ -333,8 +337,8 @@ const coordination = {
       [`${NO_SESSION} z session show`, { code: 8, said: 'SessionExpired' }],
       [`${NO_SESSION} z session close`, { code: 0, schema: 'session.close' }],
     ],
-    conflict: 'each has a session of its own',
-    'no permission': 'everybody may open one',
+    conflict: 'each command has its own session',
+    'no permission': 'every client may open one',
     'no ensemble': [
       ['z session -- true', BEFORE_CHILD],
       `${NO_SESSION} z session show`,
@@ -385,7 +389,7 @@ const rights = {
   },
   whoami: {
     success: ['z whoami', 'z whoami --user bob --password-file $D/pw', `${SESSION} z whoami`],
-    'not found': 'there is always somebody who asks',
+    'not found': 'each request has an identity',
     conflict: READS,
     'no permission': ALL_SEE,
     'no ensemble': ['z whoami'],
@@ -445,7 +449,7 @@ const about = {
       'z bench watch -c 2 -t 50ms --znodes 2',
     ],
     'not found': MAKES,
-    conflict: 'its znodes have names that nobody else has',
+    conflict: 'its znodes have unique names',
     'no permission': [
       'zabra acl / world:anyone:ra; z bench -t 50ms; c=$?; zabra acl / open; exit $c',
     ],
@@ -465,16 +469,16 @@ const itself = {
     'no ensemble': [["printf 'get %s/here\\n' $P | z shell", { erring: 'get' }]],
     other: [["printf 'nonsense\\n' | z shell", { code: 2, said: 'Usage' }]],
   },
-  completion: { success: [['zabra completion bash', TEXT]], ...asksNobody },
-  version: { success: ['z version'], ...asksNobody },
+  completion: { success: [['zabra completion bash', TEXT]], ...callsNoReplica },
+  version: { success: ['z version'], ...callsNoReplica },
   help: {
     success: ['z help', 'z help get', 'z help exit-codes'],
-    ...asksNobody,
+    ...callsNoReplica,
     'not found': [['z help nonsense', { code: 2, said: 'Usage' }]],
   },
 };
 
-/** What is done to one replica of its own, in this order. */
+/** Commands about a separate replica, in this order. */
 const replicas = {
   serve: {
     success: [
@@ -483,11 +487,11 @@ const replicas = {
         { once: true },
       ],
     ],
-    ...asksNobody,
+    ...callsNoReplica,
   },
   inspect: {
     success: ['z inspect $D/serve'],
-    ...asksNobody,
+    ...callsNoReplica,
     'not found': [['z inspect $D/nope', { code: 1, said: 'Directory' }]],
     conflict: [['z inspect $E/1', { code: 1, said: 'Directory' }]],
     other: [
@@ -505,7 +509,7 @@ const replicas = {
         { ...TEXT, once: true },
       ],
     ],
-    ...asksNobody,
+    ...callsNoReplica,
     other: [['zabra recover $D/nope --id 1', { ...TEXT, code: 1 }]],
   },
   dev: {
@@ -515,11 +519,11 @@ const replicas = {
         { once: true },
       ],
     ],
-    ...asksNobody,
+    ...callsNoReplica,
   },
 };
 
-/** By command: outcome: lines, each alone or with what it ends with. */
+/** By command and outcome: lines, each alone or with its exit code and error. */
 export const CASES = {
   ...data,
   ...coordination,
@@ -529,7 +533,9 @@ export const CASES = {
   ...replicas,
 };
 
-/** Those of a group go one after the other, each begins with what the ones before have left. */
+/**
+ * The commands of a group run in sequence; each begins with the state that the previous ones left.
+ */
 export const GROUPS = [
   ...[data, coordination, rights, about, itself].flatMap((table) =>
     Object.keys(table).map((command) => [command]),
@@ -537,5 +543,5 @@ export const GROUPS = [
   Object.keys(replicas),
 ];
 
-/** Commands without -o, which say what is wrong as text. */
+/** Commands without -o, which report errors as text. */
 export const WITHOUT_OUTPUT = ['serve', 'dev', 'recover', 'completion'];

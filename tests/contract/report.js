@@ -1,4 +1,4 @@
-// Which outcomes of the contract were seen, and which not.
+// Lists which outcomes of the contract were seen, and which were not.
 
 import { readFileSync } from 'node:fs';
 
@@ -47,7 +47,7 @@ function* messageOutcomes(document) {
   yield* Object.keys(document.channels.socket['x-close-codes']).map((code) => `closed ${code}`);
 }
 
-/** What two URLs of the same resource have seen counts for both. */
+/** Outcomes at one of two URLs of the same resource count for both. */
 function sameResource(outcome) {
   return outcome.replace(/^HEAD /, 'GET ').replace(/\/\{(path|id)\}/, '');
 }
@@ -65,7 +65,7 @@ export function unseen(openapi, asyncapi, covered) {
   return [...wanted].filter((outcome) => !wasSeen(outcome, seen));
 }
 
-/** Reasons why an outcome need not be seen: lines "pattern: reason"; `*` is any text. */
+/** The reasons of outcomes that need not be seen: lines "pattern: reason"; `*` is any text. */
 export function readReasons(file) {
   return readFileSync(file, 'utf8')
     .split('\n')

@@ -1,4 +1,5 @@
-// The server's table of operations, its routes and its errors against the documents, both ways.
+// Compares the server's table of operations, its routes and its errors with the documents, both
+// ways.
 
 import { readDocument, readFacts, resolve } from './spec.js';
 
@@ -20,11 +21,11 @@ function expect(holds, text) {
 function sameSet(what, written, built) {
   const extra = [...written].filter((one) => !built.has(one));
   const missing = [...built].filter((one) => !written.has(one));
-  expect(extra.length === 0, `${what}: only written down: ${extra.join(', ')}`);
+  expect(extra.length === 0, `${what}: only in the documents: ${extra.join(', ')}`);
   expect(missing.length === 0, `${what}: only in the server: ${missing.join(', ')}`);
 }
 
-/** All members that a schema names. */
+/** All members in a schema. */
 function membersOf(document, schema, into = new Set()) {
   const found = resolve(document, schema);
   Object.keys(found.properties ?? {}).forEach((name) => into.add(name));
@@ -52,7 +53,7 @@ function splitSelect(row) {
   return { parameter, value };
 }
 
-// ---- The server has it: is it written down ----
+// ---- Is each of the server's rows in the documents ----
 
 function checkField(row, field, item, operation, place) {
   const where = field.source === 'header' ? 'header' : 'query';
@@ -100,7 +101,7 @@ function checkRow(row, path) {
     .forEach((field) => checkBody(field, operation, place));
 }
 
-// ---- It is written down: has the server got it ----
+// ---- Does the server have each documented operation ----
 
 const EVERYWHERE = ['dataformat', 'session', 'Zk-Session', 'Zk-Min-Zxid', 'Zk-History'];
 
@@ -140,7 +141,7 @@ function checkWritten(path, method, item, operation) {
   const found = Object.values(choice.rows).map(({ name }) => rows.find((row) => row.name === name));
   expect(
     found.every((row) => row && row.method === method && pathsOf(row.route).includes(path)),
-    `${place}: rows that are not there`,
+    `${place}: rows that do not exist`,
   );
   const names = mayHave(found.filter(Boolean), choice, path);
   for (const parameter of [
@@ -206,7 +207,7 @@ function checkMessages() {
 
 // ---- Elements of a multi ----
 
-/** The operations that the alternatives of a schema are for. */
+/** The operations of a schema's alternatives. */
 function opsOf(schema) {
   return schema.oneOf.flatMap((branch) =>
     branch.allOf.flatMap(({ properties }) => properties?.op.enum ?? properties?.op.const ?? []),
@@ -222,7 +223,9 @@ function checkElements() {
 
 // ---- Errors ----
 
-/** Examples whose status is not that of their code: who asked, or where, makes the difference. */
+/**
+ * Examples whose status differs from that of their code: it depends on the client or the resource.
+ */
 const OTHER_STATUS = ['NoAuthShown', 'SessionGone', 'SessionUnknown'];
 
 function checkErrors() {

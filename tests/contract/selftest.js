@@ -1,4 +1,4 @@
-// The validator itself: each kind of deviation is caught, and what is right passes.
+// Tests the validator: each kind of deviation is caught, and correct exchanges pass.
 
 import assert from 'node:assert/strict';
 
@@ -371,7 +371,7 @@ caught(
 caught('a request', contract.checkSent(Buffer.from('{"id":1,"op":"set"}'), 'set'), /path/);
 caught('a close code', contract.checkClosed(4999), /4999/);
 
-// ---- What was seen ----
+// ---- Seen outcomes ----
 
 const all = unseen(contract.openapi, contract.asyncapi, []);
 const some = unseen(contract.openapi, contract.asyncapi, [
@@ -382,4 +382,4 @@ assert.equal(all.length - some.length, 2);
 assert.ok(all.includes('GET /znodes/v1 404 NoNode') && !some.includes('GET /znodes/v1 404 NoNode'));
 assert.ok(readReasons('unseen.txt').every(({ reason }) => reason));
 
-console.log(`${count} deviations and exchanges judged as they should be`);
+console.log(`${count} deviations and exchanges have the expected result`);

@@ -1,4 +1,4 @@
-// The two documents, and their schemas made strict: what is not written down is not answered.
+// The two documents and their schemas, which are made strict: answers have no unnamed member.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -13,12 +13,12 @@ export function readDocument(name) {
   return JSON.parse(readFileSync(join(documents, `${name}.json`), 'utf8'));
 }
 
-/** What the server knows of itself: rows, routes, errors. */
+/** The server's own tables: rows, routes, errors. */
 export function readFacts() {
   return JSON.parse(execFileSync(process.env.ZABRA_FACTS, { encoding: 'utf8' }));
 }
 
-/** What a local reference points to; anything else as it is. */
+/** Resolves a local reference; returns other values unchanged. */
 export function resolve(document, value) {
   let found = value;
   while (found?.$ref !== undefined) {
@@ -38,7 +38,7 @@ function isObjectSchema(document, schema) {
   return found.properties !== undefined || LISTS.some((key) => found[key] !== undefined);
 }
 
-/** A schema of a whole value: members that it does not name are errors. */
+/** A schema of a whole value, in which unnamed members are errors. */
 function closed(document, schema) {
   closeInside(document, schema);
   return isObjectSchema(document, schema) ? { ...schema, unevaluatedProperties: false } : schema;
@@ -63,7 +63,7 @@ function closeInside(document, schema) {
 
 /** Compiles the schemas of one document. */
 export class Schemas {
-  /** `strict`: members that are not named are errors. */
+  /** `strict`: unnamed members are errors. */
   constructor(document, strict = true) {
     this.strict = strict;
     this.document = structuredClone(document);
@@ -83,7 +83,7 @@ export class Schemas {
     this.ajv.addSchema(this.document, 'root');
   }
 
-  /** Complaints about a value, a line each; `schema` is one of the document as it was given. */
+  /** Errors of a value, a line each; `schema` is an unchanged one of the document. */
   check(schema, value) {
     const key = JSON.stringify(schema);
     let validate = this.known.get(key);

@@ -56,7 +56,7 @@ def is_free(port):
 
 
 def free_base():
-    """The first of NODES client ports, and the sockets that claim all ports: a killed replica finds its
+    """The first of NODES client ports, and sockets that claim all ports: a killed replica finds its
     ports free again."""
     for i in range(PORT_COUNT):
         base = PORT_FIRST + (os.getpid() * 97 + i * 10) % PORT_COUNT
