@@ -1,10 +1,10 @@
 /*
- * What a refill costs writers: the 99th percentile of writes at the leader of three replicas, first
- * while one replica is away, then while it is refilled with a state of so many MB (the argument;
- * 100 unless given) over loopback. Prints both and their ratio.
+ * The cost of a refill for writers: the 99th percentile of writes at the leader of three replicas,
+ * first while one replica is down, then while it is refilled with a state of so many MB (the
+ * argument; default 100) over loopback. Prints both and their ratio.
  *
- * The writes that count are those of one client, one after another. All replicas share this
- * machine's disk and processors, which an ensemble of machines does not.
+ * The measured writes are those of one client, one after another. All replicas share this machine's
+ * disk and processors, unlike an ensemble of machines.
  */
 #include "tests/proc/ensemble.h"
 
@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    LAST = 2, /* Index of the replica that is refilled. */
+    LAST = 2, /* Index of the refilled replica. */
     VALUE_BYTES = 1000000,
     MB_MAX = 4000,
-    USUAL_MS = 20000, /* Of writes before the refill. */
+    USUAL_MS = 20000, /* Duration of writes before the refill. */
     WRITES_MAX = 1 << 20
 };
 
@@ -45,12 +45,13 @@ static void fill(uint32_t leader, uint32_t values)
     }
 }
 
-static bool is_in_step(void)
+static bool is_in_sync(void)
 {
     return ensemble_call(&ensemble, LAST, "GET", "/readyz", NULL) == 200;
 }
 
-/* Writes for `ms`, or until the last one is in step when that is 0. Returns the 99th percentile. */
+/* Writes for `ms`, or until the last replica is in sync if `ms` is 0. Returns the 99th
+ * percentile. */
 static uint32_t measure(const char *what, uint32_t leader, uint64_t ms)
 {
     uint64_t start_ms = os_now_ms();
@@ -71,7 +72,7 @@ static uint32_t measure(const char *what, uint32_t leader, uint64_t ms)
             done = now_ms - start_ms >= ms;
         } else if (now_ms - looked_ms >= 200) {
             looked_ms = now_ms;
-            done = is_in_step();
+            done = is_in_sync();
         }
     }
     qsort(times_us, count, sizeof(times_us[0]), compare);

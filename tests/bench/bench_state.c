@@ -1,6 +1,6 @@
 /*
  * Figures of the state machine: ns per apply and look-up, bytes per znode, scan and restore of a
- * million znodes. Prints; decides nothing.
+ * million znodes. It only prints.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -123,7 +123,7 @@ static void look_up(const struct state *state, bool flat)
               os_now_ns() - start_ns, LOOKUPS);
 }
 
-/* As the core applies a record; with a window its change set goes there. */
+/* Applies a record like the core; with a window, adds its change set there. */
 static void apply_record(struct state *state, zxid_t zxid, struct slice txn, struct window *window,
                          struct state_changes *changes)
 {
@@ -164,7 +164,7 @@ static void set(struct state *state, zxid_t *zxid, bool flat, struct window *win
         apply_record(state, ++*zxid, buf_slice(txn), window, &changes);
     }
     (void)snprintf(what, sizeof what, "set at random, %s%s",
-                   flat ? "one directory" : "1,000 directories", window ? ", told" : "");
+                   flat ? "one directory" : "1,000 directories", window ? ", with changes" : "");
     print_per(what, os_now_ns() - start_ns, SETS);
     state_changes_release(&changes);
 }

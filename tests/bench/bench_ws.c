@@ -1,7 +1,7 @@
 /*
- * WebSockets as a whole, on three replicas of loopback: writes in a pipeline and one after another,
- * fan-out to many watchers, memory of idle ones and what they cost an active client. Bytes are sent
- * and counted raw after the handshake, so that the client costs little. Arguments choose: pipeline,
+ * WebSockets as a whole, on three replicas of loopback: pipelined and sequential writes, fan-out to
+ * many watchers, memory of idle ones and their cost for an active client. After the handshake the
+ * client sends and counts raw bytes, so that it uses little time. Arguments select: pipeline,
  * single, watchers, resume, idle.
  */
 #include "base/mem.h"
@@ -39,7 +39,7 @@ static struct ensemble ensemble;
 struct line {
     struct socket *socket;
     int fd;
-    struct buf in; /* Not yet a whole frame. */
+    struct buf in; /* An incomplete frame. */
 };
 
 static void line_open(struct line *line, uint32_t index)
@@ -73,7 +73,7 @@ static void put_frame(struct buf *out, const char *text)
     buf_append_str(out, text);
 }
 
-/* Text frames that are whole now; others are passed by. */
+/* Takes complete text frames, skips others; returns the number of text frames. */
 static int take_frames(struct line *line)
 {
     int texts = 0;
@@ -93,7 +93,7 @@ static int take_frames(struct line *line)
     }
 }
 
-/* Reads what there is; text frames. */
+/* Reads available bytes; returns the number of text frames. */
 static int line_read(struct line *line)
 {
     ssize_t got = recv(line->fd, buf_reserve(&line->in, 256 << 10), 256 << 10, MSG_DONTWAIT);
@@ -105,7 +105,7 @@ static int line_read(struct line *line)
     return take_frames(line);
 }
 
-/* Sends all while reading, until so many text frames have come. */
+/* Sends all bytes while it reads, until `frames` text frames have arrived. */
 static void converse(struct line *line, struct slice bytes, int frames)
 {
     size_t sent = 0;
@@ -153,7 +153,7 @@ static void put_set(struct buf *out, int id)
     put_frame(out, text);
 }
 
-/* Of the three replicas together, so far. */
+/* Processor time of the three replicas in sum, so far. */
 static uint64_t replicas_cpu_us(void)
 {
     uint64_t ticks = 0;
@@ -170,7 +170,7 @@ static uint64_t replicas_cpu_us(void)
 
         (void)!fread(text, 1, sizeof(text) - 1, file);
         (void)fclose(file);
-        /* The 14th and 15th field; none of those before has a bracket but the name. */
+        /* The 14th and 15th field; of the earlier ones only the name has a bracket. */
         (void)sscanf(strrchr(text, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
                      &user, &kernel);
         ticks += user + kernel;
@@ -285,7 +285,7 @@ static void take_events(int epoll_fd, int count)
     }
 }
 
-/* From the set on its way to the last event read. */
+/* Measures from the set to the last event read. */
 static void bench_fan_out(const char *what, uint32_t index, uint32_t replicas)
 {
     struct line *lines = mem_zalloc(WATCHERS, sizeof(*lines));
@@ -316,7 +316,7 @@ static void bench_fan_out(const char *what, uint32_t index, uint32_t replicas)
     mem_free(lines);
 }
 
-/* ---- Back with a place in the past ---- */
+/* ---- Resuming from an old zxid ---- */
 
 static void write_small(uint32_t index)
 {
@@ -346,7 +346,7 @@ static void put_resume(struct buf *out, int number, const char *since)
     put_frame(out, text);
 }
 
-/* Watches of paths that never changed, behind what changed elsewhere. */
+/* Watches of unchanged paths resume after changes elsewhere. */
 static void bench_resume(uint32_t index)
 {
     struct line *lines = mem_zalloc(WATCHERS, sizeof(*lines));
@@ -422,18 +422,18 @@ static void bench_idle(uint32_t index)
     uint64_t before = 0;
     uint64_t after = 0;
 
-    bench_echo("ping, nobody else", index);
+    bench_echo("ping, alone", index);
     before = resident_kib(index);
     open_watchers(lines, IDLE, index, 1, "/bench");
     after = resident_kib(index);
     (void)printf("%-52s %9.1f KiB each\n", "10,000 idle watchers",
                  (double)(after - before) / (double)IDLE);
-    bench_echo("ping, beside 10,000 idle watchers", index);
+    bench_echo("ping, with 10,000 idle watchers", index);
     close_lines(lines, IDLE);
     mem_free(lines);
 }
 
-/* Alone, when it is named. */
+/* True if the benchmark is named, or no name is given. */
 static bool is_asked(int count, char **names, const char *name)
 {
     bool asked = count < 2;

@@ -3,10 +3,10 @@
 
 usage: figures.py ZABRA [load|million|failover|pause] ...
 
-Everything listens on 127.0.0.1 only and ends by itself. Server CPU is user + system time of all
-replica processes from /proc, so that it does not depend on what the client costs. Where nginx is
-installed, its static answer of the same size is measured in the same run: on a busy or slow machine
-the ratio to it says more than the figure.
+All servers listen on 127.0.0.1 only and end with the program. Server CPU is user + system time of
+all replica processes from /proc, so it does not include the client. If nginx is installed, its
+static answer of the same size is measured in the same run: on a busy or slow machine the ratio is
+more meaningful than the figure.
 """
 import base64
 import http.client
@@ -103,7 +103,7 @@ class Ensemble:
 
 
 def wrk(url, name, connections, args, cpu, scale=None):
-    """Loads `url`; `cpu` tells the servers' CPU time in ms. Returns CPU ms per 1,000 requests."""
+    """Loads `url`; `cpu` returns the servers' CPU time in ms. Returns CPU ms per 1,000 requests."""
     before = cpu()
     out = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "--latency", *args, url],
                          check=True, capture_output=True, text=True).stdout

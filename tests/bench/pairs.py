@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Two release builds against each other, in turn: is the new one dearer?
+"""Compares two release builds in turn: does the new one need more time?
 
 usage: pairs.py OLD NEW [PAIRS]
 
 Each pair starts three replicas of OLD, then of NEW, and loads them in the same way (64 connections,
-1 KiB values). The steady figure is the CPU time of all replicas for 1,000 requests; each row has the
-medians of both and the median of the ratios NEW / OLD pair by pair, so that a machine that gets
-slower meanwhile changes nothing. Needs wrk.
+1 KiB values). The steady figure is the CPU time of all replicas for 1,000 requests; each row has
+the medians of both and the median of the ratios NEW / OLD pair by pair, so that a machine that gets
+slower does not matter. Needs wrk.
 """
 import contextlib
 import io
@@ -39,12 +39,12 @@ def measure(zabra, lua):
 
 def one(ensemble, index, args):
     url = f"http://127.0.0.1:{ensemble.port(index)}/znodes/v1/k"
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         each = figures.wrk(url, "", 64, args, ensemble.cpu_ms)
-    if "FAILED" in told.getvalue():
-        raise SystemExit(f"requests failed: {told.getvalue().strip()}")
-    return each, float(re.search(r"([\d.]+)/s", told.getvalue())[1])
+    if "FAILED" in output.getvalue():
+        raise SystemExit(f"requests failed: {output.getvalue().strip()}")
+    return each, float(re.search(r"([\d.]+)/s", output.getvalue())[1])
 
 
 def show(old, new):

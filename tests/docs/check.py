@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What docs/ says about names and numbers is what is there. See README.md in this folder.
+"""Names and numbers in docs/ are those of the program. See README.md in this folder.
 
 Usage: check.py CHECK [--zabra BINARY]
-Prints each difference, then "N looked at, N wrong".
+Prints each difference, then "N checked, N wrong".
 """
 
 import argparse
@@ -21,7 +21,7 @@ import urllib.request
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = TOP / "docs"
-SKIP = 77           # What ctest takes for a test that could not be made.
+SKIP = 77           # The exit code that ctest counts as a skipped test.
 START_S = 30
 BREATH_S = 0.05
 PORT_FIRST = 30000  # Below the kernel's ports for outgoing connections.
@@ -29,7 +29,7 @@ PORT_COUNT = 2000
 PORTS_TRIED = 10
 
 METRIC = re.compile(r"\bzabra_[a-z0-9_]+")
-# The parts in which a histogram is printed.
+# The printed parts of a histogram.
 PARTS = re.compile(r"_(bucket|sum|count)$")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
@@ -53,17 +53,17 @@ class Report:
         self.wrong += 1
         print(f"{where}: {what}")
 
-    def same(self, where, told, found):
+    def same(self, where, documented, found):
         """Both must be the same set of names."""
-        self.looked += len(set(told) | set(found))
-        for name in sorted(set(told) - set(found)):
-            self.fail(where, f"{name} is not there")
-        for name in sorted(set(found) - set(told)):
+        self.looked += len(set(documented) | set(found))
+        for name in sorted(set(documented) - set(found)):
+            self.fail(where, f"{name} does not exist")
+        for name in sorted(set(found) - set(documented)):
             self.fail(where, f"{name} is missing")
 
 
 def pages():
-    """All that is written for people, by git's leave."""
+    """All pages that git tracks."""
     listed = subprocess.run(["git", "-C", TOP, "ls-files", "*.md"], capture_output=True, text=True)
     if listed.returncode == 0 and listed.stdout:
         return [TOP / name for name in listed.stdout.split()]
@@ -74,7 +74,7 @@ def pages():
 
 
 def anchor(heading):
-    """As the usual hosts make it from a heading."""
+    """The anchor of a heading, as git hosts make it."""
     text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
@@ -85,9 +85,9 @@ def link_error(page, link):
     name, _, mark = link.partition("#")
     target = (page.parent / name).resolve() if name else page
     if not target.exists():
-        return f"{link} leads nowhere"
+        return f"{link} has no target"
     if mark and mark not in map(anchor, HEADING.findall(FENCE.sub("", target.read_text()))):
-        return f"{link}: there is no such heading"
+        return f"{link}: unknown heading"
     return None
 
 
@@ -103,8 +103,8 @@ def check_links(_options, report):
 def check_index(_options, report):
     """docs/README.md leads to each page."""
     links = {link.partition("#")[0] for link in LINK.findall((DOCS / "README.md").read_text())}
-    there = {page.name for page in DOCS.iterdir() if page.is_file() and page.name != "README.md"}
-    report.same("docs/README.md", {link for link in links if "/" not in link}, there)
+    real = {page.name for page in DOCS.iterdir() if page.is_file() and page.name != "README.md"}
+    report.same("docs/README.md", {link for link in links if "/" not in link}, real)
 
 
 # --- names of tests ---
@@ -153,21 +153,21 @@ def check_errors(_options, report):
     """docs/api.md has each code that a client can get, with its status, and no other."""
     table = (TOP / "base/err.h").read_text()
     table = table[table.index("What a client gets"):table.index("Inside the process")]
-    there = {f"{name} {status}" for status, name in
+    real = {f"{name} {status}" for status, name in
              re.findall(r"X\(\w+, (\d+), -?\d+, \"(\w+)\"", table)}
-    told = {f"{name} {status}" for name, status in
+    documented = {f"{name} {status}" for name, status in
             re.findall(r"^\| `(\w+)` \| (\d{3}) \|", (DOCS / "api.md").read_text(), re.M)}
-    report.same("docs/api.md", told, there)
+    report.same("docs/api.md", documented, real)
 
 
 def check_closes(_options, report):
     """docs/websocket.md has each close code of the contract with its reason, and no other."""
     contract = (TOP / "openapi/asyncapi.yaml").read_text()
-    there = {f"{code} {plain or quoted}".strip() for code, quoted, plain in
+    real = {f"{code} {plain or quoted}".strip() for code, quoted, plain in
              re.findall(r"^ +'(\d{4})': \{(?:reason: (?:'([^']*)'|([^,]*)))?", contract, re.M)}
-    told = {f"{code} {reason.replace('`', '').strip()}".strip() for code, reason in
+    documented = {f"{code} {reason.replace('`', '').strip()}".strip() for code, reason in
             re.findall(r"^\| (\d{4}) \|([^|]*)\|", (DOCS / "websocket.md").read_text(), re.M)}
-    report.same("docs/websocket.md", told, there)
+    report.same("docs/websocket.md", documented, real)
 
 
 # --- promtool ---
@@ -176,7 +176,7 @@ def check_closes(_options, report):
 def promtool():
     found = shutil.which("promtool") or TOP / "build/tools/promtool"
     if not pathlib.Path(found).exists():
-        print("skipped: there is no promtool (run-tests fetches it)")
+        print("skipped: promtool is missing (run-tests fetches it)")
         sys.exit(SKIP)
     return found
 
@@ -196,7 +196,7 @@ def free_ports():
 
 
 def fetch(url, process):
-    """The text behind it, as soon as there is one; None if the process ends."""
+    """The text of the URL, when the replica answers; None if the process ends."""
     end = time.monotonic() + START_S
     while time.monotonic() < end and process.poll() is None:
         try:
@@ -220,8 +220,8 @@ def replica_at(zabra, port, path):
             process.wait()
 
 
-def replica_says(zabra, path):
-    """What a replica of its own answers there."""
+def replica_answer(zabra, path):
+    """The answer of a new replica."""
     for port in itertools.islice(free_ports(), PORTS_TRIED):
         text = replica_at(zabra, port, path)
         if text is not None:
@@ -234,36 +234,36 @@ def printed_metrics(text):
     return dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M))
 
 
-def told_metrics():
+def documented_metrics():
     rows = re.findall(r"^\| `((?:zabra|process)_\w+)` \| (\w+)[ ,|]", (DOCS / "metrics.md").read_text(), re.M)
     return dict(rows)
 
 
 def check_metrics(options, report):
     """docs/metrics.md has each metric that a replica prints, with its type, and no other."""
-    text = replica_says(options.zabra, "/metrics")
-    report.same("docs/metrics.md", {f"{name} ({kind})" for name, kind in told_metrics().items()},
+    text = replica_answer(options.zabra, "/metrics")
+    report.same("docs/metrics.md", {f"{name} ({kind})" for name, kind in documented_metrics().items()},
                 {f"{name} ({kind})" for name, kind in printed_metrics(text).items()})
 
 
 def check_exposition(options, report):
-    """promtool finds nothing in what a replica prints."""
+    """promtool accepts the metrics of a replica."""
     tool = promtool()
-    text = replica_says(options.zabra, "/metrics")
+    text = replica_answer(options.zabra, "/metrics")
     report.look()
     ended = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True)
-    said = ended.stdout + ended.stderr
-    if said or ended.returncode:
-        report.fail("/metrics", said or f"promtool ended with {ended.returncode}")
+    error = ended.stdout + ended.stderr
+    if error or ended.returncode:
+        report.fail("/metrics", error or f"promtool ended with {ended.returncode}")
 
 
 def check_figures(_options, report):
-    """Rules, dashboard and pages use metrics that are told, and histograms only in their parts."""
-    told = told_metrics()
+    """Rules, dashboard and pages use documented metrics, and histograms only by their parts."""
+    documented = documented_metrics()
     for path in [DOCS / "alerts.yaml", DOCS / "grafana.json"] + sorted(DOCS.glob("*.md")):
         for name in sorted(set(METRIC.findall(path.read_text()))):
-            base = name if name in told else PARTS.sub("", name)
-            kind = told.get(base)
+            base = name if name in documented else PARTS.sub("", name)
+            kind = documented.get(base)
             report.look()
             if not kind:
                 report.fail(path.name, f"{name} is no metric")
@@ -272,7 +272,7 @@ def check_figures(_options, report):
 
 
 def check_dashboard(_options, report):
-    """Each panel of docs/grafana.json asks something, in a place of its own."""
+    """Each panel of docs/grafana.json has a query, and panels do not overlap."""
     board = json.loads((DOCS / "grafana.json").read_text())
     taken = set()
     for panel in board["panels"]:
@@ -281,16 +281,16 @@ def check_dashboard(_options, report):
         cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
                  for y in range(place["y"], place["y"] + place["h"])}
         if taken & cells or max(x for x, _ in cells) >= 24:
-            report.fail("grafana.json", f"{panel['title']} lies on another panel")
+            report.fail("grafana.json", f"{panel['title']} overlaps another panel")
         taken |= cells
         if panel["type"] != "row" and not all(t["expr"] for t in panel["targets"]):
-            report.fail("grafana.json", f"{panel['title']} asks nothing")
+            report.fail("grafana.json", f"{panel['title']} has no query")
 
 
 def check_routes(options, report):
-    """docs/api.md tells of each resource that a replica lists."""
+    """docs/api.md has each resource that a replica lists."""
     text = (DOCS / "api.md").read_text()
-    for name in json.loads(replica_says(options.zabra, "/"))["resources"]:
+    for name in json.loads(replica_answer(options.zabra, "/"))["resources"]:
         report.look()
         if not re.search(re.escape(name.partition("{")[0].rstrip("/")) + r"\b", text):
             report.fail("docs/api.md", f"{name} is missing")
@@ -300,7 +300,7 @@ def check_routes(options, report):
 
 
 def complaint(tool, rules):
-    """What promtool says of this text of the rules, or of what their tests find; None when all is well."""
+    """The error of promtool about these rules or their tests; None without one."""
     with tempfile.TemporaryDirectory(prefix="zabra-docs-") as place:
         path = pathlib.Path(place) / "rules.yaml"
         tests = pathlib.Path(place) / "tests.yaml"
@@ -315,7 +315,7 @@ def complaint(tool, rules):
 
 
 def check_alerts(_options, report):
-    """promtool finds nothing; each rule is expected to fire somewhere, and rules that never do are
+    """promtool accepts the rules, a test expects each rule to fire, and rules that never fire are
     noticed."""
     tool = promtool()
     rules = (DOCS / "alerts.yaml").read_text()
@@ -323,9 +323,9 @@ def check_alerts(_options, report):
     fires = re.findall(r'labels: \'{alertname="(\w+)"|- alertname: (\w+)', tests)
     report.same("tests/docs/alerts_test.yaml", {one or other for one, other in fires},
                 re.findall(r"- alert: (\w+)", rules))
-    said = complaint(tool, rules)
-    if said:
-        report.fail("docs/alerts.yaml", said)
+    error = complaint(tool, rules)
+    if error:
+        report.fail("docs/alerts.yaml", error)
     never = re.sub(r"expr: (\|\n(?: {10}.*\n)+|.*\n)", "expr: vector(0) > 1\n", rules)
     if not complaint(tool, never):
         report.fail("tests/docs/alerts_test.yaml", "rules that never fire pass")
@@ -342,7 +342,7 @@ def main():
     options = parser.parse_args()
     report = Report()
     CHECKS[options.check](options, report)
-    print(f"{report.looked} looked at, {report.wrong} wrong")
+    print(f"{report.looked} checked, {report.wrong} wrong")
     return 1 if report.wrong or not report.looked else 0
 
 

@@ -1,5 +1,5 @@
-"""Which file calls which, read out of the object files: no circles, and no call that the table of
-includes forbids; and no function or table without a user.
+"""Reads the calls between files out of the object files: no circle, no call that the table of
+includes forbids, and no function or table without a user.
 
 An arrow leads from a file to each file whose function or table its code names in a relocation. A
 table of function pointers lies in data, and a callback that is passed in is named by the file that
@@ -34,7 +34,7 @@ def product(options):
 
 
 def read_definitions(objects):
-    """{symbol: source file that defines it}, of what other files can see."""
+    """{symbol: source file that defines it}, for global symbols."""
     found = {}
     for line in run(["nm", "-A", "-g", "--defined-only", *objects]).stdout.split("\n"):
         path, _, rest = line.partition(":")
@@ -44,7 +44,7 @@ def read_definitions(objects):
 
 
 def read_arrows(objects, definitions):
-    """{(file, file that it calls): symbols}, and all symbols that code or tables name."""
+    """{(file, file that it calls): symbols}, and all symbols that code or tables refer to."""
     arrows, named = collections.defaultdict(set), set()
     source, is_code = None, False
     for line in run(["objdump", "-r", "-w", *objects]).stdout.split("\n"):
@@ -74,7 +74,7 @@ def reached(graph, start):
 
 
 def find_circles(pairs):
-    """Sets of names that all reach each other, sorted lists, each once."""
+    """Sets of names that reach each other, as sorted lists, each once."""
     graph = collections.defaultdict(set)
     for source, target in pairs:
         graph[source].add(target)
@@ -88,7 +88,8 @@ def find_circles(pairs):
 
 
 def check_circles(arrows, report):
-    """No circle but those of the table; and the table has none that is smaller by now, or gone."""
+    """Only circles of the table are permitted; a circle that became smaller must be updated
+    there."""
     known = [set(circle) for circle in tables.CIRCLES]
     found = [set(circle) for circle in find_circles(arrows)]
     for circle in found:
@@ -100,12 +101,12 @@ def check_circles(arrows, report):
                                        f"({', '.join(sorted(symbols))})")
     for circle in known:
         if circle not in found:
-            report.fail("tests/lint/tables.py", 1, "CIRCLES names a circle that is smaller by now: "
+            report.fail("tests/lint/tables.py", 1, "CIRCLES has a circle that is smaller now: "
                                                    f"{' '.join(sorted(circle))}")
 
 
 def declaring_headers(root):
-    """A function: the headers of a folder that name a symbol."""
+    """Returns a function that finds the headers of a folder that name a symbol."""
     texts = {}
     for path in walk(root, (".h",)):
         with open(os.path.join(root, path), encoding="utf-8") as file:
@@ -116,7 +117,8 @@ def declaring_headers(root):
 
 
 def check_folders(root, arrows, report):
-    """A folder calls what it may include the declaration of, and folders call in no circle."""
+    """A folder may call a function if it may include the declaration; folders have no circle of
+    calls."""
     declared_in = declaring_headers(root)
     between = collections.defaultdict(set)
     for (source, target), symbols in arrows.items():
@@ -137,9 +139,9 @@ def check_folders(root, arrows, report):
 
 
 def check_use(root, definitions, named, report):
-    """Each function is of use to the product. The compiler may have put it into its callers, so the
-    text decides in the end: a name that stands once in sources (its definition) and once in headers
-    (its declaration) has no caller."""
+    """The product uses each function. The compiler may have inlined it, so the text decides in the
+    end: a name that occurs once in sources (its definition) and once in headers (its declaration)
+    has no caller."""
     counts = {".c": collections.Counter(), ".h": collections.Counter()}
     for source in sources(root):
         if source.folder != "tests":

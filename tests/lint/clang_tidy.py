@@ -12,14 +12,14 @@ import shutil
 
 from common import SKIPPED, compile_commands, folder_of, include_graph, run, run_all, sources
 
-# How far the analyzer follows the paths of one function, in nodes. Its own limit costs ten times the
-# time for what has never been a finding here; `--nodes 225000` looks that far.
+# How far the analyzer follows the paths of one function, in nodes. Its default limit takes ten
+# times as long and never gave a finding here; `--nodes 225000` uses it.
 NODES = 2000
 FINDING = re.compile(r"^(\S+?):(\d+):\d+: (?:error|warning): (.*)$", re.MULTILINE)
 
 
 def is_checked(name):
-    """Of the tests only what they share: all of them would double the time for little."""
+    """Of the tests, checks only their shared files: all of them would double the time."""
     folder = folder_of(name)
     return name.endswith(".c") and (
         name.startswith("tests/lib/") if folder == "tests" else bool(folder))
@@ -61,7 +61,7 @@ def depth(options):
 
 
 def analyse(options, name):
-    """Findings as [file, line, message]; of headers too, which have no command of their own."""
+    """Findings as [file, line, message]; also of headers, which have no compile command."""
     path = os.path.join(options.root, name)
     result = run(["clang-tidy", "--quiet", *depth(options), "-p", options.build, path], cwd=options.root)
     found = set()

@@ -1,4 +1,4 @@
-"""What the checks share: reading sources, walking the tree, collecting and printing violations."""
+"""Shared by the checks: reading sources, walking the tree, collecting and printing violations."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tables
 
-SKIPPED = 77  # Told to ctest by SKIP_RETURN_CODE.
+SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt.
 JOBS = 2
 
 COMMENT = r"//[^\n]*|/\*.*?\*/"
@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
 class Report:
-    """Collects what was looked at and what was wrong with it."""
+    """Collects the checked items and their violations."""
 
     def __init__(self):
         self.items = set()
@@ -83,7 +83,7 @@ def folder_of(path):
 
 
 def walk(root, suffixes):
-    """Paths below `root`, relative to it, without what is built or fetched."""
+    """Paths below `root`, relative to it, without built or downloaded files."""
     found = []
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in tables.SKIPPED_FOLDERS)

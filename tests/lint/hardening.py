@@ -1,4 +1,4 @@
-"""What the compiler and the linker were asked for, looked up in the program that they made."""
+"""Checks in the program itself whether the compiler's and linker's protections are there."""
 
 import re
 import subprocess
@@ -38,8 +38,9 @@ def members(path):
 
 
 def check_library(path, report):
-    """Indirect jumps and returns are protected (CET): one file without it takes it from the whole
-    program. The C library's start-up file may lack it, so the program's own note says nothing."""
+    """Indirect jumps and returns are protected (CET): one file without CET disables it for the
+    whole program. The C library's start-up file may lack it, so the program's own note does not
+    show it."""
     found = False
     for member, notes in members(path):
         item = f"{path}({member})"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A checker that has never caught anything proves nothing: each rule is broken once, on purpose."""
+"""Breaks each rule once on purpose, because a checker must be seen to catch violations."""
 
 import json
 import os
@@ -235,7 +235,7 @@ HARDENED = ["-O2", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-Wl,-z,noexecstack",
             "-D_FORTIFY_SOURCE=3", "-fstack-protector-strong", "-fstack-clash-protection"]
 HARDENED_X86 = ["-fcf-protection=full"]
 
-# Each takes one kind of protection away; what is said then.
+# Each removes one kind of protection, and gives this message.
 UNPROTECTED = [
     (["-no-pie", "-fno-pie"], ["is no position-independent program (FLAGS_1)",
                                "is no position-independent program (PIE)"]),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks of the source text that no compiler makes. See README.md in this folder.
+"""Checks of the source text beyond those of a compiler. See README.md in this folder.
 
-Usage: tidy.py CHECK [--root DIR] [--build DIR] [--nodes N] [--base LIB] [--lib LIB]... [--program FILE]
+Usage: tidy.py CHECK [--root DIR] [--build DIR] [--nodes N] [--base LIB] [--lib LIB]...
+               [--program FILE]
 Prints each violation as file:line: message, then "N passed, N failed".
 """
 
@@ -142,7 +143,7 @@ def check_headers(options, report):
         report.fail(cycle[0], 1, "include cycle: " + " -> ".join(cycle))
 
 
-# --- marks: nothing is left for later -------------------------------------------------------------
+# --- marks: no postponed work ---------------------------------------------------------------------
 
 
 def check_marks(options, report):
@@ -156,7 +157,7 @@ def check_marks(options, report):
                     report.fail(path, number, f"{match[1]}: finish it or record it as an issue")
 
 
-# --- readme: every folder explains itself ---------------------------------------------------------
+# --- readme: every folder has a README.md ---------------------------------------------------------
 
 
 def check_readme(options, report):
@@ -170,14 +171,14 @@ def check_readme(options, report):
             report.fail(folder or ".", 1, "folder without README.md")
 
 
-# --- asserts: one where a precondition is written down, none that says nothing ---------------------
+# --- asserts: one for each written precondition, none without effect ------------------------------
 
 ASSERT = re.compile(r"\bASSERT\((.*?)\);", re.DOTALL)
 DECLARED = re.compile(r"(/\*(?:(?!\*/).)*\*/)\s*((?:[^;{}/]*;[^\n]*\n)+)", re.DOTALL)
 
 
 def demanding(all_sources):
-    """{function: parameters} of which a comment in a header says that they must be something."""
+    """{function: parameters} for which a comment in a header has a precondition with "must"."""
     found = {}
     for source in all_sources:
         if not source.path.endswith(".h"):
@@ -192,8 +193,8 @@ def demanding(all_sources):
 
 
 def is_idle(condition, parameters, rest):
-    """Whether an assertion says no more than that pointers are not NULL that the function then
-    follows: without it the process ends at the same place."""
+    """True if an assertion only states that pointers are not NULL which the function then follows:
+    without it the process ends at the same place."""
     names = condition.split(" && ")
     return all(
         re.search(rf"\*{re.escape(name)}\b", parameters)
