@@ -160,14 +160,14 @@ const data = {
   touch: {
     success: ['z touch $P/num', 'z touch $P/touched', 'z touch $P/here/box'],
     'not found': ['z touch -c $P/nope', 'z touch $P/nope/x'],
-    conflict: 'it reads again when somebody was quicker',
+    conflict: 'it reads again when another client was quicker',
     'no permission': ['z touch $P/closed'],
     'no ensemble': AGAIN,
   },
   incr: {
     success: ['z incr $P/num', 'z incr $P/num 9223372036854775801', 'z incr $P/fresh -c'],
     'not found': ['z incr $P/nope'],
-    conflict: 'it reads again when somebody was quicker',
+    conflict: 'it reads again when another client was quicker',
     'no permission': ['z incr $P/closed'],
     'no ensemble': AGAIN,
     other: [
@@ -318,7 +318,7 @@ const coordination = {
   counter: {
     success: ['z counter add $P/c', 'z counter get $P/c', 'z counter set $P/c 9223372036854775807'],
     'not found': ['z counter get $P/nope'],
-    conflict: 'it reads again when somebody was quicker',
+    conflict: 'it reads again when another client was quicker',
     'no permission': ['z counter get $P/closed', 'z counter add $P/closed', 'z counter set $P/closed 1'],
     'no ensemble': AGAIN,
     other: [
@@ -375,7 +375,7 @@ const rights = {
       'z quota $P/num --clear',
     ],
     'not found': ['z quota $P/here', 'z quota $P/here --clear'],
-    conflict: 'it reads again when somebody was quicker',
+    conflict: 'it reads again when another client was quicker',
     'no permission': [
       'zabra acl /zookeeper/quota world:anyone:ra; z quota $P/num --count 1; c=$?; zabra acl /zookeeper/quota open; exit $c',
     ],

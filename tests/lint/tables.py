@@ -148,6 +148,6 @@ WORDS_LEFT = {
     "http": 0,
     "server": 10,
     "storage": 0,
-    "tests": 661,
+    "tests": 369,
     "zab": 1,
 }

@@ -1,4 +1,4 @@
-// Who one is to the ensemble, what a replica lets one do, and where one gets by the keyboard alone.
+// Identities, permissions, a read-only replica, and the keyboard.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -7,7 +7,7 @@ import { Client } from './clients.js';
 import { Replicas } from './replicas.js';
 
 const BOB = { scheme: 'digest', credential: 'bob:pass-w0rd' };
-const READ_ONLY = 1; // Index of the replica that takes no writes.
+const READ_ONLY = 1; // Index of the read-only replica.
 
 let browser;
 let replicas;
@@ -49,7 +49,7 @@ async function signOut(page, user) {
   await page.getByText('Signed out.').last().waitFor();
 }
 
-/** All that the browser has stored, and where it is. */
+/** Everything that the browser has stored, and its URL. */
 const remains = (page) =>
   page.evaluate(() =>
     JSON.stringify([
@@ -61,7 +61,7 @@ const remains = (page) =>
     ]),
   );
 
-visiting('one signs in, is told who one is, and signs out', {}, async (page, visit) => {
+visiting('a user signs in, sees the identity, and signs out', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
   await page.getByText('Not allowed: you need permission to read').waitFor();
   await page.getByText('You are not signed in.').waitFor();
@@ -81,7 +81,7 @@ visiting('one signs in, is told who one is, and signs out', {}, async (page, vis
   await page.getByText('You are not signed in.').waitFor();
 });
 
-visiting('a znode that may not be read offers to sign in', {}, async (page, visit) => {
+visiting('an unreadable znode offers to sign in', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
   await page.getByRole('main').getByRole('button', { name: 'Sign in' }).click();
   const dialog = page.getByRole('dialog');
@@ -91,27 +91,23 @@ visiting('a znode that may not be read offers to sign in', {}, async (page, visi
   await page.getByText('for bob alone').waitFor();
 });
 
-visiting(
-  'a password is kept in the tab when one says so, and nowhere else',
-  {},
-  async (page, visit) => {
-    await visit.open('/ui/tree/app/secret');
-    await signIn(page, 'bob', 'pass-w0rd', true);
-    await page.getByText('for bob alone').waitFor();
-    await page.reload();
-    await page.getByText('for bob alone').waitFor();
-    assert.equal(
-      await page.evaluate(() => JSON.stringify({ ...localStorage }).includes('w0rd')),
-      false,
-    );
-    await signOut(page, 'bob');
-    assert.equal(await page.evaluate(() => sessionStorage.length), 0);
-    await page.getByText('You are not signed in.').waitFor();
-  },
-);
+visiting('a password is kept only in the tab, and only on request', {}, async (page, visit) => {
+  await visit.open('/ui/tree/app/secret');
+  await signIn(page, 'bob', 'pass-w0rd', true);
+  await page.getByText('for bob alone').waitFor();
+  await page.reload();
+  await page.getByText('for bob alone').waitFor();
+  assert.equal(
+    await page.evaluate(() => JSON.stringify({ ...localStorage }).includes('w0rd')),
+    false,
+  );
+  await signOut(page, 'bob');
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  await page.getByText('You are not signed in.').waitFor();
+});
 
 visiting(
-  'a replica that takes no writes says so, and takes none',
+  'a read-only replica is shown as such and accepts no write',
   { refused: true },
   async (page, visit) => {
     await visit.open('/ui/tree/app/config', READ_ONLY);
@@ -135,7 +131,7 @@ visiting(
     await run.hover();
     await page.getByRole('tooltip').getByText('This replica is read-only').waitFor();
     await run.press('Enter');
-    assert.equal(await run.count(), 1, 'nothing came of it');
+    assert.equal(await run.count(), 1, 'the action had no effect');
 
     const other = await Client.connect(replicas, { at: READ_ONLY });
     for (const [op, members] of [
@@ -166,72 +162,65 @@ visiting(
   },
 );
 
-/** Opened, and ready for what is typed. */
+/** Opens the palette and waits until it is ready for input. */
 async function palette(page) {
   await page.keyboard.press('Control+k');
   await page.locator('[role=combobox]:focus').waitFor();
   return page.getByRole('combobox', { name: 'Go to' });
 }
 
-visiting(
-  'the palette goes to views, znodes and actions, by the keyboard',
-  {},
-  async (page, visit) => {
-    await visit.open('/ui/');
-    const input = await palette(page);
-    assert.deepEqual(await visit.barriers(), []);
-    await page.keyboard.type('tool');
-    const active = page.getByRole('option', { selected: true });
-    await active.getByText('Tools').waitFor();
-    assert.equal(
-      await input.getAttribute('aria-activedescendant'),
-      await active.getAttribute('id'),
-    );
-    await page.keyboard.press('Enter');
-    await page.getByLabel('Below this znode').waitFor();
-    await palette(page);
-    await page.keyboard.type('/app/con');
-    await page.getByRole('option', { name: '/app/config' }).waitFor();
-    await page.keyboard.press('ArrowDown');
-    await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'config' }).waitFor();
-    await page.getByRole('button', { name: 'Bookmark' }).click();
-    await palette(page);
-    await page.keyboard.type('config');
-    await page.getByRole('option', { name: '/app/config bookmark' }).waitFor();
-    await page.keyboard.press('Escape');
-    await palette(page);
-    await page.keyboard.type('/nowhere');
-    await page.keyboard.press('Enter');
-    await page.getByText('Not found (it may have been deleted).').waitFor();
-    await palette(page);
-    await page.keyboard.type('sign in');
-    await page.keyboard.press('Enter');
-    await page.getByRole('dialog').getByLabel('User').waitFor();
-    await page.keyboard.press('Escape');
-    await palette(page);
-    await page.keyboard.type('nothing of this name');
-    await page.getByText('No matches.').waitFor();
-    await page.keyboard.press('Escape');
-    await page.getByRole('dialog').waitFor({ state: 'detached' });
-  },
-);
+visiting('the palette opens views, znodes and actions by the keyboard', {}, async (page, visit) => {
+  await visit.open('/ui/');
+  const input = await palette(page);
+  assert.deepEqual(await visit.barriers(), []);
+  await page.keyboard.type('tool');
+  const active = page.getByRole('option', { selected: true });
+  await active.getByText('Tools').waitFor();
+  assert.equal(await input.getAttribute('aria-activedescendant'), await active.getAttribute('id'));
+  await page.keyboard.press('Enter');
+  await page.getByLabel('Below this znode').waitFor();
+  await palette(page);
+  await page.keyboard.type('/app/con');
+  await page.getByRole('option', { name: '/app/config' }).waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'config' }).waitFor();
+  await page.getByRole('button', { name: 'Bookmark' }).click();
+  await palette(page);
+  await page.keyboard.type('config');
+  await page.getByRole('option', { name: '/app/config bookmark' }).waitFor();
+  await page.keyboard.press('Escape');
+  await palette(page);
+  await page.keyboard.type('/nowhere');
+  await page.keyboard.press('Enter');
+  await page.getByText('Not found (it may have been deleted).').waitFor();
+  await palette(page);
+  await page.keyboard.type('sign in');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByLabel('User').waitFor();
+  await page.keyboard.press('Escape');
+  await palette(page);
+  await page.keyboard.type('nothing of this name');
+  await page.getByText('No matches.').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+});
 
-visiting('no letter is lost behind the key that opens a dialog', {}, async (page, visit) => {
+visiting('no letter is lost after the key that opens a dialog', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/config');
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor();
   const focused = await page.evaluate(async () => {
     dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }));
     for (let turn = 0; turn < 10; turn += 1) {
-      await undefined; // Not a task: the next letter would be one.
+      await undefined; // A microtask: the next letter would be a task.
     }
     return document.activeElement.getAttribute('role');
   });
   assert.equal(focused, 'combobox');
 });
 
-visiting('the documentation is here, and its links lead somewhere', {}, async (page, visit) => {
-  const seen = new Map(); // Pages by their URL: the anchors that they have.
+visiting('the documentation is served, and its links have targets', {}, async (page, visit) => {
+  const seen = new Map(); // The anchors of each page, by its URL.
   const wanted = [];
   const open = ['/ui/docs/README.html'];
   for (let url = open.pop(); url; url = open.pop()) {
@@ -261,7 +250,7 @@ visiting('the documentation is here, and its links lead somewhere', {}, async (p
 });
 
 visiting(
-  'the palette and the login keep nobody out',
+  'the palette and the login are accessible',
   { language: 'zh', theme: 'dark', viewport: NARROW },
   async (page, visit) => {
     await visit.open('/ui/');
@@ -276,8 +265,8 @@ visiting(
   },
 );
 
-// The last one: a replica is gone after it.
-visiting('who is signed in stays so when the replica is lost', {}, async (page, visit) => {
+// The last test: it kills a replica.
+visiting('a user stays signed in when the replica is lost', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
   await signIn(page, 'bob', 'pass-w0rd');
   await page.getByText('for bob alone').waitFor();

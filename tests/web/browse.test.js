@@ -1,4 +1,4 @@
-// What one sees: the ensemble, the tree, a znode, in both languages, both themes, wide and narrow.
+// The views of the ensemble, the tree and a znode, in both languages and themes, wide and narrow.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -8,7 +8,7 @@ import { Replicas, until } from './replicas.js';
 const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
 const MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>';
 const OWNER = { Authorization: `Basic ${Buffer.from('bob:secret').toString('base64')}` };
-/** Remarks that are true on a machine that has other things to do. */
+/** Issues that may be true on a busy machine. */
 const BUSY = /^The median log sync|last heard from the leader .* ago:/;
 
 let browser;
@@ -38,7 +38,7 @@ const visiting = visitingBy(() => ({ browser, replicas }));
 
 const item = (page, name) => page.getByRole('treeitem').filter({ hasText: name });
 
-visiting('the overview says how the ensemble is', {}, async (page, visit) => {
+visiting('the overview shows the state of the ensemble', {}, async (page, visit) => {
   await visit.open('/ui/');
   await page.getByText(/^(All is well|Degraded): 3 of 3 voting, led by replica [123]$/).waitFor();
   await until('no other remark is left', async () => {
@@ -49,8 +49,8 @@ visiting('the overview says how the ensemble is', {}, async (page, visit) => {
   await page.getByText('serves this page').waitFor();
 });
 
-visiting('a filter that has found nothing yet can go on', {}, async (page, visit) => {
-  let first = true; // As long as it finds nothing in what it has looked at.
+visiting('a filter without a match yet can continue', {}, async (page, visit) => {
+  let first = true; // While the searched children have no match.
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
     const server = socket.connectToServer();
     const searches = new Set();
@@ -79,7 +79,7 @@ visiting('a filter that has found nothing yet can go on', {}, async (page, visit
   assert.equal(await page.locator('.child').count(), 1);
 });
 
-visiting('what goes by itself is marked, and its stat says when', {}, async (page, visit) => {
+visiting('containers and TTL znodes are marked and explained', {}, async (page, visit) => {
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=group&container=true');
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=lease&ttl=3600000');
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=job&sequence=true');
@@ -95,7 +95,7 @@ visiting('what goes by itself is marked, and its stat says when', {}, async (pag
   await page.getByText('deleted when it has not changed for 1 h').waitFor();
 });
 
-visiting('the tree is opened level by level, and znodes are read', {}, async (page, visit) => {
+visiting('the tree opens level by level, and znodes are read', {}, async (page, visit) => {
   await visit.open('/ui/');
   await page.keyboard.press('g');
   await page.keyboard.press('t');
@@ -116,7 +116,7 @@ visiting('the tree is opened level by level, and znodes are read', {}, async (pa
   await page.getByRole('heading', { name: '/', exact: true }).waitFor();
 });
 
-visiting('a long name leaves the counts of the others in sight', {}, async (page, visit) => {
+visiting('a long name leaves the counts of other znodes visible', {}, async (page, visit) => {
   await replicas.create(`/wide/${'long-'.repeat(40)}`);
   await replicas.create('/wide/other/below');
   await visit.open('/ui/tree/wide/other');
@@ -128,27 +128,23 @@ visiting('a long name leaves the counts of the others in sight', {}, async (page
   assert.doesNotMatch(await page.locator('.znode-heading').textContent(), /ago/);
 });
 
-visiting(
-  'from a znode one goes on to its events, its recipe, its export',
-  {},
-  async (page, visit) => {
-    await visit.open('/ui/tree/app/config');
-    await page.getByRole('link', { name: 'View as a recipe' }).click();
-    await page.waitForURL('**/ui/recipes/app/config');
-    await page.goBack();
-    await page.getByRole('link', { name: 'Watch this subtree' }).click();
-    await page.getByRole('link', { name: '/app/config' }).waitFor();
-    await page.goBack();
-    await page.getByRole('link', { name: 'Export this subtree' }).waitFor();
-    await page.keyboard.press('Control+k');
-    await page.keyboard.type('export');
-    await page.getByRole('option', { name: 'Export /app/config' }).waitFor();
-    await page.keyboard.press('Enter');
-    await page.waitForURL('**/ui/tools/app/config?tool=export');
-  },
-);
+visiting('a znode links to its events, its recipe, its export', {}, async (page, visit) => {
+  await visit.open('/ui/tree/app/config');
+  await page.getByRole('link', { name: 'View as a recipe' }).click();
+  await page.waitForURL('**/ui/recipes/app/config');
+  await page.goBack();
+  await page.getByRole('link', { name: 'Watch this subtree' }).click();
+  await page.getByRole('link', { name: '/app/config' }).waitFor();
+  await page.goBack();
+  await page.getByRole('link', { name: 'Export this subtree' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('export');
+  await page.getByRole('option', { name: 'Export /app/config' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/ui/tools/app/config?tool=export');
+});
 
-visiting('a link leads to a znode, whatever its name is like', {}, async (page, visit) => {
+visiting('a link leads to a znode with any name', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/v1.2/deep?tab=stat');
   await page.getByRole('tab', { name: 'Stat', selected: true }).waitFor();
   await page.getByRole('treeitem', { selected: true }).filter({ hasText: 'deep' }).waitFor();
@@ -160,7 +156,7 @@ visiting('a link leads to a znode, whatever its name is like', {}, async (page, 
   await page.getByText('This view does not exist.').waitFor();
 });
 
-visiting('bytes stay what they are', {}, async (page, visit) => {
+visiting('bytes are shown and kept unchanged', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/raw');
   await page.locator('.hex-line').first().waitFor();
   assert.match(await page.locator('.hex-line').first().textContent(), /^000000 {2}00 07 0e 15/);
@@ -178,7 +174,7 @@ visiting('bytes stay what they are', {}, async (page, visit) => {
   assert.deepEqual(Buffer.concat(parts), RAW);
 });
 
-visiting('names and values of strangers are shown, and nothing more', {}, async (page, visit) => {
+visiting('hostile names and values are only shown', {}, async (page, visit) => {
   const name = '<img src=x onerror=hit()>';
   await replicas.create(`/hostile/${name}`, MARKUP);
   await replicas.create('/hostile/a\u202egpj.exe', 'x\u202ey\u0007');
@@ -200,7 +196,7 @@ visiting('names and values of strangers are shown, and nothing more', {}, async 
   assert.equal(await page.evaluate(() => globalThis.hit), undefined);
 });
 
-visiting('what one may not read says so, until one signs in', {}, async (page, visit) => {
+visiting('an unreadable znode is shown as such before a sign-in', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
   await page.getByText('Not allowed: you need permission to read').waitFor();
   await item(page, 'safe').locator('.twist').click();
@@ -216,7 +212,7 @@ visiting('what one may not read says so, until one signs in', {}, async (page, v
   await page.getByText('Not allowed: you need permission to read').waitFor();
 });
 
-visiting('the keyboard is enough', {}, async (page, visit) => {
+visiting('every action works by the keyboard', {}, async (page, visit) => {
   await visit.open('/ui/overview');
   await page.keyboard.press('Tab');
   await page.getByRole('link', { name: 'Skip to the content' }).press('Enter');
@@ -256,7 +252,7 @@ const LOOKS = [
 for (const look of LOOKS) {
   const { language, theme, viewport, tabs } = look;
   visiting(
-    `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
+    `the views are accessible: ${language}, ${theme}, ${viewport.width} wide`,
     look,
     async (page, visit) => {
       await visit.open('/ui/');
@@ -273,7 +269,7 @@ for (const look of LOOKS) {
   );
 }
 
-visiting('the theme is that of the system, also when it changes', {}, async (page, visit) => {
+visiting('the theme follows that of the system', {}, async (page, visit) => {
   const shown = (name) => page.locator(`html[data-theme=${name}]`).waitFor();
   await page.emulateMedia({ colorScheme: 'dark' });
   await visit.open('/ui/');
@@ -282,7 +278,7 @@ visiting('the theme is that of the system, also when it changes', {}, async (pag
   await shown('light');
 });
 
-visiting('language and theme are chosen, and remembered', {}, async (page, visit) => {
+visiting('the chosen language and theme are remembered', {}, async (page, visit) => {
   await visit.open('/ui/');
   await page.getByRole('button', { name: '切换到中文' }).click();
   await page.getByText(/^一切正常/).waitFor();

@@ -1,5 +1,5 @@
-// A browser, and pages in it that tell what must not happen: errors, violations of the policy,
-// requests to anybody but the replicas.
+// A browser, and pages in it that report forbidden events: errors, violations of the policy,
+// requests to hosts other than the replicas.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
 
-// The one without a window takes half of the processor time.
+// The build without a window needs half of the processor time.
 const PLACES = ['chromium-headless-shell', 'chromium', 'google-chrome'].map((n) => `/usr/bin/${n}`);
 const SKIPPED = 77;
 const axeSource = readFileSync(
@@ -18,19 +18,19 @@ const axeSource = readFileSync(
 export const WIDE = { width: 1280, height: 800 };
 export const NARROW = { width: 390, height: 844 };
 
-/** Ends the program as skipped where there is no browser. */
+/** Ends the program as skipped if there is no browser. */
 export async function openBrowser() {
   const executablePath = process.env.ZABRA_CHROMIUM ?? PLACES.find(existsSync);
   if (!executablePath) {
     console.log('chromium is not installed');
     process.exit(SKIPPED);
   }
-  // The pages are ours, and there is no sandbox for root or in a container.
+  // The pages are trusted, and the sandbox does not work for root or in a container.
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
 export class Visit {
-  /** A visitor with a browser that remembers nothing; `refused`: answers of REST may be errors. */
+  /** Opens a page in an empty profile; `refused`: answers of REST may be errors. */
   static async begin(
     browser,
     replicas,
@@ -55,7 +55,7 @@ export class Visit {
     return visit;
   }
 
-  /** What the page says and asks. A replica that is lost is no complaint. */
+  /** Records errors and requests of the page. A lost replica is no complaint. */
   watch() {
     const { page, complaints, fine, replicas } = this;
     const ours = new Set(replicas.ports.map((port) => `127.0.0.1:${port}`));
@@ -81,7 +81,7 @@ export class Visit {
     await this.page.locator('.lamp.live').waitFor();
   }
 
-  /** What axe finds, as far as it keeps somebody out. */
+  /** Violations that axe finds. */
   async barriers() {
     if (!(await this.page.evaluate(() => 'axe' in globalThis))) {
       await this.page.evaluate(axeSource);
@@ -94,7 +94,7 @@ export class Visit {
       .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
   }
 
-  /** Pixels by which the page is wider than it is seen. */
+  /** Pixels by which the page is wider than the viewport. */
   excess() {
     return this.page.evaluate(() => {
       const main = document.querySelector('main');
@@ -108,8 +108,10 @@ export class Visit {
   }
 }
 
-/** What the page's thread has worked since the last call, in ms of the processor: of no clock, so that
- * it is the same on a busy machine. */
+/**
+ * Processor time of the page's thread since the last call in ms; unlike elapsed time it is the same
+ * on a busy machine.
+ */
 export async function processorTime(page) {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
@@ -125,9 +127,10 @@ export async function processorTime(page) {
   };
 }
 
-/** For tests in which one visitor does something, and in the end nothing that must not happen has
- * happened. `place` tells the browser and the replicas once they are there; `act` gets the page and
- * the visit. */
+/**
+ * For tests with one visit that must end without a forbidden event. `place` returns the browser and
+ * the replicas; `act` gets the page and the visit.
+ */
 export function visitingBy(place) {
   return (name, options, act) =>
     test(name, async () => {

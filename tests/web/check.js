@@ -1,5 +1,5 @@
-// Types out of the contract, then the compiler and the linter over all of web/ and of this folder. With
-// --write the linter puts in order what it can.
+// Makes types from the contract, then runs the compiler and the linter over web/ and this folder.
+// With --write the linter fixes what it can.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const web = join(here, '../../web');
 const documents = process.env.ZABRA_DOCUMENTS ?? join(here, '../../build/release/openapi');
 const writes = process.argv.includes('--write');
 
-/** Its schemas are those of AsyncAPI, too: the generator only has to find them. */
+/** AsyncAPI has the same schemas; the generator only has to find them. */
 async function writeTypes(name) {
   const { components } = JSON.parse(readFileSync(join(documents, `${name}.json`), 'utf8'));
   const document = { openapi: '3.1.0', info: { title: name, version: '0' }, paths: {} };
@@ -23,7 +23,7 @@ async function writeTypes(name) {
   try {
     old = readFileSync(path, 'utf8');
   } catch {
-    // It was never written.
+    // The file does not exist yet.
   }
   if (old !== text) {
     writeFileSync(path, text);

@@ -1,11 +1,13 @@
-// Other clients than the page: each a WebSocket with a session of its own, which dies when its socket is
-// dropped and nobody comes back for it.
+// Clients other than the page: each is a WebSocket with its own session, which expires after the
+// socket is closed.
 
 import { until } from './replicas.js';
 
 const PROTOCOL = 'zabra.v1.json';
 
-/** undefined: refused, as a replica does that cannot now, or on a connection that had other requests. */
+/**
+ * undefined: refused by a replica that is not ready, or on a connection that had other requests.
+ */
 function open(url) {
   return new Promise((resolve) => {
     const socket = new WebSocket(url, PROTOCOL);
@@ -33,7 +35,7 @@ export class Client {
     return client;
   }
 
-  /** `count` of them. */
+  /** Connects `count` clients. */
   static many(count, replicas, options) {
     return Promise.all(Array.from({ length: count }, () => Client.connect(replicas, options)));
   }
@@ -56,18 +58,18 @@ export class Client {
     });
   }
 
-  /** The path of what was made. */
+  /** Creates a znode and returns its path. */
   async create(path, data = '', members = {}) {
     const reply = await this.ask('create', { path, dataUtf8: data, parents: true, ...members });
     return reply.path;
   }
 
-  /** A place in a line. */
+  /** Creates an ephemeral sequential znode in a queue. */
   stand(path, data = '') {
     return this.create(path, data, { ephemeral: true, sequence: true });
   }
 
-  /** As a process that is killed: the session is over when its time-out is. */
+  /** Closes the socket like a killed process: the session expires after its timeout. */
   die() {
     this.socket.onmessage = null;
     this.socket.close();

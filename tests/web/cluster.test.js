@@ -1,5 +1,5 @@
-// Replicas, sessions and metrics: who is there, who is not and for how long; whose session owns what, and
-// its end; what each replica counts.
+// Replicas, sessions and metrics: the state of each replica and for how long; what each session
+// owns, and its end; the figures of each replica.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -39,7 +39,7 @@ async function leader() {
 
 const card = (page, id) => page.getByRole('region', { name: `Replica ${id}` });
 
-visiting('each replica knows how all of them are', {}, async (page, visit) => {
+visiting('each replica shows the state of all', {}, async (page, visit) => {
   const leads = await leader();
   for (let at = 0; at < 3; at += 1) {
     await visit.open('/ui/ensemble', at);
@@ -58,7 +58,7 @@ visiting('each replica knows how all of them are', {}, async (page, visit) => {
 });
 
 visiting(
-  'a session appears with what it owns and watches, and is closed',
+  'a session appears with its ephemerals and watches, and is closed',
   {},
   async (page, visit) => {
     const client = await Client.connect(replicas, { at: 1, timeout_ms: LONG_MS });
@@ -80,7 +80,7 @@ visiting(
     await page.getByText('Only the super user can close sessions of other clients').waitFor();
     await signIn(page, 'super', 'root');
     await until(
-      'the right is there',
+      'the permission is shown',
       async () => (await close.getAttribute('aria-disabled')) === 'false',
     );
     await close.click();
@@ -109,14 +109,14 @@ visiting('the owner of an ephemeral is a link to its session', {}, async (page, 
   client.die();
 });
 
-visiting('what is not there, or not for all, is said', {}, async (page, visit) => {
+visiting('missing and restricted views say so', {}, async (page, visit) => {
   await visit.open('/ui/sessions/0x7fff');
   await page.getByText('This session does not exist').waitFor();
   await page.getByRole('link', { name: 'All sessions' }).click();
   await page.getByText('You see the sessions that were opened with your identity').waitFor();
 });
 
-visiting('each replica has figures of its own, each with what it says', {}, async (page, visit) => {
+visiting('each replica has its own figures, each with an explanation', {}, async (page, visit) => {
   await replicas.create('/counted', 'x');
   await visit.open('/ui/metrics');
   await page.getByText('Figures of replica 1 only').waitFor();
@@ -144,7 +144,7 @@ const LOOKS = [
 for (const look of LOOKS) {
   const { language, theme, viewport } = look;
   visiting(
-    `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
+    `the views are accessible: ${language}, ${theme}, ${viewport.width} wide`,
     look,
     async (page, visit) => {
       const client = await Client.connect(replicas, { timeout_ms: LONG_MS });
@@ -153,7 +153,7 @@ for (const look of LOOKS) {
         ['/ui/ensemble', '.replica'],
         ['/ui/sessions', 'td'],
         [`/ui/sessions/${client.session}`, '.session-paths a'],
-        ['/ui/metrics?search=log', '.plot canvas'], // With all of them axe takes long.
+        ['/ui/metrics?search=log', '.plot canvas'], // With all metrics axe takes long.
       ];
       for (const [path, part] of pages) {
         await visit.open(path);
@@ -167,8 +167,8 @@ for (const look of LOOKS) {
   );
 }
 
-// The last one: a replica stands still, then another one is gone.
-visiting('one that stands still and one that is gone are told apart', {}, async (page, visit) => {
+// The last test: it stops a replica, then kills another one.
+visiting('a stopped replica and a killed one are shown differently', {}, async (page, visit) => {
   const leads = await leader();
   const still = (leads % 3) + 1;
   const other = (still % 3) + 1;

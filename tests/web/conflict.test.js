@@ -1,5 +1,5 @@
-// Others who write into the same znode while one does: three-way merge from what was read, and the choice
-// where both have changed the same.
+// Another client writes to the same znode during an edit: a three-way merge, and a choice where
+// both have changed the same lines.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -30,11 +30,11 @@ async function statOf(path) {
   return (await replicas.ask('GET', `/znodes/v1${path}?view=stat&consistency=linearizable`)).json();
 }
 
-/** These lines, with other ones by their index. */
+/** The lines, with replacements by index. */
 const linesWith = (other) => LINES.map((line, at) => other[at] ?? line).join('\n');
 const merged = (page) => button(page, 'Save the merged text');
 
-/** Mine is typed over what was read, and theirs was saved meanwhile. */
+/** Types mine over the text that was read; theirs is saved meanwhile. */
 async function differ(visit, path, mine, theirs) {
   const { page } = visit;
   await replicas.create(path, LINES.join('\n'));
@@ -44,7 +44,7 @@ async function differ(visit, path, mine, theirs) {
   await button(page, 'Compare and merge').click();
 }
 
-visiting('who writes while somebody else does chooses: mine or theirs', {}, async (page, visit) => {
+visiting('after a concurrent write the user chooses mine or theirs', {}, async (page, visit) => {
   await replicas.create('/conflict/text', 'before');
   await edit(visit, '/conflict/text');
   await editor(page).fill('mine');
@@ -68,7 +68,7 @@ visiting('who writes while somebody else does chooses: mine or theirs', {}, asyn
 });
 
 visiting(
-  'what one side alone has changed is taken: a merge without a choice undoes nothing',
+  'changes of only one side are merged without a choice, and none is undone',
   {},
   async (page, visit) => {
     const path = '/conflict/apart';
@@ -82,7 +82,7 @@ visiting(
   },
 );
 
-visiting('a conflict is chosen before the merged text can be saved', {}, async (page, visit) => {
+visiting('each conflict needs a choice before a save of the merge', {}, async (page, visit) => {
   const path = '/conflict/both';
   const mine = linesWith({ 0: 'mine', 3: 'of mine' });
   await differ(visit, path, mine, linesWith({ 0: 'theirs', 3: 'of theirs', 6: 'taken' }));
@@ -95,7 +95,7 @@ visiting('a conflict is chosen before the merged text can be saved', {}, async (
   await merged(page).hover();
   await page.getByRole('tooltip').getByText('First choose a side for each conflict').waitFor();
   await editor(page).press('Control+End');
-  await page.keyboard.type(' and more'); // Apart from the conflicts: nothing to choose.
+  await page.keyboard.type(' and more'); // Outside of the conflicts: no choice.
   assert.equal(await chunk.count(), 2);
   await page.keyboard.press('Control+s');
   await chunk.nth(1).getByText('Take theirs').click();
@@ -114,7 +114,7 @@ visiting('a conflict is chosen before the merged text can be saved', {}, async (
 });
 
 visiting(
-  'a choice that is undone is asked for again, and so is what they change meanwhile',
+  'an undone choice and further changes of theirs need a new choice',
   {},
   async (page, visit) => {
     const path = '/conflict/again';
@@ -127,8 +127,8 @@ visiting(
     assert.equal(await merged(page).getAttribute('aria-disabled'), 'true');
     await chunk.getByText('Keep mine').click();
     await chunk.waitFor({ state: 'detached' });
-    await replicas.create(path, linesWith({ 0: 'theirs anew', 5: 'more' }), { at: 1 });
-    await chunk.getByText('theirs anew').waitFor();
+    await replicas.create(path, linesWith({ 0: 'theirs, changed', 5: 'more' }), { at: 1 });
+    await chunk.getByText('theirs, changed').waitFor();
     assert.equal(await merged(page).getAttribute('aria-disabled'), 'true');
     await chunk.getByText('Keep mine').click();
     await merged(page).click();
@@ -137,29 +137,25 @@ visiting(
   },
 );
 
-visiting(
-  'what was taken and is taken back by them is not brought back by a merge',
-  {},
-  async (page, visit) => {
-    const path = '/conflict/back';
-    await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 4: 'theirs' }));
-    const shown = (text) =>
-      until(text, async () => (await editor(page).textContent()).includes(text));
-    await shown('theirs');
-    await replicas.create(path, linesWith({}), { at: 1 }); // As it was read.
-    await shown('five');
-    await replicas.create(path, linesWith({ 4: 'again' }), { at: 1 });
-    await shown('again');
-    await replicas.create(path, linesWith({ 6: 'other' }), { at: 1 });
-    await shown('other');
-    await merged(page).click();
-    await said(page, 'Saved: version 5.');
-    const all = linesWith({ 0: 'mine', 6: 'other' });
-    assert.equal((await replicas.data(path)).toString(), all);
-  },
-);
+visiting('a merge does not restore a change that theirs has reverted', {}, async (page, visit) => {
+  const path = '/conflict/back';
+  await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 4: 'theirs' }));
+  const shown = (text) =>
+    until(text, async () => (await editor(page).textContent()).includes(text));
+  await shown('theirs');
+  await replicas.create(path, linesWith({}), { at: 1 }); // As it was read.
+  await shown('five');
+  await replicas.create(path, linesWith({ 4: 'again' }), { at: 1 });
+  await shown('again');
+  await replicas.create(path, linesWith({ 6: 'other' }), { at: 1 });
+  await shown('other');
+  await merged(page).click();
+  await said(page, 'Saved: version 5.');
+  const all = linesWith({ 0: 'mine', 6: 'other' });
+  assert.equal((await replicas.data(path)).toString(), all);
+});
 
-visiting('an undone merge has taken nothing', {}, async (page, visit) => {
+visiting('an undone merge leaves no change of theirs', {}, async (page, visit) => {
   const path = '/conflict/undone';
   await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 4: 'theirs' }));
   await said(page, 'Merged without open conflicts: you will save exactly this text.');
@@ -173,7 +169,7 @@ visiting('an undone merge has taken nothing', {}, async (page, visit) => {
   assert.equal((await replicas.data(path)).toString(), all);
 });
 
-visiting('bytes are shown beside each other', {}, async (page, visit) => {
+visiting('bytes are shown side by side', {}, async (page, visit) => {
   await replicas.create('/conflict/raw', BROKEN);
   await edit(visit, '/conflict/raw');
   await editor(page).fill('00 01');

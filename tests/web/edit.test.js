@@ -1,4 +1,5 @@
-// Changing what is there: by mouse and by keyboard, with others doing the same, and when it is refused.
+// Creating, editing and deleting: by mouse and by keyboard, concurrently with other clients, and
+// when it is refused.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -31,7 +32,7 @@ async function statOf(path) {
 
 // ---- Creating ----
 
-visiting('a znode is created below the one that is shown', {}, async (page, visit) => {
+visiting('a znode is created below the shown one', {}, async (page, visit) => {
   await replicas.create('/new');
   await visit.open('/ui/tree/new');
   await button(page, 'New child').click();
@@ -72,82 +73,74 @@ visiting('a znode is created below the one that is shown', {}, async (page, visi
   assert.deepEqual(await replicas.data('/new/<b>\u202egpj'), RAW);
 });
 
-visiting(
-  'what is refused is said at its field, and nothing typed is lost',
-  {},
-  async (page, visit) => {
-    await replicas.create('/limited/there');
-    await replicas.ask(
-      'POST',
-      '/znodes/v1/zookeeper/quota/limited?op=create&name=zookeeper_limits&parents=true',
-      {
-        body: 'count=-1,bytes=-1;byteHardLimit=20',
-        headers: { 'Content-Type': 'application/octet-stream' },
-      },
-    );
-    await visit.open('/ui/tree/limited');
+visiting('a refusal is shown at its field, and the input is kept', {}, async (page, visit) => {
+  await replicas.create('/limited/there');
+  await replicas.ask(
+    'POST',
+    '/znodes/v1/zookeeper/quota/limited?op=create&name=zookeeper_limits&parents=true',
+    {
+      body: 'count=-1,bytes=-1;byteHardLimit=20',
+      headers: { 'Content-Type': 'application/octet-stream' },
+    },
+  );
+  await visit.open('/ui/tree/limited');
+  await button(page, 'New child').click();
+  const name = page.getByLabel('Name', { exact: true });
+  const refused = async (typed, text) => {
+    await name.fill(typed);
+    await button(page, 'Create').click();
+    await dialog(page).getByRole('alert').filter({ hasText: text }).waitFor();
+    assert.equal(await name.inputValue(), typed);
+  };
+  await refused('there', 'NodeExists');
+  await refused('bad\u0001', 'control character');
+  await refused('a/../b', 'a component "." or ".."');
+  await refused('a//b', 'empty component');
+  await page.getByRole('textbox', { name: 'Data' }).fill('more than twenty bytes of data');
+  await refused('large', 'QuotaExceeded');
+  assert.equal(await name.getAttribute('aria-invalid'), 'false');
+  await page.getByLabel('Data format').selectOption('file');
+  const input = page.getByLabel('File', { exact: true });
+  await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
+  await refused('larger', 'TooLarge');
+  await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(4 * MIB) });
+  await refused('larger than a message', 'maxMessageBytes');
+  await page.locator('.lamp.live').waitFor();
+});
+
+visiting('Escape keeps the input, Cancel discards it', {}, async (page, visit) => {
+  await replicas.create('/typed/other');
+  await visit.open('/ui/tree/typed');
+  const name = page.getByLabel('Name', { exact: true });
+  const data = page.getByRole('textbox', { name: 'Data' });
+  const again = async (typed) => {
     await button(page, 'New child').click();
-    const name = page.getByLabel('Name', { exact: true });
-    const refused = async (typed, text) => {
-      await name.fill(typed);
-      await button(page, 'Create').click();
-      await dialog(page).getByRole('alert').filter({ hasText: text }).waitFor();
-      assert.equal(await name.inputValue(), typed);
-    };
-    await refused('there', 'NodeExists');
-    await refused('bad\u0001', 'control character');
-    await refused('a/../b', 'a component "." or ".."');
-    await refused('a//b', 'empty component');
-    await page.getByRole('textbox', { name: 'Data' }).fill('more than twenty bytes of data');
-    await refused('large', 'QuotaExceeded');
-    assert.equal(await name.getAttribute('aria-invalid'), 'false');
-    await page.getByLabel('Data format').selectOption('file');
-    const input = page.getByLabel('File', { exact: true });
-    await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
-    await refused('larger', 'TooLarge');
-    await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(4 * MIB) });
-    await refused('larger than a message', 'maxMessageBytes');
-    await page.locator('.lamp.live').waitFor();
-  },
-);
+    await name.waitFor();
+    assert.deepEqual([await name.inputValue(), await data.inputValue()], typed);
+  };
+  await again(['', '']);
+  await name.fill('long');
+  await data.fill('much was typed');
+  await page.keyboard.press('Escape');
+  await page.locator('.actions button:focus').waitFor();
+  await item(page, 'typed').locator('.twist').click();
+  await item(page, 'other').click();
+  await heading(page, 'other');
+  await again(['', '']);
+  await button(page, 'Cancel').click();
+  await item(page, 'typed').click();
+  await heading(page, 'typed');
+  await again(['long', 'much was typed']);
+  await name.fill('');
+  await data.fill('');
+  await page.keyboard.press('Escape');
+  await again(['', '']);
+  await name.fill('short');
+  await button(page, 'Cancel').click();
+  await again(['', '']);
+});
 
-visiting(
-  'what is left by Escape is there again, what is cancelled is not',
-  {},
-  async (page, visit) => {
-    await replicas.create('/typed/other');
-    await visit.open('/ui/tree/typed');
-    const name = page.getByLabel('Name', { exact: true });
-    const data = page.getByRole('textbox', { name: 'Data' });
-    const again = async (typed) => {
-      await button(page, 'New child').click();
-      await name.waitFor();
-      assert.deepEqual([await name.inputValue(), await data.inputValue()], typed);
-    };
-    await again(['', '']);
-    await name.fill('long');
-    await data.fill('much was typed');
-    await page.keyboard.press('Escape');
-    await page.locator('.actions button:focus').waitFor();
-    await item(page, 'typed').locator('.twist').click();
-    await item(page, 'other').click();
-    await heading(page, 'other');
-    await again(['', '']);
-    await button(page, 'Cancel').click();
-    await item(page, 'typed').click();
-    await heading(page, 'typed');
-    await again(['long', 'much was typed']);
-    await name.fill('');
-    await data.fill('');
-    await page.keyboard.press('Escape');
-    await again(['', '']);
-    await name.fill('short');
-    await button(page, 'Cancel').click();
-    await again(['', '']);
-  },
-);
-
-visiting('who has gone on is not called back by what comes late', {}, async (page, visit) => {
+visiting('a late answer does not change the view again', {}, async (page, visit) => {
   await replicas.create('/late/other');
   let late;
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
@@ -182,7 +175,7 @@ visiting('who has gone on is not called back by what comes late', {}, async (pag
 
 // ---- Editing ----
 
-visiting('data is edited as what it is, and bytes stay bytes', {}, async (page, visit) => {
+visiting('data is edited in its form, and bytes stay bytes', {}, async (page, visit) => {
   await replicas.create('/edit/lines', 'one\r\ntwo\r\n');
   await edit(visit, '/edit/lines');
   await editor(page).press('Control+End');
@@ -223,7 +216,7 @@ visiting('data is edited as what it is, and bytes stay bytes', {}, async (page, 
   assert.deepEqual(await replicas.data('/edit/broken'), Buffer.concat([BROKEN, Buffer.from([0])]));
 });
 
-visiting('a MiB is edited, and a file takes its place', {}, async (page, visit) => {
+visiting('a MiB is edited, and replaced by a file', {}, async (page, visit) => {
   await replicas.create('/edit/large', `a${'x'.repeat(MIB - 1)}`);
   await edit(visit, '/edit/large');
   await editor(page).press('Control+Home');
@@ -246,7 +239,7 @@ visiting('a MiB is edited, and a file takes its place', {}, async (page, visit) 
   assert.deepEqual(await replicas.data('/edit/large'), RAW);
 });
 
-visiting('a MiB of what cannot be seen, and of lines, stops nothing', {}, async (page, visit) => {
+visiting('a MiB of invisible characters, or of lines, blocks nothing', {}, async (page, visit) => {
   const values = { seen: '\u0001 xxxxxxxx'.repeat(MIB / 10), lines: '\n'.repeat(MIB) };
   for (const [name, value] of Object.entries(values)) {
     await replicas.create(`/edit/${name}`, value);
@@ -260,7 +253,7 @@ visiting('a MiB of what cannot be seen, and of lines, stops nothing', {}, async 
   }
 });
 
-visiting('a MiB in one line is not laid out, until it has lines', {}, async (page, visit) => {
+visiting('a MiB in one line is not laid out until it has lines', {}, async (page, visit) => {
   const all = JSON.stringify(Array.from({ length: 40_000 }, (_, id) => ({ id, name: 'x' })));
   await replicas.create('/edit/line', all);
   await edit(visit, '/edit/line');
@@ -272,7 +265,7 @@ visiting('a MiB in one line is not laid out, until it has lines', {}, async (pag
 });
 
 visiting(
-  'what was deleted meanwhile is made again, and who leaves is asked',
+  'a znode deleted meanwhile can be created again, and leaving needs a confirmation',
   {},
   async (page, visit) => {
     await replicas.create('/gone/one', 'before');
@@ -308,7 +301,7 @@ visiting(
 
 // ---- Deleting ----
 
-visiting('deleting is counted, and stops when something has changed', {}, async (page, visit) => {
+visiting('a deletion shows its count, and stops after a change', {}, async (page, visit) => {
   for (const name of ['a', 'b', 'c']) {
     await replicas.create(`/waste/few/${name}`);
   }
@@ -341,7 +334,7 @@ visiting('deleting is counted, and stops when something has changed', {}, async 
   await item(page, 'many').waitFor({ state: 'detached' });
 });
 
-visiting('several are marked and deleted, by mouse and by keyboard', {}, async (page, visit) => {
+visiting('znodes are marked and deleted, by mouse and by keyboard', {}, async (page, visit) => {
   for (const name of ['x-1', 'x-2', 'x-3', 'x-4', 'x-5']) {
     await replicas.create(`/several/${name}`);
   }
@@ -371,16 +364,16 @@ visiting('several are marked and deleted, by mouse and by keyboard', {}, async (
   assert.deepEqual(left.children, ['x-1']);
 });
 
-// ---- For everybody ----
+// ---- Accessibility ----
 
-visiting('a key is taken from the first sight of a znode on', {}, async (page, visit) => {
+visiting('keys work as soon as a znode is shown', {}, async (page, visit) => {
   await replicas.create('/keys/first', 'x');
   await page.addInitScript(() => {
     const look = new MutationObserver(() => {
       const heading = document.querySelector('.znode-heading bdi');
       if (heading?.textContent === 'first') {
         look.disconnect();
-        dispatchEvent(new KeyboardEvent('keydown', { key: 'e' })); // Before the page is even drawn.
+        dispatchEvent(new KeyboardEvent('keydown', { key: 'e' })); // Before the first drawing.
       }
     });
     look.observe(document, { subtree: true, childList: true });
@@ -389,7 +382,7 @@ visiting('a key is taken from the first sight of a znode on', {}, async (page, v
   await page.locator('.cm-focused').waitFor();
 });
 
-visiting('the keyboard is enough, also without a clipboard', {}, async (page, visit) => {
+visiting('the keyboard is sufficient, also without a clipboard', {}, async (page, visit) => {
   await page.addInitScript(() => {
     Object.defineProperty(navigator, 'clipboard', { value: undefined });
     Object.defineProperty(crypto, 'randomUUID', { value: undefined });
@@ -430,7 +423,7 @@ for (const look of [
   { language: 'zh', theme: 'dark', viewport: NARROW },
   { language: 'en', theme: 'dark' },
 ]) {
-  visiting(`nobody is kept out of editing: ${look.language}`, look, async (page, visit) => {
+  visiting(`editing is accessible: ${look.language}`, look, async (page, visit) => {
     await replicas.create('/access/one', '{"a":[1,"x",true]}');
     await visit.open('/ui/tree/access/one');
     const act = page.locator('.actions .button');
@@ -457,9 +450,9 @@ for (const look of [
   });
 }
 
-// The last one: a replica is gone after it.
+// The last test: it kills a replica.
 visiting(
-  'what was typed outlives its replica, and is saved by another',
+  'the input survives the loss of the replica, and another one saves it',
   {},
   async (page, visit) => {
     await replicas.create('/lost/one', 'before');

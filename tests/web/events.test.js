@@ -1,5 +1,5 @@
-// The stream of events: changes of others as they happen, several subscriptions, pause, filter, gaps, and
-// nothing missed when the replica is lost.
+// The stream of events: live changes of other clients, several subscriptions, pause, filter, gaps,
+// and no missed event when the replica is lost.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -8,14 +8,14 @@ import { Client } from './clients.js';
 import { Replicas, until } from './replicas.js';
 
 const MANY = 3_000;
-const WHILE = 8; // Changes while no replica answers the page; all are in view together.
-const OPS_MAX = 500; // Of one multi.
-const RATE = 2_500; // Events a second, for so many seconds, in multis of so many.
+const WHILE = 8; // Changes while the page has no replica; all fit into the view.
+const OPS_MAX = 500; // In one multi.
+const RATE = 2_500; // Events a second, duration in seconds, and events in each multi.
 const BUSY_S = 4;
 const BUSY_OPS = 25;
 const DRAWINGS_PER_S = 11;
-const BUSY_SHARE = 0.5; // Of the time, that the page's thread may work.
-const WORK_MAX_MS = 200; // Of the page's thread for so many events at a time.
+const BUSY_SHARE = 0.5; // Share of the time in which the page's thread may be busy.
+const WORK_MAX_MS = 200; // Processor time of the page's thread for a multi of events.
 
 let browser;
 let replicas;
@@ -40,7 +40,7 @@ const watching = (page, path) =>
 
 const visiting = visitingBy(() => ({ browser, replicas }));
 
-visiting('what is asked for in the form is told, and is in the URL', {}, async (page, visit) => {
+visiting('a subscription gets its events, and is in the URL', {}, async (page, visit) => {
   await visit.open('/ui/events');
   await page.getByText('Enter a path and choose a kind').waitFor();
   await pathField(page).fill('/app/');
@@ -65,7 +65,7 @@ visiting('what is asked for in the form is told, and is in the URL', {}, async (
   await used.getByText('fired').waitFor();
   await used.getByRole('button', { name: 'Watch again' }).click();
   await used.locator('.dot.good').waitFor();
-  await page.reload(); // As somebody who was given the link.
+  await page.reload(); // Like a user with the link.
   await watching(page, '/app/one');
   await page.getByRole('button', { name: 'Stop watching /app/one' }).click();
   await used.waitFor({ state: 'detached' });
@@ -76,7 +76,7 @@ visiting('what is asked for in the form is told, and is in the URL', {}, async (
 });
 
 visiting(
-  'a pause holds what comes, a filter hides, and what is shown is copied',
+  'a pause holds new events, a filter hides events, and shown ones are copied',
   {},
   async (page, visit) => {
     await visit.context.grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -107,7 +107,7 @@ visiting(
   },
 );
 
-visiting('what is refused says why', {}, async (page, visit) => {
+visiting('a refused watch shows the reason', {}, async (page, visit) => {
   await visit.open('/ui/events?watch=data:/a/../b');
   await page.getByText(/^Refused: /).waitFor();
   await pathField(page).fill('app');
@@ -116,9 +116,11 @@ visiting('what is refused says why', {}, async (page, visit) => {
   await page.getByText('A path begins with a slash.').waitFor();
 });
 
-/** What a replica says when what happened cannot be told: here after so many changes, the real ones in
- * between. */
-visiting('a gap is marked where it is', {}, async (page, visit) => {
+/**
+ * The gap message of a replica that cannot send the missed events: here sent after so many changes,
+ * between real events.
+ */
+visiting('a gap is marked at its position', {}, async (page, visit) => {
   let tell;
   let watch;
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
@@ -146,7 +148,7 @@ visiting('a gap is marked where it is', {}, async (page, visit) => {
   );
 });
 
-visiting('thousands at once do not stop the page', {}, async (page, visit) => {
+visiting('thousands of events at once do not block the page', {}, async (page, visit) => {
   await replicas.create('/many');
   await visit.open('/ui/events?watch=recursive:/many');
   await watching(page, '/many');
@@ -168,7 +170,7 @@ visiting('thousands at once do not stop the page', {}, async (page, visit) => {
   assert.ok(spent < WORK_MAX_MS * (MANY / OPS_MAX), `${Math.round(spent)} ms of work`);
 });
 
-/** What each frame shows: the sum of all events, and that of the one subscription. */
+/** Records what each frame shows: the sum of all events, and that of the subscription. */
 async function watchFrames(page) {
   await page.evaluate(() => {
     const sum = (selector) =>
@@ -195,7 +197,7 @@ async function watchFrames(page) {
 }
 
 visiting(
-  'at 2,500 events a second each frame shows one sum, and drawings are few',
+  'at 2,500 events a second each frame is consistent, and frames are few',
   {},
   async (page, visit) => {
     await replicas.create('/busy');
@@ -235,7 +237,7 @@ const LOOKS = [
 for (const look of LOOKS) {
   const { language, theme, viewport } = look;
   visiting(
-    `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
+    `the views are accessible: ${language}, ${theme}, ${viewport.width} wide`,
     look,
     async (page, visit) => {
       await visit.open('/ui/events');
@@ -251,7 +253,7 @@ for (const look of LOOKS) {
   );
 }
 
-// The last ones: a replica is gone after them.
+// The last tests: they kill a replica.
 visiting('the serving replica is lost, and no event is missed', {}, async (page, visit) => {
   await visit.open('/ui/events?watch=recursive:/lost');
   await watching(page, '/lost');

@@ -1,11 +1,11 @@
-// What the tests of several views look for.
+// Finders that the tests of several views share.
 
 export const item = (page, name) =>
   page
     .getByRole('treeitem')
     .filter({ has: page.locator('.name').getByText(name, { exact: true }) });
 export const button = (page, name) => page.getByRole('button', { name, exact: true });
-/** Its name, and whatever is marked behind it. */
+/** The heading of a znode: its name and its marks. */
 export const heading = (page, name) =>
   page.locator('.znode-heading bdi').getByText(name, { exact: true }).waitFor();
 export const said = (page, text) => page.getByText(text).first().waitFor();

@@ -1,5 +1,5 @@
-// Whether the page tells the truth about the replicas: one health for header, banners and buttons of all
-// views, at one speed, while majorities and leaders come and go.
+// The page must show the true state of the replicas: header, banners and buttons of all views agree
+// and change together while majorities and leaders are lost and return.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -7,10 +7,10 @@ import { openBrowser, Visit, visitingBy } from './browser.js';
 import { button, editor, said } from './finders.js';
 import { Replicas, until } from './replicas.js';
 
-const KNOWN_MS = 3_000; // A majority that was killed; the overview has needed 1 s.
-const NOTICED_MS = 2_500; // A leader that stands still: its heartbeats are missed.
-const BACK_MS = 2_000; // From the first write that is done again until the page is live.
-const LONG_MS = 13_000; // Beyond staleLimit: replicas without a leader hang up.
+const KNOWN_MS = 3_000; // Until a killed majority is shown; the overview needs 1 s.
+const NOTICED_MS = 2_500; // Until a stopped leader is shown: its heartbeats are missing.
+const BACK_MS = 2_000; // From the first successful write until the page is live.
+const LONG_MS = 13_000; // Beyond staleLimit: replicas without a leader close connections.
 
 let browser;
 let replicas;
@@ -64,7 +64,7 @@ async function restart(indexes) {
   }
 }
 
-/** All that the page says about health from now on, whenever it changes. */
+/** Records each change of the shown health from now on. */
 async function listen(page) {
   await page.evaluate(() => {
     const texts = (selector) =>
@@ -76,7 +76,7 @@ async function listen(page) {
         lamp: texts('.lamp'),
         sentence: texts('.health'),
         toasts: texts('.toast'),
-        ticks: texts('.toast.done'), // With a green tick.
+        ticks: texts('.toast.done'), // Toasts with a green tick.
       };
       if (JSON.stringify(now) !== last) {
         last = JSON.stringify(now);
@@ -98,7 +98,7 @@ async function isOffered(page, name) {
 }
 
 visiting(
-  'a lost majority is said by every page at once, and a healed one within 2 s',
+  'every page shows a lost majority at once, and a restored one within 2 s',
   {},
   async (page, visit) => {
     const { leader, follower, other } = await roles();
@@ -124,12 +124,15 @@ visiting(
     for (const name of ['Edit', 'New child', 'Delete']) {
       assert.ok(!(await isOffered(page, name)), name);
     }
-    assert.ok(!(await isOffered(writer, 'Create')), 'a dialog that was open before');
+    assert.ok(!(await isOffered(writer, 'Create')), 'also in a dialog that was open before');
     await button(page, 'Edit').focus();
     await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
     await page.getByText('looking for a leader').waitFor();
     await pause(LONG_MS);
-    assert.ok(!(await isOffered(page, 'Delete')), 'also when its replica has hung up');
+    assert.ok(
+      !(await isOffered(page, 'Delete')),
+      'also when its replica has closed the connection',
+    );
     await condition(page, 'No majority').waitFor();
     await restart([leader, other]);
     await until('writes are done', () => isWritable(follower));
@@ -149,7 +152,7 @@ visiting(
   },
 );
 
-visiting('a save without a majority says so, and what will happen', {}, async (page, visit) => {
+visiting('a save without a majority shows its reason and outcome', {}, async (page, visit) => {
   const { leader, follower, other } = await roles();
   await visit.open('/ui/tree/app/one', follower);
   await button(page, 'Edit').click();
@@ -176,7 +179,7 @@ visiting('a save without a majority says so, and what will happen', {}, async (p
 });
 
 visiting(
-  'while a stopped leader is replaced no page says that all is well, and none that it died',
+  'while a stopped leader is replaced no page shows a healthy or a dead ensemble',
   {},
   async (page, visit) => {
     const { leader, follower } = await roles();
@@ -220,7 +223,7 @@ visiting(
 );
 
 visiting(
-  'behind a proxy that sends REST to another replica the page speaks of its own',
+  'behind a proxy that sends REST to another replica the page shows its own replica',
   {},
   async (page, visit) => {
     const { follower, other } = await roles();

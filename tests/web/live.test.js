@@ -1,4 +1,4 @@
-// What happens while one looks: changes of others, a replica that is lost, a directory of 100,000.
+// Live updates: changes of other clients, a lost replica, a directory of 100,000 children.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -6,8 +6,8 @@ import { openBrowser, processorTime, Visit } from './browser.js';
 import { Replicas, until } from './replicas.js';
 
 const MANY = 100_000;
-const OPS_MAX = 1_000; // Of one multi.
-const WORK_MAX_MS = 200; // Of one action, so no task of it is longer.
+const OPS_MAX = 1_000; // In one multi.
+const WORK_MAX_MS = 200; // For one action, so no task of it is longer.
 
 let browser;
 let replicas;
@@ -40,7 +40,7 @@ async function createMany(path, count, nameOf = sixDigits) {
   }
 }
 
-test('what others do is seen', async () => {
+test('changes of other clients are shown', async () => {
   await replicas.create('/live/one', 'before');
   const visit = await Visit.begin(browser, replicas);
   const { page } = visit;
@@ -59,7 +59,7 @@ test('what others do is seen', async () => {
   await visit.end();
 });
 
-test('a directory of 100,000 does not stop the page', async () => {
+test('a directory of 100,000 children does not block the page', async () => {
   await createMany('/many', MANY);
   const visit = await Visit.begin(browser, replicas);
   const { page } = visit;
@@ -109,7 +109,7 @@ test('one of 20,000 children is found by its name, in the tree and among the chi
       const names = await page.locator('.child bdi').allTextContents();
       return names.length === 200 && !seen.has(names[0]) && names.every((name) => seen.add(name));
     });
-    assert.equal(seen.size, 200 * part, 'each comes once');
+    assert.equal(seen.size, 200 * part, 'each child is listed once');
     await page.getByRole('button', { name: 'Search further children' }).click();
   }
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('none');
@@ -119,8 +119,8 @@ test('one of 20,000 children is found by its name, in the tree and among the chi
   await visit.end();
 });
 
-// The last one: a replica is gone after it.
-test('the serving replica is lost, and nothing is missed', async () => {
+// The last test: it kills a replica.
+test('the serving replica is lost, and no change is missed', async () => {
   await replicas.create('/app/one', 'before');
   const visit = await Visit.begin(browser, replicas);
   const { page } = visit;

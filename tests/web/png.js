@@ -1,4 +1,5 @@
-// Smaller pictures: pages have few colours, so one byte for each pixel is enough, and four are not needed.
+// Makes pictures smaller: pages have few colours, so one byte for each pixel is enough instead of
+// four.
 
 import { crc32, deflateSync, inflateSync } from 'node:zlib';
 
@@ -27,7 +28,7 @@ function chunk(type, data) {
   return out;
 }
 
-/** What a line was predicted from: left, above, above left. */
+/** The predictors of a line: left, above, above left. */
 function predict(filter, a, b, c) {
   switch (filter) {
     case 1:
@@ -69,7 +70,7 @@ function pixelsOf(png) {
   return { width, height, size, pixels };
 }
 
-/** The colours that are there most often, and for each colour the one of these that is nearest. */
+/** The most frequent colours, and for each colour the nearest of these. */
 function paletteOf({ size, pixels }) {
   const counts = new Map();
   for (let at = 0; at < pixels.length; at += size) {
@@ -92,7 +93,7 @@ function nearest(colours, wanted) {
     const red = (colour >> 16) - (wanted >> 16);
     const green = ((colour >> 8) & 255) - ((wanted >> 8) & 255);
     const blue = (colour & 255) - (wanted & 255);
-    const far = 2 * red * red + 4 * green * green + 3 * blue * blue; // As eyes weigh them.
+    const far = 2 * red * red + 4 * green * green + 3 * blue * blue; // Weighted like human vision.
     if (far < least) {
       least = far;
       best = at;
@@ -101,7 +102,7 @@ function nearest(colours, wanted) {
   return best;
 }
 
-/** The same picture, of at most 256 colours. */
+/** The same picture with at most 256 colours. */
 export function shrink(png) {
   const picture = pixelsOf(png);
   const { width, height, size, pixels } = picture;

@@ -1,4 +1,4 @@
-// Recipes seen live: locks, groups and the others, drawn as what they are while clients come and die.
+// Live views of recipes: locks, groups and the others, while clients come and die.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -8,7 +8,7 @@ import { Replicas, until } from './replicas.js';
 
 const WAITERS = 20;
 const MEMBERS = 50;
-const LOST_MS = 2_000; // The shortest time-out that replicas grant as they are.
+const LOST_MS = 2_000; // The shortest timeout that replicas grant by default.
 const LONG_MS = 60_000;
 
 let browser;
@@ -24,7 +24,7 @@ after(async () => {
   await replicas?.stop();
 });
 
-/** Notes each state that the page has shown, by what `look` returns. */
+/** Records each state that the page has shown, as returned by `look`. */
 async function record(page, look) {
   await page.evaluate((source) => {
     const now = new Function(`return (${source})()`);
@@ -47,7 +47,7 @@ async function record(page, look) {
 
 const sentence = (page, text) => page.locator('.recipe-sentence', { hasText: text }).waitFor();
 
-test('a lock with 20 waiters, while its holder and some that wait are killed', async () => {
+test('a lock with 20 waiters, while its holder and some waiters are killed', async () => {
   const clients = await Client.many(1 + WAITERS, replicas, { timeout_ms: LOST_MS });
   const paths = [];
   for (const client of clients) {
@@ -80,13 +80,13 @@ test('a lock with 20 waiters, while its holder and some that wait are killed', a
   const seen = await states();
   for (const [at, { holders, count }] of seen.entries()) {
     assert.equal(holders.length, 1, `one holder at each moment: ${JSON.stringify(seen)}`);
-    assert.ok(count <= (seen[at - 1]?.count ?? count), 'nobody comes back');
+    assert.ok(count <= (seen[at - 1]?.count ?? count), 'no client reappears');
   }
   const turns = seen.map(({ holders }) => names.indexOf(holders[0]));
   assert.deepEqual(
     turns,
     turns.toSorted((a, b) => a - b),
-    'the turn goes on, never back',
+    'the turn only advances',
   );
   assert.deepEqual(visit.complaints, []);
   await visit.end();
@@ -115,7 +115,7 @@ test('a group of 50, while members die and a new one comes', async () => {
   }
   await sentence(page, `${MEMBERS - 10} members`);
   assert.equal(await page.locator('.member').count(), MEMBERS - 10);
-  assert.equal(await page.getByText('host-09').count(), 0, 'nobody who is gone is shown');
+  assert.equal(await page.getByText('host-09').count(), 0, 'no dead member is shown');
   const counts = await states();
   assert.deepEqual(
     counts,
@@ -133,7 +133,7 @@ test('a group of 50, while members die and a new one comes', async () => {
   }
 });
 
-/** One of each, as the command line makes them. */
+/** Creates one of each recipe, like the command line. */
 async function makeAll(client) {
   await client.stand('/locks/catalog/read-');
   await client.stand('/locks/catalog/read-');
@@ -155,7 +155,7 @@ async function makeAll(client) {
   return other;
 }
 
-test('each recipe is found, drawn as what it is, and lives', async () => {
+test('each recipe is found, shown in its form, and updated', async () => {
   const client = await Client.connect(replicas, { timeout_ms: LONG_MS });
   const other = await makeAll(client);
   const visit = await Visit.begin(browser, replicas);
@@ -211,7 +211,7 @@ test('each recipe is found, drawn as what it is, and lives', async () => {
   await visit.end();
 });
 
-test('what is not there, and what may not be read, is said', async () => {
+test('a missing and an unreadable recipe are shown as such', async () => {
   const client = await Client.connect(replicas);
   await client.ask('auth', { scheme: 'digest', credential: 'bob:secret' });
   await client.create('/locks/safe/inside', '', {});
@@ -234,7 +234,7 @@ const LOOKS = [
 ];
 
 for (const look of LOOKS) {
-  test(`recipes keep nobody out: ${look.language}, ${look.theme}`, async () => {
+  test(`recipes are accessible: ${look.language}, ${look.theme}`, async () => {
     const visit = await Visit.begin(browser, replicas, look);
     for (const path of ['', '/locks/catalog', '/semaphores/licences', '/barriers/step?of=3']) {
       await visit.open(`/ui/recipes${path}`);
@@ -247,8 +247,8 @@ for (const look of LOOKS) {
   });
 }
 
-// The last one: a replica is gone after it.
-test('the replica is lost, and the line goes on', async () => {
+// The last test: it kills a replica.
+test('the replica is lost, and the queue still advances', async () => {
   const clients = await Client.many(2, replicas, { timeout_ms: LONG_MS, at: 1 });
   for (const client of clients) {
     await client.stand('/locks/late/lock-');
@@ -258,7 +258,7 @@ test('the replica is lost, and the line goes on', async () => {
   await visit.open('/ui/recipes/locks/late');
   await sentence(page, 'lock-0000000000 holds it, 1 waiting');
   await replicas.kill(0);
-  await until('the lock is let go', () =>
+  await until('the lock is released', () =>
     clients[0].ask('close').then(
       () => true,
       () => false,

@@ -1,5 +1,5 @@
-// Three replicas for a browser to look at: `zabra serve` on free ports of loopback, one process each, so
-// that one can be ended.
+// Three replicas for a browser: `zabra serve` on free ports of loopback, one process each, so that
+// a test can kill one.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { portFree } from '../lib/ports.mjs';
 
 const START_MS = 60_000;
-const STARTS = 5; // With other ports, when somebody has taken one of them meanwhile.
+const STARTS = 5; // Attempts with other ports, if another program takes one meanwhile.
 const STOP_MS = 20_000;
 const ANSWER_MS = 5_000;
-const SAID_MAX = 4_096; // Of what a replica has said last.
+const SAID_MAX = 4_096; // Kept bytes of a replica's last output.
 const LOOK_MS = 50;
 
 function pause(ms) {
@@ -21,7 +21,7 @@ function pause(ms) {
   });
 }
 
-/** Until `condition` holds; throws what it was waited for. */
+/** Waits until `condition` holds; after the deadline throws the description. */
 export async function until(what, condition, ms = 30_000) {
   const end = Date.now() + ms;
   while (!(await condition())) {
@@ -33,7 +33,7 @@ export async function until(what, condition, ms = 30_000) {
 }
 
 export class Replicas {
-  /** `keys` of the configuration; as a function, of the replica with this index. */
+  /** `keys` of the configuration; a function gets the replica's index. */
   static async start(count = 3, keys = {}) {
     for (let starts = 1; ; starts += 1) {
       try {
@@ -95,7 +95,7 @@ export class Replicas {
     return replica;
   }
 
-  /** Throws when it has ended: what it has said. */
+  /** Throws the replica's output if it has ended. */
   look(at) {
     const { exitCode, said } = this.processes[at];
     if (exitCode !== null) {
@@ -109,12 +109,12 @@ export class Replicas {
 
   async isReady(port) {
     const answer = await fetch(`http://127.0.0.1:${port}/readyz`, {
-      signal: AbortSignal.timeout(ANSWER_MS), // Somebody else may have taken the port.
+      signal: AbortSignal.timeout(ANSWER_MS), // Another program may have taken the port.
     }).catch(() => undefined);
     return answer?.ok === true;
   }
 
-  /** Another client than the page. */
+  /** Connects a client other than the page. */
   async ask(method, target, { at = 0, ...rest } = {}) {
     const answer = await fetch(`${this.url(at)}${target}`, { method, ...rest });
     if (!answer.ok) {
@@ -132,7 +132,7 @@ export class Replicas {
     });
   }
 
-  /** Bytes of a znode, as the ensemble has agreed on them. */
+  /** The bytes of a znode, by a linearizable read. */
   async data(path) {
     const answer = await this.ask('GET', `/znodes/v1${encodeURI(path)}?consistency=linearizable`, {
       headers: { Accept: 'application/octet-stream' },
@@ -145,7 +145,7 @@ export class Replicas {
     return (await fetch(url, { method: 'HEAD' })).ok;
   }
 
-  /** Ends one as a crash would. */
+  /** Kills a replica, like a crash. */
   async kill(at) {
     const process = this.processes[at];
     const ended = new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// Who may do what: ACLs changed by the page, rights that are missing, and a replica that takes no writes.
+// Permissions: ACLs changed by the page, missing permissions, and a read-only replica.
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
@@ -6,7 +6,7 @@ import { openBrowser, visitingBy } from './browser.js';
 import { button, dialog, item, said } from './finders.js';
 import { Replicas } from './replicas.js';
 
-const READ_ONLY = 2; // The third replica is one that people look at.
+const READ_ONLY = 2; // The third replica is read-only.
 const BROKEN = Buffer.from([0x61, 0xff, 0xfe, 0x0d, 0x0a, 0x62]);
 const BOB = { Authorization: `Basic ${Buffer.from('bob:secret').toString('base64')}` };
 
@@ -25,7 +25,7 @@ after(async () => {
 
 const visiting = visitingBy(() => ({ browser, replicas }));
 
-visiting('an ACL is changed in words, and the data stays as it is', {}, async (page, visit) => {
+visiting('an ACL is changed and shown in words, and the data is kept', {}, async (page, visit) => {
   await replicas.create('/acl/open', BROKEN);
   await visit.open('/ui/tree/acl/open?tab=acl');
   const check = page.getByRole('form', { name: 'Check the permissions of an identity' });
@@ -60,7 +60,7 @@ visiting('an ACL is changed in words, and the data stays as it is', {}, async (p
 });
 
 visiting(
-  'who changes an ACL that has changed chooses, too',
+  'a concurrent change of an ACL needs a choice, too',
   { refused: true },
   async (page, visit) => {
     await replicas.create('/acl/changed');
@@ -119,7 +119,7 @@ visiting(
   },
 );
 
-visiting('rights that are missing are said before, and by the server', {}, async (page, visit) => {
+visiting('missing permissions are shown, and refused by the server', {}, async (page, visit) => {
   await replicas.create('/bob/own', 'hidden', {
     headers: { ...BOB, 'Zk-Acl': 'world:anyone:r, auth::cdrwa' },
   });
@@ -150,7 +150,7 @@ visiting('rights that are missing are said before, and by the server', {}, async
   assert.ok(await replicas.has('/bob/own'));
 });
 
-visiting('a replica to look at takes no writes, and says so', {}, async (page, visit) => {
+visiting('a read-only replica accepts no write and says so', {}, async (page, visit) => {
   await replicas.create('/look/one', 'x');
   await visit.open('/ui/tree/look/one', READ_ONLY);
   await page.getByRole('img', { name: 'Read-only' }).waitFor();

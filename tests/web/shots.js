@@ -1,5 +1,5 @@
-// shots.js [NAME...]: pictures of every view into docs/images/, of an ensemble with data as it might be.
-// Views come from the navigation, so that none is forgotten.
+// shots.js [NAME...]: takes pictures of every view into docs/images/, of an ensemble with realistic
+// data. The views come from the navigation, so none is forgotten.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,11 +11,11 @@ import { Replicas, until } from './replicas.js';
 
 const target = join(dirname(fileURLToPath(import.meta.url)), '../../docs/images');
 const wanted = process.argv.slice(2);
-const LONG_MS = 600_000; // Sessions live on when a busy machine loses their sockets.
-const WAIT_MS = 60_000; // For what is to be seen, on a machine that has other things to do.
-const HISTORY = 20; // Seconds that plots have at least.
-const EVENTS = 12; // Lines that the stream of events has at least.
-const LOAD_MS = 40; // Between two writes of each client that works.
+const LONG_MS = 600_000; // Sessions survive when a busy machine loses their sockets.
+const WAIT_MS = 60_000; // Timeout until a view is complete, also on a busy machine.
+const HISTORY = 20; // Minimal seconds of a plot.
+const EVENTS = 12; // Minimal lines of the stream of events.
+const LOAD_MS = 40; // Pause between two writes of each busy client.
 
 const CONFIG = {
   currency: 'EUR',
@@ -27,7 +27,7 @@ const CONFIG = {
 const json = (value) =>
   JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? JSON.rawJSON(String(one)) : one));
 
-// ---- An ensemble as it might be ----
+// ---- An ensemble with realistic data ----
 
 async function makeTree(client) {
   await client.create('/shop/config', json(CONFIG));
@@ -62,7 +62,7 @@ async function makeRecipes(clients) {
   }
 }
 
-/** Somebody who works, until the returned function is called. */
+/** A busy client, until the returned function is called. */
 function work(client, path) {
   let count = 0;
   const timer = setInterval(() => {
@@ -72,7 +72,7 @@ function work(client, path) {
       client.ask('get', { path: '/shop/config' }),
       client.ask('children', { path: '/groups/web' }),
     ];
-    Promise.all(asked).catch(() => undefined); // What is refused now is asked again in a moment.
+    Promise.all(asked).catch(() => undefined); // Refused requests are repeated in a moment.
   }, LOAD_MS);
   return () => clearInterval(timer);
 }
@@ -91,7 +91,7 @@ async function prepare(replicas) {
     ends.push(work(client, await client.create('/shop/carts/cart-', '0', { sequence: true })));
   }
   await until(
-    'plots have a past',
+    'plots have a history',
     async () => {
       const answer = await replicas.ask('GET', '/metrics/history/v1');
       return (await answer.json()).times.length >= HISTORY;
@@ -103,7 +103,7 @@ async function prepare(replicas) {
 
 // ---- Pictures ----
 
-/** Where the picture of a view looks best; others are at their own URL. */
+/** URLs of the best pictures of some views; other views have their own URL. */
 const PLACES = {
   tree: '/ui/tree/shop/config',
   recipes: '/ui/recipes/locks/report',
@@ -120,7 +120,7 @@ async function signIn(page) {
   await dialog.waitFor({ state: 'detached' });
 }
 
-/** Name of the picture, how one looks, where, and what one does there. */
+/** Name of the picture, look, URL, and the user's actions. */
 const SCENES = [
   { name: 'znode-acl', path: '/ui/tree/shop/secrets/payment?tab=acl', act: signIn },
   { name: 'znode-stat', path: '/ui/tree/shop/leases/import?tab=stat', theme: 'dark' },
@@ -168,7 +168,7 @@ async function checkImport(page) {
   await page.getByText('Znodes to create').waitFor();
 }
 
-/** Somebody else saves what is being edited. */
+/** Another client saves the edited znode. */
 async function merge(page, admin) {
   const path = new URL(page.url()).pathname.replace('/ui/tree', '');
   const note =
@@ -196,7 +196,7 @@ async function typeInPalette(page, text) {
   await page.getByRole('option').nth(1).waitFor();
 }
 
-/** Nothing is on its way any more. */
+/** Waits until nothing is loading any more. */
 async function settle(page) {
   await page.waitForLoadState('networkidle');
   await until('all is shown', async () => (await page.locator('.spinner').count()) === 0);
@@ -262,4 +262,4 @@ try {
   await browser.close();
   await replicas.stop();
 }
-process.exit(0); // Clients have sockets that still try.
+process.exit(0); // The clients' sockets still reconnect.

@@ -1,4 +1,4 @@
-// Search, export and import by the page.
+// Search, export and import in the page.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { Client } from './clients.js';
 import { Replicas } from './replicas.js';
 
 const SHOES = 250;
-const OPS_MAX = 1_000; // Of one multi.
+const OPS_MAX = 1_000; // In one multi.
 
 let browser;
 let replicas;
@@ -82,7 +82,7 @@ async function exported(page) {
   return { name: download.suggestedFilename(), path: await download.path() };
 }
 
-visiting('what is exported can be imported, and is told exactly', {}, async (page, visit) => {
+visiting('an export can be imported, and the report is exact', {}, async (page, visit) => {
   await visit.open('/ui/tools/shop?tool=export');
   const file = await exported(page);
   await page.getByText(/^Complete: 252 znodes at \d+:\d+, /).waitFor();
@@ -144,7 +144,7 @@ visiting('what is exported can be imported, and is told exactly', {}, async (pag
 });
 
 visiting(
-  'an import that fails says where, and what is done',
+  'a failed import shows its line and the completed changes',
   { refused: true },
   async (page, visit) => {
     const lines = Array.from({ length: OPS_MAX * 2 }, (_, at) => `{"path":"line-${at}"}`);
@@ -168,19 +168,19 @@ visiting(
     await page.getByText('The import failed. These earlier changes remain:').waitFor();
     const { stat } = await client.ask('stat', { path: '/partly' });
     const created = page.locator('.fact', { hasText: 'Created' }).locator('dd');
-    const told = Number((await created.textContent()).replace(',', ''));
-    assert.equal(told, stat.numChildren - 1, 'what is there, without the one that was in the way');
-    assert.ok(told > 0);
+    const reported = Number((await created.textContent()).replace(',', ''));
+    assert.equal(reported, stat.numChildren - 1, 'all except the conflicting child');
+    assert.ok(reported > 0);
   },
 );
 
-visiting('an import goes on when one leaves it, and is told of', {}, async (page, visit) => {
+visiting('an import continues after the view is left, and reports', {}, async (page, visit) => {
   await client.create('/left');
   const file = join(replicas.directory, 'left.ndjson');
   writeFileSync(file, '{"path":"one"}\n{"path":"two"}\n');
-  let goOn;
+  let resume;
   const wait = new Promise((resolve) => {
-    goOn = resolve;
+    resume = resolve;
   });
   await page.route(/dryRun=false/, async (request) => {
     await wait;
@@ -193,13 +193,13 @@ visiting('an import goes on when one leaves it, and is told of', {}, async (page
   await page.getByText('Importing').waitFor();
   await page.getByRole('link', { name: 'Overview' }).click();
   await page.locator('.health').waitFor();
-  goOn();
+  resume();
   await page.getByText('The import below /left is done: 2 znodes were written.').waitFor();
   const { stat } = await client.ask('stat', { path: '/left' });
   assert.equal(stat.numChildren, 2);
 });
 
-visiting('what may not be read or written is said', { refused: true }, async (page, visit) => {
+visiting('missing permissions are shown', { refused: true }, async (page, visit) => {
   await client.ask('auth', { scheme: 'digest', credential: 'bob:secret' });
   await client.create('/safe');
   await client.ask('setacl', { path: '/safe', acl: 'creator' });
@@ -220,7 +220,7 @@ const LOOKS = [
 ];
 
 for (const look of LOOKS) {
-  const name = `tools keep nobody out: ${look.language}, ${look.theme}`;
+  const name = `the tools are accessible: ${look.language}, ${look.theme}`;
   visiting(name, look, async (page, visit) => {
     for (const query of ['name=shoe-00*', 'tool=export', 'tool=import']) {
       await visit.open(`/ui/tools/shop?${query}`);

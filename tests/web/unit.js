@@ -1,5 +1,5 @@
-// The parts of the dashboard that need no browser: bundled as they are for the page, then tested by
-// node. Without DOM, so views are left to the browser.
+// The parts of the dashboard that need no browser: bundled as for the page, then tested by node.
+// There is no DOM, so the browser tests the views.
 
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ const web = join(here, '../../web');
 const esbuild = createRequire(join(web, 'package.json'))('esbuild');
 const target = mkdtempSync(join(tmpdir(), 'zabra-unit-'));
 
-/** All catalogues of texts, wherever they are. */
+/** All catalogues of texts, in any folder. */
 const allTexts = {
   name: 'all-texts',
   setup(build) {

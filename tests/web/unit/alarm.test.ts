@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { Alarm } from '../../../web/src/api/alarm';
 
-test('an alarm that is put off acts once, when nothing came for so long', () => {
+test('a postponed alarm fires once, after a silence of its delay', () => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   mock.method(performance, 'now', () => Date.now());
   let acted = 0;
@@ -19,7 +19,7 @@ test('an alarm that is put off acts once, when nothing came for so long', () => 
   mock.timers.tick(1);
   assert.equal(acted, 1);
   alarm.set(1_000);
-  alarm.set(200); // Sooner than it was.
+  alarm.set(200); // Earlier than before.
   mock.timers.tick(200);
   assert.equal(acted, 2);
   alarm.set(100);

@@ -10,7 +10,7 @@ const hello = (server: number) => ({ server }) as Hello;
 const late = () => new ApiError({ detail: 'timed out' });
 const http = (status: number) => new ApiError({ status, detail: 'no' });
 
-/** REST answers as replica `id`, or fails; the socket always answers, as replica 1. */
+/** REST answers as replica `id`, or fails; the socket always answers as replica 1. */
 function begin(rest: { id: number | ApiError }) {
   const asked = { rest: 0, socket: 0 };
   const info = async () => {
@@ -27,7 +27,7 @@ function begin(rest: { id: number | ApiError }) {
   return { asked, asking: new Asking({ info }, { read }) };
 }
 
-test('a replica is asked by REST, and by the socket where another one answers', async () => {
+test('requests go by REST, or by the socket if REST reaches another replica', async () => {
   const rest: { id: number | ApiError } = { id: 1 };
   const { asked, asking } = begin(rest);
   const first = hello(1);
@@ -36,13 +36,13 @@ test('a replica is asked by REST, and by the socket where another one answers', 
   rest.id = 2;
   assert.equal((await asking.ask(first))[0].id, 1);
   await asking.ask(first);
-  assert.deepEqual(asked, { rest: 4, socket: 4 }, 'REST is not asked in vain again');
+  assert.deepEqual(asked, { rest: 4, socket: 4 }, 'REST is not tried in vain again');
   rest.id = 1;
   await asking.ask(hello(1));
-  assert.deepEqual(asked, { rest: 6, socket: 4 }, 'another connection is another try');
+  assert.deepEqual(asked, { rest: 6, socket: 4 }, 'a new connection tries REST again');
 });
 
-test('a replica is asked by the socket where REST is refused', async () => {
+test('requests go by the socket if REST is refused', async () => {
   const rest: { id: number | ApiError } = { id: http(401) };
   const { asked, asking } = begin(rest);
   const first = hello(1);
@@ -54,13 +54,13 @@ test('a replica is asked by the socket where REST is refused', async () => {
   assert.equal((await asking.ask(first))[0].id, 1);
 });
 
-test('no answer by REST: at first it does not come through, later the replica stands still', async () => {
+test('no answer by REST: at first REST is blocked, later the replica has stopped', async () => {
   const rest: { id: number | ApiError } = { id: late() };
   const { asked, asking } = begin(rest);
   const first = hello(1);
   await asking.ask(first);
   await asking.ask(first);
-  assert.deepEqual(asked, { rest: 2, socket: 4 }, 'it is waited for once');
+  assert.deepEqual(asked, { rest: 2, socket: 4 }, 'only one request waits for it');
   rest.id = 1;
   const second = hello(1);
   await asking.ask(second);
@@ -69,7 +69,7 @@ test('no answer by REST: at first it does not come through, later the replica st
   assert.equal(asked.socket, 4);
 });
 
-test('an answer of a proxy has its status, whatever it says', async () => {
+test('an answer of a proxy counts by its status, not its text', async () => {
   Object.assign(globalThis, { location: { protocol: 'http:' } });
   const socket = { replica: { value: 'a:1' } } as unknown as Socket;
   const info = (answer: Response) => {

@@ -52,12 +52,12 @@ const chosen = (path: string, numChildren = 0) => ({
   stat: { numChildren, version: 2, czxid: '0x7' } as Stat,
 });
 
-test('what goes with another one is not deleted twice', () => {
+test('a znode below a deleted one is not deleted twice', () => {
   const paths = topmost([chosen('/a/b'), chosen('/a'), chosen('/ab')]).map(({ path }) => path);
   assert.deepEqual(paths, ['/a', '/ab']);
 });
 
-test('a deletion is counted, page by page, and deletes no more than was counted', async () => {
+test('a deletion is counted page by page, and deletes no more than the count', async () => {
   const asked: object[] = [];
   const pages = [
     { looked: 1000, more: true, after: '/a/x' },
@@ -81,7 +81,7 @@ test('a deletion is counted, page by page, and deletes no more than was counted'
   ]);
 });
 
-test('more than can be deleted is not counted to its end', async () => {
+test('the count stops above the limit of a deletion', async () => {
   let asked = 0;
   const socket = {
     read: async () => {
@@ -108,7 +108,7 @@ const wish: Wish = {
   file: undefined,
 };
 
-test('a wish becomes the members of a create', () => {
+test('the form becomes the members of a create', () => {
   assert.deepEqual(membersOf(wish), { path: '/app/one', data64: 'eA==' });
   assert.deepEqual(
     membersOf({ ...wish, name: '/b/c', kind: 'ttl', sequential: true, acl: 'read' }),
@@ -131,7 +131,7 @@ test('a wish becomes the members of a create', () => {
   assert.equal(pathOf({ parent: '/', name: 'a' }), '/a');
 });
 
-test('a refusal is shown at the field that it is about', () => {
+test('a refusal is shown at its field', () => {
   const codes = ['NodeExists', 'BadArguments', 'QuotaExceeded', 'InvalidACL', 'NotReadOnly'];
   assert.deepEqual(
     codes.map((code) => fieldOf(new ApiError({ code: code as never }))),
@@ -142,7 +142,7 @@ test('a refusal is shown at the field that it is about', () => {
 // ---- ACLs ----
 
 const bob = 'bob:fyVmFCwVbTJYrznoSu1koqYEYF0=';
-const who: Whoami = {
+const identity: Whoami = {
   address: '10.1.2.3',
   authenticated: true,
   super: false,
@@ -154,13 +154,13 @@ const who: Whoami = {
   ],
 } as Whoami;
 
-test('whom entries mean', () => {
+test('entries name identities', () => {
   const of = (scheme: string, id: string) =>
-    permsOf([{ scheme, id, perms: ['read'] } as never], who).length > 0;
+    permsOf([{ scheme, id, perms: ['read'] } as never], identity).length > 0;
   assert.ok(of('world', 'anyone') && of('auth', '') && of('digest', bob));
   assert.ok(of('ip', '10.1.2.3') && of('ip', '10.1.0.0/16') && of('ip', '0.0.0.0/0'));
   assert.ok(!of('ip', '10.2.0.0/16') && !of('ip', '::1') && !of('digest', 'eve:x'));
-  assert.equal(permsOf([], { ...who, super: true }).length, 5);
+  assert.equal(permsOf([], { ...identity, super: true }).length, 5);
   assert.ok(
     isMasked({ scheme: 'digest', id: 'bob:x' }) && !isMasked({ scheme: 'digest', id: bob }),
   );
@@ -170,20 +170,20 @@ const open: AclEntry[] = [
   { scheme: 'world', id: 'anyone', perms: ['read', 'write', 'create', 'delete', 'admin'] },
 ];
 
-test('whoever shuts himself out is warned', () => {
+test('a list that removes own permissions gives a warning', () => {
   const seen = { acl: open, aversion: 0, stat: { czxid: '0x1' } };
   const draft = new AclDraft('/a', seen, {} as never, async () => undefined);
   draft.toggle(0, 'admin');
-  assert.deepEqual(draft.lost(who), ['admin']);
+  assert.deepEqual(draft.lost(identity), ['admin']);
   assert.ok(draft.add({ scheme: 'auth', id: '', perms: ['admin'] }));
   assert.ok(!draft.add({ scheme: 'auth', id: '', perms: ['read'] }));
-  assert.deepEqual(draft.lost(who), []);
+  assert.deepEqual(draft.lost(identity), []);
   draft.remove(1);
   draft.toggle(0, 'admin');
   assert.ok(!draft.dirty.value);
 });
 
-test('an ACL is saved as the one that was seen; else theirs is shown', async () => {
+test('an ACL is saved only over the version that was seen; else theirs is shown', async () => {
   const asked: { seen: SeenAcl; key: string }[] = [];
   const answers = [new ApiError({ code: 'BadVersion' as never, outcome: 'not-applied' })];
   const send: SaveAcl = async (_path, _acl, seen, key) => {
@@ -196,7 +196,7 @@ test('an ACL is saved as the one that was seen; else theirs is shown', async () 
   const theirs = {
     acl: [{ scheme: 'world', id: 'anyone', perms: ['read'] }],
     aversion: 3,
-    stat: { czxid: '0x2' }, // Made again: as many changes, and another ACL.
+    stat: { czxid: '0x2' }, // Created again: the same version, another ACL.
   };
   const seen = { acl: open, aversion: 3, stat: { czxid: '0x1' } };
   const draft = new AclDraft('/a', seen, { read: async () => theirs } as never, send);

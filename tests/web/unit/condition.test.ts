@@ -6,7 +6,7 @@ import { conditionOf, type Known, LATE_MS, lateness } from '../../../web/src/app
 const members = (...connected: boolean[]) =>
   connected.map((up, at) => ({ id: at + 1, role: 'voter', connected: up, votes: up }));
 
-/** A live page of replica 1 of three, that heard all of it just now. */
+/** A live page of replica 1 of three, with fresh information about all. */
 function known(more: object = {}, status: object = {}, ensemble: object = {}): Known {
   return {
     link: 'live',
@@ -22,20 +22,20 @@ function known(more: object = {}, status: object = {}, ensemble: object = {}): K
   };
 }
 
-test('fresh and in step is live, without writes read-only', () => {
+test('fresh and in sync is live, without writes read-only', () => {
   assert.equal(conditionOf(known()), 'live');
   assert.equal(conditionOf(known({}, { read_only: true })), 'read_only');
   assert.equal(conditionOf(known({ server: undefined })), 'live', 'a reconnect on purpose');
 });
 
-test('before the serving replica has said how it is nothing is live', () => {
+test('no page is live before the status of the serving replica', () => {
   assert.equal(conditionOf(known({ look: undefined })), 'reconnecting');
-  assert.equal(conditionOf(known({ server: 3 })), 'reconnecting', 'another one has said it');
+  assert.equal(conditionOf(known({ server: 3 })), 'reconnecting', 'the status of another replica');
   assert.equal(conditionOf(known({ link: 'resyncing' })), 'reconnecting');
   assert.equal(conditionOf(known({ link: 'offline' })), 'offline');
 });
 
-test('late answers, a silent leader and a replica out of step are stale, each with its reason', () => {
+test('late answers, a silent leader and a replica out of sync are stale, each with its reason', () => {
   const late: [Known, string][] = [
     [known({ now: 1_001 + LATE_MS }), 'answer'],
     [known({}, { lag_ms: 1_500 }), 'leader'],
@@ -48,12 +48,16 @@ test('late answers, a silent leader and a replica out of step are stale, each wi
   }
 });
 
-test('less than a majority, or no leader for long, is no quorum, also while the page goes round', () => {
+test('less than a majority, or no leader for long, is no quorum, also during reconnects', () => {
   const alone = { members: members(true, false, false) };
   assert.equal(conditionOf(known({}, {}, alone)), 'no_quorum');
   assert.equal(conditionOf(known({}, { lag_ms: 6_000 }, { leader: 0 })), 'no_quorum');
   assert.equal(conditionOf(known({}, {}, { members: members(true, true, false) })), 'live');
   const round = known({ link: 'offline', server: undefined, now: 20_000 }, {}, alone);
   assert.equal(conditionOf(round), 'no_quorum');
-  assert.equal(conditionOf({ ...round, now: 60_000 }), 'offline', 'none has answered for long');
+  assert.equal(
+    conditionOf({ ...round, now: 60_000 }),
+    'offline',
+    'no replica has answered for long',
+  );
 });

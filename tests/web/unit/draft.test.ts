@@ -13,7 +13,7 @@ const seen = (text: string, version: number, czxid = '0x1') => ({
   bytes: bytes(text),
 });
 
-/** What a znode answers to: writes are kept, and answered in turn. */
+/** A fake znode: it keeps writes and answers them in order. */
 class Fake {
   asked: Record<string, unknown>[] = [];
   answers: (object | ApiError)[] = [];
@@ -49,7 +49,7 @@ function begin(text: string, version = 3) {
 const problem = (code: string, more: object = {}) =>
   new ApiError({ code: code as never, outcome: 'not-applied', detail: code, ...more });
 
-test('each form gives back the very bytes', () => {
+test('each form returns the same bytes', () => {
   const all = Uint8Array.from({ length: 1000 }, (_, at) => (at * 7) & 255);
   for (const form of ['hex', 'base64'] as const) {
     assert.deepEqual(bytesOf(form, textOf(form, all) ?? ''), all);
@@ -72,7 +72,7 @@ test('lines keep their ends', () => {
   );
 });
 
-test('what was not touched is not made anew', () => {
+test('untouched text is not encoded again', () => {
   const fake = new Fake();
   const raw = Uint8Array.of(0xff, 0xfe, 0);
   const draft = new Draft('/a', { stat: statOf(0), bytes: raw }, fake);
@@ -82,10 +82,10 @@ test('what was not touched is not made anew', () => {
   assert.equal(draft.mine(), raw);
   assert.ok(!draft.dirty.value);
   draft.setForm('text');
-  assert.equal(draft.form.value, 'base64', 'no text is made of what is none');
+  assert.equal(draft.form.value, 'base64', 'bytes that are no text stay base64');
 });
 
-test('another form has what was typed in the one before, unless that is nothing', () => {
+test('a change of the form keeps the input, unless it is empty', () => {
   const { draft, type } = begin('ab');
   draft.setForm('hex');
   assert.equal(draft.start.value.text, '61 62');
@@ -99,7 +99,7 @@ test('another form has what was typed in the one before, unless that is nothing'
   assert.ok(draft.dirty.value);
 });
 
-test('a save asks for the version that was seen, and ends', async () => {
+test('a save requires the version that was seen, and ends', async () => {
   const { fake, draft, type } = begin('old');
   type('new');
   fake.answers.push({ stat: statOf(4) });
@@ -112,7 +112,7 @@ test('a save asks for the version that was seen, and ends', async () => {
   assert.equal(draft.phase.value, 'ended');
 });
 
-test('what is typed while it is saved stays', async () => {
+test('input during a save is kept', async () => {
   const { fake, draft, type } = begin('old');
   type('new');
   fake.answers.push({ stat: statOf(4) });
@@ -131,7 +131,7 @@ test('a conflict is a choice: mine', async () => {
   fake.now = { stat: statOf(5), data64: toBase64(bytes('theirs')) };
   assert.equal(await draft.save(), undefined);
   assert.equal((draft.theirs.value as { stat: Stat }).stat.version, 5);
-  assert.equal(await draft.save(), undefined, 'not before one has chosen');
+  assert.equal(await draft.save(), undefined, 'not before a choice');
   assert.equal(fake.asked.length, 1);
   draft.keepMine();
   await draft.save();
@@ -148,7 +148,7 @@ test('a conflict is a choice: theirs', () => {
   assert.ok(!draft.dirty.value);
 });
 
-test('who has typed nothing sees what is new, and who agrees has no conflict', () => {
+test('without input the new data is shown, and equal input is no conflict', () => {
   const { draft, type } = begin('old');
   draft.observe(seen('new', 4));
   assert.equal(draft.start.value.text, 'new');
@@ -162,7 +162,7 @@ test('who has typed nothing sees what is new, and who agrees has no conflict', (
   assert.equal(draft.base.value.stat.version, 6);
 });
 
-test('theirs that was taken into mine and is as before again is no agreement', async () => {
+test('a change of theirs that mine has taken and theirs has reverted is a conflict', async () => {
   const { fake, draft, type } = begin('one\nx');
   type('mine\nx');
   draft.observe(seen('one\ny', 4));
@@ -177,15 +177,15 @@ test('theirs that was taken into mine and is as before again is no agreement', a
   assert.ok(draft.merging.value);
   assert.deepEqual(draft.origin(), bytes('one\ny'));
   draft.setForm('hex');
-  assert.deepEqual(draft.origin(), bytes('one\ny'), 'in whatever form');
+  assert.deepEqual(draft.origin(), bytes('one\ny'), 'in any form');
   draft.keepMine();
-  assert.deepEqual(draft.origin(), bytes('one\nx'), 'of another base it says nothing');
+  assert.deepEqual(draft.origin(), bytes('one\nx'), 'another base has no origin');
   fake.answers.push({ stat: statOf(6) });
   await draft.save();
   assert.equal(fake.asked[0]?.['version'], 5);
 });
 
-test('theirs that is as before again is no conflict while nothing was taken', () => {
+test('a reverted change of theirs is no conflict if mine has not taken it', () => {
   const { draft, type } = begin('old');
   type('mine');
   draft.observe(seen('theirs', 4));
@@ -194,7 +194,7 @@ test('theirs that is as before again is no conflict while nothing was taken', ()
   assert.equal(draft.base.value.stat.version, 5);
 });
 
-test('deleted meanwhile: the text stays, and it can be made again as it was', async () => {
+test('deleted meanwhile: the text stays, and the znode can be created again', async () => {
   const { fake, draft, type } = begin('old');
   draft.base.value = { ...draft.base.value, stat: { ...statOf(3), ttl: 5000 } };
   draft.acl = [{ scheme: 'world', id: 'anyone', perms: ['read'] }];
@@ -210,7 +210,7 @@ test('deleted meanwhile: the text stays, and it can be made again as it was', as
   );
 });
 
-test('nobody knows: the same is asked again, until somebody does', async () => {
+test('an unknown outcome: the same write is sent again until a replica knows it', async () => {
   const { fake, draft, type } = begin('old');
   type('mine');
   fake.answers.push(connectionLoss(true), problem('InFlight'), { stat: statOf(4) });
@@ -220,13 +220,13 @@ test('nobody knows: the same is asked again, until somebody does', async () => {
   assert.equal(draft.phase.value, 'ended');
 });
 
-test('nobody knows for long: the user is asked, and what was seen meanwhile is no conflict', async () => {
+test('an outcome unknown for long: the user decides, and newer data is no conflict', async () => {
   const { fake, draft, type } = begin('old');
   type('mine');
   fake.answers.push(...Array.from({ length: 5 }, () => connectionLoss(true)));
   await draft.save();
   assert.equal(draft.phase.value, 'unknown');
-  draft.observe(seen('mine', 4)); // It was done.
+  draft.observe(seen('mine', 4)); // The write was executed.
   assert.equal(draft.theirs.value, undefined);
   fake.answers.push({ stat: statOf(4) });
   await draft.save();
@@ -234,7 +234,7 @@ test('nobody knows for long: the user is asked, and what was seen meanwhile is n
   assert.equal(new Set(fake.asked.map(({ key }) => key)).size, 1);
 });
 
-test('what others have written over it meanwhile is seen by whoever goes on typing', async () => {
+test('a later write of another client is shown while the user types', async () => {
   const { fake, draft, type } = begin('old');
   type('mine');
   fake.write = async () => {
@@ -248,7 +248,7 @@ test('what others have written over it meanwhile is seen by whoever goes on typi
   assert.equal((draft.theirs.value as Seen).stat.version, 5);
 });
 
-test('a refusal is told, and nothing is lost', async () => {
+test('a refusal is shown, and no input is lost', async () => {
   const { fake, draft, type } = begin('old');
   type('mine');
   fake.answers.push(problem('NoAuth'));
@@ -258,13 +258,13 @@ test('a refusal is told, and nothing is lost', async () => {
   assert.ok(draft.dirty.value);
 });
 
-test('what is unknown stays so until a replica knows', async () => {
+test('an unknown outcome stays unknown until a replica knows it', async () => {
   const { fake, draft, type } = begin('old');
   type('mine');
   const away = problem('NotReady', { status: 503, outcome: 'unknown' });
   fake.answers.push(connectionLoss(true), away, away, away, away);
   await draft.save();
-  assert.equal(draft.phase.value, 'unknown', 'the first may still be done');
+  assert.equal(draft.phase.value, 'unknown', 'the first write may still be executed');
   fake.answers.push({ stat: statOf(4) });
   await draft.save();
   assert.equal(draft.phase.value, 'ended');

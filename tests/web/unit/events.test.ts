@@ -13,7 +13,7 @@ import {
   parseWanted,
 } from '../../../web/src/views/events/model';
 
-/** What is watched, and the time of the next drawing in the hands of the test. */
+/** Fake watches, and a clock of drawings that the test controls. */
 function stage() {
   const watches = new Map<string, WatchRequest>();
   let drawing: (() => void) | undefined;
@@ -46,7 +46,7 @@ const change = (path: string, zxid = '0x100000001') =>
 
 const all = { kind: 'recursive', path: '/a' } as const;
 
-test('one drawing shows all that has come, each event once', () => {
+test('one drawing shows all received events, each once', () => {
   const { model, watches, draw } = stage();
   model.want([all, { kind: 'persistent', path: '/a/b' }]);
   const one = change('/a/b');
@@ -63,7 +63,7 @@ test('one drawing shows all that has come, each event once', () => {
   );
 });
 
-test('what is kept is bounded', () => {
+test('kept events are bounded', () => {
   const { model, watches, draw } = stage();
   model.want([all]);
   for (let at = 0; at < KEPT_MAX + 5; at += 1) {
@@ -81,7 +81,7 @@ test('what is kept is bounded', () => {
   assert.equal(model.shown.value.total, KEPT_MAX + 5);
 });
 
-test('a pause holds what comes, within bounds, and says what it threw away', () => {
+test('a pause holds new events, within bounds, and shows how many it dropped', () => {
   const { model, watches, draw } = stage();
   model.want([all]);
   model.pause(true);
@@ -101,7 +101,7 @@ test('a pause holds what comes, within bounds, and says what it threw away', () 
   assert.equal((lines.at(-1) as Line & { change: Change }).change.path, `/a/${HELD_MAX * 3 - 1}`);
 });
 
-test('what two subscriptions have missed is told to each, and shown once', () => {
+test('events missed by two subscriptions are sent to both, and shown once', () => {
   const { model, watches, draw } = stage();
   model.want([all, { kind: 'persistent', path: '/a/b' }]);
   for (const key of ['recursive:/a', 'persistent:/a/b']) {
@@ -123,16 +123,16 @@ test('what two subscriptions have missed is told to each, and shown once', () =>
   assert.equal(model.shown.value.total, 3);
 });
 
-test('a difference is said to be one, once', () => {
+test('a difference is marked as one, once', () => {
   const { model, watches, draw } = stage();
   model.want([all]);
   const watch = watches.get('recursive:/a');
   const tell = (more: object) => watch?.onChange({ ...change('/a'), ...more });
-  watch?.onReady?.('diffed'); // Elsewhere, too late for each change.
+  watch?.onReady?.('diffed'); // At another replica, too late for single changes.
   tell({ diff: true, end: false });
   tell({ diff: true, end: true });
   tell({ end: true });
-  tell({ diff: true, end: true }); // It was too slow.
+  tell({ diff: true, end: true }); // The client was too slow.
   watch?.onReady?.('replayed');
   draw();
   assert.deepEqual(
@@ -141,10 +141,10 @@ test('a difference is said to be one, once', () => {
   );
 });
 
-test('a gap, a loss and the way back are lines of the stream', () => {
+test('a gap, a loss and a reconnect are lines of the stream', () => {
   const { model, watches, draw } = stage();
   model.want([all]);
-  model.follow('resyncing', 'h:1'); // It has never been there: nothing is lost.
+  model.follow('resyncing', 'h:1'); // The first connection: no loss.
   model.follow('live', 'h:1');
   model.follow('resyncing', 'h:2');
   model.follow('resyncing', 'h:3');
@@ -161,7 +161,7 @@ test('a gap, a loss and the way back are lines of the stream', () => {
   );
 });
 
-test('a watch that fires once is used up, and can be had again', () => {
+test('a one-shot watch is used up, and can be set again', () => {
   const { model, watches, draw } = stage();
   model.want([{ kind: 'data', path: '/a' }]);
   watches.get('data:/a')?.onChange(change('/a'));
@@ -174,7 +174,7 @@ test('a watch that fires once is used up, and can be had again', () => {
   assert.equal(watches.size, 0);
 });
 
-test('what is refused says why', () => {
+test('a refused watch shows the reason', () => {
   const { model, watches } = stage();
   model.want([all]);
   const error = new ApiError({ detail: 'too many watches' });
@@ -182,13 +182,13 @@ test('what is refused says why', () => {
   assert.equal(model.subscriptions.value[0]?.error?.message, 'too many watches');
 });
 
-test('what is wanted is in the URL', () => {
+test('the subscriptions are in the URL', () => {
   assert.deepEqual(parseWanted('recursive:/a:b'), { kind: 'recursive', path: '/a:b' });
   assert.equal(parseWanted('other:/a'), undefined);
   assert.equal(parseWanted('data:a'), undefined);
 });
 
-test('a drawing adds to the list that is there, and a filter sees what comes', () => {
+test('a drawing appends to the list, and a filter applies to new events', () => {
   const { model, watches, draw } = stage();
   model.want([all]);
   model.fit('one');
@@ -197,13 +197,13 @@ test('a drawing adds to the list that is there, and a filter sees what comes', (
     watches.get('recursive:/a')?.onChange(change(`/a/${name}`));
     draw();
   }
-  assert.equal(model.shown.value.lines, lines, 'it is not made anew');
+  assert.equal(model.shown.value.lines, lines, 'it is the same array');
   assert.deepEqual([lines.length, model.shown.value.kept, model.shown.value.total], [2, 3, 3]);
   model.fit('');
   assert.equal(model.shown.value.lines.length, 3);
 });
 
-test('the newest are kept, and what had to go is told', () => {
+test('the newest events are kept, and the number of dropped ones is shown', () => {
   const newest = new Newest<number>(3);
   assert.deepEqual(
     [1, 2, 3, 4, 5].map((one) => newest.push(one)),

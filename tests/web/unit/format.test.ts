@@ -27,7 +27,7 @@ test('zxids keep all their 64 bits', () => {
   assert.equal(newest('0x0', '0x9'), '0x9');
 });
 
-test('a time beyond all dates breaks no page', () => {
+test('a time beyond all dates does not break the page', () => {
   assert.equal(utcTime(8.64e15 + 1), NO_TIME);
   assert.equal(localTime(-9e18), NO_TIME);
   assert.equal(localTime(Number.NaN), NO_TIME);
@@ -55,7 +55,7 @@ test('sizes and times are short', () => {
   assert.equal(relativeTime(0), NO_TIME);
 });
 
-test('bytes survive base64, and what is no UTF-8 is none', () => {
+test('bytes survive base64, and invalid UTF-8 is detected', () => {
   const all = Uint8Array.from({ length: 70_000 }, (_, at) => at & 255);
   assert.deepEqual(fromBase64(toBase64(all)), all);
   assert.equal(asUtf8(Uint8Array.of(0xc3, 0x28)), undefined);
@@ -63,7 +63,7 @@ test('bytes survive base64, and what is no UTF-8 is none', () => {
   assert.match(hexLine(all, 4), /^000040 {2}40 41 .*4f {2}@ABCDEFGHIJKLMNO$/);
 });
 
-test('JSON is indented without a digit lost', () => {
+test('JSON is indented without the loss of a digit', () => {
   const text = '{"b":12345678901234567890,"a":[1,{}, []],"s":"x, {\\"y\\": [1]}"}';
   assert.equal(
     indentJson(text),
@@ -72,21 +72,21 @@ test('JSON is indented without a digit lost', () => {
   assert.ok(isJson('[1]') && !isJson('7') && !isJson('{a:1}'));
 });
 
-test('JSON of a stranger that is nested without end stays of a size', () => {
+test('deeply nested hostile JSON has a bounded size', () => {
   const text = '['.repeat(200_000) + ']'.repeat(200_000);
   const indented = indentJson(text);
   assert.ok(indented.length < 10 << 20, `${indented.length} characters`);
   assert.equal(indented.replace(/\s/g, ''), text);
 });
 
-test('what cannot be seen is shown', () => {
+test('invisible characters are shown', () => {
   assert.equal(visibleName('a\u202egpj.exe\u0000'), 'a\u2039202E\u203agpj.exe\u20390000\u203a');
   assert.equal(visibleText('a\tb\n'), 'a\tb\n');
   assert.equal(visibleName('<b>\n'), '<b>\u2039000A\u203a');
   assert.ok(hasRightToLeft('a \u05d0') && hasRightToLeft('\u{10a00}') && !hasRightToLeft('\u65e5'));
 });
 
-test('what people would not call text is shown as bytes', () => {
+test('data that is hardly text is shown as bytes', () => {
   assert.ok(
     isReadable('a\r\nb\r\n'.repeat(5_000)) && isReadable('') && isReadable('\ufeffsome text'),
   );
@@ -101,7 +101,7 @@ test('paths are compared by their parts', () => {
   assert.ok(isBelow('/a/b', '/a') && !isBelow('/ab', '/a') && isBelow('/a', '/'));
   assert.deepEqual(ancestorsOf('/a/b'), ['/', '/a', '/a/b']);
   assert.ok(compareNames('a', 'ab') < 0 && compareNames('b', 'ab') > 0);
-  assert.ok(compareNames('\uffff', '\u{10000}') < 0, 'as UTF-8 has them');
+  assert.ok(compareNames('\uffff', '\u{10000}') < 0, 'in the order of UTF-8');
   assert.ok(compareNames('\u{10001}', '\u{10000}') > 0);
   assert.equal(compareNames('a\u{10000}', 'a\u{10000}'), 0);
   assert.equal(parentOf('/a'), '/');
@@ -109,7 +109,7 @@ test('paths are compared by their parts', () => {
   assert.ok(isSystem('/zookeeper/quota') && !isSystem('/zookeepers'));
 });
 
-test('data is shown as what it is', async () => {
+test('data is shown in its form', async () => {
   const packed = new Uint8Array(
     await new Response(
       new Blob(['{"a":1}']).stream().pipeThrough(new CompressionStream('gzip')),

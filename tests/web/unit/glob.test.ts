@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fits } from '../../../web/src/format/glob';
 
-test('a filter is text of a name, or a pattern of all of it, as for the replica', () => {
+test('a filter is a part of a name, or a pattern of the whole name, as at the replica', () => {
   const like: [string, string][] = [
     ['lock-0000000001', 'LOCK'],
     ['lock-0000000001', ''],

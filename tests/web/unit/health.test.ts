@@ -19,18 +19,18 @@ function ensemble(up: boolean[], more: object = {}): Ensemble {
 const textsOf = (all: Ensemble, one = status) =>
   healthOf(all, one).warnings.map(({ text }) => text);
 
-test('all that vote are there', () => {
+test('all voters are available', () => {
   const health = healthOf(ensemble([true, true, true]), status);
   assert.deepEqual(health, { level: 'good', voters: 3, voting: 3, quorum: 2, warnings: [] });
 });
 
-test('one away is a remark, two are trouble', () => {
+test('one missing voter is degraded, two are critical', () => {
   assert.equal(healthOf(ensemble([true, true, false]), status).level, 'warn');
   assert.deepEqual(textsOf(ensemble([true, true, false])), ['warn_unreachable', 'warn_quorum']);
   assert.equal(healthOf(ensemble([true, false, false]), status).level, 'bad');
 });
 
-test('no leader, lag, and an even number are said', () => {
+test('no leader, lag, and an even number are issues', () => {
   assert.deepEqual(textsOf(ensemble([true, true, true], { leader: 0 })), ['warn_no_leader']);
   assert.deepEqual(textsOf(ensemble([true, true, true]), { ...status, lag_ms: 5_000 }), [
     'warn_lag',
@@ -41,7 +41,7 @@ test('no leader, lag, and an even number are said', () => {
   ]);
 });
 
-test('all is well only when each replica is in step and was heard of just now', () => {
+test('all is well only if each replica is in sync and has a recent contact', () => {
   const told = (more: object) => {
     const all = ensemble([true, true, true]);
     Object.assign(all.members[2] ?? {}, more);
@@ -52,7 +52,7 @@ test('all is well only when each replica is in step and was heard of just now', 
   assert.deepEqual(textsOf(told({ state: 'leader', heard_ms: 3_000 })), ['warn_silent']);
 });
 
-test('two processes with one id are the first thing that is said', () => {
+test('two processes with one id are the first issue', () => {
   const all = ensemble([true, true, false]);
   const why = 'two processes claim id 3: 10.0.0.3 and 10.0.0.7';
   Object.assign(all.members[2] ?? {}, { duplicate: why });

@@ -10,7 +10,7 @@ beforeEach(() => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'] });
 });
 
-/** Each look lasts until it is ended. */
+/** Each request lasts until the test ends it. */
 function begin() {
   const page = { seen: true, act: () => undefined as unknown };
   const state = { count: 0, end: () => undefined as unknown };
@@ -32,7 +32,7 @@ function begin() {
   return { looks, page, state };
 }
 
-test('what comes together is looked at once, and what comes meanwhile again', async () => {
+test('simultaneous events cause one request, and events during it another one', async () => {
   const { looks, state } = begin();
   looks.soon();
   looks.soon();
@@ -40,24 +40,24 @@ test('what comes together is looked at once, and what comes meanwhile again', as
   assert.equal(state.count, 1);
   looks.soon();
   mock.timers.tick(5_000);
-  assert.equal(state.count, 1, 'not twice at a time');
+  assert.equal(state.count, 1, 'not two at a time');
   state.end();
   await settle();
   mock.timers.tick(4 * 5_000 - 1);
-  assert.equal(state.count, 1, 'what takes long is rested from');
+  assert.equal(state.count, 1, 'a long request is followed by a pause');
   mock.timers.tick(1);
   assert.equal(state.count, 2);
   state.end();
   await settle();
   mock.timers.tick(60_000);
-  assert.equal(state.count, 2, 'nothing has changed since');
+  assert.equal(state.count, 2, 'no change since then');
   looks.soon();
   looks.stop();
   mock.timers.tick(60_000);
   assert.equal(state.count, 2);
 });
 
-test('nothing is looked at while nobody sees it', () => {
+test('a hidden page sends no request', () => {
   const { looks, page, state } = begin();
   page.seen = false;
   looks.soon();

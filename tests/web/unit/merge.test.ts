@@ -11,7 +11,7 @@ function merge(base: string, mine: string, theirs: string) {
   return { ...merged, mine: mineNow, theirs: theirsNow, base: merged.base.join(' ') };
 }
 
-/** Always the same numbers. */
+/** A fixed sequence of numbers. */
 function random(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -20,7 +20,7 @@ function random(seed: number): (below: number) => number {
   };
 }
 
-test('a difference leads from one text to the other, with what both have in between', () => {
+test('a difference transforms one text into the other, and keeps the common lines', () => {
   const next = random(1);
   for (let round = 0; round < 3_000; round += 1) {
     const [a, b] = [0, 1].map(() => Array.from({ length: next(9) }, () => `${next(4)}`));
@@ -36,7 +36,7 @@ test('a difference leads from one text to the other, with what both have in betw
   }
 });
 
-test('a difference of texts that have nothing in common is bounded', () => {
+test('a difference of texts without common lines is bounded', () => {
   const a = Array.from({ length: 20_000 }, (_, at) => `a${at}`);
   const b = Array.from({ length: 20_000 }, (_, at) => `b${at}`);
   const [first, ...more] = lineDiff(['same', ...a, 'end'], ['same', ...b, 'end']);
@@ -44,7 +44,7 @@ test('a difference of texts that have nothing in common is bounded', () => {
   assert.deepEqual(more, []);
 });
 
-test('what one side alone has changed is taken', () => {
+test('changes of only one side are taken', () => {
   const both = merge('1 2 3 4 5 6 7', 'mine 2 3 4 5 6 7', '1 2 3 4 5 6 theirs');
   assert.deepEqual(both, {
     mine: 'mine 2 3 4 5 6 theirs',
@@ -53,16 +53,16 @@ test('what one side alone has changed is taken', () => {
     taken: 1,
     conflicts: 0,
   });
-  assert.equal(merge('1 2 3', '1 2 3', '1 new 2').mine, '1 new 2', 'also what is added and gone');
+  assert.equal(merge('1 2 3', '1 2 3', '1 new 2').mine, '1 new 2', 'also added and removed lines');
   assert.equal(merge('1 2 3 4', '1 3 4', '1 2 3 4 5').mine, '1 3 4 5');
 });
 
-test('what both have done alike is no conflict', () => {
+test('the same change on both sides is no conflict', () => {
   const { mine, conflicts, taken } = merge('1 2 3', '1 same 3', '1 same 3');
   assert.deepEqual({ mine, conflicts, taken }, { mine: '1 same 3', conflicts: 0, taken: 0 });
 });
 
-test('what both have changed differently is a conflict, and only that differs', () => {
+test('different changes of the same lines are a conflict, and only these lines', () => {
   const merged = merge('1 2 3 4 5', '1 mine 3 4 5', '1 theirs 3 4 5 6');
   assert.deepEqual(merged, {
     mine: '1 mine 3 4 5 6',
@@ -76,21 +76,25 @@ test('what both have changed differently is a conflict, and only that differs', 
   assert.equal(merge('1 2 3', '1 3', '1 theirs 3').conflicts, 1, 'deleted and changed');
 });
 
-test('what was taken is theirs still: when they take it back, it goes from mine, too', () => {
+test('a taken change is still theirs: when they revert it, mine reverts it, too', () => {
   const [base, theirs] = ['1 2 3 4 x', '1 2 3 4 y'];
   const first = merge(base, 'mine 2 3 4 x', theirs);
   assert.deepEqual([first.mine, first.base], ['mine 2 3 4 y', theirs]);
-  assert.equal(merge(first.base, first.mine, base).mine, 'mine 2 3 4 x', 'all as it was');
+  assert.equal(merge(first.base, first.mine, base).mine, 'mine 2 3 4 x', 'the original text');
   const also = merge(first.base, first.mine, '1 2 more 4 x');
   assert.deepEqual([also.mine, also.base], ['mine 2 more 4 x', '1 2 more 4 x']);
-  assert.equal(merge(first.base, 'mine 2 3 4 y+', base).conflicts, 1, 'mine has gone on from it');
+  assert.equal(
+    merge(first.base, 'mine 2 3 4 y+', base).conflicts,
+    1,
+    'mine has changed it further',
+  );
   const alike = merge('1 2 3', '1 same 3', '1 same 3');
-  assert.equal(merge(alike.base, alike.mine, '1 2 3').mine, '1 2 3', 'what both have done, too');
+  assert.equal(merge(alike.base, alike.mine, '1 2 3').mine, '1 2 3', 'also a change of both sides');
   const open = merge('1 2 3', '1 mine 3', '1 theirs 3');
-  assert.equal(merge(open.base, open.mine, '1 theirs 3').conflicts, 1, 'nothing is chosen yet');
+  assert.equal(merge(open.base, open.mine, '1 theirs 3').conflicts, 1, 'no choice yet');
 });
 
-test('no change of either side is lost, whatever they are', () => {
+test('no change of either side is lost', () => {
   const next = random(7);
   for (let round = 0; round < 3_000; round += 1) {
     const base = Array.from({ length: 8 }, (_, at) => `${at}`);
@@ -109,7 +113,7 @@ test('no change of either side is lost, whatever they are', () => {
     assert.equal(lineDiff(merged.theirs, merged.mine).length > 0, merged.conflicts > 0);
     const back = merge3(merged.base, merged.mine, base);
     const gone = lineDiff(base, theirs).length > 0 && merged.conflicts === 0;
-    assert.ok(!gone || !back.mine.some((line) => line.startsWith('t')), 'they have undone it');
+    assert.ok(!gone || !back.mine.some((line) => line.startsWith('t')), 'theirs has reverted it');
     assert.deepEqual(merge3(base, mine, base).mine, mine);
     assert.deepEqual(merge3(base, base, theirs).mine, theirs);
   }

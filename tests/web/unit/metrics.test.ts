@@ -38,7 +38,7 @@ t_seconds_count{op="set"} 100
   ]);
 });
 
-test('what has come is put behind what is there, as far back as is shown', () => {
+test('new values are appended, within the shown period', () => {
   const past = { step: 1 as const, times: [1, 2], series: { reads: [10, 20] } };
   const more = { step: 1 as const, times: [3], series: { reads: [30], writes: [1] } };
   assert.deepEqual(join(past, more, 2), {
@@ -49,7 +49,7 @@ test('what has come is put behind what is there, as far back as is shown', () =>
   assert.deepEqual(join(past, { ...more, step: 10 }, 100).times, [3]);
 });
 
-test('each series that is kept is in one plot', () => {
+test('each kept series is in one plot', () => {
   const series = GROUPS.flatMap(({ plots }) => plots.flatMap((plot) => plot.series));
   assert.equal(series.length, 32);
   assert.equal(new Set(series).size, 32);

@@ -37,7 +37,7 @@ function kindOf(path: string, children: ChildEntry[], text?: string, stat = stat
   return guess({ path, stat, text, children });
 }
 
-test('what a directory is, is told by its names', () => {
+test('the names in a directory show its recipe', () => {
   const cases: [Kind | undefined, ChildEntry[]][] = [
     ['lock', ephemerals('lock-0000000001', 'lock-0000000002')],
     ['lock', ephemerals('_c_5d0a-lock-0000000003')],
@@ -64,7 +64,7 @@ test('what a directory is, is told by its names', () => {
   }
 });
 
-test('an empty directory is what its folder is for, a number is a counter', () => {
+test('an empty directory has the recipe of its folder, a number is a counter', () => {
   assert.equal(kindOf('/locks/a', []), 'lock');
   assert.equal(kindOf('/groups/a', []), 'group');
   assert.equal(kindOf('/x/y', []), undefined);
@@ -73,7 +73,7 @@ test('an empty directory is what its folder is for, a number is a counter', () =
   assert.equal(kindOf('/x/y', [], undefined, statOf('0x7')), 'lock');
 });
 
-test('a line is in the order of the numbers, whatever stands before them', () => {
+test('a queue is in the order of the numbers, not of the names before them', () => {
   const all = standings(placesOf(ephemerals('lock-0000000007', 'candidate-0000000003', 'other')));
   assert.deepEqual(
     all.map(({ place, holds, waitsFor }) => [place.name, holds, waitsFor?.name]),
@@ -84,7 +84,7 @@ test('a line is in the order of the numbers, whatever stands before them', () =>
   );
 });
 
-test('readers read together, and wait for the last writer before them', () => {
+test('readers share, and wait for the last writer before them', () => {
   const names = ['read-0000000001', 'read-0000000002', 'write-0000000003', 'read-0000000004'];
   const steps = sideBySide(standings(placesOf(ephemerals(...names))));
   assert.deepEqual(
@@ -102,7 +102,7 @@ test('readers read together, and wait for the last writer before them', () => {
   );
 });
 
-test('a lease of who stands in the line is not held yet', () => {
+test('a lease of a waiting client is not held yet', () => {
   const leases = placesOf(ephemerals('lease-0000000001', 'lease-0000000002', 'lease-0000000003'));
   const line = placesOf([{ name: 'lock-0000000009', stat: statOf('0x3') }]);
   const { held, asked } = leasesOf(leases, line);
@@ -124,7 +124,7 @@ function pictureOf(kind: Kind, children: ChildEntry[]): Picture {
   return { path: '/p', stat: statOf(), text: undefined, children, total: 0, inner: {}, kind };
 }
 
-test('the diary tells who came, who has gone and whose turn it is', () => {
+test('the log shows arrivals, departures and turns', () => {
   const label = (path: string) => path;
   const before = pictureOf('lock', ephemerals('lock-0000000001', 'lock-0000000002'));
   const after = pictureOf('lock', before.children.slice(1));
@@ -139,5 +139,5 @@ test('the diary tells who came, who has gone and whose turn it is', () => {
   assert.equal(compare(before, before, label), undefined);
   const again = pictureOf('group', [{ name: 'a', stat: statOf('0x9', '0x9') }]);
   const entry = compare(pictureOf('group', ephemerals('a')), again, label);
-  assert.deepEqual([entry?.came, entry?.gone], [['/p/a'], ['/p/a']], 'made again');
+  assert.deepEqual([entry?.came, entry?.gone], [['/p/a'], ['/p/a']], 'created again');
 });

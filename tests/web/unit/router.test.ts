@@ -4,7 +4,7 @@ import { test } from 'node:test';
 Object.assign(globalThis, { location: { href: 'http://127.0.0.1:9998/ui/' } });
 const { parseUrl, route, urlOf } = await import('../../../web/src/app/router');
 
-test('every znode has a URL, whatever it is called', () => {
+test('a znode with any name has a URL', () => {
   for (const path of ['/', '/a/b', '/a b/c%2F?x#y', '/v1.2/\u65e5\u672c', '/..a/%']) {
     const url = urlOf('tree', path, { tab: 'stat' });
     const { view, path: back, query } = parseUrl(url);
@@ -12,7 +12,7 @@ test('every znode has a URL, whatever it is called', () => {
   }
 });
 
-test('no view is the overview, and bad escapes are names', () => {
+test('an empty route is the overview, and invalid escapes are names', () => {
   assert.equal(route.value.view, 'overview');
   assert.equal(parseUrl('/ui').view, 'overview');
   assert.equal(parseUrl('/ui/tree/%zz').path, '/%zz');

@@ -17,7 +17,7 @@ const session = (id: string, more: Partial<ListedSession> = {}) =>
     ...more,
   }) as ListedSession;
 
-test('when it would end', () => {
+test('time of expiry', () => {
   const one = session('0x1', { heard_ms: 4_000 });
   assert.equal(timeLeft(one, 1_000, 1_000), 6_000);
   assert.equal(timeLeft(one, 1_000, 3_500), 3_500);
@@ -41,7 +41,7 @@ test('filter and order', () => {
 const page = (id: string, more: object = {}) =>
   ({ sessions: [session(id)], more: false, looked: 1, hears_all: true, ...more }) as Sessions;
 
-test('pages are read until there are enough, of the leader or of who serves', async () => {
+test('pages are read until there are enough, from the leader or the serving replica', async () => {
   const asked: [unknown, boolean][] = [];
   const listing = await listSessions((query, leader) => {
     asked.push([query['after'], leader]);
@@ -59,7 +59,7 @@ test('pages are read until there are enough, of the leader or of who serves', as
   assert.equal(listing.hearsAll, false);
 });
 
-test('one is found among any number of others', async () => {
+test('one session is found among any number of others', async () => {
   const asked: unknown[] = [];
   const ask = (query: Record<string, string | number>) => {
     asked.push(query);

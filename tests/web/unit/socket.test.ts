@@ -4,7 +4,7 @@ import { Socket } from '../../../web/src/api/socket';
 
 Object.assign(globalThis, { location: { protocol: 'http:' } });
 
-/** The end of a connection that a replica has: the test says what it says. */
+/** The replica's end of a connection; the test sends its messages. */
 class Wire {
   sent: Record<string, unknown>[] = [];
   closed = false;
@@ -70,13 +70,13 @@ beforeEach(() => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'] });
 });
 
-/** The replica is lost, and another one tried. */
+/** Loses the replica; the next one is tried. */
 function lose() {
   now().onclose?.();
   mock.timers.tick(5_000);
 }
 
-test('replies come by id, errors are thrown', async () => {
+test('replies are matched by id, errors are thrown', async () => {
   const socket = start();
   const early = socket.read('status');
   assert.equal(now().sent.length, 0);
@@ -94,7 +94,7 @@ test('replies come by id, errors are thrown', async () => {
   await assert.rejects(late, { code: 'NoNode', status: 404, message: 'none' });
 });
 
-test('a read that was not answered is asked elsewhere, and shows no less', async () => {
+test('an unanswered read is sent to another replica, and shows no older state', async () => {
   const socket = start();
   now().hello({ zxid: '0x20' });
   const read = socket.read('stat', { path: '/a' });
@@ -120,7 +120,7 @@ test('a read that was not answered is asked elsewhere, and shows no less', async
   await keyed;
 });
 
-test('watches go on where they were', async () => {
+test('watches resume from their zxid', async () => {
   const socket = start();
   const seen: string[] = [];
   now().hello();
@@ -135,7 +135,7 @@ test('watches go on where they were', async () => {
   now().say({ event: 'NodeDataChanged', watches: [7], path: '/a', zxid: '0x11', end: false });
   lose();
   now().hello();
-  assert.equal(now().last('watch')['since'], 'h1:0x10', 'half a transaction is none');
+  assert.equal(now().last('watch')['since'], 'h1:0x10', 'an incomplete transaction does not count');
   now().say({
     id: now().last('watch')['id'],
     ok: true,
@@ -152,7 +152,7 @@ test('watches go on where they were', async () => {
   assert.deepEqual(seen, ['0x11', '0x11']);
 });
 
-test('what cannot be told is read anew', async () => {
+test('after a gap the data is read again', async () => {
   const socket = start();
   const seen: string[] = [];
   now().hello();
@@ -168,7 +168,7 @@ test('what cannot be told is read anew', async () => {
   assert.deepEqual(seen, ['reset']);
   lose();
   now().hello({ history: 'h2', zxid: '0x2' });
-  assert.equal(now().last('watch')['since'], undefined, 'the old zxids mean nothing');
+  assert.equal(now().last('watch')['since'], undefined, 'zxids of the old history are not used');
   assert.deepEqual(seen, ['reset', 'reset']);
   now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x2', watch: 1 });
   await settle();
@@ -180,7 +180,7 @@ test('what cannot be told is read anew', async () => {
   assert.equal(seen.length, 3);
 });
 
-test('silence is a loss; all of them lost is offline, and it goes on trying', () => {
+test('silence is a loss; the loss of all is offline, and retries continue', () => {
   const socket = start();
   now().hello();
   mock.timers.tick(1_999);
@@ -196,7 +196,7 @@ test('silence is a loss; all of them lost is offline, and it goes on trying', ()
   assert.equal(socket.link.value, 'live');
 });
 
-test('a replica that has become quiet is asked whether it is there', () => {
+test('a silent replica gets a ping', () => {
   const socket = start();
   now().hello({ heartbeat_ms: 10_000 });
   const first = now();
@@ -216,7 +216,7 @@ test('a replica that has become quiet is asked whether it is there', () => {
   assert.equal(now().url, 'ws://b:1/ws/v1');
 });
 
-test('an answer that is small is not waited for as long as a large one', () => {
+test('the timeout of a small answer is shorter than that of a large one', () => {
   const socket = start();
   now().hello({ heartbeat_ms: 10_000 });
   socket.read('status').catch(() => undefined);
@@ -226,7 +226,7 @@ test('an answer that is small is not waited for as long as a large one', () => {
   assert.equal(socket.link.value, 'resyncing');
 });
 
-test('who waits for a large answer gives it time', async () => {
+test('a large answer has more time', async () => {
   const socket = start();
   now().hello({ heartbeat_ms: 10_000 });
   const large = socket.read('get', { path: '/large' });
@@ -237,12 +237,12 @@ test('who waits for a large answer gives it time', async () => {
   assert.equal(socket.link.value, 'live');
 });
 
-test('a replica that hangs up for want of a quorum brings nobody back to life', () => {
+test('a replica that closes for lack of a quorum does not make the page live', () => {
   const socket = start();
   now().hello();
   lose();
   now().hello({ role: 'looking' });
-  assert.equal(socket.link.value, 'live', 'a leader may be elected soon');
+  assert.equal(socket.link.value, 'live', 'an election may still succeed');
   lose();
   lose();
   lose();
@@ -258,11 +258,11 @@ test('a replica that hangs up for want of a quorum brings nobody back to life', 
   socket.stop();
 });
 
-test('whoever signs in is shown first, and to each replica', async () => {
+test('credentials are sent first, to each replica', async () => {
   const socket = start();
   now().hello();
   socket.identify({ user: 'a', password: 'b' });
-  assert.equal(socket.link.value, 'live', 'nothing is lost');
+  assert.equal(socket.link.value, 'live', 'no loss');
   mock.timers.tick(0);
   void socket.read('whoami').catch(() => undefined);
   now().hello();
@@ -280,7 +280,7 @@ test('whoever signs in is shown first, and to each replica', async () => {
   assert.equal(socket.refused.value?.code, 'AuthFailed');
 });
 
-test('a watch that nobody wants is taken back', async () => {
+test('an unused watch is removed', async () => {
   const socket = start();
   now().hello();
   const watch = { path: '/a', kind: 'data' as const, onChange() {}, onReset() {} };
@@ -291,12 +291,12 @@ test('a watch that nobody wants is taken back', async () => {
   }
   await settle();
   one();
-  assert.equal(now().sent.length, 2, 'the other one still wants it');
+  assert.equal(now().sent.length, 2, 'the other user still needs it');
   two();
   assert.equal(now().last('unwatch')['watch'], 4);
 });
 
-test('what was told of one watch says nothing of one that is not resumed yet', async () => {
+test('events of one watch do not advance one that is not resumed yet', async () => {
   const socket = start();
   const watch = (path: string) =>
     socket.watch({ path, kind: 'persistent', onChange() {}, onReset() {} });
@@ -315,7 +315,7 @@ test('what was told of one watch says nothing of one that is not resumed yet', a
   answer(0, 1);
   await settle();
   now().say({ event: 'NodeDataChanged', watches: [1], path: '/a', zxid: '0x20', end: true });
-  lose(); // Before /b was told what it has missed.
+  lose(); // Before /b has its missed events.
   now().hello();
   assert.deepEqual([sinceOf('/a'), sinceOf('/b')], ['h1:0x20', 'h1:0x10']);
   answer(0, 1);
@@ -328,12 +328,12 @@ test('what was told of one watch says nothing of one that is not resumed yet', a
   assert.deepEqual([sinceOf('/a'), sinceOf('/b')], ['h1:0x30', 'h1:0x10']);
 });
 
-test('a watch is taken back when its answer comes too late, but not from under another', async () => {
+test('a watch with a late answer is removed, but not if another user needs it', async () => {
   const socket = start();
   const watch = { path: '/a', kind: 'persistent' as const, onChange() {}, onReset() {} };
   const seen: string[] = [];
   now().hello();
-  socket.watch(watch)(); // Gone before it is answered.
+  socket.watch(watch)(); // Removed before its answer.
   now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 3 });
   await settle();
   assert.equal(now().last('unwatch')['watch'], 3);
@@ -342,15 +342,15 @@ test('a watch is taken back when its answer comes too late, but not from under a
   now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 4 });
   await settle();
   socket.watch({ ...watch, onChange: ({ path }) => seen.push(path) });
-  one(); // To the replica both are one, and the answer to the second is on its way.
-  assert.equal(now().last('unwatch')['watch'], 3, 'nothing more was taken back');
+  one(); // For the replica both are one watch, and the second answer is in flight.
+  assert.equal(now().last('unwatch')['watch'], 3, 'no further watch was removed');
   now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 4 });
   await settle();
   now().say({ event: 'NodeDataChanged', watches: [4], path: '/a', zxid: '0x11', end: true });
   assert.deepEqual(seen, ['/a']);
 });
 
-test('a replica is asked to watch before it is asked how things are', () => {
+test('watches are sent before reads', () => {
   const socket = start();
   void socket.read('stat', { path: '/a' });
   socket.watch({ path: '/a', kind: 'data', onChange() {}, onReset() {} });
@@ -361,7 +361,7 @@ test('a replica is asked to watch before it is asked how things are', () => {
   );
 });
 
-test('a replica that is not so far yet is asked again', async () => {
+test('a request to a replica that lags is repeated', async () => {
   const socket = start();
   const error = { code: 'ReplicaBehind', detail: 'behind', retry_after_ms: 1_000 };
   const refused: string[] = [];
@@ -393,7 +393,7 @@ test('a replica that is not so far yet is asked again', async () => {
   await assert.rejects(vain, { code: 'ReplicaBehind' });
 });
 
-test('what no replica takes is not sent to one after the other', async () => {
+test('a request that each replica would refuse is not sent to all', async () => {
   const socket = start();
   now().hello({ limits: { maxMessageBytes: 1_000 } });
   const write = (data: string) => socket.write('create', { path: '/a', data, key: 'k' });
@@ -404,7 +404,7 @@ test('what no replica takes is not sent to one after the other', async () => {
   assert.equal(now().sent.length, 1);
 });
 
-test('a replica that could not look at a write says nothing of a try before', async () => {
+test('the refusal of a retry does not show the outcome of an earlier try', async () => {
   const socket = start();
   now().hello();
   const answer = (status: number, outcome: string, more: object = {}) =>
@@ -412,7 +412,7 @@ test('a replica that could not look at a write says nothing of a try before', as
   const set = (key: string) => socket.write('set', { path: '/a', key });
   const first = set('k');
   answer(503, 'not-applied');
-  await assert.rejects(first, { outcome: 'not-applied' }, 'there was none before');
+  await assert.rejects(first, { outcome: 'not-applied' }, 'there was no earlier try');
   const lost = set('k');
   lose();
   now().hello();
@@ -423,7 +423,11 @@ test('a replica that could not look at a write says nothing of a try before', as
   await assert.rejects(again, { outcome: 'unknown' });
   const readOnly = set('k');
   answer(403, 'not-applied', { code: 'NotReadOnly' });
-  await assert.rejects(readOnly, { code: 'NotReadOnly', outcome: 'unknown' }, 'nor does this one');
+  await assert.rejects(
+    readOnly,
+    { code: 'NotReadOnly', outcome: 'unknown' },
+    'also for this refusal',
+  );
   const other = set('other');
   answer(403, 'not-applied', { code: 'NotReadOnly' });
   await assert.rejects(other, { outcome: 'not-applied' });
@@ -432,7 +436,7 @@ test('a replica that could not look at a write says nothing of a try before', as
   await assert.rejects(another, { outcome: 'not-applied' });
   const known = set('k');
   answer(412, 'not-applied', { code: 'BadVersion' });
-  await assert.rejects(known, { outcome: 'not-applied' }, 'that replica knows');
+  await assert.rejects(known, { outcome: 'not-applied' }, 'that replica knows the outcome');
   const last = set('k');
   answer(503, 'not-applied');
   await assert.rejects(last, { outcome: 'not-applied' });

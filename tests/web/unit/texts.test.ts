@@ -5,7 +5,7 @@ import { catalogues, defineTexts, language } from '../../../web/src/i18n';
 
 const placesOf = (text: string | undefined) => (text?.match(/\{\w+\}/g) ?? []).sort();
 
-test('both languages have the same keys, with the same values to fill in', () => {
+test('both languages have the same keys with the same parameters', () => {
   assert.ok(catalogues.length >= 5);
   for (const { en, zh } of catalogues) {
     assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort());
@@ -15,7 +15,7 @@ test('both languages have the same keys, with the same values to fill in', () =>
   }
 });
 
-test('what is filled in is in both languages, but for numbers that one leaves out', () => {
+test('both languages use the parameters, except for omitted numbers', () => {
   for (const { en, zh } of catalogues) {
     for (const [key, text] of Object.entries(en)) {
       assert.deepEqual(placesOf(zh[key]), placesOf(text), key);
@@ -23,7 +23,7 @@ test('what is filled in is in both languages, but for numbers that one leaves ou
   }
 });
 
-test('a text is said in the language of now', () => {
+test('a text has the current language', () => {
   const say = defineTexts({ many: '{n} of {what}' }, { many: '{what}：{n}' });
   language.value = 'en';
   assert.equal(say('many', { n: 12345, what: 'a{n}' }), '12,345 of a{n}');

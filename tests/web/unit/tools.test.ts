@@ -16,7 +16,7 @@ function read(text: string, size: number): Lines {
   return lines;
 }
 
-test('an export is whole when its last line says so, however it is cut into pieces', () => {
+test('an export is complete if its last line says so, for any split into pieces', () => {
   const text = `${HEAD}{"path":"","dataUtf8":"ä"}\n${LONG}${END}`;
   for (const size of [1, 7, 1_000, 1_000_000]) {
     const lines = read(text, size);
@@ -27,7 +27,7 @@ test('an export is whole when its last line says so, however it is cut into piec
   }
 });
 
-test('an export that is cut off is not whole', () => {
+test('a truncated export is incomplete', () => {
   for (const text of ['', HEAD, `${HEAD}${LONG}`, `${HEAD}${END.slice(0, -1)}`, `${HEAD}${END}{`]) {
     assert.equal(read(text, 100).tail, undefined, text.slice(-20));
   }

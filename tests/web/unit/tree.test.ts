@@ -4,12 +4,12 @@ import type { Socket, WatchRequest } from '../../../web/src/api/socket';
 import { PAGE, rowByName, rowOf, TreeModel } from '../../../web/src/views/tree/model';
 import { PART_MS, SEEK_MS } from '../../../web/src/views/tree/seek';
 
-/** A tree that is a list of paths; requests are counted. */
+/** A fake tree from a list of paths; it counts requests. */
 class Fake {
   asked: string[] = [];
   sought: string[] = [];
   step = 100;
-  /** Time that each search takes. */
+  /** Duration of each search. */
   pass: () => void = () => undefined;
   watches = new Map<string, WatchRequest>();
   paths: Set<string>;
@@ -26,7 +26,7 @@ class Fake {
       .sort();
   }
 
-  /** Of `search` so many znodes with each request as it may look at. */
+  /** The number of znodes that each search request may check. */
   search({ path, name = '', after }: { path: string; name?: string; after?: string }) {
     const all = [
       path,
@@ -48,7 +48,7 @@ class Fake {
   ) {
     if (op === 'search') {
       this.sought.push(after);
-      await Promise.resolve(); // A timer that is due has ended before time passes.
+      await Promise.resolve(); // A due timer ends before time advances.
       this.pass();
       return this.search({ path, after, ...more });
     }
@@ -101,7 +101,7 @@ test('one request and one watch for each opened znode', async () => {
   assert.ok(rowOf(model.rows.value, '/zookeeper') > 0);
 });
 
-test('long lists come page by page', async () => {
+test('long lists are loaded page by page', async () => {
   const names = Array.from({ length: PAGE * 2 + 1 }, (_, at) => `/n${String(at).padStart(6, '0')}`);
   const { fake, model } = begin(names);
   model.open('/');
@@ -116,7 +116,7 @@ test('long lists come page by page', async () => {
   assert.equal(fake.asked.length, 3);
 });
 
-test('what others change is looked at once, and marked', async (t) => {
+test('a change of another client causes one request, and is marked', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   const { fake, model } = begin(['/a', '/b']);
   model.open('/');
@@ -142,7 +142,7 @@ test('what others change is looked at once, and marked', async (t) => {
   );
 });
 
-test('what changes while a page is on its way is looked at, too', async () => {
+test('a change during the load of a page is noticed, too', async () => {
   const { fake, model, paths } = begin(['/a']);
   model.open('/');
   await settle();
@@ -162,7 +162,7 @@ test('what changes while a page is on its way is looked at, too', async () => {
   assert.deepEqual(paths(), ['node /', 'node /a', 'node /b']);
 });
 
-test('a filter hides what does not fit, but nothing that is open', async () => {
+test('a filter hides other znodes, except open ones', async () => {
   const { model, paths } = begin(['/apple', '/pear', '/pear/core', '/plum']);
   model.open('/');
   await settle();
@@ -182,22 +182,22 @@ test('a filter hides what does not fit, but nothing that is open', async () => {
   assert.equal(rowByName(model.rows.value, 'x', 0), -1);
 });
 
-test('a filter asks the replica for children that are not loaded', async (t) => {
+test('a filter searches unloaded children at the replica', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   const names = Array.from({ length: PAGE + 4 }, (_, at) => `/n${String(at).padStart(6, '0')}`);
   const { fake, model, paths } = begin(names);
   model.open('/');
   await settle();
   model.filter.value = '0005';
-  assert.ok(paths().includes('note /'), 'it says that it goes on');
+  assert.ok(paths().includes('note /'), 'it shows that there is more');
   t.mock.timers.tick(1_000);
   await settle();
   assert.ok(paths().includes('node /n000503'));
-  assert.equal(fake.asked.length, 1, 'no further page was loaded');
+  assert.equal(fake.asked.length, 1, 'no further page is loaded');
   model.filter.value = 'none of them';
   t.mock.timers.tick(1_000);
   await settle();
-  assert.deepEqual(paths().slice(1), ['note /'], 'all were looked at');
+  assert.deepEqual(paths().slice(1), ['note /'], 'all are searched');
   model.filter.value = '';
   assert.equal(model.rows.value.length, 1 + PAGE + 1);
 });
@@ -205,7 +205,7 @@ test('a filter asks the replica for children that are not loaded', async (t) => 
 const numbered = (count: number) =>
   Array.from({ length: count }, (_, at) => `/n${String(at).padStart(6, '0')}`);
 
-test('a search ends after a second, and the next one continues behind it', async (t) => {
+test('a search ends after a second, and the next one continues there', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   const { fake, model, paths } = begin(numbered(PAGE + 4));
   model.open('/');
@@ -225,7 +225,7 @@ test('a search ends after a second, and the next one continues behind it', async
   );
 });
 
-/** Three pages of a filter are open. */
+/** Opens three pages of a filter. */
 async function beginFound(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   const names = numbered(4 * PAGE);
@@ -253,7 +253,7 @@ async function beginFound(t: TestContext) {
   return { fake, model, paths, shown, change, pass };
 }
 
-test('what a search has found stays found when the children change', async (t) => {
+test('the results of a search stay when the children change', async (t) => {
   const { fake, paths, shown, change, pass } = await beginFound(t);
   fake.paths.delete('/n000007');
   fake.paths.add('/n000008x');
@@ -268,7 +268,7 @@ test('what a search has found stays found when the children change', async (t) =
   assert.equal(new Set(now).size, now.length);
 });
 
-test('what was found is looked at again in parts, and is shown meanwhile', async (t) => {
+test('results are checked again in parts, and shown meanwhile', async (t) => {
   const { fake, model, paths, shown, change, pass } = await beginFound(t);
   fake.paths.delete('/n000007');
   fake.paths.delete('/n001400');
@@ -276,7 +276,7 @@ test('what was found is looked at again in parts, and is shown meanwhile', async
   await change();
   await pass();
   assert.ok(!paths().includes('node /n000007'));
-  assert.ok(paths().includes('node /n001400'), 'not looked at yet');
+  assert.ok(paths().includes('node /n001400'), 'not checked yet');
   const before = fake.sought.length;
   for (let part = 0; part < 20; part += 1) {
     await pass();
@@ -286,14 +286,14 @@ test('what was found is looked at again in parts, and is shown meanwhile', async
   const all = fake.sought.length;
   assert.ok(all > before);
   await pass();
-  assert.equal(fake.sought.length, all, 'it is done');
+  assert.equal(fake.sought.length, all, 'it is complete');
   const loaded = paths().length;
   await model.more('/');
-  assert.ok(paths().length > loaded, 'more of them come behind the last one');
+  assert.ok(paths().length > loaded, 'more of them follow the last one');
   assert.equal(new Set(paths()).size, paths().length);
 });
 
-test('several are marked, and what goes is marked no more', async () => {
+test('several znodes are marked, and deleted ones lose their mark', async () => {
   const { fake, model } = begin(['/a', '/b', '/c', '/zookeeper']);
   model.system.value = true;
   model.open('/');
@@ -313,7 +313,7 @@ test('several are marked, and what goes is marked no more', async () => {
   assert.ok(!model.marking.value && model.marked.value.size === 0);
 });
 
-test('nothing but hidden system znodes is no filter that fits nothing', async () => {
+test('only hidden system znodes are not shown as a filter without matches', async () => {
   const { model } = begin(['/zookeeper']);
   model.open('/');
   await settle();

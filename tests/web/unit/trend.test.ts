@@ -8,7 +8,7 @@ const history = (from: number, count: number) => ({
   series: { reads: Array.from({ length: count }, (_, at) => at) },
 });
 
-test('seconds are joined, and the oldest go', () => {
+test('seconds are joined, and the oldest are dropped', () => {
   const first = append({ times: [], series: {} }, history(100, KEPT));
   const second = append(first, history(100 + KEPT, 2));
   assert.equal(second.times.length, KEPT);
@@ -17,7 +17,7 @@ test('seconds are joined, and the oldest go', () => {
   assert.equal(append({ times: [1], series: {} }, history(2, 1)).series.reads?.[0], null);
 });
 
-test('only what is new is asked for, and what another replica says is not mixed in', async () => {
+test('only new values are requested, and values of another replica are not mixed in', async () => {
   const asked: unknown[] = [];
   let answer = () => {};
   const trend = new Trend((query) => {
