@@ -20,15 +20,14 @@ struct parse {
     int pos;
 };
 
-static bool refuse(struct args *args, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define REFUSE(args, ...) args_refuse((args)->error, sizeof((args)->error), __VA_ARGS__)
 
-static bool refuse(struct args *args, const char *format, ...)
+bool args_refuse(char *error, size_t size, const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
-    (void)vsnprintf(args->error, sizeof(args->error), format, list);
+    (void)vsnprintf(error, size, format, list);
     va_end(list);
     return false;
 }
@@ -119,7 +118,7 @@ static bool take(struct parse *parse, const struct cmd_option *option, const cha
     struct args *args = parse->args;
 
     if (args->given_count == ARGS_OPTIONS_MAX) {
-        return refuse(args, "more than %d options", (int)ARGS_OPTIONS_MAX);
+        return REFUSE(args, "more than %d options", (int)ARGS_OPTIONS_MAX);
     }
     args->given[args->given_count++] = (struct args_given){.option = option, .value = value};
     return true;
@@ -132,7 +131,7 @@ static bool take_valued(struct parse *parse, const struct cmd_option *option, co
         return take(parse, option, attached);
     }
     if (parse->pos == parse->word_count) {
-        return refuse(parse->args, "--%s needs a value: %s", option->name, option->value);
+        return REFUSE(parse->args, "--%s needs a value: %s", option->name, option->value);
     }
     return take(parse, option, parse->words[parse->pos++]);
 }
@@ -146,15 +145,15 @@ static bool take_long(struct parse *parse, const char *word)
     if (!option) {
         const char *meant = guess_option(parse, word);
 
-        return meant ? refuse(parse->args, "there is no option --%.*s; did you mean --%s?",
+        return meant ? REFUSE(parse->args, "there is no option --%.*s; did you mean --%s?",
                               (int)len, word, meant)
-                     : refuse(parse->args, "there is no option --%.*s", (int)len, word);
+                     : REFUSE(parse->args, "there is no option --%.*s", (int)len, word);
     }
     if (option->value) {
         return take_valued(parse, option, equals ? equals + 1 : NULL);
     }
     if (equals) {
-        return refuse(parse->args, "--%s takes no value", option->name);
+        return REFUSE(parse->args, "--%s takes no value", option->name);
     }
     return take(parse, option, "");
 }
@@ -165,7 +164,7 @@ static bool take_short(struct parse *parse, const char *letters)
         const struct cmd_option *option = find(parse->tables, NULL, 0, *at);
 
         if (!option) {
-            return refuse(parse->args, "there is no option -%c", *at);
+            return REFUSE(parse->args, "there is no option -%c", *at);
         }
         if (option->value) {
             return take_valued(parse, option, at[1] ? at + 1 : NULL);
@@ -223,10 +222,10 @@ static bool check_operands(struct parse *parse)
     const char *blank = *cmd->usage ? " " : "";
 
     if (args->operand_count < cmd->operands_min) {
-        return refuse(args, "an argument is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
+        return REFUSE(args, "an argument is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
     }
     if (args->operand_count > max) {
-        return refuse(args, "unexpected argument \"%s\": zabra %s%s%s", args->operands[max],
+        return REFUSE(args, "unexpected argument \"%s\": zabra %s%s%s", args->operands[max],
                       cmd->name, blank, cmd->usage);
     }
     return true;
@@ -307,19 +306,28 @@ static bool number_at(const char *text, int64_t *ret_number, const char **ret_en
     return errno == 0;
 }
 
-static bool is_within(int64_t number, struct args_range range)
+static bool is_within(int64_t number, struct cmd_range range)
 {
     return number >= range.min && number <= range.max;
 }
 
-bool args_number(const char *text, struct args_range range, int64_t *ret_number)
+bool args_number(const char *text, struct cmd_range range, int64_t *ret_number)
 {
     const char *end = NULL;
 
     return number_at(text, ret_number, &end) && *end == '\0' && is_within(*ret_number, range);
 }
 
-bool args_duration_ms(const char *text, struct args_range range, int64_t *ret_ms)
+bool args_take_number(const struct args *args, const struct cmd_option *option, int64_t *ret_number)
+{
+    const char *text = args_get(args, option->name);
+
+    *ret_number = option->range.otherwise;
+    return !text || (option->is_time ? args_duration_ms(text, option->range, ret_number)
+                                     : args_number(text, option->range, ret_number));
+}
+
+bool args_duration_ms(const char *text, struct cmd_range range, int64_t *ret_ms)
 {
     static const struct {
         const char *unit;

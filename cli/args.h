@@ -7,8 +7,6 @@
 
 #include "cli/cmd.h"
 
-#include <stdint.h>
-
 enum {
     ARGS_OPTIONS_MAX = 64, /* Given on one command line. */
     ARGS_ERROR_MAX = 256,
@@ -48,17 +46,20 @@ const char *args_nth(const struct args *args, const char *name, int nth);
 /* The operand, or NULL. */
 const char *args_operand(const struct args *args, int index);
 
-struct args_range {
-    int64_t min;
-    int64_t max;
-    int64_t otherwise; /* When it is not given. */
-};
-
 /* A decimal number within the range. */
-bool args_number(const char *text, struct args_range range, int64_t *ret_number);
+bool args_number(const char *text, struct cmd_range range, int64_t *ret_number);
 
 /* A time: "250ms", "10s", "2m", "1h", or a number of seconds. */
-bool args_duration_ms(const char *text, struct args_range range, int64_t *ret_ms);
+bool args_duration_ms(const char *text, struct cmd_range range, int64_t *ret_ms);
+
+/* The number, or time, that is given for such an option; else the one that its row names. False: it
+ * is none, or not within the range of the row. */
+bool args_take_number(const struct args *args, const struct cmd_option *option,
+                      int64_t *ret_number);
+
+/* Writes an error, cut off where it does not fit. False, for the caller to return. */
+bool args_refuse(char *error, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The option of the command, or of `common`, that a word names: "--name", "--name=value", "-n"; or
  * NULL. */

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "cli/url.h"
+#include "cli/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,43 +35,17 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
     return exit_code;
 }
 
-int cli_usage(const struct cli *cli, const char *format, ...)
+/* For programs, the error has what a problem says besides its text. */
+int cli_tell(const struct cli *cli)
 {
-    int code = CMD_USAGE;
-    va_list list;
-
-    va_start(list, format);
-    code = out_usage_list(&cli->out, format, list);
-    va_end(list);
-    return code;
-}
-
-/* Members of a problem that programs use, without the text. */
-static json_t *extra_of(const struct client_error *error)
-{
-    static const char *const members[] = {"path",     "outcome", "zxidHex", "zk_code",
-                                          "op_index", "stat",    "instance"};
-    json_t *extra = json_object();
+    const struct client_error *error = &cli->client->error;
+    int code = own_code(cli, error->exit_code);
+    json_auto_t *extra = json_object();
 
     if (error->status) {
         (void)json_object_set_new(extra, "status", json_integer(error->status));
     }
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        json_t *value = json_object_get(error->problem, members[i]);
-
-        if (value) {
-            (void)json_object_set(extra, members[i], value);
-        }
-    }
-    return extra;
-}
-
-int cli_tell(const struct cli *cli)
-{
-    const struct client_error *error = client_error(cli->client);
-    int code = own_code(cli, error->exit_code);
-    json_auto_t *extra = extra_of(error);
-
+    jsonr_copy(extra, error->problem, "path, outcome, zxidHex, zk_code, op_index, stat, instance");
     client_explain(cli->client);
     out_error(&cli->out, code, error->code, error->message, extra);
     return code;
@@ -78,8 +53,12 @@ int cli_tell(const struct cli *cli)
 
 int cli_ask(const struct cli *cli, const struct client_request *request)
 {
-    int code = client_ask(cli->client, request);
-    bool interrupted = strcmp(client_error(cli->client)->code, CLIENT_INTERRUPTED) == 0;
+    struct client_request last = *request;
+
+    last.last = true;
+
+    int code = client_ask(cli->client, &last);
+    bool interrupted = strcmp(cli->client->error.code, CLIENT_INTERRUPTED) == 0;
 
     return code > CMD_OK && !interrupted ? cli_tell(cli) : code;
 }
@@ -91,7 +70,7 @@ json_t *cli_json(const struct cli *cli)
     if (!json) {
         (void)cli_fail(cli, CMD_FAILED, "BadAnswer",
                        "the answer is not JSON; check that a zabra replica listens at %s",
-                       endpoints_url(client_endpoints(cli->client)));
+                       endpoints_url(&cli->client->endpoints));
     }
     return json;
 }
@@ -107,15 +86,12 @@ int cli_ask_json(const struct cli *cli, const struct client_request *request, js
 /* Returns whether there is more. */
 static bool add_page(json_t *whole, const json_t *page, const char *member)
 {
-    static const char *const place[] = {"more", "after"};
     json_t *looked = json_object_get(whole, "looked");
 
     (void)json_array_extend(json_object_get(whole, member), json_object_get(page, member));
-    for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++) {
-        json_t *value = json_object_get(page, place[i]);
-
-        (void)(value ? json_object_set(whole, place[i], value) : json_object_del(whole, place[i]));
-    }
+    (void)json_object_del(whole, "more");
+    (void)json_object_del(whole, "after");
+    jsonr_copy(whole, page, "more, after");
     if (looked) {
         (void)json_integer_set(looked, json_integer_value(looked) + jsonr_number(page, "looked"));
     }
@@ -123,17 +99,16 @@ static bool add_page(json_t *whole, const json_t *page, const char *member)
 }
 
 int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
-                  int64_t limit, json_t **ret_whole)
+                  json_t **ret_whole)
 {
     struct client_request next = *request;
     struct client_param *params = next.params;
-    int64_t left = limit;
+    int64_t left = cli_number(cli, "limit");
     bool more = true;
 
     while (params->name) {
         params++;
     }
-    next.last = true;
     *ret_whole = NULL;
     while (more && left > 0) {
         const char *after = jsonr_text(*ret_whole, "after");
@@ -160,7 +135,16 @@ int cli_ask_pages(const struct cli *cli, const struct client_request *request, c
 
 void cli_answer(const struct cli *cli)
 {
-    out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    out_answer(&cli->out, buf_slice(&cli->client->reply.body));
+}
+
+void cli_print_number(const struct cli *cli, const char *path, const char *member, int64_t number)
+{
+    if (out_is_text(&cli->out)) {
+        out_say(&cli->out, "%" PRId64 "\n", number);
+    } else {
+        out_result(&cli->out, json_pack("{s:s,s:I}", "path", path, member, (json_int_t)number));
+    }
 }
 
 const char *cli_path(const struct cli *cli, int operand)
@@ -175,41 +159,31 @@ const char *cli_flag(const struct cli *cli, const char *option)
     return url_flag(args_has(&cli->args, option));
 }
 
-bool cli_number(const struct cli *cli, const char *option, struct args_range range,
-                int64_t *ret_number)
+int64_t cli_number(const struct cli *cli, const char *option)
 {
-    const char *text = args_get(&cli->args, option);
+    int64_t number = -1;
 
-    *ret_number = range.otherwise;
-    if (!text || args_number(text, range, ret_number)) {
-        return true;
+    for (const struct cmd_option *at = cli->cmd->options; at->name; at++) {
+        if (strcmp(at->name, option) == 0) {
+            (void)args_take_number(&cli->args, at, &number);
+        }
     }
-    (void)cli_usage(cli, "--%s: \"%s\" is not a number from %" PRId64 " to %" PRId64, option, text,
-                    range.min, range.max);
-    return false;
+    return number;
 }
 
-bool cli_duration(const struct cli *cli, const char *option, struct args_range range,
-                  int64_t *ret_ms)
+int cli_choice(const struct cli *cli, const char *before, const char *word, const char *words)
 {
-    const char *text = args_get(&cli->args, option);
+    int index = words_find(words, word);
 
-    *ret_ms = range.otherwise;
-    if (!text || args_duration_ms(text, range, ret_ms)) {
-        return true;
+    if (index < 0) {
+        (void)CLI_USAGE(cli, "%s\"%s\" is not one of %s", before, word, words);
     }
-    if (args_duration_ms(text, (struct args_range){INT64_MIN, INT64_MAX, 0}, ret_ms)) {
-        (void)cli_usage(cli, "--%s: %s is not between %" PRId64 " ms and %" PRId64 " s", option,
-                        text, range.min, range.max / 1000);
-    } else {
-        (void)cli_usage(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", option, text);
-    }
-    return false;
+    return index;
 }
 
 /* ---- Data ---- */
 
-bool value_read_file(const struct cli *cli, const char *name, struct buf *out)
+bool cli_read_file(const struct cli *cli, const char *name, struct buf *out)
 {
     bool input = strcmp(name, "-") == 0;
     int fd = input ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
@@ -228,35 +202,26 @@ bool value_read_file(const struct cli *cli, const char *name, struct buf *out)
     return ok;
 }
 
-bool value_read(const struct cli *cli, const char *operand, struct value *value)
+bool cli_take_data(struct cli *cli, int operand, struct client_request *request)
 {
-    *value = (struct value){.given = operand != NULL};
-    buf_init(&value->bytes, VALUE_MAX);
-    if (!operand) {
+    const char *text = args_operand(&cli->args, operand);
+    bool input = text && strcmp(text, "-") == 0;
+    bool ok = true;
+
+    if (!text) {
         return true;
     }
-
-    bool input = strcmp(operand, "-") == 0;
-
-    if (!input && operand[0] != '@') {
-        return buf_append_str(&value->bytes, operand);
-    }
-    value->from = input ? "@-" : operand;
-    if (!input && operand[1] == '\0') {
-        (void)cli_usage(cli, "a file name must follow @");
+    buf_init(&cli->data, VALUE_MAX);
+    if (!input && text[0] != '@') {
+        ok = buf_append_str(&cli->data, text);
+    } else if (!input && text[1] == '\0') {
+        (void)CLI_USAGE(cli, "a file name must follow @");
         return false;
+    } else {
+        request->body_from = input ? "@-" : text;
+        ok = cli->settings.curl || cli_read_file(cli, input ? "-" : text + 1, &cli->data);
     }
-    return cli->settings.curl || value_read_file(cli, input ? "-" : operand + 1, &value->bytes);
-}
-
-void value_release(struct value *value)
-{
-    buf_release(&value->bytes);
-}
-
-void value_put(const struct value *value, struct client_request *request)
-{
-    request->has_body = value->given;
-    request->body = buf_slice(&value->bytes);
-    request->body_from = value->from;
+    request->has_body = true;
+    request->body = buf_slice(&cli->data);
+    return ok;
 }

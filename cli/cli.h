@@ -23,6 +23,7 @@ struct cli {
     struct out out;
     struct client *client;
     struct buf named; /* The path that the operand of kind CMD_OPERAND_NAME stands for. */
+    struct buf data;  /* Of cli_take_data. */
 };
 
 /* Runs the command of that row; `args` are those after its name. The process's exit code. */
@@ -32,8 +33,8 @@ int cli_run(const struct cmd *cmd, int arg_count, char **args);
  * it has seen. */
 int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 
-/* client_ask(), which reports its errors. CMD_OK, CMD_SHOWN or an exit code: but for CMD_OK the
- * command is over, and returns it. */
+/* client_ask() for the last request of a command, which reports its errors. CMD_OK, CMD_SHOWN or an
+ * exit code: but for CMD_OK the command is over, and returns it. */
 int cli_ask(const struct cli *cli, const struct client_request *request);
 
 /* Reports the error of the last request of the client. Returns its exit code; this and
@@ -46,21 +47,25 @@ json_t *cli_json(const struct cli *cli);
 /* cli_ask() and cli_json() in one. */
 int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
 
-/* A list that comes in pages, as one answer: the first page, whose list `member` has up to `limit`
- * items of all pages; `request` lacks the parameters `limit` and `after`. With --curl one page is
- * shown: the next one depends on it. The caller drops it, whatever is returned. */
+/* A list that comes in pages, as one answer: the first page, whose list `member` has as many items
+ * of all pages as the option --limit allows; `request` lacks the parameters `limit` and `after`.
+ * With --curl one page is shown: the next one depends on it. The caller drops it, whatever is
+ * returned. */
 int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
-                  int64_t limit, json_t **ret_whole);
+                  json_t **ret_whole);
 
 /* Prints the answer to the last request as it is. */
 void cli_answer(const struct cli *cli);
+
+/* Prints the number that is the result for this path: in text alone, in JSON as `member`. */
+void cli_print_number(const struct cli *cli, const char *path, const char *member, int64_t number);
 
 /* Reports an error that the command itself has found; `code` is one word. Returns the exit code. */
 int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* The same for what is wrong with the command line. */
-int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define CLI_USAGE(cli, ...) out_usage(&(cli)->out, __VA_ARGS__)
 
 /* An operand that is the path of a znode, "/" when it is not given. It was checked before the
  * command runs. */
@@ -69,35 +74,25 @@ const char *cli_path(const struct cli *cli, int operand);
 /* The value of a parameter that an option without a value turns on (url_flag). */
 const char *cli_flag(const struct cli *cli, const char *option);
 
-/* A number, or a time in ms, that an option gives: false, and reported, when it is none, or not
- * within the range. */
-bool cli_number(const struct cli *cli, const char *option, struct args_range range,
-                int64_t *ret_number);
-bool cli_duration(const struct cli *cli, const char *option, struct args_range range,
-                  int64_t *ret_ms);
+/* A number, or a time in ms, that an option gives, else the one in its row; it was checked before
+ * the command runs. -1: the command has no such option. */
+int64_t cli_number(const struct cli *cli, const char *option);
+
+/* Which word of "a, b, c" it is, from 0; -1: reported, `before` is "--option: " or "". */
+int cli_choice(const struct cli *cli, const char *before, const char *word, const char *words);
 
 /* ---- Data that a command line gives: as text, from a file, from the standard input ---- */
 
-/* Said in the help of each command that takes one. */
+/* For the help of each command that takes one. */
 #define VALUE_HELP                                                                           \
     "DATA is literal text, @FILE the contents of a file, - the standard input. Use one of\n" \
     "the latter two for text that begins with @.\n"
 
-struct value {
-    struct buf bytes;
-    bool given;
-    const char *from; /* "@FILE" or "@-" for --curl, or NULL: it is text. */
-};
-
-/* Reads what an operand gives; NULL: not given, no bytes. With --curl a file is named, not read,
- * and so is the standard input. False: reported. Release in both cases. */
-bool value_read(const struct cli *cli, const char *operand, struct value *value);
-void value_release(struct value *value);
-
-/* Makes it the body of a request. */
-void value_put(const struct value *value, struct client_request *request);
+/* Makes what an operand gives the body of a request, once in a command; nothing when it is not
+ * given. With --curl a file is named, not read, and so is the standard input. False: reported. */
+bool cli_take_data(struct cli *cli, int operand, struct client_request *request);
 
 /* Reads a whole file, or standard input for "-". False: reported. */
-bool value_read_file(const struct cli *cli, const char *name, struct buf *out);
+bool cli_read_file(const struct cli *cli, const char *name, struct buf *out);
 
 #endif

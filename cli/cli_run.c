@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/help.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static bool asks_help(int arg_count, char **args)
@@ -47,9 +48,34 @@ static bool check_paths(struct cli *cli)
             text = buf_cstr(&cli->named);
         }
         if (fault) {
-            (void)cli_usage(cli, "the path \"%s\" %s", text, fault);
+            (void)CLI_USAGE(cli, "the path \"%s\" %s", text, fault);
             return false;
         }
+    }
+    return true;
+}
+
+/* Numbers and times that options give. False: reported. */
+static bool check_numbers(const struct cli *cli)
+{
+    for (const struct cmd_option *at = cli->cmd->options; at->name; at++) {
+        const char *text = args_get(&cli->args, at->name);
+        int64_t number = 0;
+
+        if (!at->is_number || args_take_number(&cli->args, at, &number)) {
+            continue;
+        }
+        if (!at->is_time) {
+            (void)CLI_USAGE(cli, "--%s: \"%s\" is not a number from %" PRId64 " to %" PRId64,
+                            at->name, text, at->range.min, at->range.max);
+        } else if (args_duration_ms(text, (struct cmd_range){INT64_MIN, INT64_MAX, 0}, &number)) {
+            (void)CLI_USAGE(cli, "--%s: %s is not between %" PRId64 " ms and %" PRId64 " s",
+                            at->name, text, at->range.min, at->range.max / 1000);
+        } else {
+            (void)CLI_USAGE(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", at->name,
+                            text);
+        }
+        return false;
     }
     return true;
 }
@@ -63,8 +89,8 @@ static int run_opened(struct cli *cli, uint64_t *zxid)
         return cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
     }
     client_seen_number(cli->client, *zxid);
-    code = check_paths(cli) ? cli->cmd->run(cli) : CMD_USAGE;
-    *zxid = client_zxid(cli->client);
+    code = check_paths(cli) && check_numbers(cli) ? cli->cmd->run(cli) : CMD_USAGE;
+    *zxid = cli->client->seen_zxid;
     client_close(cli->client);
     return code == CMD_SHOWN ? CMD_OK : code;
 }
@@ -100,14 +126,15 @@ int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *z
     cli = mem_zalloc(1, sizeof(*cli));
     cli->cmd = cmd;
     cli->out.cmd = cmd->name;
-    cli->out.format = settings_glance(arg_count, args);
+    cli->out.format = settings_format(&arg_count, args, false);
     buf_init(&cli->named, URL_MAX);
     if (args_parse(&cli->args, cmd, settings_options, arg_count, args)) {
         code = run_parsed(cli, zxid);
     } else {
-        code = cli_usage(cli, "%s", cli->args.error);
+        code = CLI_USAGE(cli, "%s", cli->args.error);
     }
     buf_release(&cli->named);
+    buf_release(&cli->data);
     mem_free(cli);
     return code;
 }

@@ -1,7 +1,8 @@
+#include "cli/client.h"
+
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
-#include "cli/client_int.h"
 #include "cli/cmd.h"
 #include "cli/curl_handles.h"
 #include "server/op/ops.h"
@@ -97,26 +98,6 @@ void client_close(struct client *client)
     mem_free(client);
 }
 
-void client_interrupt_by(struct client *client, int fd)
-{
-    client->interrupt_fd = fd;
-}
-
-struct endpoints *client_endpoints(struct client *client)
-{
-    return &client->endpoints;
-}
-
-const struct client_reply *client_reply(const struct client *client)
-{
-    return &client->reply;
-}
-
-const struct client_error *client_error(const struct client *client)
-{
-    return &client->error;
-}
-
 json_t *client_json(struct client *client)
 {
     if (!client->json) {
@@ -153,43 +134,6 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     bool fits = buf_append(&client->reply.body, data, len);
 
     return fits && client->lines_left != 0 ? size * count : 0; /* 0 ends the transfer. */
-}
-
-static const struct {
-    const char *name;
-    size_t offset;
-} wanted[] = {
-    {"etag", offsetof(struct client_reply, etag)},
-    {"zk-zxid", offsetof(struct client_reply, zxid)},
-};
-
-static size_t take_header(char *data, size_t size, size_t count, void *ctx)
-{
-    struct client *client = ctx;
-    size_t len = size * count;
-    const char *colon = memchr(data, ':', len);
-    size_t name_len = colon ? (size_t)(colon - data) : 0;
-
-    for (size_t i = 0; colon && i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        char *to = (char *)&client->reply + wanted[i].offset;
-        const char *value = colon + 1;
-
-        if (strlen(wanted[i].name) != name_len ||
-            strncasecmp(wanted[i].name, data, name_len) != 0) {
-            continue;
-        }
-        while (value < data + len && *value == ' ') {
-            value++;
-        }
-
-        int value_len = (int)(data + len - value);
-
-        while (value_len > 0 && (value[value_len - 1] == '\n' || value[value_len - 1] == '\r')) {
-            value_len--;
-        }
-        (void)snprintf(to, CLIENT_HEADER_MAX, "%.*s", value_len, value);
-    }
-    return len;
 }
 
 static void clear_reply(struct client *client)
@@ -383,7 +327,8 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     (void)curl_easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &wait_s);
     reply->retry_after_ms = (int64_t)wait_s * 1000;
     reply->endpoint = client->endpoints.current;
-    client_seen(client, reply->zxid);
+    (void)snprintf(reply->etag, sizeof(reply->etag), "%s", client_header(client->easy, "ETag"));
+    client_seen(client, client_header(client->easy, "Zk-Zxid"));
     client->about = asking->request->about;
     (void)client_judge(client, reply->status, buf_slice(&reply->body));
     client->about = NULL;
@@ -445,8 +390,6 @@ static enum outcome try_once(struct client *client, struct asking *asking)
     curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, wait_ms);
     curl_easy_setopt(client->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(client->easy, CURLOPT_WRITEDATA, (void *)client);
-    curl_easy_setopt(client->easy, CURLOPT_HEADERFUNCTION, take_header);
-    curl_easy_setopt(client->easy, CURLOPT_HEADERDATA, (void *)client);
     client_time_upload(client);
 
     bool whole = run(client, &result);

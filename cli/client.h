@@ -13,13 +13,17 @@
 #include "cli/settings.h"
 #include "cli/url.h"
 
+#include <curl/curl.h>
+
 enum {
     CLIENT_BODY_MAX = 64 << 20, /* Of an answer. */
     CLIENT_HEADERS_MAX = 8,     /* Of the caller's own. */
     CLIENT_PARAMS_MAX = 10,
     CLIENT_HEADER_MAX = 1024,
     CLIENT_MESSAGE_MAX = 1024,
-    CLIENT_CODE_MAX = 64
+    CLIENT_CODE_MAX = 64,
+    CLIENT_URL_MAX = 256 << 10,
+    CLIENT_SESSION_MAX = 64
 };
 
 /* Status codes of HTTP that commands look at. */
@@ -27,7 +31,7 @@ enum {
     HTTP_OK = 200,
     HTTP_NO_CONTENT = 204,
     HTTP_UNAUTHORIZED = 401,
-    HTTP_LATE = 412, /* If-Match, or a version, names another state than there is. */
+    HTTP_LATE = 412, /* If-Match, or a version, names another state: another client was quicker. */
     HTTP_TOO_MANY = 429,
     HTTP_BAD_GATEWAY = 502,
     HTTP_UNAVAILABLE = 503,
@@ -42,7 +46,7 @@ struct client_param {
 
 struct client_request {
     const char *method; /* NULL: GET. */
-    const char *target; /* The route, "/znodes/v1", or all of path and query. */
+    const char *target; /* The route, or all of path and query; NULL: "/znodes/v1". */
     const char *path;   /* Of the znode, which follows the route escaped; NULL: none. */
     struct client_param params[CLIENT_PARAMS_MAX]; /* Ends with a NULL name. */
     struct slice body;
@@ -64,7 +68,6 @@ struct client_reply {
     long status; /* 0: there was no answer. */
     struct buf body;
     char etag[CLIENT_HEADER_MAX];
-    char zxid[CLIENT_HEADER_MAX];
     int64_t retry_after_ms;
     int endpoint; /* The endpoint that has answered. */
 };
@@ -78,27 +81,42 @@ struct client_error {
     json_t *problem; /* As reported by the replica, or NULL. */
 };
 
-struct client;
+struct client {
+    struct settings *settings;
+    struct endpoints endpoints;
+    CURLM *multi;
+    CURL *easy;
+    struct client_reply reply; /* Of the last request; good until the next one. */
+    struct client_error error; /* The same. */
+    const char *about;         /* Of the request under way. */
+    int lines_left;            /* Of the answer that may still come; -1: all. */
+    json_t *json;              /* Of the reply's body, once it was asked for. */
+    uint64_t seen_zxid;        /* The newest that was seen; 0: none. */
+    char session[CLIENT_SESSION_MAX];
+    char password[SETTINGS_PASSWORD_MAX];
+    bool has_password;
+    int interrupt_fd; /* Readable: the request ends with CLIENT_INTERRUPTED; -1: none. */
+    uint64_t note_ms; /* When to explain the delay (monotonic); 0: never, */
+    bool noted;       /* or was said. */
+    int64_t uploaded; /* Bytes of the body that are sent, in the try under way; */
+    uint64_t sent_ms; /* when the last of them was (monotonic); 0: there was none, */
+    uint64_t try_ms;  /* and when the try began. */
+};
+
+/* The code of the error (CMD_FAILED) of a request that `interrupt_fd` ended. */
+#define CLIENT_INTERRUPTED "Interrupted"
 
 /* Takes nothing over; `settings` must stay. NULL: the reason is in `settings->error`. */
 struct client *client_open(struct settings *settings);
 void client_close(struct client *client);
 
-/* Asks. CMD_OK for an answer of 2xx or 3xx, else an exit code, and client_error() says why. With
+/* Asks. CMD_OK for an answer of 2xx or 3xx, else an exit code, and `error` says why. With
  * --curl, what changes something or is the last one is printed and CMD_SHOWN comes back. */
 int client_ask(struct client *client, const struct client_request *request);
-
-/* Of the last request; good until the next one. */
-const struct client_reply *client_reply(const struct client *client);
-const struct client_error *client_error(const struct client *client);
 
 /* When the last request has failed because no replica serves: adds to its message the reason that
  * the replicas report, and what to do. That may take a second. */
 void client_explain(struct client *client);
-
-/* True when the last request was refused because what it names is not, or not any more, what it has
- * asked for (If-Match, a version): another client was quicker. */
-bool client_was_late(const struct client *client);
 
 /* Its body as JSON, which belongs to the client; NULL when it is none. */
 json_t *client_json(struct client *client);
@@ -106,28 +124,54 @@ json_t *client_json(struct client *client);
 /* The secret of the session that requests are in from now on; NULL: none. It is copied. */
 void client_enter(struct client *client, const char *session);
 
-/* When this descriptor becomes readable a request ends with CMD_FAILED and this code; -1: none. */
-#define CLIENT_INTERRUPTED "Interrupted"
-void client_interrupt_by(struct client *client, int fd);
-
-struct endpoints *client_endpoints(struct client *client);
-
 /* For requests that are made elsewhere (stream.h, live.h): the URL at that endpoint, credentials,
  * session, the newest zxid and what the request says, put into a handle, which drops the body of
  * the answer. The list of headers is to be freed by the caller with curl_slist_free_all once the
- * handle is done. CMD_OK, or the reason in client_error(). */
-struct curl_slist;
-int client_prepare(struct client *client, void *easy, const char *endpoint,
+ * handle is done. CMD_OK, or the reason in `error`. */
+int client_prepare(struct client *client, CURL *easy, const char *endpoint,
                    const struct client_request *request, struct curl_slist **ret_headers);
 
-/* What an answer's status and body mean, into client_error(). Returns its exit code. */
+/* What an answer's status and body mean, into `error`. Returns its exit code. */
 int client_judge(struct client *client, long status, struct slice body);
 
 /* A zxid that an answer has shown ("0x1f"). */
 void client_seen(struct client *client, const char *zxid);
 void client_seen_number(struct client *client, uint64_t zxid);
 
-/* The newest that was seen; 0: none. */
-uint64_t client_zxid(const struct client *client);
+/* A header of the answer that the handle has got, "" when it has none; good until its next use. */
+const char *client_header(CURL *easy, const char *name);
+
+/* True when a replica of zabra has answered what the handle has asked: each names its zxid. */
+bool client_is_replica(CURL *easy);
+
+/* These set `error`, and return its exit code: something else has answered at that URL; no replica
+ * answers; anything. */
+int client_foreign(struct client *client, const char *url, long status);
+int client_unanswered(struct client *client);
+int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- What the parts of the client share ---- */
+
+/* Appends a header; returns the list. */
+struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends the line for a shell that asks the same of the endpoint, with its line feed. */
+void client_put_curl(const struct client *client, const struct client_request *request,
+                     struct buf *out);
+
+/* The URL of the request at that endpoint; makes the buffer. */
+void client_url(const struct client *client, const char *endpoint,
+                const struct client_request *request, struct buf *url);
+
+/* A try begins: notes when its body was sent; how long ago the request was completely sent. */
+void client_time_upload(struct client *client);
+uint64_t client_waited_ms(const struct client *client);
+
+/* A request begins: from when on client_note() says something. It prints once, on a terminal, why
+ * the replicas do not serve the request, if they report it. */
+void client_note_later(struct client *client);
+void client_note(struct client *client);
 
 #endif

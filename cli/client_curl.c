@@ -3,7 +3,7 @@
  * process that it starts: the shell reads the password's file and passes it to curl as
  * configuration through a pipe; so it does with the session, which is in the environment.
  */
-#include "cli/client_int.h"
+#include "cli/client.h"
 
 #include <string.h>
 

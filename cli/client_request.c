@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
-#include "cli/client_int.h"
+#include "cli/client.h"
 #include "cli/cmd.h"
 #include "cli/curl_handles.h"
 #include "cli/url.h"
@@ -68,11 +68,6 @@ static int exit_code_of(long status, const char *code)
     return CMD_FAILED;
 }
 
-bool client_was_late(const struct client *client)
-{
-    return client->error.status == HTTP_LATE;
-}
-
 /* The actual version, when the caller expected another one; a hint at --user, when permission is
  * missing.
  */
@@ -115,11 +110,17 @@ static const char *find_about(const struct client *client, const json_t *problem
                                      : jsonr_text(element ? element : problem, "path");
 }
 
-bool client_is_replica(void *easy)
+const char *client_header(CURL *easy, const char *name)
 {
     struct curl_header *header = NULL;
+    CURLHcode code = curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header);
 
-    return curl_easy_header(easy, "Zk-Zxid", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+    return code == CURLHE_OK ? header->value : "";
+}
+
+bool client_is_replica(CURL *easy)
+{
+    return *client_header(easy, "Zk-Zxid") != '\0';
 }
 
 int client_foreign(struct client *client, const char *url, long status)
@@ -210,11 +211,6 @@ void client_seen(struct client *client, const char *zxid)
     client_seen_number(client, strtoull(zxid, NULL, 0));
 }
 
-uint64_t client_zxid(const struct client *client)
-{
-    return client->seen_zxid;
-}
-
 static int take_password(struct client *client)
 {
     if (!client->settings->user || client->has_password) {
@@ -252,14 +248,15 @@ static struct curl_slist *common_headers(const struct client *client,
 }
 
 /* True for a read of replicated data, which a majority can confirm, and that has not said how. */
-static bool may_be_stale(const struct client_request *request, const char *query)
+static bool may_be_stale(const struct client_request *request, const char *target,
+                         const char *query)
 {
     static const char *const routes[] = {"/znodes/", "/search/", "/export/", "/multi/",
                                          "/sessions/"};
     bool reads = request->reads || !request->method || strcmp(request->method, "GET") == 0;
 
     for (size_t i = 0; reads && i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if (strncmp(request->target, routes[i], strlen(routes[i])) == 0) {
+        if (strncmp(target, routes[i], strlen(routes[i])) == 0) {
             return !query || !strstr(query, "consistency=");
         }
     }
@@ -269,9 +266,11 @@ static bool may_be_stale(const struct client_request *request, const char *query
 void client_url(const struct client *client, const char *endpoint,
                 const struct client_request *request, struct buf *url)
 {
+    const char *target = request->target ? request->target : "/znodes/v1";
+
     buf_init(url, CLIENT_URL_MAX);
     buf_append_str(url, endpoint);
-    buf_append_str(url, request->target);
+    buf_append_str(url, target);
     if (request->path) {
         url_path(url, request->path);
     }
@@ -280,12 +279,13 @@ void client_url(const struct client *client, const char *endpoint,
             url_param(url, at->name, at->value);
         }
     }
-    if (client->settings->linearizable && may_be_stale(request, strchr(buf_cstr(url), '?'))) {
+    if (client->settings->linearizable &&
+        may_be_stale(request, target, strchr(buf_cstr(url), '?'))) {
         url_param(url, "consistency", "linearizable");
     }
 }
 
-int client_prepare(struct client *client, void *easy, const char *endpoint,
+int client_prepare(struct client *client, CURL *easy, const char *endpoint,
                    const struct client_request *request, struct curl_slist **ret_headers)
 {
     const char *method = request->method ? request->method : "GET";

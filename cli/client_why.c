@@ -3,7 +3,7 @@
  * reason. A replica without a quorum holds a write for longer than this client waits.
  */
 #include "base/os_clock.h"
-#include "cli/client_int.h"
+#include "cli/client.h"
 #include "cli/cmd.h"
 #include "cli/curl_handles.h"
 
@@ -19,41 +19,28 @@ enum {
     WHY_MAX = 512
 };
 
-/* What the replica says of itself, in JSON; false: nothing. */
-static bool ask_status(struct client *client, const char *endpoint, struct buf *body)
+/* False: it serves, or does not answer. */
+static bool find_reason(struct client *client, const char *endpoint, char why[WHY_MAX])
 {
     struct client_request request = {.target = "/status/v1"};
     struct curl_slist *headers = NULL;
     CURL *easy = curl_handles_easy();
-    bool answered = false;
+    json_auto_t *status = NULL;
+    const char *reason = "";
+    BUF_AUTO(body, STATUS_MAX);
 
     if (client_prepare(client, easy, endpoint, &request, &headers) == CMD_OK) {
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)ONE_MS);
-        curl_handles_body(easy, body);
-        answered = curl_easy_perform(easy) == CURLE_OK;
+        curl_handles_body(easy, &body);
+        if (curl_easy_perform(easy) == CURLE_OK) {
+            status = jsonr_parse(buf_slice(&body), NULL);
+            reason = json_is_true(jsonr_at(status, "serving")) ? "" : jsonr_text(status, "reason");
+            (void)snprintf(why, WHY_MAX, "%s says: %s", endpoint, reason);
+        }
     }
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
-    return answered;
-}
-
-/* False: it serves, or does not answer. */
-static bool find_reason(struct client *client, const char *endpoint, char why[WHY_MAX])
-{
-    bool found = false;
-    BUF_AUTO(body, STATUS_MAX);
-
-    if (ask_status(client, endpoint, &body)) {
-        json_t *status = jsonr_parse(buf_slice(&body), NULL);
-        const char *reason = jsonr_text(status, "reason");
-
-        found = *reason && !json_is_true(jsonr_at(status, "serving"));
-        if (found) {
-            (void)snprintf(why, WHY_MAX, "%s says: %s", endpoint, reason);
-        }
-        json_decref(status);
-    }
-    return found;
+    return *reason != '\0';
 }
 
 static bool find_why(struct client *client, char why[WHY_MAX])

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Exit codes; cmd_exit_codes has the words. */
 enum {
@@ -47,13 +48,43 @@ struct cmd_exit_code {
 /* Ends with a NULL name. */
 extern const struct cmd_exit_code cmd_exit_codes[];
 
+/* Of a number, or of a time in ms. */
+struct cmd_range {
+    int64_t min;
+    int64_t max;
+    int64_t otherwise; /* When it is not given. */
+};
+
 struct cmd_option {
     const char *name;  /* Without the two dashes. */
     char letter;       /* The short form, or 0. */
     const char *value; /* What help calls its value, words to choose from as "a|b|c"; NULL: none. */
     const char *help;  /* Begins in lower case, no full stop. */
     const char *env;   /* Variable that it may come from, or NULL. */
+    bool is_number;    /* The value is one, and checked before the command runs; */
+    bool is_time;      /* it is a time. */
+    struct cmd_range range;
 };
+
+/* Rows of options: without a value, with one, with a number, with a time. */
+#define CMD_FLAG(n, l, h)                       \
+    {                                           \
+        .name = (n), .letter = (l), .help = (h) \
+    }
+#define CMD_VALUE(n, l, v, h)                                 \
+    {                                                         \
+        .name = (n), .letter = (l), .value = (v), .help = (h) \
+    }
+#define CMD_RANGE(n, l, v, h, time, ...)                                          \
+    {                                                                             \
+        .name = (n), .letter = (l), .value = (v), .help = (h), .is_number = true, \
+        .is_time = (time), .range = {                                             \
+            __VA_ARGS__                                                           \
+        }                                                                         \
+    }
+#define CMD_NUMBER(n, l, v, h, min, max, otherwise) \
+    CMD_RANGE(n, l, v, h, false, min, max, otherwise)
+#define CMD_TIME(n, l, h, min, max, otherwise) CMD_RANGE(n, l, "TIME", h, true, min, max, otherwise)
 
 struct cmd_example {
     const char *line; /* As typed. */
@@ -112,10 +143,6 @@ const struct cmd *cmd_by_name(const char *name);
 
 /* The name of a command that `name` may have been meant for, or NULL. */
 const char *cmd_guess(const char *name);
-
-/* For those with `run_alone`: reports an error of the command line on stderr; CMD_USAGE. */
-int cmd_usage_error(const struct cmd *cmd, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* For those with `run_alone`: when `args[*pos]` is `--name VALUE` or `--name=VALUE`, gives the
  * value and moves past it. NULL when it is another option; an empty text when the value is missing.

@@ -1,8 +1,9 @@
 /* acl: the access control list of a znode. */
 #include "base/os_clock.h"
 #include "cli/acl_text.h"
-#include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/revise.h"
+#include "cli/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,59 +14,39 @@ enum {
 
 /* ---- Lists as text ---- */
 
-static const struct {
-    char letter;
-    const char *word;
-} perms[] = {{'c', "create"}, {'d', "delete"}, {'r', "read"}, {'w', "write"}, {'a', "admin"}};
+static const char letters[] = "cdrwa";
+static const char *const words[] = {"create", "delete", "read", "write", "admin"};
 
-enum {
-    PERMS = sizeof(perms) / sizeof(perms[0])
-};
-
-static const char *word_of(uint8_t letter)
+static json_t *words_of(struct slice text)
 {
-    for (size_t i = 0; i < PERMS; i++) {
-        if ((uint8_t)perms[i].letter == letter) {
-            return perms[i].word;
-        }
-    }
-    return NULL;
-}
+    json_t *list = json_array();
+    bool known = text.len > 0;
 
-static json_t *words_of(struct slice letters)
-{
-    json_t *words = json_array();
+    for (size_t i = 0; known && i < text.len; i++) {
+        const char *letter = text.data[i] ? strchr(letters, text.data[i]) : NULL;
 
-    for (size_t i = 0; i < letters.len; i++) {
-        const char *word = word_of(letters.data[i]);
-
-        if (!word) {
-            json_decref(words);
-            return NULL;
-        }
-        (void)json_array_append_new(words, json_string(word));
+        known = letter && json_array_append_new(list, json_string(words[letter - letters])) == 0;
     }
-    if (letters.len == 0) {
-        json_decref(words);
-        return NULL;
+    if (!known) {
+        json_decref(list);
     }
-    return words;
+    return known ? list : NULL;
 }
 
 json_t *acl_text_entry(struct slice text)
 {
     const uint8_t *first = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
     const uint8_t *last = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
-    json_t *words = NULL;
+    json_t *list = NULL;
 
     if (!first || first == last || first == text.data) {
         return NULL;
     }
-    words = words_of(slice_make(last + 1, (size_t)(text.data + text.len - last - 1)));
-    if (!words) {
+    list = words_of(slice_make(last + 1, (size_t)(text.data + text.len - last - 1)));
+    if (!list) {
         return NULL;
     }
-    return json_pack("{s:o,s:s%,s:s%}", "perms", words, "scheme", (const char *)text.data,
+    return json_pack("{s:o,s:s%,s:s%}", "perms", list, "scheme", (const char *)text.data,
                      (size_t)(first - text.data), "id", (const char *)first + 1,
                      (size_t)(last - first - 1));
 }
@@ -86,7 +67,7 @@ json_t *acl_text_parse(const char *text)
 {
     json_t *list = NULL;
 
-    if (strcmp(text, "open") == 0 || strcmp(text, "read") == 0 || strcmp(text, "creator") == 0) {
+    if (words_find("open, read, creator", text) >= 0) {
         return json_string(text);
     }
     list = json_array();
@@ -108,37 +89,14 @@ json_t *acl_text_parse(const char *text)
 
 void acl_text_put(const json_t *entry, struct buf *out)
 {
-    const json_t *list = jsonr_at(entry, "perms");
-
     buf_printf(out, "%s:%s:", jsonr_text(entry, "scheme"), jsonr_text(entry, "id"));
-    for (size_t i = 0; i < PERMS; i++) {
-        const json_t *word = NULL;
-        size_t at = 0;
-
-        json_array_foreach(list, at, word)
-        {
-            if (strcmp(json_string_value(word), perms[i].word) == 0) {
-                buf_append_byte(out, (uint8_t)perms[i].letter);
+    for (size_t i = 0; i < strlen(letters); i++) {
+        JSONR_EACH (word, jsonr_at(entry, "perms")) {
+            if (strcmp(json_string_value(word), words[i]) == 0) {
+                buf_append_byte(out, (uint8_t)letters[i]);
             }
         }
     }
-}
-
-static bool is_of(const json_t *entry, const char *scheme, const char *id)
-{
-    return strcmp(jsonr_text(entry, "scheme"), scheme) == 0 &&
-           strcmp(jsonr_text(entry, "id"), id) == 0;
-}
-
-void acl_text_add(json_t *list, json_t *entry)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        if (is_of(json_array_get(list, i), jsonr_text(entry, "scheme"), jsonr_text(entry, "id"))) {
-            (void)json_array_set_new(list, i, entry);
-            return;
-        }
-    }
-    (void)json_array_append_new(list, entry);
 }
 
 /* "scheme:id" of an entry. */
@@ -149,6 +107,20 @@ static bool is_who(const json_t *entry, const char *who)
 
     return strncmp(who, scheme, len) == 0 && who[len] == ':' &&
            strcmp(who + len + 1, jsonr_text(entry, "id")) == 0;
+}
+
+void acl_text_add(json_t *list, json_t *entry)
+{
+    BUF_AUTO(who, BODY_MAX);
+
+    buf_printf(&who, "%s:%s", jsonr_text(entry, "scheme"), jsonr_text(entry, "id"));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (is_who(json_array_get(list, i), buf_cstr(&who))) {
+            (void)json_array_set_new(list, i, entry);
+            return;
+        }
+    }
+    (void)json_array_append_new(list, entry);
 }
 
 bool acl_text_remove(json_t *list, const char *who)
@@ -168,39 +140,27 @@ bool acl_text_remove(json_t *list, const char *who)
 
 static void print_acl(const struct cli *cli, const json_t *list)
 {
-    const json_t *entry = NULL;
     BUF_AUTO(line, BODY_MAX);
 
-    for (size_t i = 0; (entry = json_array_get(list, i)); i++) {
+    JSONR_EACH (entry, list) {
         buf_clear(&line);
         acl_text_put(entry, &line);
         out_say(&cli->out, "%s\n", buf_cstr(&line));
     }
 }
 
-static int ask_acl(struct cli *cli, const char *path, bool last, json_t **ret_json)
-{
-    return cli_ask_json(
-        cli,
-        &(struct client_request){
-            .target = "/znodes/v1", .path = path, .params = {{"view", "acl"}}, .last = last},
-        ret_json);
-}
-
 static int show(struct cli *cli, const char *path)
 {
     json_t *json = NULL;
-    int code = ask_acl(cli, path, true, &json);
+    int code = cli_ask_json(
+        cli, &(struct client_request){.path = path, .params = {{"view", "acl"}}}, &json);
 
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (out_is_json(&cli->out)) {
+    if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
-    } else {
+    } else if (code == CMD_OK) {
         print_acl(cli, jsonr_at(json, "acl"));
     }
-    return CMD_OK;
+    return code;
 }
 
 /* ---- Setting ---- */
@@ -209,12 +169,10 @@ static int show(struct cli *cli, const char *path)
 static int patch(struct cli *cli, const char *path, json_t *body, const char *match)
 {
     struct client_request request = {.method = "PATCH",
-                                     .target = "/znodes/v1",
                                      .path = path,
                                      .has_body = true,
                                      .type = "application/json",
-                                     .headers = {match},
-                                     .last = true};
+                                     .headers = {match}};
     BUF_AUTO(text, BODY_MAX);
 
     jsonr_put(&text, body);
@@ -224,28 +182,21 @@ static int patch(struct cli *cli, const char *path, json_t *body, const char *ma
 
 static int set(struct cli *cli, const char *path, const char *text)
 {
-    struct args_range range = {.min = 0, .max = INT32_MAX};
     json_t *list = acl_text_parse(text);
-    json_t *body = NULL;
-    int64_t version = 0;
+    json_auto_t *body = NULL;
     int code = CMD_OK;
 
     if (!list) {
-        return cli_usage(cli,
+        return CLI_USAGE(cli,
                          "\"%s\" is not open, read, creator or a list scheme:id:perms,...; perms "
                          "are letters of cdrwa",
                          text);
     }
     body = json_pack("{s:o}", "acl", list);
-    if (!cli_number(cli, "version", range, &version)) {
-        json_decref(body);
-        return CMD_USAGE;
-    }
     if (args_has(&cli->args, "version")) {
-        (void)json_object_set_new(body, "aversion", json_integer(version));
+        (void)json_object_set_new(body, "aversion", json_integer(cli_number(cli, "version")));
     }
     code = patch(cli, path, body, NULL);
-    json_decref(body);
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     }
@@ -267,7 +218,7 @@ static int apply(struct cli *cli, json_t *list)
         json_t *entry = acl_text_entry(slice_str(text));
 
         if (!entry) {
-            return cli_usage(cli,
+            return CLI_USAGE(cli,
                              "--add: \"%s\" is not scheme:id:perms; perms are letters of "
                              "cdrwa",
                              text);
@@ -277,31 +228,31 @@ static int apply(struct cli *cli, json_t *list)
     return CMD_OK;
 }
 
-/* Another client changed the list, or the znode is another one now: not reported. */
-static bool is_late(const struct cli *cli, int code)
+/* CMD_OK, CMD_SHOWN, reported, or REVISE_AGAIN when another client has changed the list, or the
+ * znode is another one now. */
+static int change_once(struct cli *cli, const char *path, uint64_t end_ms)
 {
-    return code > CMD_OK && client_was_late(cli->client);
-}
-
-/* Reported, except for is_late(). */
-static int change_once(struct cli *cli, const char *path)
-{
+    struct client_request request = {.path = path, .params = {{"view", "acl"}}};
     char match[CLIENT_HEADER_MAX];
-    json_t *json = NULL;
-    json_auto_t *body = NULL;
-    int code = ask_acl(cli, path, false, &json);
+    int code = client_ask(cli->client, &request);
 
+    if (code != CMD_OK) {
+        return code > CMD_OK ? cli_tell(cli) : code;
+    }
+    (void)snprintf(match, sizeof(match), "If-Match: %.256s", cli->client->reply.etag);
+
+    const json_t *json = cli_json(cli);
+    json_auto_t *body = json_pack("{s:O}", "acl", jsonr_at(json, "acl"));
+
+    code = json ? apply(cli, jsonr_at(body, "acl")) : CMD_FAILED;
     if (code != CMD_OK) {
         return code;
     }
-    (void)snprintf(match, sizeof(match), "If-Match: %.256s", client_reply(cli->client)->etag);
-    body = json_pack("{s:O}", "acl", jsonr_at(json, "acl"));
-    code = apply(cli, jsonr_at(body, "acl"));
-    if (code == CMD_OK) {
-        code = patch(cli, path, body, match);
-        if (code > CMD_OK && !is_late(cli, code)) {
-            (void)cli_tell(cli);
-        }
+    code = patch(cli, path, body, match);
+    if (code > CMD_OK) {
+        bool late = cli->client->error.status == HTTP_LATE;
+
+        return late && os_now_ms() < end_ms ? REVISE_AGAIN : cli_tell(cli);
     }
     return code;
 }
@@ -309,15 +260,15 @@ static int change_once(struct cli *cli, const char *path)
 static int change(struct cli *cli, const char *path)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms;
-    int code = CMD_OK;
+    int code = REVISE_AGAIN;
 
-    do {
-        code = change_once(cli, path);
-    } while (is_late(cli, code) && os_now_ms() < end_ms);
+    while (code == REVISE_AGAIN) {
+        code = change_once(cli, path, end_ms);
+    }
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     }
-    return is_late(cli, code) ? cli_tell(cli) : code;
+    return code;
 }
 
 static int run(struct cli *cli)
@@ -327,10 +278,10 @@ static int run(struct cli *cli)
     const char *path = cli_path(cli, 0);
 
     if (text && part) {
-        return cli_usage(cli, "give either a whole list or --add and --remove");
+        return CLI_USAGE(cli, "give either a whole list or --add and --remove");
     }
     if (args_has(&cli->args, "version") && !text) {
-        return cli_usage(cli, "--version needs a list to set");
+        return CLI_USAGE(cli, "--version needs a list to set");
     }
     if (part) {
         return change(cli, path);
@@ -348,9 +299,10 @@ const struct cmd cmd_acl = {
             "w(rite) a(dmin); schemes are world, auth, digest, ip. A digest id holds a hash\n"
             "in place of the password: 'zabra whoami --user NAME' prints it. An ACL applies\n"
             "to its znode only, not to the znodes below.\n",
-    .options = {{"add", 'a', "ENTRY", "add or replace an entry; may be repeated", NULL},
-                {"remove", 'd', "SCHEME:ID", "remove an entry; may be repeated", NULL},
-                {"version", 0, "N", "only if the version of the ACL (aversion) is N", NULL}},
+    .options = {CMD_VALUE("add", 'a', "ENTRY", "add or replace an entry; may be repeated"),
+                CMD_VALUE("remove", 'd', "SCHEME:ID", "remove an entry; may be repeated"),
+                CMD_NUMBER("version", 0, "N", "only if the version of the ACL (aversion) is N", 0,
+                           INT32_MAX, 0)},
     .examples = {{"zabra acl /app", "one entry per line"},
                  {"zabra acl /app read --user bob", "every client may read, none may write"},
                  {"zabra acl /app world:anyone:r,auth::cdrwa --user bob",

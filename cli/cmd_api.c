@@ -69,7 +69,7 @@ static bool take_headers(const struct cli *cli, struct client_request *request)
 
     while ((header = args_nth(&cli->args, "header", count))) {
         if (count == CLIENT_HEADERS_MAX - 1 || !strchr(header, ':')) {
-            (void)cli_usage(cli,
+            (void)CLI_USAGE(cli,
                             "--header: \"%s\" is not of the form Name: value, or there are more "
                             "than %d headers",
                             header, (int)CLIENT_HEADERS_MAX - 1);
@@ -85,7 +85,6 @@ static int ask(struct cli *cli, struct client_request *request)
 {
     int code = CMD_OK;
 
-    request->last = true;
     request->keyless = is_keyless(request->target);
     if (args_has(&cli->args, "json")) {
         request->type = "application/json";
@@ -94,7 +93,7 @@ static int ask(struct cli *cli, struct client_request *request)
     request->accept = request->accept ? request->accept : "*/*";
     code = take_headers(cli, request) ? cli_ask(cli, request) : CMD_USAGE;
     if (code == CMD_OK) {
-        struct slice body = buf_slice(&client_reply(cli->client)->body);
+        struct slice body = buf_slice(&cli->client->reply.body);
 
         out_bytes(&cli->out, body);
         if (body.len > 0 && body.data[0] == '{' && body.data[body.len - 1] != '\n') {
@@ -108,25 +107,18 @@ static int run(struct cli *cli)
 {
     struct client_request request = {.method = method_of(args_operand(&cli->args, 0)),
                                      .target = args_operand(&cli->args, 1)};
-    struct value value;
-    int code = CMD_FAILED;
 
     if (!request.method) {
-        return cli_usage(cli, "\"%s\" is not an HTTP method that zabra serves",
+        return CLI_USAGE(cli, "\"%s\" is not an HTTP method that zabra serves",
                          args_operand(&cli->args, 0));
     }
     if (!is_target(request.target)) {
-        return cli_usage(cli,
+        return CLI_USAGE(cli,
                          "\"%s\" is not a target: it must begin with a slash, with other "
                          "characters escaped as in URLs",
                          request.target);
     }
-    if (value_read(cli, args_operand(&cli->args, 2), &value)) {
-        value_put(&value, &request);
-        code = ask(cli, &request);
-    }
-    value_release(&value);
-    return code;
+    return cli_take_data(cli, 2, &request) ? ask(cli, &request) : CMD_FAILED;
 }
 
 const struct cmd cmd_api = {
@@ -136,9 +128,10 @@ const struct cmd cmd_api = {
     .text = "TARGET is the path and query of the URL. Prints the body of the answer\n"
             "unchanged. A write is sent with an Idempotency-Key, so that zabra can retry it\n"
             "at another replica.\n" VALUE_HELP,
-    .options = {{"header", 'H', "HEADER", "add a header, \"Name: value\"; may be repeated", NULL},
-                {"json", 'j', NULL, "send the data as JSON (otherwise as bytes)", NULL},
-                {"accept", 0, "TYPE", "media type of the answer (*/*)", NULL}},
+    .options = {CMD_VALUE("header", 'H', "HEADER",
+                          "add a header, \"Name: value\"; may be repeated"),
+                CMD_FLAG("json", 'j', "send the data as JSON (otherwise as bytes)"),
+                CMD_VALUE("accept", 0, "TYPE", "media type of the answer (*/*)")},
     .examples = {{"zabra api GET /ensemble/v1", "a resource without a command of its own"},
                  {"zabra api POST /multi/v1 @ops.json --json", "reads the body from a file"},
                  {"zabra api GET '/znodes/v1/app?view=tree' --curl",
@@ -152,19 +145,10 @@ const struct cmd cmd_api = {
 
 static const char columns[] = "OP:op, OK:ok, VERSION:version>, ERROR:error.code, PATH:path";
 
-static const char *const reads[] = {"get", "children", "stat", "exists"};
-
 /* Only reads, so that it may be shown and made. */
 static bool is_read(const json_t *ops)
 {
-    const char *first = jsonr_text(json_array_get(ops, 0), "op");
-
-    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
-        if (strcmp(reads[i], first) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return words_find("get, children, stat, exists", jsonr_text(json_array_get(ops, 0), "op")) >= 0;
 }
 
 /* The next line that has anything in it; an empty slice at the end. */
@@ -230,9 +214,7 @@ static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR
 /* Reads have an error each, and that of the last one is the command's. */
 static int judge(const json_t *results)
 {
-    const json_t *result = NULL;
-
-    for (size_t i = 0; (result = json_array_get(results, i)); i++) {
+    JSONR_EACH (result, results) {
         if (!json_is_true(jsonr_at(result, "ok"))) {
             return CMD_PARTLY;
         }
@@ -247,8 +229,7 @@ static int ask_multi(struct cli *cli, const json_t *ops, struct slice body)
                                      .body = body,
                                      .has_body = true,
                                      .type = "application/json",
-                                     .reads = is_read(ops),
-                                     .last = true};
+                                     .reads = is_read(ops)};
     json_t *json = NULL;
     int code = cli_ask_json(cli, &request, &json);
 
@@ -268,7 +249,7 @@ static int run_multi(struct cli *cli)
     BUF_AUTO(text, VALUE_MAX);
     BUF_AUTO(body, VALUE_MAX + WRAP_MAX);
 
-    if (value_read_file(cli, name ? name : "-", &text)) {
+    if (cli_read_file(cli, name ? name : "-", &text)) {
         ops = parse(buf_slice(&text), &body, error);
         code =
             json_is_array(ops)

@@ -1,5 +1,4 @@
 /* barrier: wait until the barrier is lowered, or until enough members have entered. */
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
 #include "cli/wait.h"
@@ -14,7 +13,6 @@ struct barrier {
     struct cli *cli;
     const char *path;
     const char *name;    /* Of the member, or NULL. */
-    int64_t count;       /* Members to wait for. */
     const char *members; /* Path of the members. */
     const char *ready;   /* Path of the znode that marks the barrier as complete. */
     const char *mine;
@@ -22,71 +20,58 @@ struct barrier {
 
 /* ---- Requests ---- */
 
-/* Expected codes are returned without a report. */
-static int finish(const struct cli *cli, int code, int fine)
-{
-    return code == CMD_NO_NODE || code == CMD_CONFLICT ? (code == fine ? CMD_OK : cli_tell(cli))
-                                                       : code;
-}
-
-/* `ephemeral` is "true" or NULL. */
-static int create(struct wait *wait, const char *path, const char *ephemeral, bool last)
+/* `ephemeral` is "true" or NULL; `fine` as in wait_do. */
+static int create(struct wait *wait, const char *path, const char *ephemeral, int fine)
 {
     BUF_AUTO(parent, URL_MAX);
 
     const char *name = url_split(path, &parent);
-    return wait_ask(wait, &(struct client_request){.method = "POST",
-                                                   .target = "/znodes/v1",
-                                                   .path = buf_cstr(&parent),
-                                                   .params = {{"op", "create"},
-                                                              {"name", name},
-                                                              {"parents", "true"},
-                                                              {"ephemeral", ephemeral}},
-                                                   .has_body = true,
-                                                   .last = last});
+    struct client_request request = {
+        .method = "POST",
+        .path = buf_cstr(&parent),
+        .params = {{"op", "create"}, {"name", name}, {"parents", "true"}, {"ephemeral", ephemeral}},
+        .has_body = true};
+
+    return wait_do(wait, &request, fine);
 }
 
 static int delete_znode(struct wait *wait, const char *path)
 {
-    return wait_ask(wait,
-                    &(struct client_request){
-                        .method = "DELETE", .target = "/znodes/v1", .path = path, .last = true});
+    return wait_do(wait, &(struct client_request){.method = "DELETE", .path = path}, CMD_NO_NODE);
 }
 
 /* Counts the members; `first` gets the path of the first one. */
 static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret_count,
                         struct buf *first)
 {
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = barrier->members,
+    struct client_request request = {.path = barrier->members,
                                      .params = {{"view", "children"}, {"limit", "1"}}};
     int code = wait_ask(wait, &request);
 
     *ret_count = 0;
-    if (code == CMD_OK) {
-        const json_t *json = cli_json(barrier->cli);
-        const json_t *name = json_array_get(jsonr_at(json, "children"), 0);
-
-        *ret_count = json ? jsonr_number(json, "stat.numChildren") : 0;
-        code = json ? CMD_OK : CMD_FAILED;
-        buf_clear(first);
-        buf_printf(first, "%s/%s", barrier->members, name ? json_string_value(name) : "");
+    if (code != CMD_OK) {
+        return code == CMD_NO_NODE ? CMD_OK : code;
     }
-    return finish(barrier->cli, code, CMD_NO_NODE);
+
+    const json_t *json = cli_json(barrier->cli);
+    const json_t *name = json_array_get(jsonr_at(json, "children"), 0);
+
+    *ret_count = jsonr_number(json, "stat.numChildren");
+    buf_clear(first);
+    buf_printf(first, "%s/%s", barrier->members, name ? json_string_value(name) : "");
+    return json ? CMD_OK : CMD_FAILED;
 }
 
 /* ---- One znode: raise, lower, wait ---- */
 
 static int raise_barrier(struct wait *wait, struct barrier *barrier)
 {
-    int code = create(wait, barrier->path, NULL, true);
-
-    return finish(barrier->cli, code, CMD_CONFLICT);
+    return create(wait, barrier->path, NULL, CMD_CONFLICT);
 }
 
 static int lower(struct wait *wait, struct barrier *barrier)
 {
-    return finish(barrier->cli, delete_znode(wait, barrier->path), CMD_NO_NODE);
+    return delete_znode(wait, barrier->path);
 }
 
 /* It may be up again when it was down: so it is asked once more, and any replica may be behind. */
@@ -110,15 +95,14 @@ static int pass(struct wait *wait, struct barrier *barrier)
 static int enter(struct wait *wait, struct barrier *barrier)
 {
     int64_t count = 0;
-    int code = create(wait, barrier->mine, "true", false);
+    int code = create(wait, barrier->mine, "true", CMD_OK);
     BUF_AUTO(first, URL_MAX);
 
-    code = finish(barrier->cli, code, CMD_OK);
     if (code == CMD_OK) {
         code = list_members(wait, barrier, &count, &first);
     }
-    if (code == CMD_OK && count >= barrier->count) {
-        return finish(barrier->cli, create(wait, barrier->ready, NULL, false), CMD_CONFLICT);
+    if (code == CMD_OK && count >= cli_number(barrier->cli, "count")) {
+        return create(wait, barrier->ready, NULL, CMD_CONFLICT);
     }
     return code == CMD_OK ? wait_until(wait, barrier->ready, true) : code;
 }
@@ -126,7 +110,7 @@ static int enter(struct wait *wait, struct barrier *barrier)
 static int leave(struct wait *wait, struct barrier *barrier)
 {
     int64_t left = 0;
-    int code = finish(barrier->cli, delete_znode(wait, barrier->mine), CMD_NO_NODE);
+    int code = delete_znode(wait, barrier->mine);
     BUF_AUTO(first, URL_MAX);
 
     do {
@@ -139,23 +123,20 @@ static int leave(struct wait *wait, struct barrier *barrier)
 }
 
 /* All of it around a command, in a session of its own. */
-static int run_between(struct barrier *barrier)
+static int run_between(struct hold *hold, void *ctx)
 {
-    struct hold hold;
-    int code = hold_open(&hold, barrier->cli, "docs/recipes/double-barrier.md");
+    struct barrier *barrier = ctx;
+    int code = enter(&hold->wait, barrier);
 
     if (code == CMD_OK) {
-        code = enter(&hold.wait, barrier);
-    }
-    if (code == CMD_OK) {
-        code = hold_run(&hold, barrier->mine);
+        code = hold_run(hold, barrier->mine);
         if (code != CMD_CHILD_LOST) {
-            wait_again(&hold.wait); /* Waits for the other members to end; the command may have
-                                       taken long. */
-            (void)leave(&hold.wait, barrier); /* The command's code says more. */
+            /* Waits for the other members to end; the command may have taken long. Its code says
+             * more than that of the wait. */
+            wait_again(&hold->wait);
+            (void)leave(&hold->wait, barrier);
         }
     }
-    hold_close(&hold);
     return code;
 }
 
@@ -167,19 +148,11 @@ struct verb {
     bool member; /* Takes the name of one. */
 };
 
-static const struct verb verbs[] = {{"raise", raise_barrier, false}, {"lower", lower, false},
-                                    {"wait", pass, false},           {"enter", enter, true},
-                                    {"leave", leave, true},          {.name = NULL}};
-
-static const struct verb *find_verb(const char *name)
-{
-    for (const struct verb *at = verbs; at->name; at++) {
-        if (strcmp(at->name, name) == 0) {
-            return at;
-        }
-    }
-    return NULL;
-}
+static const struct verb verbs[] = {{"raise", raise_barrier, false},
+                                    {"lower", lower, false},
+                                    {"wait", pass, false},
+                                    {"enter", enter, true},
+                                    {"leave", leave, true}};
 
 static int act(struct barrier *barrier, const struct verb *verb)
 {
@@ -205,21 +178,21 @@ static bool check_member(struct barrier *barrier, const struct verb *verb)
 
     if (!verb->member) {
         if (barrier->name || cli->args.child) {
-            (void)cli_usage(cli, "%s takes one path", verb->name);
+            (void)CLI_USAGE(cli, "%s takes one path", verb->name);
         }
         return !barrier->name && !cli->args.child;
     }
     if (!barrier->name || strchr(barrier->name, '/')) {
-        (void)cli_usage(cli, "%s needs the name of the member after the path", verb->name);
+        (void)CLI_USAGE(cli, "%s needs the name of the member after the path", verb->name);
         return false;
     }
     if (enters != args_has(&cli->args, "count") || (!enters && cli->args.child)) {
-        (void)cli_usage(cli, enters ? "--count N is missing: the number of members to wait for"
+        (void)CLI_USAGE(cli, enters ? "--count N is missing: the number of members to wait for"
                                     : "leave takes neither --count nor a command");
         return false;
     }
     if (enters && !cli->args.child && !cli->settings.session) {
-        (void)cli_usage(cli,
+        (void)CLI_USAGE(cli,
                         "a member needs a session, and ZABRA_SESSION is not set: give a COMMAND, "
                         "or run this within 'zabra session -- COMMAND'");
         return false;
@@ -229,19 +202,15 @@ static bool check_member(struct barrier *barrier, const struct verb *verb)
 
 static int run(struct cli *cli)
 {
-    struct args_range range = {.min = 1, .max = COUNT_MAX, .otherwise = 1};
-    const struct verb *verb = find_verb(args_operand(&cli->args, 0));
+    int index =
+        cli_choice(cli, "", args_operand(&cli->args, 0), "raise, lower, wait, enter, leave");
     struct barrier barrier = {
         .cli = cli, .path = buf_cstr(&cli->named), .name = args_operand(&cli->args, 2)};
     BUF_AUTO(members, URL_MAX);
     BUF_AUTO(ready, URL_MAX);
     BUF_AUTO(mine, URL_MAX);
 
-    if (!verb) {
-        return cli_usage(cli, "\"%s\" is not one of raise, lower, wait, enter, leave",
-                         args_operand(&cli->args, 0));
-    }
-    if (!check_member(&barrier, verb) || !cli_number(cli, "count", range, &barrier.count)) {
+    if (index < 0 || !check_member(&barrier, &verbs[index])) {
         return CMD_USAGE;
     }
     buf_printf(&members, "%s/members", barrier.path);
@@ -250,7 +219,9 @@ static int run(struct cli *cli)
     barrier.members = buf_cstr(&members);
     barrier.ready = buf_cstr(&ready);
     barrier.mine = buf_cstr(&mine);
-    return cli->args.child ? run_between(&barrier) : act(&barrier, verb);
+    return cli->args.child
+               ? hold_around(cli, "docs/recipes/double-barrier.md", run_between, &barrier)
+               : act(&barrier, &verbs[index]);
 }
 
 const struct cmd cmd_barrier = {
@@ -262,9 +233,9 @@ const struct cmd cmd_barrier = {
             "double-barrier.md have the rules. 'wait' returns at once when the barrier is\n"
             "not raised. 'enter' with a command leaves when the command has ended; without a\n"
             "command, use it within 'zabra session'. --curl shows the first request.\n" HOLD_HELP,
-    .options = {{"count", 0, "N", "enter: the number of members to wait for", NULL},
-                WAIT_OPTIONS,
-                HOLD_OPTIONS},
+    .options = {CMD_NUMBER("count", 0, "N", "enter: the number of members to wait for", 1,
+                           COUNT_MAX, 1),
+                WAIT_OPTIONS, HOLD_OPTIONS},
     .examples = {{"zabra barrier raise migration", "makes 'zabra barrier wait migration' wait"},
                  {"zabra barrier wait migration --wait 5m && ./serve",
                   "exit code 7 when it stays raised for longer"},

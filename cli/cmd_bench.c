@@ -49,7 +49,7 @@ enum bench_what {
 
 struct bench {
     struct cli *cli;
-    void *multi; /* A CURLM. */
+    CURLM *multi;
     struct bench_worker *workers;
     int worker_count;
     int clients;
@@ -135,7 +135,7 @@ static void start(struct bench_worker *worker, enum bench_what what,
                   const struct client_request *request)
 {
     struct bench *bench = worker->bench;
-    const struct endpoints *endpoints = client_endpoints(bench->cli->client);
+    const struct endpoints *endpoints = &bench->cli->client->endpoints;
     int place = (int)(worker - bench->workers) % endpoints->count;
     int code = client_prepare(bench->cli->client, worker->easy, endpoints->urls[place], request,
                               &worker->headers);
@@ -159,7 +159,6 @@ static void go(struct bench_worker *worker)
     struct bench *bench = worker->bench;
     bool read = (int)rng_below(&bench->rng, BENCH_PERCENT) < bench->reads_percent;
     struct client_request request = {.method = read ? NULL : "PUT",
-                                     .target = "/znodes/v1",
                                      .has_body = !read,
                                      .body = buf_slice(&bench->data),
                                      .accept = "application/octet-stream"};
@@ -176,7 +175,6 @@ static void go_tell(struct bench_worker *worker)
 {
     struct bench *bench = worker->bench;
     struct client_request request = {.method = "PUT",
-                                     .target = "/znodes/v1",
                                      .path = buf_cstr(&bench->base),
                                      .has_body = true,
                                      .accept = "application/octet-stream"};
@@ -364,7 +362,6 @@ static int fill_znodes(struct bench *bench)
         buf_clear(&path);
         buf_printf(&path, "%s/z%" PRId64, buf_cstr(&bench->base), i);
         code = cli_ask(bench->cli, &(struct client_request){.method = "PUT",
-                                                            .target = "/znodes/v1",
                                                             .path = buf_cstr(&path),
                                                             .has_body = true,
                                                             .body = buf_slice(&bench->data)});
@@ -376,7 +373,6 @@ static int clean_up(struct bench *bench)
 {
     struct client_request request = {
         .method = "DELETE",
-        .target = "/znodes/v1",
         .path = buf_cstr(&bench->base),
         .params = {{"recursive", "true"}, {"max", URL_NUMBER(ZNODES_MAX + 1)}}};
     int code = client_ask(bench->cli->client, &request);
@@ -430,7 +426,7 @@ static void print(const struct bench *bench, const char *kind)
         json_pack("{s:s,s:i,s:I,s:I,s:I,s:i,s:o}", "kind", kind, "clients", bench->clients, "size",
                   (json_int_t)bench->size, "znodes", (json_int_t)bench->znodes, "ms",
                   (json_int_t)(bench->end_ms - bench->start_ms), "endpoints",
-                  client_endpoints(bench->cli->client)->count, "results", list);
+                  bench->cli->client->endpoints.count, "results", list);
 
     out_table(&bench->cli->out, value, "results", columns);
 }
@@ -459,7 +455,7 @@ static int tell(const struct bench *bench, const char *kind)
 static int choose_endpoints(struct cli *cli)
 {
     struct replicas *replicas = NULL;
-    struct endpoints *endpoints = client_endpoints(cli->client);
+    struct endpoints *endpoints = &cli->client->endpoints;
     int code = replicas_ask(cli, "/status/v1", &replicas);
     int kept = 0;
 
@@ -503,24 +499,6 @@ static int run_made(struct bench *bench, const char *kind)
     return code == CMD_OK && cleaned != CMD_OK ? CMD_PARTLY : code;
 }
 
-static bool take_options(struct bench *bench, int64_t *ret_percent)
-{
-    struct cli *cli = bench->cli;
-    int64_t clients = 0;
-    bool taken =
-        cli_number(cli, "clients", (struct args_range){1, CLIENTS_MAX, CLIENTS_DEFAULT},
-                   &clients) &&
-        cli_duration(cli, "time", (struct args_range){1, TIME_MAX_MS, TIME_DEFAULT_MS},
-                     &bench->time_ms) &&
-        cli_number(cli, "size", (struct args_range){0, DATA_MAX, SIZE_DEFAULT}, &bench->size) &&
-        cli_number(cli, "znodes", (struct args_range){1, ZNODES_MAX, ZNODES_DEFAULT},
-                   &bench->znodes) &&
-        cli_number(cli, "reads", (struct args_range){0, BENCH_PERCENT, READS_DEFAULT}, ret_percent);
-
-    bench->clients = (int)clients;
-    return taken;
-}
-
 static int run_bench(struct bench *bench, const char *kind)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -552,22 +530,27 @@ static int run_bench(struct bench *bench, const char *kind)
 static int run(struct cli *cli)
 {
     const char *kind = args_operand(&cli->args, 0);
-    struct bench *bench = mem_zalloc(1, sizeof(*bench));
-    int64_t percent = 0;
-    int code = CMD_USAGE;
+    int index = 0;
 
     kind = kind ? kind : "mix";
+    index = cli_choice(cli, "", kind, "read, write, mix, watch");
+    if (index < 0) {
+        return CMD_USAGE;
+    }
+
+    struct bench *bench = mem_zalloc(1, sizeof(*bench));
+    const int reads[] = {BENCH_PERCENT, 0, (int)cli_number(cli, "reads"), 0};
+
     bench->cli = cli;
     bench->watches = strcmp(kind, "watch") == 0;
-    if (!bench->watches && strcmp(kind, "read") != 0 && strcmp(kind, "write") != 0 &&
-        strcmp(kind, "mix") != 0) {
-        (void)cli_usage(cli, "\"%s\" is not one of read, write, mix, watch", kind);
-    } else if (take_options(bench, &percent)) {
-        bench->reads_percent = strcmp(kind, "read") == 0    ? BENCH_PERCENT
-                               : strcmp(kind, "write") == 0 ? 0
-                                                            : (int)percent;
-        code = run_bench(bench, kind);
-    }
+    bench->reads_percent = reads[index];
+    bench->clients = (int)cli_number(cli, "clients");
+    bench->time_ms = cli_number(cli, "time");
+    bench->size = cli_number(cli, "size");
+    bench->znodes = cli_number(cli, "znodes");
+
+    int code = run_bench(bench, kind);
+
     mem_free(bench);
     return code;
 }
@@ -581,12 +564,16 @@ const struct cmd cmd_bench = {
             "deleted at the end, also after Ctrl-C (a second Ctrl-C ends at once). This puts\n"
             "load on the ensemble: do not run it against one in production. Exit code 9 when\n"
             "some requests failed.\n",
-    .options = {{"clients", 'c', "N", "connections over all endpoints (16); for watch: streams",
-                 NULL},
-                {"time", 't', "TIME", "duration (5s)", NULL},
-                {"size", 's', "BYTES", "data size of a znode (100)", NULL},
-                {"znodes", 0, "N", "number of znodes to read and write (100)", NULL},
-                {"reads", 0, "PERCENT", "share of reads in a mix (90)", NULL}},
+    .options = {CMD_NUMBER("clients", 'c', "N",
+                           "connections over all endpoints (16); for watch: streams", 1,
+                           CLIENTS_MAX, CLIENTS_DEFAULT),
+                CMD_TIME("time", 't', "duration (5s)", 1, TIME_MAX_MS, TIME_DEFAULT_MS),
+                CMD_NUMBER("size", 's', "BYTES", "data size of a znode (100)", 0, DATA_MAX,
+                           SIZE_DEFAULT),
+                CMD_NUMBER("znodes", 0, "N", "number of znodes to read and write (100)", 1,
+                           ZNODES_MAX, ZNODES_DEFAULT),
+                CMD_NUMBER("reads", 0, "PERCENT", "share of reads in a mix (90)", 0, BENCH_PERCENT,
+                           READS_DEFAULT)},
     .examples = {{"zabra bench", "nine reads to one write, for 5 seconds"},
                  {"zabra bench write -c 64 -t 30s -o json", "JSON for programs"},
                  {"zabra bench watch -c 1000",

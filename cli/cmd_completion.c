@@ -3,6 +3,7 @@
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/complete.h"
+#include "cli/out.h"
 #include "cli/words.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 /* What is being completed. */
 struct completing {
     const struct cmd *cmd;
-    struct args args; /* Options that stand before. */
+    struct args args; /* Options that precede. */
     const char *cwd;
     const char *word;  /* Being typed, without `lead`. */
     struct slice lead; /* "--option=", which goes before each candidate. */
@@ -44,15 +45,14 @@ static void offer_words(struct completing *c, const char *list)
 {
     for (const char *at = list; *at;) {
         size_t len = 0;
-        struct buf word;
 
         at += strspn(at, " [");
         len = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
         if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* The end is one of them. */
-            buf_init(&word, URL_MAX);
+            BUF_AUTO(word, URL_MAX);
+
             buf_append(&word, at, len);
             offer(c, buf_cstr(&word), "");
-            buf_release(&word);
         }
         at += strcspn(at, "|");
         at += *at ? 1 : 0;
@@ -70,30 +70,12 @@ static void offer_commands(struct completing *c)
 
 /* ---- Paths ---- */
 
-/* "/a" and "b/" are "/a/b"; the result has no slash at its end, but for the root. */
-static void resolve(const char *cwd, struct slice typed, struct buf *path)
-{
-    bool absolute = typed.len > 0 && typed.data[0] == '/';
-
-    if (!absolute && cwd && strcmp(cwd, "/") != 0) {
-        buf_append_str(path, cwd);
-    }
-    if (!absolute) {
-        buf_append_byte(path, '/');
-    }
-    buf_append_slice(path, typed);
-    while (path->len > 1 && path->data[path->len - 1] == '/') {
-        path->len--;
-    }
-}
-
 static void offer_children(struct completing *c, const json_t *children, size_t typed_len)
 {
-    const json_t *child = NULL;
     bool deep = false;
     BUF_AUTO(text, URL_MAX);
 
-    for (size_t i = 0; (child = json_array_get(children, i)); i++) {
+    JSONR_EACH (child, children) {
         int before = c->candidates;
 
         buf_clear(&text);
@@ -112,17 +94,21 @@ static void ask_children(struct completing *c, struct client *client)
     const char *slash = strrchr(c->word, '/');
     size_t typed_len = slash ? (size_t)(slash + 1 - c->word) : 0;
     const char *name = c->word + typed_len;
+    BUF_AUTO(typed, URL_MAX);
     BUF_AUTO(path, URL_MAX);
     BUF_AUTO(after, URL_MAX);
 
-    resolve(c->cwd, slice_make(c->word, typed_len), &path);
+    buf_append(&typed, c->word, typed_len);
+    url_resolve(c->cwd ? c->cwd : "", buf_cstr(&typed), &path);
+    if (path.len > 1 && path.data[path.len - 1] == '/') {
+        path.len--;
+    }
     /* All but the last letter: what is typed may be a whole name, and be wanted itself. */
     if (strlen(name) > 1 && !(name[strlen(name) - 1] & 0x80)) {
         buf_append(&after, name, strlen(name) - 1);
     }
 
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = buf_cstr(&path),
+    struct client_request request = {.path = buf_cstr(&path),
                                      .params = {{"view", "children"},
                                                 {"with", "stat"},
                                                 {"limit", URL_NUMBER(COMPLETE_NAMES)},
@@ -196,12 +182,8 @@ static void offer_value(struct completing *c, const struct cmd_option *option)
 static void offer_operand(struct completing *c, int index)
 {
     const struct cmd *cmd = c->cmd;
-    int place = index < CMD_OPERANDS_MAX ? index : CMD_OPERANDS_MAX - 1;
 
-    if (index >= CMD_OPERANDS_MAX && cmd->operands[place] == CMD_OPERAND_NONE) {
-        return;
-    }
-    switch (cmd->operands[place]) {
+    switch (cmd->operands[index < CMD_OPERANDS_MAX ? index : CMD_OPERANDS_MAX - 1]) {
     case CMD_OPERAND_PATH:
         offer_paths(c);
         break;
@@ -237,10 +219,17 @@ struct place {
     bool rest;       /* "--" was there. */
 };
 
+static void take_option(struct args *args, const struct cmd_option *option, const char *value)
+{
+    if (args->given_count < ARGS_OPTIONS_MAX) {
+        args->given[args->given_count++] = (struct args_given){.option = option, .value = value};
+    }
+}
+
 static void take_word(struct completing *c, struct place *place, char *word)
 {
     const struct cmd_option *option = NULL;
-    struct args *args = &c->args;
+    const char *equals = strchr(word, '=');
 
     if (place->rest) {
         place->child_words++;
@@ -248,22 +237,16 @@ static void take_word(struct completing *c, struct place *place, char *word)
         return;
     }
     if (place->pending) {
-        if (args->given_count < ARGS_OPTIONS_MAX) {
-            args->given[args->given_count++] =
-                (struct args_given){.option = place->pending, .value = word};
-        }
+        take_option(&c->args, place->pending, word);
         place->pending = NULL;
         return;
     }
     place->rest = strcmp(word, "--") == 0;
     option = place->rest ? NULL : option_of(c->cmd, word);
-    if (option && option->value && !strchr(word, '=')) {
+    if (option && option->value && !equals) {
         place->pending = option;
-    } else if (option && args->given_count < ARGS_OPTIONS_MAX) {
-        const char *equals = strchr(word, '=');
-
-        args->given[args->given_count++] =
-            (struct args_given){.option = option, .value = equals ? equals + 1 : ""};
+    } else if (option) {
+        take_option(&c->args, option, equals ? equals + 1 : "");
     } else if (!place->rest && word[0] != '-') {
         place->operands++;
     }
@@ -390,7 +373,7 @@ static int run_completion(int arg_count, char **args)
             return CMD_OK;
         }
     }
-    return cmd_usage_error(&cmd_completion, "name the shell: bash, zsh or fish");
+    return OUT_USAGE(&cmd_completion, "name the shell: bash, zsh or fish");
 }
 
 const struct cmd cmd_completion = {

@@ -38,29 +38,17 @@ struct copy {
 
 json_t *copy_create_op(const json_t *line, const char *path, bool with_acl)
 {
-    static const char *const members[] = {"data64", "null", "container", "ttl"};
     json_t *op = json_pack("{s:s,s:s}", "op", "create", "path", path);
-    json_t *acl = jsonr_at(line, "acl");
 
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        json_t *value = json_object_get(line, members[i]);
-
-        if (value) {
-            (void)json_object_set(op, members[i], value);
-        }
-    }
-    if (acl && with_acl) {
-        (void)json_object_set(op, "acl", acl);
-    }
+    jsonr_copy(op, line,
+               with_acl ? "data64, null, container, ttl, acl" : "data64, null, container, ttl");
     return op;
 }
 
 /* Hashes are shown to administrators only; to others as "user:x". */
 static bool is_masked(const json_t *acl)
 {
-    const json_t *entry = NULL;
-
-    for (size_t i = 0; (entry = json_array_get(acl, i)); i++) {
+    JSONR_EACH (entry, acl) {
         const char *id = jsonr_text(entry, "id");
         size_t len = strlen(id);
 
@@ -142,7 +130,6 @@ static int take_line(struct cli *cli, struct copy *copy, const json_t *line, boo
 /* `deletes` gets one for each znode, parents first: of this very znode, with this data and ACL. */
 static void add_delete(const struct copy *copy, const json_t *line, json_t *deletes)
 {
-    static const char *const members[] = {"czxid", "version", "aversion"};
     const json_t *stat = jsonr_at(line, "stat");
     json_t *op = NULL;
     BUF_AUTO(path, URL_MAX);
@@ -152,15 +139,13 @@ static void add_delete(const struct copy *copy, const json_t *line, json_t *dele
     }
     join(copy->from, jsonr_text(line, "path"), &path);
     op = json_pack("{s:s,s:s}", "op", "delete", "path", buf_cstr(&path));
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        (void)json_object_set(op, members[i], json_object_get(stat, members[i]));
-    }
+    jsonr_copy(op, stat, "czxid, version, aversion");
     (void)json_array_append_new(deletes, op);
 }
 
 static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
 {
-    struct slice rest = buf_slice(&client_reply(cli->client)->body);
+    struct slice rest = buf_slice(&cli->client->reply.body);
     bool done = false;
     int code = CMD_OK;
 
@@ -181,21 +166,16 @@ static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
     return code;
 }
 
-static int fetch(struct cli *cli, const struct copy *copy)
-{
-    return client_ask(cli->client,
-                      &(struct client_request){.target = "/export/v1",
-                                               .path = copy->from,
-                                               .accept = "application/x-ndjson",
-                                               .lines_max = copy->recursive ? 0 : LINES_OF_ONE});
-}
-
 /* Reads the source as it is at one moment, and fills in the operations. CMD_OK, CMD_SHOWN, or an
- * exit code: then `told` says whether client_error() is still to be reported. */
+ * exit code: then `told` says whether client->error is still to be reported. */
 static int copy_read(struct cli *cli, struct copy *copy)
 {
     json_auto_t *deletes = json_array();
-    int code = fetch(cli, copy);
+    struct client_request request = {.target = "/export/v1",
+                                     .path = copy->from,
+                                     .accept = "application/x-ndjson",
+                                     .lines_max = copy->recursive ? 0 : LINES_OF_ONE};
+    int code = client_ask(cli->client, &request);
 
     json_decref(copy->ops);
     copy->ops = json_array();
@@ -215,7 +195,7 @@ static int copy_read(struct cli *cli, struct copy *copy)
 /* Reported like any failure of the ensemble, with advice when the subtree is too large. */
 static int tell(const struct cli *cli, int code)
 {
-    const struct client_error *error = client_error(cli->client);
+    const struct client_error *error = &cli->client->error;
 
     if (code != CMD_LIMIT) {
         return cli_tell(cli);
@@ -229,18 +209,15 @@ static int tell(const struct cli *cli, int code)
 /* Whether what is in the way is in the source: it has changed since it was read. */
 static bool is_source(const struct cli *cli, size_t creates)
 {
-    const json_t *index = json_object_get(client_error(cli->client)->problem, "op_index");
+    const json_t *index = json_object_get(cli->client->error.problem, "op_index");
 
     return index && json_integer_value(index) >= (json_int_t)creates;
 }
 
 static int ask_multi(struct cli *cli, const struct copy *copy)
 {
-    struct client_request request = {.method = "POST",
-                                     .target = "/multi/v1",
-                                     .has_body = true,
-                                     .type = "application/json",
-                                     .last = true};
+    struct client_request request = {
+        .method = "POST", .target = "/multi/v1", .has_body = true, .type = "application/json"};
     BUF_AUTO(body, CLIENT_BODY_MAX);
 
     buf_append_str(&body, "{\"ops\":");
@@ -298,35 +275,27 @@ static bool is_within(const char *path, const char *top)
     return strncmp(path, top, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-static int run(struct cli *cli, bool move)
+static int run(struct cli *cli)
 {
+    bool move = cli->cmd == &cmd_mv;
     struct copy copy = {.move = move,
                         .recursive = move || args_has(&cli->args, "recursive"),
                         .parents = args_has(&cli->args, "parents"),
                         .with_acl = !args_has(&cli->args, "no-acl"),
                         .from = cli_path(cli, 0),
                         .to = cli_path(cli, 1)};
-    int code = CMD_USAGE;
 
     if (copy.from[1] == '\0' || copy.to[1] == '\0') {
-        return cli_usage(cli, "the root cannot be copied or moved");
+        return CLI_USAGE(cli, "the root cannot be copied or moved");
     }
     if (is_within(copy.to, copy.from) && (move || strcmp(copy.to, copy.from) == 0)) {
-        return cli_usage(cli, "%s is the same as %s, or below it", copy.to, copy.from);
+        return CLI_USAGE(cli, "%s is the same as %s, or below it", copy.to, copy.from);
     }
-    code = run_copy(cli, &copy);
+
+    int code = run_copy(cli, &copy);
+
     json_decref(copy.ops);
     return code;
-}
-
-static int run_cp(struct cli *cli)
-{
-    return run(cli, false);
-}
-
-static int run_mv(struct cli *cli)
-{
-    return run(cli, true);
 }
 
 #define COPY_TEXT                                                                              \
@@ -340,14 +309,13 @@ const struct cmd cmd_cp = {
     .summary = "copy a znode or a subtree",
     .usage = "SRC DST",
     .text = COPY_TEXT "it is left out.\n",
-    .options = {{"recursive", 'r', NULL, "with the whole subtree", NULL},
-                {"parents", 'p', NULL, "create missing parents of DST", NULL},
-                {"no-acl", 0, NULL, "do not copy the ACLs: every client gets all permissions",
-                 NULL}},
+    .options = {CMD_FLAG("recursive", 'r', "with the whole subtree"),
+                CMD_FLAG("parents", 'p', "create missing parents of DST"),
+                CMD_FLAG("no-acl", 0, "do not copy the ACLs: every client gets all permissions")},
     .examples = {{"zabra cp -r /app/blue /app/green", "copies a consistent state of the subtree"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
     .operands_min = 2,
-    .run = run_cp,
+    .run = run,
 };
 
 const struct cmd cmd_mv = {
@@ -356,11 +324,10 @@ const struct cmd cmd_mv = {
     .usage = "SRC DST",
     .text = COPY_TEXT "it is not moved. Versions start at 0 at DST.\n"
                       "If the source changes meanwhile, zabra reads it again and retries.\n",
-    .options = {{"parents", 'p', NULL, "create missing parents of DST", NULL},
-                {"no-acl", 0, NULL, "do not keep the ACLs: every client gets all permissions",
-                 NULL}},
+    .options = {CMD_FLAG("parents", 'p', "create missing parents of DST"),
+                CMD_FLAG("no-acl", 0, "do not keep the ACLs: every client gets all permissions")},
     .examples = {{"zabra mv /app/config.new /app/config.old", "renames it, with its subtree"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
     .operands_min = 2,
-    .run = run_mv,
+    .run = run,
 };

@@ -1,5 +1,3 @@
-#include "base/check.h"
-#include "base/lack.h"
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
@@ -10,6 +8,7 @@
 #include "cli/dev.h"
 #include "cli/inherited.h"
 #include "cli/jsonr.h"
+#include "cli/out.h"
 #include "server/process/server.h"
 
 #include <errno.h>
@@ -62,6 +61,7 @@ struct dev {
 
 /* ---- Command line. ---- */
 
+/* Its own options: numbers, but for the directory. */
 static const struct number {
     const char *name;
     size_t offset; /* Of an uint32_t in struct dev. */
@@ -75,20 +75,23 @@ static int unknown_key(const char *arg)
     const char *meant = dev_key_meant(arg);
     int len = (int)strcspn(arg, "=");
 
-    return meant ? cmd_usage_error(&cmd_dev, "unknown option or key %.*s; did you mean --%s?", len,
-                                   arg, meant)
-                 : cmd_usage_error(&cmd_dev, "unknown option or key %.*s; see 'zabra help serve'",
-                                   len, arg);
+    return meant ? OUT_USAGE(&cmd_dev, "unknown option or key %.*s; did you mean --%s?", len, arg,
+                             meant)
+                 : OUT_USAGE(&cmd_dev, "unknown option or key %.*s; see 'zabra help serve'", len,
+                             arg);
 }
 
 /* `--key value` or `--key=value` becomes a line of each configuration. */
-static bool take_key(struct dev *dev, int arg_count, char **args, int *pos)
+static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
 {
     const char *arg = args[*pos];
     const char *equals = strchr(arg, '=');
 
+    if (dev_key_unknown(arg)) {
+        return unknown_key(arg);
+    }
     if (strncmp(arg, "--", 2) != 0 || (!equals && *pos + 1 == arg_count)) {
-        return false;
+        return OUT_USAGE(&cmd_dev, "\"%s\" is neither an option nor a key", arg);
     }
     (*pos)++;
     if (equals) {
@@ -96,51 +99,41 @@ static bool take_key(struct dev *dev, int arg_count, char **args, int *pos)
     } else {
         buf_printf(&dev->keys, "%s=%s\n", arg + 2, args[(*pos)++]);
     }
-    return !dev->keys.overflow;
+    return dev->keys.overflow ? OUT_USAGE(&cmd_dev, "\"%s\" is neither an option nor a key", arg)
+                              : CMD_OK;
 }
 
-/* An option with a number. NULL: it is another one. */
-static const struct number *take_number(int arg_count, char **args, int *pos, const char **ret_text)
+/* One of its own options. CMD_SHOWN: it is another one. */
+static int take_option(struct dev *dev, int arg_count, char **args, int *pos)
 {
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        *ret_text = cmd_option(numbers[i].name, arg_count, args, pos);
-        if (*ret_text) {
-            return &numbers[i];
+    const char *data = cmd_option("data", arg_count, args, pos);
+
+    for (size_t i = 0; !data && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        const char *text = cmd_option(numbers[i].name, arg_count, args, pos);
+        int64_t given = 0;
+
+        if (text && !args_number(text, (struct cmd_range){1, numbers[i].max, 0}, &given)) {
+            return OUT_USAGE(&cmd_dev, "--%s: \"%s\" is not a number from 1 to %u", numbers[i].name,
+                             text, numbers[i].max);
+        }
+        if (text) {
+            *(uint32_t *)(void *)((char *)dev + numbers[i].offset) = (uint32_t)given;
+            return CMD_OK;
         }
     }
-    return NULL;
+    dev->data = data ? data : dev->data;
+    return !data ? CMD_SHOWN : *data ? CMD_OK : OUT_USAGE(&cmd_dev, "--data needs a directory");
 }
 
 static int parse(struct dev *dev, int arg_count, char **args)
 {
-    int pos = 0;
+    int code = CMD_OK;
 
-    while (pos < arg_count) {
-        const char *arg = args[pos];
-        const char *text = NULL;
-        const struct number *number = take_number(arg_count, args, &pos, &text);
-        const char *data = number ? NULL : cmd_option("data", arg_count, args, &pos);
-
-        if (number) {
-            int64_t given = 0;
-
-            if (!args_number(text, (struct args_range){1, number->max, 0}, &given)) {
-                return cmd_usage_error(&cmd_dev, "--%s: \"%s\" is not a number from 1 to %u",
-                                       number->name, text, number->max);
-            }
-            *(uint32_t *)(void *)((char *)dev + number->offset) = (uint32_t)given;
-        } else if (data) {
-            if (!*data) {
-                return cmd_usage_error(&cmd_dev, "--data needs a directory");
-            }
-            dev->data = data;
-        } else if (dev_key_unknown(arg)) {
-            return unknown_key(arg);
-        } else if (!take_key(dev, arg_count, args, &pos)) {
-            return cmd_usage_error(&cmd_dev, "\"%s\" is neither an option nor a key", arg);
-        }
+    for (int pos = 0; code == CMD_OK && pos < arg_count;) {
+        code = take_option(dev, arg_count, args, &pos);
+        code = code == CMD_SHOWN ? take_key(dev, arg_count, args, &pos) : code;
     }
-    return CMD_OK;
+    return code;
 }
 
 /* ---- Files. ---- */
@@ -300,25 +293,14 @@ static void on_signal(struct loop_watch *watch, uint32_t ready)
  * terminal ends all (SIGHUP), unless nohup was used. */
 static void open_signals(struct dev *dev)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, 0};
     struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigset_t set;
-    int failed = sigemptyset(&set);
 
-    failed |= sigaddset(&set, SIGINT);
-    failed |= sigaddset(&set, SIGTERM);
-    failed |= inherited_ignores(SIGHUP) ? 0 : sigaddset(&set, SIGHUP);
-    failed |= sigaddset(&set, SIGCHLD);
-    failed |= pthread_sigmask(SIG_BLOCK, &set, NULL);
-    failed |= sigaction(SIGINT, &plain, NULL);
-    ASSERT(!failed);
-
-    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-
-    if (fd < 0) {
-        lack_failed("cannot handle signals: no file descriptor is left");
-    }
-    dev->signals =
-        (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_signal, .ctx = dev};
+    dev->signals = (struct loop_watch){.fd = inherited_take_signals(signals, NULL),
+                                       .interest = LOOP_READ,
+                                       .on_ready = on_signal,
+                                       .ctx = dev};
+    (void)sigaction(SIGINT, &plain, NULL);
     loop_add(&dev->loop, &dev->signals);
 }
 

@@ -104,21 +104,14 @@ static int take_facts(struct cli *cli, json_t *facts)
 static void drop_guesses(const struct cli *cli, json_t *facts)
 {
     json_t *list = jsonr_at(facts, "replicas");
-    bool answered = !json_is_null(jsonr_at(facts, "ensemble"));
+    const json_t *members = jsonr_at(facts, "ensemble.members");
+    bool drops = cli->settings.endpoints_guessed && !json_is_null(jsonr_at(facts, "ensemble"));
 
-    for (size_t i = json_array_size(list); answered && cli->settings.endpoints_guessed && i > 0;
-         i--) {
+    for (size_t i = json_array_size(list); drops && i > 0; i--) {
         const json_t *fact = json_array_get(list, i - 1);
-        const char *url = jsonr_text(fact, "endpoint");
-        const json_t *member = NULL;
-        bool announced = false;
-        size_t j = 0;
 
-        json_array_foreach(jsonr_at(facts, "ensemble.members"), j, member)
-        {
-            announced = announced || strcmp(jsonr_text(member, "client"), url) == 0;
-        }
-        if (jsonr_at(fact, "error") && !announced) {
+        if (jsonr_at(fact, "error") &&
+            !doctor_has(members, "client", jsonr_text(fact, "endpoint"))) {
             (void)json_array_remove(list, i - 1);
         }
     }
@@ -128,10 +121,9 @@ static void drop_guesses(const struct cli *cli, json_t *facts)
 
 static int count(const json_t *findings, const char *severity)
 {
-    const json_t *finding = NULL;
     int found = 0;
 
-    for (size_t i = 0; (finding = json_array_get(findings, i)); i++) {
+    JSONR_EACH (finding, findings) {
         found += strcmp(jsonr_text(finding, "severity"), severity) == 0;
     }
     return found;
@@ -175,17 +167,15 @@ static void say_counts(const struct cli *cli, const json_t *result)
     }
 }
 
-static void tell(const struct cli *cli, json_t *result)
+static void tell(const struct cli *cli, const json_t *result)
 {
     static const char columns[] = "SEVERITY:severity, CODE:code, SUBJECT:subject, CONFIG:found";
-    const json_t *findings = jsonr_at(result, "findings");
-    const json_t *finding = NULL;
 
     if (cli->out.format != SETTINGS_TEXT) {
         out_list(&cli->out, result, "findings", columns);
         return;
     }
-    for (size_t i = 0; (finding = json_array_get(findings, i)); i++) {
+    JSONR_EACH (finding, jsonr_at(result, "findings")) {
         say(cli, finding);
     }
     say_counts(cli, result);
@@ -197,18 +187,18 @@ static int run(struct cli *cli)
     int code = take_facts(cli, facts);
 
     if (code == CMD_OK) {
-        json_t *findings = NULL;
-        json_t *result = NULL;
-
         drop_guesses(cli, facts);
-        findings = doctor_look(facts);
+
+        json_t *findings = doctor_look(facts);
+
         code = json_array_size(findings) == 0 ? CMD_OK : CMD_FAILED;
-        result = json_pack("{s:b,s:i,s:i,s:i,s:o}", "ok", code == CMD_OK, "replicas",
-                           (int)json_array_size(jsonr_at(facts, "replicas")), "errors",
-                           count(findings, "error"), "warnings", count(findings, "warning"),
-                           "findings", findings);
+
+        json_auto_t *result = json_pack("{s:b,s:i,s:i,s:i,s:o}", "ok", code == CMD_OK, "replicas",
+                                        (int)json_array_size(jsonr_at(facts, "replicas")), "errors",
+                                        count(findings, "error"), "warnings",
+                                        count(findings, "warning"), "findings", findings);
+
         tell(cli, result);
-        json_decref(result);
     }
     return code;
 }

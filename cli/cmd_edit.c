@@ -83,49 +83,48 @@ static void print_done(const struct revise *revise, bool changed)
     }
 }
 
-static int save(struct revise *revise, const char *name, const struct buf *edited)
+static int edit(struct revise *revise, char *name)
 {
-    int code = CMD_OK;
+    int code = run_editor(revise->cli, name);
+    BUF_AUTO(edited, VALUE_MAX);
 
+    if (code != CMD_OK) {
+        return code;
+    }
+    if (!cli_read_file(revise->cli, name, &edited)) {
+        return CMD_FAILED;
+    }
+    if (slice_eq(buf_slice(&edited), buf_slice(&revise->data)) && revise->exists) {
+        (void)fprintf(stderr, "zabra edit: not changed\n");
+        print_done(revise, false);
+        return CMD_OK;
+    }
     revise->end_ms = 0; /* A person must see the other client's change first. */
-    code = revise_write(revise, buf_slice(edited), false);
+    code = revise_write(revise, buf_slice(&edited), false);
     if (code > CMD_OK) {
         (void)fprintf(stderr, "zabra edit: your text is in %s\n", name);
-    }
-    if (code == CMD_OK) {
+    } else if (code == CMD_OK) {
         print_done(revise, true);
     }
     return code;
 }
 
-static int edit(struct revise *revise, char *name, struct buf *edited)
+static int edit_once(struct revise *revise, void *ctx)
 {
-    int code = run_editor(revise->cli, name);
+    char name[NAME_MAX_LEN];
+    int code = revise_read(revise);
 
+    (void)ctx;
     if (code != CMD_OK) {
         return code;
     }
-    if (!value_read_file(revise->cli, name, edited)) {
-        return CMD_FAILED;
+    if (!revise->exists && !args_has(&revise->cli->args, "create")) {
+        return cli_tell(revise->cli);
     }
-    if (slice_eq(buf_slice(edited), buf_slice(&revise->data)) && revise->exists) {
-        (void)fprintf(stderr, "zabra edit: not changed\n");
-        print_done(revise, false);
-        return CMD_OK;
-    }
-    return save(revise, name, edited);
-}
-
-static int edit_file(struct revise *revise)
-{
-    char name[NAME_MAX_LEN];
-    int code = CMD_FAILED;
-    BUF_AUTO(edited, VALUE_MAX);
-
     if (!write_file(revise, name)) {
         return CMD_FAILED;
     }
-    code = edit(revise, name, &edited);
+    code = edit(revise, name);
     if (code <= CMD_OK) {
         (void)unlink(name);
     }
@@ -134,20 +133,7 @@ static int edit_file(struct revise *revise)
 
 static int run(struct cli *cli)
 {
-    struct revise revise;
-    int code = CMD_OK;
-
-    revise_init(&revise, cli, cli_path(cli, 0));
-    revise.parents = args_has(&cli->args, "parents");
-    code = revise_read(&revise);
-    if (code == CMD_OK && !revise.exists && !args_has(&cli->args, "create")) {
-        code = cli_tell(cli);
-    }
-    if (code == CMD_OK) {
-        code = edit_file(&revise);
-    }
-    revise_release(&revise);
-    return code;
+    return revise_run(cli, cli_path(cli, 0), args_has(&cli->args, "parents"), edit_once, NULL);
 }
 
 const struct cmd cmd_edit = {
@@ -156,8 +142,8 @@ const struct cmd cmd_edit = {
     .usage = "PATH",
     .text = "Saves only if the znode has not changed since it was read. Otherwise the exit\n"
             "code is 4, and zabra keeps the file with your text and prints its name.\n",
-    .options = {{"create", 'c', NULL, "start with empty data when the znode does not exist", NULL},
-                {"parents", 'p', NULL, "with --create: also create missing parents", NULL}},
+    .options = {CMD_FLAG("create", 'c', "start with empty data when the znode does not exist"),
+                CMD_FLAG("parents", 'p', "with --create: also create missing parents")},
     .examples = {{"zabra edit /app/config", "in $VISUAL, $EDITOR, or vi"},
                  {"EDITOR='code --wait' zabra edit /app/config", "uses an editor with options"}},
     .operands = {CMD_OPERAND_PATH},

@@ -117,8 +117,7 @@ static int run_export(struct cli *cli)
                                 .progress = {.verb = "exported"},
                                 .request = {.target = "/export/v1",
                                             .path = cli_path(cli, 0),
-                                            .accept = "application/x-ndjson",
-                                            .last = true}};
+                                            .accept = "application/x-ndjson"}};
     int code = CMD_OK;
 
     if (cli->settings.curl) {
@@ -174,7 +173,7 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
                         strerrordesc_np(errno));
     }
     if (transfer->input == STDIN_FILENO && isatty(STDIN_FILENO)) {
-        return cli_usage(cli, "no lines to import: use zabra import PATH FILE, or zabra import "
+        return CLI_USAGE(cli, "no lines to import: use zabra import PATH FILE, or zabra import "
                               "PATH < FILE");
     }
     if (fstat(transfer->input, &stat) == 0 && S_ISREG(stat.st_mode)) {
@@ -188,7 +187,7 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
 /* Reports the error of the replica with advice; `done` (or NULL) is what it says of the import. */
 static int tell_with(const struct cli *cli, int exit_code, const char *advice, json_t *done)
 {
-    const struct client_error *error = client_error(cli->client);
+    const struct client_error *error = &cli->client->error;
     json_auto_t *extra = json_pack("{s:i,s:O*}", "status", (int)error->status, "import", done);
     char message[CLI_MESSAGE_MAX];
 
@@ -200,7 +199,7 @@ static int tell_with(const struct cli *cli, int exit_code, const char *advice, j
 /* The import failed: reports how far it came, and how to continue. */
 static int tell_partly(const struct cli *cli)
 {
-    json_t *done = jsonr_at(client_error(cli->client)->problem, "import");
+    json_t *done = jsonr_at(cli->client->error.problem, "import");
     int64_t lines = jsonr_number(done, "lines");
     char advice[ADVICE_MAX];
 
@@ -225,13 +224,13 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
                         strerrordesc_np(transfer->input_errno));
     }
     if (code != CMD_OK) {
-        bool unknown = !client_error(cli->client)->problem && transfer->progress.bytes > 0 &&
-                       code != CMD_NO_ENSEMBLE;
+        bool unknown =
+            !cli->client->error.problem && transfer->progress.bytes > 0 && code != CMD_NO_ENSEMBLE;
 
-        return unknown ? cli_fail(cli, CMD_PARTLY, client_error(cli->client)->code,
+        return unknown ? cli_fail(cli, CMD_PARTLY, cli->client->error.code,
                                   "%s; some lines may have been imported: continue with "
                                   "--conflict skip or overwrite",
-                                  client_error(cli->client)->message)
+                                  cli->client->error.message)
                        : tell_partly(cli);
     }
     json = jsonr_parse(buf_slice(&transfer->answer), fault);
@@ -315,18 +314,6 @@ static int ask_before(struct cli *cli, struct transfer *transfer)
                : CMD_OK;
 }
 
-static bool check_conflict(const struct cli *cli)
-{
-    const char *conflict = args_get(&cli->args, "conflict");
-
-    if (conflict && strcmp(conflict, "fail") != 0 && strcmp(conflict, "skip") != 0 &&
-        strcmp(conflict, "overwrite") != 0) {
-        (void)cli_usage(cli, "--conflict: \"%s\" is not one of fail, skip, overwrite", conflict);
-        return false;
-    }
-    return true;
-}
-
 static int import_opened(struct cli *cli, struct transfer *transfer)
 {
     int code = open_input(cli, transfer);
@@ -346,6 +333,7 @@ static int import_opened(struct cli *cli, struct transfer *transfer)
 
 static int run_import(struct cli *cli)
 {
+    const char *conflict = args_get(&cli->args, "conflict");
     struct transfer transfer = {
         .progress = {.verb = "imported"},
         .request = {.method = "POST",
@@ -353,15 +341,14 @@ static int run_import(struct cli *cli)
                     .path = cli_path(cli, 0),
                     .params = {[DRY_RUN] = {"dryRun", cli_flag(cli, "dry-run")},
                                {"parents", cli_flag(cli, "parents")},
-                               {"conflict", args_get(&cli->args, "conflict")}},
+                               {"conflict", conflict}},
                     .keyless = true,
-                    .last = true,
                     .type = "application/x-ndjson",
                     .headers = {"Content-Type: application/x-ndjson"}}};
     const char *name = args_operand(&cli->args, 1);
     char from[CLIENT_MESSAGE_MAX];
 
-    if (!check_conflict(cli)) {
+    if (conflict && cli_choice(cli, "--conflict: ", conflict, "fail, skip, overwrite") < 0) {
         return CMD_USAGE;
     }
     if (!cli->settings.curl) {
@@ -383,10 +370,10 @@ const struct cmd cmd_import = {
             "remain and are reported (exit code 9). A FILE is sent twice, first as a dry\n"
             "run: without permission for all of its znodes the import ends with exit code 5\n"
             "before it changes anything. Only the super user may write to all znodes.\n",
-    .options = {{"dry-run", 0, NULL, "change nothing, report what would change", NULL},
-                {"conflict", 0, "fail|skip|overwrite", "what to do with a znode that exists (fail)",
-                 NULL},
-                {"parents", 'p', NULL, "create missing parents", NULL}},
+    .options = {CMD_FLAG("dry-run", 0, "change nothing, report what would change"),
+                CMD_VALUE("conflict", 0, "fail|skip|overwrite",
+                          "what to do with a znode that exists (fail)"),
+                CMD_FLAG("parents", 'p', "create missing parents")},
     .examples = {{"zabra import /copy app.ndjson --parents", "imports the export below /copy"},
                  {"zabra import /app < app.ndjson --conflict overwrite",
                   "restores the exported state"},

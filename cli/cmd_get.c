@@ -12,12 +12,12 @@ static const char data_columns[] =
 
 static int get_bytes(struct cli *cli, struct client_request *request)
 {
-    int code = CMD_OK;
-
     request->accept = "application/octet-stream";
-    code = cli_ask(cli, request);
+
+    int code = cli_ask(cli, request);
+
     if (code == CMD_OK) {
-        struct slice body = buf_slice(&client_reply(cli->client)->body);
+        struct slice body = buf_slice(&cli->client->reply.body);
         bool ends = body.len == 0 || body.data[body.len - 1] == '\n';
 
         out_bytes(&cli->out, body);
@@ -31,10 +31,11 @@ static int get_bytes(struct cli *cli, struct client_request *request)
 static int get_json(struct cli *cli, struct client_request *request)
 {
     json_t *json = NULL;
-    int code = CMD_OK;
 
     request->params[0] = (struct client_param){"dataformat", "auto"};
-    code = cli_ask_json(cli, request, &json);
+
+    int code = cli_ask_json(cli, request, &json);
+
     if (code == CMD_OK && cli->out.format == SETTINGS_TABLE) {
         out_facts(&cli->out, json, data_columns);
     } else if (code == CMD_OK) {
@@ -45,8 +46,7 @@ static int get_json(struct cli *cli, struct client_request *request)
 
 static int run_get(struct cli *cli)
 {
-    struct client_request request = {
-        .target = "/znodes/v1", .path = cli_path(cli, 0), .last = true};
+    struct client_request request = {.path = cli_path(cli, 0)};
 
     return cli->settings.format == SETTINGS_TEXT ? get_bytes(cli, &request)
                                                  : get_json(cli, &request);
@@ -91,20 +91,16 @@ static json_t *with_times(json_t *answer)
 
 static int run_stat(struct cli *cli)
 {
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = cli_path(cli, 0),
-                                     .params = {{"view", "stat"}},
-                                     .last = true};
+    struct client_request request = {.path = cli_path(cli, 0), .params = {{"view", "stat"}}};
     json_t *json = NULL;
     int code = cli_ask_json(cli, &request, &json);
 
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     } else if (code == CMD_OK) {
-        json_t *value = with_times(json);
+        json_auto_t *value = with_times(json);
 
         out_facts(&cli->out, value, stat_columns);
-        json_decref(value);
     }
     return code;
 }
@@ -127,22 +123,19 @@ static const char id_columns[] = "SCHEME:scheme, ID:id";
 
 static int run_whoami(struct cli *cli)
 {
-    struct client_request request = {.target = "/whoami/v1", .last = true};
+    struct client_request request = {.target = "/whoami/v1"};
     json_t *json = NULL;
     int code = cli_ask_json(cli, &request, &json);
 
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (out_is_json(&cli->out)) {
+    if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
-        return CMD_OK;
+    } else if (code == CMD_OK) {
+        out_list(&cli->out, json, "ids", id_columns);
     }
-    out_list(&cli->out, json, "ids", id_columns);
-    if (json_is_true(jsonr_at(json, "super"))) {
+    if (code == CMD_OK && json_is_true(jsonr_at(json, "super"))) {
         out_say(&cli->out, "super user: ACLs do not apply\n");
     }
-    return CMD_OK;
+    return code;
 }
 
 const struct cmd cmd_whoami = {

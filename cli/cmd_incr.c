@@ -16,7 +16,7 @@ enum {
 /* Blanks around a number are ignored: a value written with echo ends in a line feed. */
 static bool parse(const struct revise *revise, int64_t *ret_number)
 {
-    struct args_range all = {.min = INT64_MIN, .max = INT64_MAX};
+    struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
     struct slice data = buf_slice(&revise->data);
     char text[NUMBER_MAX];
     size_t len = 0;
@@ -42,81 +42,67 @@ static int count_number(const struct revise *revise, int64_t *ret_number)
                     revise->path);
 }
 
-static int add_once(struct revise *revise, int64_t by, bool create, int64_t *ret_sum)
+/* A number to add. */
+struct sum {
+    int64_t by;
+    bool create; /* A missing number is 0. */
+    int64_t result;
+};
+
+static int add_once(struct revise *revise, void *ctx)
 {
+    struct sum *sum = ctx;
     int64_t number = 0;
     int code = revise_read(revise);
 
     if (code == CMD_OK && revise->exists) {
         code = count_number(revise, &number);
-    } else if (code == CMD_OK && !create) {
+    } else if (code == CMD_OK && !sum->create) {
         code = cli_tell(revise->cli);
     }
     if (code != CMD_OK) {
         return code;
     }
-    if (__builtin_add_overflow(number, by, ret_sum)) {
+    if (__builtin_add_overflow(number, sum->by, &sum->result)) {
         return cli_fail(revise->cli, CMD_LIMIT, "Overflow",
                         "%s: the sum would overflow 64 bits; the number is %" PRId64, revise->path,
                         number);
     }
-    return revise_write(revise, slice_str(URL_NUMBER(*ret_sum)), false);
-}
-
-/* Adds until no other client was quicker; with `create` a missing number is 0. CMD_OK, CMD_SHOWN,
- * or reported. */
-static int count_add(struct revise *revise, int64_t by, bool create, int64_t *ret_sum)
-{
-    int code = CMD_OK;
-
-    do {
-        code = add_once(revise, by, create, ret_sum);
-    } while (code == REVISE_AGAIN);
-    return code;
-}
-
-static void count_print(const struct cli *cli, const char *path, int64_t number)
-{
-    if (out_is_text(&cli->out)) {
-        out_say(&cli->out, "%" PRId64 "\n", number);
-    } else {
-        out_result(&cli->out, json_pack("{s:s,s:I}", "path", path, "value", (json_int_t)number));
-    }
+    return revise_write(revise, slice_str(URL_NUMBER(sum->result)), false);
 }
 
 /* The number that an operand gives; it stays what it is without one. False: reported. */
 static bool take_number(const struct cli *cli, int operand, int64_t *number)
 {
-    struct args_range all = {.min = INT64_MIN, .max = INT64_MAX};
+    struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
     const char *text = args_operand(&cli->args, operand);
 
     if (!text || args_number(text, all, number)) {
         return true;
     }
-    (void)cli_usage(cli, "\"%s\" is not a whole number", text);
+    (void)CLI_USAGE(cli, "\"%s\" is not a whole number", text);
     return false;
 }
 
 /* ---- incr ---- */
 
-static int run_incr(struct cli *cli)
+/* Adds what the operand gives, or 1, until no other client was quicker; prints the sum. */
+static int add(struct cli *cli, const char *path, int operand, bool create, bool parents)
 {
-    struct revise revise;
-    int64_t by = 1;
-    int64_t sum = 0;
-    int code = CMD_OK;
+    struct sum sum = {.by = 1, .create = create};
+    int code = take_number(cli, operand, &sum.by) ? revise_run(cli, path, parents, add_once, &sum)
+                                                  : CMD_USAGE;
 
-    if (!take_number(cli, 1, &by)) {
-        return CMD_USAGE;
-    }
-    revise_init(&revise, cli, cli_path(cli, 0));
-    revise.parents = args_has(&cli->args, "parents");
-    code = count_add(&revise, by, args_has(&cli->args, "create"), &sum);
-    revise_release(&revise);
     if (code == CMD_OK) {
-        count_print(cli, revise.path, sum);
+        cli_print_number(cli, path, "value", sum.result);
     }
     return code;
+}
+
+static int run_incr(struct cli *cli)
+{
+    return add(cli, cli_path(cli, 0), 1, args_has(&cli->args, "create"),
+               args_has(&cli->args, "parents"));
 }
 
 const struct cmd cmd_incr = {
@@ -125,8 +111,8 @@ const struct cmd cmd_incr = {
     .usage = "PATH [BY]",
     .text = "The number is decimal text. Concurrent increments get different sums, and none\n"
             "is lost. BY is 1 by default and may be negative.\n",
-    .options = {{"create", 'c', NULL, "start with 0 when the znode does not exist", NULL},
-                {"parents", 'p', NULL, "with --create: also create missing parents", NULL}},
+    .options = {CMD_FLAG("create", 'c', "start with 0 when the znode does not exist"),
+                CMD_FLAG("parents", 'p', "with --create: also create missing parents")},
     .examples = {{"zabra incr /app/builds --create", "prints 1, then 2, ..., across all clients"},
                  {"zabra incr /stock/apples -3", "exit code 1 when the data is not a number"}},
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
@@ -136,86 +122,64 @@ const struct cmd cmd_incr = {
 
 /* ---- counter ---- */
 
-static int get(struct revise *revise)
+static int get(struct revise *revise, void *ctx)
 {
     struct cli *cli = revise->cli;
     int64_t number = 0;
-    int code = CMD_OK;
+    int code = revise_read(revise);
 
-    if (args_operand(&cli->args, 2)) {
-        return cli_usage(cli, "get takes one path");
-    }
-    code = revise_read(revise);
+    (void)ctx;
     if (code == CMD_OK && !cli->settings.curl) {
         code = revise->exists ? count_number(revise, &number) : cli_tell(cli);
     }
     if (code == CMD_OK) {
-        count_print(cli, revise->path, number);
+        cli_print_number(cli, revise->path, "value", number);
     }
     return code;
 }
 
-static int add(struct revise *revise)
+static int set(struct cli *cli, const char *path)
 {
-    int64_t by = 1;
-    int64_t sum = 0;
-    int code = CMD_USAGE;
-
-    if (!take_number(revise->cli, 2, &by)) {
-        return CMD_USAGE;
-    }
-    revise->parents = true;
-    code = count_add(revise, by, true, &sum);
-    if (code == CMD_OK) {
-        count_print(revise->cli, revise->path, sum);
-    }
-    return code;
-}
-
-static int set(struct revise *revise)
-{
-    struct cli *cli = revise->cli;
     int64_t number = 0;
-    int code = CMD_USAGE;
 
     if (!args_operand(&cli->args, 2)) {
-        return cli_usage(cli, "the number is missing");
+        return CLI_USAGE(cli, "the number is missing");
     }
     if (!take_number(cli, 2, &number)) {
         return CMD_USAGE;
     }
-    code =
-        cli_ask(cli, &(struct client_request){.method = "PUT",
-                                              .target = "/znodes/v1",
-                                              .path = revise->path,
-                                              .params = {{"upsert", "true"}, {"parents", "true"}},
-                                              .has_body = true,
-                                              .body = slice_str(URL_NUMBER(number)),
-                                              .last = true});
+
+    struct client_request request = {.method = "PUT",
+                                     .path = path,
+                                     .params = {{"upsert", "true"}, {"parents", "true"}},
+                                     .has_body = true,
+                                     .body = slice_str(URL_NUMBER(number))};
+    int code = cli_ask(cli, &request);
+
     if (code == CMD_OK) {
-        count_print(cli, revise->path, number);
+        cli_print_number(cli, path, "value", number);
     }
     return code;
 }
 
 static int run_counter(struct cli *cli)
 {
-    const char *verb = args_operand(&cli->args, 0);
-    struct revise revise;
-    int code = CMD_USAGE;
+    enum {
+        GET,
+        ADD,
+        SET
+    };
 
-    revise_init(&revise, cli, buf_cstr(&cli->named));
-    if (strcmp(verb, "get") == 0) {
-        code = get(&revise);
-    } else if (strcmp(verb, "add") == 0) {
-        code = add(&revise);
-    } else if (strcmp(verb, "set") == 0) {
-        code = set(&revise);
-    } else {
-        code = cli_usage(cli, "\"%s\" is not one of get, add, set", verb);
+    const char *path = buf_cstr(&cli->named);
+    int verb = cli_choice(cli, "", args_operand(&cli->args, 0), "get, add, set");
+
+    if (verb == GET && args_operand(&cli->args, 2)) {
+        return CLI_USAGE(cli, "get takes one path");
     }
-    revise_release(&revise);
-    return code;
+    return verb == GET   ? revise_run(cli, path, false, get, NULL)
+           : verb == ADD ? add(cli, path, 2, true, true)
+           : verb == SET ? set(cli, path)
+                         : CMD_USAGE;
 }
 
 const struct cmd cmd_counter = {
@@ -235,10 +199,11 @@ const struct cmd cmd_counter = {
 
 /* ---- touch ---- */
 
-static int touch_once(struct revise *revise)
+static int touch_once(struct revise *revise, void *ctx)
 {
     int code = revise_read(revise);
 
+    (void)ctx;
     if (code != CMD_OK) {
         return code;
     }
@@ -250,15 +215,8 @@ static int touch_once(struct revise *revise)
 
 static int run_touch(struct cli *cli)
 {
-    struct revise revise;
-    int code = CMD_OK;
+    int code = revise_run(cli, cli_path(cli, 0), args_has(&cli->args, "parents"), touch_once, NULL);
 
-    revise_init(&revise, cli, cli_path(cli, 0));
-    revise.parents = args_has(&cli->args, "parents");
-    do {
-        code = touch_once(&revise);
-    } while (code == REVISE_AGAIN);
-    revise_release(&revise);
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     }
@@ -271,8 +229,8 @@ const struct cmd cmd_touch = {
     .usage = "PATH",
     .text = "The data stays the same, version and mtime change, watches fire. A missing\n"
             "znode is created with empty data.\n",
-    .options = {{"no-create", 'c', NULL, "exit code 3 when the znode does not exist", NULL},
-                {"parents", 'p', NULL, "make missing parents too", NULL}},
+    .options = {CMD_FLAG("no-create", 'c', "exit code 3 when the znode does not exist"),
+                CMD_FLAG("parents", 'p', "make missing parents too")},
     .examples = {{"zabra touch /app/reload", "watchers of /app/reload get an event"}},
     .operands = {CMD_OPERAND_PATH},
     .operands_min = 1,

@@ -1,23 +1,17 @@
-#include "base/jsonw.h"
-#include "base/log.h"
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/inspect_files.h"
 #include "cli/out.h"
-#include "storage/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    SEGMENT_BYTES =
-        32 << 20, /* Called only when a segment is created, which inspection never does. */
     READ_BYTES = 4 << 20,
     READ_RECORDS = 1000,
-    RECORD_BYTES_MAX = 16 << 20, /* As the server opens it. */
-    MESSAGE_MAX = 4096,
-    JSON_BYTES_MAX = 64 << 20, /* The store takes no more than 100,000 files. */
+    MESSAGE_MAX = 4096
 };
 
 struct inspection {
@@ -245,118 +239,94 @@ static void print_text(struct inspection *inspection)
 
 /* ---- As JSON. ---- */
 
-static void json_identity(struct jsonw *json, const struct store_report *report)
+static json_t *hex(uint64_t number)
+{
+    return json_sprintf("0x%" PRIx64, number);
+}
+
+static json_t *json_identity(const struct store_report *report)
 {
     const struct store_identity *identity = &report->identity;
     char cluster[2 * STORE_CLUSTER_LEN + 1];
 
-    jsonw_key(json, "identity");
-    if (!report->has_identity) {
-        jsonw_null(json);
-        return;
-    }
     for (size_t i = 0; i < STORE_CLUSTER_LEN; i++) {
         (void)snprintf(cluster + 2 * i, 3, "%02x", identity->cluster[i]);
     }
-    jsonw_object(json);
-    jsonw_kv_u64(json, "replica", identity->member_id);
-    jsonw_kv_hex(json, "incarnation", identity->incarnation);
-    jsonw_kv_cstr(json, "cluster", cluster);
-    jsonw_kv_bool(json, "founding", identity->bootstrapping);
-    jsonw_kv_u64(json, "promised_epoch", report->promised_epoch);
-    jsonw_kv_u64(json, "promised_leader", report->promised_leader);
-    jsonw_object_end(json);
+    return report->has_identity
+               ? json_pack("{s:I,s:o,s:s,s:b,s:I,s:I}", "replica", (json_int_t)identity->member_id,
+                           "incarnation", hex(identity->incarnation), "cluster", cluster,
+                           "founding", identity->bootstrapping, "promised_epoch",
+                           (json_int_t)report->promised_epoch, "promised_leader",
+                           (json_int_t)report->promised_leader)
+               : json_null();
 }
 
-static void json_snapshot(struct jsonw *json, const struct inspection *inspection)
+static json_t *json_snapshot(const struct inspection *inspection)
 {
     const struct store_snap_info *info = &inspection->snapshot;
 
-    jsonw_key(json, "snapshot");
-    if (inspection->snapshot_err == ERR_MISSING) {
-        jsonw_null(json);
-        return;
-    }
-    jsonw_object(json);
-    jsonw_kv_hex(json, "start", info->start);
-    jsonw_kv_hex(json, "end", info->end);
-    jsonw_kv_u64(json, "znodes", info->node_count);
-    jsonw_kv_u64(json, "bytes", info->file_bytes);
-    jsonw_kv_hex(json, "digest", info->digest);
-    jsonw_kv_bool(json, "sound", inspection->snapshot_err == ERR_OK);
-    jsonw_object_end(json);
+    return inspection->snapshot_err == ERR_MISSING
+               ? json_null()
+               : json_pack("{s:o,s:o,s:I,s:I,s:o,s:b}", "start", hex(info->start), "end",
+                           hex(info->end), "znodes", (json_int_t)info->node_count, "bytes",
+                           (json_int_t)info->file_bytes, "digest", hex(info->digest), "sound",
+                           inspection->snapshot_err == ERR_OK);
 }
 
-static void json_log(struct jsonw *json, const struct inspection *inspection)
+static json_t *json_log(const struct inspection *inspection)
 {
     const struct store_report *report = &inspection->report;
     size_t count = 0;
     struct epoch_range *ranges = store_epochs(inspection->store, &count);
+    json_t *epochs = json_array();
 
-    jsonw_key(json, "log");
-    jsonw_object(json);
-    jsonw_kv_hex(json, "follows", report->log_base);
-    jsonw_kv_hex(json, "last", report->log_last);
-    jsonw_kv_hex(json, "committed", report->committed);
-    jsonw_kv_u64(json, "records", inspection->records);
-    jsonw_kv_u64(json, "bytes", inspection->record_bytes);
-    jsonw_kv_u64(json, "torn_bytes", report->torn_bytes);
-    jsonw_kv_bool(json, "sound", inspection->log_err == ERR_OK);
-    jsonw_key(json, "epochs");
-    jsonw_array(json);
     for (size_t i = 0; i < count; i++) {
-        jsonw_object(json);
-        jsonw_kv_u64(json, "epoch", ranges[i].epoch);
-        jsonw_kv_u64(json, "first", ranges[i].first);
-        jsonw_kv_u64(json, "last", ranges[i].last);
-        jsonw_object_end(json);
+        (void)json_array_append_new(
+            epochs, json_pack("{s:I,s:I,s:I}", "epoch", (json_int_t)ranges[i].epoch, "first",
+                              (json_int_t)ranges[i].first, "last", (json_int_t)ranges[i].last));
     }
-    jsonw_array_end(json);
-    jsonw_object_end(json);
     mem_free(ranges);
+    return json_pack("{s:o,s:o,s:o,s:I,s:I,s:I,s:b,s:o}", "follows", hex(report->log_base), "last",
+                     hex(report->log_last), "committed", hex(report->committed), "records",
+                     (json_int_t)inspection->records, "bytes", (json_int_t)inspection->record_bytes,
+                     "torn_bytes", (json_int_t)report->torn_bytes, "sound",
+                     inspection->log_err == ERR_OK, "epochs", epochs);
 }
 
-static void json_files(struct jsonw *json, const struct inspect_files *files)
+static json_t *json_files(const struct inspect_files *files)
 {
-    jsonw_key(json, "files");
-    jsonw_array(json);
+    json_t *list = json_array();
+
     for (size_t i = 0; i < files->count; i++) {
-        jsonw_object(json);
-        jsonw_kv_cstr(json, "file", files->items[i].name);
-        jsonw_kv_cstr(json, "kind", files->items[i].kind);
-        jsonw_kv_cstr(json, "verdict", files->items[i].verdict);
-        jsonw_kv_bool(json, "sound", files->items[i].is_sound);
-        jsonw_kv_cstr(json, "text", files->items[i].text);
-        jsonw_object_end(json);
+        const struct inspect_file *file = &files->items[i];
+
+        (void)json_array_append_new(list, json_pack("{s:o,s:s,s:s,s:b,s:s}", "file",
+                                                    out_string(file->name), "kind", file->kind,
+                                                    "verdict", file->verdict, "sound",
+                                                    file->is_sound, "text", file->text));
     }
-    jsonw_array_end(json);
+    return list;
 }
 
 static void print_json(struct inspection *inspection)
 {
-    struct jsonw json;
-    BUF_AUTO(out, JSON_BYTES_MAX);
+    bool log = has_log(inspection);
 
-    if (has_log(inspection)) {
+    if (log) {
         check_snapshot(inspection);
         check_log(inspection);
     }
     inspection->sound = judge(inspection);
-    jsonw_init(&json, &out);
-    jsonw_object(&json);
-    jsonw_kv_cstr(&json, "directory", inspection->dir);
-    jsonw_kv_cstr(&json, "verdict", verdict_of(inspection));
-    jsonw_kv_bool(&json, "sound", inspection->sound);
-    jsonw_kv_bool(&json, "quarantined", inspection->report.quarantined);
-    jsonw_kv_cstr(&json, "reason", inspection->report.reason);
-    json_identity(&json, &inspection->report);
-    if (has_log(inspection)) {
-        json_snapshot(&json, inspection);
-        json_log(&json, inspection);
-    }
-    json_files(&json, &inspection->files);
-    jsonw_object_end(&json);
-    (void)printf("%.*s\n", (int)out.len, (const char *)out.data);
+
+    json_auto_t *json = json_pack(
+        "{s:o,s:s,s:b,s:b,s:o,s:o,s:o*,s:o*,s:o}", "directory", out_string(inspection->dir),
+        "verdict", verdict_of(inspection), "sound", inspection->sound, "quarantined",
+        inspection->report.quarantined, "reason", out_string(inspection->report.reason), "identity",
+        json_identity(&inspection->report), "snapshot", log ? json_snapshot(inspection) : NULL,
+        "log", log ? json_log(inspection) : NULL, "files", json_files(&inspection->files));
+
+    ASSERT(json);
+    out_json(&inspection->out, json);
 }
 
 static int fail(const struct inspection *inspection, const char *why)
@@ -370,12 +340,9 @@ static int fail(const struct inspection *inspection, const char *why)
 
 static int inspect_locked(struct inspection *inspection)
 {
-    struct store_options options = {.vfs = inspection->vfs,
-                                    .segment_bytes = SEGMENT_BYTES,
-                                    .snapshots_keep = 1,
-                                    .salt_seed = 1,
-                                    .record_bytes_max = RECORD_BYTES_MAX};
-    enum err err = store_open(&options, true, &inspection->store, &inspection->report);
+    struct store_options options;
+    enum err err =
+        inspect_open(inspection->vfs, true, &inspection->store, &inspection->report, &options);
 
     if (err) {
         return fail(inspection, err_text(err));
@@ -397,16 +364,13 @@ static int inspect_locked(struct inspection *inspection)
 
 static int inspect(struct inspection *inspection)
 {
-    enum err err = vfs_posix_open(inspection->dir, &inspection->vfs);
+    const char *why = inspect_lock(inspection->dir, &inspection->vfs);
 
-    if (err) {
-        return fail(inspection, "not a readable directory");
+    if (why) {
+        return fail(inspection, why);
     }
-    err = inspection->vfs.ops->lock(inspection->vfs.ctx);
 
-    int code = err == ERR_BUSY ? fail(inspection, "in use by a replica; stop the replica first")
-               : err           ? fail(inspection, err_text(err))
-                               : inspect_locked(inspection);
+    int code = inspect_locked(inspection);
 
     vfs_posix_close(&inspection->vfs);
     return code;
@@ -418,7 +382,7 @@ static int take_args(struct inspection *inspection, int arg_count, char **args)
     struct out *out = &inspection->out;
 
     out->cmd = "inspect";
-    out->format = settings_take_format(&arg_count, args);
+    out->format = settings_format(&arg_count, args, true);
     for (int i = 0; i < arg_count; i++) {
         if (!strcmp(args[i], "--records")) {
             inspection->with_records = true;

@@ -40,22 +40,15 @@ struct place {
     int64_t fence;   /* Its czxid: grows from holder to holder. */
 };
 
-static void place_init(struct place *place, struct wait *wait, const char *line, const char *prefix)
-{
-    *place = (struct place){.wait = wait, .line = line, .prefix = prefix};
-    buf_init(&place->path, URL_MAX);
-}
-
 static void place_release(struct place *place)
 {
     buf_release(&place->path);
 }
 
-/* Reports errors that were not reported yet. */
-static int tell(const struct place *place, int code)
-{
-    return code == CMD_NO_NODE || code == CMD_CONFLICT ? cli_tell(place->wait->cli) : code;
-}
+/* Declares one, which is released where its block ends. */
+#define PLACE_AUTO(name, ...)                                                              \
+    __attribute__((cleanup(place_release))) struct place name = {.path.size_max = URL_MAX, \
+                                                                 __VA_ARGS__}
 
 /* The number that the ensemble has put behind the name of a sequential znode; -1: it has none. */
 static int64_t place_number(const char *name)
@@ -95,7 +88,6 @@ static int take_answer(struct place *place)
 static int place_take(struct place *place)
 {
     struct client_request request = {.method = "POST",
-                                     .target = "/znodes/v1",
                                      .path = place->line,
                                      .params = {{"op", "create"},
                                                 {"name", place->prefix},
@@ -103,23 +95,13 @@ static int place_take(struct place *place)
                                                 {"ephemeral", "true"},
                                                 {"parents", "true"}},
                                      .body = place->data,
-                                     .has_body = true,
-                                     .last = true};
-    int code = wait_ask(place->wait, &request);
+                                     .has_body = true};
+    int code = wait_do(place->wait, &request, CMD_OK);
 
-    return code == CMD_OK ? take_answer(place) : tell(place, code);
+    return code == CMD_OK ? take_answer(place) : code;
 }
 
 /* ---- The places before ours ---- */
-
-static int list_page(struct place *place, const char *after)
-{
-    return wait_ask(place->wait,
-                    &(struct client_request){
-                        .target = "/znodes/v1",
-                        .path = place->line,
-                        .params = {{"view", "children"}, {"after", *after ? after : NULL}}});
-}
 
 /* What a walk through the list has seen. */
 struct walk {
@@ -127,14 +109,12 @@ struct walk {
     int64_t number;   /* and its number. */
     int64_t before;   /* How many have a lower one, */
     int64_t highest;  /* the highest of these; -1: there is none, */
-    struct buf last;  /* and its name. */
-    struct buf after; /* Where the next page begins. */
+    struct buf *last; /* and its path. */
     bool found;       /* Our znode exists. */
-    bool over;
 };
 
 /* In whichever order the names come: one line may have more than one prefix. */
-static void take_name(struct walk *walk, const char *name)
+static void take_name(struct walk *walk, const char *line, const char *name)
 {
     int64_t number = place_number(name);
 
@@ -145,87 +125,72 @@ static void take_name(struct walk *walk, const char *name)
     walk->before++;
     if (number > walk->highest) {
         walk->highest = number;
-        buf_clear(&walk->last);
-        buf_append_str(&walk->last, name);
+        buf_clear(walk->last);
+        buf_printf(walk->last, "%s/%s", line, name);
     }
 }
 
-static void take_page(struct walk *walk, const json_t *page)
+/* One page of the list, which begins behind `after`; then that is where the next one begins, "" at
+ * the end. */
+static int take_page(struct place *place, struct walk *walk, struct buf *after)
 {
-    const json_t *name = NULL;
+    struct client_request request = {
+        .path = place->line,
+        .params = {{"view", "children"}, {"after", after->len > 0 ? buf_cstr(after) : NULL}}};
+    int code = wait_do(place->wait, &request, CMD_OK);
+    const json_t *page = code == CMD_OK ? cli_json(place->wait->cli) : NULL;
 
-    for (size_t i = 0; (name = json_array_get(jsonr_at(page, "children"), i)); i++) {
-        take_name(walk, json_is_string(name) ? json_string_value(name) : "");
+    JSONR_EACH (name, jsonr_at(page, "children")) {
+        take_name(walk, place->line, json_is_string(name) ? json_string_value(name) : "");
     }
-    buf_clear(&walk->after);
-    buf_append_str(&walk->after, jsonr_text(page, "after"));
-    walk->over = walk->after.len == 0;
-}
-
-static int walk_list(struct place *place, struct walk *walk)
-{
-    int code = CMD_OK;
-
-    while (code == CMD_OK && !walk->over) {
-        code = list_page(place, buf_cstr(&walk->after));
-        if (code == CMD_OK) {
-            const json_t *page = cli_json(place->wait->cli);
-
-            if (!page) {
-                return CMD_FAILED;
-            }
-            take_page(walk, page);
-        }
-    }
-    return tell(place, code);
+    buf_clear(after);
+    buf_append_str(after, jsonr_text(page, "after"));
+    return code == CMD_OK && !page ? CMD_FAILED : code;
 }
 
 /* The number of places before ours, and the path of the last one. CMD_OK, or reported. */
 static int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
 {
-    struct walk walk = {.mine = name_of(place), .highest = -1};
+    const char *mine = name_of(place);
+    struct walk walk = {
+        .mine = mine, .number = place_number(mine), .highest = -1, .last = ret_last};
     int code = CMD_OK;
+    BUF_AUTO(after, URL_MAX);
 
-    walk.number = place_number(walk.mine);
-    buf_init(&walk.last, URL_MAX);
-    buf_init(&walk.after, URL_MAX);
-    code = walk_list(place, &walk);
+    do {
+        code = take_page(place, &walk, &after);
+    } while (code == CMD_OK && after.len > 0);
     if (code == CMD_OK && !walk.found) {
         code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
                         "%s: our place in the queue was deleted", buf_cstr(&place->path));
     }
     *ret_before = walk.before;
-    buf_clear(ret_last);
-    buf_printf(ret_last, "%s/%s", place->line, buf_cstr(&walk.last));
-    buf_release(&walk.last);
-    buf_release(&walk.after);
     return code;
 }
 
-/* Waits until there is no place before ours. CMD_OK, a reported error, or a signal. */
+/* Takes a place, and waits until there is none before it. CMD_OK, CMD_SHOWN, a reported error, or a
+ * signal. */
 static int place_come_first(struct place *place)
 {
-    int64_t before = 0;
-    int code = CMD_OK;
+    int64_t before = 1;
+    int code = place_take(place);
     BUF_AUTO(last, URL_MAX);
 
-    do {
+    while (code == CMD_OK && before > 0) {
         code = place_look(place, &before, &last);
         if (code == CMD_OK && before > 0) {
             code = wait_until(place->wait, buf_cstr(&last), false);
         }
-    } while (code == CMD_OK && before > 0);
+    }
     return code;
 }
 
 /* Deletes the znode. CMD_OK, or reported. */
 static int place_leave(struct place *place)
 {
-    int code = wait_ask(place->wait, &(struct client_request){.method = "DELETE",
-                                                              .target = "/znodes/v1",
-                                                              .path = buf_cstr(&place->path)});
+    struct client_request request = {.method = "DELETE", .path = buf_cstr(&place->path)};
 
-    return code == CMD_NO_NODE ? CMD_OK : tell(place, code);
+    return wait_do(place->wait, &request, CMD_NO_NODE);
 }
 
 /* ---- Holding it ---- */
@@ -241,37 +206,19 @@ static int run_in(struct hold *hold, struct place *place)
     return hold_run(hold, buf_cstr(&place->path));
 }
 
-/* With the session of a command: `page` is the recipe that --curl names. */
-static int run_held(struct cli *cli, const char *page, int (*act)(struct hold *hold))
-{
-    struct hold hold;
-    int code = hold_open(&hold, cli, page);
-
-    if (code == CMD_OK) {
-        code = act(&hold);
-    }
-    hold_close(&hold);
-    return code;
-}
-
 /* ---- lock ---- */
 
-static int hold_lock(struct hold *hold)
+static int hold_lock(struct hold *hold, void *ctx)
 {
-    struct place place;
-    int code = CMD_OK;
+    PLACE_AUTO(place, .wait = &hold->wait, .line = ctx, .prefix = "lock-");
+    int code = place_come_first(&place);
 
-    place_init(&place, &hold->wait, buf_cstr(&hold->cli->named), "lock-");
-    code = place_take(&place);
-    code = code == CMD_OK ? place_come_first(&place) : code;
-    code = code == CMD_OK ? run_in(hold, &place) : code;
-    place_release(&place);
-    return code;
+    return code == CMD_OK ? run_in(hold, &place) : code;
 }
 
 static int run_lock(struct cli *cli)
 {
-    return run_held(cli, "docs/recipes/lock.md", hold_lock);
+    return hold_around(cli, "docs/recipes/lock.md", hold_lock, buf_cstr(&cli->named));
 }
 
 const struct cmd cmd_lock = {
@@ -313,33 +260,26 @@ static void own_name(const struct cli *cli, char name[NAME_MAX_LEN])
     (void)snprintf(name, NAME_MAX_LEN, "%s:%ld", host, (long)getpid());
 }
 
-static int stand(struct hold *hold)
+static int stand(struct hold *hold, void *ctx)
 {
     char name[NAME_MAX_LEN];
-    struct place place;
     int code = CMD_OK;
+    PLACE_AUTO(place, .wait = &hold->wait, .line = ctx, .prefix = CANDIDATE);
 
     own_name(hold->cli, name);
-    place_init(&place, &hold->wait, buf_cstr(&hold->cli->named), CANDIDATE);
     place.data = slice_str(name);
-    code = place_take(&place);
-    if (code == CMD_OK) {
-        code = place_come_first(&place);
-    }
+    code = place_come_first(&place);
     if (code == CMD_OK) {
         hold_env(hold, "ZABRA_CANDIDATE", buf_cstr(&place.path));
         code = run_in(hold, &place);
     }
-    place_release(&place);
     return code;
 }
 
 /* `*first` becomes the first in the queue; NULL: the queue is empty. The caller drops it. */
 static void take_first(const json_t *page, json_t **first)
 {
-    json_t *child = NULL;
-
-    for (size_t i = 0; (child = json_array_get(jsonr_at(page, "children"), i)); i++) {
+    JSONR_EACH (child, jsonr_at(page, "children")) {
         int64_t number = place_number(jsonr_text(child, "name"));
 
         if (number >= 0 && (!*first || number < place_number(jsonr_text(*first, "name")))) {
@@ -379,14 +319,12 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
  */
 static int ask_line(const struct cli *cli, const char *path, struct buf *after, json_t **first)
 {
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = path,
+    struct client_request request = {.path = path,
                                      .params = {{"view", "children"},
                                                 {"with", "data"},
                                                 {"dataformat", "auto"},
                                                 {"after", after->len > 0 ? buf_cstr(after) : NULL},
-                                                {"consistency", "linearizable"}},
-                                     .last = true};
+                                                {"consistency", "linearizable"}}};
     json_t *page = NULL;
     int code = cli_ask_json(cli, &request, &page);
 
@@ -406,7 +344,7 @@ static int ask_leader(const struct cli *cli, const char *path)
     BUF_AUTO(after, URL_MAX);
 
     if (cli->args.child) {
-        return cli_usage(cli, "--leader only prints the leader: it takes no command");
+        return CLI_USAGE(cli, "--leader only prints the leader: it takes no command");
     }
     do {
         code = ask_line(cli, path, &after, &first);
@@ -419,8 +357,9 @@ static int ask_leader(const struct cli *cli, const char *path)
 
 static int run_elect(struct cli *cli)
 {
-    return args_has(&cli->args, "leader") ? ask_leader(cli, buf_cstr(&cli->named))
-                                          : run_held(cli, "docs/recipes/election.md", stand);
+    return args_has(&cli->args, "leader")
+               ? ask_leader(cli, buf_cstr(&cli->named))
+               : hold_around(cli, "docs/recipes/election.md", stand, buf_cstr(&cli->named));
 }
 
 const struct cmd cmd_elect = {
@@ -431,11 +370,11 @@ const struct cmd cmd_elect = {
             "rules. When the command ends, the next candidate leads. The environment is that\n"
             "of 'zabra lock' and ZABRA_CANDIDATE, the znode of this candidate: let each\n"
             "write of the leader check it first, in one multi.\n" HOLD_HELP,
-    .options = {{"name", 0, "TEXT", "the name of this candidate that others see (host:pid)", NULL},
-                {"leader", 0, NULL,
-                 "only print the name of the leader; exit code 3 without a leader", NULL},
-                WAIT_OPTIONS,
-                HOLD_OPTIONS},
+    .options = {CMD_VALUE("name", 0, "TEXT",
+                          "the name of this candidate that others see (host:pid)"),
+                CMD_FLAG("leader", 0,
+                         "only print the name of the leader; exit code 3 without a leader"),
+                WAIT_OPTIONS, HOLD_OPTIONS},
     .examples = {{"zabra elect scheduler -- ./scheduler",
                   "waits until it is elected, then runs the command"},
                  {"zabra elect scheduler --leader", "prints the name of the leader"}},
@@ -469,47 +408,35 @@ static int wait_lease(struct place *lease, int64_t leases)
 /* The queue has one znode per waiting process, so that a returned lease wakes one. */
 static int take_lease(struct hold *hold, struct place *turn, struct place *lease, int64_t leases)
 {
-    int code = place_take(turn);
+    int code = place_come_first(turn);
 
-    code = code == CMD_OK ? place_come_first(turn) : code;
     code = code == CMD_OK ? wait_lease(lease, leases) : code;
     code = code == CMD_OK ? place_leave(turn) : code;
     return code == CMD_OK ? run_in(hold, lease) : code;
 }
 
-static const struct args_range lease_range = {.min = 1, .max = LEASES_MAX};
-
-static int hold_lease(struct hold *hold)
+static int hold_lease(struct hold *hold, void *ctx)
 {
-    const char *path = buf_cstr(&hold->cli->named);
-    int64_t leases = 0;
-    struct place turn;
-    struct place lease;
-    int code = CMD_OK;
+    const char *path = ctx;
     BUF_AUTO(line, URL_MAX);
     BUF_AUTO(held, URL_MAX);
 
-    (void)cli_number(hold->cli, "leases", lease_range, &leases);
     buf_printf(&line, "%s/line", path);
     buf_printf(&held, "%s/leases", path);
-    place_init(&turn, &hold->wait, buf_cstr(&line), "lock-");
-    place_init(&lease, &hold->wait, buf_cstr(&held), "lease-");
-    code = take_lease(hold, &turn, &lease, leases);
-    place_release(&turn);
-    place_release(&lease);
-    return code;
+
+    PLACE_AUTO(turn, .wait = &hold->wait, .line = buf_cstr(&line), .prefix = "lock-");
+    PLACE_AUTO(lease, .wait = &hold->wait, .line = buf_cstr(&held), .prefix = "lease-");
+
+    return take_lease(hold, &turn, &lease, cli_number(hold->cli, "leases"));
 }
 
 static int run_semaphore(struct cli *cli)
 {
-    int64_t leases = 0;
-
     if (!args_has(&cli->args, "leases")) {
-        return cli_usage(cli, "--leases N is missing: the number of processes that may hold it "
+        return CLI_USAGE(cli, "--leases N is missing: the number of processes that may hold it "
                               "at the same time");
     }
-    return cli_number(cli, "leases", lease_range, &leases) ? run_held(cli, NULL, hold_lease)
-                                                           : CMD_USAGE;
+    return hold_around(cli, NULL, hold_lease, buf_cstr(&cli->named));
 }
 
 const struct cmd cmd_semaphore = {
@@ -520,10 +447,11 @@ const struct cmd cmd_semaphore = {
             "first one waits for a lease, one of at most N znodes in NAME/leases. The\n"
             "environment of the command is that of 'zabra lock'; ZABRA_LOCK_PATH is the\n"
             "lease.\n" HOLD_HELP,
-    .options = {{"leases", 'n', "N",
-                 "how many processes may hold it at the same time; give all the same number", NULL},
-                WAIT_OPTIONS,
-                HOLD_OPTIONS},
+    .options = {CMD_NUMBER(
+                    "leases", 'n', "N",
+                    "how many processes may hold it at the same time; give all the same number", 1,
+                    LEASES_MAX, 0),
+                WAIT_OPTIONS, HOLD_OPTIONS},
     .examples = {{"zabra semaphore licences --leases 5 -- ./simulate",
                   "at most five processes at the same time"}},
     .operands = {CMD_OPERAND_NAME},

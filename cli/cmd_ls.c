@@ -34,9 +34,7 @@ static const char *kind_of(const json_t *stat)
 /* For people: when, and what kind of znode. */
 static void add_words(json_t *children)
 {
-    json_t *child = NULL;
-
-    for (size_t i = 0; (child = json_array_get(children, i)); i++) {
+    JSONR_EACH (child, children) {
         char modified[OUT_TIME_MAX];
 
         if (jsonr_at(child, "hidden")) {
@@ -50,20 +48,13 @@ static void add_words(json_t *children)
 
 static int run_ls(struct cli *cli)
 {
-    struct args_range limits = {.min = 1, .max = LIMIT_MAX, .otherwise = LIMIT_MAX};
     bool with_stat = args_has(&cli->args, "long");
     struct client_request request = {
-        .target = "/znodes/v1",
         .path = cli_path(cli, 0),
         .params = {{"view", "children"}, {"with", with_stat ? "stat" : NULL}}};
-    int64_t limit = 0;
     json_auto_t *whole = NULL;
-    int code = CMD_OK;
+    int code = cli_ask_pages(cli, &request, "children", &whole);
 
-    if (!cli_number(cli, "limit", limits, &limit)) {
-        return CMD_USAGE;
-    }
-    code = cli_ask_pages(cli, &request, "children", limit, &whole);
     if (code == CMD_OK) {
         if (with_stat && !out_is_json(&cli->out)) {
             add_words(jsonr_at(whole, "children"));
@@ -78,9 +69,10 @@ const struct cmd cmd_ls = {
     .summary = "list the children of a znode",
     .usage = "[PATH]",
     .text = "Up to 1000 children are from one moment; longer lists are read in pages.\n",
-    .options = {{"long", 'l', NULL, "also print version, size, children, time and kind of each",
-                 NULL},
-                {"limit", 'n', "N", "at most N children, the first in byte order (1000000)", NULL}},
+    .options = {CMD_FLAG("long", 'l', "also print version, size, children, time and kind of each"),
+                CMD_NUMBER("limit", 'n', "N",
+                           "at most N children, the first in byte order (1000000)", 1, LIMIT_MAX,
+                           LIMIT_MAX)},
     .examples = {{"zabra ls /app", "prints one name per line"},
                  {"zabra ls -l /app -o table", "prints a table with details of each"},
                  {"zabra ls /app -o ndjson", "prints one line of JSON per child"}},
@@ -96,23 +88,19 @@ static const char node_columns[] =
 
 static int run_find(struct cli *cli)
 {
-    struct args_range limits = {.min = 1, .max = LIMIT_MAX, .otherwise = FOUND_DEFAULT};
     struct client_request request = {.target = "/search/v1",
                                      .path = cli_path(cli, 0),
                                      .params = {{"name", args_get(&cli->args, "name")},
                                                 {"data", args_get(&cli->args, "data")},
                                                 {"with", "stat"}}};
-    int64_t limit = 0;
     json_auto_t *whole = NULL;
-    int code = CMD_OK;
 
-    if (!cli_number(cli, "limit", limits, &limit)) {
-        return CMD_USAGE;
-    }
     if (!args_has(&cli->args, "name") && !args_has(&cli->args, "data")) {
-        return cli_usage(cli, "give a search text: --name, --data or both");
+        return CLI_USAGE(cli, "give a search text: --name, --data or both");
     }
-    code = cli_ask_pages(cli, &request, "nodes", limit, &whole);
+
+    int code = cli_ask_pages(cli, &request, "nodes", &whole);
+
     if (code == CMD_OK) {
         out_list(&cli->out, whole, "nodes",
                  args_has(&cli->args, "long") ? node_columns : find_columns);
@@ -129,11 +117,12 @@ const struct cmd cmd_find = {
     .usage = "[PATH]",
     .text = "The replica searches in steps of 10,000 znodes, so the matches are not from one\n"
             "moment. It skips znodes that you may not read, and all below them.\n",
-    .options = {{"name", 'N', "PATTERN",
-                 "znodes whose name matches this pattern (* and ?) or contains this text", NULL},
-                {"data", 'd', "TEXT", "znodes whose data contains this text", NULL},
-                {"long", 'l', NULL, "also print version and size of each", NULL},
-                {"limit", 'n', "N", "at most N matches (1000)", NULL}},
+    .options = {CMD_VALUE("name", 'N', "PATTERN",
+                          "znodes whose name matches this pattern (* and ?) or contains this text"),
+                CMD_VALUE("data", 'd', "TEXT", "znodes whose data contains this text"),
+                CMD_FLAG("long", 'l', "also print version and size of each"),
+                CMD_NUMBER("limit", 'n', "N", "at most N matches (1000)", 1, LIMIT_MAX,
+                           FOUND_DEFAULT)},
     .examples = {{"zabra find /app --name '*.json'", "by name"},
                  {"zabra find --data db1.example -l", "finds znodes that still mention db1"}},
     .operands = {CMD_OPERAND_PATH},
@@ -153,14 +142,15 @@ struct branches {
 static const struct branches lines = {"│   ", "    ", "├── ", "└── "};
 static const struct branches ascii = {"|   ", "    ", "|-- ", "`-- "};
 
-static size_t depth_of(const char *path)
+static size_t depth_of(const json_t *nodes, size_t index)
 {
+    const char *path = jsonr_text(json_array_get(nodes, index), "path");
     size_t depth = 0;
 
     for (const char *at = path; *at && path[1]; at++) {
         depth += *at == '/' ? 1 : 0;
     }
-    return depth;
+    return min_size(depth, DEPTH_MAX);
 }
 
 /*
@@ -173,9 +163,8 @@ static void mark_last(const json_t *nodes, bool *last)
     bool open[DEPTH_MAX + 2] = {false};
 
     for (size_t i = json_array_size(nodes); i > 0; i--) {
-        size_t depth = depth_of(jsonr_text(json_array_get(nodes, i - 1), "path"));
+        size_t depth = depth_of(nodes, i - 1);
 
-        depth = min_u64(depth, DEPTH_MAX);
         last[i - 1] = !open[depth];
         open[depth] = true;
         for (size_t below = depth + 1; below <= DEPTH_MAX && open[below]; below++) {
@@ -206,14 +195,13 @@ static void print_tree(const struct cli *cli, const json_t *nodes)
     size_t count = json_array_size(nodes);
     bool *last = mem_zalloc(count + 1, sizeof(*last));
     bool closed[DEPTH_MAX + 2] = {false};
-    size_t top = depth_of(jsonr_text(json_array_get(nodes, 0), "path"));
+    size_t top = depth_of(nodes, 0);
     BUF_AUTO(text, (size_t)(DEPTH_MAX + 2) * 8);
 
     mark_last(nodes, last);
     for (size_t i = 0; i < count; i++) {
-        size_t depth = depth_of(jsonr_text(json_array_get(nodes, i), "path"));
+        size_t depth = depth_of(nodes, i);
 
-        depth = min_u64(depth, DEPTH_MAX);
         buf_clear(&text);
         for (size_t level = top + 1; level < depth; level++) {
             buf_append_str(&text, closed[level] ? with->blank : with->through);
@@ -228,40 +216,24 @@ static void print_tree(const struct cli *cli, const json_t *nodes)
     mem_free(last);
 }
 
-static int ask(struct cli *cli, int64_t depth, json_t **ret_json)
+static int run_tree(struct cli *cli)
 {
     bool data = args_has(&cli->args, "data");
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = cli_path(cli, 0),
+    int64_t depth = cli_number(cli, "level");
+    struct client_request request = {.path = cli_path(cli, 0),
                                      .params = {{"view", "tree"},
                                                 {"with", data ? "data" : "stat"},
                                                 {"dataformat", data ? "auto" : NULL},
-                                                {"depth", depth ? URL_NUMBER(depth) : NULL}},
-                                     .last = true};
-
-    return cli_ask_json(cli, &request, ret_json);
-}
-
-static int run_tree(struct cli *cli)
-{
-    struct args_range depths = {.min = 1, .max = DEPTH_MAX};
-    int64_t depth = 0;
-    int code = CMD_OK;
+                                                {"depth", depth ? URL_NUMBER(depth) : NULL}}};
     json_t *json = NULL;
+    int code = cli_ask_json(cli, &request, &json);
 
-    if (!cli_number(cli, "level", depths, &depth)) {
-        return CMD_USAGE;
-    }
-    code = ask(cli, depth, &json);
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (cli->out.format == SETTINGS_TEXT) {
+    if (code == CMD_OK && cli->out.format == SETTINGS_TEXT) {
         print_tree(cli, jsonr_at(json, "nodes"));
-    } else {
+    } else if (code == CMD_OK) {
         out_list(&cli->out, json, "nodes", node_columns);
     }
-    return CMD_OK;
+    return code;
 }
 
 const struct cmd cmd_tree = {
@@ -269,9 +241,9 @@ const struct cmd cmd_tree = {
     .summary = "show a znode and its subtree",
     .usage = "[PATH]",
     .text = "One answer holds at most 1000 znodes or 1 MiB: use --level for a larger tree.\n",
-    .options = {{"level", 'L', "N", "show at most N levels", NULL},
-                {"long", 'l', NULL, "also print version and size of each znode", NULL},
-                {"data", 0, NULL, "include the data of each znode in JSON", NULL}},
+    .options = {CMD_NUMBER("level", 'L', "N", "show at most N levels", 1, DEPTH_MAX, 0),
+                CMD_FLAG("long", 'l', "also print version and size of each znode"),
+                CMD_FLAG("data", 0, "include the data of each znode in JSON")},
     .examples = {{"zabra tree /app", "prints a consistent state of the subtree"},
                  {"zabra tree / -L 2", "prints the first two levels"}},
     .operands = {CMD_OPERAND_PATH},

@@ -1,5 +1,6 @@
 /* __man: the manual pages, as roff, out of the table of commands. */
 #include "cli/commands.h"
+#include "cli/out.h"
 #include "cli/settings.h"
 
 #include <errno.h>
@@ -111,15 +112,13 @@ static void put_examples(FILE *to, const struct cmd *cmd)
 /* Lines that stay as they are. */
 static void put_more(FILE *to, const struct cmd *cmd)
 {
-    struct buf text;
-
     if (cmd->more) {
-        buf_init(&text, CMD_MORE_MAX);
+        BUF_AUTO(text, CMD_MORE_MAX);
+
         cmd->more(&text);
         (void)fputs(".nf\n", to);
         put_lines(to, buf_cstr(&text));
         (void)fputs(".fi\n", to);
-        buf_release(&text);
     }
 }
 
@@ -245,7 +244,7 @@ static int run_man(int arg_count, char **args)
     } else if (cmd) {
         put_command(stdout, cmd);
     } else {
-        return cmd_usage_error(&cmd_man, "there is no command \"%s\"", args[0]);
+        return OUT_USAGE(&cmd_man, "there is no command \"%s\"", args[0]);
     }
     return CMD_OK;
 }

@@ -1,13 +1,9 @@
 /* queue: items in the order in which they were added, each taken once. */
 #include "base/os_clock.h"
-#include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/url.h"
 #include "cli/wait.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -19,10 +15,9 @@ struct queue {
     struct cli *cli;
     struct wait wait;
     const char *path;
-    bool take;                     /* Else the first item is only looked at. */
-    struct buf item;               /* Path of the one that is looked at, */
-    struct buf data;               /* what a replica has answered for it, */
-    char match[CLIENT_HEADER_MAX]; /* and the header that asks for just that. */
+    bool take;        /* Else the first item is only looked at. */
+    struct buf *item; /* Path of the one that is looked at, */
+    struct buf *data; /* and what a replica has answered for it. */
 };
 
 /* A path, or an item, needs no table. */
@@ -37,26 +32,20 @@ static int push(struct cli *cli, const char *path)
 {
     struct client_request request = {
         .method = "POST",
-        .target = "/znodes/v1",
         .path = path,
-        .params = {{"op", "create"}, {"name", "item-"}, {"sequence", "true"}, {"parents", "true"}},
-        .last = true};
-    struct value value;
-    int code = CMD_FAILED;
+        .params = {{"op", "create"}, {"name", "item-"}, {"sequence", "true"}, {"parents", "true"}}};
 
     if (!args_operand(&cli->args, 2)) {
-        return cli_usage(cli, "the item is missing: DATA, @FILE or -");
+        return CLI_USAGE(cli, "the item is missing: DATA, @FILE or -");
     }
-    if (value_read(cli, args_operand(&cli->args, 2), &value)) {
-        value_put(&value, &request);
-        code = cli_ask(cli, &request);
-    }
+
+    int code = cli_take_data(cli, 2, &request) ? cli_ask(cli, &request) : CMD_FAILED;
+
     if (code == CMD_OK && is_words(cli)) {
         out_say(&cli->out, "%s\n", jsonr_text(client_json(cli->client), "path"));
     } else if (code == CMD_OK) {
         cli_answer(cli);
     }
-    value_release(&value);
     return code;
 }
 
@@ -64,53 +53,39 @@ static int push(struct cli *cli, const char *path)
 
 static int length(struct cli *cli, const char *path)
 {
-    struct client_request request = {
-        .target = "/znodes/v1", .path = path, .params = {{"view", "stat"}}, .last = true};
+    struct client_request request = {.path = path, .params = {{"view", "stat"}}};
     int code = cli_ask(cli, &request);
 
-    if (code != CMD_OK) {
-        return code;
-    }
-
-    int64_t items = jsonr_number(client_json(cli->client), "numChildren");
-
-    if (out_is_text(&cli->out)) {
-        out_say(&cli->out, "%" PRId64 "\n", items);
-    } else {
-        out_result(&cli->out, json_pack("{s:s,s:I}", "path", path, "length", (json_int_t)items));
-    }
-    return CMD_OK;
-}
-
-/* ---- peek, pop ---- */
-
-static int read_item(struct queue *queue)
-{
-    bool words = is_words(queue->cli);
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = buf_cstr(&queue->item),
-                                     .params = {{"dataformat", words ? NULL : "auto"}},
-                                     .accept = words ? "application/octet-stream" : NULL,
-                                     .last = !queue->take};
-    int code = wait_ask(&queue->wait, &request);
-
-    buf_clear(&queue->data);
     if (code == CMD_OK) {
-        const struct client_reply *reply = client_reply(queue->cli->client);
-
-        buf_append_slice(&queue->data, buf_slice(&reply->body));
-        (void)snprintf(queue->match, sizeof(queue->match), "If-Match: %.256s", reply->etag);
+        cli_print_number(cli, path, "length",
+                         jsonr_number(client_json(cli->client), "numChildren"));
     }
     return code;
 }
 
+/* ---- peek, pop ---- */
+
 /* The consumer whose delete succeeds has the item, with exactly the data that it read. */
-static int delete_item(struct queue *queue)
+static int read_and_delete(struct queue *queue)
 {
-    return wait_ask(&queue->wait, &(struct client_request){.method = "DELETE",
-                                                           .target = "/znodes/v1",
-                                                           .path = buf_cstr(&queue->item),
-                                                           .headers = {queue->match}});
+    const struct client_reply *reply = &queue->cli->client->reply;
+    bool words = is_words(queue->cli);
+    char match[CLIENT_HEADER_MAX];
+    struct client_request read = {.path = buf_cstr(queue->item),
+                                  .params = {{"dataformat", words ? NULL : "auto"}},
+                                  .accept = words ? "application/octet-stream" : NULL,
+                                  .last = !queue->take};
+    struct client_request delete = {
+        .method = "DELETE", .path = buf_cstr(queue->item), .headers = {match}};
+    int code = wait_ask(&queue->wait, &read);
+
+    buf_clear(queue->data);
+    if (code != CMD_OK) {
+        return code;
+    }
+    buf_append_slice(queue->data, buf_slice(&reply->body));
+    (void)snprintf(match, sizeof(match), "If-Match: %.256s", reply->etag);
+    return queue->take ? wait_ask(&queue->wait, &delete) : CMD_OK;
 }
 
 /* CMD_NO_NODE: another consumer has it. An item that changes before it can be taken is read again.
@@ -121,14 +96,11 @@ static int try_item(struct queue *queue, const char *name)
     bool late = false;
     int code = CMD_OK;
 
-    buf_clear(&queue->item);
-    buf_printf(&queue->item, "%s/%s", queue->path, name);
+    buf_clear(queue->item);
+    buf_printf(queue->item, "%s/%s", queue->path, name);
     do {
-        code = read_item(queue);
-        if (code == CMD_OK && queue->take) {
-            code = delete_item(queue);
-        }
-        late = code == CMD_CONFLICT && client_was_late(queue->cli->client);
+        code = read_and_delete(queue);
+        late = code == CMD_CONFLICT && queue->cli->client->error.status == HTTP_LATE;
     } while (late && os_now_ms() < end_ms);
     return code;
 }
@@ -136,7 +108,6 @@ static int try_item(struct queue *queue, const char *name)
 static int list_items(struct queue *queue)
 {
     struct client_request request = {
-        .target = "/znodes/v1",
         .path = queue->path,
         .params = {{"view", "children"}, {"limit", URL_NUMBER(queue->take ? PAGE : 1)}}};
 
@@ -150,21 +121,21 @@ static int try_queue(struct queue *queue)
     bool more = true;
 
     while (code == CMD_NO_NODE && more) {
-        const json_t *name = NULL;
-        json_t *page = NULL;
-
         code = list_items(queue);
         if (code != CMD_OK) {
             return code;
         }
-        page = json_incref(cli_json(queue->cli));
+
+        json_auto_t *page = json_incref(cli_json(queue->cli));
+
         more = json_array_size(jsonr_at(page, "children")) > 0;
         code = CMD_NO_NODE;
-        for (size_t i = 0;
-             code == CMD_NO_NODE && (name = json_array_get(jsonr_at(page, "children"), i)); i++) {
+        JSONR_EACH (name, jsonr_at(page, "children")) {
             code = try_item(queue, json_string_value(name));
+            if (code != CMD_NO_NODE) {
+                break;
+            }
         }
-        json_decref(page);
     }
     return code == CMD_NO_NODE ? EMPTY : code == CMD_CONFLICT ? cli_tell(queue->cli) : code;
 }
@@ -188,7 +159,7 @@ static int wait_item(struct queue *queue)
 static void print_item(struct queue *queue)
 {
     const struct out *out = &queue->cli->out;
-    struct slice data = buf_slice(&queue->data);
+    struct slice data = buf_slice(queue->data);
 
     if (!is_words(queue->cli)) {
         out_answer(out, data);
@@ -221,16 +192,14 @@ static int get_item(struct queue *queue)
 
 static int get(struct cli *cli, const char *path, bool take)
 {
-    struct queue queue = {.cli = cli, .path = path, .take = take};
+    BUF_AUTO(item, URL_MAX);
+    BUF_AUTO(data, CLIENT_BODY_MAX);
+    struct queue queue = {.cli = cli, .path = path, .take = take, .item = &item, .data = &data};
     int code = wait_open(&queue.wait, cli);
 
-    buf_init(&queue.item, URL_MAX);
-    buf_init(&queue.data, CLIENT_BODY_MAX);
     if (code == CMD_OK) {
         code = get_item(&queue);
     }
-    buf_release(&queue.item);
-    buf_release(&queue.data);
     wait_close(&queue.wait);
     return code;
 }
@@ -239,21 +208,27 @@ static int get(struct cli *cli, const char *path, bool take)
 
 static int run(struct cli *cli)
 {
+    enum {
+        PUSH,
+        POP,
+        PEEK,
+        LEN
+    };
+
     const char *verb = args_operand(&cli->args, 0);
     const char *path = buf_cstr(&cli->named);
-    bool pop = strcmp(verb, "pop") == 0;
-    bool len = strcmp(verb, "len") == 0;
+    int index = cli_choice(cli, "", verb, "push, pop, peek, len");
 
-    if (strcmp(verb, "push") == 0) {
+    if (index < 0) {
+        return CMD_USAGE;
+    }
+    if (index == PUSH) {
         return push(cli, path);
     }
-    if (!pop && !len && strcmp(verb, "peek") != 0) {
-        return cli_usage(cli, "\"%s\" is not one of push, pop, peek, len", verb);
-    }
     if (args_operand(&cli->args, 2)) {
-        return cli_usage(cli, "%s takes one path", verb);
+        return CLI_USAGE(cli, "%s takes one path", verb);
     }
-    return len ? length(cli, path) : get(cli, path, pop);
+    return index == LEN ? length(cli, path) : get(cli, path, index == POP);
 }
 
 const struct cmd cmd_queue = {
@@ -263,8 +238,8 @@ const struct cmd cmd_queue = {
     .text = "NAME is a path or a name within /queues; docs/recipes/work-queue.md has the\n"
             "rules. 'pop' removes the item from the queue, even if its output is lost. Exit\n"
             "code 3 when the queue is empty.\n" VALUE_HELP,
-    .options = {{"wait", 0, "TIME", "pop, peek: wait for an item; exit code 7 when none arrives",
-                 NULL}},
+    .options = {CMD_TIME("wait", 0, "pop, peek: wait for an item; exit code 7 when none arrives", 0,
+                         WAIT_MAX_MS, -1)},
     .examples = {{"zabra queue push mail @letter.txt", "prints the path of the item"},
                  {"zabra queue pop mail --wait 1h",
                   "takes the oldest item; no other consumer gets it"},

@@ -83,10 +83,14 @@ static json_t *to_json(const char *path, const int64_t values[LIMITS])
     return value;
 }
 
-static void limits_path(const char *path, struct buf *out)
+/* Declares a buffer with the path of the znode that has the limits. */
+#define LIMITS_PATH(name, path) \
+    BUF_AUTO(name, URL_MAX);    \
+    buf_printf(&(name), ROOT "%s/" NAME, path)
+
+static int no_quota(const struct cli *cli, const char *path)
 {
-    buf_init(out, URL_MAX);
-    buf_printf(out, ROOT "%s/" NAME, path);
+    return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
 }
 
 /* ---- Showing ---- */
@@ -105,21 +109,19 @@ static void print_one(const struct cli *cli, const char *path, const int64_t val
 
 static int show(struct cli *cli, const char *path)
 {
-    struct client_request request = {
-        .target = "/znodes/v1", .accept = "application/octet-stream", .last = true};
     int64_t values[LIMITS];
-    struct buf limits_at;
-    int code = CMD_OK;
+    LIMITS_PATH(at, path);
 
-    limits_path(path, &limits_at);
-    request.path = buf_cstr(&limits_at);
-    code = client_ask(cli->client, &request);
-    buf_release(&limits_at);
+    int code =
+        client_ask(cli->client, &(struct client_request){.path = buf_cstr(&at),
+                                                         .accept = "application/octet-stream",
+                                                         .last = true});
+
     if (code == CMD_NO_NODE) {
-        return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
+        return no_quota(cli, path);
     }
     if (code == CMD_OK) {
-        parse(buf_slice(&client_reply(cli->client)->body), values);
+        parse(buf_slice(&cli->client->reply.body), values);
         print_one(cli, path, values);
     }
     return code > CMD_OK ? cli_tell(cli) : code;
@@ -180,8 +182,7 @@ static int take_lines(const struct cli *cli, struct slice text, json_t *list)
 /* As an export: there may be more than one answer of another kind holds. */
 static int show_all(const struct cli *cli)
 {
-    struct client_request request = {
-        .target = "/export/v1" ROOT, .accept = "application/x-ndjson", .last = true};
+    struct client_request request = {.target = "/export/v1" ROOT, .accept = "application/x-ndjson"};
     json_t *list = NULL;
     int code = cli_ask(cli, &request);
 
@@ -189,7 +190,7 @@ static int show_all(const struct cli *cli)
         return code;
     }
     list = json_array();
-    code = take_lines(cli, buf_slice(&client_reply(cli->client)->body), list);
+    code = take_lines(cli, buf_slice(&cli->client->reply.body), list);
     if (code == CMD_OK) {
         print_list(cli, list);
     } else {
@@ -203,23 +204,25 @@ static int show_all(const struct cli *cli)
 /* The given limits, -1 for "none". False: reported. */
 static bool take(const struct cli *cli, int64_t values[LIMITS])
 {
-    struct args_range range = {.min = 0, .max = LIMIT_MAX};
+    struct cmd_range range = {.min = 0, .max = LIMIT_MAX};
 
     for (int i = 0; i < LIMITS; i++) {
         const char *text = args_get(&cli->args, limits[i].option);
 
-        range.otherwise = values[i];
         if (text && strcmp(text, "none") == 0) {
             values[i] = NONE;
-        } else if (!cli_number(cli, limits[i].option, range, &values[i])) {
+        } else if (text && !args_number(text, range, &values[i])) {
+            (void)CLI_USAGE(cli, "--%s: \"%s\" is not a number from 0 to %" PRId64,
+                            limits[i].option, text, LIMIT_MAX);
             return false;
         }
     }
     return true;
 }
 
-static int set_once(struct revise *revise, int64_t values[LIMITS])
+static int set_once(struct revise *revise, void *ctx)
 {
+    int64_t *values = ctx;
     char text[TEXT_MAX];
     int code = revise_read(revise);
 
@@ -237,8 +240,7 @@ static int set_once(struct revise *revise, int64_t values[LIMITS])
 /* A quota may be set before its znode exists; a mistyped path looks the same. */
 static void note_absence(const struct cli *cli, const char *path)
 {
-    struct client_request request = {
-        .target = "/znodes/v1", .path = path, .params = {{"view", "stat"}}};
+    struct client_request request = {.path = path, .params = {{"view", "stat"}}};
 
     if (!cli->settings.curl && client_ask(cli->client, &request) == CMD_NO_NODE) {
         (void)fprintf(stderr, "zabra quota: %s does not exist yet; its quota is set\n", path);
@@ -248,18 +250,10 @@ static void note_absence(const struct cli *cli, const char *path)
 static int set(struct cli *cli, const char *path)
 {
     int64_t values[LIMITS];
-    struct revise revise;
-    struct buf limits_at;
-    int code = CMD_OK;
+    LIMITS_PATH(at, path);
 
-    limits_path(path, &limits_at);
-    revise_init(&revise, cli, buf_cstr(&limits_at));
-    revise.parents = true;
-    do {
-        code = set_once(&revise, values);
-    } while (code == REVISE_AGAIN);
-    revise_release(&revise);
-    buf_release(&limits_at);
+    int code = revise_run(cli, buf_cstr(&at), true, set_once, values);
+
     if (code == CMD_OK && !out_is_text(&cli->out)) {
         print_one(cli, path, values);
     }
@@ -273,27 +267,23 @@ static int set(struct cli *cli, const char *path)
 
 static int delete_znode(const struct cli *cli, const char *path)
 {
-    return client_ask(cli->client, &(struct client_request){
-                                       .method = "DELETE", .target = "/znodes/v1", .path = path});
+    return client_ask(cli->client, &(struct client_request){.method = "DELETE", .path = path});
 }
 
 /* Also deletes the parents that were created only for it, up to one with other children. */
 static int clear(struct cli *cli, const char *path)
 {
-    struct buf at;
-    int code = CMD_OK;
+    LIMITS_PATH(at, path);
 
-    limits_path(path, &at);
-    code = delete_znode(cli, buf_cstr(&at));
+    int code = delete_znode(cli, buf_cstr(&at));
+
     if (code == CMD_NO_NODE) {
-        buf_release(&at);
-        return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
+        return no_quota(cli, path);
     }
     for (bool more = code == CMD_OK; more;) {
         at.len = (size_t)(strrchr(buf_cstr(&at), '/') - (char *)at.data);
         more = at.len > strlen(ROOT) && delete_znode(cli, buf_cstr(&at)) == CMD_OK;
     }
-    buf_release(&at);
     if (code == CMD_OK && !out_is_text(&cli->out)) {
         print_list(cli, json_array());
     }
@@ -310,10 +300,10 @@ static int run(struct cli *cli)
         sets = sets || args_has(&cli->args, limits[i].option);
     }
     if (path[1] == '\0' && (sets || args_has(&cli->args, "clear"))) {
-        return cli_usage(cli, "the root has no quota");
+        return CLI_USAGE(cli, "the root has no quota");
     }
     if (args_has(&cli->args, "clear")) {
-        return sets ? cli_usage(cli, "give either --clear or limits") : clear(cli, path);
+        return sets ? CLI_USAGE(cli, "give either --clear or limits") : clear(cli, path);
     }
     if (sets) {
         return take(cli, given) ? set(cli, path) : CMD_USAGE; /* Before any request. */
@@ -326,12 +316,12 @@ const struct cmd cmd_quota = {
     .summary = "show or set the quota of a subtree",
     .usage = "[PATH]",
     .text = "Quotas are stored as in ZooKeeper, in " ROOT "PATH/" NAME ".\n",
-    .options = {{"count", 0, "N|none", "at most N znodes, including the top one", NULL},
-                {"bytes", 0, "N|none", "at most N bytes of data in total", NULL},
-                {"soft-count", 0, "N|none", "a soft limit: exceeding it is reported, never refused",
-                 NULL},
-                {"soft-bytes", 0, "N|none", "a soft limit of bytes", NULL},
-                {"clear", 0, NULL, "remove the quota", NULL}},
+    .options = {CMD_VALUE("count", 0, "N|none", "at most N znodes, including the top one"),
+                CMD_VALUE("bytes", 0, "N|none", "at most N bytes of data in total"),
+                CMD_VALUE("soft-count", 0, "N|none",
+                          "a soft limit: exceeding it is reported, never refused"),
+                CMD_VALUE("soft-bytes", 0, "N|none", "a soft limit of bytes"),
+                CMD_FLAG("clear", 0, "remove the quota")},
     .examples = {{"zabra quota", "lists all quotas"},
                  {"zabra quota /app --count 1000 --bytes 10000000",
                   "writes beyond a limit fail with exit code 10"},

@@ -1,6 +1,8 @@
 #include "base/mem.h"
 #include "base/os_rng.h"
 #include "cli/commands.h"
+#include "cli/inspect_files.h"
+#include "cli/out.h"
 #include "server/process/sole_voter.h"
 
 #include <inttypes.h>
@@ -9,8 +11,6 @@
 #include <string.h>
 
 enum {
-    SEGMENT_BYTES = 32 << 20, /* Called only when a segment is created, which this never does. */
-    RECORD_BYTES_MAX = 16 << 20,
     HISTORY_LEN = 16, /* Hexadecimal digits. */
     LINE_MAX_LEN = 128,
 };
@@ -28,17 +28,6 @@ static int fail(const struct recovery *recovery, const char *why)
 {
     (void)fprintf(stderr, "zabra recover: %s: %s\n", recovery->dir, why);
     return CMD_FAILED;
-}
-
-static enum err open_store(struct recovery *recovery, bool read_only, struct store **ret_store)
-{
-    struct store_options options = {.vfs = recovery->vfs,
-                                    .segment_bytes = SEGMENT_BYTES,
-                                    .snapshots_keep = 1,
-                                    .salt_seed = os_random_u64(),
-                                    .record_bytes_max = RECORD_BYTES_MAX};
-
-    return store_open(&options, read_only, ret_store, &recovery->report);
 }
 
 /* ---- What there is, and what may be lost. ---- */
@@ -114,7 +103,7 @@ static int look(struct recovery *recovery)
 {
     struct store *store;
     const char *why = NULL;
-    enum err err = open_store(recovery, true, &store);
+    enum err err = inspect_open(recovery->vfs, true, &store, &recovery->report, NULL);
 
     if (err) {
         return fail(recovery, err_text(err));
@@ -128,7 +117,7 @@ static int go_on(struct recovery *recovery)
 {
     uint64_t history = os_random_u64() | 1;
     struct store *store;
-    enum err err = open_store(recovery, false, &store);
+    enum err err = inspect_open(recovery->vfs, false, &store, &recovery->report, NULL);
 
     if (!err) {
         err = sole_voter_write(store, &recovery->survivor, history);
@@ -163,16 +152,13 @@ static int recover_locked(struct recovery *recovery)
 
 static int recover(struct recovery *recovery)
 {
-    enum err err = vfs_posix_open(recovery->dir, &recovery->vfs);
+    const char *why = inspect_lock(recovery->dir, &recovery->vfs);
 
-    if (err) {
-        return fail(recovery, "not a readable directory");
+    if (why) {
+        return fail(recovery, why);
     }
-    err = recovery->vfs.ops->lock(recovery->vfs.ctx);
 
-    int code = err == ERR_BUSY ? fail(recovery, "in use by a replica; stop the replica first")
-               : err           ? fail(recovery, err_text(err))
-                               : recover_locked(recovery);
+    int code = recover_locked(recovery);
 
     vfs_posix_close(&recovery->vfs);
     return code;
@@ -199,16 +185,16 @@ static int take_args(struct recovery *recovery, int arg_count, char **args)
         } else if ((value = cmd_option("yes-i-accept-data-loss", arg_count, args, &i))) {
             recovery->accepted = value;
         } else if (args[i][0] == '-' || recovery->dir) {
-            return cmd_usage_error(&cmd_recover, "unexpected argument \"%s\"", args[i]);
+            return OUT_USAGE(&cmd_recover, "unexpected argument \"%s\"", args[i]);
         } else {
             recovery->dir = args[i++];
         }
     }
     if (!recovery->dir) {
-        return cmd_usage_error(&cmd_recover, "the directory is missing");
+        return OUT_USAGE(&cmd_recover, "the directory is missing");
     }
     if (!id || !parse_id(id, &recovery->id)) {
-        return cmd_usage_error(&cmd_recover, "--id must be the number of this replica");
+        return OUT_USAGE(&cmd_recover, "--id must be the number of this replica");
     }
     return CMD_OK;
 }

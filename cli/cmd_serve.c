@@ -4,6 +4,7 @@
 #include "base/os_files.h"
 #include "base/os_process.h"
 #include "cli/commands.h"
+#include "cli/out.h"
 #include "http/http.h"
 #include "server/config/config.h"
 #include "server/process/files.h"
@@ -194,7 +195,7 @@ static int run(int arg_count, char **args)
     int code = CMD_USAGE;
 
     if (!split_args(arg_count, args, &sources, keys)) {
-        code = cmd_usage_error(&cmd_serve, "--config needs a file");
+        code = OUT_USAGE(&cmd_serve, "--config needs a file");
     } else {
         code = serve(&sources);
     }

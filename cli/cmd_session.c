@@ -3,10 +3,8 @@
 #include "cli/commands.h"
 #include "cli/wait.h"
 
-#include <string.h>
-
 enum {
-    LIMIT_DEFAULT = 1000000
+    LIMIT_MAX = 1000000
 };
 
 static const char list_columns[] =
@@ -20,7 +18,7 @@ static const char columns[] =
 static bool is_in_session(const struct cli *cli)
 {
     if (!cli->settings.session) {
-        (void)cli_usage(cli, "ZABRA_SESSION, the secret of a session, is not set: run this "
+        (void)CLI_USAGE(cli, "ZABRA_SESSION, the secret of a session, is not set: run this "
                              "within 'zabra session -- COMMAND'");
     }
     return cli->settings.session != NULL;
@@ -28,14 +26,10 @@ static bool is_in_session(const struct cli *cli)
 
 static int show(struct cli *cli)
 {
-    struct client_request request = {.target = "/sessions/v1/", .last = true};
+    struct client_request request = {.target = "/sessions/v1/"};
     json_t *json = NULL;
-    int code = CMD_USAGE;
+    int code = is_in_session(cli) ? cli_ask_json(cli, &request, &json) : CMD_USAGE;
 
-    if (!is_in_session(cli)) {
-        return CMD_USAGE;
-    }
-    code = cli_ask_json(cli, &request, &json);
     if (code == CMD_OK) {
         out_facts(&cli->out, json, columns);
     }
@@ -45,33 +39,21 @@ static int show(struct cli *cli)
 static int close_session(struct cli *cli)
 {
     struct client_request request = {
-        .method = "DELETE", .target = "/sessions/v1/", .keyless = true, .last = true};
-    int code = CMD_USAGE;
+        .method = "DELETE", .target = "/sessions/v1/", .keyless = true};
+    int code = is_in_session(cli) ? cli_ask(cli, &request) : CMD_USAGE;
 
-    if (!is_in_session(cli)) {
-        return CMD_USAGE;
-    }
-    code = cli_ask(cli, &request);
     if (code == CMD_OK && !out_is_text(&cli->out)) {
         out_result(&cli->out, json_pack("{s:b}", "closed", 1));
     }
     return code;
 }
 
-/* ---- The sessions of all. ---- */
-
 static int list(struct cli *cli)
 {
-    struct args_range limits = {.min = 1, .max = LIMIT_DEFAULT, .otherwise = LIMIT_DEFAULT};
     struct client_request request = {.target = "/sessions/v1", .params = {{"view", "list"}}};
     json_auto_t *whole = NULL;
-    int64_t limit = 0;
-    int code = CMD_OK;
+    int code = cli_ask_pages(cli, &request, "sessions", &whole);
 
-    if (!cli_number(cli, "limit", limits, &limit)) {
-        return CMD_USAGE;
-    }
-    code = cli_ask_pages(cli, &request, "sessions", limit, &whole);
     if (code == CMD_OK) {
         (void)json_object_del(whole, "looked"); /* These two are about one page. */
         (void)json_object_del(whole, "hears_all");
@@ -80,40 +62,27 @@ static int list(struct cli *cli)
     return code;
 }
 
-/* ---- All. ---- */
-
-static int run_child(struct cli *cli)
+static int run_in(struct hold *hold, void *ctx)
 {
-    struct hold hold;
-    int code = hold_open(&hold, cli, NULL);
-
-    if (code == CMD_OK) {
-        code = hold_run(&hold, NULL);
-    }
-    hold_close(&hold);
-    return code;
+    (void)ctx;
+    return hold_run(hold, NULL);
 }
 
 static int run(struct cli *cli)
 {
+    static int (*const acts[])(struct cli * cli) = {show, close_session, list};
     const char *verb = args_operand(&cli->args, 0);
 
     if (!verb) {
-        return run_child(cli);
+        return hold_around(cli, NULL, run_in, NULL);
     }
     if (cli->args.child) {
-        return cli_usage(cli, "give either \"%s\" or a command to run", verb);
+        return CLI_USAGE(cli, "give either \"%s\" or a command to run", verb);
     }
-    if (strcmp(verb, "show") == 0) {
-        return show(cli);
-    }
-    if (strcmp(verb, "close") == 0) {
-        return close_session(cli);
-    }
-    if (strcmp(verb, "list") == 0) {
-        return list(cli);
-    }
-    return cli_usage(cli, "\"%s\" is not one of show, close, list", verb);
+
+    int index = cli_choice(cli, "", verb, "show, close, list");
+
+    return index < 0 ? CMD_USAGE : acts[index](cli);
 }
 
 const struct cmd cmd_session = {
@@ -128,7 +97,8 @@ const struct cmd cmd_session = {
             "the super user sees all. Only the leader knows the last heartbeat of every\n"
             "session; use --endpoints to ask it.\n" HOLD_HELP,
     .options = {HOLD_OPTIONS,
-                {"limit", 'n', "N", "list: at most N sessions, the oldest (1000000)", NULL}},
+                CMD_NUMBER("limit", 'n', "N", "list: at most N sessions, the oldest (1000000)", 1,
+                           LIMIT_MAX, LIMIT_MAX)},
     .examples = {{"zabra session -- sh -c 'zabra create /app/me -e && ./serve'",
                   "/app/me exists as long as ./serve runs"},
                  {"zabra session show",

@@ -10,8 +10,11 @@
 enum {
     ACL_HEADER_MAX = 4096,
     MAX_DEFAULT = 1000, /* Znodes that one rm deletes. */
-    LINE_MAX_LEN = 64
+    LINE_MAX_LEN = 64,
+    NONE = -1 /* No version is given. */
 };
+
+#define TTL_MAX_MS ((INT64_C(1) << 40) - 1)
 
 /* Prints the written znode: in text only its path, if the caller does not know it. */
 static int print_written(const struct cli *cli, bool with_path)
@@ -37,7 +40,7 @@ static bool take_acl(const struct cli *cli, char header[ACL_HEADER_MAX], const c
 
     *ret_header = acl ? header : NULL;
     if (len >= ACL_HEADER_MAX) {
-        (void)cli_usage(cli, "--acl is longer than %d bytes", (int)ACL_HEADER_MAX);
+        (void)CLI_USAGE(cli, "--acl is longer than %d bytes", (int)ACL_HEADER_MAX);
     }
     return len < ACL_HEADER_MAX;
 }
@@ -48,7 +51,7 @@ static bool has_session(const struct cli *cli)
     if (!args_has(&cli->args, "ephemeral") || cli->settings.session) {
         return true;
     }
-    (void)cli_usage(cli, "an ephemeral znode needs a session, and ZABRA_SESSION is not set: run "
+    (void)CLI_USAGE(cli, "an ephemeral znode needs a session, and ZABRA_SESSION is not set: run "
                          "this within 'zabra session -- COMMAND'");
     return false;
 }
@@ -58,51 +61,47 @@ static bool has_session(const struct cli *cli)
 /* Some options apply only to a new znode. */
 static bool only_what_fits(struct cli *cli)
 {
-    static const char *const of_making[] = {"parents", "ephemeral", "acl"};
+    const char *name = args_has(&cli->args, "parents")     ? "parents"
+                       : args_has(&cli->args, "ephemeral") ? "ephemeral"
+                       : args_has(&cli->args, "acl")       ? "acl"
+                                                           : NULL;
+    bool fits = !name || args_has(&cli->args, "create") || args_has(&cli->args, "new");
 
-    if (args_has(&cli->args, "create") || args_has(&cli->args, "new")) {
-        return true;
+    if (!fits) {
+        (void)CLI_USAGE(cli, "--%s needs --create or --new", name);
     }
-    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++) {
-        if (args_has(&cli->args, of_making[i])) {
-            (void)cli_usage(cli, "--%s needs --create or --new", of_making[i]);
-            return false;
-        }
-    }
-    return true;
+    return fits;
 }
 
-static int set_value(struct cli *cli, const struct value *value)
+static int run_set(struct cli *cli)
 {
-    struct args_range range = {.min = INT32_MIN, .max = INT32_MAX};
     bool null = args_has(&cli->args, "null");
     const char *tag = args_get(&cli->args, "if-match");
     const char *acl_header = NULL;
     char acl[ACL_HEADER_MAX];
     char match[CLIENT_HEADER_MAX];
-    int64_t version = 0;
     int count = 0;
+    struct client_request request = {
+        .method = "PUT",
+        .path = cli_path(cli, 0),
+        .params = {{"version", args_has(&cli->args, "version")
+                                   ? URL_NUMBER(cli_number(cli, "version"))
+                                   : NULL},
+                   {"upsert", cli_flag(cli, "create")},
+                   {"parents", cli_flag(cli, "parents")},
+                   {"ephemeral", cli_flag(cli, "ephemeral")},
+                   {"null", url_flag(null)}}};
 
-    if (null == value->given) {
-        return cli_usage(cli, null ? "give either --null or data"
+    if (!cli_take_data(cli, 1, &request)) {
+        return CMD_FAILED;
+    }
+    if (null == request.has_body) {
+        return CLI_USAGE(cli, null ? "give either --null or data"
                                    : "the data is missing: DATA, @FILE, -, or --null");
     }
-    if (!cli_number(cli, "version", range, &version) || !only_what_fits(cli) || !has_session(cli) ||
-        !take_acl(cli, acl, &acl_header)) {
+    if (!only_what_fits(cli) || !has_session(cli) || !take_acl(cli, acl, &acl_header)) {
         return CMD_USAGE;
     }
-
-    bool checked = args_has(&cli->args, "version");
-    struct client_request request = {.method = "PUT",
-                                     .target = "/znodes/v1",
-                                     .path = cli_path(cli, 0),
-                                     .params = {{"version", checked ? URL_NUMBER(version) : NULL},
-                                                {"upsert", cli_flag(cli, "create")},
-                                                {"parents", cli_flag(cli, "parents")},
-                                                {"ephemeral", cli_flag(cli, "ephemeral")},
-                                                {"null", url_flag(null)}},
-                                     .last = true};
-
     if (acl_header) {
         request.headers[count++] = acl_header;
     }
@@ -113,23 +112,10 @@ static int set_value(struct cli *cli, const struct value *value)
     if (args_has(&cli->args, "new")) {
         request.headers[count++] = "If-None-Match: *";
     }
-    value_put(value, &request);
 
     int code = cli_ask(cli, &request);
 
     return code == CMD_OK ? print_written(cli, false) : code;
-}
-
-static int run_set(struct cli *cli)
-{
-    struct value value;
-    int code = CMD_FAILED;
-
-    if (value_read(cli, args_operand(&cli->args, 1), &value)) {
-        code = set_value(cli, &value);
-    }
-    value_release(&value);
-    return code;
 }
 
 const struct cmd cmd_set = {
@@ -137,15 +123,15 @@ const struct cmd cmd_set = {
     .summary = "set the data of a znode",
     .usage = "PATH DATA | @FILE | -",
     .text = VALUE_HELP,
-    .options = {{"version", 0, "N", "only when the version is N", NULL},
-                {"if-match", 0, "ETAG", "only if the ETag of the data is this one", NULL},
-                {"create", 'c', NULL, "create the znode if it does not exist", NULL},
-                {"new", 'n', NULL, "create the znode, fail if it exists", NULL},
-                {"parents", 'p', NULL, "with --create or --new: also create missing parents", NULL},
-                {"ephemeral", 'e', NULL, "with --create or --new: delete it when the session ends",
-                 NULL},
-                {"acl", 0, "LIST", "with --create or --new: its ACL (see 'zabra help acl')", NULL},
-                {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL}},
+    .options =
+        {CMD_NUMBER("version", 0, "N", "only when the version is N", INT32_MIN, INT32_MAX, 0),
+         CMD_VALUE("if-match", 0, "ETAG", "only if the ETag of the data is this one"),
+         CMD_FLAG("create", 'c', "create the znode if it does not exist"),
+         CMD_FLAG("new", 'n', "create the znode, fail if it exists"),
+         CMD_FLAG("parents", 'p', "with --create or --new: also create missing parents"),
+         CMD_FLAG("ephemeral", 'e', "with --create or --new: delete it when the session ends"),
+         CMD_VALUE("acl", 0, "LIST", "with --create or --new: its ACL (see 'zabra help acl')"),
+         CMD_FLAG("null", 0, "no data at all, which is not the same as empty data")},
     .examples = {{"zabra set /app/config @config.json", "takes the data from a file"},
                  {"date | zabra set /app/started - --create --parents",
                   "creates it if it does not exist"},
@@ -158,22 +144,15 @@ const struct cmd cmd_set = {
 
 /* ---- create ---- */
 
-static int create_value(struct cli *cli, const char *path, const struct value *value)
+static int run_create(struct cli *cli)
 {
-    struct args_range range = {.min = 1, .max = (INT64_C(1) << 40) - 1};
+    const char *path = cli_path(cli, 0);
+    int64_t ttl_ms = cli_number(cli, "ttl");
     char acl[ACL_HEADER_MAX];
-    const char *acl_header = NULL;
-    int64_t ttl_ms = 0;
     BUF_AUTO(parent, URL_MAX);
-
-    if (!take_acl(cli, acl, &acl_header) || !cli_duration(cli, "ttl", range, &ttl_ms) ||
-        !has_session(cli)) {
-        return CMD_USAGE;
-    }
 
     const char *name = url_split(path, &parent);
     struct client_request request = {.method = "POST",
-                                     .target = "/znodes/v1",
                                      .path = buf_cstr(&parent),
                                      .params = {{"op", "create"},
                                                 {"name", name},
@@ -183,31 +162,21 @@ static int create_value(struct cli *cli, const char *path, const struct value *v
                                                 {"parents", cli_flag(cli, "parents")},
                                                 {"null", cli_flag(cli, "null")},
                                                 {"ttl", ttl_ms ? URL_NUMBER(ttl_ms) : NULL}},
-                                     .headers = {acl_header},
-                                     .about = path,
-                                     .last = true};
+                                     .about = path};
 
-    value_put(value, &request);
+    if (path[1] == '\0' && !args_has(&cli->args, "sequence")) {
+        return CLI_USAGE(cli, "the root always exists");
+    }
+    if (!cli_take_data(cli, 1, &request)) {
+        return CMD_FAILED;
+    }
+    if (!take_acl(cli, acl, &request.headers[0]) || !has_session(cli)) {
+        return CMD_USAGE;
+    }
 
     int code = cli_ask(cli, &request);
 
     return code == CMD_OK ? print_written(cli, true) : code;
-}
-
-static int run_create(struct cli *cli)
-{
-    const char *path = cli_path(cli, 0);
-    struct value value;
-    int code = CMD_FAILED;
-
-    if (path[1] == '\0' && !args_has(&cli->args, "sequence")) {
-        return cli_usage(cli, "the root always exists");
-    }
-    if (value_read(cli, args_operand(&cli->args, 1), &value)) {
-        code = create_value(cli, path, &value);
-    }
-    value_release(&value);
-    return code;
 }
 
 const struct cmd cmd_create = {
@@ -215,16 +184,17 @@ const struct cmd cmd_create = {
     .summary = "create a znode, and print its path",
     .usage = "PATH [DATA | @FILE | -]",
     .text = VALUE_HELP,
-    .options = {{"sequence", 's', NULL, "append a sequence number of ten digits", NULL},
-                {"ephemeral", 'e', NULL, "delete it when the session ends (ZABRA_SESSION)", NULL},
-                {"container", 0, NULL,
-                 "delete it some time after its last child, or when it gets none in 5 minutes",
-                 NULL},
-                {"ttl", 0, "TIME",
-                 "delete it when it was not changed for this time and has no children", NULL},
-                {"parents", 'p', NULL, "make missing parents too", NULL},
-                {"acl", 0, "LIST", "its ACL (see 'zabra help acl')", NULL},
-                {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL}},
+    .options = {CMD_FLAG("sequence", 's', "append a sequence number of ten digits"),
+                CMD_FLAG("ephemeral", 'e', "delete it when the session ends (ZABRA_SESSION)"),
+                CMD_FLAG(
+                    "container", 0,
+                    "delete it some time after its last child, or when it gets none in 5 minutes"),
+                CMD_TIME("ttl", 0,
+                         "delete it when it was not changed for this time and has no children", 1,
+                         TTL_MAX_MS, 0),
+                CMD_FLAG("parents", 'p', "make missing parents too"),
+                CMD_VALUE("acl", 0, "LIST", "its ACL (see 'zabra help acl')"),
+                CMD_FLAG("null", 0, "no data at all, which is not the same as empty data")},
     .examples = {{"zabra create /app", "creates a znode with empty data"},
                  {"zabra create /jobs/job- resize --sequence", "prints /jobs/job-0000000000"},
                  {"zabra create /cache/x @x.bin --ttl 10m --parents",
@@ -239,8 +209,7 @@ const struct cmd cmd_create = {
 /* The number of znodes; -1: more than one answer can hold. An exit code in `ret_code`. */
 static int64_t count(const struct cli *cli, const char *path, int *ret_code)
 {
-    struct client_request request = {
-        .target = "/znodes/v1", .path = path, .params = {{"view", "tree"}}};
+    struct client_request request = {.path = path, .params = {{"view", "tree"}}};
     int64_t nodes = 0;
 
     *ret_code = client_ask(cli->client, &request);
@@ -284,7 +253,7 @@ static int confirm(const struct cli *cli, const char *path)
         return CMD_OK;
     }
     if (!isatty(STDIN_FILENO)) {
-        return cli_usage(
+        return CLI_USAGE(
             cli, "cannot ask whether to delete all of %s without a terminal; give --yes", path);
     }
 
@@ -298,24 +267,14 @@ static int confirm(const struct cli *cli, const char *path)
 
 static int delete_znode(const struct cli *cli, const char *path)
 {
-    struct args_range versions = {.min = 0, .max = INT32_MAX};
-    struct args_range counts = {.min = 1, .max = UINT32_MAX, .otherwise = MAX_DEFAULT};
     bool all = args_has(&cli->args, "recursive");
-    int64_t version = 0;
-    int64_t max = 0;
-
-    if (!cli_number(cli, "version", versions, &version) || !cli_number(cli, "max", counts, &max)) {
-        return CMD_USAGE;
-    }
-
-    bool checked = args_has(&cli->args, "version");
-    struct client_request request = {.method = "DELETE",
-                                     .target = "/znodes/v1",
-                                     .path = path,
-                                     .params = {{"version", checked ? URL_NUMBER(version) : NULL},
-                                                {"recursive", url_flag(all)},
-                                                {"max", all ? URL_NUMBER(max) : NULL}},
-                                     .last = true};
+    int64_t version = cli_number(cli, "version");
+    struct client_request request = {
+        .method = "DELETE",
+        .path = path,
+        .params = {{"version", version >= 0 ? URL_NUMBER(version) : NULL},
+                   {"recursive", url_flag(all)},
+                   {"max", all ? URL_NUMBER(cli_number(cli, "max")) : NULL}}};
     int code = client_ask(cli->client, &request);
     bool gone = code == CMD_NO_NODE && args_has(&cli->args, "force");
 
@@ -334,7 +293,7 @@ static int run_rm(struct cli *cli)
     int code = CMD_OK;
 
     if (args_has(&cli->args, "max") && !args_has(&cli->args, "recursive")) {
-        return cli_usage(cli, "--max needs --recursive");
+        return CLI_USAGE(cli, "--max needs --recursive");
     }
     if (args_has(&cli->args, "recursive")) {
         code = confirm(cli, path);
@@ -346,11 +305,12 @@ const struct cmd cmd_rm = {
     .name = "rm",
     .summary = "delete a znode or a subtree",
     .usage = "PATH",
-    .options = {{"recursive", 'r', NULL, "with the whole subtree, in one transaction", NULL},
-                {"max", 0, "N", "with -r: refuse to delete more than N znodes (1000)", NULL},
-                {"yes", 'y', NULL, "with -r: do not ask", NULL},
-                {"version", 0, "N", "only if the version is N", NULL},
-                {"force", 'f', NULL, "no error when the znode does not exist", NULL}},
+    .options = {CMD_FLAG("recursive", 'r', "with the whole subtree, in one transaction"),
+                CMD_NUMBER("max", 0, "N", "with -r: refuse to delete more than N znodes (1000)", 1,
+                           UINT32_MAX, MAX_DEFAULT),
+                CMD_FLAG("yes", 'y', "with -r: do not ask"),
+                CMD_NUMBER("version", 0, "N", "only if the version is N", 0, INT32_MAX, NONE),
+                CMD_FLAG("force", 'f', "no error when the znode does not exist")},
     .examples = {{"zabra rm /app/old", "exit code 4 when it has children"},
                  {"zabra rm -r /app/old", "asks on a terminal; without one, give --yes"}},
     .operands = {CMD_OPERAND_PATH},

@@ -34,41 +34,6 @@ struct shell {
 
 /* ---- Paths ---- */
 
-/* One name of a path; ".." leads up, and above the root is the root. */
-static void step(struct buf *path, const char *name, size_t len)
-{
-    bool stays = len == 0 || (len == 1 && *name == '.');
-
-    if (len == 2 && strncmp(name, "..", 2) == 0) {
-        const uint8_t *slash = path->len > 0 ? memrchr(path->data, '/', path->len) : NULL;
-
-        path->len = slash ? (size_t)(slash - path->data) : 0;
-    } else if (!stays) {
-        buf_append_byte(path, '/');
-        buf_append(path, name, len);
-    }
-}
-
-/* "a/../b" within `cwd` as a whole path. One that ends with a slash does so: "queue/" is what the
- * ensemble numbers. */
-static void resolve(const char *cwd, const char *text, struct buf *path)
-{
-    const char *parts[] = {*text == '/' ? "" : cwd, text};
-
-    buf_clear(path);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        for (const char *at = parts[i]; *at;) {
-            size_t len = strcspn(at, "/");
-
-            step(path, at, len);
-            at += len + (at[len] ? 1 : 0);
-        }
-    }
-    if (path->len == 0 || (*text && text[strlen(text) - 1] == '/')) {
-        buf_append_byte(path, '/');
-    }
-}
-
 static bool takes_next(const struct cmd *cmd, const char *word)
 {
     const struct cmd_option *option = args_option(cmd, settings_options, word);
@@ -95,14 +60,14 @@ static void make_whole(struct shell *shell, const struct cmd *cmd, struct words 
             continue;
         }
         if (cmd->operands[operand] == CMD_OPERAND_PATH) {
-            resolve(cwd, word, &paths[operand]);
+            url_resolve(cwd, word, &paths[operand]);
             words->items[i] = buf_cstr(&paths[operand]);
         }
         operand++;
     }
     if (operand == 0 && cmd->operands[0] == CMD_OPERAND_PATH && cmd->operands_min == 0 &&
         words->count < WORDS_MAX) {
-        resolve(cwd, "", &paths[0]);
+        url_resolve(cwd, "", &paths[0]);
         words->items[words->count++] = buf_cstr(&paths[0]);
         words->items[words->count] = NULL;
     }
@@ -113,10 +78,8 @@ static void make_whole(struct shell *shell, const struct cmd *cmd, struct words 
 /* Checks the target of cd. */
 static int run_cd(struct cli *cli)
 {
-    return cli_ask(cli, &(struct client_request){.target = "/znodes/v1",
-                                                 .path = cli_path(cli, 0),
-                                                 .params = {{"view", "stat"}},
-                                                 .last = true});
+    return cli_ask(
+        cli, &(struct client_request){.path = cli_path(cli, 0), .params = {{"view", "stat"}}});
 }
 
 static const struct cmd cmd_cd = {
@@ -180,7 +143,7 @@ static int go_to(struct shell *shell, const char *text)
     int code = CMD_OK;
     BUF_AUTO(path, URL_MAX);
 
-    resolve(buf_cstr(&shell->cwd), text, &path);
+    url_resolve(buf_cstr(&shell->cwd), text, &path);
     if (path.len > 1 && path.data[path.len - 1] == '/') {
         path.len--;
     }
@@ -307,7 +270,7 @@ static int run(struct cli *cli)
     int code = CMD_OK;
 
     if (cli->settings.curl) {
-        return cli_usage(cli, "give --curl to the commands in the shell");
+        return CLI_USAGE(cli, "give --curl to the commands in the shell");
     }
     if (!hand_down(cli)) {
         return CMD_USAGE;
@@ -342,8 +305,8 @@ const struct cmd cmd_shell = {
             "is expanded. Each command sees at least what the commands before it have read\n"
             "or written. The lines are kept in $XDG_STATE_HOME/zabra/history, except those\n"
             "that begin with a blank.\n",
-    .options = {{"keep-going", 'k', NULL,
-                 "continue after a failed command; exit code 9 if one failed", NULL}},
+    .options = {CMD_FLAG("keep-going", 'k',
+                         "continue after a failed command; exit code 9 if one failed")},
     .examples = {{"zabra shell",
                   "reads commands without 'zabra'; TAB completes commands, options and paths"},
                  {"zabra shell < script", "stops at the first failed command, with its exit code"}},

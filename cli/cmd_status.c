@@ -57,9 +57,7 @@ static json_t *describe(const struct replicas_answer *answer)
 /* For people: uptime, and facts without a column. */
 static void add_words(json_t *replicas)
 {
-    json_t *item = NULL;
-
-    for (size_t i = 0; (item = json_array_get(replicas, i)); i++) {
+    JSONR_EACH (item, replicas) {
         const char *note = jsonr_text(item, "reason");
         char up[AGE_MAX];
 
@@ -119,12 +117,10 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
 
 static int run_status(struct cli *cli)
 {
-    bool given = args_has(&cli->args, "given") || cli->settings.curl;
     struct replicas *replicas = NULL;
-    json_auto_t *ensemble = NULL;
-    int code = given ? CMD_OK : replicas_find(cli, &ensemble);
+    int code = args_has(&cli->args, "given") ? replicas_ask(cli, "/status/v1", &replicas)
+                                             : replicas_ask_all(cli, "/status/v1", &replicas);
 
-    code = code == CMD_OK ? replicas_ask(cli, "/status/v1", &replicas) : code;
     code = code == CMD_OK ? print_status(cli, replicas) : code;
     replicas_free(replicas);
     return code;
@@ -138,8 +134,8 @@ const struct cmd cmd_status = {
     .text = "Asks all replicas at the same time, also members that only the others know.\n"
             "Each row is the report of the replica itself. Exit code 6 when no replica\n"
             "serves.\n",
-    .options = {{"given", 0, NULL,
-                 "only the replicas of --endpoints, not all members that these know", NULL}},
+    .options = {CMD_FLAG("given", 0,
+                         "only the replicas of --endpoints, not all members that these know")},
     .examples =
         {{"zabra status", "prints one line per replica"},
          {"zabra status -o json | jq -r '.replicas[] | select(.role == \"leader\").endpoint'",
@@ -155,20 +151,17 @@ static const char member_columns[] =
 
 static int run_members(struct cli *cli)
 {
-    struct client_request request = {.target = "/ensemble/v1", .last = true};
+    struct client_request request = {.target = "/ensemble/v1"};
     json_t *json = NULL;
     int code = cli_ask_json(cli, &request, &json);
 
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (cli->out.format == SETTINGS_JSON) {
+    if (code == CMD_OK && cli->out.format == SETTINGS_JSON) {
         cli_answer(cli);
-        return CMD_OK;
+    } else if (code == CMD_OK) {
+        out_table(&cli->out, json, "members", member_columns);
+        out_say(&cli->out, "seen by replica %" PRId64 "\n", jsonr_number(json, "seen_by"));
     }
-    out_table(&cli->out, json, "members", member_columns);
-    out_say(&cli->out, "seen by replica %" PRId64 "\n", jsonr_number(json, "seen_by"));
-    return CMD_OK;
+    return code;
 }
 
 const struct cmd cmd_members = {
@@ -248,14 +241,10 @@ static int finish(const struct cli *cli, int taken, json_t *value, bool all)
 static int run_all(struct cli *cli, json_t *value)
 {
     struct replicas *replicas = NULL;
-    json_auto_t *ensemble = NULL;
-    int code = cli->settings.curl ? CMD_OK : replicas_find(cli, &ensemble);
+    int code = replicas_ask_all(cli, "/metrics", &replicas);
     int answered = 0;
     int taken = 0;
 
-    if (code == CMD_OK) {
-        code = replicas_ask(cli, "/metrics", &replicas);
-    }
     for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
         const struct replicas_answer *answer = &replicas->answers[i];
 
@@ -276,15 +265,15 @@ static int run_all(struct cli *cli, json_t *value)
 
 static int run_one(struct cli *cli, json_t *value)
 {
-    struct client_request request = {.target = "/metrics", .accept = "text/plain", .last = true};
+    struct client_request request = {.target = "/metrics", .accept = "text/plain"};
     int code = cli_ask(cli, &request);
 
     if (code != CMD_OK) {
         return code;
     }
     return finish(cli,
-                  take(cli, endpoints_url(client_endpoints(cli->client)),
-                       buf_slice(&client_reply(cli->client)->body), jsonr_at(value, "metrics")),
+                  take(cli, endpoints_url(&cli->client->endpoints),
+                       buf_slice(&cli->client->reply.body), jsonr_at(value, "metrics")),
                   value, false);
 }
 
@@ -299,7 +288,7 @@ const struct cmd cmd_metrics = {
     .summary = "print the metrics of a replica",
     .usage = "[NAME]...",
     .text = "Prints the format of Prometheus, or JSON. docs/metrics.md explains each metric.\n",
-    .options = {{"all", 'a', NULL, "metrics of all replicas, each with its endpoint", NULL}},
+    .options = {CMD_FLAG("all", 'a', "metrics of all replicas, each with its endpoint")},
     .examples = {{"zabra metrics znode sessions", "metrics whose name contains one of these words"},
                  {"zabra metrics 'zabra_ws_*' -o json",
                   "metrics whose whole name matches the pattern"},

@@ -2,8 +2,6 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define POINTER(name) &cmd_##name,
@@ -71,18 +69,6 @@ const char *cmd_guess(const char *name)
         }
     }
     return best;
-}
-
-int cmd_usage_error(const struct cmd *cmd, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)fprintf(stderr, "zabra %s: ", cmd->name);
-    (void)vfprintf(stderr, format, args);
-    (void)fprintf(stderr, "; see 'zabra help %s'\n", cmd->name);
-    va_end(args);
-    return CMD_USAGE;
 }
 
 const char *cmd_option(const char *name, int arg_count, char **args, int *pos)

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/live.h"
 #include "cli/url.h"
+#include "cli/words.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -35,14 +36,9 @@ static void print_event(const struct watch *watch, const json_t *event)
 {
     const struct out *out = &watch->cli->out;
     const char *name = jsonr_text(event, "event");
-    struct buf line;
 
     if (!out_is_text(out) && out->format != SETTINGS_TABLE) {
-        buf_init(&line, STREAM_LINE_MAX);
-        jsonr_put(&line, event);
-        buf_append_byte(&line, '\n');
-        out_bytes(out, buf_slice(&line));
-        buf_release(&line);
+        out_json(out, event);
         return;
     }
     if (strcmp(name, "watch") == 0) {
@@ -134,13 +130,12 @@ static bool is_change(const json_t *event)
 {
     const char *name = jsonr_text(event, "event");
 
-    return strncmp(name, "Node", 4) == 0 || strcmp(name, "gap") == 0 ||
-           strcmp(name, "overrun") == 0;
+    return strncmp(name, "Node", 4) == 0 || words_find("gap, overrun", name) >= 0;
 }
 
 static void remember(struct watch *watch, const json_t *event)
 {
-    const char *newest = stream_bookmark(watch->stream);
+    const char *newest = watch->stream->bookmark;
     const char *zxid = jsonr_text(event, "zxid");
 
     if (*zxid && (json_is_true(jsonr_at(event, "end")) || !is_change(event))) {
@@ -177,7 +172,7 @@ static enum step take_event(struct watch *watch, const json_t *event, int *ret_c
 static enum step take_child(struct watch *watch, int status, int *ret_code)
 {
     int code = live_exit_code(status);
-    int number = live_last_signal(watch->live);
+    int number = watch->live->last_signal;
     bool ending = number != 0 && number != SIGUSR1 && number != SIGUSR2;
 
     *ret_code = code;
@@ -194,7 +189,7 @@ static enum step take_child(struct watch *watch, int status, int *ret_code)
 static enum step take_time(struct watch *watch, int *ret_code)
 {
     const struct settings *settings = &watch->cli->settings;
-    uint64_t since_ms = stream_down_since(watch->stream);
+    uint64_t since_ms = watch->stream->down_ms;
 
     *ret_code = CMD_OK;
     if (!since_ms || watch->said || os_now_ms() < since_ms + (uint64_t)settings->timeout_ms) {
@@ -242,7 +237,7 @@ static int watch_all(struct watch *watch)
     while (step == GO_ON) {
         struct live_news news;
 
-        live_hold_events(watch->live, live_has_child(watch->live));
+        watch->live->held = watch->live->child > 0;
         live_wait(watch->live, os_now_ms() + LOOK_MS, &news);
         step = take_news(watch, &news, &code);
     }
@@ -256,8 +251,7 @@ static int show(struct cli *cli, const struct stream_request *request)
                                                  .params = {{"kind", request->kind},
                                                             {"values", url_flag(request->values)},
                                                             {"since", request->since}},
-                                                 .accept = "application/x-ndjson",
-                                                 .last = true});
+                                                 .accept = "application/x-ndjson"});
 }
 
 static int run(struct cli *cli)
@@ -272,7 +266,7 @@ static int run(struct cli *cli)
     int code = CMD_OK;
 
     if (cli->args.child && cli->args.child_count == 0) {
-        return cli_usage(cli, "a command must follow --");
+        return CLI_USAGE(cli, "a command must follow --");
     }
     if (cli->settings.curl) {
         return show(cli, &request);
@@ -297,13 +291,14 @@ const struct cmd cmd_watch = {
             "ZABRA_EVENT_TYPE, ZABRA_EVENT_PATH, ZABRA_EVENT_ZXID and ZABRA_EVENT_BOOKMARK\n"
             "(a value for --since). A failed command is reported on stderr, and the watch\n"
             "continues. In JSON the first line, \"watch\", confirms that the watch is set.\n",
-    .options = {{"recursive", 'r', NULL,
-                 "also watch everything below; otherwise the znode and its list of children", NULL},
-                {"values", 0, NULL, "include stat and data after the change", NULL},
-                {"since", 0, "ZXID", "first replay the changes since then: a zxid, or history:zxid",
-                 NULL},
-                {"once", 0, NULL, "end after the first change, with the exit code of the command",
-                 NULL}},
+    .options = {CMD_FLAG(
+                    "recursive", 'r',
+                    "also watch everything below; otherwise the znode and its list of children"),
+                CMD_FLAG("values", 0, "include stat and data after the change"),
+                CMD_VALUE("since", 0, "ZXID",
+                          "first replay the changes since then: a zxid, or history:zxid"),
+                CMD_FLAG("once", 0,
+                         "end after the first change, with the exit code of the command")},
     .examples = {{"zabra watch /app --recursive -o ndjson | jq .path",
                   "prints each change below /app"},
                  {"zabra watch /app/config -- systemctl reload app",

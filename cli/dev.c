@@ -225,8 +225,6 @@ void child_report_end(const struct child *child)
 
 /* ---- Keys: a typing error is one line, and not a refused start of each replica ---- */
 
-static const char *const own[] = {"nodes", "data", "port", "wait"};
-
 bool dev_key_unknown(const char *arg)
 {
     const struct config_row *rows = NULL;
@@ -251,6 +249,8 @@ const char *dev_key_meant(const char *arg)
     int wrong = ARGS_WRONG_MAX;
     const char *best = NULL;
     char name[NAME_BYTES];
+
+    static const char *const own[] = {"nodes", "data", "port", "wait"};
 
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {

@@ -1,8 +1,8 @@
 #include "cli/doctor.h"
 
 #include "base/minmax.h"
-#include "cli/doctor_int.h"
 #include "cli/jsonr.h"
+#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@ enum {
     BEHIND_MAX = 10000, /* Transactions that a replica may be behind the newest. */
     SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
     NEAR_PERCENT = 80,
+    SUBJECT_MAX = 32,         /* Of "replica N". */
     UNSENT_SHORT_PERCENT = 75 /* From there on replicas close slow clients (base/budget.h). */
 };
 
@@ -22,23 +23,22 @@ enum {
 /* ---- One replica ---- */
 
 /* What each replica reports of itself, except the leader. */
-static void look_at_checks(struct look *look, const json_t *replica, const char *subject)
+static void look_at_checks(struct look *look, const json_t *replica)
 {
-    const json_t *check = NULL;
-
     if (doctor_is_explained(replica)) {
         return;
     }
-    for (size_t i = 0; (check = json_array_get(jsonr_at(replica, "ready.checks"), i)); i++) {
-        if (!json_is_true(jsonr_at(check, "ok")) && !doctor_is_check(check, "disk") &&
-            !doctor_is_about_leader(check)) {
-            doctor_find(look, doctor_is_check(check, "member") ? NOT_MEMBER : NOT_READY, subject,
-                        "%s: %s", jsonr_text(check, "name"), jsonr_text(check, "text"));
+    JSONR_EACH (check, jsonr_at(replica, "ready.checks")) {
+        const char *name = jsonr_text(check, "name");
+
+        if (!json_is_true(jsonr_at(check, "ok")) && words_find("disk, " DOCTOR_LEADER, name) < 0) {
+            doctor_find(look, strcmp(name, "member") == 0 ? NOT_MEMBER : NOT_READY, replica,
+                        "%s: %s", name, jsonr_text(check, "text"));
         }
     }
 }
 
-static void look_at_disk(struct look *look, const json_t *replica, const char *subject)
+static void look_at_disk(struct look *look, const json_t *replica)
 {
     double syncs = doctor_figure(replica, "zabra_log_sync_seconds_count");
     double mean_s = syncs > 0 ? doctor_figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
@@ -47,24 +47,24 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
     double stalled = doctor_figure(replica, "zabra_refills_stalled");
 
     if (doctor_figure(replica, "zabra_log_stuck") > 0) {
-        doctor_find(look, LOG_STUCK, subject, "its disk is full");
+        doctor_find(look, LOG_STUCK, replica, "its disk is full");
     } else if (doctor_figure(replica, "zabra_disk_low") > 0) {
-        doctor_find(look, DISK_LOW, subject, "its disk is nearly full");
+        doctor_find(look, DISK_LOW, replica, "its disk is nearly full");
     }
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
-        doctor_find(look, DISK_SLOW, subject,
+        doctor_find(look, DISK_SLOW, replica,
                     "a sync of its log takes %.0f ms on average over %.0f syncs", mean_s * 1000,
                     syncs);
     }
     if (failed > 0) {
-        doctor_find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written", failed);
+        doctor_find(look, SNAPSHOTS_FAIL, replica, "%.0f snapshots could not be written", failed);
     }
     if (lost > 0 && doctor_figure(replica, "zabra_refills") > 0) {
-        doctor_find(look, REFILL_LOST, subject,
+        doctor_find(look, REFILL_LOST, replica,
                     "it purged log that a joining replica still needed %.0f times", lost);
     }
     if (stalled > 0) {
-        doctor_find(look, REFILL_STALLED, subject, "it refills %.0f replicas that make no progress",
+        doctor_find(look, REFILL_STALLED, replica, "it refills %.0f replicas that make no progress",
                     stalled);
     }
 }
@@ -86,7 +86,7 @@ static const struct {
     {NEAR_LIMIT, "zabra_outstanding_requests", "maxRequests", "requests in flight"},
 };
 
-static void look_at_limits(struct look *look, const json_t *replica, const char *subject)
+static void look_at_limits(struct look *look, const json_t *replica)
 {
     for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++) {
         double used = doctor_figure(replica, limited[i].metric);
@@ -94,23 +94,23 @@ static void look_at_limits(struct look *look, const json_t *replica, const char 
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
         if (limit > 0 && used * 100 >= limit * NEAR_PERCENT) {
-            doctor_find(look, limited[i].kind, subject, "%.0f %s; the limit %s is %.0f", used,
+            doctor_find(look, limited[i].kind, replica, "%.0f %s; the limit %s is %.0f", used,
                         limited[i].what, limited[i].limit, limit);
         }
     }
     if (doctor_figure(replica, "zabra_quotas_exceeded") > 0) {
-        doctor_find(look, QUOTA_EXCEEDED, subject, "%.0f soft quotas are exceeded",
+        doctor_find(look, QUOTA_EXCEEDED, replica, "%.0f soft quotas are exceeded",
                     doctor_figure(replica, "zabra_quotas_exceeded"));
     }
 }
 
-static void look_at_unsent(struct look *look, const json_t *replica, const char *subject)
+static void look_at_unsent(struct look *look, const json_t *replica)
 {
     double used = doctor_figure(replica, "zabra_unsent_bytes");
     double limit = doctor_figure(replica, "zabra_unsent_max_bytes");
 
     if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
-        doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, subject,
+        doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, replica,
                     "%.0f bytes wait to be sent to clients; the limit maxUnsentBytes is %.0f", used,
                     limit);
     }
@@ -118,22 +118,19 @@ static void look_at_unsent(struct look *look, const json_t *replica, const char 
 
 static void look_at_one(struct look *look, const json_t *replica)
 {
-    char subject[DOCTOR_SUBJECT_MAX];
-
-    doctor_name(look, replica, subject);
     if (json_is_true(jsonr_at(replica, "foreign"))) {
-        doctor_find(look, NOT_ZABRA, subject, "%s", jsonr_text(replica, "error"));
+        doctor_find(look, NOT_ZABRA, replica, "%s", jsonr_text(replica, "error"));
     } else if (jsonr_at(replica, "error")) {
         look->nameless += doctor_member_at(look, jsonr_text(replica, "endpoint")) ? 0 : 1;
-        doctor_find(look, UNREACHABLE, subject, "no answer: %s", jsonr_text(replica, "error"));
+        doctor_find(look, UNREACHABLE, replica, "no answer: %s", jsonr_text(replica, "error"));
     } else if (!json_is_object(jsonr_at(replica, "status"))) {
-        doctor_find(look, REFUSED, subject, "it answers with HTTP status %" PRId64,
+        doctor_find(look, REFUSED, replica, "it answers with HTTP status %" PRId64,
                     jsonr_number(replica, "http"));
     } else {
-        look_at_checks(look, replica, subject);
-        look_at_disk(look, replica, subject);
-        look_at_limits(look, replica, subject);
-        look_at_unsent(look, replica, subject);
+        look_at_checks(look, replica);
+        look_at_disk(look, replica);
+        look_at_limits(look, replica);
+        look_at_unsent(look, replica);
     }
 }
 
@@ -148,11 +145,9 @@ static uint64_t hex(const json_t *value, const char *path)
 static void look_at_same(struct look *look, const char *member, enum doctor_kind kind)
 {
     const json_t *first = NULL;
-    const json_t *replica = NULL;
 
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         const char *value = jsonr_text(replica, member);
-        char subject[DOCTOR_SUBJECT_MAX];
 
         if (value[strspn(value, "0x")] == '\0') {
             continue; /* A replica with an empty directory has no id yet. */
@@ -160,8 +155,7 @@ static void look_at_same(struct look *look, const char *member, enum doctor_kind
         if (!first) {
             first = replica;
         } else if (strcmp(jsonr_text(first, member), value) != 0) {
-            doctor_name(look, replica, subject);
-            doctor_find(look, kind, subject, "it has %s, replica %" PRId64 " has %s", value,
+            doctor_find(look, kind, replica, "it has %s, replica %" PRId64 " has %s", value,
                         jsonr_number(first, "status.id"), jsonr_text(first, member));
             return;
         }
@@ -170,16 +164,13 @@ static void look_at_same(struct look *look, const char *member, enum doctor_kind
 
 static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
 {
-    char subject[DOCTOR_SUBJECT_MAX];
     bool same_zxid = hex(a, "status.zxid") == hex(b, "status.zxid");
 
-    doctor_name(look, b, subject);
     if (same_zxid && jsonr_at(a, "status") && jsonr_at(b, "status") &&
         strcmp(jsonr_text(a, "status.cluster"), jsonr_text(b, "status.cluster")) == 0 &&
         strcmp(jsonr_text(a, "status.history"), jsonr_text(b, "status.history")) == 0 &&
         strcmp(jsonr_text(a, "status.digest"), jsonr_text(b, "status.digest")) != 0) {
-        doctor_find(look, STATES_DIFFER, subject,
-                    "at %s it has the digest %s, replica %" PRId64 " %s",
+        doctor_find(look, STATES_DIFFER, b, "at %s it has the digest %s, replica %" PRId64 " %s",
                     jsonr_text(b, "status.zxid"), jsonr_text(b, "status.digest"),
                     jsonr_number(a, "status.id"), jsonr_text(a, "status.digest"));
     }
@@ -197,14 +188,12 @@ static void clock_ahead(const json_t *replica, int64_t *ret_least, int64_t *ret_
 static void look_at_clocks(struct look *look)
 {
     const json_t *first = NULL;
-    const json_t *replica = NULL;
     int64_t first_least = 0;
     int64_t first_most = 0;
 
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         int64_t least = 0;
         int64_t most = 0;
-        char subject[DOCTOR_SUBJECT_MAX];
 
         if (jsonr_number(replica, "clock_ms") == 0) {
             continue;
@@ -219,11 +208,10 @@ static void look_at_clocks(struct look *look)
 
         int64_t ahead = least - first_most;
         int64_t behind = first_least - most;
-        int64_t apart = ahead > behind ? ahead : behind;
+        int64_t apart = max_i64(ahead, behind);
 
         if (apart >= SKEW_MS) {
-            doctor_name(look, replica, subject);
-            doctor_find(look, CLOCK_SKEW, subject,
+            doctor_find(look, CLOCK_SKEW, replica,
                         "its clock is at least %.1f s %s that of replica %" PRId64,
                         (double)apart / 1000, ahead > behind ? "ahead of" : "behind",
                         jsonr_number(first, "status.id"));
@@ -234,20 +222,15 @@ static void look_at_clocks(struct look *look)
 static void look_at_lag(struct look *look)
 {
     uint64_t newest = 0;
-    const json_t *replica = NULL;
 
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
-        uint64_t zxid = hex(replica, "status.zxid");
-
-        newest = max_u64(zxid, newest);
+    JSONR_EACH (replica, look->replicas) {
+        newest = max_u64(hex(replica, "status.zxid"), newest);
     }
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         uint64_t zxid = hex(replica, "status.zxid");
-        char subject[DOCTOR_SUBJECT_MAX];
 
         if (zxid > 0 && zxid >> 32 == newest >> 32 && newest - zxid > BEHIND_MAX) {
-            doctor_name(look, replica, subject);
-            doctor_find(look, LAGGING, subject, "it is %" PRIu64 " transactions behind",
+            doctor_find(look, LAGGING, replica, "it is %" PRIu64 " transactions behind",
                         newest - zxid);
         }
     }
@@ -257,26 +240,23 @@ static void look_at_lag(struct look *look)
 static void look_at_config(struct look *look)
 {
     const json_t *first = NULL;
-    const json_t *replica = NULL;
 
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         json_t *limits = jsonr_at(replica, "limits");
         const char *name = NULL;
         json_t *value = NULL;
-        char subject[DOCTOR_SUBJECT_MAX];
 
         if (!limits) {
             continue;
         }
         first = first ? first : replica;
-        doctor_name(look, replica, subject);
         json_object_foreach(limits, name, value)
         {
             const json_t *other = json_object_get(jsonr_at(first, "limits"), name);
 
             /* The smallest maxTreeBytes applies to all, and machines may differ. */
             if (other && strcmp(name, "maxTreeBytes") != 0 && !json_equal(other, value)) {
-                doctor_find(look, CONFIG_DIFFERS, subject,
+                doctor_find(look, CONFIG_DIFFERS, replica,
                             "%s is %.0f, and %.0f with replica %" PRId64, name,
                             json_number_value(value), json_number_value(other),
                             jsonr_number(first, "status.id"));
@@ -287,31 +267,25 @@ static void look_at_config(struct look *look)
 
 /* ---- Two processes with one id ---- */
 
+/* Every replica that knows of the problem reports it: the first one counts. */
 static void find_duplicate(struct look *look, int64_t id, const char *text)
 {
-    char subject[DOCTOR_SUBJECT_MAX];
-    const json_t *finding = NULL;
+    json_auto_t *member = json_pack("{s:I}", "id", (json_int_t)id);
+    char subject[SUBJECT_MAX];
 
     (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
-    for (size_t i = 0; (finding = json_array_get(look->findings, i)); i++) {
-        if (strcmp(jsonr_text(finding, "subject"), subject) == 0) {
-            return; /* Every replica that knows of the problem reports it. */
-        }
-    }
-    if (*text) {
-        doctor_find(look, DUPLICATE_ID, subject, "%s", text);
+    if (*text && !doctor_has(look->findings, "subject", subject)) {
+        doctor_find(look, DUPLICATE_ID, member, "%s", text);
     }
 }
 
 /* First of all: it explains the findings after it. */
 static void look_at_duplicates(struct look *look)
 {
-    const json_t *one = NULL;
-
-    for (size_t i = 0; (one = json_array_get(jsonr_at(look->ensemble, "members"), i)); i++) {
+    JSONR_EACH (one, jsonr_at(look->ensemble, "members")) {
         find_duplicate(look, jsonr_number(one, "id"), jsonr_text(one, "duplicate"));
     }
-    for (size_t i = 0; (one = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (one, look->replicas) {
         find_duplicate(look, jsonr_number(one, "status.id"), jsonr_text(one, "status.duplicate"));
     }
 }
@@ -325,9 +299,7 @@ static json_t *worst_first(json_t *findings)
     json_t *sorted = json_array();
 
     for (size_t s = 0; s < sizeof(severities) / sizeof(severities[0]); s++) {
-        json_t *finding = NULL;
-
-        for (size_t i = 0; (finding = json_array_get(findings, i)); i++) {
+        JSONR_EACH (finding, findings) {
             if (strcmp(jsonr_text(finding, "severity"), severities[s]) == 0) {
                 (void)json_array_append(sorted, finding);
             }
@@ -342,15 +314,14 @@ json_t *doctor_look(const json_t *facts)
     struct look look = {.replicas = jsonr_at(facts, "replicas"),
                         .ensemble = jsonr_at(facts, "ensemble"),
                         .findings = json_array()};
-    const json_t *a = NULL;
 
     look_at_duplicates(&look);
     look_at_same(&look, "status.cluster", OTHER_CLUSTER);
     look_at_same(&look, "status.history", OTHER_HISTORY);
     look_at_same(&look, "status.version", VERSIONS_DIFFER);
-    for (size_t i = 0; (a = json_array_get(look.replicas, i)); i++) {
-        look_at_one(&look, a);
-        look_at_pair(&look, json_array_get(look.replicas, 0), a);
+    JSONR_EACH (replica, look.replicas) {
+        look_at_one(&look, replica);
+        look_at_pair(&look, json_array_get(look.replicas, 0), replica);
     }
     doctor_look_at_members(&look);
     doctor_look_at_quorum(&look);

@@ -1,8 +1,9 @@
 /* What all parts of the doctor use: the findings with their meaning and advice, names of replicas,
  * checks of /readyz, metrics. */
 #include "base/check.h"
-#include "cli/doctor_int.h"
+#include "cli/doctor.h"
 #include "cli/jsonr.h"
+#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,7 +11,8 @@
 #include <string.h>
 
 enum {
-    FOUND_MAX = 512
+    FOUND_MAX = 512,
+    SUBJECT_MAX = 320
 };
 
 struct doctor_text {
@@ -145,15 +147,42 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                         "List the quotas with 'zabra quota'."},
 };
 
-void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
+const json_t *doctor_member_at(const struct look *look, const char *endpoint)
+{
+    JSONR_EACH (member, jsonr_at(look->ensemble, "members")) {
+        if (strcmp(jsonr_text(member, "client"), endpoint) == 0) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+static void name(const struct look *look, const json_t *about, char subject[SUBJECT_MAX])
+{
+    const char *endpoint = jsonr_text(about, "endpoint");
+    int64_t id = jsonr_number(about, *endpoint ? "status.id" : "id");
+
+    id = id == 0 && *endpoint ? jsonr_number(doctor_member_at(look, endpoint), "id") : id;
+    if (id > 0 && *endpoint) {
+        (void)snprintf(subject, SUBJECT_MAX, "replica %" PRId64 " (%s)", id, endpoint);
+    } else if (id > 0) {
+        (void)snprintf(subject, SUBJECT_MAX, "replica %" PRId64, id);
+    } else {
+        (void)snprintf(subject, SUBJECT_MAX, "%s", *endpoint ? endpoint : "ensemble");
+    }
+}
+
+void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...)
 {
     char found[FOUND_MAX];
+    char subject[SUBJECT_MAX];
     va_list list;
 
     va_start(list, format);
     (void)vsnprintf(found, sizeof(found), format, list);
     va_end(list);
+    name(look, about, subject);
 
     json_t *finding =
         json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", texts[kind].error ? "error" : "warning",
@@ -164,48 +193,30 @@ void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, 
     (void)json_array_append_new(look->findings, finding);
 }
 
-const json_t *doctor_member_at(const struct look *look, const char *endpoint)
-{
-    const json_t *members = jsonr_at(look->ensemble, "members");
-    const json_t *member = NULL;
-
-    for (size_t i = 0; (member = json_array_get(members, i)); i++) {
-        if (strcmp(jsonr_text(member, "client"), endpoint) == 0) {
-            return member;
-        }
-    }
-    return NULL;
-}
-
-void doctor_name(const struct look *look, const json_t *replica, char subject[DOCTOR_SUBJECT_MAX])
-{
-    int64_t id = jsonr_number(replica, "status.id");
-
-    if (id == 0) {
-        id = jsonr_number(doctor_member_at(look, jsonr_text(replica, "endpoint")), "id");
-    }
-    if (id > 0) {
-        (void)snprintf(subject, DOCTOR_SUBJECT_MAX, "replica %" PRId64 " (%s)", id,
-                       jsonr_text(replica, "endpoint"));
-    } else {
-        (void)snprintf(subject, DOCTOR_SUBJECT_MAX, "%s", jsonr_text(replica, "endpoint"));
-    }
-}
-
 double doctor_figure(const json_t *replica, const char *name)
 {
     return json_number_value(json_object_get(json_object_get(replica, "metrics"), name));
 }
 
-bool doctor_is_check(const json_t *check, const char *name)
+const json_t *doctor_failed(const json_t *replica, const char *names)
 {
-    return strcmp(jsonr_text(check, "name"), name) == 0;
+    JSONR_EACH (check, jsonr_at(replica, "ready.checks")) {
+        if (!json_is_true(jsonr_at(check, "ok")) &&
+            words_find(names, jsonr_text(check, "name")) >= 0) {
+            return check;
+        }
+    }
+    return NULL;
 }
 
-bool doctor_is_about_leader(const json_t *check)
+bool doctor_has(const json_t *list, const char *member, const char *text)
 {
-    return doctor_is_check(check, "leader") || doctor_is_check(check, "in_step") ||
-           doctor_is_check(check, "fresh");
+    JSONR_EACH (one, list) {
+        if (strcmp(jsonr_text(one, member), text) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool doctor_is_explained(const json_t *replica)

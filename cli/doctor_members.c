@@ -1,7 +1,8 @@
 /* The findings of the doctor about members that other replicas report as away, and about the
  * quorum. */
-#include "cli/doctor_int.h"
+#include "cli/doctor.h"
 #include "cli/jsonr.h"
+#include "cli/words.h"
 #include "server/config/config.h"
 
 #include <inttypes.h>
@@ -14,35 +15,15 @@ enum {
 
 /* ---- Why a replica does not serve ---- */
 
-/* False: its disk is new or not trusted, and the leader is filling it. */
-static bool is_member(const json_t *replica)
-{
-    const json_t *check = NULL;
-
-    for (size_t i = 0; (check = json_array_get(jsonr_at(replica, "ready.checks"), i)); i++) {
-        if (doctor_is_check(check, "member") && !json_is_true(jsonr_at(check, "ok"))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The reason why it has no leader, once: the first reason causes the others. */
+/* The reason why it has no leader, once: the first reason causes the others. A replica that is no
+ * member has a disk that is new or not trusted, and the leader is filling it. */
 static void look_at_leader(struct look *look, const json_t *replica)
 {
-    char subject[DOCTOR_SUBJECT_MAX];
-    const json_t *check = NULL;
+    const json_t *check = doctor_failed(replica, DOCTOR_LEADER);
 
-    if (!is_member(replica) || doctor_is_explained(replica)) {
-        return;
-    }
-    doctor_name(look, replica, subject);
-    for (size_t i = 0; (check = json_array_get(jsonr_at(replica, "ready.checks"), i)); i++) {
-        if (doctor_is_about_leader(check) && !json_is_true(jsonr_at(check, "ok"))) {
-            doctor_find(look, NOT_READY, subject, "%s: %s", jsonr_text(check, "name"),
-                        jsonr_text(check, "text"));
-            return;
-        }
+    if (check && !doctor_failed(replica, "member") && !doctor_is_explained(replica)) {
+        doctor_find(look, NOT_READY, replica, "%s: %s", jsonr_text(check, "name"),
+                    jsonr_text(check, "text"));
     }
 }
 
@@ -50,9 +31,7 @@ static void look_at_leader(struct look *look, const json_t *replica)
 
 static bool is_asked(const struct look *look, int64_t id)
 {
-    const json_t *replica = NULL;
-
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         if (jsonr_number(replica, "status.id") == id) {
             return true;
         }
@@ -77,9 +56,7 @@ static bool is_loopback(const char *address)
  * may be the member's: the same cause has been reported. */
 static bool is_told(struct look *look, const char *client)
 {
-    const json_t *replica = NULL;
-
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         if (*client && jsonr_at(replica, "error") &&
             strcmp(jsonr_text(replica, "endpoint"), client) == 0) {
             return true;
@@ -94,17 +71,13 @@ static bool is_told(struct look *look, const char *client)
 
 static bool is_away(const json_t *member)
 {
-    const char *state = jsonr_text(member, "state");
-
-    return strcmp(state, "unreachable") == 0 || strcmp(state, "silent") == 0;
+    return words_find("unreachable, silent", jsonr_text(member, "state")) >= 0;
 }
 
 /* The member with that id, or NULL. */
 static const json_t *member_of(const struct look *look, int64_t id)
 {
-    const json_t *member = NULL;
-
-    for (size_t i = 0; (member = json_array_get(jsonr_at(look->ensemble, "members"), i)); i++) {
+    JSONR_EACH (member, jsonr_at(look->ensemble, "members")) {
         if (jsonr_number(member, "id") == id) {
             return member;
         }
@@ -112,7 +85,7 @@ static const json_t *member_of(const struct look *look, int64_t id)
     return NULL;
 }
 
-static void look_at_missing(struct look *look, const json_t *member, const char *subject)
+static void look_at_missing(struct look *look, const json_t *member)
 {
     int64_t seen_by = jsonr_number(look->ensemble, "seen_by");
 
@@ -121,9 +94,9 @@ static void look_at_missing(struct look *look, const json_t *member, const char 
         return;
     }
     if (strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
-        doctor_find(look, MISSING, subject, "replica %" PRId64 " is not connected to it", seen_by);
+        doctor_find(look, MISSING, member, "replica %" PRId64 " is not connected to it", seen_by);
     } else {
-        doctor_find(look, MISSING, subject,
+        doctor_find(look, MISSING, member,
                     "replica %" PRId64 " last heard from it %" PRId64 " s ago", seen_by,
                     jsonr_number(member, "heard_ms") / 1000);
     }
@@ -135,31 +108,28 @@ static void look_at_member(struct look *look, const json_t *member)
     int64_t id = jsonr_number(member, "id");
     const char *client = jsonr_text(member, "client");
     const char *refused = jsonr_text(member, "refused");
-    char subject[DOCTOR_SUBJECT_MAX];
 
-    (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
     if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* Which is reported separately. */
-        doctor_find(look, PEER_REFUSED, subject, "%s", refused);
+        doctor_find(look, PEER_REFUSED, member, "%s", refused);
     }
     if (is_away(member)) {
-        look_at_missing(look, member, subject);
+        look_at_missing(look, member);
     } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
                !is_asked(look, id)) {
-        doctor_find(look, NO_CLIENT_ADDRESS, subject,
+        doctor_find(look, NO_CLIENT_ADDRESS, member,
                     "it does not advertise an address for clients");
     }
     if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
-        doctor_find(look, LOOPBACK_ADDRESS, subject, "it advertises %s to clients", client);
+        doctor_find(look, LOOPBACK_ADDRESS, member, "it advertises %s to clients", client);
     }
 }
 
 void doctor_look_at_members(struct look *look)
 {
-    const json_t *member = NULL;
     int voters = 0;
     int there = 0;
 
-    for (size_t i = 0; (member = json_array_get(jsonr_at(look->ensemble, "members"), i)); i++) {
+    JSONR_EACH (member, jsonr_at(look->ensemble, "members")) {
         bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
 
         look_at_member(look, member);
@@ -169,31 +139,17 @@ void doctor_look_at_members(struct look *look)
     look->voters = voters;
     look->there = there;
     if (voters > 0 && voters % 2 == 0) {
-        doctor_find(look, EVEN_VOTERS, "ensemble", "it has %d voters", voters);
+        doctor_find(look, EVEN_VOTERS, NULL, "it has %d voters", voters);
     }
     if (voters > 2 && there < voters && there == voters / 2 + 1) {
-        doctor_find(look, NO_SPARE, "ensemble", "%d of %d voters work together", there, voters);
+        doctor_find(look, NO_SPARE, NULL, "%d of %d voters work together", there, voters);
     }
 }
 
-static bool somebody_serves(const struct look *look)
+static bool any_serves(const struct look *look)
 {
-    const json_t *replica = NULL;
-
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         if (json_is_true(jsonr_at(replica, "status.serving"))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_errors(const struct look *look)
-{
-    const json_t *finding = NULL;
-
-    for (size_t i = 0; (finding = json_array_get(look->findings, i)); i++) {
-        if (strcmp(jsonr_text(finding, "severity"), "error") == 0) {
             return true;
         }
     }
@@ -204,21 +160,20 @@ static bool has_errors(const struct look *look)
  * replicas that do not serve, follow from them. */
 void doctor_look_at_quorum(struct look *look)
 {
-    bool serves = somebody_serves(look);
-    bool explained = !serves && has_errors(look);
-    const json_t *replica = NULL;
+    bool serves = any_serves(look);
+    bool explained = !serves && doctor_has(look->findings, "severity", "error");
 
-    for (size_t i = 0; (replica = json_array_get(look->replicas, i)); i++) {
+    JSONR_EACH (replica, look->replicas) {
         if (!explained && !is_away(member_of(look, jsonr_number(replica, "status.id")))) {
             look_at_leader(look, replica);
         }
     }
     if (!serves && look->there > 0) {
-        doctor_find(look, NO_QUORUM, "ensemble",
+        doctor_find(look, NO_QUORUM, NULL,
                     "no replica serves: %d of %d voters work together, %d are needed", look->there,
                     look->voters, look->voters / 2 + 1);
     } else if (!serves) {
-        doctor_find(look, NO_QUORUM, "ensemble", "none of the %zu endpoints serves",
+        doctor_find(look, NO_QUORUM, NULL, "none of the %zu endpoints serves",
                     json_array_size(look->replicas));
     }
 }

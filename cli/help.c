@@ -79,13 +79,11 @@ static void print_examples(const struct cmd *cmd)
 
 static void print_more(const struct cmd *cmd)
 {
-    struct buf text;
-
     if (cmd->more) {
-        buf_init(&text, CMD_MORE_MAX);
+        BUF_AUTO(text, CMD_MORE_MAX);
+
         cmd->more(&text);
         (void)fputs(buf_cstr(&text), stdout);
-        buf_release(&text);
     }
 }
 
@@ -148,18 +146,12 @@ int help_unknown(const struct out *out, const char *name)
     const char *meant = cmd_guess(name);
     char message[MESSAGE_MAX];
 
-    if (*name == '-') {
-        (void)snprintf(message, sizeof(message),
-                       "\"%.100s\" is not a command; options follow the command: zabra COMMAND "
-                       "[OPTIONS]",
-                       name);
-    } else if (meant) {
-        (void)snprintf(message, sizeof(message), "unknown command \"%.100s\"; did you mean %s?",
-                       name, meant);
-    } else {
-        (void)snprintf(message, sizeof(message),
-                       "unknown command \"%.100s\"; 'zabra help' lists them", name);
-    }
+    (void)snprintf(message, sizeof(message),
+                   *name == '-' ? "\"%.100s\" is not a command; options follow the command: zabra "
+                                  "COMMAND [OPTIONS]"
+                   : meant      ? "unknown command \"%.100s\"; did you mean %s?"
+                                : "unknown command \"%.100s\"; 'zabra help' lists them",
+                   name, meant);
     out_error(out, CMD_USAGE, "Usage", message, NULL);
     return CMD_USAGE;
 }
@@ -185,10 +177,9 @@ static json_t *command_json(const struct cmd *cmd)
     json_t *options = options_json(cmd->options);
 
     if (cmd->run) {
-        json_t *common = options_json(settings_options);
+        json_auto_t *common = options_json(settings_options);
 
         (void)json_array_extend(options, common);
-        json_decref(common);
     }
     return json_pack("{s:s,s:s,s:s,s:o}", "name", cmd->name, "summary", cmd->summary, "usage",
                      cmd->usage, "options", options);
@@ -221,7 +212,6 @@ static json_t *exit_codes_json(void)
 /* The list that is asked for; both of them without a topic, and in lines the first one. */
 static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 {
-    static const char none[] = "";
     json_auto_t *value = json_object();
 
     if (!codes) {
@@ -230,31 +220,30 @@ static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
     if (!cmd) {
         (void)json_object_set_new(value, "exit_codes", exit_codes_json());
     }
-    out_list(out, value, codes ? "exit_codes" : "commands", none);
+    out_list(out, value, codes ? "exit_codes" : "commands", "");
 }
 
 /* ---- The commands ---- */
 
 static int run_version(int arg_count, char **args)
 {
-    struct out out = {.cmd = "version", .format = settings_take_format(&arg_count, args)};
-    json_auto_t *value = NULL;
+    struct out out = {.cmd = "version", .format = settings_format(&arg_count, args, true)};
+    json_auto_t *value = json_pack("{s:s}", "version", ZABRA_VERSION);
 
     if (arg_count > 0) {
         return out_usage(&out, "\"%s\" is not understood", args[0]);
     }
-    if (!out_is_json(&out)) {
+    if (out_is_json(&out)) {
+        out_json(&out, value);
+    } else {
         (void)printf("zabra %s\n", ZABRA_VERSION);
-        return CMD_OK;
     }
-    value = json_pack("{s:s}", "version", ZABRA_VERSION);
-    out_json(&out, value);
     return CMD_OK;
 }
 
 static int run_help(int arg_count, char **args)
 {
-    struct out out = {.cmd = "help", .format = settings_take_format(&arg_count, args)};
+    struct out out = {.cmd = "help", .format = settings_format(&arg_count, args, true)};
     const struct cmd *cmd = arg_count > 0 ? cmd_by_name(args[0]) : NULL;
     bool codes = arg_count > 0 && strcmp(args[0], "exit-codes") == 0;
 

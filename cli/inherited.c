@@ -1,7 +1,10 @@
 #include "cli/inherited.h"
 
+#include "base/check.h"
+#include "base/lack.h"
+
 #include <fcntl.h>
-#include <signal.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum {
@@ -31,6 +34,27 @@ bool inherited_ignores(int signal_number)
     struct sigaction now;
 
     return sigaction(signal_number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+int inherited_take_signals(const int *signals, sigset_t *old_mask)
+{
+    sigset_t set;
+    int failed = sigemptyset(&set);
+
+    for (; *signals; signals++) {
+        if (*signals != SIGHUP || !inherited_ignores(SIGHUP)) {
+            failed |= sigaddset(&set, *signals);
+        }
+    }
+    failed |= pthread_sigmask(SIG_BLOCK, &set, old_mask);
+    ASSERT(!failed);
+
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    if (fd < 0) {
+        lack_failed("cannot handle signals: no file descriptor is left");
+    }
+    return fd;
 }
 
 void inherited_only(void)

@@ -8,6 +8,7 @@
 #ifndef CLI_INHERITED_H
 #define CLI_INHERITED_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 /* Called first of all: what is open now was given to us. */
@@ -19,6 +20,11 @@ void inherited_add(int fd);
 /* True when the parent process has set this signal to be ignored, as nohup does with
  * SIGHUP: a process that takes signals itself would receive it all the same. */
 bool inherited_ignores(int signal_number);
+
+/* From now on the signals, a list that ends with 0, are read from the descriptor that is returned,
+ * of struct signalfd_siginfo, without waiting: but not SIGHUP when the parent process ignores it.
+ * `old_mask` (or NULL) is what was blocked before. Without a descriptor the process ends. */
+int inherited_take_signals(const int *signals, sigset_t *old_mask);
 
 /* Whatever else is open will be closed by exec. Safe between fork and exec. */
 void inherited_only(void);

@@ -3,13 +3,18 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/minmax.h"
+#include "base/os_rng.h"
 #include "storage/names.h"
 #include "storage/slots.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+enum {
+    SEGMENT_BYTES = 32 << 20,   /* Matters only to `zabra recover`, which may begin a segment. */
+    RECORD_BYTES_MAX = 16 << 20 /* As the server opens it. */
+};
 
 /* The state of the visitor between two files. */
 struct visit {
@@ -19,20 +24,43 @@ struct visit {
     uint64_t first; /* Segment that the log begins with; 0: the manifest cannot be read. */
 };
 
-static void judge(struct inspect_file *file, bool is_sound, const char *verdict, const char *format,
-                  ...) __attribute__((format(printf, 4, 5)));
-
-static void judge(struct inspect_file *file, bool is_sound, const char *verdict, const char *format,
-                  ...)
+const char *inspect_lock(const char *dir, struct vfs *vfs)
 {
-    va_list args;
+    enum err err = vfs_posix_open(dir, vfs);
 
-    file->is_sound = is_sound;
-    file->verdict = verdict;
-    va_start(args, format);
-    (void)vsnprintf(file->text, sizeof(file->text), format, args);
-    va_end(args);
+    if (err) {
+        return "not a readable directory";
+    }
+    err = vfs->ops->lock(vfs->ctx);
+    if (err) {
+        vfs_posix_close(vfs);
+    }
+    return err == ERR_BUSY ? "in use by a replica; stop the replica first"
+           : err           ? err_text(err)
+                           : NULL;
 }
+
+enum err inspect_open(struct vfs vfs, bool read_only, struct store **ret_store,
+                      struct store_report *ret_report, struct store_options *ret_options)
+{
+    struct store_options options = {.vfs = vfs,
+                                    .segment_bytes = SEGMENT_BYTES,
+                                    .snapshots_keep = 1,
+                                    .salt_seed = os_random_u64(),
+                                    .record_bytes_max = RECORD_BYTES_MAX};
+
+    if (ret_options) {
+        *ret_options = options;
+    }
+    return store_open(&options, read_only, ret_store, ret_report);
+}
+
+#define JUDGE(file, sound, word, ...)                                    \
+    do {                                                                 \
+        (file)->is_sound = (sound);                                      \
+        (file)->verdict = (word);                                        \
+        (void)snprintf((file)->text, sizeof((file)->text), __VA_ARGS__); \
+    } while (0)
 
 static struct inspect_file *add(struct inspect_files *files, const char *name, const char *kind)
 {
@@ -40,9 +68,8 @@ static struct inspect_file *add(struct inspect_files *files, const char *name, c
 
     struct inspect_file *file = &files->items[files->count++];
 
-    *file = (struct inspect_file){.kind = kind};
+    *file = (struct inspect_file){.kind = kind, .is_sound = true, .verdict = "sound"};
     (void)snprintf(file->name, sizeof(file->name), "%s", name);
-    judge(file, true, "sound", "%s", "");
     return file;
 }
 
@@ -69,12 +96,12 @@ static void on_slot(void *arg, const struct inspect_slot *slot)
     const struct inspect_slot *two = &visit->slots[1];
 
     if (!one->is_valid && !two->is_valid) {
-        judge(file, false, "damaged", "both copies fail verification");
+        JUDGE(file, false, "damaged", "both copies fail verification");
     } else if (!one->is_valid || !two->is_valid) {
-        judge(file, true, "one copy",
+        JUDGE(file, true, "one copy",
               "the other copy fails verification; the next start rewrites it");
     } else {
-        judge(file, true, "sound", "written %" PRIu64 " times", max_u64(one->seq, two->seq));
+        JUDGE(file, true, "sound", "written %" PRIu64 " times", max_u64(one->seq, two->seq));
     }
 }
 
@@ -90,7 +117,9 @@ static void add_missing(struct inspect_files *files)
             is_there = is_there || strcmp(files->items[k].name, names[i]) == 0;
         }
         if (!is_there) {
-            judge(add(files, names[i], "record"), false, "missing", "missing");
+            struct inspect_file *file = add(files, names[i], "record");
+
+            JUDGE(file, false, "missing", "missing");
         }
     }
 }
@@ -171,17 +200,17 @@ static void judge_reached(struct inspect_file *file, uint64_t end,
 {
     file->is_reached = true;
     if (!file->is_valid && !file->fault) {
-        judge(file, false, "damaged", "the header fails verification");
+        JUDGE(file, false, "damaged", "the header fails verification");
     } else if (file->fault && end == 0 && report->verdict == STORE_TORN_TAIL) {
-        judge(file, true, "torn tail",
+        JUDGE(file, true, "torn tail",
               "a crash interrupted the batch at offset %" PRIu64 " before it was acknowledged",
               file->fault_offset);
     } else if (file->fault && (end == 0 || file->fault_offset < end)) {
-        judge(file, false, "damaged", "offset %" PRIu64 ": %s", file->fault_offset, file->fault);
+        JUDGE(file, false, "damaged", "offset %" PRIu64 ": %s", file->fault_offset, file->fault);
     } else if (file->end < end) {
-        judge(file, false, "damaged", "offset %" PRIu64 ": a batch is missing", file->end);
+        JUDGE(file, false, "damaged", "offset %" PRIu64 ": a batch is missing", file->end);
     } else {
-        judge(file, true, "sound", "%" PRIu64 " records in %" PRIu64 " batches, up to 0x%" PRIx64,
+        JUDGE(file, true, "sound", "%" PRIu64 " records in %" PRIu64 " batches, up to 0x%" PRIx64,
               file->records, file->batches, file->last);
     }
 }
@@ -216,10 +245,10 @@ static void judge_segments(struct visit *visit)
             continue;
         }
         if (visit->first == 0 || (file->is_ours && !is_whole)) {
-            judge(file, false, "not reached",
+            JUDGE(file, false, "not reached",
                   "a newer segment that leads to it is damaged or missing");
         } else {
-            judge(file, true, "left over", "the log no longer uses it");
+            JUDGE(file, true, "left over", "the log no longer uses it");
         }
     }
 }
@@ -233,14 +262,14 @@ static void on_snapshot(void *arg, const struct inspect_snapshot *snapshot)
     const struct store_snap_info *shown = &snapshot->info.shown;
 
     if (visit->first == 0) {
-        judge(file, snapshot->is_valid, snapshot->is_valid ? "sound" : "damaged",
+        JUDGE(file, snapshot->is_valid, snapshot->is_valid ? "sound" : "damaged",
               "the manifest is damaged, so its use is unknown");
     } else if (!snapshot->is_ours || name_parse(snapshot->file).number < visit->report->log_base) {
-        judge(file, true, "left over", "the log starts after it");
+        JUDGE(file, true, "left over", "the log starts after it");
     } else if (!snapshot->is_valid) {
-        judge(file, false, "damaged", "it fails verification");
+        JUDGE(file, false, "damaged", "it fails verification");
     } else {
-        judge(file, true, "sound", "%" PRIu64 " znodes as of 0x%" PRIx64 " to 0x%" PRIx64,
+        JUDGE(file, true, "sound", "%" PRIu64 " znodes as of 0x%" PRIx64 " to 0x%" PRIx64,
               shown->node_count, shown->start, shown->end);
     }
 }
@@ -252,11 +281,11 @@ static void on_other(void *arg, const char *name)
     enum name_kind kind = name_parse(name).kind;
 
     if (kind == NAME_KIND_NEXT) {
-        judge(file, true, "sound", "zeros, preallocated for the next segment");
+        JUDGE(file, true, "sound", "zeros, preallocated for the next segment");
     } else if (kind == NAME_KIND_TEMP) {
-        judge(file, true, "left over", "unfinished; the next start removes it");
+        JUDGE(file, true, "left over", "unfinished; the next start removes it");
     } else {
-        judge(file, true, "unknown", "not a file of zabra");
+        JUDGE(file, true, "unknown", "not a file of zabra");
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * inspect_files.h - the files of a replica's directory, each with a verdict, for `zabra inspect`.
+ * inspect_files.h - the directory of a stopped replica, for `zabra inspect` and `zabra recover`;
+ * and its files, each with a verdict.
  *
  * storage/inspect.h reads each file; here it is compared with the others: which segments the log
  * still uses, what a crash leaves in a sound directory, and what an opening would remove.
@@ -40,6 +41,15 @@ struct inspect_files {
     size_t count;
     size_t cap;
 };
+
+/* Opens and locks the directory of a stopped replica. NULL, and vfs_posix_close() is due; or why
+ * not.
+ */
+const char *inspect_lock(const char *dir, struct vfs *vfs);
+
+/* Opens its store; `ret_options` (or NULL) are those that it was opened with. */
+enum err inspect_open(struct vfs vfs, bool read_only, struct store **ret_store,
+                      struct store_report *ret_report, struct store_options *ret_options);
 
 /* Reads every file of the directory. ERR_IO: it cannot be listed. */
 enum err inspect_files_load(const struct store_options *options, const struct store_report *report,

@@ -157,6 +157,19 @@ void jsonr_put(struct buf *out, const json_t *value)
     }
 }
 
+void jsonr_copy(json_t *to, const json_t *from, const char *names)
+{
+    for (const char *at = names; *at; at += strspn(at, ", ")) {
+        size_t len = strcspn(at, ",");
+        json_t *value = json_object_getn(from, at, len);
+
+        if (value) {
+            (void)json_object_setn(to, at, len, value);
+        }
+        at += len;
+    }
+}
+
 json_t *jsonr_at(const json_t *value, const char *path)
 {
     json_t *found = NULL;

@@ -28,6 +28,15 @@ json_t *jsonr_parse(struct slice text, char *error);
 /* Appends the value in one line. */
 void jsonr_put(struct buf *out, const json_t *value);
 
+/* Walks over the items of an array; none when it is NULL or no array. */
+#define JSONR_EACH(item, list)                                                           \
+    for (size_t item##_at = 0; item##_at != SIZE_MAX; item##_at = SIZE_MAX)              \
+        for (json_t *item = NULL; /* NOLINT(bugprone-macro-parentheses): declares it. */ \
+             ((item) = json_array_get((list), item##_at++));)
+
+/* Copies those members, of "a, b, c", that are there. */
+void jsonr_copy(json_t *to, const json_t *from, const char *names);
+
 /* A member by its path, "stat.version"; NULL when it is not there. */
 json_t *jsonr_at(const json_t *value, const char *path);
 

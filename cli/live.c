@@ -1,18 +1,14 @@
 #include "cli/live.h"
 
 #include "base/check.h"
-#include "base/lack.h"
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
-#include "cli/client_int.h"
 #include "cli/curl_handles.h"
 #include "cli/inherited.h"
-#include "cli/live_int.h"
 #include "cli/url.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -24,32 +20,19 @@ enum {
     CLOSE_MS = 2000, /* For the session's end: else it ends by its time-out. */
 };
 
-static const int taken_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-
 /* ---- Life ---- */
 
 struct live *live_open(struct cli *cli)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, 0};
     struct live *live = mem_zalloc(1, sizeof(*live));
-    sigset_t set;
-    int failed = sigemptyset(&set);
 
-    for (size_t i = 0; i < sizeof(taken_signals) / sizeof(taken_signals[0]); i++) {
-        if (taken_signals[i] != SIGHUP || !inherited_ignores(SIGHUP)) {
-            failed |= sigaddset(&set, taken_signals[i]);
-        }
-    }
     live->cli = cli;
     live->child_fd = -1;
-    failed |= pthread_sigmask(SIG_BLOCK, &set, &live->old_mask);
-    live->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    live->signal_fd = inherited_take_signals(signals, &live->old_mask);
     live->multi = curl_handles_multi();
     live->touch = curl_handles_easy();
-    ASSERT(!failed);
-    if (live->signal_fd < 0) {
-        lack_failed("cannot handle signals: no file descriptor is left");
-    }
-    client_interrupt_by(cli->client, live->signal_fd);
+    cli->client->interrupt_fd = live->signal_fd;
     return live;
 }
 
@@ -83,7 +66,7 @@ void live_close(struct live *live)
     if (!live) {
         return;
     }
-    client_interrupt_by(live->cli->client, -1);
+    live->cli->client->interrupt_fd = -1;
     live_kill_child(live);
     for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
         stream_close(live->streams[i]);
@@ -120,25 +103,15 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
     if (!*jsonr_text(json, "id")) {
         return client_fail(client, CMD_FAILED, "BadAnswer",
                            "the answer is not a session; check that a zabra replica listens at %s",
-                           endpoints_url(client_endpoints(client)));
+                           endpoints_url(&client->endpoints));
     }
     (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));
     live->timeout_ms = jsonr_number(json, "timeout_ms");
     live->heard_ms = now_ms; /* When it was asked for: the replica's clock began later. */
     live->touch_ms = now_ms + (uint64_t)live->timeout_ms / TOUCHES;
-    live->endpoint = client_reply(client)->endpoint;
+    live->endpoint = client->reply.endpoint;
     client_enter(client, live->session);
     return CMD_OK;
-}
-
-const char *live_session_secret(const struct live *live)
-{
-    return live->session[0] ? live->session : NULL;
-}
-
-int64_t live_session_timeout_ms(const struct live *live)
-{
-    return live->timeout_ms;
 }
 
 int64_t live_session_left_ms(const struct live *live)
@@ -152,7 +125,7 @@ int64_t live_session_left_ms(const struct live *live)
 static void begin_touch(struct live *live, uint64_t now_ms)
 {
     struct client_request request = {.method = "PUT", .target = "/sessions/v1/"};
-    const char *endpoint = client_endpoints(live->cli->client)->urls[live->endpoint];
+    const char *endpoint = live->cli->client->endpoints.urls[live->endpoint];
 
     if (client_prepare(live->cli->client, live->touch, endpoint, &request, &live->touch_headers) ==
         CMD_OK) {
@@ -178,7 +151,7 @@ static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
         live->touch_ms = live->sent_ms + (uint64_t)live->timeout_ms / TOUCHES;
         return;
     }
-    live->endpoint = (live->endpoint + 1) % client_endpoints(live->cli->client)->count;
+    live->endpoint = (live->endpoint + 1) % live->cli->client->endpoints.count;
     live->touch_ms = now_ms + RETRY_MS;
     live->expired = status == HTTP_UNAUTHORIZED;
 }
@@ -245,11 +218,6 @@ int live_report_down(const struct live *live)
                     settings->timeout_ms, settings->endpoints);
 }
 
-void live_hold_events(struct live *live, bool hold)
-{
-    live->held = hold;
-}
-
 static bool take_event(struct live *live, struct live_news *news)
 {
     for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
@@ -283,7 +251,7 @@ static bool take_signal(struct live *live, struct live_news *news)
     struct signalfd_siginfo info;
 
     while (read(live->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (!live_has_child(live)) {
+        if (live->child <= 0) {
             news->kind = LIVE_SIGNAL;
             news->signal_number = (int)info.ssi_signo;
             return true;
@@ -320,17 +288,14 @@ static void take_ends(struct live *live)
 
     while ((message = curl_multi_info_read(live->multi, &left))) {
         CURL *easy = message->easy_handle;
-        CURLcode result = message->data.result;
         uint64_t now_ms = os_now_ms();
+        bool taken = easy == live->touch;
 
-        if (easy == live->touch) {
-            end_touch(live, result, now_ms);
-            continue;
+        if (taken) {
+            end_touch(live, message->data.result, now_ms);
         }
-        for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
-            if (live->streams[i] && stream_take_end(live->streams[i], easy, (int)result, now_ms)) {
-                break;
-            }
+        for (int i = 0; i < LIVE_STREAMS_MAX && !taken; i++) {
+            taken = live->streams[i] && stream_take_end(live->streams[i], easy, now_ms);
         }
     }
 }

@@ -13,6 +13,9 @@
 #include "cli/cli.h"
 #include "cli/stream.h"
 
+#include <signal.h>
+#include <sys/types.h>
+
 enum {
     LIVE_STREAMS_MAX = 4,
     LIVE_ENV_MAX = 16 /* More variables for a child. */
@@ -21,7 +24,7 @@ enum {
 enum live_kind {
     LIVE_TIME,   /* The time to wait is over. */
     LIVE_EVENT,  /* A watch has an event. */
-    LIVE_OVER,   /* A watch has ended; client_error() says why, if it was refused. */
+    LIVE_OVER,   /* A watch has ended; client->error says why, if it was refused. */
     LIVE_SIGNAL, /* And there is no child. */
     LIVE_CHILD,  /* The child has ended. */
     LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
@@ -36,7 +39,34 @@ struct live_news {
     int status;            /* LIVE_CHILD: as waitpid gives it. */
 };
 
-struct live;
+struct live {
+    struct cli *cli;
+    CURLM *multi;
+    int signal_fd;
+    sigset_t old_mask;
+
+    /* The session. Times are monotonic, in ms. */
+    char session[CLIENT_SESSION_MAX]; /* Its secret, for a child's environment; "": none. */
+    int64_t timeout_ms;               /* That the replica has granted; 0 without a session. */
+    CURL *touch;
+    struct curl_slist *touch_headers;
+    bool touching;
+    bool expired; /* A replica has said so. */
+    bool lost;    /* The loss was reported. */
+    int endpoint;
+    uint64_t touch_ms; /* When the next heartbeat is due. */
+    uint64_t sent_ms;  /* When the one under way was sent, */
+    uint64_t heard_ms; /* and the last one that was answered. */
+
+    struct stream *streams[LIVE_STREAMS_MAX];
+    bool told_over[LIVE_STREAMS_MAX];
+    bool held; /* Events are kept and not delivered: the command cannot use them yet. */
+
+    pid_t child;     /* 0: none. */
+    int child_fd;    /* Its pidfd, -1: none. */
+    bool outlived;   /* Something of it could not be ended. */
+    int last_signal; /* That came while there was one, from any sender; 0: none. */
+};
 
 /* Takes over the signals: from here on INT, TERM, HUP, QUIT, USR1 and USR2 arrive here, and they
  * interrupt a request of the client, which cli_ask does not report: live_wait returns the signal
@@ -49,12 +79,8 @@ void live_close(struct live *live);
 
 /* Opens a session, in which all requests are from now on, and which is kept alive in live_wait.
  * `patience_ms` is for the request (0: as the settings say). CMD_OK, CMD_SHOWN, or an exit code:
- * client_error() says why. */
+ * client->error says why. */
 int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms);
-
-/* Its secret, for a child's environment; what the replica has granted; NULL and 0 without one. */
-const char *live_session_secret(const struct live *live);
-int64_t live_session_timeout_ms(const struct live *live);
 
 /* How long no other client can get what the session holds; 0: it may be over. */
 int64_t live_session_left_ms(const struct live *live);
@@ -66,17 +92,16 @@ void live_unwatch(struct live *live, struct stream *stream);
 /* Reports that no replica serves a watch. CMD_NO_ENSEMBLE. */
 int live_report_down(const struct live *live);
 
-/* While held, events are kept and not delivered: for when the command cannot use them yet. */
-void live_hold_events(struct live *live, bool hold);
-
 /* Starts a command, without a shell: `args` ends with NULL, `env` has "NAME=value" (ends with NULL)
  * beside our own environment, `input` is its standard input (-1: ours). It dies with us. CMD_OK,
  * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN, which has been reported. */
 int live_run(struct live *live, char **args, char *const *env, int input);
-bool live_has_child(const struct live *live);
 
-/* The last signal that came while a child ran, from any sender; 0: none. */
-int live_last_signal(const struct live *live);
+/* True when the child has ended: it is forgotten. Waits for what it has left behind as well. */
+bool live_take_child(struct live *live, int *ret_status);
+
+/* SIGKILL for the child and what it has started, and waits. Nothing when it has ended by itself. */
+void live_kill_child(struct live *live);
 
 /* SIGTERM to the command and, when it has ended, to what it has left behind; SIGKILL to all that
  * still runs after `grace_ms`. Returns the command's status. */

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "cli/inherited.h"
-#include "cli/live_int.h"
+#include "cli/live.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,16 +29,6 @@ enum {
     NAME_MAX_LEN = 64,
     STAT_MAX = 512 /* The beginning of it: number, name, state, parent. */
 };
-
-bool live_has_child(const struct live *live)
-{
-    return live->child > 0;
-}
-
-int live_last_signal(const struct live *live)
-{
-    return live->last_signal;
-}
 
 /* ---- Orphans ---- */
 
@@ -258,7 +248,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
     int fds[2];
     int why = 0;
 
-    ASSERT(!live_has_child(live) && args[0]);
+    ASSERT(live->child <= 0 && args[0]);
     (void)fflush(stdout);
     if (pipe2(fds, O_CLOEXEC)) {
         return fail(live, args[0], errno);
@@ -309,17 +299,17 @@ bool live_take_child(struct live *live, int *ret_status)
  * `number` is sent to what the command leaves behind. */
 static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_status)
 {
-    bool had = live_has_child(live);
+    bool had = live->child > 0;
 
     for (;;) {
         struct pollfd fd = {.fd = live->child_fd, .events = POLLIN};
 
         (void)live_take_child(live, ret_status);
 
-        int left = children_signal(had && !live_has_child(live) ? number : 0);
+        int left = children_signal(had && live->child <= 0 ? number : 0);
 
         children_wait(live->child); /* Behind it: what was not counted has ended, and is gone. */
-        had = live_has_child(live);
+        had = live->child > 0;
         if (left == 0 && !had) {
             return true;
         }
@@ -337,7 +327,7 @@ static void kill_all(struct live *live, int *ret_status)
 
     live->outlived = true;
     do {
-        if (live_has_child(live)) {
+        if (live->child > 0) {
             (void)kill(live->child, SIGKILL);
         }
         (void)children_signal(SIGKILL);
@@ -358,7 +348,7 @@ int live_end_child(struct live *live, int64_t grace_ms)
 {
     int status = SIGKILL; /* As waitpid gives it, for one that the kernel does not let go. */
 
-    ASSERT(live_has_child(live));
+    ASSERT(live->child > 0);
     (void)kill(live->child, SIGTERM);
     (void)kill(live->child, SIGCONT); /* A suspended process could not end. */
     if (!wait_all(live, os_now_ms() + (uint64_t)grace_ms, SIGTERM, &status)) {

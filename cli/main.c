@@ -8,7 +8,8 @@
 
 static int unknown(int arg_count, char **args)
 {
-    struct out out = {.cmd = args[0], .nameless = true, .format = settings_glance(arg_count, args)};
+    struct out out = {
+        .cmd = args[0], .nameless = true, .format = settings_format(&arg_count, args, false)};
 
     return help_unknown(&out, args[0]);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BOLD  "\033[1m"
@@ -220,9 +221,7 @@ void out_result(const struct out *out, json_t *value)
 
 static void print_lines(const struct out *out, const json_t *list)
 {
-    json_t *item = NULL;
-
-    for (size_t i = 0; (item = json_array_get(list, i)); i++) {
+    JSONR_EACH (item, list) {
         json_auto_t *line =
             json_is_object(item) ? json_incref(item) : json_pack("{s:O}", "name", item);
 
@@ -243,12 +242,11 @@ static void print_titles(const struct out *out, const struct column *columns, in
 static void measure(const json_t *list, const struct column *columns, int count, bool titles,
                     int *widths)
 {
-    const json_t *item = NULL;
     BUF_AUTO(cell, CELL_MAX);
 
     for (int i = 0; i < count; i++) {
         widths[i] = titles ? width_of(columns[i].title) : 0;
-        for (size_t row = 0; (item = json_array_get(list, row)); row++) {
+        JSONR_EACH (item, list) {
             put_cell(&cell, member_of(item, &columns[i]));
 
             int width = width_of(buf_slice(&cell));
@@ -264,14 +262,13 @@ static void print_table(const struct out *out, const json_t *list, const char *t
     struct column columns[COLUMNS_MAX];
     int count = parse_columns(text, columns);
     int widths[COLUMNS_MAX] = {0};
-    const json_t *item = NULL;
     BUF_AUTO(cell, CELL_MAX);
 
     measure(list, columns, count, titles, widths);
     if (titles) {
         print_titles(out, columns, count, widths);
     }
-    for (size_t row = 0; (item = json_array_get(list, row)); row++) {
+    JSONR_EACH (item, list) {
         for (int i = 0; i < count; i++) {
             put_cell(&cell, member_of(item, &columns[i]));
             print_padded(buf_slice(&cell), widths[i], &columns[i], i + 1 == count);
@@ -305,18 +302,17 @@ void out_table(const struct out *out, const json_t *value, const char *member, c
 
 /* ---- Errors ---- */
 
-/* What was typed may be no UTF-8, and what was cut off may end within a character. */
-static json_t *words_json(const char *message)
+json_t *out_string(const char *text)
 {
-    struct slice text = slice_str(message);
+    struct slice bytes = slice_str(text);
     size_t pos = 0;
-    BUF_AUTO(words, text.len + 1);
+    BUF_AUTO(words, bytes.len + 1);
 
-    while (pos < text.len) {
+    while (pos < bytes.len) {
         size_t start = pos;
 
-        if (utf8_next(text, &pos) >= 0) {
-            buf_append(&words, text.data + start, pos - start);
+        if (utf8_next(bytes, &pos) >= 0) {
+            buf_append(&words, bytes.data + start, pos - start);
         } else {
             buf_append_byte(&words, '?');
             pos = start + 1;
@@ -337,8 +333,8 @@ static void put_json_error(struct buf *text, const struct out *out, int exit_cod
 
     ASSERT(whole);
     (void)json_object_set_new(error, "code", json_string(code));
-    (void)json_object_set_new(error, "message", words_json(message));
-    (void)json_object_set_new(error, "command", words_json(out->cmd));
+    (void)json_object_set_new(error, "message", out_string(message));
+    (void)json_object_set_new(error, "command", out_string(out->cmd));
     (void)json_object_set_new(error, "exit_code", json_integer(exit_code));
     jsonr_put(text, whole);
 }
@@ -359,61 +355,32 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
     (void)printf("%s\n", buf_cstr(&text));
 }
 
-int out_usage_list(const struct out *out, const char *format, va_list list)
+int out_usage(const struct out *out, const char *format, ...)
 {
     char message[USAGE_MAX];
     size_t len = 0;
+    va_list list;
 
+    va_start(list, format);
     (void)vsnprintf(message, sizeof(message), format, list);
+    va_end(list);
     len = strlen(message);
     (void)snprintf(message + len, sizeof(message) - len, "; see 'zabra help %s'", out->cmd);
     out_error(out, CMD_USAGE, "Usage", message, NULL);
     return CMD_USAGE;
 }
 
-int out_usage(const struct out *out, const char *format, ...)
-{
-    int code = CMD_USAGE;
-    va_list list;
-
-    va_start(list, format);
-    code = out_usage_list(out, format, list);
-    va_end(list);
-    return code;
-}
-
 /* ---- Words ---- */
-
-/* Days since 1970 into year, month and day: the civil calendar, years that begin in March. */
-static void civil(int64_t days, int64_t *year, int64_t *month, int64_t *day)
-{
-    int64_t z = days + 719468;
-    int64_t era = (z >= 0 ? z : z - 146096) / 146097;
-    int64_t doe = z - era * 146097;
-    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    int64_t mp = (5 * doy + 2) / 153;
-
-    *day = doy - (153 * mp + 2) / 5 + 1;
-    *month = mp < 10 ? mp + 3 : mp - 9;
-    *year = yoe + era * 400 + (*month <= 2 ? 1 : 0);
-}
 
 void out_time(int64_t ms, char text[OUT_TIME_MAX])
 {
-    int64_t seconds = ms >= 0 ? ms / 1000 : (ms - 999) / 1000;
-    int64_t days = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400;
-    int64_t rest = seconds - days * 86400;
-    int64_t year = 0;
-    int64_t month = 0;
-    int64_t day = 0;
+    time_t seconds = (time_t)(ms >= 0 ? ms / 1000 : (ms - 999) / 1000);
+    struct tm date = {.tm_mday = 1};
 
-    civil(days, &year, &month, &day);
-    /* The remainders say to the compiler how long it can be. */
-    (void)snprintf(text, OUT_TIME_MAX, "%04u-%02u-%02uT%02u:%02u:%02uZ",
-                   (unsigned int)(year % 10000), (unsigned int)(month % 100),
-                   (unsigned int)(day % 100), (unsigned int)(rest / 3600 % 24),
-                   (unsigned int)(rest / 60 % 60), (unsigned int)(rest % 60));
+    (void)gmtime_r(&seconds, &date);
+    if (strftime(text, OUT_TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &date) == 0) {
+        *text = '\0';
+    }
 }
 
 bool out_is_utf8(void)

@@ -11,8 +11,6 @@
 #include "cli/jsonr.h"
 #include "cli/settings.h"
 
-#include <stdarg.h>
-
 struct out {
     const char *cmd; /* Its name, for errors. */
     bool nameless;   /* There is no such command: text does not name it. */
@@ -63,7 +61,12 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
 
 /* The same for what is wrong with a command line; returns CMD_USAGE. */
 int out_usage(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int out_usage_list(const struct out *out, const char *format, va_list list);
+
+/* The same as text, for a command that has a command line of its own. */
+#define OUT_USAGE(cmd_row, ...) out_usage(&(struct out){.cmd = (cmd_row)->name}, __VA_ARGS__)
+
+/* A string of JSON from text that may be no UTF-8, or end within a character. */
+json_t *out_string(const char *text);
 
 /* "2026-11-22T07:04:51Z"; ms since 1970. */
 enum {

@@ -8,12 +8,14 @@
 #include "cli/cli.h"
 
 enum {
-    REPLICAS_ERROR_MAX = 256,
+    REPLICAS_ERROR_MAX = CURL_ERROR_SIZE,
     REPLICAS_ANSWER_MAX = 8 << 20, /* Bytes of one answer. */
     REPLICAS_WAIT_MS = 5000        /* For all of them, when --timeout is not shorter. */
 };
 
 struct replicas_answer {
+    CURL *easy; /* While it is under way, */
+    struct curl_slist *headers;
     char url[ENDPOINT_MAX];
     long status;  /* Of HTTP; 0: no replica has answered, `error` says why. */
     bool foreign; /* Because another server has. */
@@ -35,6 +37,9 @@ struct replicas {
  * The caller frees them in any case; NULL is allowed. */
 int replicas_ask(struct cli *cli, const char *target, struct replicas **ret_replicas);
 void replicas_free(struct replicas *replicas);
+
+/* The same, of the replicas that these advertise as well. */
+int replicas_ask_all(struct cli *cli, const char *target, struct replicas **ret_replicas);
 
 /* Reports that no replica has answered, or that another server has. Returns the exit code. */
 int replicas_none(const struct cli *cli, const struct replicas *replicas);

@@ -6,24 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
-void revise_init(struct revise *revise, struct cli *cli, const char *path)
+int revise_run(struct cli *cli, const char *path, bool parents,
+               int (*act)(struct revise *revise, void *ctx), void *ctx)
 {
-    *revise = (struct revise){
-        .cli = cli, .path = path, .end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms};
-    buf_init(&revise->data, CLIENT_BODY_MAX);
-}
+    struct revise revise = {.cli = cli,
+                            .path = path,
+                            .parents = parents,
+                            .end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms,
+                            .data.size_max = CLIENT_BODY_MAX};
+    int code = REVISE_AGAIN;
 
-void revise_release(struct revise *revise)
-{
-    buf_release(&revise->data);
+    while (code == REVISE_AGAIN) {
+        code = act(&revise, ctx);
+    }
+    buf_release(&revise.data);
+    return code;
 }
 
 int revise_read(struct revise *revise)
 {
     struct client *client = revise->cli->client;
-    const struct client_reply *reply = client_reply(client);
-    struct client_request request = {
-        .target = "/znodes/v1", .path = revise->path, .accept = "application/octet-stream"};
+    const struct client_reply *reply = &client->reply;
+    struct client_request request = {.path = revise->path, .accept = "application/octet-stream"};
     int code = client_ask(client, &request);
 
     buf_clear(&revise->data);
@@ -38,38 +42,26 @@ int revise_read(struct revise *revise)
     return CMD_OK;
 }
 
-/* The znode existed at the read and does not exist now, or the reverse. */
-static bool was_quicker(const struct revise *revise, int code)
-{
-    const struct client *client = revise->cli->client;
-
-    return client_was_late(client) || strcmp(client_error(client)->code, "NodeExists") == 0 ||
-           (code == CMD_NO_NODE && revise->exists);
-}
-
-static int ask(struct revise *revise, struct slice data, bool null)
-{
-    return client_ask(revise->cli->client,
-                      &(struct client_request){
-                          .method = "PUT",
-                          .target = "/znodes/v1",
-                          .path = revise->path,
-                          .params = {{"null", url_flag(null)},
-                                     {"parents", url_flag(revise->parents && !revise->exists)}},
-                          .body = data,
-                          .has_body = !null,
-                          .headers = {revise->match}});
-}
-
 int revise_write(struct revise *revise, struct slice data, bool null)
 {
-    int code = ask(revise, data, null);
+    struct client *client = revise->cli->client;
+    bool parents = revise->parents && !revise->exists;
+    struct client_request request = {
+        .method = "PUT",
+        .path = revise->path,
+        .params = {{"null", url_flag(null)}, {"parents", url_flag(parents)}},
+        .body = data,
+        .has_body = !null,
+        .headers = {revise->match}};
+    int code = client_ask(client, &request);
+
+    /* The last two: the znode existed at the read and does not exist now, or the reverse. */
+    bool quicker = client->error.status == HTTP_LATE ||
+                   strcmp(client->error.code, "NodeExists") == 0 ||
+                   (code == CMD_NO_NODE && revise->exists);
 
     if (code <= CMD_OK) {
         return code;
     }
-    if (was_quicker(revise, code) && os_now_ms() < revise->end_ms) {
-        return REVISE_AGAIN;
-    }
-    return cli_tell(revise->cli);
+    return quicker && os_now_ms() < revise->end_ms ? REVISE_AGAIN : cli_tell(revise->cli);
 }

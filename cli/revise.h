@@ -24,8 +24,10 @@ struct revise {
     char match[CLIENT_HEADER_MAX]; /* The header that asks for just that. */
 };
 
-void revise_init(struct revise *revise, struct cli *cli, const char *path);
-void revise_release(struct revise *revise);
+/* Calls `act`, which reads and may write, until it returns another code than REVISE_AGAIN: the exit
+ * code. */
+int revise_run(struct cli *cli, const char *path, bool parents,
+               int (*act)(struct revise *revise, void *ctx), void *ctx);
 
 /* CMD_OK also when there is no such znode; else reported. */
 int revise_read(struct revise *revise);

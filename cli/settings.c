@@ -1,11 +1,11 @@
 #include "cli/settings.h"
 
 #include "base/check.h"
+#include "cli/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,39 +23,35 @@ enum {
     CHUNK = 16 << 10      /* That is read at once. */
 };
 
+#define SETTING(n, l, v, h, e)                                            \
+    {                                                                     \
+        .name = (n), .letter = (l), .value = (v), .help = (h), .env = (e) \
+    }
+
 const struct cmd_option settings_options[] = {
-    {"endpoints", 0, "HOST:PORT,...", "replicas to ask, in this order (" DEFAULT_ENDPOINTS ")",
-     "ZABRA_ENDPOINTS"},
-    {"output", 'o', "text|json|ndjson|table", "output format, also of errors (text)",
-     "ZABRA_OUTPUT"},
-    {"timeout", 0, "TIME", "time limit of one request with all retries: 500ms, 15s, 2m (15s)",
-     "ZABRA_TIMEOUT"},
-    {"user", 0, "NAME", "the user to authenticate as; prompts for the password", "ZABRA_USER"},
-    {"password-file", 0, "FILE", "read the password from the first line of FILE",
-     "ZABRA_PASSWORD_FILE"},
-    {"linearizable", 0, NULL, "never read stale data: confirm with a majority first",
-     "ZABRA_LINEARIZABLE"},
-    {"min-zxid", 0, "ZXID", "reads are at least as new as this", "ZABRA_MIN_ZXID"},
-    {"curl", 0, NULL, "print the request as a curl command; change nothing", NULL},
-    {"no-color", 0, NULL, "no colours, even on a terminal", "NO_COLOR"},
-    {"verbose", 'v', NULL, "log each request and its replica to stderr", "ZABRA_VERBOSE"},
-    {"help", 'h', NULL, "show this help", NULL},
+    SETTING("endpoints", 0, "HOST:PORT,...",
+            "replicas to ask, in this order (" DEFAULT_ENDPOINTS ")", "ZABRA_ENDPOINTS"),
+    SETTING("output", 'o', "text|json|ndjson|table", "output format, also of errors (text)",
+            "ZABRA_OUTPUT"),
+    SETTING("timeout", 0, "TIME",
+            "time limit of one request with all retries: 500ms, 15s, 2m (15s)", "ZABRA_TIMEOUT"),
+    SETTING("user", 0, "NAME", "the user to authenticate as; prompts for the password",
+            "ZABRA_USER"),
+    SETTING("password-file", 0, "FILE", "read the password from the first line of FILE",
+            "ZABRA_PASSWORD_FILE"),
+    SETTING("linearizable", 0, NULL, "never read stale data: confirm with a majority first",
+            "ZABRA_LINEARIZABLE"),
+    SETTING("min-zxid", 0, "ZXID", "reads are at least as new as this", "ZABRA_MIN_ZXID"),
+    SETTING("curl", 0, NULL, "print the request as a curl command; change nothing", NULL),
+    SETTING("no-color", 0, NULL, "no colours, even on a terminal", "NO_COLOR"),
+    SETTING("verbose", 'v', NULL, "log each request and its replica to stderr", "ZABRA_VERBOSE"),
+    SETTING("help", 'h', NULL, "show this help", NULL),
     {.name = NULL},
 };
 
-/* Writes `error`. False, for the caller to return. */
-static bool refuse(struct settings *settings, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+_Static_assert(sizeof(settings_options) / sizeof(settings_options[0]) <= SETTINGS_MAX, "rows");
 
-static bool refuse(struct settings *settings, const char *format, ...)
-{
-    va_list list;
-
-    va_start(list, format);
-    (void)vsnprintf(settings->error, sizeof(settings->error), format, list);
-    va_end(list);
-    return false;
-}
+#define REFUSE(settings, ...) args_refuse((settings)->error, sizeof((settings)->error), __VA_ARGS__)
 
 const char *settings_env(const char *name)
 {
@@ -104,11 +100,11 @@ static bool read_file(struct settings *settings, int fd, const char *name)
     struct stat stat;
 
     if (fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0) {
-        return refuse(settings, "%s: other users may read or change this file; run: chmod 600 %s",
+        return REFUSE(settings, "%s: other users may read or change this file; run: chmod 600 %s",
                       name, name);
     }
     return settings_read_all(fd, &settings->file) ||
-           refuse(settings, "cannot read %s, or it is longer than %d bytes", name,
+           REFUSE(settings, "cannot read %s, or it is longer than %d bytes", name,
                   (int)SETTINGS_FILE_MAX);
 }
 
@@ -124,34 +120,29 @@ static char *trim(char *text)
     return text;
 }
 
-/* The value that a line gives to the setting of that name; NULL when the line sets another one.
- * Blanks are trimmed in place. */
-static char *value_in(char *line, const char *name)
+/* A line sets an option as "--name=value" does on a command line. */
+static bool take_line(struct settings *settings, char *line, int number, const char *file)
 {
-    size_t len = strlen(name);
+    char *equals = strchr(line, '=');
+    int name_len = (int)strcspn(line, "= ");
 
-    if (strncmp(line, name, len) != 0) {
-        return NULL;
-    }
-    line += len;
-    line += strspn(line, " \t");
-    return *line == '=' ? trim(line + 1) : NULL;
-}
-
-static bool check_line(struct settings *settings, char *line, int number, const char *file)
-{
     if (*line == '\0' || *line == '#') {
         return true;
     }
-    for (const struct cmd_option *at = settings_options; at->name; at++) {
-        if (at->env && value_in(line, at->name)) {
+    if (equals) {
+        *equals = '\0';
+        (void)trim(line);
+    }
+    for (const struct cmd_option *at = settings_options; equals && at->name; at++) {
+        if (at->env && strcmp(at->name, line) == 0) {
+            settings->in_file[at - settings_options] = trim(equals + 1); /* The last line wins. */
             return true;
         }
     }
-    return refuse(settings,
+    return REFUSE(settings,
                   "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
                   "endpoints=host:port",
-                  file, number, (int)strcspn(line, "= "), line);
+                  file, number, name_len, line);
 }
 
 static bool split_file(struct settings *settings, const char *name)
@@ -161,13 +152,13 @@ static bool split_file(struct settings *settings, const char *name)
     int number = 0;
 
     if (strlen(text) != settings->file.len) {
-        return refuse(settings, "%s: not a text file", name);
+        return REFUSE(settings, "%s: not a text file", name);
     }
     for (char *line = text; line < end; number++) {
         char *next = strchrnul(line, '\n');
 
         *next = '\0';
-        if (!check_line(settings, trim(line), number + 1, name)) {
+        if (!take_line(settings, trim(line), number + 1, name)) {
             return false;
         }
         line = next + 1;
@@ -191,64 +182,40 @@ static bool load_file(struct settings *settings)
     return ok;
 }
 
-/* The last line with this name wins. */
-static const char *from_file(struct settings *settings, const char *name)
-{
-    const char *found = NULL;
-    char *text = settings->file.len > 0 ? buf_cstr(&settings->file) : NULL;
-
-    for (size_t at = 0; text && at < settings->file.len; at += strlen(text + at) + 1) {
-        char *value = value_in(trim(text + at), name);
-
-        found = value ? value : found;
-    }
-    return found;
-}
-
 /* ---- Values ---- */
 
-static const struct cmd_option *option_of(const char *name)
+static const char *value_of(const struct settings *settings, const struct args *args,
+                            const char *name)
 {
-    const struct cmd_option *at = settings_options;
-
-    while (at->name && strcmp(at->name, name) != 0) {
-        at++;
-    }
-    ASSERT(at->name);
-    return at;
-}
-
-static const char *value_of(struct settings *settings, const struct args *args, const char *name)
-{
-    const struct cmd_option *option = option_of(name);
+    const struct cmd_option *option = settings_options;
     const char *value = args_get(args, name);
 
+    while (option->name && strcmp(option->name, name) != 0) {
+        option++;
+    }
+    ASSERT(option->name);
     if (!value && option->env) {
         value = settings_env(option->env);
     }
-    return value ? value : from_file(settings, name);
+    return value ? value : settings->in_file[option - settings_options];
 }
 
 /* A switch is on when it is given; from elsewhere unless it says no. */
-static bool is_on(struct settings *settings, const struct args *args, const char *name)
+static bool is_on(const struct settings *settings, const struct args *args, const char *name)
 {
     const char *value = value_of(settings, args, name);
 
-    return value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0 &&
-           strcmp(value, "no") != 0;
+    return value && words_find("0, false, no", value) < 0;
 }
 
 static bool format_of(const char *word, enum settings_format *ret_format)
 {
-    static const char *const words[] = {"text", "json", "ndjson", "table"};
+    int index = words_find("text, json, ndjson, table", word);
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(words[i], word) == 0) {
-            *ret_format = (enum settings_format)i;
-            return true;
-        }
+    if (index >= 0) {
+        *ret_format = (enum settings_format)index;
     }
-    return false;
+    return index >= 0;
 }
 
 /* How many of the words, from the first one on, name a format; 0: none does. */
@@ -266,44 +233,23 @@ static int format_words(int word_count, char **words, enum settings_format *ret_
     return strncmp(word, "-o", 2) == 0 && format_of(word + 2, ret_format) ? 1 : 0;
 }
 
-/* That of the environment; text when it names none. */
-static enum settings_format usual_format(void)
+enum settings_format settings_format(int *word_count, char **words, bool take)
 {
     enum settings_format format = SETTINGS_TEXT;
     const char *env = settings_env("ZABRA_OUTPUT");
-
-    if (env) {
-        (void)format_of(env, &format);
-    }
-    return format;
-}
-
-enum settings_format settings_glance(int word_count, char **words)
-{
-    enum settings_format format = usual_format();
-
-    for (int i = 0; i < word_count && strcmp(words[i], "--") != 0;) {
-        int taken = format_words(word_count - i, words + i, &format);
-
-        i += taken ? taken : 1;
-    }
-    return format;
-}
-
-enum settings_format settings_take_format(int *word_count, char **words)
-{
-    enum settings_format format = usual_format();
+    int count = *word_count;
     int kept = 0;
 
-    for (int i = 0; i < *word_count;) {
-        int taken = format_words(*word_count - i, words + i, &format);
+    (void)format_of(env ? env : "", &format);
+    for (int i = 0; i < count && (take || strcmp(words[i], "--") != 0);) {
+        int taken = format_words(count - i, words + i, &format);
 
-        if (taken == 0) {
-            words[kept++] = words[i++];
+        if (take && taken == 0) {
+            words[kept++] = words[i];
         }
-        i += taken;
+        i += taken ? taken : 1;
     }
-    *word_count = kept;
+    *word_count = take ? kept : count;
     return format;
 }
 
@@ -312,17 +258,17 @@ static bool take_format(struct settings *settings, const struct args *args)
     const char *word = value_of(settings, args, "output");
 
     return !word || format_of(word, &settings->format) ||
-           refuse(settings, "--output: \"%s\" is not one of text, json, ndjson and table", word);
+           REFUSE(settings, "--output: \"%s\" is not one of text, json, ndjson and table", word);
 }
 
 static bool take_timeout(struct settings *settings, const struct args *args)
 {
-    struct args_range range = {.min = 1, .max = TIMEOUT_MAX_MS};
+    struct cmd_range range = {.min = 1, .max = TIMEOUT_MAX_MS};
     const char *text = value_of(settings, args, "timeout");
 
     settings->timeout_ms = TIMEOUT_DEFAULT_MS;
     return !text || args_duration_ms(text, range, &settings->timeout_ms) ||
-           refuse(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
+           REFUSE(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
                   text);
 }
 
@@ -339,11 +285,11 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
     errno = 0;
     (void)strtoull(text, &end, 0);
     return (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0) ||
-           refuse(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
+           REFUSE(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
 /* NO_COLOR counts whatever it says (no-color.org). */
-static bool has_color(struct settings *settings, const struct args *args)
+static bool has_color(const struct settings *settings, const struct args *args)
 {
     const char *term = settings_env("TERM");
 
@@ -371,7 +317,7 @@ bool settings_load(struct settings *settings, const struct args *args)
     settings->color = has_color(settings, args);
     settings->verbose = is_on(settings, args, "verbose");
     if (settings->user && strchr(settings->user, ':')) {
-        return refuse(settings, "--user: the name contains a colon; give the password with "
+        return REFUSE(settings, "--user: the name contains a colon; give the password with "
                                 "--password-file, never on the command line");
     }
     return take_format(settings, args) && take_timeout(settings, args) &&
@@ -386,7 +332,7 @@ void settings_release(struct settings *settings)
 /* ---- The password: of a file ---- */
 
 /* Keeps the first line; the end of the file without a line is no password. */
-static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
+static bool read_line(int fd, char password[SETTINGS_PASSWORD_MAX])
 {
     size_t len = 0;
 
@@ -415,19 +361,19 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
     struct stat stat;
 
     if (fd < 0) {
-        return refuse(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
+        return REFUSE(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
     }
 
     bool open_to_all =
         fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (stat.st_mode & OPEN_TO_ALL) != 0;
-    bool ok = !open_to_all && take_line(fd, password);
+    bool ok = !open_to_all && read_line(fd, password);
 
     close(fd);
     if (open_to_all) {
-        return refuse(settings, "--password-file: all users may read %s; run: chmod 600 %s", name,
+        return REFUSE(settings, "--password-file: all users may read %s; run: chmod 600 %s", name,
                       name);
     }
-    return ok || refuse(settings,
+    return ok || REFUSE(settings,
                         "--password-file: %s contains no usable password in its first line", name);
 }
 
@@ -504,7 +450,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
         if (fd >= 0) {
             close(fd);
         }
-        return refuse(settings,
+        return REFUSE(settings,
                       "cannot ask for the password of %s without a terminal; give --password-file",
                       settings->user);
     }
@@ -516,7 +462,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     (void)tcsetattr(fd, TCSAFLUSH, &hidden);
     (void)dprintf(fd, "password of %s: ", settings->user);
 
-    bool ok = signal_that_came == 0 && take_line(fd, password);
+    bool ok = signal_that_came == 0 && read_line(fd, password);
 
     (void)tcsetattr(fd, TCSAFLUSH, &shown);
     (void)dprintf(fd, "\n");
@@ -525,7 +471,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     if (signal_that_came) {
         end_by(signal_that_came);
     }
-    return ok || refuse(settings, "the typed password is empty or too long");
+    return ok || REFUSE(settings, "the typed password is empty or too long");
 }
 
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])

@@ -18,6 +18,7 @@ enum settings_format {
 };
 
 enum {
+    SETTINGS_MAX = 16, /* Options. */
     SETTINGS_FILE_MAX = 64 << 10,
     SETTINGS_PASSWORD_MAX = 1024,
     SETTINGS_PATH_MAX = 4096,
@@ -37,7 +38,8 @@ struct settings {
     bool curl;
     bool color;
     bool verbose;
-    struct buf file; /* The texts above may point into it. */
+    struct buf file;                   /* The texts above may point into it. */
+    const char *in_file[SETTINGS_MAX]; /* What it says of each row of the options; or NULL. */
     char error[SETTINGS_ERROR_MAX];
 };
 
@@ -49,11 +51,9 @@ bool settings_load(struct settings *settings, const struct args *args);
 void settings_release(struct settings *settings);
 
 /* The format that a command line asks for, as far as it can be seen: for what is wrong with that
- * command line itself. */
-enum settings_format settings_glance(int word_count, char **words);
-
-/* The same for a command that has a command line of its own: what names a format is taken out. */
-enum settings_format settings_take_format(int *word_count, char **words);
+ * command line itself. With `take`, for a command that has a command line of its own, what names a
+ * format is taken out; else the part before "--" is only looked at. */
+enum settings_format settings_format(int *word_count, char **words, bool take);
 
 /* Reads the password: first line of the file, else asked for on the terminal without an echo.
  * False: the reason is in `error`. */

@@ -3,16 +3,13 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
-#include "cli/client_int.h"
 #include "cli/curl_handles.h"
 #include "cli/url.h"
+#include "cli/words.h"
 
-#include <curl/curl.h>
 #include <stdio.h>
 
 enum {
-    BOOKMARK_MAX = 128,
-    HISTORY_MAX = 32,
     BEAT_DEFAULT_MS = 10000,
     BEATS_SILENT = 2, /* After so many without a byte the connection is dead. */
     GREETING_MIN_MS = 1000,
@@ -21,54 +18,19 @@ enum {
     CONNECT_MS = 3000
 };
 
-struct stream {
-    struct client *client;
-    CURLM *multi;
-    CURL *easy;
-    struct curl_slist *headers;
-    int endpoint;
-
-    char *path;
-    char *kind;
-    bool values;
-    bool once; /* The kind of watch ends after one event. */
-
-    char history[HISTORY_MAX];
-    char bookmark[BOOKMARK_MAX];
-
-    struct buf line; /* Begun and not ended; of a refusal, all of its body. */
-    json_t *pending; /* Array: events of a transaction that is not whole. */
-    json_t *ready;   /* Array: to hand out. */
-    size_t ready_at; /* The next one of it. */
-    bool running;    /* A transfer is under way, */
-    bool greeted;    /* and has delivered its first line. */
-    bool broken;     /* What came was no event: the connection is given up. */
-    bool over;       /* There will be no more. */
-    uint32_t pause_ms;
-    uint64_t connect_ms; /* When to connect next. */
-    uint64_t heard_ms;   /* When the last byte came. */
-    uint64_t beat_ms;    /* How often a heartbeat comes. */
-    uint64_t down_ms;    /* Since when nothing serves it; 0: something does. */
-};
-
-static bool is_once(const char *kind)
-{
-    return strcmp(kind, "data") == 0 || strcmp(kind, "exists") == 0 ||
-           strcmp(kind, "children") == 0;
-}
-
-struct stream *stream_open(struct client *client, void *multi, const struct stream_request *request)
+struct stream *stream_open(struct client *client, CURLM *multi,
+                           const struct stream_request *request)
 {
     struct stream *stream = mem_zalloc(1, sizeof(*stream));
 
     stream->client = client;
     stream->multi = multi;
     stream->easy = curl_handles_easy();
-    stream->endpoint = client_endpoints(client)->current;
+    stream->endpoint = client->endpoints.current;
     stream->path = mem_strdup(request->path);
     stream->kind = mem_strdup(request->kind);
     stream->values = request->values;
-    stream->once = is_once(request->kind);
+    stream->once = words_find("data, exists, children", request->kind) >= 0;
     (void)snprintf(stream->bookmark, sizeof(stream->bookmark), "%s",
                    request->since ? request->since : "");
     buf_init(&stream->line, STREAM_LINE_MAX);
@@ -128,10 +90,9 @@ static bool is_bookmark(const json_t *event, const char *name)
     const char *resumed = jsonr_text(event, "resumed");
 
     if (strcmp(name, "watch") == 0) {
-        return strcmp(resumed, "fresh") == 0 || strcmp(resumed, "gap") == 0;
+        return words_find("fresh, gap", resumed) >= 0;
     }
-    return strcmp(name, "heartbeat") == 0 || strcmp(name, "gap") == 0 ||
-           json_is_true(jsonr_at(event, "end"));
+    return words_find("heartbeat, gap", name) >= 0 || json_is_true(jsonr_at(event, "end"));
 }
 
 static void take_watch(struct stream *stream, const json_t *event)
@@ -179,24 +140,21 @@ static bool is_full(const struct stream *stream)
 /* Takes the lines that are whole. False: what came is no event. */
 static bool take_lines(struct stream *stream)
 {
-    size_t at = 0;
-    const uint8_t *end = NULL;
+    struct slice rest = buf_slice(&stream->line);
 
-    while (at < stream->line.len &&
-           (end = memchr(stream->line.data + at, '\n', stream->line.len - at))) {
-        size_t len = (size_t)(end - stream->line.data) - at;
-        json_t *event = len > 0 ? jsonr_parse(slice_make(stream->line.data + at, len), NULL) : NULL;
+    while (rest.len > 0 && memchr(rest.data, '\n', rest.len)) {
+        struct slice line = words_line(&rest);
+        json_t *event = line.len > 0 ? jsonr_parse(line, NULL) : NULL;
 
-        if (len > 0 && (!event || is_full(stream))) {
+        if (line.len > 0 && (!event || is_full(stream))) {
             json_decref(event);
             return false;
         }
         if (event) {
             take_event(stream, event);
         }
-        at += len + 1;
     }
-    buf_consume(&stream->line, at);
+    buf_consume(&stream->line, stream->line.len - rest.len);
     return true;
 }
 
@@ -218,7 +176,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
 static void connect_to(struct stream *stream, uint64_t now_ms)
 {
-    const char *endpoint = client_endpoints(stream->client)->urls[stream->endpoint];
+    const char *endpoint = stream->client->endpoints.urls[stream->endpoint];
     struct client_request request = {
         .target = "/watch/v1",
         .path = stream->path,
@@ -246,7 +204,7 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
 /* Elsewhere, in a moment. */
 static void try_next(struct stream *stream, uint64_t now_ms)
 {
-    stream->endpoint = (stream->endpoint + 1) % client_endpoints(stream->client)->count;
+    stream->endpoint = (stream->endpoint + 1) % stream->client->endpoints.count;
     stream->connect_ms = now_ms + stream->pause_ms;
     stream->pause_ms = min_u32(stream->pause_ms * 2, PAUSE_MAX_MS);
     stream->down_ms = stream->down_ms ? stream->down_ms : now_ms;
@@ -282,7 +240,7 @@ static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
 {
     int code = client_judge(stream->client, status, buf_slice(&stream->line));
 
-    if (strcmp(client_error(stream->client)->code, "HistoryChanged") == 0) {
+    if (strcmp(stream->client->error.code, "HistoryChanged") == 0) {
         /* The ensemble has another history now: start again, and report that events may be missing.
          */
         stream->bookmark[0] = '\0';
@@ -298,14 +256,14 @@ static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
  */
 static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
 {
-    const struct endpoints *endpoints = client_endpoints(stream->client);
+    const struct endpoints *endpoints = &stream->client->endpoints;
 
     (void)client_foreign(stream->client, endpoints->urls[stream->endpoint], status);
     stream->over = endpoints->count == 1;
     try_next(stream, now_ms);
 }
 
-bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t now_ms)
+bool stream_take_end(struct stream *stream, CURL *easy, uint64_t now_ms)
 {
     long status = 0;
 
@@ -313,7 +271,6 @@ bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t 
         return false;
     }
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
-    (void)curl_code; /* A stream that ends, for any reason, resumes at another replica. */
     if (status > 0 && !stream->over && !client_is_replica(easy)) {
         take_foreign(stream, status, now_ms);
     } else if (stream->over || status == 0 || status == 200) {
@@ -344,14 +301,4 @@ json_t *stream_next(struct stream *stream)
 bool stream_is_over(const struct stream *stream)
 {
     return stream->over && stream->ready_at == json_array_size(stream->ready);
-}
-
-uint64_t stream_down_since(const struct stream *stream)
-{
-    return stream->down_ms;
-}
-
-const char *stream_bookmark(const struct stream *stream)
-{
-    return stream->bookmark;
 }

@@ -1,7 +1,7 @@
 #include "cli/transfer.h"
 
 #include "base/os_clock.h"
-#include "cli/client_int.h"
+#include "cli/client.h"
 #include "cli/curl_handles.h"
 
 #include <errno.h>
@@ -156,12 +156,12 @@ static int judge_foreign(struct client *client, const char *url, long status, bo
                : client_foreign(client, url, status);
 }
 
-/* What has come of it, into client_error(). */
+/* What has come of it, into client->error. */
 static int judge(const struct trying *trying, CURLcode result)
 {
     struct client *client = trying->cli->client;
     const struct transfer *transfer = trying->transfer;
-    const char *url = endpoints_url(client_endpoints(client));
+    const char *url = endpoints_url(&client->endpoints);
     bool moved = transfer->progress.bytes > 0;
     long status = 0;
 
@@ -223,9 +223,8 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     /* Where data and progress would be on the same terminal there is no progress. */
     trying.shows = trying.shows && !(transfer->take && isatty(STDOUT_FILENO));
 
-    int code =
-        client_prepare(cli->client, trying.easy, endpoints_url(client_endpoints(cli->client)),
-                       &transfer->request, &headers);
+    int code = client_prepare(cli->client, trying.easy, endpoints_url(&cli->client->endpoints),
+                              &transfer->request, &headers);
 
     buf_clear(&transfer->answer);
     if (code == CMD_OK) {
@@ -245,7 +244,7 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
 /* Another replica may do better, and knows nothing of it yet. */
 static bool goes_on(const struct cli *cli, const struct transfer *transfer, int code)
 {
-    long status = client_error(cli->client)->status;
+    long status = cli->client->error.status;
 
     return (code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT) && transfer->progress.bytes == 0 &&
            (status == 0 || status == HTTP_UNAVAILABLE);
@@ -253,7 +252,7 @@ static bool goes_on(const struct cli *cli, const struct transfer *transfer, int 
 
 int transfer_run(struct cli *cli, struct transfer *transfer)
 {
-    struct endpoints *endpoints = client_endpoints(cli->client);
+    struct endpoints *endpoints = &cli->client->endpoints;
     bool hung = false;
     int code = CMD_NO_ENSEMBLE;
 

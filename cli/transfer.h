@@ -39,7 +39,7 @@ struct transfer {
     int input_errno;
 };
 
-/* CMD_OK: the answer has status 200 and was complete. Else an exit code, and client_error() says
+/* CMD_OK: the answer has status 200 and was complete. Else an exit code, and client->error says
  * why. `answer` is made, and the caller's to release. */
 int transfer_run(struct cli *cli, struct transfer *transfer);
 

@@ -145,6 +145,39 @@ const char *url_number(char text[URL_NUMBER_MAX], int64_t value)
     return text;
 }
 
+/* One name of a path; ".." leads up. */
+static void step(struct buf *path, const char *name, size_t len)
+{
+    bool stays = len == 0 || (len == 1 && *name == '.');
+
+    if (len == 2 && strncmp(name, "..", 2) == 0) {
+        const uint8_t *slash = path->len > 0 ? memrchr(path->data, '/', path->len) : NULL;
+
+        path->len = slash ? (size_t)(slash - path->data) : 0;
+    } else if (!stays) {
+        buf_append_byte(path, '/');
+        buf_append(path, name, len);
+    }
+}
+
+void url_resolve(const char *cwd, const char *text, struct buf *path)
+{
+    const char *parts[] = {*text == '/' ? "" : cwd, text};
+
+    buf_clear(path);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        for (const char *at = parts[i]; *at;) {
+            size_t len = strcspn(at, "/");
+
+            step(path, at, len);
+            at += len + (at[len] ? 1 : 0);
+        }
+    }
+    if (path->len == 0 || (*text && text[strlen(text) - 1] == '/')) {
+        buf_append_byte(path, '/');
+    }
+}
+
 const char *url_split(const char *path, struct buf *parent)
 {
     const char *slash = strrchr(path, '/');

@@ -50,6 +50,10 @@ static inline const char *url_flag(bool given)
     return given ? "true" : NULL;
 }
 
+/* Makes a whole path of "a/../b" within `cwd`. One that ends with a slash does so: "queue/" is what
+ * the ensemble numbers. Above the root is the root. */
+void url_resolve(const char *cwd, const char *text, struct buf *path);
+
 /* What `path` names: its parent, which is put into `parent`, and the part behind the last slash.
  * The path begins with a slash. */
 const char *url_split(const char *path, struct buf *parent);

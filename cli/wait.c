@@ -13,10 +13,7 @@ enum {
     PAUSE_MS = 200,         /* From an unanswered read to the next one. */
     PATIENCE_MIN_MS = 1000, /* For an answer, however little time is left to wait. */
     LOOK_MS = 1000,         /* How often to check that a replica serves the watch. */
-    TTL_DEFAULT_MS = 10000,
-    TTL_MIN_MS = 100,
-    TTL_MAX_MS = 3600000,
-    GRACE_SHARE = 6, /* Of the time-out. */
+    GRACE_SHARE = 6,        /* Of the time-out. */
     GRACE_MIN_SHARE = 4,
     LOOK_SHARE = 8,      /* The part of it that a check of the znode may take. */
     LOOK_AGAIN_MS = 500, /* After one that was not answered. */
@@ -27,15 +24,10 @@ enum {
 
 int wait_open(struct wait *wait, struct cli *cli)
 {
-    struct args_range range = {.min = 0, .max = INT64_C(1) << 40, .otherwise = -1};
-
-    *wait = (struct wait){.cli = cli};
-    if (!cli_duration(cli, "wait", range, &wait->wait_ms)) {
-        return CMD_USAGE;
-    }
+    *wait = (struct wait){.cli = cli, .wait_ms = cli_number(cli, "wait")};
     if (args_has(&cli->args, "try")) {
         if (wait->wait_ms >= 0) {
-            return cli_usage(cli, "give either --try or --wait");
+            return CLI_USAGE(cli, "give either --try or --wait");
         }
         wait->wait_ms = 0;
     }
@@ -125,15 +117,14 @@ static int64_t patience_ms(const struct wait *wait)
     if (wait->wait_ms <= 0) {
         return timeout_ms;
     }
-    left_ms = left_ms > PATIENCE_MIN_MS ? left_ms : PATIENCE_MIN_MS;
-    return left_ms < timeout_ms ? left_ms : timeout_ms;
+    return min_i64(max_i64(left_ms, PATIENCE_MIN_MS), timeout_ms);
 }
 
 /* The same for a read, which is asked again: the session must be touched in time, whatever becomes
  * of it. */
 static int64_t read_patience_ms(const struct wait *wait)
 {
-    int64_t share_ms = live_session_timeout_ms(wait->live) / SHARE;
+    int64_t share_ms = wait->live->timeout_ms / SHARE;
     int64_t all_ms = patience_ms(wait);
 
     return share_ms > 0 && share_ms < all_ms ? share_ms : all_ms;
@@ -155,7 +146,7 @@ static int or_signal(struct wait *wait, int code)
     uint64_t until_ms = wait->until_ms;
     bool ignored = false;
 
-    if (code <= CMD_OK || strcmp(client_error(wait->cli->client)->code, CLIENT_INTERRUPTED) != 0) {
+    if (code <= CMD_OK || strcmp(wait->cli->client->error.code, CLIENT_INTERRUPTED) != 0) {
         return code;
     }
     wait->until_ms = UINT64_MAX; /* The signal is what ends it. */
@@ -177,7 +168,7 @@ static int tell(const struct wait *wait, int code)
         return cli_tell(wait->cli);
     }
     client_explain(client);
-    return late(wait, client_error(client)->message);
+    return late(wait, client->error.message);
 }
 
 int wait_session(struct wait *wait, int64_t timeout_ms)
@@ -204,7 +195,7 @@ int wait_ask(struct wait *wait, struct client_request *request)
     bool ignored = false;
     int code = CMD_OK;
 
-    wait->answered = wait->answered || live_session_secret(wait->live);
+    wait->answered = wait->answered || wait->live->session[0];
     for (;;) {
         request->timeout_ms = is_read(request) ? read_patience_ms(wait) : patience_ms(wait);
         code = or_signal(wait, client_ask(wait->cli->client, request));
@@ -222,10 +213,18 @@ int wait_ask(struct wait *wait, struct client_request *request)
     return code == CMD_NO_NODE || code == CMD_CONFLICT ? code : tell(wait, code);
 }
 
+int wait_do(struct wait *wait, struct client_request *request, int fine)
+{
+    int code = wait_ask(wait, request);
+
+    return code == fine                                  ? CMD_OK
+           : code == CMD_NO_NODE || code == CMD_CONFLICT ? cli_tell(wait->cli)
+                                                         : code;
+}
+
 int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there)
 {
     struct client_request request = {
-        .target = "/znodes/v1",
         .path = path,
         .params = {{"view", "stat"}, {"consistency", linearizable ? "linearizable" : NULL}}};
     int code = wait_ask(wait, &request);
@@ -254,7 +253,7 @@ void wait_unwatch(struct wait *wait)
 
 static bool is_down(const struct wait *wait, uint64_t now_ms)
 {
-    uint64_t since_ms = stream_down_since(wait->stream);
+    uint64_t since_ms = wait->stream->down_ms;
 
     return since_ms && now_ms >= since_ms + (uint64_t)wait->cli->settings.timeout_ms;
 }
@@ -293,38 +292,31 @@ int wait_until(struct wait *wait, const char *path, bool there)
 
 /* ---- Holding: life ---- */
 
-static int open_session(struct hold *hold, int64_t ttl_ms, int64_t grace_ms)
+static int open_session(struct hold *hold)
 {
-    int code = wait_session(&hold->wait, ttl_ms);
-    int64_t granted_ms = live_session_timeout_ms(hold->wait.live);
+    int code = wait_session(&hold->wait, cli_number(hold->cli, "ttl"));
+    int64_t grace_ms = cli_number(hold->cli, "grace");
+    int64_t granted_ms = hold->wait.live->timeout_ms;
 
     if (code != CMD_OK) {
         return code;
     }
     grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
-    hold->grace_ms = (int64_t)min_u64((uint64_t)grace_ms, (uint64_t)granted_ms / GRACE_MIN_SHARE);
-    hold_env(hold, "ZABRA_SESSION", live_session_secret(hold->wait.live));
+    hold->grace_ms = min_i64(grace_ms, granted_ms / GRACE_MIN_SHARE);
+    hold_env(hold, "ZABRA_SESSION", hold->wait.live->session);
     hold_env(hold, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
     return CMD_OK;
 }
 
-int hold_open(struct hold *hold, struct cli *cli, const char *page)
+static int hold_open(struct hold *hold, const char *page)
 {
-    struct args_range ttls = {.min = TTL_MIN_MS, .max = TTL_MAX_MS, .otherwise = TTL_DEFAULT_MS};
-    struct args_range graces = {.min = 0, .max = TTL_MAX_MS, .otherwise = -1};
-    int64_t ttl_ms = 0;
-    int64_t grace_ms = 0;
+    const struct cli *cli = hold->cli;
     int code = CMD_OK;
 
-    *hold = (struct hold){.cli = cli, .look_ms = UINT64_MAX};
     if (cli->args.child_count == 0) {
-        return cli_usage(cli, "a command is missing: zabra %s ... -- COMMAND", cli->cmd->name);
+        return CLI_USAGE(cli, "a command is missing: zabra %s ... -- COMMAND", cli->cmd->name);
     }
-    if (!cli_duration(cli, "ttl", ttls, &ttl_ms) ||
-        !cli_duration(cli, "grace", graces, &grace_ms)) {
-        return CMD_USAGE;
-    }
-    code = wait_open(&hold->wait, cli);
+    code = wait_open(&hold->wait, hold->cli);
     if (code != CMD_OK) {
         return code;
     }
@@ -333,16 +325,24 @@ int hold_open(struct hold *hold, struct cli *cli, const char *page)
             stderr, "zabra %s: this command takes several requests; this is the first%s%s\n",
             cli->cmd->name, page ? "; for all requests in curl see " : "", page ? page : "");
     }
-    return open_session(hold, ttl_ms, grace_ms);
+    return open_session(hold);
 }
 
-void hold_close(struct hold *hold)
+int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold, void *ctx),
+                void *ctx)
 {
-    wait_close(&hold->wait);
-    for (int i = 0; i < hold->env_count; i++) {
-        explicit_bzero(hold->env[i], strlen(hold->env[i])); /* One of them is a secret. */
-        mem_free(hold->env[i]);
+    struct hold hold = {.cli = cli, .look_ms = UINT64_MAX};
+    int code = hold_open(&hold, page);
+
+    if (code == CMD_OK) {
+        code = act(&hold, ctx);
     }
+    wait_close(&hold.wait);
+    for (int i = 0; i < hold.env_count; i++) {
+        explicit_bzero(hold.env[i], strlen(hold.env[i])); /* One of them is a secret. */
+        mem_free(hold.env[i]);
+    }
+    return code;
 }
 
 void hold_env(struct hold *hold, const char *name, const char *value)
@@ -363,18 +363,16 @@ static int lose(struct hold *hold, const char *why)
 {
     int64_t left_ms = live_session_left_ms(hold->wait.live);
 
-    (void)live_end_child(hold->wait.live, left_ms < hold->grace_ms ? left_ms : hold->grace_ms);
+    (void)live_end_child(hold->wait.live, min_i64(left_ms, hold->grace_ms));
     return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
 }
 
 /* True when the znode exists, or no replica can say so now: then the check is repeated. */
 static bool is_there(struct hold *hold)
 {
-    struct client_request request = {.target = "/znodes/v1",
-                                     .path = hold->path,
+    struct client_request request = {.path = hold->path,
                                      .params = {{"view", "stat"}},
-                                     .timeout_ms =
-                                         live_session_timeout_ms(hold->wait.live) / LOOK_SHARE};
+                                     .timeout_ms = hold->wait.live->timeout_ms / LOOK_SHARE};
     int code = client_ask(hold->cli->client, &request);
 
     hold->look_ms = code == CMD_OK && hold->wait.stream ? UINT64_MAX : os_now_ms() + LOOK_AGAIN_MS;
@@ -431,7 +429,7 @@ int hold_run(struct hold *hold, const char *path)
 
     if (code == CMD_OK) {
         /* Reads of the command see all writes of the previous holder. */
-        (void)snprintf(zxid, sizeof(zxid), "0x%" PRIx64, client_zxid(hold->cli->client));
+        (void)snprintf(zxid, sizeof(zxid), "0x%" PRIx64, hold->cli->client->seen_zxid);
         hold_env(hold, "ZABRA_MIN_ZXID", zxid);
         code = live_run(hold->wait.live, hold->cli->args.child, hold->env, -1);
     }

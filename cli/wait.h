@@ -10,6 +10,14 @@
 
 #include "cli/live.h"
 
+#define WAIT_MAX_MS (INT64_C(1) << 40)
+
+enum {
+    TTL_DEFAULT_MS = 10000,
+    TTL_MIN_MS = 100,
+    TTL_MAX_MS = 3600000
+};
+
 struct wait {
     struct cli *cli;
     struct live *live;
@@ -20,11 +28,10 @@ struct wait {
 };
 
 /* The rows of options that wait_open() reads. */
-#define WAIT_OPTIONS                                                                 \
-    {"try", 0, NULL, "do not wait at all", NULL},                                    \
-    {                                                                                \
-        "wait", 0, "TIME", "wait at most this time: 500ms, 15s, 2m (no limit)", NULL \
-    }
+#define WAIT_OPTIONS                                                                             \
+    CMD_FLAG("try", 0, "do not wait at all"),                                                    \
+        CMD_TIME("wait", 0, "wait at most this time: 500ms, 15s, 2m (no limit)", 0, WAIT_MAX_MS, \
+                 -1)
 
 /* Takes over the signals. CMD_OK, or reported; close in both cases. */
 int wait_open(struct wait *wait, struct cli *cli);
@@ -40,6 +47,9 @@ int wait_session(struct wait *wait, int64_t timeout_ms);
  * read that no replica answers is repeated, for as long as there may be an answer. With --wait a
  * request takes what is left of that time, but at least a second. */
 int wait_ask(struct wait *wait, struct client_request *request);
+
+/* The same; all are reported, but `fine`, an exit code that is as good as CMD_OK and becomes it. */
+int wait_do(struct wait *wait, struct client_request *request, int fine);
 
 /* CMD_OK: no signal has come, and the session cannot be over. Else reported, or the signal's code.
  */
@@ -77,17 +87,16 @@ struct hold {
     char *env[LIVE_ENV_MAX];
 };
 
-/* The rows of options that hold_open() reads. */
-#define HOLD_OPTIONS                                                                            \
-    {"ttl", 0, "TIME", "session timeout: after a crash it is free again in this time (10s)",    \
-     NULL},                                                                                     \
-    {                                                                                           \
-        "grace", 0, "TIME",                                                                     \
-            "after a loss: time from SIGTERM to SIGKILL (a sixth of --ttl; at most a quarter)", \
-            NULL                                                                                \
-    }
+/* The rows of options that hold_around() reads. */
+#define HOLD_OPTIONS                                                                               \
+    CMD_TIME("ttl", 0, "session timeout: after a crash it is free again in this time (10s)",       \
+             TTL_MIN_MS, TTL_MAX_MS, TTL_DEFAULT_MS),                                              \
+        CMD_TIME(                                                                                  \
+            "grace", 0,                                                                            \
+            "after a loss: time from SIGTERM to SIGKILL (a sixth of --ttl; at most a quarter)", 0, \
+            TTL_MAX_MS, -1)
 
-/* Said in the help of each command that runs another one. */
+/* For the help of each command that runs another one. */
 #define HOLD_HELP                                                                            \
     "The command runs without a shell. zabra passes signals on to it; before it runs, a\n"   \
     "signal ends the wait. The exit code is the command's, or 128 plus the number of the\n"  \
@@ -96,11 +105,12 @@ struct hold {
     "failed; 126 and 127 when the command could not be run. A frozen zabra loses its\n"      \
     "session after --ttl; when it wakes up it ends the command and closes the session.\n"
 
-/* Opens a session, for a command that must be given. `page` (or NULL) is where the documentation
- * shows all requests that --curl cannot print in one line. CMD_OK, CMD_SHOWN, or reported; close in
- * all cases. */
-int hold_open(struct hold *hold, struct cli *cli, const char *page);
-void hold_close(struct hold *hold);
+/* Opens a session for the command that must follow "--", and calls `act`, which takes what is to be
+ * held and ends with hold_run(). `page` (or NULL) is where the documentation shows all requests
+ * that
+ * --curl cannot print in one line. The exit code. */
+int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold, void *ctx),
+                void *ctx);
 
 /* One more variable for the command. */
 void hold_env(struct hold *hold, const char *name, const char *value);

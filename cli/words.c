@@ -102,6 +102,23 @@ void words_release(struct words *words)
     buf_release(&words->text);
 }
 
+int words_find(const char *list, const char *word)
+{
+    size_t word_len = strlen(word);
+    int index = 0;
+
+    for (const char *at = list; *at; at += strspn(at, ", ")) {
+        size_t len = strcspn(at, ",");
+
+        if (len == word_len && memcmp(at, word, len) == 0) {
+            return index;
+        }
+        at += len;
+        index++;
+    }
+    return -1;
+}
+
 struct slice words_line(struct slice *text)
 {
     const uint8_t *feed = memchr(text->data, '\n', text->len);

@@ -1,7 +1,7 @@
 /*
  * words.h - lines of a text; and a line taken apart into words, as a shell does it: blanks between,
  * 'as it is', "with \" and \\", and a backslash before one character. Nothing is expanded; a word
- * that begins with # begins a comment. Pure.
+ * that begins with # begins a comment. And short lists of words in one text. Pure.
  */
 #ifndef CLI_WORDS_H
 #define CLI_WORDS_H
@@ -27,6 +27,9 @@ struct words {
  * (`unfinished`). */
 bool words_split(struct words *words, const char *line, bool unfinished);
 void words_release(struct words *words);
+
+/* Which word of "a, b, c" it is, from 0; -1: none of them. */
+int words_find(const char *list, const char *word);
 
 /* Takes the next line off a text that is not empty; it comes without its line feed. */
 struct slice words_line(struct slice *text);

@@ -92,13 +92,13 @@ TEST(a_session_is_kept_alive, open_live, close_live)
     char secret[64];
 
     assert_int_equal(live_session(live, TIMEOUT_MS, 0), CMD_OK);
-    assert_int_equal(live_session_timeout_ms(live), TIMEOUT_MS);
+    assert_int_equal(live->timeout_ms, TIMEOUT_MS);
     assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=eph&ephemeral=true"), CMD_OK);
     live_wait(live, soon(TIMEOUT_MS * INT64_C(3) / 2), &news);
     assert_int_equal(news.kind, LIVE_TIME);
     client_enter(cli.client, NULL); /* Otherwise the request itself would renew the session. */
     assert_int_equal(ask("GET", "/znodes/v1/eph"), CMD_OK);
-    (void)snprintf(secret, sizeof(secret), "%s", live_session_secret(live));
+    (void)snprintf(secret, sizeof(secret), "%s", live->session);
     client_enter(cli.client, secret);
     live_close(live);
     live = live_open(&cli);
@@ -161,7 +161,7 @@ TEST(a_watch_resumes_at_another_replica, open_live, close_live)
     ensemble_kill(&ensemble, server - 1);
     make_changes(CHANGES, CHANGES);
     take_changes(CHANGES / 2, CHANGES + CHANGES / 2);
-    assert_int_equal(stream_down_since(stream), 0);
+    assert_int_equal(stream->down_ms, 0);
     live_unwatch(live, stream);
     ensemble_start(&ensemble, server - 1);
     ensemble_wait_all_ready(&ensemble);
@@ -179,12 +179,12 @@ TEST(a_watch_for_one_event_ends, open_live, close_live)
     assert_string_equal(jsonr_text(news.event, "event"), "NodeCreated");
     json_decref(news.event);
     expect(LIVE_OVER, &news);
-    assert_int_equal(client_error(cli.client)->exit_code, CMD_OK);
+    assert_int_equal(cli.client->error.exit_code, CMD_OK);
     live_unwatch(live, news.stream);
     assert_non_null(
         live_watch(live, &(struct stream_request){.path = "/no//path", .kind = "data"}));
     expect(LIVE_OVER, &news);
-    assert_int_equal(client_error(cli.client)->exit_code, CMD_USAGE);
+    assert_int_equal(cli.client->error.exit_code, CMD_USAGE);
 }
 
 /* ---- Children ---- */
@@ -213,7 +213,7 @@ TEST(children_end_with_their_codes, open_live, close_live)
     start("exit $WHAT", env);
     expect(LIVE_CHILD, &news);
     assert_int_equal(live_exit_code(news.status), CHILD_CODE);
-    assert_false(live_has_child(live));
+    assert_false(live->child > 0);
     start("kill -KILL $$", NULL);
     expect(LIVE_CHILD, &news);
     assert_int_equal(live_exit_code(news.status), CMD_SIGNAL + SIGKILL);
@@ -270,7 +270,7 @@ TEST(requests_are_interrupted, open_live, close_live)
         ensemble_signal(&ensemble, i, SIGSTOP);
     }
     assert_int_equal(ask("GET", "/znodes/v1/"), CMD_FAILED);
-    assert_string_equal(client_error(cli.client)->code, "Interrupted");
+    assert_string_equal(cli.client->error.code, "Interrupted");
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_signal(&ensemble, i, SIGCONT);
     }

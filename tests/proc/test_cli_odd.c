@@ -374,10 +374,10 @@ static enum live_kind keep_beside_other(int status, int known)
                        .out = {.cmd = "test"}};
     cli.client = client_open(&cli.settings);
     assert_non_null(cli.client);
-    client_endpoints(cli.client)->count = known;
+    cli.client->endpoints.count = known;
     live = live_open(&cli);
     assert_int_equal(live_session(live, TIMEOUT_MS, 0), CMD_OK);
-    assert_int_equal(client_reply(cli.client)->endpoint, 0);
+    assert_int_equal(cli.client->reply.endpoint, 0);
     ensemble_kill(&ensemble, 0);
     live_wait(live, os_now_ms() + TIMEOUT_MS + TIMEOUT_MS / 2, &news);
     stop_other();
@@ -425,7 +425,7 @@ TEST(no_command_in_a_session_that_may_be_over)
     assert_int_equal(live_session_left_ms(hold.wait.live), 0);
     assert_int_equal(hold_run(&hold, NULL), CMD_CHILD_FAILED);
     assert_int_not_equal(access(file, F_OK), 0);
-    hold_close(&hold);
+    wait_close(&hold.wait);
     client_close(cli.client);
 }
 

@@ -13,10 +13,10 @@ enum {
     WORDS_MAX = 16
 };
 
-#define OWN                                                                \
-    {                                                                      \
-        {"version", 0, "N", "", NULL}, {"recursive", 'r', NULL, "", NULL}, \
-            {"limit", 'n', "N", "", NULL}, {"header", 'H', "H", "", NULL}, \
+#define OWN                                                                      \
+    {                                                                            \
+        CMD_VALUE("version", 0, "N", ""), CMD_FLAG("recursive", 'r', ""),        \
+            CMD_VALUE("limit", 'n', "N", ""), CMD_VALUE("header", 'H', "H", ""), \
     }
 
 static const struct cmd plain = {.name = "x",
@@ -123,7 +123,7 @@ TEST(mistakes_are_told)
 
 TEST(numbers_and_times)
 {
-    struct args_range range = {.min = -5, .max = 100000};
+    struct cmd_range range = {.min = -5, .max = 100000};
     int64_t got = 0;
 
     assert_true(args_number("-5", range, &got) && got == -5);

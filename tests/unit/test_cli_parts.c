@@ -1,6 +1,6 @@
 /* Small parts of the command line: URLs, endpoints, JSON, times, ACLs, the lines of --curl. */
 #include "cli/acl_text.h"
-#include "cli/client_int.h"
+#include "cli/client.h"
 #include "cli/copy.h"
 #include "cli/out.h"
 #include "cli/shell_line.h"
@@ -286,10 +286,10 @@ TEST(a_success_ends_an_earlier_error)
 
     assert_non_null(client);
     assert_int_equal(client_judge(client, 409, slice_str("{\"code\":\"InFlight\"}")), CMD_CONFLICT);
-    assert_string_equal(client_error(client)->code, "InFlight");
+    assert_string_equal(client->error.code, "InFlight");
     assert_int_equal(client_judge(client, 200, slice_str("{}")), CMD_OK);
-    assert_string_equal(client_error(client)->code, "");
-    assert_null(client_error(client)->problem);
+    assert_string_equal(client->error.code, "");
+    assert_null(client->error.problem);
     client_close(client);
 }
 
