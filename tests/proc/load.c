@@ -3,10 +3,12 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 enum {
-    PAGE = 5000
+    PAGE = 5000,
+    PAUSE_MS = 2 /* After each write: a steady load that leaves the machine to other tests. */
 };
 
 static void note_wrong(struct load_writer *writer, struct web_reply *reply)
@@ -77,7 +79,9 @@ static void run(void *arg)
 
     web_reply_init(&reply);
     while (!atomic_load(&load->stopping) && atomic_load(&writer->next) < LOAD_WRITES_MAX) {
-        if (!write_one(writer, web, &reply, load->ports[at])) {
+        if (write_one(writer, web, &reply, load->ports[at])) {
+            (void)poll(NULL, 0, PAUSE_MS);
+        } else {
             at = (at + 1) % load->port_count;
             ensemble_breathe();
         }
