@@ -293,7 +293,7 @@ async function askAnything(ensemble) {
   talk.socket.close();
 }
 
-async function sendAnything({ ports: [port] }) {
+async function sendHeads({ ports: [port] }) {
   await tryAll('heads', 2, rawHeads(), (bytes) => checkBytes(port, bytes));
 }
 
@@ -323,7 +323,7 @@ async function main() {
       await checkAlive(ensemble);
     });
     await withEnsemble(1, HASTY, async (ensemble) => {
-      await sendAnything(ensemble);
+      await sendHeads(ensemble);
       await checkAlive(ensemble);
     });
   } finally {
