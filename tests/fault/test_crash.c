@@ -22,13 +22,13 @@ TEST(every_image_opens_with_what_was_durable, setup, teardown)
     assert_int_equal(life_crash_everywhere(life, 0, life->step_count, VFS_MEM_SECTORS, 1), 0);
 }
 
-/* What is read back after a kill may be in the page cache only. */
-TEST(opening_tells_only_what_is_durable, setup, teardown)
+/* After a kill, the data that is read back may exist in the page cache only. */
+TEST(an_opening_reports_only_what_is_durable, setup, teardown)
 {
     assert_int_equal(life_kill_everywhere(life, 4), 0);
 }
 
-/* A disk without atomic sectors: quarantine is allowed, wrong data are not. */
+/* Without atomic sectors, quarantine is permitted and wrong data is not. */
 TEST(half_written_sectors_never_give_wrong_data, setup, teardown)
 {
     size_t from = life_find("rotate again");
@@ -46,7 +46,7 @@ TEST(full_disk_loses_nothing, setup, teardown)
     assert_int_equal(life_fail_everywhere(life, ERR_NO_SPACE, 1), 0);
 }
 
-/* EMFILE and ENFILE are no failed disk: each operation is run again and loses nothing. */
+/* EMFILE and ENFILE are not a failed disk: each operation runs again and loses nothing. */
 TEST(lack_of_descriptors_loses_nothing, setup, teardown)
 {
     assert_int_equal(life_lack_files_everywhere(life), 0);

@@ -1,4 +1,5 @@
-/* The tests of the tests: each known historical mistake, brought back, must be noticed. */
+/* The tests of the tests: each known historical mistake, when it is reintroduced, must be noticed.
+ */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
@@ -22,7 +23,7 @@ static void teardown(void)
     mutant_select(0);
 }
 
-/* Crashes around the steps of that name only. */
+/* Crashes only around the steps with that name. */
 static size_t crash_around(const char *name)
 {
     size_t step = life_find(name);
@@ -37,7 +38,7 @@ static void ready(struct skit *kit)
     assert_int_equal(skit_format(kit), ERR_OK);
 }
 
-/* Truncates below the newest snapshot and goes on differently; true when the store is whole. */
+/* Truncates below the newest snapshot and continues differently; true when the store is whole. */
 static bool truncates_below_a_snapshot(void)
 {
     struct skit kit;
@@ -68,7 +69,7 @@ TEST(m8_truncation_leaves_a_newer_snapshot, setup, teardown)
 TEST(m9_truncation_is_ascending_and_unsynced, setup, teardown)
 {
     mutant_select(9);
-    (void)fprintf(stderr, "(what follows are the mutant's failures)\n");
+    (void)fprintf(stderr, "(the following failures are those of the mutant)\n");
     assert_true(crash_around("truncate far") > 0);
 }
 
@@ -84,7 +85,7 @@ TEST(m19_directory_is_not_synced, setup, teardown)
     assert_true(crash_around("rotate again") > 0);
 }
 
-/* Damage in the middle of the log; true when it is called damage. */
+/* Damages the middle of the log; true when it is reported as damage. */
 static bool names_damage(void)
 {
     struct skit kit;
@@ -103,15 +104,15 @@ static bool names_damage(void)
     return is_named;
 }
 
-TEST(m20_damage_is_taken_for_a_torn_tail, setup, teardown)
+TEST(m20_damage_passes_for_a_torn_tail, setup, teardown)
 {
     assert_true(names_damage());
     mutant_select(20);
     assert_false(names_damage());
 }
 
-/* Two good snapshots, the newer one rots, a third is made and rots too: the first must still be
- * there, with its log. */
+/* Two good snapshots; the newer one is damaged, a third is made and damaged as well: the first must
+ * still exist, with its log. */
 static bool keeps_the_good_snapshot(void)
 {
     struct skit kit;

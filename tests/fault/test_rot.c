@@ -1,4 +1,4 @@
-/* Damage at every byte: it is named, never taken for good data and never for a torn write. */
+/* Damage at every byte: it is reported, never taken for valid data and never for a torn write. */
 #include "base/mem.h"
 #include "storage/walfmt.h"
 #include "tests/lib/store_kit.h"
@@ -21,7 +21,7 @@ static void ready(struct skit *kit, uint64_t segment_bytes)
     assert_int_equal(skit_format(kit), ERR_OK);
 }
 
-/* Two segments: a full one, and one with a batch and zeros behind it. */
+/* Two segments: a full one, and one with a batch followed by zeros. */
 static void two_segments(struct skit *kit)
 {
     uint64_t size = 0;
@@ -51,7 +51,7 @@ TEST(every_flipped_bit_in_the_log_is_damage, skit, two_segments, skit_release)
             vfs_mem_flip(skit->disk, names[i], at, mask);
         }
     }
-    /* Nothing was changed by looking at it. */
+    /* The inspection has changed nothing. */
     assert_int_equal(skit_open(skit), ERR_OK);
     assert_int_equal(skit->report.verdict, STORE_CLEAN);
     assert_int_equal(skit_check_log(skit), 12);
@@ -74,7 +74,7 @@ TEST(log_cut_at_every_byte_is_damage, skit, two_segments, skit_release)
     mem_free(bytes);
 }
 
-/* Leaves the last batch of `kit` half written: of its sectors only those in `kept` are there. */
+/* Leaves the last batch of `kit` half written: only its sectors in `kept` are present. */
 static void tear_last_batch(struct skit *kit, uint64_t offset, uint32_t kept)
 {
     static const uint8_t zeros[VFS_SECTOR];
@@ -95,7 +95,7 @@ static struct skit copy_of(const struct skit *kit)
     return copy;
 }
 
-/* A batch of which any sectors are missing is cut off, and the log goes on behind it. */
+/* A batch with missing sectors is cut off, and the log continues after it. */
 TEST(every_torn_batch_is_cut_off, skit, no_set_up, skit_release)
 {
     const uint64_t offset = UINT64_C(3) * VFS_BLOCK;
@@ -140,8 +140,8 @@ TEST(torn_batch_after_a_clean_stop_is_damage, skit, no_set_up, skit_release)
     }
 }
 
-/* Rot in a batch that was torn anyway may be either; the records must never come back. */
-TEST(rot_in_a_torn_batch_never_gives_records, skit, no_set_up, skit_release)
+/* Damage in a torn batch may count as either; its records must never come back. */
+TEST(damage_in_a_torn_batch_never_gives_records, skit, no_set_up, skit_release)
 {
     ready(skit, SMALL_SEGMENT);
     assert_int_equal(skit_append(skit, 1, 3, 500), ERR_OK);
@@ -176,7 +176,7 @@ TEST(missing_segment_is_damage)
     }
 }
 
-TEST(one_damaged_slot_is_survived_and_told, skit, two_segments, skit_release)
+TEST(one_damaged_slot_is_repaired_and_reported, skit, two_segments, skit_release)
 {
     static const char *const names[] = {"identity", "promise", "quarantine", "manifest"};
     struct store_op promise = {.type = STORE_PROMISE, .epoch = 9, .leader = 1};
@@ -195,7 +195,7 @@ TEST(one_damaged_slot_is_survived_and_told, skit, two_segments, skit_release)
             assert_int_equal(copy.report.identity.incarnation, 77);
             assert_true(at % VFS_BLOCK >= 32 || copy.report.one_slot_bad);
             skit_close(&copy, false);
-            /* Healed by the opening. */
+            /* Repaired by the opening. */
             assert_int_equal(skit_open(&copy), ERR_OK);
             assert_false(copy.report.one_slot_bad);
             skit_release(&copy);
@@ -288,7 +288,7 @@ TEST(empty_snapshot_never_counts, skit, no_set_up, skit_release)
     assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 2));
 }
 
-/* A log that begins with a snapshot is worth nothing without it. */
+/* A log that begins with a snapshot is useless without it. */
 TEST(log_without_its_snapshot_is_damage, skit, no_set_up, skit_release)
 {
     struct store_op install = {.type = STORE_SNAP_INSTALL};
@@ -307,8 +307,8 @@ TEST(log_without_its_snapshot_is_damage, skit, no_set_up, skit_release)
     assert_non_null(strstr(skit->report.reason, "no snapshot verifies"));
 }
 
-/* A snapshot is made of durable records only: when the last batch is gone, it is missed. */
-TEST(log_that_knows_less_than_a_snapshot_is_damage, skit, no_set_up, skit_release)
+/* A snapshot contains durable records only, so it reveals that the last batch is missing. */
+TEST(a_log_that_is_behind_its_snapshot_is_damage, skit, no_set_up, skit_release)
 {
     ready(skit, KIT_SEGMENT);
     assert_int_equal(skit_append(skit, 1, 5, 100), ERR_OK);
@@ -321,7 +321,7 @@ TEST(log_that_knows_less_than_a_snapshot_is_damage, skit, no_set_up, skit_releas
     assert_non_null(strstr(skit->report.reason, "snapshot"));
 }
 
-/* What a crash may leave of a segment that the manifest does not know yet. */
+/* What a crash may leave of a segment that is not in the manifest yet. */
 TEST(unknown_segment_counts_only_if_it_was_used)
 {
     for (int used = 0; used < 2; used++) {
@@ -345,10 +345,10 @@ TEST(unknown_segment_counts_only_if_it_was_used)
     }
 }
 
-/* Segments of another replica of the same name. */
+/* Segments of another replica under the same name. */
 TEST(foreign_segment_is_damage, skit, no_set_up, skit_release)
 {
-    static struct skit other; /* Two kits are too much for a stack frame. */
+    static struct skit other; /* Two kits are too large for a stack frame. */
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
     uint8_t *bytes = mem_alloc(KIT_SEGMENT);

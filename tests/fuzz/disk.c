@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 enum {
-    GAP_MIN = 4, /* Fewer zeros than that are cheaper written out. */
+    GAP_MIN = 4, /* A shorter run of zeros is cheaper written out. */
     RUN_MAX = UINT16_MAX
 };
 
@@ -70,7 +70,7 @@ static size_t zeros_at(struct slice bytes, size_t at)
     return end - at;
 }
 
-/* Where the run that starts at `at` ends: before enough zeros. */
+/* The end of the run that starts at `at`: before enough zeros. */
 static size_t run_end(struct slice bytes, size_t at)
 {
     size_t end = at;

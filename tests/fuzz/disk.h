@@ -15,7 +15,7 @@ enum {
     DISK_FILE_MAX = 128 * 1024 /* Longer files are cut. */
 };
 
-/* Makes the file, in place of one of that name, as the next bytes say. */
+/* Makes the file from the next bytes; replaces one with that name. */
 void disk_read_file(struct vfs_mem *disk, const char *name, struct wire_reader *reader);
 
 /* Makes the file of `bytes`, followed by zeros up to `size`. */

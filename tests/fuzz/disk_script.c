@@ -19,14 +19,14 @@ enum {
     INCARNATION = 77
 };
 
-/* Where the log that is being written stands. */
+/* The position of the log that is being written. */
 struct script {
     struct vfs_mem *disk;
     struct wire_reader *reader;
     struct walfmt_header header; /* Of the last segment. */
     bool has_segment;
     char name[VFS_NAME_MAX]; /* Its file. */
-    uint64_t offset;         /* Where its next batch goes. */
+    uint64_t offset;         /* Offset of its next batch. */
     uint64_t batch_next;
     zxid_t last;
     uint64_t chain;
@@ -128,7 +128,7 @@ static void step_segment(struct script *script)
         header.bytes = wire_get_u64(script->reader) / VFS_BLOCK * VFS_BLOCK;
     }
     if (header.number == 0 || header.number <= header.prev_number) {
-        return; /* Cannot be written by anybody. */
+        return; /* Not possible on any disk. */
     }
     walfmt_header_encode(&header, block);
     name_wal(script->name, header.history, header.number);

@@ -1,17 +1,17 @@
 /*
  * disk_script.h - bytes as instructions that make a replica's directory.
  *
- * A checksum guards every sector of the log, so bytes that are changed at random hardly ever get
- * past it. Here the input gives the fields, and segments, batches, records and snapshots are built
- * around them with right checksums: what is hostile is their meaning. Raw files and damage are
- * instructions too.
+ * A checksum guards every sector of the log, so randomly changed bytes hardly ever get past it.
+ * Here the input gives the fields, and segments, batches, records and snapshots are built around
+ * them with right checksums: their meaning is hostile. Raw files and damage are instructions as
+ * well.
  */
 #ifndef TESTS_FUZZ_DISK_SCRIPT_H
 #define TESTS_FUZZ_DISK_SCRIPT_H
 
 #include "tests/fuzz/disk.h"
 
-/* On the corpus' disk: never renumber. */
+/* Part of the corpus: never renumber. */
 enum disk_step {
     DISK_RAW = 0,     /* Name, file as in disk.h. */
     DISK_SLOTS = 1,   /* Which u8, payload. */
@@ -21,7 +21,7 @@ enum disk_step {
     DISK_FLIP = 5,    /* File u8, offset u32, mask u8. */
     DISK_CUT = 6,     /* File u8, size u32. */
     DISK_REMOVE = 7,  /* File u8. */
-    DISK_NEXT = 8,    /* Number u8, blocks u8: a file of zeros to come. */
+    DISK_NEXT = 8,    /* Number u8, blocks u8: a prepared file of zeros. */
     DISK_BASE = 9,    /* Base u64, chain u64: the log begins there. */
     DISK_STEPS
 };
@@ -38,7 +38,7 @@ enum {
     DISK_BATCH_COMMIT = 1U << 1, /* committed u64. */
     DISK_BATCH_COUNT = 1U << 2,  /* count u32 in the head. */
     DISK_BATCH_NUMBER = 1U << 3, /* number u64, offset u8 in blocks. */
-    DISK_BATCH_STAY = 1U << 4,   /* The next one is written over it. */
+    DISK_BATCH_STAY = 1U << 4,   /* The next one overwrites it. */
     DISK_BATCH_TORN = 1U << 5,   /* Mask u8: these of the first sectors stay zero. */
 
     DISK_RECORD_ZXID = 1U << 0,  /* zxid u64, prev u64. */
@@ -47,8 +47,8 @@ enum {
     DISK_RECORD_TYPE = 1U << 3,  /* type u8. */
 };
 
-/* Runs instructions until the input ends, at most 64 of them. The identity whose directory it is
- * by default is that of store_kit. */
+/* Runs instructions until the input ends, at most 64 of them. The default identity of the directory
+ * is that of store_kit. */
 void disk_script_run(struct vfs_mem *disk, struct wire_reader *reader);
 
 #endif

@@ -2,8 +2,8 @@
  * fuzz.h - one parser under hostile bytes.
  *
  * A target is one file, fuzz_<name>.c, that defines fuzz_one and fuzz_seeds. libfuzzer.c drives it
- * in the build for fuzzing, replay.c in every other one, so that what fuzzing has learned is tested
- * everywhere. Whatever must hold is an ASSERT: a target has no other way to fail.
+ * in the build for fuzzing, replay.c in every other build, so that every build tests what fuzzing
+ * has found. Every property is an ASSERT: a target has no other way to fail.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -13,16 +13,16 @@
 #include "base/wire.h"
 
 enum {
-    FUZZ_INPUT_MAX = 20 * 1024 /* Longer inputs are cut by the drivers. */
+    FUZZ_INPUT_MAX = 20 * 1024 /* The drivers cut longer inputs. */
 };
 
-/* Where seeds go. */
+/* The receiver of seeds. */
 struct fuzz_sink {
     void (*put)(struct fuzz_sink *sink, const char *name, struct slice bytes);
 };
 
-/* Runs one input, which lies in memory of exactly its length. True when it was accepted, as far as
- * that has a meaning: the figure tells whether the inputs get past the first check. */
+/* Runs one input, which lies in memory of exactly its length. True when it was accepted, where that
+ * has a meaning: the figure shows whether the inputs get past the first check. */
 bool fuzz_one(struct slice input);
 
 /* Gives valid inputs to `sink`; the same ones each time. All must be accepted by fuzz_one. */
@@ -38,14 +38,14 @@ static inline void fuzz_seed_text(struct fuzz_sink *sink, const char *name, cons
     fuzz_seed(sink, name, slice_str(text));
 }
 
-/* ---- Structured inputs: behind their end there are zeros. ---- */
+/* ---- Structured inputs: after their end there are zeros. ---- */
 
 static inline bool fuzz_more(const struct wire_reader *reader)
 {
     return !reader->failed && reader->pos < reader->end;
 }
 
-/* Length u16, then up to that many bytes; what is not there is cut off. */
+/* Length u16, then up to that many bytes, as far as they exist. */
 static inline struct slice fuzz_take(struct wire_reader *reader, size_t len_max)
 {
     size_t len = wire_get_u16(reader);
@@ -61,7 +61,7 @@ static inline void fuzz_put(struct buf *out, struct slice bytes)
     wire_put_raw(out, bytes);
 }
 
-/* All that is left. */
+/* The rest. */
 static inline struct slice fuzz_rest(struct wire_reader *reader)
 {
     return wire_get_raw(reader, reader->failed ? 0 : (size_t)(reader->end - reader->pos));

@@ -6,7 +6,7 @@ enum {
     TEXT_MAX = 2 * FUZZ_INPUT_MAX
 };
 
-/* What was there before stays, in any case. */
+/* The previous content stays in any case. */
 static bool try_decode(struct slice text)
 {
     struct buf bytes;

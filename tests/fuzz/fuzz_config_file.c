@@ -1,9 +1,9 @@
 /*
  * The configuration file. What loads is within the limits of its table, and means the same when it
- * is written out and loaded again; what does not is told in one line.
+ * is written out and loaded again; any other file gives an error of one line.
  *
- * The text lies in a file without a name, so nothing is left on the disk. Inputs that name a secret
- * file are not run: they would open whatever file or device they can think of.
+ * The text is in a file without a name, so nothing is left on the disk. Inputs that name a secret
+ * file are not run: they would open any file or device.
  */
 #include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"

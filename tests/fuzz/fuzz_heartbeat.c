@@ -1,4 +1,5 @@
-/* What replicas say of themselves: what decodes is sound, and keeps its value encoded anew. */
+/* The heartbeat payload of replicas: decoded values are valid, and stay the same when they are
+ * encoded again. */
 #include "server/replica/heartbeat.h"
 #include "tests/fuzz/fuzz.h"
 

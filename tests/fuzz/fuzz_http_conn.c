@@ -1,7 +1,7 @@
 /*
- * A connection to the living HTTP front end, over a gate without an ensemble: one good request,
- * then any bytes. The answers are read by strict rules of their own: one for each request, in order
- * and whole; the first fault is answered once, and then the connection ends.
+ * A connection to the running HTTP front end, over a gate without an ensemble: one good request,
+ * then any bytes. Strict rules, written down again here, check the answers: one for each request,
+ * in order and whole; the first fault is answered once, and then the connection ends.
  */
 #include "http/framing.h"
 #include "http/head.h"
@@ -9,9 +9,9 @@
 #include "tests/unit/http_kit.h"
 
 enum {
-    REQUESTS_MAX = 256, /* Of one input that are followed. */
+    REQUESTS_MAX = 256, /* Of one input, which are checked. */
     HEAD_MAX = 8192,
-    QUIET_MS = 300, /* What has not come by then does not come: a stream, or half a body. */
+    QUIET_MS = 300, /* Nothing arrives after that time: a stream, or half a body. */
     SHORT_MS = 200,
     STATUS_DIGITS = 3,
     FAILURES_MAX = 1000, /* Of connections, one after another. */
@@ -39,15 +39,15 @@ static void start(void)
     port = http_port(http); /* It lives as long as the process. */
 }
 
-/* ---- What was asked ---- */
+/* ---- The requests ---- */
 
 struct asked {
     bool no_body[REQUESTS_MAX]; /* HEAD. */
     uint32_t count;             /* Heads, complete and without a fault. */
-    bool fault;                 /* Behind them stands one that is not. */
+    bool fault;                 /* An invalid head follows them. */
 };
 
-/* Length of the body that begins here, as far as its bytes are there. */
+/* Length of the body that begins here, as far as its bytes exist. */
 static size_t body_of(const struct http_framing *framing, struct slice rest, bool *ret_fault)
 {
     struct http_chunks chunks = {.state = 0};
@@ -83,12 +83,12 @@ static void follow(struct slice bytes, struct asked *asked)
     }
 }
 
-/* ---- What was answered ---- */
+/* ---- The answers ---- */
 
 struct answer {
     int status;
-    bool close; /* Nothing may follow. */
-    bool whole; /* Its end is here. */
+    bool close; /* Nothing may follow it. */
+    bool whole; /* The bytes contain its end. */
     size_t len;
 };
 
@@ -122,7 +122,7 @@ static size_t decimal(struct slice text)
     return value;
 }
 
-/* Where the body ends, behind a head of `answer->len` bytes. */
+/* The end of the body that follows a head of `answer->len` bytes. */
 static void end_body(struct slice bytes, struct slice head, struct answer *answer)
 {
     struct slice length = value_of(head, "Content-Length");
@@ -169,7 +169,7 @@ static bool read_answer(struct slice bytes, bool no_body, struct answer *ret_ans
     return true;
 }
 
-/* True when all that was asked is answered. */
+/* True when each request has its answer. */
 static bool check_answers(struct slice bytes, const struct asked *asked)
 {
     uint32_t most = asked->count + asked->fault;
@@ -200,8 +200,8 @@ static bool check_answers(struct slice bytes, const struct asked *asked)
 
 /* ---- The exchange ---- */
 
-/* From many addresses in turn: an end by the server leaves a port of ours unusable for a minute. -1
- * when the machine has no port or no room for a moment, but not for ever. */
+/* Connects from many addresses in turn: an end by the server leaves one of our ports unusable for a
+ * minute. -1 when the machine briefly has no port or no room; it asserts that this ends. */
 static int dial(void)
 {
     static uint32_t number;
@@ -220,7 +220,7 @@ static int dial(void)
     ASSERT(failed == 0);
     failed = connect(fd, (const struct sockaddr *)&to, sizeof(to));
     failures = failed == 0 ? 0 : failures + 1;
-    ASSERT(failures < FAILURES_MAX); /* Nobody listens any more. */
+    ASSERT(failures < FAILURES_MAX); /* The server does not listen any more. */
     if (failed != 0) {
         close(fd);
         return -1;
@@ -253,7 +253,7 @@ bool fuzz_one(struct slice input)
 
     if (fd < 0) {
         buf_release(&answers);
-        return false; /* No port is free for a moment. */
+        return false; /* No port is free at the moment. */
     }
 
     kit_send(fd, greeting);

@@ -1,6 +1,6 @@
 /*
- * Heads of HTTP requests, as they are looked at before the library sees them, and the values of
- * headers. A head that passes is unambiguous: one host, one length or chunks, no stray controls.
+ * Heads of HTTP requests, as checked before the library sees them, and the values of headers. A
+ * head that passes is unambiguous: one host, one length or chunks, no stray control characters.
  */
 #include "http/etag.h"
 #include "http/http_int.h"
@@ -22,7 +22,7 @@ static size_t blank_lines(struct slice head)
     return len;
 }
 
-/* The lines behind the first one, read a second time in the plainest way. */
+/* The lines after the first one, read again in the simplest way. */
 static size_t add_lines(struct slice head, struct http_head *parsed, const char *counted)
 {
     size_t pos = blank_lines(head);
@@ -108,7 +108,7 @@ static void check_clean(struct slice head)
     }
 }
 
-/* Where the first head ends, after blank lines before it; 0: it is incomplete. */
+/* The end of the first head, which blank lines may precede; 0: it is incomplete. */
 static size_t head_end(struct slice input)
 {
     size_t blank = 0;

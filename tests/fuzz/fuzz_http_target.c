@@ -1,7 +1,7 @@
 /*
- * Targets of HTTP requests: the first byte chooses a method, the rest is the target as it was sent.
- * What is accepted is decoded once and completely, and its parameters go through the fields of the
- * row that it means, as the front end does it.
+ * Targets of HTTP requests: the first byte chooses a method, the rest is the target as sent. An
+ * accepted target is decoded once and completely, and its parameters pass through the fields of
+ * their row, as in the front end.
  */
 #include "base/utf8.h"
 #include "http/etag.h"
@@ -31,7 +31,7 @@ static void check_part(struct slice part)
     ASSERT(!has_control(part) && utf8_valid(part));
 }
 
-/* A path that is written as an URL means itself. */
+/* A path that is written as a URL means itself. */
 static void check_round_trip(struct slice path)
 {
     struct http_target again;
@@ -52,7 +52,7 @@ static void check_round_trip(struct slice path)
     buf_release(&decoded);
 }
 
-/* An ETag that this server has made is understood when it comes back. */
+/* The server understands its own ETags. */
 static void check_etag(struct op_args *args, struct slice seed)
 {
     const struct op_field *field = op_field_find(ops_by_id(OP_SET), slice_str("If-Match"));

@@ -1,7 +1,7 @@
 /*
- * The body of an import, cut into pieces at will: whatever it is, no piece is lost or taken twice,
- * nothing refers to what was given away, and each batch is one that fits the form between replicas.
- * Batches are answered with success or an error as the input says. The first byte chooses.
+ * The body of an import, cut into pieces at will: whatever it is, no byte is lost or used twice,
+ * nothing refers to freed memory, and each batch fits the form between replicas. The input decides
+ * whether batches succeed. Its first byte chooses the parameters.
  */
 #include "base/mem.h"
 #include "server/read/view.h"
@@ -60,7 +60,7 @@ static void answer(struct import *import, bool fails)
     op_request_free(op);
 }
 
-/* Through to its end; true when all of it was taken. */
+/* Reads to its end; true when all of it was accepted. */
 static bool drive(struct import *import, struct slice body, size_t piece, bool fails)
 {
     uint32_t rounds = 0;
@@ -98,7 +98,7 @@ static bool drive(struct import *import, struct slice body, size_t piece, bool f
 bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
-    /* Of the network that an ACL of the seeds names. */
+    /* In the network that an ACL of the seeds names. */
     struct op_principal someone = {.auth = NULL, .address = "10.0.0.1"};
     struct import_limits limits = {
         .data_bytes_max = 1024, .multi_ops_max = 8, .multi_bytes_max = 8192};

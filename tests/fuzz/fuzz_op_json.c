@@ -1,7 +1,7 @@
 /*
  * Bodies of requests, messages and ACLs in JSON, and data shown in JSON. The first byte chooses:
- * the number of an operation whose body it is, a message, an ACL, or how data is to be shown. What
- * is accepted fits the form between replicas; what is written is JSON.
+ * the number of an operation whose body it is, a message, an ACL, or a format for data. What is
+ * accepted fits the form between replicas; the output is JSON.
  */
 #include "base/base64.h"
 #include "base/mem.h"
@@ -102,7 +102,7 @@ static bool has_data(const struct op_args *args)
     return args->op == OP_SET || args->op == OP_CREATE;
 }
 
-/* Long strings pass by the parser: the data is that of the parser given the whole text. */
+/* Long strings bypass the parser: the data equals what the parser gives for the whole text. */
 static void check_all_meant(const struct op_args *args, struct slice body)
 {
     json_t *root = load(body, 0);
@@ -125,7 +125,7 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The detail of another fault may begin with a name of the client's. */
+/* The detail of another fault may begin with a name from the client. */
 static bool is_about_form(const struct op_fault *fault)
 {
     const char *place = strrchr(fault->detail, '(');
@@ -135,7 +135,7 @@ static bool is_about_form(const struct op_fault *fault)
             begins_with(fault->detail, "the message is not valid JSON: "));
 }
 
-/* And what it refuses as no JSON is none. */
+/* A text that it refuses as invalid JSON is invalid. */
 static void check_refused(const struct op_fault *fault, struct slice body)
 {
     if (is_about_form(fault)) {
@@ -267,7 +267,7 @@ static enum err read_acl(struct slice text, struct op_request *request, struct o
     return err;
 }
 
-/* What is read is written, and what is written is read as the same. */
+/* What is read is written, and reads as the same again. */
 static bool try_acl(struct slice text)
 {
     struct op_request *request = op_request_new();

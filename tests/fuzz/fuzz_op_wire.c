@@ -1,6 +1,6 @@
 /*
  * The form of requests and results between replicas. The first byte chooses. What decodes has
- * passed the rules of requests and encodes to bytes that decode to the same.
+ * passed the rules of requests, and encodes to bytes that decode to the same.
  */
 #include "base/mem.h"
 #include "server/op/acl.h"
@@ -120,7 +120,7 @@ static void seed_rows(struct fuzz_sink *sink)
         if (def->id != OP_CHECK && def->id != OP_MULTI) {
             args.path = slice_str("/a/b");
             args.data = slice_str("data");
-            args.upsert = true; /* A set may bring an ACL only then. */
+            args.upsert = true; /* A set may carry an ACL only then. */
             args.session = 77;
             args.watch_id = 5;
             args.scheme = slice_str("digest");

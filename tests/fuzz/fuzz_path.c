@@ -1,6 +1,6 @@
 /*
- * Paths of znodes: path_check agrees with the rules written down a second time, by characters
- * instead of components; what is legal takes apart and goes together again.
+ * Paths of znodes: path_check agrees with the rules written down again, by characters instead of
+ * components; a legal path can be split and joined again.
  */
 #include "base/utf8.h"
 #include "server/state/path.h"

@@ -1,6 +1,6 @@
 /*
- * A small durable record: flags, a kind, then the file. The flags give a slot the right checksum.
- * What a slot is worth is judged a second time here; what is accepted can be healed and written.
+ * A small durable record: flags, a kind, then the file. The flags give a slot the right checksum. A
+ * second implementation here judges the slots; an accepted record can be repaired and written.
  */
 #include "base/crc32c.h"
 #include "storage/slots.h"
@@ -85,7 +85,7 @@ static struct slice payload_of(const struct slots *slots)
     return slice_make(slots->payload, slots->len);
 }
 
-/* What was read can be healed and replaced. */
+/* An opened record can be repaired and replaced. */
 static void check_usable(struct slots *slots, const struct vfs *vfs, enum slots_kind kind)
 {
     static struct slots again;

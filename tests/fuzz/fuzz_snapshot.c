@@ -1,7 +1,8 @@
 /*
  * Snapshot files. The first byte chooses: a file as it comes, or parts that are written as a
  * snapshot, whose bytes are then changed. A changed file never verifies, an unchanged one gives its
- * parts back. Each is also received as from a leader: what does not verify leaves the old state.
+ * parts back. Each is also received as from a leader: a file that does not verify leaves the old
+ * state.
  */
 #include "base/mem.h"
 #include "storage/snapfile.h"
@@ -130,7 +131,7 @@ static bool is_same_file(const struct vfs_mem *disk, const char *a, const char *
     return is_same;
 }
 
-/* A file that verifies is the one file that its parts are written as. */
+/* A file that verifies is exactly the file that its parts are written as. */
 static enum err check_file(struct vfs_mem *disk)
 {
     struct vfs vfs = vfs_mem_vfs(disk);

@@ -1,6 +1,6 @@
 /*
- * Blocks of a snapshot, each behind its u16 length; behind an empty one a transaction that is
- * applied as in recovery. A state that was restored is consistent in itself.
+ * Blocks of a snapshot, each after its u16 length; after an empty one a transaction that is applied
+ * as in recovery. A restored state is consistent in itself.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/state_check.h"
@@ -38,7 +38,7 @@ bool fuzz_one(struct slice input)
         state_restored(state, 5);
         ASSERT(state_applied(state) == 5);
         state_check(state);
-        /* Malformed or not: what comes out must be consistent. */
+        /* Malformed or not: the result must be consistent. */
         (void)state_apply(state, 6, fuzz_rest(&reader), true, NULL);
         state_check(state);
     }

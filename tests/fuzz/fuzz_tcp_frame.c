@@ -1,6 +1,6 @@
 /*
- * What a peer's connection begins with and each frame's head. A first byte chooses: bytes as they
- * come, or fields that are given their right checksum or proof, so that inputs get behind these.
+ * The beginning of a peer's connection and each frame's head. The first byte chooses: bytes as they
+ * come, or fields that receive their right checksum or proof, so that inputs get past these.
  */
 #include "base/crypto.h"
 #include "tests/fuzz/fuzz.h"
@@ -46,7 +46,7 @@ static bool try_frame(struct wire_reader *reader)
     return true;
 }
 
-/* A frame made of the input's fields; each byte of it is then wrong once. */
+/* A frame of the input's fields; then each byte of it is wrong once. */
 static bool try_frame_fields(struct wire_reader *reader)
 {
     struct frame_header header = {.version = PROTOCOL_VERSION,
@@ -146,10 +146,10 @@ static bool try_hello_proved(struct wire_reader *reader)
     if (err == ERR_OK) {
         ASSERT(memchr(hello.advertise, 0, sizeof(hello.advertise)));
         hello_encode(&hello, &transcript, secret, by_dialer, &again);
-        /* A later version may have put more behind what this one knows. */
+        /* A later version may have added fields after the known ones. */
         ASSERT(again.len <= bytes.len);
     }
-    /* Sent back to where it came from, it proves nothing. */
+    /* Reflected to its sender, it proves nothing. */
     ASSERT(hello_decode(buf_slice(&bytes), &transcript, secret, !by_dialer, &hello, &len) ==
            ERR_AUTH_FAILED);
     ASSERT(hello_decode(slice_make(bytes.data, bytes.len - 1), &transcript, secret, by_dialer,
@@ -160,7 +160,7 @@ static bool try_hello_proved(struct wire_reader *reader)
     return err == ERR_OK;
 }
 
-/* What is decoded is encoded again to the same bytes, but for what a later version adds. */
+/* A decoded message encodes to the same bytes, except for the additions of a later version. */
 static bool try_control(struct wire_reader *reader)
 {
     uint16_t type = (uint16_t)(CONTROL_SEEN + wire_get_u8(reader) % 4);

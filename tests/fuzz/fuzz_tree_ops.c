@@ -1,9 +1,9 @@
 /*
  * Writes of clients, read from the bytes, through preparation and application: prepared many deep
- * before anything is applied, they give what a naive model gives that changes itself at once.
+ * before anything is applied, they give the same results as a naive model that changes at once.
  *
- * The same check as tests/prop/test_prep.c with drawn requests; here the fuzzer looks for the
- * requests that reach new places.
+ * The same check as tests/prop/test_prep.c with drawn requests; here the fuzzer looks for requests
+ * that reach new code.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/state_check.h"
@@ -29,7 +29,7 @@ bool fuzz_one(struct slice input)
     return prepared;
 }
 
-/* Of each request: pace, who and in which session and with which key, kind, and what it needs. */
+/* Of each request: pace, client, session and key, kind, and its parameters. */
 void fuzz_seeds(struct fuzz_sink *sink)
 {
     static const uint8_t plain[] = {
@@ -60,7 +60,7 @@ void fuzz_seeds(struct fuzz_sink *sink)
     };
     static const uint8_t rights[] = {
         0x00, 0x02, 0x00, 0x00, 0x00, 0x80, 5, 1, /* create /a for Ann */
-        0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 1,    /* nobody sets it */
+        0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 1,    /* an anonymous set */
         0x10, 0x02, 0x06, 0x00, 0x00, 2,          /* Ann lets others in */
         0x10, 0x00, 0x00, 0x00, 0x54, 0x00, 1,    /* create /a/a */
     };

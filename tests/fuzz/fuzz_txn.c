@@ -1,6 +1,7 @@
 /*
- * Transactions on a small state. The first byte says whether they come during recovery (when what a
- * fuzzy snapshot already holds is tolerated). An error changes nothing; success can be repeated.
+ * Transactions on a small state. The first byte says whether they come during recovery, which
+ * tolerates what a fuzzy snapshot already contains. An error changes nothing; success can be
+ * repeated.
  */
 #include "server/state/txn.h"
 #include "tests/fuzz/fuzz.h"
@@ -38,7 +39,7 @@ static struct state *small_state(void)
     return state;
 }
 
-/* The bytes alone: what was read is within them, and reading ends. */
+/* The bytes alone: decoded fields lie within them, and decoding ends. */
 static enum err read_all(struct slice txn, size_t *ret_count)
 {
     struct wire_reader reader;

@@ -1,6 +1,6 @@
 /*
- * UTF-8: utf8_valid says yes exactly when all code points decode and encode to the same bytes, by
- * rules written down a second time here; and a JSON string of any bytes is valid UTF-8.
+ * UTF-8: utf8_valid accepts exactly the texts whose code points all decode and encode to the same
+ * bytes, by rules written down again here; and a JSON string of any bytes is valid UTF-8.
  */
 #include "base/jsonw.h"
 #include "base/utf8.h"

@@ -1,7 +1,7 @@
 /*
- * A replica's directory, made by disk_script, is opened, read and written. Looking changes nothing;
- * what is read continues record by record; damage is reported and left as it is; what is accepted
- * can be appended to and is there the next time.
+ * A replica's directory, made by disk_script, is opened, read and written. Inspection changes
+ * nothing; each record continues the previous one; damage is reported and left as it is; an
+ * accepted log can be appended to, and the record exists the next time.
  */
 #include "base/mem.h"
 #include "storage/names.h"
@@ -139,7 +139,7 @@ static void check_snapshots(struct store *store, struct store_report *report)
     ASSERT(!report->has_snapshot);
 }
 
-/* Looks, without changing anything; false when it cannot be opened. */
+/* Inspects without any change; false when the directory cannot be opened. */
 static bool look(struct vfs_mem *disk, struct store_report *report)
 {
     struct store_options options = options_for(disk);
@@ -199,7 +199,7 @@ static void write_some(struct store *store, struct store_report *inout_report)
     ASSERT(cut.ret_last == inout_report->log_last && cut.ret_chain == inout_report->log_chain);
 }
 
-/* Opens for writing after a look that gave `seen`. */
+/* Opens for writing after an inspection that gave `seen`. */
 static void use(struct vfs_mem *disk, const struct store_report *seen)
 {
     struct store_options options = options_for(disk);
@@ -307,7 +307,7 @@ static void put_snap(struct buf *out, uint8_t start, uint8_t end)
     fuzz_put(out, slice_make(NULL, 0));
 }
 
-/* Every field given, with the values that it would have had. */
+/* Every field is given, with its natural value. */
 static void seed_explicit(struct fuzz_sink *sink, struct buf *out)
 {
     const struct manifest four = {.history = 1, .first = 4, .top = 4};
@@ -401,7 +401,7 @@ static void need(enum err err)
     ASSERT(err == ERR_OK);
 }
 
-/* The directory of a store that has lived, byte by byte. */
+/* The directory of a store that was used, byte by byte. */
 static void seed_raw(struct fuzz_sink *sink, struct buf *out)
 {
     struct skit kit;

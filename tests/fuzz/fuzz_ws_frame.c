@@ -1,8 +1,8 @@
 /*
- * What a client sends over a WebSocket: any bytes, or frames made of the input's fields, cut at
- * any places. What they tell must be what the rules of RFC 6455, written down a second time here
- * for all bytes at once, make of them: the same messages, pings, closes and the same fault however
- * the bytes are cut, nothing behind the end, never more than a message may have.
+ * The bytes of a WebSocket client: any bytes, or frames made of the input's fields, cut anywhere.
+ * The result must equal that of the rules of RFC 6455, written down again here for all bytes at
+ * once: the same messages, pings, closes and fault wherever the bytes are cut, nothing after the
+ * end, never more than a message may have.
  */
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -15,7 +15,7 @@ enum {
     MODE_COUNT,
 
     MESSAGE_MAX = 3000,
-    TOLD_MAX = 1 << 20,
+    DECODED_MAX = 1 << 20,
     UNMASKED = 1, /* Bits of a field: a frame that breaks a rule. */
     LONG_FORM = 2,
 
@@ -24,26 +24,26 @@ enum {
     TOO_LARGE = 1009
 };
 
-/* ---- What the bytes tell, as marks and payloads ---- */
+/* ---- What the bytes decode to, as marks and payloads ---- */
 
-static void mark(struct buf *told, char what, uint16_t code)
+static void mark(struct buf *decoded, char what, uint16_t code)
 {
-    buf_append_byte(told, (uint8_t)what);
-    wire_put_u16(told, code);
+    buf_append_byte(decoded, (uint8_t)what);
+    wire_put_u16(decoded, code);
 }
 
-static void put_tail(struct buf *told, char what, uint16_t code, struct slice bytes)
+static void put_tail(struct buf *decoded, char what, uint16_t code, struct slice bytes)
 {
-    mark(told, what, code);
-    wire_put_bytes(told, bytes);
+    mark(decoded, what, code);
+    wire_put_bytes(decoded, bytes);
 }
 
-/* ---- The rules, a second time ---- */
+/* ---- The rules, written down again ---- */
 
 struct oracle {
     struct slice bytes;
     size_t at;
-    struct buf told;
+    struct buf decoded;
     struct buf message;
     char kind; /* Of the message: 't', 'b'; '\0': none. */
     bool fault;
@@ -62,10 +62,10 @@ static size_t left(const struct oracle *oracle)
 static bool end(struct oracle *oracle, uint16_t code)
 {
     if (oracle->kind != '\0') {
-        put_tail(&oracle->told, oracle->kind, 1, buf_slice(&oracle->message)); /* Not whole. */
+        put_tail(&oracle->decoded, oracle->kind, 1, buf_slice(&oracle->message)); /* Not whole. */
     }
     if (code != 0) {
-        mark(&oracle->told, 'f', code);
+        mark(&oracle->decoded, 'f', code);
         oracle->fault = true;
     }
     return false;
@@ -107,7 +107,7 @@ static bool tell_close(struct oracle *oracle, struct slice payload)
     if (oracle->kind != '\0') {
         (void)end(oracle, 0);
     }
-    put_tail(&oracle->told, 'c', (uint16_t)code, reason);
+    put_tail(&oracle->decoded, 'c', (uint16_t)code, reason);
     return false;
 }
 
@@ -116,7 +116,7 @@ static bool tell_control(struct oracle *oracle, unsigned opcode, struct slice pa
     if (opcode == 8) {
         return tell_close(oracle, payload);
     }
-    put_tail(&oracle->told, opcode == 9 ? 'i' : 'o', 0, payload);
+    put_tail(&oracle->decoded, opcode == 9 ? 'i' : 'o', 0, payload);
     return true;
 }
 
@@ -142,12 +142,12 @@ static bool take_payload(struct oracle *oracle, unsigned first, size_t head, uin
         goes_on = whole ? tell_control(oracle, first % 16, buf_slice(&control)) : end(oracle, 0);
         buf_release(&control);
     } else {
-        if (first % 16 != 0 && (here > 0 || whole)) { /* A head alone tells nothing yet. */
+        if (first % 16 != 0 && (here > 0 || whole)) { /* A head alone gives no event yet. */
             oracle->kind = first % 16 == 1 ? 't' : 'b';
         }
         unmask(&oracle->message, mask, mask + 4, here);
         if (whole && first >= 128) {
-            put_tail(&oracle->told, oracle->kind, 0, buf_slice(&oracle->message));
+            put_tail(&oracle->decoded, oracle->kind, 0, buf_slice(&oracle->message));
             oracle->kind = '\0';
             buf_clear(&oracle->message);
         } else if (!whole) {
@@ -158,7 +158,7 @@ static bool take_payload(struct oracle *oracle, unsigned first, size_t head, uin
     return goes_on;
 }
 
-/* One frame; false at the end of all. A fault is told as soon as its byte is there. */
+/* One frame; false at the end. A fault is reported as soon as its byte is there. */
 static bool take_frame(struct oracle *oracle)
 {
     unsigned first = left(oracle) > 0 ? byte_at(oracle, 0) : 0;
@@ -188,11 +188,11 @@ static bool take_frame(struct oracle *oracle)
                                        : take_payload(oracle, first, 2 + more + 4, len);
 }
 
-/* ---- What the reader makes of them ---- */
+/* ---- What the reader decodes ---- */
 
 struct run {
     struct ws_frame_reader reader;
-    struct buf told;
+    struct buf decoded;
     struct buf message;
     char kind;
 };
@@ -205,17 +205,17 @@ static void take(struct run *run, enum ws_frame_kind kind, const struct ws_frame
         (void)buf_append_slice(&run->message, frame->bytes);
         ASSERT(run->message.len <= MESSAGE_MAX);
         if (frame->last) {
-            put_tail(&run->told, run->kind, 0, buf_slice(&run->message));
+            put_tail(&run->decoded, run->kind, 0, buf_slice(&run->message));
             buf_clear(&run->message);
             run->kind = '\0';
         }
     } else if (kind == WS_FRAME_CLOSE) {
         if (run->kind != '\0') {
-            put_tail(&run->told, run->kind, 1, buf_slice(&run->message));
+            put_tail(&run->decoded, run->kind, 1, buf_slice(&run->message));
         }
-        put_tail(&run->told, 'c', frame->code, frame->bytes);
+        put_tail(&run->decoded, 'c', frame->code, frame->bytes);
     } else if (kind != WS_FRAME_FAULT) {
-        put_tail(&run->told, kind == WS_FRAME_PING ? 'i' : 'o', 0, frame->bytes);
+        put_tail(&run->decoded, kind == WS_FRAME_PING ? 'i' : 'o', 0, frame->bytes);
     }
 }
 
@@ -244,22 +244,22 @@ static bool feed(struct run *run, struct slice piece)
 static void finish(struct run *run)
 {
     if (run->kind != '\0' && !run->reader.closed) {
-        put_tail(&run->told, run->kind, 1, buf_slice(&run->message));
+        put_tail(&run->decoded, run->kind, 1, buf_slice(&run->message));
     }
     if (run->reader.code != 0) {
         ASSERT(strlen(run->reader.reason) <= WS_FRAME_CONTROL_MAX - 2);
-        mark(&run->told, 'f', run->reader.code);
+        mark(&run->decoded, 'f', run->reader.code);
     }
 }
 
 /* Pieces of 1 to `size_max` bytes, by a generator that starts at `seed`. */
-static void check_cut(struct slice bytes, uint32_t seed, uint32_t size_max, struct slice told)
+static void check_cut(struct slice bytes, uint32_t seed, uint32_t size_max, struct slice decoded)
 {
     struct run run = {.kind = '\0'};
     bool more = true;
 
     ws_frame_init(&run.reader, MESSAGE_MAX);
-    buf_init(&run.told, TOLD_MAX);
+    buf_init(&run.decoded, DECODED_MAX);
     buf_init(&run.message, MESSAGE_MAX);
     for (size_t at = 0; more && at < bytes.len;) {
         seed = seed * 1103515245U + 12345U;
@@ -271,14 +271,14 @@ static void check_cut(struct slice bytes, uint32_t seed, uint32_t size_max, stru
         at += size;
     }
     finish(&run);
-    ASSERT(!run.told.overflow && slice_eq(buf_slice(&run.told), told));
-    buf_release(&run.told);
+    ASSERT(!run.decoded.overflow && slice_eq(buf_slice(&run.decoded), decoded));
+    buf_release(&run.decoded);
     buf_release(&run.message);
 }
 
 /* ---- Inputs ---- */
 
-/* A frame of the input's fields, sound but for what its flags and first byte say. */
+/* A frame of the input's fields, valid except for what its flags and first byte say. */
 static void put_frame(struct wire_reader *reader, struct buf *out)
 {
     uint8_t first = wire_get_u8(reader);
@@ -315,7 +315,7 @@ static void make_stream(struct wire_reader *reader, unsigned mode, struct buf *o
     }
 }
 
-/* Accepted: all frames are sound. */
+/* Accepted: all frames are valid. */
 bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
@@ -327,18 +327,18 @@ bool fuzz_one(struct slice input)
     unsigned mode = wire_get_u8(&reader) % MODE_COUNT;
     uint32_t seed = wire_get_u32(&reader);
 
-    buf_init(&stream, TOLD_MAX);
+    buf_init(&stream, DECODED_MAX);
     make_stream(&reader, mode, &stream);
-    buf_init(&oracle.told, TOLD_MAX);
+    buf_init(&oracle.decoded, DECODED_MAX);
     buf_init(&oracle.message, MESSAGE_MAX);
     oracle.bytes = buf_slice(&stream);
     while (take_frame(&oracle)) {
     }
-    ASSERT(!stream.overflow && !oracle.told.overflow);
-    check_cut(buf_slice(&stream), seed, UINT16_MAX, buf_slice(&oracle.told));
-    check_cut(buf_slice(&stream), seed, 1, buf_slice(&oracle.told));
-    check_cut(buf_slice(&stream), seed, 1 + seed % 64, buf_slice(&oracle.told));
-    buf_release(&oracle.told);
+    ASSERT(!stream.overflow && !oracle.decoded.overflow);
+    check_cut(buf_slice(&stream), seed, UINT16_MAX, buf_slice(&oracle.decoded));
+    check_cut(buf_slice(&stream), seed, 1, buf_slice(&oracle.decoded));
+    check_cut(buf_slice(&stream), seed, 1 + seed % 64, buf_slice(&oracle.decoded));
+    buf_release(&oracle.decoded);
     buf_release(&oracle.message);
     buf_release(&stream);
     return !oracle.fault;

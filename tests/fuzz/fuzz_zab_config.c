@@ -1,5 +1,5 @@
-/* The replicated configuration: what decodes is sound, readable, and keeps its value encoded anew.
- */
+/* The replicated configuration: decoded values are valid and readable, and stay the same when they
+ * are encoded again. */
 #include "base/utf8.h"
 #include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"

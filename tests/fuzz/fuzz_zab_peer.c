@@ -1,7 +1,7 @@
 /*
- * A peer that has proven the secret, in any state of the core: messages that parse in any order,
- * made up near to the truth or taken as bytes, between ticks and finished disk writes. The core
- * never crashes, and the model of the disk (tests/lib/zab_drive) holds it to its rules.
+ * A peer that has proven the secret, in any state of the core: valid messages in any order,
+ * plausible ones or decoded from raw bytes, between ticks and finished disk writes. The core never
+ * crashes, and the model of the disk (tests/lib/zab_drive) checks its rules.
  */
 #include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
@@ -12,7 +12,7 @@ enum {
     FRAME_MAX = 2048,
     SEEDS = 8,
     SEED_BYTES = 600,
-    FRAMES_EVERY = 4 /* One step of so many is a message given as bytes. */
+    FRAMES_EVERY = 4 /* One step in this many is a message given as bytes. */
 };
 
 static uint64_t draw(void *ctx, uint64_t bound)

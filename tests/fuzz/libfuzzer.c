@@ -1,4 +1,4 @@
-/* The driver of the build for fuzzing: libFuzzer calls this for each input it makes up. */
+/* The driver of the build for fuzzing: libFuzzer calls this for each input. */
 #include "tests/fuzz/fuzz.h"
 
 /* NOLINTBEGIN(readability-identifier-naming): libFuzzer's name. */

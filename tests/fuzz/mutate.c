@@ -38,7 +38,7 @@ static void set_byte(struct buf *bytes, struct rng *rng)
         any ? (uint8_t)rng_u64(rng) : telling[draw(rng, sizeof(telling))];
 }
 
-/* A number at the edge of something, in 2, 4 or 8 bytes. */
+/* A number at a boundary, in 2, 4 or 8 bytes. */
 static void set_number(struct buf *bytes, struct rng *rng)
 {
     static const uint64_t edges[] = {
@@ -84,7 +84,7 @@ static void insert(struct buf *bytes, struct rng *rng)
     }
 }
 
-/* A piece of `from` over or into the bytes. */
+/* Copies a piece of `from` over the bytes or inserts it. */
 static void splice(struct buf *bytes, struct slice from, struct rng *rng)
 {
     if (from.len == 0) {

@@ -1,7 +1,7 @@
 /*
  * Runs one target over its seeds, its corpus and mutations of both; the same inputs each time.
  *
- * When an input fails, the process dies; the input is then written to a file, so that it can be run
+ * When an input fails, the process dies; it first writes the input to a file, which can be run
  * alone and kept.
  */
 #include "base/hash.h"
@@ -28,20 +28,20 @@ enum {
 };
 
 struct inputs {
-    struct fuzz_sink sink; /* First: seeds come in by it. */
+    struct fuzz_sink sink; /* First, because the seeds arrive through it. */
     struct buf *list;
     size_t count;
-    const char *write_dir; /* Where seeds are to be written; NULL: nowhere. */
+    const char *write_dir; /* Where to write the seeds; NULL: nowhere. */
 };
 
-static struct slice current; /* The input that is being run. */
+static struct slice current; /* The running input. */
 static char crash_name[PATH_LEN];
 
 /* Provided by the sanitizers' runtime, when there is one. */
 /* NOLINTNEXTLINE(readability-identifier-naming): theirs. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-/* Only calls that are safe in a signal handler. */
+/* Makes only calls that are safe in a signal handler. */
 static void save_current(void)
 {
     int fd = open(crash_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -143,7 +143,7 @@ static int name_order(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* In the order of the names, so that the mutations are the same everywhere. */
+/* In the order of names, so that the mutations are the same everywhere. */
 static void read_dir(struct inputs *inputs, const char *dir)
 {
     struct dirent **names = NULL;
@@ -245,7 +245,7 @@ static uint64_t number_of(const char *text)
     uint64_t number = strtoull(text, &end, 10);
 
     if (errno != 0 || *end != '\0') {
-        (void)fprintf(stderr, "%s is no number\n", text);
+        (void)fprintf(stderr, "%s is not a number\n", text);
         abort();
     }
     return number;

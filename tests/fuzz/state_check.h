@@ -1,13 +1,13 @@
 /*
- * state_check.h - whether a state is consistent in itself: what it derives and keeps (digest,
- * counts, the index of what is to be reaped) is what a state built anew from its snapshot derives.
+ * state_check.h - whether a state is consistent in itself: everything that it derives (digest,
+ * counts, the index of znodes to be reaped) equals what a state rebuilt from its snapshot derives.
  */
 #ifndef TESTS_FUZZ_STATE_CHECK_H
 #define TESTS_FUZZ_STATE_CHECK_H
 
 #include "server/state/state.h"
 
-/* Asserts it. */
+/* Asserts consistency. */
 void state_check(const struct state *state);
 
 /* Asserts that both hold the same znodes and figures. */

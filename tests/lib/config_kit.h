@@ -1,4 +1,4 @@
-/* config_kit.h - the configuration written as the text that config_load reads. */
+/* config_kit.h - a configuration, given as the text that config_load reads. */
 #ifndef TESTS_LIB_CONFIG_KIT_H
 #define TESTS_LIB_CONFIG_KIT_H
 

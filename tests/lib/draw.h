@@ -1,4 +1,4 @@
-/* draw.h - draws from a seeded generator that only tests make. */
+/* draw.h - draws from a seeded generator that only tests use. */
 #ifndef TESTS_LIB_DRAW_H
 #define TESTS_LIB_DRAW_H
 

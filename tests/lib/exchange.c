@@ -25,7 +25,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int file = -1;
 static _Atomic uint64_t sockets;
 
-/* Of all below. */
+/* The sum over all below. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
@@ -37,7 +37,8 @@ static char ops[EXCHANGE_OPS_MAX][NAME_MAX_BYTES]; /* 0 is no operation. */
 
 static void open_file(void)
 {
-    const char *dir = getenv("ZABRA_EXCHANGES"); // NOLINT(concurrency-mt-unsafe): nobody sets it.
+    const char *dir =
+        getenv("ZABRA_EXCHANGES"); // NOLINT(concurrency-mt-unsafe): no thread changes it.
     char path[PATH_MAX_BYTES];
 
     if (!dir || !dir[0]) {
@@ -56,7 +57,7 @@ bool exchange_on(void)
     return file >= 0;
 }
 
-/* ---- How many of each kind ---- */
+/* ---- The number of each kind ---- */
 
 static bool count_in(uint64_t hash)
 {
@@ -73,7 +74,7 @@ static bool count_in(uint64_t hash)
     return false;
 }
 
-/* True when there is room for one more of the kind that these words make. */
+/* True when there is room for one more exchange of the kind that these words identify. */
 static bool is_due(const char *what, const char *which, const char *code)
 {
     char kind[KIND_MAX_BYTES];
@@ -91,11 +92,12 @@ static void write_line(struct buf *line)
 {
     buf_append_byte(line, '\n');
     if (!line->overflow) {
-        (void)!write(file, line->data, line->len); /* Whole lines, also of several threads. */
+        (void)!write(file, line->data, line->len); /* One call writes a whole line, so that lines of
+                                                      several threads do not mix. */
     }
 }
 
-/* The text of a member that is a string, as far as it fits; "" when there is none. */
+/* The text of a string member, as far as it fits; "" when there is none. */
 static void find_text(struct slice json, const char *mark, char out[NAME_MAX_BYTES])
 {
     const uint8_t *at = json.len > 0 ? memmem(json.data, json.len, mark, strlen(mark)) : NULL;

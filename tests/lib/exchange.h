@@ -1,9 +1,10 @@
 /*
- * exchange.h - notes what the clients of tests ask and are told, for the tests of the contract.
+ * exchange.h - records the requests of test clients and the answers to them, for the tests of the
+ * contract.
  *
- * Only where the environment names a directory (ZABRA_EXCHANGES): one file for each program, one
- * JSON object a line, and of each kind of exchange no more than a few, so that a test that makes
- * millions of calls notes no more than another. Any thread.
+ * It records only if the environment names a directory (ZABRA_EXCHANGES): one file for each
+ * program, one JSON object a line, and a few exchanges of each kind, so that a test with millions
+ * of calls records no more than another. Any thread.
  */
 #ifndef TESTS_LIB_EXCHANGE_H
 #define TESTS_LIB_EXCHANGE_H
@@ -18,7 +19,7 @@ enum {
     EXCHANGE_OPS_MAX = 64
 };
 
-/* False: nothing is noted, and nothing need be prepared. */
+/* False: nothing is recorded, and nothing needs to be prepared. */
 bool exchange_on(void);
 
 struct exchange {
@@ -27,7 +28,7 @@ struct exchange {
     const char *headers; /* Of the request, a line each; NULL: none. */
     const char *body;    /* NULL: none. */
     struct slice head;   /* Of the answer, from the status line on. */
-    struct slice answer; /* Its body; of a stream nothing. */
+    struct slice answer; /* Its body; empty for a stream. */
     bool stream;
 };
 
@@ -37,9 +38,9 @@ void exchange_http(const struct exchange *exchange);
 /* One event of a stream: its object, and for server-sent events its name and id (else NULL). */
 void exchange_event(const char *name, const char *id, const char *object);
 
-/* What is known of a socket. */
+/* The state of one socket. */
 struct exchange_socket {
-    uint64_t number; /* 0: not yet. */
+    uint64_t number; /* 0: none yet. */
     uint8_t ops[EXCHANGE_FLIGHT];
 };
 

@@ -63,7 +63,7 @@ static void count_op(const struct history_op *op, struct history_report *report)
 
     report->writes += op->outcome == HISTORY_OK && changes;
     report->reads += op->outcome == HISTORY_OK && !changes;
-    report->refused += op->outcome != HISTORY_OK && history_is_told(op);
+    report->refused += op->outcome != HISTORY_OK && history_names_state(op);
     report->unknown += op->outcome == HISTORY_UNKNOWN && changes;
 }
 

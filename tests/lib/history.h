@@ -1,10 +1,10 @@
 /*
- * history.h - what clients of a running ensemble did and saw, and whether that can be.
+ * history.h - what the clients of a running ensemble did and saw, and whether it is possible.
  *
- * Every answer names the zxid of the state that it reflects, so nothing has to be searched for: all
- * that anybody was told is put into one order by zxid and held against a naive model of a few keys.
- * A write whose outcome nobody knows may have happened or not; it is found by its value, which no
- * other write has, or it may hide where nobody has looked.
+ * Every answer names the zxid of the state that it reflects, so no search is needed: all answers
+ * and events are ordered by zxid and compared with a naive model of a few keys. A write of unknown
+ * outcome may have happened or not. Its value, which no other write has, reveals it, unless no
+ * client has looked.
  *
  * Each client or watcher records into a log of its own, from one thread; the check runs afterwards.
  */
@@ -28,30 +28,30 @@ enum {
 
 enum history_what {
     HISTORY_GET,
-    HISTORY_LIST, /* The names of all keys that are there. */
+    HISTORY_LIST, /* The names of all existing keys. */
     HISTORY_CREATE,
     HISTORY_SET,
     HISTORY_DELETE,
     HISTORY_CHECK,  /* Only in a multi. */
-    HISTORY_CLOSE,  /* Ends the session of the operation; deletes all that belongs to it. */
+    HISTORY_CLOSE,  /* Ends the session of the operation; deletes its ephemerals. */
     HISTORY_CHANGED /* Only of an event: children of the root, in a difference. */
 };
 
 enum history_outcome {
     HISTORY_OK,
-    HISTORY_NO_NODE, /* Refused, by the state at the zxid of the answer. */
+    HISTORY_NO_NODE, /* Refused, on the basis of the state at the zxid of the answer. */
     HISTORY_NODE_EXISTS,
     HISTORY_BAD_VERSION,
     HISTORY_NOT_DONE, /* Not applied, for another reason. */
     HISTORY_UNKNOWN
 };
 
-/* A key as somebody saw it. */
+/* A key as a client saw it. */
 struct history_seen {
     bool present;
     zxid_t czxid;
     zxid_t mzxid;
-    zxid_t owner; /* Its session; 0: it is no ephemeral. */
+    zxid_t owner; /* Its session; 0: not an ephemeral. */
     int32_t version;
     uint32_t value; /* Number of a value, each written once at most; 0: not seen. */
 };
@@ -63,7 +63,7 @@ struct history_step {
     bool ephemeral;   /* CREATE: in the session of the operation. */
     bool has_version; /* SET, DELETE, CHECK: only if the version is `version`. */
     int32_t version;
-    bool has_seen; /* GET: what was read. CREATE, SET: the stat that the answer told. */
+    bool has_seen; /* GET: what was read. CREATE, SET: the stat in the answer. */
     struct history_seen seen;
 };
 
@@ -71,13 +71,13 @@ struct history_op {
     uint32_t connection; /* Unique; its answers come in the order of the log. */
     uint64_t start_us;
     uint64_t end_us;
-    bool linearizable; /* Of reads; writes always are. */
-    zxid_t min_zxid;   /* Of reads: 0: none was demanded. */
+    bool linearizable; /* Of reads; writes always are linearizable. */
+    zxid_t min_zxid;   /* Of reads; 0: no minimum. */
     enum history_outcome outcome;
-    uint32_t failed;   /* Step that was refused. */
+    uint32_t failed;   /* The refused step. */
     zxid_t zxid;       /* Of the answer. */
-    zxid_t session;    /* That it was asked for in; 0: none. */
-    zxid_t not_before; /* UNKNOWN: another try was told that it was not done by then; or 0. */
+    zxid_t session;    /* The session of the request; 0: none. */
+    zxid_t not_before; /* UNKNOWN: another try learned that the write was not done by then; or 0. */
     uint32_t listed;   /* LIST: a bit for each key. */
     uint32_t count;
     struct history_step steps[HISTORY_STEPS_MAX];
@@ -99,27 +99,27 @@ static inline bool history_changes(const struct history_op *op)
     return false;
 }
 
-/* It asks for the end of its session, and for nothing else. */
+/* It requests the end of its session, and nothing else. */
 static inline bool history_closes(const struct history_op *op)
 {
     return op->count == 1 && op->steps[0].what == HISTORY_CLOSE;
 }
 
-/* Answered by the state at its zxid. */
-static inline bool history_is_told(const struct history_op *op)
+/* The answer reflects the state at its zxid. */
+static inline bool history_names_state(const struct history_op *op)
 {
     return op->outcome < HISTORY_NOT_DONE;
 }
 
 enum history_item_kind {
     HISTORY_STARTED,  /* A watch of the root and all below, from `zxid` on. */
-    HISTORY_REPLAYED, /* Resumed behind `since`; what follows is exact. */
+    HISTORY_REPLAYED, /* Resumed after `since`; the events that follow are exact. */
     HISTORY_DIFFED,   /* Resumed: the difference between `since` and `zxid` follows. */
-    HISTORY_GAP,      /* What happened up to `zxid` is not told. */
+    HISTORY_GAP,      /* The changes up to `zxid` are lost. */
     HISTORY_EVENT,
-    HISTORY_BOOKMARK, /* All up to `zxid` has been told: a heartbeat, or an answer there. */
-    HISTORY_LOST,     /* The connection; what is not whole yet is told again. */
-    HISTORY_OVERRUN   /* What is behind `since` was thrown away and follows again. */
+    HISTORY_BOOKMARK, /* Everything up to `zxid` was sent: a heartbeat, or an answer there. */
+    HISTORY_LOST,     /* The connection; an incomplete zxid is sent again. */
+    HISTORY_OVERRUN   /* The events after `since` were dropped and follow again. */
 };
 
 struct history_item {
@@ -129,13 +129,13 @@ struct history_item {
     zxid_t since;
     enum history_what what; /* Of an event. */
     uint32_t key;
-    bool end;  /* The last of its zxid. */
+    bool end;  /* The last event of its zxid. */
     bool diff; /* Of a difference. */
     bool has_seen;
     struct history_seen seen;
 };
 
-/* What one client or watcher has recorded. */
+/* The record of one client or watcher. */
 struct history_log {
     char name[32];
     struct history_op *ops;
@@ -150,16 +150,16 @@ void history_add_op(struct history_log *log, const struct history_op *op);
 void history_add_item(struct history_log *log, const struct history_item *item);
 
 struct history_report {
-    const char *rule; /* That does not hold; NULL: all do. */
+    const char *rule; /* The violated rule; NULL: none. */
     char text[HISTORY_TEXT_MAX];
     uint32_t writes; /* Acknowledged. */
     uint32_t reads;
     uint32_t refused;
     uint32_t unknown;
-    uint32_t found; /* Of the unknown: seen to have happened. */
+    uint32_t found; /* Of the unknown writes: found to have happened. */
     uint32_t changes;
     uint32_t closed; /* Sessions. */
-    uint32_t lives;  /* Of ephemerals, in sessions that were closed. */
+    uint32_t lives;  /* Of ephemerals, in closed sessions. */
     uint32_t events;
     uint32_t diffs;
     uint32_t gaps;
@@ -169,20 +169,20 @@ struct history_report {
  * The rules:
  *
  * - once: each acknowledged write has one zxid of its own; no value appears at two.
- * - refused: what was answered as not done is never seen.
- * - nobody: no change that nobody asked for, none seen before it was asked for.
- * - one-story: all that is told of one zxid and key agrees.
- * - model: the changes of a key by zxid are what a naive key does: versions, czxids, conditions.
- * - state: a read or a refusal is what the model has at the zxid of the answer.
- * - session: what belongs to a session goes with it, in one transaction, and none comes later.
- * - real-time: an answer to a write or a linearizable read is not behind what anybody was told
- *   before it was asked; a write is ahead of it.
+ * - refused: a write that was answered as not done is never seen.
+ * - unasked: each change was requested by a client, and none is seen before its request.
+ * - one-story: all reports about one zxid and key agree.
+ * - model: the changes of a key, by zxid, match a naive key: versions, czxids, conditions.
+ * - state: a read or a refusal matches the model at the zxid of the answer.
+ * - session: the ephemerals of a session end with it, in one transaction, and none comes later.
+ * - real-time: the answer to a write or a linearizable read is not behind any zxid that a client
+ *   knew before the request; a write is ahead of it.
  * - order: answers on one connection do not go back; writes go forward.
- * - minimum: no answer is behind the zxid that was demanded.
- * - watch: a watcher is told of each change once, in order, before an answer that includes it; of a
- *   difference it is told what has changed.
+ * - minimum: no answer is behind the demanded zxid.
+ * - watch: a watcher receives each change once, in order, before an answer that includes it; a
+ *   difference contains all that has changed.
  *
- * A write that was tried several times with one key is one operation, from its first try on.
+ * Several tries of a write with one key are one operation, from the first try on.
  */
 void history_check(const struct history_log *const *logs, size_t count,
                    struct history_report *ret_report);

@@ -1,4 +1,4 @@
-/* All that anybody was told, as changes of keys: merged, and each one laid at somebody's door. */
+/* All answers and events as changes of keys: merged, and each change assigned to an operation. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/lib/history_int.h"
@@ -20,7 +20,7 @@ static void add(struct history_case *the_case, const struct history_fact *fact)
     the_case->facts[the_case->fact_count++] = *fact;
 }
 
-/* A key that was seen tells of its creation, and of the write that it shows. */
+/* A key that a client saw reveals its creation, and the write that it shows. */
 static bool add_seen(struct history_case *the_case, uint32_t key, const struct history_seen *seen)
 {
     struct history_fact fact = {.zxid = seen->czxid,
@@ -52,7 +52,7 @@ static bool add_seen(struct history_case *the_case, uint32_t key, const struct h
     return true;
 }
 
-/* What a step has done at `zxid`. */
+/* The effect of a step at `zxid`. */
 static void add_step(struct history_case *the_case, const struct history_op *op,
                      const struct history_step *step, zxid_t zxid)
 {
@@ -113,7 +113,7 @@ static bool add_event(struct history_case *the_case, const struct history_item *
     if (item->has_seen && !add_seen(the_case, item->key, &item->seen)) {
         return false;
     }
-    /* The data of a difference may be newer than the change it is told with. */
+    /* The data in a difference may be newer than the change that it comes with. */
     if (!item->diff) {
         fact.czxid = item->what == HISTORY_CREATE ? item->zxid : 0;
         add(the_case, &fact);
@@ -140,7 +140,7 @@ static bool add_all(struct history_case *the_case)
     return true;
 }
 
-/* ---- Whose value it is. ---- */
+/* ---- The write of a value. ---- */
 
 static void note_values(struct history_case *the_case)
 {
@@ -162,12 +162,12 @@ static bool claim_value(struct history_case *the_case, struct history_fact *fact
     struct history_use *use = map_get_u64(&the_case->by_value, fact->value);
 
     if (!use) {
-        return history_complain(the_case, "nobody", "value %u of key %u was never written",
+        return history_complain(the_case, "unasked", "value %u of key %u was never written",
                                 fact->value, fact->key);
     }
     if (use->op->outcome != HISTORY_OK && use->op->outcome != HISTORY_UNKNOWN) {
         return history_complain(the_case, "refused",
-                                "value %u of key %u was refused, and is there at %" PRIx64,
+                                "value %u of key %u was refused, and exists at %" PRIx64,
                                 fact->value, fact->key, fact->zxid);
     }
 
@@ -195,7 +195,7 @@ static bool claim_values(struct history_case *the_case)
     return true;
 }
 
-/* One that is found by one of its values has done all its steps there. */
+/* A write that one of its values reveals has done all its steps there. */
 static bool add_found(struct history_case *the_case)
 {
     for (size_t i = 0; i < the_case->use_count; i++) {
@@ -205,9 +205,9 @@ static bool add_found(struct history_case *the_case)
             continue;
         }
         if (use->found <= use->floor) {
-            return history_complain(the_case, "nobody",
-                                    "a write of key %u is there at zxid %" PRIx64
-                                    ", and was asked for behind %" PRIx64,
+            return history_complain(the_case, "unasked",
+                                    "a write of key %u was found at zxid %" PRIx64
+                                    ", and was requested after %" PRIx64,
                                     use->op->steps[0].key, use->found, use->floor);
         }
         the_case->report->found++;
@@ -220,7 +220,7 @@ static bool add_found(struct history_case *the_case)
     return true;
 }
 
-/* ---- One story for each zxid and key. ---- */
+/* ---- All reports about one zxid and key agree. ---- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -285,7 +285,7 @@ static bool merge(struct history_case *the_case)
     return true;
 }
 
-/* ---- Somebody must have asked for it. ---- */
+/* ---- Each change has a request. ---- */
 
 static bool may_have_done(const struct history_use *use, const struct history_fact *fact)
 {
@@ -299,7 +299,7 @@ static bool may_have_done(const struct history_use *use, const struct history_fa
     return false;
 }
 
-/* The end of a session deletes what belongs to it, all at one zxid. */
+/* The end of a session deletes its ephemerals, all at one zxid. */
 static bool may_have_closed(struct history_case *the_case, struct history_use *use,
                             const struct history_fact *fact)
 {
@@ -326,9 +326,9 @@ static bool check_asked(struct history_case *the_case, const struct history_fact
         }
     }
     return fact->op ? true
-                    : history_complain(the_case, "nobody",
+                    : history_complain(the_case, "unasked",
                                        "key %u was changed (%d) at zxid %" PRIx64
-                                       " and nobody had asked for it",
+                                       " and no client had requested it",
                                        fact->key, (int)fact->what, fact->zxid);
 }
 
@@ -343,7 +343,7 @@ static int fact_order(const void *a, const void *b)
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/* Two writes that changed different keys at one zxid are as wrong as two of one key. */
+/* Two writes at one zxid are as wrong for different keys as for one key. */
 static bool order_facts(struct history_case *the_case)
 {
     size_t count = the_case->fact_count;
@@ -404,7 +404,7 @@ const struct history_fact *history_at(const struct history_case *the_case, uint3
     size_t low = 0;
     size_t high = the_case->fact_count;
 
-    /* The first one behind (key, zxid). */
+    /* The first one after (key, zxid). */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct history_fact *fact = &the_case->facts[middle];

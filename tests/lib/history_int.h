@@ -1,30 +1,30 @@
-/* history_int.h - between the files of the check. */
+/* history_int.h - shared by the files of the check. */
 #ifndef TESTS_LIB_HISTORY_INT_H
 #define TESTS_LIB_HISTORY_INT_H
 
 #include "base/map.h"
 #include "tests/lib/history.h"
 
-/* One change of one key: something that somebody was told. */
+/* One change of one key, from an answer or an event. */
 struct history_fact {
     zxid_t zxid;
     uint32_t key;
     enum history_what what;      /* CREATE, SET, DELETE. */
-    uint32_t value;              /* 0: not known. */
-    int32_t version;             /* After it; -1: not known. */
-    zxid_t czxid;                /* 0: not known. */
-    zxid_t owner;                /* Of a CREATE: its session; 0: none, or not known. */
-    const struct history_op *op; /* Whose change it is, if that is known. */
+    uint32_t value;              /* 0: unknown. */
+    int32_t version;             /* After it; -1: unknown. */
+    zxid_t czxid;                /* 0: unknown. */
+    zxid_t owner;                /* Of a CREATE: its session; 0: none, or unknown. */
+    const struct history_op *op; /* The operation that made the change, if known. */
 };
 
-/* An operation, and what the check finds out about it. */
+/* An operation, and the findings about it. */
 struct history_use {
     const struct history_op *op;
-    zxid_t floor; /* The highest zxid that anybody was told of before it was asked for. */
-    zxid_t found; /* Of an unknown one: where it happened; 0: not seen. */
+    zxid_t floor; /* The highest zxid that any client knew before the request. */
+    zxid_t found; /* Of an unknown one: the zxid at which it happened; 0: not seen. */
 };
 
-/* All changes in (from, to] have been told to somebody, exactly. */
+/* Some watcher received all changes in (from, to], exactly. */
 struct history_span {
     zxid_t from;
     zxid_t to;
@@ -35,7 +35,7 @@ struct history_case {
     size_t log_count;
     struct history_use *uses;
     size_t use_count;
-    const struct history_use **open; /* Whose outcome nobody has found out; and all closes. */
+    const struct history_use **open; /* Those whose outcome is still unknown; and all closes. */
     size_t open_count;
     struct map by_value; /* Number of a value -> struct history_use. */
     struct history_fact *facts;
@@ -45,7 +45,7 @@ struct history_case {
     struct history_span *spans;
     size_t span_count;
     size_t span_cap;
-    bool spans_noted; /* All of them. */
+    bool spans_noted; /* All spans are noted. */
     struct history_report *report;
 };
 
@@ -59,8 +59,8 @@ static inline bool history_may_close(const struct history_op *op)
 bool history_complain(struct history_case *the_case, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Each: true when the rules hold. In this order. */
-bool history_gather(struct history_case *the_case); /* once, refused, nobody, one-story */
+/* Each returns true when its rules hold. Called in this order. */
+bool history_gather(struct history_case *the_case); /* once, refused, unasked, one-story */
 bool history_check_time(struct history_case *the_case);
 bool history_check_watches(struct history_case *the_case); /* Also notes the spans. */
 bool history_check_model(struct history_case *the_case);   /* model, state */
@@ -70,13 +70,13 @@ bool history_check_sessions(struct history_case *the_case);
 const struct history_fact *history_at(const struct history_case *the_case, uint32_t key,
                                       zxid_t zxid);
 
-/* The CREATE of the life of a key that goes on at `zxid`; NULL: it is absent, or nobody has seen
- * its beginning. */
+/* The CREATE of the life of a key that still lasts at `zxid`; NULL: it is absent, or its beginning
+ * is unknown. */
 const struct history_fact *history_life_at(const struct history_case *the_case, uint32_t key,
                                            zxid_t zxid);
 
 /* How many writes of unknown outcome may have done `what` to the key between `from` and `to`
- * without a client having been told. */
+ * without a trace. */
 uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum history_what what,
                         zxid_t from, zxid_t to);
 

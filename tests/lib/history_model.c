@@ -1,4 +1,4 @@
-/* The changes of each key against a naive key, and what was read against that. */
+/* Compares the changes of each key with a naive key, and the reads with that. */
 #include "base/check.h"
 #include "tests/lib/history_int.h"
 
@@ -9,7 +9,7 @@ struct key {
     bool present;
     zxid_t zxid; /* Of its last change. */
     zxid_t czxid;
-    int32_t version; /* -1: not known. */
+    int32_t version; /* -1: unknown. */
 };
 
 static bool is_covered(const struct history_case *the_case, zxid_t from, zxid_t to)
@@ -22,7 +22,7 @@ static bool is_covered(const struct history_case *the_case, zxid_t from, zxid_t 
     return false;
 }
 
-/* Whatever the key was then may have belonged to the session. */
+/* Whatever the key was then, it may have belonged to the session. */
 static bool may_close(const struct history_use *use, zxid_t from, zxid_t to)
 {
     return history_may_close(use->op) && use->floor < to &&
@@ -48,7 +48,7 @@ uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum 
     return count;
 }
 
-/* ---- One change after the other. ---- */
+/* ---- Changes one after another. ---- */
 
 static bool complain_fact(struct history_case *the_case, const struct history_fact *fact,
                           const struct key *key, const char *why)
@@ -65,7 +65,7 @@ static bool play_create(struct history_case *the_case, const struct history_fact
 {
     if (key->present &&
         history_hidden(the_case, fact->key, HISTORY_DELETE, key->zxid, fact->zxid) == 0) {
-        return complain_fact(the_case, fact, key, "created while there");
+        return complain_fact(the_case, fact, key, "created while it existed");
     }
     *key = (struct key){.present = true, .zxid = fact->zxid, .czxid = fact->zxid, .version = 0};
     return true;
@@ -78,7 +78,7 @@ static bool play_set(struct history_case *the_case, const struct history_fact *f
 
     if (!key->present || moved) {
         if (history_hidden(the_case, fact->key, HISTORY_CREATE, key->zxid, fact->zxid) == 0) {
-            return complain_fact(the_case, fact, key, "set while absent, or in another life");
+            return complain_fact(the_case, fact, key, "set while absent, or in another lifetime");
         }
     } else if (key->version >= 0 && fact->version >= 0) {
         int32_t missing = fact->version - key->version - 1;
@@ -118,7 +118,7 @@ static bool play(struct history_case *the_case, struct history_fact *fact, struc
         ASSERT(fact->what == HISTORY_DELETE);
         sound = play_delete(the_case, fact, key);
     }
-    /* Lookups see what is known by now. */
+    /* Lookups see what is known so far. */
     fact->czxid = key->czxid;
     return sound;
 }
@@ -142,14 +142,14 @@ static bool play_all(struct history_case *the_case)
     return true;
 }
 
-/* ---- What was read, and why something was refused. ---- */
+/* ---- Reads, and the reasons of refusals. ---- */
 
 struct look {
     const struct history_op *op;
     const struct history_step *step;
-    const struct history_fact *fact; /* Last change of the key before it, or NULL. */
+    const struct history_fact *fact; /* The last change of the key before it, or NULL. */
     zxid_t from;                     /* Its zxid, or 0. */
-    zxid_t to;                       /* The state is of before `to`. */
+    zxid_t to;                       /* The state is older than `to`. */
 };
 
 static bool is_present(const struct look *look)
@@ -181,12 +181,12 @@ static bool check_seen(struct history_case *the_case, const struct look *look)
         return !is_present(look) || may_hide(the_case, look, HISTORY_DELETE) ||
                complain_look(the_case, look, "seen as absent");
     }
-    /* What was seen is itself a change that is known: it must be the last one. */
+    /* The observation is itself a known change: it must be the last one. */
     return (look->from == seen->mzxid && is_present(look)) ||
            complain_look(the_case, look, "an older state was seen");
 }
 
-/* A condition held just before the change, or did not at the time of the refusal. */
+/* A condition held just before the change, or did not hold at the time of the refusal. */
 static bool check_version(struct history_case *the_case, const struct look *look, bool must_match)
 {
     bool certain = is_present(look) && look->fact->version >= 0 &&
@@ -207,11 +207,11 @@ static bool check_refusal(struct history_case *the_case, const struct look *look
 {
     if (look->op->outcome == HISTORY_NODE_EXISTS) {
         return is_present(look) || may_hide(the_case, look, HISTORY_CREATE) ||
-               complain_look(the_case, look, "refused as there");
+               complain_look(the_case, look, "refused because it exists");
     }
     if (look->op->outcome == HISTORY_NO_NODE) {
         return !is_present(look) || may_hide(the_case, look, HISTORY_DELETE) ||
-               complain_look(the_case, look, "refused as absent");
+               complain_look(the_case, look, "refused because it is absent");
     }
     return check_version(the_case, look, false);
 }
@@ -266,7 +266,7 @@ bool history_check_model(struct history_case *the_case)
     for (size_t i = 0; i < the_case->use_count; i++) {
         const struct history_op *op = the_case->uses[i].op;
 
-        for (uint32_t k = 0; k < op->count && history_is_told(op); k++) {
+        for (uint32_t k = 0; k < op->count && history_names_state(op); k++) {
             if (!check_step(the_case, op, k)) {
                 return false;
             }

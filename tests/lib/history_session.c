@@ -1,10 +1,10 @@
-/* What belongs to a session goes with it. The changes are known by now, and follow one another. */
+/* The ephemerals of a session end with it. The changes are known by now, and follow one another. */
 #include "base/check.h"
 #include "tests/lib/history_int.h"
 
 #include <inttypes.h>
 
-/* The close of a session that is known to be over; NULL: none. */
+/* The close of a session that has certainly ended; NULL: none. */
 static const struct history_op *close_of(const struct history_case *the_case, zxid_t session)
 {
     for (size_t i = 0; i < the_case->open_count; i++) {
@@ -17,7 +17,7 @@ static const struct history_op *close_of(const struct history_case *the_case, zx
     return NULL;
 }
 
-/* A life that began in a session that is over by the zxid of `close` is over, too. */
+/* An ephemeral of a session that ended by the zxid of `close` ends with it. */
 static bool check_life(struct history_case *the_case, const struct history_fact *birth,
                        const struct history_op *close)
 {
@@ -27,7 +27,7 @@ static bool check_life(struct history_case *the_case, const struct history_fact 
     if (birth->zxid > close->zxid) {
         return history_complain(the_case, "session",
                                 "key %u was created at zxid %" PRIx64 " in session %" PRIx64
-                                ", which was over at %" PRIx64,
+                                ", which had ended at %" PRIx64,
                                 birth->key, birth->zxid, close->session, close->zxid);
     }
     if (history_life_at(the_case, birth->key, close->zxid) != birth ||
@@ -35,8 +35,8 @@ static bool check_life(struct history_case *the_case, const struct history_fact 
         return true;
     }
     return history_complain(the_case, "session",
-                            "key %u of session %" PRIx64 " is there at zxid %" PRIx64
-                            ", when the session is over; it was created at %" PRIx64,
+                            "key %u of session %" PRIx64 " exists at zxid %" PRIx64
+                            ", after the end of the session; it was created at %" PRIx64,
                             birth->key, close->session, close->zxid, birth->zxid);
 }
 

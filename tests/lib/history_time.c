@@ -1,4 +1,4 @@
-/* What the clock and the connections say: real time, order, demanded zxids. */
+/* Real time, order on a connection, demanded zxids. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/lib/history_int.h"
@@ -6,16 +6,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Somebody was told of a zxid. */
-struct told {
+/* A client learned of a zxid. */
+struct learned {
     uint64_t at_us;
     zxid_t zxid;
 };
 
 static int by_time(const void *a, const void *b)
 {
-    const struct told *left = a;
-    const struct told *right = b;
+    const struct learned *left = a;
+    const struct learned *right = b;
 
     return left->at_us < right->at_us ? -1 : left->at_us > right->at_us;
 }
@@ -28,12 +28,12 @@ static int by_start(const void *a, const void *b)
     return left->op->start_us < right->op->start_us ? -1 : left->op->start_us > right->op->start_us;
 }
 
-static bool tells(const struct history_item *item)
+static bool names_zxid(const struct history_item *item)
 {
     return item->kind == HISTORY_EVENT || item->kind == HISTORY_BOOKMARK;
 }
 
-static size_t count_told(const struct history_case *the_case)
+static size_t count_learned(const struct history_case *the_case)
 {
     size_t count = 0;
 
@@ -43,7 +43,7 @@ static size_t count_told(const struct history_case *the_case)
     return count;
 }
 
-static size_t gather_told(const struct history_case *the_case, struct told *told)
+static size_t gather_learned(const struct history_case *the_case, struct learned *learned)
 {
     size_t count = 0;
 
@@ -51,43 +51,43 @@ static size_t gather_told(const struct history_case *the_case, struct told *told
         const struct history_log *log = the_case->logs[i];
 
         for (size_t k = 0; k < log->op_count; k++) {
-            if (history_is_told(&log->ops[k])) {
-                told[count++] = (struct told){log->ops[k].end_us, log->ops[k].zxid};
+            if (history_names_state(&log->ops[k])) {
+                learned[count++] = (struct learned){log->ops[k].end_us, log->ops[k].zxid};
             }
         }
         for (size_t k = 0; k < log->item_count; k++) {
-            if (tells(&log->items[k])) {
-                told[count++] = (struct told){log->items[k].at_us, log->items[k].zxid};
+            if (names_zxid(&log->items[k])) {
+                learned[count++] = (struct learned){log->items[k].at_us, log->items[k].zxid};
             }
         }
     }
     return count;
 }
 
-/* Sorts the uses by start; each floor is the highest zxid that was told before, or up to which it
- * was told that it was not done. */
+/* Sorts the uses by start; each floor is the highest zxid that a client knew before, or up to which
+ * the write was reported as not done. */
 static void find_floors(struct history_case *the_case)
 {
-    struct told *told = mem_alloc((count_told(the_case) + 1) * sizeof(*told));
-    size_t count = gather_told(the_case, told);
+    struct learned *learned = mem_alloc((count_learned(the_case) + 1) * sizeof(*learned));
+    size_t count = gather_learned(the_case, learned);
     size_t next = 0;
     zxid_t floor = 0;
 
     if (count > 0) {
-        qsort(told, count, sizeof(*told), by_time);
+        qsort(learned, count, sizeof(*learned), by_time);
     }
     if (the_case->use_count > 0) {
         qsort(the_case->uses, the_case->use_count, sizeof(*the_case->uses), by_start);
     }
     for (size_t i = 0; i < the_case->use_count; i++) {
-        for (; next < count && told[next].at_us < the_case->uses[i].op->start_us; next++) {
-            floor = told[next].zxid > floor ? told[next].zxid : floor;
+        for (; next < count && learned[next].at_us < the_case->uses[i].op->start_us; next++) {
+            floor = learned[next].zxid > floor ? learned[next].zxid : floor;
         }
         zxid_t not_before = the_case->uses[i].op->not_before;
 
         the_case->uses[i].floor = not_before > floor ? not_before : floor;
     }
-    mem_free(told);
+    mem_free(learned);
 }
 
 static bool check_floor(struct history_case *the_case, const struct history_use *use)
@@ -95,7 +95,7 @@ static bool check_floor(struct history_case *the_case, const struct history_use 
     const struct history_op *op = use->op;
     bool changes = history_changes(op);
 
-    if (!history_is_told(op) || (!changes && !op->linearizable)) {
+    if (!history_names_state(op) || (!changes && !op->linearizable)) {
         return true;
     }
 
@@ -104,12 +104,12 @@ static bool check_floor(struct history_case *the_case, const struct history_use 
 
     return ahead || history_complain(the_case, "real-time",
                                      "connection %u: %s of key %u answered at zxid %" PRIx64
-                                     ", and somebody had been told of %" PRIx64 " before",
+                                     ", and a client already knew %" PRIx64,
                                      op->connection, changes ? "a write" : "a linearizable read",
                                      op->steps[0].key, op->zxid, use->floor);
 }
 
-/* The answers of one log, which has one connection after the other. */
+/* The answers of one log, which has one connection after another. */
 static bool check_order(struct history_case *the_case, const struct history_log *log)
 {
     const struct history_op *last = NULL;
@@ -117,7 +117,7 @@ static bool check_order(struct history_case *the_case, const struct history_log 
     for (size_t i = 0; i < log->op_count; i++) {
         const struct history_op *op = &log->ops[i];
 
-        if (!history_is_told(op)) {
+        if (!history_names_state(op)) {
             continue;
         }
 
@@ -126,7 +126,7 @@ static bool check_order(struct history_case *the_case, const struct history_log 
 
         if (same && (write ? op->zxid <= last->zxid : op->zxid < last->zxid)) {
             return history_complain(the_case, "order",
-                                    "connection %u was answered zxid %" PRIx64 " behind %" PRIx64,
+                                    "connection %u was answered zxid %" PRIx64 " after %" PRIx64,
                                     op->connection, op->zxid, last->zxid);
         }
         last = op;

@@ -1,6 +1,6 @@
 /*
- * What watchers were told, against the changes that anybody knows of. `at` is up to where a watcher
- * has been told everything; it moves by whole zxids, by bookmarks and by answers on its socket.
+ * The events of watchers, against all known changes. `at` is the zxid up to which a watcher has
+ * received everything; it moves by whole zxids, by bookmarks and by answers on its socket.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -19,20 +19,19 @@ struct watcher {
     bool started;
     zxid_t at;
     zxid_t span_from;                            /* Exact since here. */
-    const struct history_item *group[GROUP_MAX]; /* Events of a zxid that has not ended. */
+    const struct history_item *group[GROUP_MAX]; /* Events of a zxid that is not complete yet. */
     size_t group_count;
     bool in_diff;
-    bool diff_ended; /* All its events are here; what follows is to come. */
+    bool diff_ended; /* All its events have arrived; new ones follow. */
     zxid_t diff_since;
     zxid_t diff_upto;
-    uint32_t diff_told[HISTORY_KEYS + 1]; /* Bits of enum history_what, by key. */
+    uint32_t diff_seen[HISTORY_KEYS + 1]; /* Bits of enum history_what, by key. */
 };
 
 static bool complain(struct history_case *the_case, const struct watcher *watcher, zxid_t zxid,
                      const char *why)
 {
-    return history_complain(the_case, "watch",
-                            "%s: %s; zxid %" PRIx64 ", told of everything up to %" PRIx64,
+    return history_complain(the_case, "watch", "%s: %s; zxid %" PRIx64 ", complete up to %" PRIx64,
                             watcher->log->name, why, zxid, watcher->at);
 }
 
@@ -50,7 +49,7 @@ static void close_span(struct history_case *the_case, const struct watcher *watc
         (struct history_span){.from = watcher->span_from, .to = watcher->at};
 }
 
-/* Everything up to `zxid` is behind, though not each change was told. */
+/* Everything up to `zxid` is past, though not each change had an event. */
 static void jump(struct history_case *the_case, struct watcher *watcher, zxid_t zxid)
 {
     close_span(the_case, watcher);
@@ -58,7 +57,7 @@ static void jump(struct history_case *the_case, struct watcher *watcher, zxid_t 
     watcher->span_from = zxid;
 }
 
-/* The first change behind `zxid`. */
+/* The first change after `zxid`. */
 static size_t first_behind(const struct history_case *the_case, zxid_t zxid)
 {
     size_t low = 0;
@@ -82,8 +81,7 @@ static bool pass_quiet(struct history_case *the_case, struct watcher *watcher, z
     size_t next = first_behind(the_case, watcher->at);
 
     if (next < the_case->fact_count && the_case->by_zxid[next]->zxid <= zxid) {
-        return complain(the_case, watcher, the_case->by_zxid[next]->zxid,
-                        "it was not told of a change");
+        return complain(the_case, watcher, the_case->by_zxid[next]->zxid, "a change is missing");
     }
     watcher->at = zxid > watcher->at ? zxid : watcher->at;
     return true;
@@ -101,7 +99,7 @@ static bool group_has(const struct watcher *watcher, const struct history_fact *
     return false;
 }
 
-/* A zxid has ended: its events are its changes, each once. */
+/* A zxid is complete: its events equal its changes, each once. */
 static bool end_group(struct history_case *the_case, struct watcher *watcher, zxid_t zxid)
 {
     size_t count = 0;
@@ -113,11 +111,11 @@ static bool end_group(struct history_case *the_case, struct watcher *watcher, zx
          i < the_case->fact_count && the_case->by_zxid[i]->zxid == zxid; i++) {
         count++;
         if (!group_has(watcher, the_case->by_zxid[i])) {
-            return complain(the_case, watcher, zxid, "it was not told of all changes of a zxid");
+            return complain(the_case, watcher, zxid, "some changes of a zxid are missing");
         }
     }
     if (count != watcher->group_count) {
-        return complain(the_case, watcher, zxid, "it was told of a change twice");
+        return complain(the_case, watcher, zxid, "a change came twice");
     }
     watcher->group_count = 0;
     watcher->at = zxid;
@@ -128,13 +126,15 @@ static bool take_exact(struct history_case *the_case, struct watcher *watcher,
                        const struct history_item *item)
 {
     if (item->zxid <= watcher->at) {
-        return complain(the_case, watcher, item->zxid, "it was told of what it had before");
+        return complain(the_case, watcher, item->zxid, "an event repeats an earlier zxid");
     }
     if (watcher->group_count > 0 && watcher->group[0]->zxid != item->zxid) {
-        return complain(the_case, watcher, item->zxid, "a zxid began before another had ended");
+        return complain(the_case, watcher, item->zxid,
+                        "a zxid began before the previous one was complete");
     }
     if (item->what == HISTORY_CHANGED || watcher->group_count == GROUP_MAX) {
-        return complain(the_case, watcher, item->zxid, "an event that no recursive watch has");
+        return complain(the_case, watcher, item->zxid,
+                        "an event that a recursive watch never gets");
     }
     watcher->group[watcher->group_count++] = item;
     return item->end ? end_group(the_case, watcher, item->zxid) : true;
@@ -147,7 +147,7 @@ static bool was_there(const struct history_fact *fact)
     return fact && fact->what != HISTORY_DELETE;
 }
 
-/* The change was still the last one of its key in the state of `op`. */
+/* In the state of `op` the change was still the last one of its key. */
 static bool shows_last(const struct history_case *the_case, const struct history_op *op,
                        const struct history_fact *fact)
 {
@@ -163,7 +163,7 @@ static bool shows_last(const struct history_case *the_case, const struct history
     return shown;
 }
 
-/* A client saw in the state of `upto`, or in a later one, that the key was still there. */
+/* In the state of `upto` or a later one, a client saw that the key still existed. */
 static bool outlived(const struct history_case *the_case, const struct history_fact *fact,
                      zxid_t upto)
 {
@@ -179,24 +179,24 @@ static bool outlived(const struct history_case *the_case, const struct history_f
     return shown;
 }
 
-/* A write of unknown outcome may have deleted the key behind its last known change, with the trace
+/* A write of unknown outcome may have deleted the key after its last known change, with the trace
  * that a deletion leaves. */
 static bool may_be_deleted(const struct history_case *the_case, const struct watcher *watcher,
                            const struct history_fact *last)
 {
     zxid_t upto = watcher->diff_upto;
 
-    return (watcher->diff_told[HISTORY_ROOT] & (1U << HISTORY_CHANGED)) != 0 &&
+    return (watcher->diff_seen[HISTORY_ROOT] & (1U << HISTORY_CHANGED)) != 0 &&
            history_hidden(the_case, last->key, HISTORY_DELETE, last->zxid, upto + 1) > 0 &&
            !outlived(the_case, last, upto);
 }
 
-/* What must have been told of one key. */
+/* What a difference must contain for one key. */
 static bool check_key_diff(struct history_case *the_case, struct watcher *watcher, uint32_t key)
 {
     const struct history_fact *before = history_at(the_case, key, watcher->diff_since);
     const struct history_fact *after = history_at(the_case, key, watcher->diff_upto);
-    uint32_t told = watcher->diff_told[key];
+    uint32_t seen = watcher->diff_seen[key];
     uint32_t want = 0;
 
     if (!after || after->zxid <= watcher->diff_since) {
@@ -205,13 +205,13 @@ static bool check_key_diff(struct history_case *the_case, struct watcher *watche
     if (was_there(after)) {
         want =
             (1U << HISTORY_CREATE) | (after->czxid > watcher->diff_since ? 0 : 1U << HISTORY_SET);
-        return (told & want) != 0 || may_be_deleted(the_case, watcher, after) ||
-               complain(the_case, watcher, after->zxid, "a difference left a write out");
+        return (seen & want) != 0 || may_be_deleted(the_case, watcher, after) ||
+               complain(the_case, watcher, after->zxid, "a difference lacks a write");
     }
-    /* A deletion leaves no other trace than the children of the parent. */
+    /* The only other trace of a deletion is the parent's children. */
     want = 1U << HISTORY_CHANGED;
-    return !was_there(before) || (watcher->diff_told[HISTORY_ROOT] & want) != 0 ||
-           complain(the_case, watcher, after->zxid, "a difference left a deletion out");
+    return !was_there(before) || (watcher->diff_seen[HISTORY_ROOT] & want) != 0 ||
+           complain(the_case, watcher, after->zxid, "a difference lacks a deletion");
 }
 
 static bool end_diff(struct history_case *the_case, struct watcher *watcher)
@@ -237,14 +237,14 @@ static void begin_diff(struct history_case *the_case, struct watcher *watcher, z
     watcher->diff_ended = false;
     watcher->diff_since = since;
     watcher->diff_upto = upto;
-    memset(watcher->diff_told, 0, sizeof(watcher->diff_told));
+    memset(watcher->diff_seen, 0, sizeof(watcher->diff_seen));
 }
 
 static bool take_diff(struct history_case *the_case, struct watcher *watcher,
                       const struct history_item *item)
 {
-    /* On a connection that stays open, nothing says beforehand how far it goes. But each change
-     * leaves a trace at its key or at the root, so the newest one that is seen says it. */
+    /* On a connection that stays open, nothing says beforehand how far the difference reaches. But
+     * each change leaves a trace at its key or at the root, so the newest one shows it. */
     zxid_t seen = item->has_seen && item->seen.mzxid > item->zxid ? item->seen.mzxid : item->zxid;
 
     if (!watcher->in_diff) {
@@ -256,20 +256,20 @@ static bool take_diff(struct history_case *the_case, struct watcher *watcher,
         watcher->span_from = seen;
     }
     if (item->key != HISTORY_ROOT && !history_at(the_case, item->key, UINT64_MAX)) {
-        return complain(the_case, watcher, item->zxid, "a difference tells of a key without one");
+        return complain(the_case, watcher, item->zxid, "a difference names a key without a change");
     }
     watcher->diff_ended = watcher->diff_ended || item->end;
-    watcher->diff_told[item->key] |= 1U << item->what;
+    watcher->diff_seen[item->key] |= 1U << item->what;
     return true;
 }
 
-/* ---- One item after the other. ---- */
+/* ---- Items one after another. ---- */
 
 static bool take_event(struct history_case *the_case, struct watcher *watcher,
                        const struct history_item *item)
 {
     if (!watcher->started) {
-        return complain(the_case, watcher, item->zxid, "an event before there was a watch");
+        return complain(the_case, watcher, item->zxid, "an event before the watch began");
     }
     if (item->diff) {
         return take_diff(the_case, watcher, item);
@@ -287,7 +287,7 @@ static bool take_bookmark(struct history_case *the_case, struct watcher *watcher
         return true;
     }
     if (watcher->group_count > 0) {
-        return complain(the_case, watcher, item->zxid, "something came before a zxid had ended");
+        return complain(the_case, watcher, item->zxid, "an item came before a zxid was complete");
     }
     if (watcher->in_diff && !end_diff(the_case, watcher)) {
         return false;
@@ -299,7 +299,8 @@ static bool take_resumed(struct history_case *the_case, struct watcher *watcher,
                          const struct history_item *item)
 {
     if (item->since > watcher->at) {
-        return complain(the_case, watcher, item->since, "it resumed from where it had not been");
+        return complain(the_case, watcher, item->since,
+                        "it resumed from a zxid that it had not reached");
     }
     if (item->kind == HISTORY_DIFFED) {
         begin_diff(the_case, watcher, item->since, item->zxid);
@@ -309,7 +310,7 @@ static bool take_resumed(struct history_case *the_case, struct watcher *watcher,
     return true;
 }
 
-/* A difference that was cut off is told again from its beginning. */
+/* A difference that was cut off is sent again from its beginning. */
 static bool take_lost(struct history_case *the_case, struct watcher *watcher)
 {
     watcher->group_count = 0;
@@ -375,7 +376,7 @@ static bool check_logs(struct history_case *the_case)
     return true;
 }
 
-/* A difference is judged by what is known of the changes that others were told of one by one. */
+/* A difference is checked against the changes that other watchers received one by one. */
 bool history_check_watches(struct history_case *the_case)
 {
     bool sound = check_logs(the_case);

@@ -14,8 +14,8 @@ enum {
     PORT_COUNT = 20000
 };
 
-/* For as long as this program lives, also while no server listens there: the name of a socket that
- * is in no directory, so that it ends with this program. The name is all of the field. */
+/* Claims a port for the lifetime of this program, even while no server listens there. The claim is
+ * a socket name in no directory, so it ends with this program. The name fills the whole field. */
 static int claim(uint16_t port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -44,7 +44,7 @@ static bool is_free(uint16_t port)
     return fd >= 0;
 }
 
-/* The claim of a port that is free; -1: it is not. */
+/* Claims a free port; -1: it is not free. */
 static int take(uint16_t port)
 {
     int claimed = claim(port);
@@ -77,7 +77,7 @@ static bool take_rows(uint16_t first, uint16_t count, uint16_t apart)
     return true;
 }
 
-/* Programs that run at the same time begin at different places. */
+/* Programs that run at the same time begin at different ports. */
 static uint16_t next_port(void)
 {
     static uint32_t tried;

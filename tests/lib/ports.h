@@ -1,8 +1,8 @@
 /*
  * ports.h - ports on loopback for servers under test.
  *
- * Taken below the range from which the kernel picks ports for outgoing connections: otherwise a
- * client that dials a server which is not up yet can meet itself.
+ * They lie below the range from which the kernel picks ports for outgoing connections: otherwise a
+ * client that dials a server which is not up yet can connect to itself.
  */
 #ifndef TESTS_LIB_PORTS_H
 #define TESTS_LIB_PORTS_H
@@ -14,12 +14,12 @@ enum {
 };
 
 /* A port that is free now; each call gives another one. No other program gets it from here while
- * this one lives: a replica that is restarted finds it again, and its clients meet no other server
+ * this one lives: a restarted replica finds it again, and its clients meet no other server
  * meanwhile. tests/recipes/ensemble.py and tests/lib/ports.mjs claim ports the same way. */
 uint16_t port_free(void);
 
-/* The first of `count` ports in a row that are free, and so are `count` more that lie `apart` above
- * them; all of them like port_free. */
+/* The first of `count` free ports in a row, with `count` more free ports `apart` above them; all of
+ * them claimed as by port_free. */
 uint16_t port_free_rows(uint16_t count, uint16_t apart);
 
 #endif

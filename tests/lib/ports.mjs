@@ -15,7 +15,7 @@ function isFree(port) {
   });
 }
 
-/** A socket without a file, whose name all programs of the tests know; undefined: it is another's. */
+/** A socket without a file, whose name all test programs know; undefined: another program has it. */
 function claim(port) {
   return new Promise((resolve) => {
     const server = createServer().once('error', () => resolve(undefined));
@@ -24,7 +24,7 @@ function claim(port) {
   });
 }
 
-/** All of them; false, and none, when one is not free. */
+/** Claims all of them; false, and none, when one is not free. */
 async function claimAll(ports) {
   const claims = await Promise.all(ports.map(claim));
   const free = await Promise.all(ports.map(isFree));
@@ -37,7 +37,7 @@ async function claimAll(ports) {
   return false;
 }
 
-/** The first of `count` free ports in a row; with `apart`, as many that lie so far above are free, too. */
+/** The first of `count` free ports in a row; with `apart`, as many ports that far above them are free as well. */
 export async function portFree(count = 1, apart = 0) {
   for (let i = 0; i < TRIES; i += 1) {
     const first = FIRST + Math.floor(Math.random() * (COUNT - count - apart));

@@ -17,7 +17,7 @@ struct model_node *model_find(struct model *model, const char *path)
     return NULL;
 }
 
-/* Also of what is no path yet: "/" is its own. */
+/* Defined even for texts that are not paths yet: "/" is its own parent. */
 static void parent_of(const char *path, char parent[MODEL_PATH_MAX])
 {
     size_t len = (size_t)(strrchr(path, '/') - path);
@@ -140,7 +140,7 @@ static enum err check_kind(const struct model_step *step)
     return args->ephemeral && step->session == 0 ? ERR_UNKNOWN_SESSION : ERR_OK;
 }
 
-/* Whether there may be a znode at `path`, whose parent is there. */
+/* Whether a znode may exist at `path`, whose parent exists. */
 static enum err check_place(const struct model_step *step, const char *path, bool ephemeral,
                             size_t bytes)
 {
@@ -197,7 +197,7 @@ static bool may_create(const struct model_step *step, const char *path)
     return model_may(step, model_find(step->model, above), ACL_CREATE);
 }
 
-/* The name with its number; what cannot be a path is refused. */
+/* Appends the number to the name; refuses what cannot be a path. */
 static enum err make_path(const struct model_step *step, char path[MODEL_PATH_MAX])
 {
     char parent_path[MODEL_PATH_MAX];
@@ -240,7 +240,7 @@ static enum err do_create(struct model_step *step)
     enum err err = check_kind(step);
 
     if (err == ERR_OK) {
-        err = model_fix(step->ask->who, step->list, &step->list);
+        err = model_fix(step->ask->caller, step->list, &step->list);
     }
     if (err != ERR_OK) {
         return err;
@@ -336,7 +336,7 @@ static enum err do_set(struct model_step *step, struct model_node *node)
     return ERR_OK;
 }
 
-/* Deletes the longest path first, again and again: slow, and surely bottom up. */
+/* Deletes the longest path first, repeatedly: slow, and surely bottom up. */
 static enum err delete_tree(const struct model_step *step, const char *top)
 {
     struct model *model = step->model;
@@ -434,13 +434,13 @@ static enum err do_check(const struct model_step *step, const struct model_node 
     return ERR_OK;
 }
 
-/* ---- The others. ---- */
+/* ---- Other operations. ---- */
 
 static enum err do_set_acl(const struct model_step *step, struct model_node *node)
 {
     const struct op_args *args = step->args;
     enum model_list list = MODEL_OPEN;
-    enum err err = model_fix(step->ask->who, step->list, &list);
+    enum err err = model_fix(step->ask->caller, step->list, &list);
 
     if (err != ERR_OK) {
         return err;

@@ -1,8 +1,8 @@
 /*
  * prep_model.h - write requests on a plain list of znodes, checked and done at once.
  *
- * Held against server/prepare, which checks against changes in flight. It shares no code with it,
- * and is written to be read against ZooKeeper's rules, not to be fast.
+ * Tests compare it with server/prepare, which checks against changes in flight. It shares no code
+ * with it, and is written to be compared with ZooKeeper's rules, not to be fast.
  */
 #ifndef TESTS_LIB_PREP_MODEL_H
 #define TESTS_LIB_PREP_MODEL_H
@@ -19,24 +19,24 @@ enum {
     MODEL_SCOPE_MAX = 80
 };
 
-/* Who asks. Ann and Bob have shown a digest, and root is the super user. */
-enum model_who {
-    MODEL_SERVER, /* The server itself, whom nothing stops. */
-    MODEL_NOBODY,
+/* The caller of a request. Ann and Bob have shown a digest, and root is the super user. */
+enum model_caller {
+    MODEL_SERVER, /* The server itself, which no ACL refuses. */
+    MODEL_ANONYMOUS,
     MODEL_ANN,
     MODEL_BOB,
     MODEL_ROOT,
-    MODEL_WHO_COUNT
+    MODEL_CALLER_COUNT
 };
 
-/* The lists that requests set; the last three are what "creator" becomes. */
+/* The lists that requests set; the last three are the results of "creator". */
 enum model_list {
     MODEL_OPEN,    /* world:anyone has all rights. */
     MODEL_READ,    /* ... READ only. */
     MODEL_GROW,    /* ... READ, WRITE and CREATE. */
     MODEL_KEEP,    /* ... all but DELETE. */
     MODEL_ANN_ALL, /* ... READ, and Ann all. */
-    MODEL_CREATOR, /* auth: all rights of whoever sets it. */
+    MODEL_CREATOR, /* auth: all rights of the client that sets it. */
     MODEL_BAD,     /* An unknown scheme. */
     MODEL_EMPTY,   /* No entry. */
     MODEL_ANNS,
@@ -68,17 +68,17 @@ struct model_session {
 struct model_reply {
     char path[MODEL_PATH_MAX];
     bool has_stat;
-    struct stat_view stat; /* Zero after a delete, and where there is no znode. */
+    struct stat_view stat; /* Zero after a delete, and for an absent znode. */
 };
 
 struct model_verdict {
     enum err err;
-    bool whole;      /* The request as a whole is refused, not an element of it. */
+    bool whole;      /* The request as a whole is refused, not one of its elements. */
     uint32_t failed; /* Element of a multi. */
     bool has_stat;
-    struct stat_view stat; /* Of the znode whose version does not fit. */
+    struct stat_view stat; /* Of the znode whose version does not match. */
     bool created;          /* A set that created. */
-    zxid_t replayed;       /* The request was done by that transaction; 0: just now. */
+    zxid_t replayed;       /* The transaction that did the request earlier; 0: it is new. */
     struct model_reply replies[MODEL_REPLIES_MAX];
     size_t reply_count;
 };
@@ -104,19 +104,19 @@ struct model {
     const struct prep_limits *limits;
 };
 
-/* A request, and all that the answer depends on. */
+/* A request, and everything that its answer depends on. */
 struct model_ask {
     const struct op_args *args;
-    const enum model_list *lists; /* That the operation, or each element, sets. */
-    enum model_who who;
-    const char *identity; /* Of who, as the scope of a key. */
-    bool in_session;      /* One is shown: */
+    const enum model_list *lists; /* Set by the operation, or by each element. */
+    enum model_caller caller;
+    const char *identity; /* Of the caller, as the scope of a key. */
+    bool in_session;      /* The request shows a session:  */
     uint64_t session;     /* by its id, or */
     uint64_t secret;      /* by its secret when that is 0; */
-    uint64_t attach;      /* and in this place of it, if not 0. */
-    uint64_t named;       /* Secret of the session that the operation is about. */
+    uint64_t attach;      /* and this attachment of it, if not 0. */
+    uint64_t named;       /* Secret of the session that the operation names. */
     const char *key;      /* Empty: none. */
-    uint64_t request;     /* The same for the same request. */
+    uint64_t request;     /* Equal for equal requests. */
     uint32_t member;
     zxid_t zxid;
     int64_t age_ms;
@@ -128,10 +128,10 @@ void model_init(struct model *model, const struct prep_limits *limits);
 struct model_node *model_find(struct model *model, const char *path);
 struct model_session *model_session_by_secret(struct model *model, uint64_t secret);
 
-/* Does the request, or nothing at all. */
+/* Does the whole request, or nothing. */
 void model_request(struct model *model, const struct model_ask *ask, struct model_verdict *verdict);
 
-/* Forgets what is due; false when nothing is. */
+/* Forgets the results that are due; false when there are none. */
 bool model_forget(struct model *model, int64_t age_ms);
 
 #endif

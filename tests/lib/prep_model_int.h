@@ -1,10 +1,10 @@
-/* prep_model_int.h - the inside of the model, shared by its files. */
+/* prep_model_int.h - internals of the model, shared by its files. */
 #ifndef TESTS_LIB_PREP_MODEL_INT_H
 #define TESTS_LIB_PREP_MODEL_INT_H
 
 #include "tests/lib/prep_model.h"
 
-/* One operation under way. */
+/* One operation in progress. */
 struct model_step {
     struct model *model;
     const struct model_ask *ask;
@@ -16,10 +16,10 @@ struct model_step {
 
 bool model_is_within(const char *path, const char *top);
 
-/* A session that has the znode as an ephemeral, or 0. */
+/* The session that owns the ephemeral, or 0. */
 uint64_t model_owner(const struct model_node *node);
 
-/* Takes a znode out of the list. */
+/* Removes a znode from the list. */
 void model_take_out(struct model *model, const char *path, zxid_t zxid);
 
 /* The next reply of the request. */
@@ -31,22 +31,22 @@ void model_answer(const struct model_step *step, const char *path, const struct 
 bool model_may(const struct model_step *step, const struct model_node *node, uint32_t perm);
 
 /* The list as it is stored. */
-enum err model_fix(enum model_who who, enum model_list list, enum model_list *ret_list);
+enum err model_fix(enum model_caller caller, enum model_list list, enum model_list *ret_list);
 
-/* Quotas, and what a session may own, for one more znode or a longer value. */
+/* Checks quotas, and the bounds of a session, for one more znode or a longer value. */
 enum err model_quota(struct model *model, const char *path, int64_t count, int64_t bytes);
 enum err model_ephemerals(struct model *model, const char *path, uint64_t session);
 
 /* ---- prep_model_session.c ---- */
 
-/* Which session the request is in. */
+/* The session that the request belongs to. */
 enum err model_in_session(struct model_step *step);
 enum err model_session_op(const struct model_step *step);
 
-/* What the key says: ERR_MISSING when the request is to be done. */
+/* Looks the key up: ERR_MISSING when the request has to be done. */
 enum err model_key_known(const struct model_step *step);
 
-/* Remembers what has been done, if there is room. */
+/* Remembers the result, if there is room. */
 enum err model_remember(const struct model_step *step);
 
 #endif

@@ -1,4 +1,4 @@
-/* Who may do what, and how much there may be. */
+/* Rights and quotas. */
 #include "base/check.h"
 #include "server/op/acl.h"
 #include "tests/lib/prep_model_int.h"
@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a list lets everybody do, and who may do all. */
+/* What a list permits to all callers, and the caller with all rights. */
 static const struct {
     uint32_t anyone;
-    enum model_who all;
+    enum model_caller all;
 } rights[MODEL_LIST_COUNT] = {
     [MODEL_OPEN] = {ACL_ALL, MODEL_ROOT},
     [MODEL_READ] = {ACL_READ, MODEL_ROOT},
@@ -23,13 +23,13 @@ static const struct {
 
 bool model_may(const struct model_step *step, const struct model_node *node, uint32_t perm)
 {
-    enum model_who who = step->ask->who;
+    enum model_caller caller = step->ask->caller;
 
-    return who == MODEL_SERVER || who == MODEL_ROOT || who == rights[node->list].all ||
+    return caller == MODEL_SERVER || caller == MODEL_ROOT || caller == rights[node->list].all ||
            (rights[node->list].anyone & perm) != 0;
 }
 
-enum err model_fix(enum model_who who, enum model_list list, enum model_list *ret_list)
+enum err model_fix(enum model_caller caller, enum model_list list, enum model_list *ret_list)
 {
     *ret_list = list;
     if (list == MODEL_BAD || list == MODEL_EMPTY) {
@@ -38,14 +38,14 @@ enum err model_fix(enum model_who who, enum model_list list, enum model_list *re
     if (list != MODEL_CREATOR) {
         return ERR_OK;
     }
-    *ret_list = who == MODEL_ANN ? MODEL_ANNS : MODEL_BOBS;
-    *ret_list = who == MODEL_ROOT ? MODEL_ROOTS : *ret_list;
-    return who == MODEL_SERVER || who == MODEL_NOBODY ? ERR_INVALID_ACL : ERR_OK;
+    *ret_list = caller == MODEL_ANN ? MODEL_ANNS : MODEL_BOBS;
+    *ret_list = caller == MODEL_ROOT ? MODEL_ROOTS : *ret_list;
+    return caller == MODEL_SERVER || caller == MODEL_ANONYMOUS ? ERR_INVALID_ACL : ERR_OK;
 }
 
-/* ---- Quotas: everything is counted anew each time. ---- */
+/* ---- Quotas: everything is counted again each time. ---- */
 
-/* What a znode limits; false when it limits nothing. */
+/* The limits of a limits znode; false for any other znode. */
 static bool limited_by(const struct model_node *node, char top[MODEL_PATH_MAX])
 {
     static const char root[] = STATE_QUOTA_PATH "/";

@@ -38,7 +38,7 @@ static bool has_moved(const struct model_ask *ask, const struct model_session *s
     return ask->attach != 0 && ask->attach != session->attach;
 }
 
-/* Operations that say themselves which session they are about, or that are in none. */
+/* Operations that name their session themselves, or that have none. */
 static bool names_its_own(enum op_id op)
 {
     return op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE ||
@@ -139,7 +139,7 @@ static void scope_of(const struct model_step *step, char scope[MODEL_SCOPE_MAX])
     }
 }
 
-/* Operations for which a key means nothing. */
+/* Operations that ignore a key. */
 static bool is_keyless(const struct model_step *step)
 {
     enum op_id op = step->args->op;

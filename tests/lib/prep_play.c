@@ -14,11 +14,11 @@ enum {
     NODES_MAX = MODEL_NODES_MAX - 32, /* One request may add the rest. */
     TXN_BYTES_MAX = 1 << 20,
     LIST_BYTES_MAX = 1024,
-    FORGET_BITS = 0xf4, /* From here on they say that what is due is to be forgotten. */
+    FORGET_BITS = 0xf4, /* From here on the bits mean: forget the results that are due. */
     ROOM_EVERY = 5,     /* Each such request finds little room for the tree. */
     ROOM_MAX = 1500,    /* Bytes of it. */
-    LISTS_COST = MODEL_LIST_COUNT * 4096, /* More than all lists of the model take. */
-    LONG_MS = 400000                      /* So long that a container that was never used is due. */
+    LISTS_COST = MODEL_LIST_COUNT * 4096, /* More than the cost of all lists of the model. */
+    LONG_MS = 400000 /* Long enough for a container that was never used to become due. */
 };
 
 static const struct prep_limits limits = {
@@ -38,29 +38,29 @@ static const struct prep_limits limits = {
     .tree.remember_ms = 400,
 };
 
-/* ---- Who asks, and lists. ---- */
+/* ---- Callers, and lists. ---- */
 
-static const char *const credentials[MODEL_WHO_COUNT] = {
+static const char *const credentials[MODEL_CALLER_COUNT] = {
     [MODEL_ANN] = "ann:1", [MODEL_BOB] = "bob:2", [MODEL_ROOT] = "root:3"};
 
-static void make_principal(struct prep_play *play, enum model_who who)
+static void make_principal(struct prep_play *play, enum model_caller caller)
 {
-    struct op_principal *principal = &play->principals[who];
+    struct op_principal *principal = &play->principals[caller];
     struct slice digest = slice_str("digest");
     struct auth *auth = NULL;
 
-    (void)snprintf(principal->address, sizeof(principal->address), "10.0.0.%d", (int)who);
-    if (credentials[who] == NULL) {
+    (void)snprintf(principal->address, sizeof(principal->address), "10.0.0.%d", (int)caller);
+    if (credentials[caller] == NULL) {
         return;
     }
-    enum err err = auth_add(NULL, digest, slice_str(credentials[who]), "", &auth);
+    enum err err = auth_add(NULL, digest, slice_str(credentials[caller]), "", &auth);
 
     ASSERT(err == ERR_OK && auth->count == 1);
-    (void)snprintf(play->identities[who], MODEL_SCOPE_MAX, "%.*s", (int)auth->ids[0].id.len,
+    (void)snprintf(play->identities[caller], MODEL_SCOPE_MAX, "%.*s", (int)auth->ids[0].id.len,
                    (const char *)auth->ids[0].id.data);
     principal->auth = auth;
-    if (who == MODEL_ROOT) {
-        err = auth_add(NULL, digest, slice_str(credentials[who]), play->identities[who],
+    if (caller == MODEL_ROOT) {
+        err = auth_add(NULL, digest, slice_str(credentials[caller]), play->identities[caller],
                        &principal->auth);
         ASSERT(err == ERR_OK && principal->auth->super);
         auth_unref(auth);
@@ -100,8 +100,8 @@ struct prep_play *prep_play_new(void)
     play->prep = prep_new(&limits);
     play->age_ms = 1000;
     model_init(&play->model, &limits);
-    for (int who = 0; who < MODEL_WHO_COUNT; who++) {
-        make_principal(play, (enum model_who)who);
+    for (int caller = 0; caller < MODEL_CALLER_COUNT; caller++) {
+        make_principal(play, (enum model_caller)caller);
     }
     make_lists(play);
     return play;
@@ -115,8 +115,8 @@ void prep_play_free(struct prep_play *play)
     for (int i = 0; i < MODEL_LIST_COUNT; i++) {
         buf_release(&play->lists[i]);
     }
-    for (int who = 0; who < MODEL_WHO_COUNT; who++) {
-        principal_release(&play->principals[who]);
+    for (int caller = 0; caller < MODEL_CALLER_COUNT; caller++) {
+        principal_release(&play->principals[caller]);
     }
     state_changes_release(&play->changes);
     prep_free(play->prep);
@@ -139,7 +139,7 @@ const struct state *prep_play_state(const struct prep_play *play)
     return play->state;
 }
 
-/* ---- What must be the same. ---- */
+/* ---- Comparison. ---- */
 
 static bool is_same_stat(const struct stat_view *a, const struct stat_view *b)
 {
@@ -263,7 +263,7 @@ static void apply_oldest(struct prep_play *play)
         }
     }
     ASSERT(replies == first.verdict.reply_count);
-    /* A list may be freed in flight and come back; nothing else was not foreseen. */
+    /* A list may be freed and created again while in flight; everything else was foreseen. */
     ASSERT(state_memory_bytes(play->state) <= promised + LISTS_COST);
     buf_release(&first.txn);
     play->queue_len--;
@@ -279,22 +279,23 @@ static void keep(struct prep_play *play)
     play->prepared++;
 }
 
-/* Bits: 0-2 who, 3-4 in which session, 5 in which place of it. */
+/* Bits: 0-2 caller, 3-4 session, 5 attachment. */
 static void read_asker(struct prep_play *play, struct wire_reader *reader, uint8_t bits,
                        struct model_ask *ask)
 {
-    static const enum model_who who[] = {MODEL_NOBODY, MODEL_NOBODY, MODEL_ANN,  MODEL_ANN,
-                                         MODEL_ANN,    MODEL_BOB,    MODEL_ROOT, MODEL_SERVER};
+    static const enum model_caller caller[] = {MODEL_ANONYMOUS, MODEL_ANONYMOUS, MODEL_ANN,
+                                               MODEL_ANN,       MODEL_ANN,       MODEL_BOB,
+                                               MODEL_ROOT,      MODEL_SERVER};
 
     uint8_t more = (bits & 0x10U) != 0 ? wire_get_u8(reader) : 0;
 
-    ask->who = who[bits & 7U];
-    ask->identity = play->identities[ask->who];
+    ask->caller = caller[bits & 7U];
+    ask->identity = play->identities[ask->caller];
     ask->in_session = (bits & 0x10U) != 0;
     ask->secret = 1 + more % PLAY_SECRETS;
     const struct model_session *session = model_session_by_secret(&play->model, ask->secret);
 
-    /* Few requests are in a session that there is not. */
+    /* Few requests name a session that does not exist. */
     ask->in_session = ask->in_session && (session != NULL || (more & 0x38U) == 0);
     if ((bits & 8U) != 0) {
         ask->session = session != NULL ? session->id : 1U + (more >> 4);
@@ -318,7 +319,7 @@ static uint64_t identity_of(const struct op_args *args)
 
 static const char *const keys[PLAY_KEYS] = {"one", "two", "three", "four"};
 
-/* A request with a key may be one that was made before. */
+/* A request with a key may repeat an earlier one. */
 static struct play_request *read_request(struct prep_play *play, struct wire_reader *reader,
                                          bool with_key, struct model_ask *ask)
 {
@@ -337,7 +338,7 @@ static struct play_request *read_request(struct prep_play *play, struct wire_rea
     return request;
 }
 
-/* ---- Little room for the tree: the model is told the outcome. ---- */
+/* ---- Little room for the tree: the model receives the outcome. ---- */
 
 static struct prep_room draw_room(const struct prep_play *play, const struct model_ask *ask)
 {
@@ -354,7 +355,8 @@ static bool frees(enum op_id op)
            op == OP_ATTACH;
 }
 
-/* Only what the model would have done, and what does not free memory, is refused for that. */
+/* The full tree refuses only requests that the model would have done and that do not free memory.
+ */
 static void check_full(struct prep_play *play, const struct prep_job *job,
                        const struct op_result *got, const struct model_verdict *want, uint64_t used)
 {
@@ -364,7 +366,7 @@ static void check_full(struct prep_play *play, const struct prep_job *job,
     ASSERT(prep_memory_bytes(play->prep, play->state) == used);
 }
 
-/* What passed has room, or frees memory. */
+/* A request that passes has room, or frees memory. */
 static void check_room(struct prep_play *play, const struct prep_job *job, uint64_t used)
 {
     uint64_t now = prep_memory_bytes(play->prep, play->state);
@@ -381,13 +383,13 @@ static void prepare(struct prep_play *play, const struct model_ask *ask)
         .age_ms = ask->age_ms, .stamp_ms = ask->stamp_ms, .origin_member = ask->member};
     struct op_session session = {
         .shown = ask->in_session, .id = ask->session, .attach = ask->attach};
-    const struct prep_job job = {.args = ask->args,
-                                 .who =
-                                     ask->who == MODEL_SERVER ? NULL : &play->principals[ask->who],
-                                 .session = &session,
-                                 .key = slice_str(ask->key),
-                                 .header = &header,
-                                 .room = draw_room(play, ask)};
+    const struct prep_job job = {
+        .args = ask->args,
+        .who = ask->caller == MODEL_SERVER ? NULL : &play->principals[ask->caller],
+        .session = &session,
+        .key = slice_str(ask->key),
+        .header = &header,
+        .room = draw_room(play, ask)};
     struct model *before = job.room.bytes_max != 0 ? mem_dup(&play->model, sizeof(*before)) : NULL;
     uint64_t used = prep_memory_bytes(play->prep, play->state);
     struct op_result result;
@@ -460,7 +462,7 @@ bool prep_play_step(struct prep_play *play, struct wire_reader *reader)
         prepare(play, &ask);
     }
     play->age_ms += pace >= 0xf8 ? LONG_MS : pace & 15;
-    /* How many are applied before the next one is prepared. */
+    /* The number of transactions to apply before the next request is prepared. */
     for (int i = 0; i < (pace >> 4 & 1) || play->queue_len == PLAY_QUEUE_MAX; i++) {
         if (play->queue_len > 0) {
             apply_oldest(play);

@@ -1,4 +1,4 @@
-/* Requests out of bytes. Paths are few, so that requests meet. */
+/* Requests out of bytes. Paths are few, so that requests interfere. */
 #include "tests/lib/prep_play_int.h"
 #include "tests/lib/state_kit.h"
 
@@ -101,7 +101,7 @@ static void read_data(struct wire_reader *reader, uint8_t kind, struct op_args *
     args->data = slice_make(data, args->data_null ? 0 : wire_get_u8(reader) % PLAY_DATA_MAX);
 }
 
-/* A create, set, delete or check: what a multi may hold. */
+/* A create, set, delete or check: what a multi may contain. */
 static void read_op(struct prep_play *play, struct wire_reader *reader,
                     struct play_request *request, struct op_args *args)
 {

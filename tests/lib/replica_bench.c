@@ -108,31 +108,31 @@ void bench_take(struct bench *bench)
 
 static void on_reply(struct op_request *request)
 {
-    struct told *told = request->ctx;
+    struct outcome *outcome = request->ctx;
 
-    told->answers++;
-    told->err = request->result.err;
-    told->zxid = request->result.zxid;
-    told->has_stat = request->result.has_stat;
-    told->replayed = request->result.replayed;
-    told->has_session = request->result.has_session;
-    told->session = request->result.session;
+    outcome->answers++;
+    outcome->err = request->result.err;
+    outcome->zxid = request->result.zxid;
+    outcome->has_stat = request->result.has_stat;
+    outcome->replayed = request->result.replayed;
+    outcome->has_session = request->result.has_session;
+    outcome->session = request->result.session;
     op_request_free(request);
 }
 
 struct op_request *bench_request(struct bench *bench, enum op_id op, const char *path,
-                                 struct told *told)
+                                 struct outcome *outcome)
 {
     struct op_request *request = op_request_new();
 
-    *told = (struct told){0};
+    *outcome = (struct outcome){0};
     request->def = ops_by_id(op);
     op_args_init(&request->args, op);
     request->args.path = slice_str(path);
     request->args.data = slice_str("data");
     request->deadline_ms = bench->drive.now_ms + BENCH_TIMEOUT_MS;
     request->on_reply = on_reply;
-    request->ctx = told;
+    request->ctx = outcome;
     return request;
 }
 
@@ -142,9 +142,9 @@ void bench_submit(struct bench *bench, struct op_request *request)
     bench_take(bench);
 }
 
-void bench_create(struct bench *bench, const char *path, struct told *told)
+void bench_create(struct bench *bench, const char *path, struct outcome *outcome)
 {
-    bench_submit(bench, bench_request(bench, OP_CREATE, path, told));
+    bench_submit(bench, bench_request(bench, OP_CREATE, path, outcome));
 }
 
 struct replica_status bench_status(const struct bench *bench)
@@ -164,7 +164,7 @@ bool bench_has(struct bench *bench, const char *path)
     return found;
 }
 
-/* The record that creates `path` for a request of this process, or of nobody. */
+/* The record that creates `path` for a request of this process, or for no request. */
 struct logrec *bench_record(struct drive *drive, uint64_t request, const char *path)
 {
     const struct txn_header header = {.origin_member = request ? 1 : 0,

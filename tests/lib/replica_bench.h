@@ -1,6 +1,6 @@
 /*
- * replica_bench.h - one replica on a bench: zab_drive plays its peers and its disk, and what each
- * request is told is kept beyond the request.
+ * replica_bench.h - one replica on a bench: zab_drive plays its peers and its disk. The answer of
+ * each request outlives the request.
  */
 #ifndef TESTS_LIB_REPLICA_BENCH_H
 #define TESTS_LIB_REPLICA_BENCH_H
@@ -9,7 +9,7 @@
 #include "server/replica/replica.h"
 #include "tests/lib/zab_drive.h"
 
-#define BENCH_SESSION_MS UINT64_C(4000) /* Time-out of a session. */
+#define BENCH_SESSION_MS UINT64_C(4000) /* Timeout of a session. */
 
 enum {
     BENCH_BOOT = 4242,
@@ -30,11 +30,11 @@ struct bench {
     struct touch_set *touched;
     struct replica *replica;
     struct replica_effects effects;
-    int64_t wall_ms; /* Of all steps; stands still unless the test moves it. */
+    int64_t wall_ms; /* The wall clock of all steps; it moves only with the test. */
 };
 
-/* What one request was told. */
-struct told {
+/* The answer to one request. */
+struct outcome {
     uint32_t answers;
     enum err err;
     zxid_t zxid;
@@ -55,40 +55,40 @@ void bench_close(struct bench *bench);
 void bench_lead(struct bench *bench);   /* Replica 3 of 3 leads epoch 1. */
 void bench_follow(struct bench *bench); /* Replica 1 of 3 follows 3 in epoch 1. */
 
-/* Takes the effects of a call that was no event. */
+/* Takes the effects of a call that was not an event. */
 void bench_take(struct bench *bench);
 
 struct op_request *bench_request(struct bench *bench, enum op_id op, const char *path,
-                                 struct told *told);
+                                 struct outcome *outcome);
 void bench_submit(struct bench *bench, struct op_request *request);
-void bench_create(struct bench *bench, const char *path, struct told *told);
+void bench_create(struct bench *bench, const char *path, struct outcome *outcome);
 
 struct replica_status bench_status(const struct bench *bench);
 bool bench_has(struct bench *bench, const char *path);
 
-/* The record of `drive->theirs` that creates `path` for request `request` of this process, or for
- * nobody (0). */
+/* The record of `drive->theirs` that creates `path` for request `request` of this process; 0: for
+ * no request. */
 struct logrec *bench_record(struct drive *drive, uint64_t request, const char *path);
 
-/* All is durable here, and committed up to `zxid`. */
+/* Makes everything durable here, and committed up to `zxid`. */
 void bench_commit(struct drive *drive, zxid_t zxid);
 
 /* The number of the newest request sent to the leader. */
 uint64_t bench_forwarded(const struct bench *bench);
 
-/* A follower turns to leader 2 of epoch 3, who refills it: his snapshot of (2, 5) with that end is
- * on the disk, and the state is an empty tree, to be answered for by drive_restored. Where the end
- * is behind its start, (2, 6) creates "/b". */
+/* A follower turns to leader 2 of epoch 3, which refills it: the leader's snapshot of (2, 5) with
+ * that end is on the disk. The state is an empty tree; drive_restored reports it as loaded. If the
+ * end is after its start, (2, 6) creates "/b". */
 void bench_install(struct bench *bench, zxid_t end);
 void bench_refill(struct bench *bench, zxid_t end); /* The same of a replica without a leader. */
 
 /* Before that state is loaded: leader 3 of epoch 4 sends its snapshot of (2, 7), an empty tree. */
 void bench_install_again(struct bench *bench);
 
-/* And then it serves. */
+/* Then the replica serves. */
 void bench_up_to_date(struct bench *bench);
 
-/* The digest that the state of bench_install has at (2, 6). */
+/* The digest of the state of bench_install at (2, 6). */
 uint64_t bench_end_digest(void);
 
 #endif

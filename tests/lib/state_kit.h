@@ -1,6 +1,6 @@
 /*
- * state_kit.h - what tests of the state share: short ways to write transactions, and a dump that
- * shows every stored field, so that two states with equal dumps are equal.
+ * state_kit.h - functions for the tests of the state: short ways to write transactions, and a dump
+ * that shows every stored field, so that two states with equal dumps are equal.
  */
 #ifndef TESTS_LIB_STATE_KIT_H
 #define TESTS_LIB_STATE_KIT_H
@@ -34,7 +34,7 @@ void kit_move(struct buf *txn, uint64_t session, uint64_t attach, uint32_t membe
 void kit_remember(struct buf *txn, const char *scope, const char *key, const char *result);
 void kit_forget(struct buf *txn, zxid_t horizon);
 
-/* Applies `txn` at `zxid`, outside recovery, and empties it. */
+/* Applies `txn` at `zxid`, outside recovery, and clears it. */
 enum err kit_apply(struct state *state, zxid_t zxid, struct buf *txn);
 
 /* One transaction with one create of a persistent znode; the counter is read from the state. */
@@ -52,13 +52,13 @@ void kit_dump(const struct state *state, struct buf *out);
 /* "count=N,bytes=N" of its usage, as ZooKeeper writes it. */
 void kit_quota_stats(const struct state_quota *quota, struct buf *out);
 
-/* Asserts that all that is derived is what a naive look at the whole state gives: ephemerals by
- * session, shares of sessions, usage of quotas, look-ups of sessions and remembered results, bytes
- * of memory, whether anything waits for the age. */
+/* Asserts that everything derived equals the result of a naive look at the whole state: ephemerals
+ * by session, shares of sessions, usage of quotas, lookups of sessions and remembered results,
+ * bytes of memory, whether anything waits for the age. */
 void kit_verify(const struct state *state);
 
-/* Asserts that as many open sessions are counted for the client and the network of this opener as
- * there are. */
+/* Asserts that the counts of open sessions for the client and the network of this opener are right.
+ */
 void kit_verify_shares(const struct state *state, struct slice from);
 
 /* Scans in blocks of about `bytes_max` and restores them into a new state; asserts that it works.

@@ -10,7 +10,7 @@ enum {
     LISTS_MAX = 256 /* Different access control lists of one state. */
 };
 
-/* The ephemerals of one owner as a walk meets them. */
+/* The ephemerals of one owner, in the order of a walk. */
 struct owned {
     const struct znode *last;
     uint32_t count;
@@ -113,7 +113,7 @@ static void verify_remembered(const struct state *state)
     ASSERT(count == state_remembered_count(state) && bytes == state_remembered_bytes(state));
 }
 
-/* What a limits znode at `path` limits; an empty slice for any other znode. */
+/* The limits of a limits znode at `path`; an empty slice for any other znode. */
 static struct slice limited_by(struct slice path)
 {
     struct slice top = slice_str(STATE_QUOTA_PATH "/");
@@ -177,7 +177,7 @@ static void verify_quotas(const struct state *state)
     ASSERT(limits == quotas);
 }
 
-/* Counted afresh: each znode, and each list once. */
+/* Counts again: each znode, and each list once. */
 static uint64_t cost_of_tree(const struct state *state)
 {
     uint64_t cost = cost_node(0, 0) + cost_data(blob_slice(znode_data(kit_find(state, "/"))).len);
@@ -225,7 +225,7 @@ static void verify_memory(const struct state *state)
     ASSERT(cost == state_memory_bytes(state));
 }
 
-/* What waits is never overlooked. */
+/* A waiting znode or result is never overlooked. */
 static void verify_ages(const struct state *state)
 {
     int64_t age_ms = state_age_ms(state);

@@ -114,8 +114,8 @@ void skit_log_restart(struct skit_log *log, zxid_t base, uint64_t chain)
     log->base_chain = chain;
 }
 
-/* Payloads differ by zxid and epoch and hold whole zero sectors, so that nothing may take a zero
- * sector for one that was not written. */
+/* Payloads differ by zxid and epoch and contain whole zero sectors, so that a zero sector must not
+ * pass for one that was not written. */
 static struct logrec *make_one(const struct skit_log *log, uint32_t epoch, size_t len)
 {
     zxid_t prev = skit_zxid(log, log->count);

@@ -216,7 +216,7 @@ static enum err step_last(struct skit *kit)
 struct step {
     const char *name;
     enum err (*run)(struct skit *kit);
-    bool is_append; /* A prefix may have become durable. */
+    bool is_append; /* Part of it may have become durable. */
 };
 
 static const struct step script[] = {
@@ -291,7 +291,7 @@ static void state_note(struct life *life, size_t done, struct skit *kit)
     state->calls = vfs_mem_calls(kit->disk);
     state->is_formatted = done > 0;
 
-    /* What the store says of itself is taken from a copy of the disk. */
+    /* A copy of the disk gives the store's own report. */
     struct vfs_mem *copy = vfs_mem_clone(kit->disk);
 
     look.disk = copy;
@@ -332,7 +332,7 @@ void life_release(struct life *life)
     }
 }
 
-/* ---- The judge. ---- */
+/* ---- The verdict. ---- */
 
 static bool fail(char text[LIFE_TEXT_MAX], const char *what, size_t done, const char *detail)
 {
@@ -341,8 +341,8 @@ static bool fail(char text[LIFE_TEXT_MAX], const char *what, size_t done, const 
     return false;
 }
 
-/* The log that was found: `old`, `new`, or for an append something between. Returns the model that
- * fits and the number of its records found, NULL if none does. */
+/* The log as found: `old`, `new`, or for an append something in between. Returns the matching model
+ * and the number of its records found, NULL if none matches. */
 static const struct skit_log *find_model(struct skit *kit, const struct life *life, size_t done,
                                          size_t *ret_count)
 {
@@ -421,7 +421,7 @@ bool life_judge(struct skit *kit, const struct life *life, size_t done, char tex
     if (!life_judge_open(kit, life, done, text)) {
         return kit->allows_damage && kit->store && kit->report.verdict == STORE_DAMAGED;
     }
-    /* Life must be able to go on from there. */
+    /* The life must be able to continue from there. */
     if (skit_append(kit, 100, 2, 600) != ERR_OK || skit_append(kit, 100, 1, 5000) != ERR_OK) {
         return fail(text, "cannot append after it", done, "");
     }
@@ -430,15 +430,15 @@ bool life_judge(struct skit *kit, const struct life *life, size_t done, char tex
 
     skit_close(kit, false);
     if (skit_open(kit) != ERR_OK || kit->report.verdict != STORE_CLEAN) {
-        return fail(text, "not clean after going on:", done, kit->report.reason);
+        return fail(text, "not clean after continuing:", done, kit->report.reason);
     }
     if (skit_check_log(kit) != count) {
-        return fail(text, "the log is wrong after going on", done, "");
+        return fail(text, "the log is wrong after continuing", done, "");
     }
     return true;
 }
 
-/* ---- Disturbing it. ---- */
+/* ---- Disturbances. ---- */
 
 size_t life_run(struct skit *kit, const struct life *life, enum err *ret_err)
 {
@@ -449,7 +449,7 @@ size_t life_run(struct skit *kit, const struct life *life, enum err *ret_err)
     while (err == ERR_OK && done < STEP_COUNT) {
         err = script[done].run(kit);
         if (err == ERR_OK && kit->report.verdict == STORE_DAMAGED) {
-            /* A read that failed while opening counts as damage; nothing was changed. */
+            /* A failed read during the opening counts as damage; it must not change anything. */
             err = ERR_CORRUPT;
         }
         done += err == ERR_OK;

@@ -1,9 +1,9 @@
 /*
- * store_life.h - the scripted life of one replica's directory, and a judge of what a crash leaves.
+ * store_life.h - the scripted life of one replica's directory, and a check of what a crash leaves.
  *
- * The life is run once undisturbed; the state after each step is kept. Then it is run again and
- * disturbed at some call to the disk: whatever image comes out must open without damage and hold
- * the state after the last finished step, or what the interrupted step may have made of it.
+ * The life runs once undisturbed; the state after each step is kept. Then it runs again and is
+ * disturbed at some call to the disk: every resulting image must open without damage and hold the
+ * state after the last finished step, or a possible result of the interrupted step.
  */
 #ifndef TESTS_LIB_STORE_LIFE_H
 #define TESTS_LIB_STORE_LIFE_H
@@ -36,20 +36,20 @@ void life_release(struct life *life);
 
 const char *life_step_name(size_t step);
 
-/* Runs steps from the first; returns how many were finished before an error or a wrong verdict. */
+/* Runs steps from the first; returns how many were finished before an error or a wrong result. */
 size_t life_run(struct skit *kit, const struct life *life, enum err *ret_err);
 
-/* Opens the disk of `kit` (store closed) after `done` steps were finished and the next one may have
- * been begun, and judges it; then appends, reopens and judges again. False, with a reason in
- * `text`, when it is wrong. */
+/* Opens the disk of `kit` (store closed) after `done` finished steps, while the next one may have
+ * begun, and checks it; then appends, reopens and checks again. False, with a reason in `text`,
+ * when it is wrong. */
 bool life_judge(struct skit *kit, const struct life *life, size_t done, char text[LIFE_TEXT_MAX]);
 
-/* The first half of it: opens and judges; then the store is open and `kit->log` is what it holds.
+/* The first half of that: opens and checks; then the store is open and `kit->log` is its content.
  */
 bool life_judge_open(struct skit *kit, const struct life *life, size_t done,
                      char text[LIFE_TEXT_MAX]);
 
-/* A kit with the segments of the life. */
+/* A kit whose segments have the size of the life's. */
 void life_kit_init(struct skit *kit);
 
 /* Crashes at each call to the disk of the steps [first, last), in many images each. Returns the
@@ -57,18 +57,18 @@ void life_kit_init(struct skit *kit);
 size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
                              enum vfs_mem_crash_mode mode, uint64_t seed);
 
-/* Kills the process at each call, opens, and then lets the machine lose all that is volatile: what
- * the opening told must still be there. */
+/* Kills the process at each call, opens, and then the machine loses everything volatile: what the
+ * opening reported must still exist. */
 size_t life_kill_everywhere(const struct life *life, uint64_t seed);
 
-/* Fails each call with `err` once, everywhere. */
+/* Fails each call once with `err`. */
 size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed);
 
-/* Lets each open, and some after it, fail for lack of a descriptor: every step is to be finished
- * all the same, and the disk to hold what it holds without. */
+/* Makes each open, and some after it, fail for lack of a descriptor: every step must finish
+ * nevertheless, and the disk must hold the same as without. */
 size_t life_lack_files_everywhere(const struct life *life);
 
-/* Index of the first step of that name. */
+/* Index of the first step with that name. */
 size_t life_find(const char *name);
 
 #endif

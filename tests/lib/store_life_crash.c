@@ -6,11 +6,11 @@
 #include <stdio.h>
 
 enum {
-    SUBSETS_MAX = 6, /* Pending things up to which all subsets are tried. */
-    SAMPLES = 10,    /* Images tried otherwise. */
+    SUBSETS_MAX = 6, /* Up to that many pending things all subsets are tried. */
+    SAMPLES = 10,    /* Images tried for more. */
     PRINT_MAX = 3,
 #ifdef ZABRA_SLOW
-    STEP = 5 /* With a sanitizer each fifth call; without one all of them. */
+    STEP = 5 /* With a sanitizer every fifth call; otherwise all. */
 #else
     STEP = 1
 #endif
@@ -23,7 +23,7 @@ static bool fail(char text[LIFE_TEXT_MAX], const char *what, size_t done, const 
     return false;
 }
 
-/* A second kit on a copy of the disk as it is. */
+/* A second kit on a copy of the present disk. */
 static void image_init(struct skit *image, const struct skit *kit)
 {
     *image = (struct skit){.disk = vfs_mem_clone(kit->disk), .options = kit->options};
@@ -59,7 +59,7 @@ static size_t report_wrong(size_t wrong, uint64_t call, const char *text)
     return wrong + 1;
 }
 
-/* Every now and then the machine crashes again while it recovers. */
+/* Sometimes the machine crashes again during recovery. */
 static void crash_again(struct skit *image, struct rng *rng, enum vfs_mem_crash_mode mode)
 {
     if (!rng_chance(rng, 300000)) {
@@ -109,8 +109,8 @@ size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
     return wrong;
 }
 
-/* What an opening told, to be found again. */
-struct told {
+/* What an opening reported, to compare with later. */
+struct reported {
     enum store_verdict verdict;
     uint32_t promised_epoch;
     bool is_quarantined;
@@ -118,9 +118,9 @@ struct told {
     zxid_t snap_end;
 };
 
-static struct told told_by(const struct store_report *report)
+static struct reported reported_by(const struct store_report *report)
 {
-    return (struct told){
+    return (struct reported){
         .verdict = report->verdict,
         .promised_epoch = report->promised_epoch,
         .is_quarantined = report->quarantined,
@@ -129,7 +129,7 @@ static struct told told_by(const struct store_report *report)
     };
 }
 
-/* The process was killed; it starts again, speaks, and then the power fails. */
+/* The process was killed; it starts again and reports, and then the power fails. */
 static bool killed_then_cut(struct skit *kit, const struct life *life, size_t done, struct rng *rng,
                             char text[LIFE_TEXT_MAX])
 {
@@ -139,7 +139,7 @@ static bool killed_then_cut(struct skit *kit, const struct life *life, size_t do
         return false;
     }
 
-    struct told before = told_by(&kit->report);
+    struct reported before = reported_by(&kit->report);
     long count = (long)kit->log.count;
 
     if (before.verdict == STORE_EMPTY) {
@@ -155,12 +155,12 @@ static bool killed_then_cut(struct skit *kit, const struct life *life, size_t do
         return fail(text, "cannot be opened after the power cut:", done, err_symbol(err));
     }
 
-    struct told after = told_by(&kit->report);
+    struct reported after = reported_by(&kit->report);
 
     if (after.verdict != STORE_CLEAN || skit_check_log(kit) != count ||
         after.promised_epoch != before.promised_epoch || after.log_last != before.log_last ||
         after.is_quarantined != before.is_quarantined || after.snap_end != before.snap_end) {
-        return fail(text, "the power cut took what was told before:", done, kit->report.reason);
+        return fail(text, "the power cut lost what was reported before:", done, kit->report.reason);
     }
     return true;
 }
@@ -192,7 +192,8 @@ size_t life_kill_everywhere(const struct life *life, uint64_t seed)
     return wrong;
 }
 
-/* The process ends on the error; then what it left is judged, after a crash of the machine too. */
+/* The process ends with the error; then the remaining disk is checked, also after a crash of the
+ * machine. */
 static bool fail_once(const struct life *life, uint64_t call, enum err fault, struct rng *rng,
                       char text[LIFE_TEXT_MAX])
 {
@@ -238,7 +239,7 @@ size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed
     return wrong;
 }
 
-/* True when there was no open left to fail, or all went well. */
+/* True when there was no further open to fail, or everything was right. */
 static bool lack_once(const struct life *life, uint64_t call, uint64_t count, bool *ret_hit,
                       char text[LIFE_TEXT_MAX])
 {

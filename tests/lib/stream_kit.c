@@ -16,7 +16,7 @@
 enum {
     WAIT_MS = 120000,
     READ_BYTES = 65536,
-    TOLD_MAX = 4096,
+    EVENT_TEXT_MAX = 4096,
     MEMBER_MAX = 2048
 };
 
@@ -35,7 +35,7 @@ int kit_stream_connect(uint16_t port, int receive_bytes)
     return fd;
 }
 
-/* More bytes into `raw`; false once the server has hung up. */
+/* Reads more bytes into `raw`; false once the server has closed the connection. */
 static bool receive(struct kit_stream *stream)
 {
     struct pollfd wait = {.fd = stream->fd, .events = POLLIN};
@@ -43,7 +43,7 @@ static bool receive(struct kit_stream *stream)
 
     ASSERT(to);
     if (poll(&wait, 1, WAIT_MS) != 1) {
-        fail_msg("nothing came; not taken apart: %s; the last frame was %s",
+        fail_msg("nothing arrived; not yet decoded: %s; the last frame was %s",
                  buf_cstr(&stream->text), buf_cstr(&stream->frame));
     }
 
@@ -122,7 +122,7 @@ void kit_stream_close(struct kit_stream *stream)
 
 /* ---- Chunks. ---- */
 
-/* The size of the next chunk; false when its line is not whole. */
+/* The size of the next chunk; false when its line is incomplete. */
 static bool begin_chunk(struct kit_stream *stream)
 {
     const uint8_t *from = stream->raw.data;
@@ -135,7 +135,7 @@ static bool begin_chunk(struct kit_stream *stream)
     assert_true((size_t)(end - from) < sizeof(line));
     memcpy(line, from, (size_t)(end - from));
     stream->chunk_left = strtoull(line, NULL, 16);
-    /* Behind the last chunk there is a blank line, which belongs to it. */
+    /* A blank line follows the last chunk and belongs to it. */
     size_t len = (size_t)(end - from) + (stream->chunk_left == 0 ? 4 : 2);
 
     if (stream->raw.len < len) {
@@ -193,7 +193,7 @@ static bool cut_frame(struct kit_stream *stream)
     return true;
 }
 
-/* The value of a line that begins so, copied out; "" when there is none. */
+/* The value of the line with that prefix, copied; "" when there is none. */
 static void copy_line(const char *frame, const char *mark, struct buf *out)
 {
     const char *at = strstr(frame, mark);
@@ -247,7 +247,7 @@ const char *kit_stream_next(struct kit_stream *stream)
     }
 }
 
-/* ---- What it says. ---- */
+/* ---- The content of a frame. ---- */
 
 const char *kit_stream_member(struct kit_stream *stream, const char *name)
 {
@@ -280,12 +280,12 @@ const char *kit_stream_id(struct kit_stream *stream)
     return id;
 }
 
-static size_t put(char *told, size_t at, const char *before, const char *text, const char *after)
+static size_t put(char *out, size_t at, const char *before, const char *text, const char *after)
 {
     if (text[0] == '\0') {
         return at;
     }
-    return at + (size_t)snprintf(told + at, TOLD_MAX - at, "%s%s%s", before, text, after);
+    return at + (size_t)snprintf(out + at, EVENT_TEXT_MAX - at, "%s%s%s", before, text, after);
 }
 
 static void check_name(struct kit_stream *stream, const char *name)
@@ -294,13 +294,13 @@ static void check_name(struct kit_stream *stream, const char *name)
 
     (void)snprintf(line, sizeof(line), "event: %s\n", name);
     if (!stream->lines && !strstr(buf_cstr(&stream->frame), line)) {
-        fail_msg("the frame has not the name of its object: %s", buf_cstr(&stream->frame));
+        fail_msg("the frame's name differs from that of its object: %s", buf_cstr(&stream->frame));
     }
 }
 
 const char *kit_stream_told(struct kit_stream *stream)
 {
-    static char told[TOLD_MAX];
+    static char out[EVENT_TEXT_MAX];
     size_t at = 0;
 
     do {
@@ -309,15 +309,15 @@ const char *kit_stream_told(struct kit_stream *stream)
         }
     } while (strcmp(kit_stream_member(stream, "event"), "heartbeat") == 0);
     check_name(stream, kit_stream_member(stream, "event"));
-    at = put(told, at, "", kit_stream_member(stream, "event"), "");
-    if (strncmp(told, "Node", 4) == 0) {
-        at = put(told, at, " ", kit_stream_member(stream, "path"), "");
-        at = put(told, at, " ='", kit_stream_member(stream, "dataUtf8"), "'");
-        at = put(told, at, "", kit_stream_member(stream, "diff")[0] ? " diff" : "", "");
-        at = put(told, at, "", strcmp(kit_stream_member(stream, "end"), "true") ? "" : " end", "");
+    at = put(out, at, "", kit_stream_member(stream, "event"), "");
+    if (strncmp(out, "Node", 4) == 0) {
+        at = put(out, at, " ", kit_stream_member(stream, "path"), "");
+        at = put(out, at, " ='", kit_stream_member(stream, "dataUtf8"), "'");
+        at = put(out, at, "", kit_stream_member(stream, "diff")[0] ? " diff" : "", "");
+        at = put(out, at, "", strcmp(kit_stream_member(stream, "end"), "true") ? "" : " end", "");
     }
-    at = put(told, at, " ", kit_stream_member(stream, "resumed"), "");
-    at = put(told, at, " ", kit_stream_member(stream, "reason"), "");
-    (void)put(told, at, " ", kit_stream_member(stream, "state"), "");
-    return told;
+    at = put(out, at, " ", kit_stream_member(stream, "resumed"), "");
+    at = put(out, at, " ", kit_stream_member(stream, "reason"), "");
+    (void)put(out, at, " ", kit_stream_member(stream, "state"), "");
+    return out;
 }

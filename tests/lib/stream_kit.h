@@ -1,6 +1,6 @@
 /*
- * stream_kit.h - a client of streams for tests: sends the request as bytes, takes the chunks apart
- * and gives one frame after the other. Each wait has a deadline that fails the test.
+ * stream_kit.h - a client of streams for tests: sends the request as bytes, decodes the chunks and
+ * gives one frame after another. Each wait has a deadline that fails the test.
  */
 #ifndef TESTS_LIB_STREAM_KIT_H
 #define TESTS_LIB_STREAM_KIT_H
@@ -18,18 +18,18 @@ struct kit_stream {
     int fd;
     int status;
     char head[STREAM_KIT_HEAD_MAX]; /* With its blank line. */
-    struct buf raw;                 /* Bytes not taken apart yet. */
+    struct buf raw;                 /* Bytes not decoded yet. */
     struct buf text;                /* Body without chunks, from the next frame on. */
     struct buf frame;               /* The last one. */
     size_t chunk_left;
     bool in_chunk;
     bool chunked;
     bool complete; /* The last chunk was seen. */
-    bool closed;   /* The server has hung up. */
+    bool closed;   /* The server has closed the connection. */
     bool lines;    /* Frames are lines: NDJSON, or the body of an answer. */
 };
 
-/* A connection whose kernel takes in few bytes ahead of the reader; 0: as it comes. */
+/* A connection whose kernel buffers few bytes for the reader; 0: the default. */
 int kit_stream_connect(uint16_t port, int receive_bytes);
 
 /* Connects, asks for `target` with these header lines and reads the head. */
@@ -40,25 +40,25 @@ void kit_stream_open(struct kit_stream *stream, uint16_t port, const char *targe
 void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char *target,
                     const char *headers);
 
-/* The two halves of that: for an answer that takes its time. */
+/* The two halves of that, for an answer that takes its time. */
 void kit_stream_send(struct kit_stream *stream, int fd, uint16_t port, const char *target,
                      const char *headers);
 void kit_stream_read_head(struct kit_stream *stream);
 
-/* True when the server has said something that was not read yet. */
+/* True when the server has sent something that was not read yet. */
 bool kit_stream_has_more(const struct kit_stream *stream);
 void kit_stream_close(struct kit_stream *stream);
 
-/* The next frame: an event of SSE without its blank line, or a line; NULL at the end. Good until
+/* The next frame: an event of SSE without its blank line, or a line; NULL at the end. Valid until
  * the next call. */
 const char *kit_stream_next(struct kit_stream *stream);
 
-/* The same without heartbeats, in few words: "NodeCreated /a", with " ='x'" for data in UTF-8,
- * " diff" for an event of a difference and " end" for the last one of its zxid; of others the name
- * and what it says: "watch replayed", "closing drain", "overrun", "gap", "session expired". */
+/* The same without heartbeats, in few words: "NodeCreated /a", with " ='x'" for data in UTF-8, "
+ * diff" for an event of a difference and " end" for the last one of its zxid; for other frames the
+ * name and the content: "watch replayed", "closing drain", "overrun", "gap", "session expired". */
 const char *kit_stream_told(struct kit_stream *stream);
 
-/* Some member of the last frame's object, as text without quotes; "" when it has none. */
+/* A member of the last frame's object, as text without quotes; "" when it has none. */
 const char *kit_stream_member(struct kit_stream *stream, const char *name);
 
 /* The id of the last frame of SSE, or "". */

@@ -122,7 +122,7 @@ void kit_turn(uint32_t id, int timeout_ms)
     }
 }
 
-/* ---- Somebody between the two. ---- */
+/* ---- The relay between the two. ---- */
 
 struct kit_relay kit_relay;
 

@@ -36,13 +36,13 @@ struct kit_node {
 
 struct kit_setup {
     uint16_t port[3]; /* Of replicas 1 and 2. */
-    uint16_t via;     /* Where 2 dials 1, when not directly. */
+    uint16_t via;     /* The port where 2 dials 1, if not directly. */
     const char *host;
     const char *secret[3];
     uint8_t cluster[3];
     uint64_t history[3];
     uint64_t queue_bytes_max;
-    uint32_t claims; /* Id that node 2 takes instead. */
+    uint32_t claims; /* The id that node 2 claims instead. */
 };
 
 /* From replica 2, which dials, to replica 1. */
@@ -81,7 +81,7 @@ void kit_send_forward(uint32_t from, uint64_t round, size_t len);
 
 struct sockaddr_in kit_loopback(uint16_t port);
 
-/* Runs everything once more; fails the test when the time is over. */
+/* Runs everything once more; fails the test after the deadline. */
 void kit_look_again(const struct kit_setup *setup, uint64_t end_ms, const char *condition);
 
 #define KIT_RUN_UNTIL(setup, condition)                                     \

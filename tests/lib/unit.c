@@ -44,7 +44,7 @@ static void name_of(const struct unit_test *test, bool with_name, char text[TEST
                    with_name ? ":" : "", with_name ? test->name : "");
 }
 
-/* By one of the words: the name of a file or a test, as a pattern of the shell. */
+/* Selected by one of the words: the name of a file or a test, as a shell pattern. */
 static bool matches(const struct unit_test *test, const char *word)
 {
     char name[TEST_NAME_MAX];
@@ -124,7 +124,8 @@ static int tear_down_group(void **unused)
     return 0;
 }
 
-/* Runs the chosen tests of the group of `test`, or of its file; returns the first one behind. */
+/* Runs the selected tests of the group of `test`, or of its file; returns the first one after it.
+ */
 static struct unit_test *run_group(struct unit_test *test, int count, char **words,
                                    int *inout_failed)
 {
@@ -168,11 +169,10 @@ static int list(int count, char **words)
 
 static int usage(const char *program)
 {
-    (void)printf(
-        "usage: %s [--list] [FILE[:TEST]]...\n"
-        "Runs, or lists, the tests that are named; without a name all. Names may have the\n"
-        "wildcards of the shell: test_prep, test_prep:a_lock_is_released, 'test_ws*:*ping*'.\n",
-        program);
+    (void)printf("usage: %s [--list] [FILE[:TEST]]...\n"
+                 "Runs or lists the named tests; without a name, all of them. Names may contain\n"
+                 "shell wildcards: test_prep, test_prep:a_lock_is_released, 'test_ws*:*ping*'.\n",
+                 program);
     return EXIT_SUCCESS;
 }
 

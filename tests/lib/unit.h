@@ -33,28 +33,28 @@ enum unit_step {
 };
 
 struct unit_test {
-    const char *file; /* As the compiler was given it. */
+    const char *file; /* As given to the compiler. */
     const char *name;
-    size_t size; /* Of its fixture; 0: it has none. */
+    size_t size; /* Of its fixture; 0: none. */
     void (*take)(enum unit_step step, void *fixture);
     void *fixture;                  /* While it runs. */
-    const struct unit_group *group; /* NULL: of none. */
+    const struct unit_group *group; /* NULL: none. */
     struct unit_test *next;
 };
 
-/* Tests of one file that stand one behind the other. */
+/* Consecutive tests of one file. */
 struct unit_group {
     const char *file;
     void (*set_up)(void);
     void (*tear_down)(void);
 };
 
-/* Called before main, by what TEST makes of a test. */
+/* Called before main, for each TEST. */
 void unit_add(struct unit_test *test);
 void unit_begin_group(const struct unit_group *group);
 
-/* Runs the tests that `args` names, all without one. The exit code: 0, 1 when a test failed, 2 when
- * an argument names no test. `args[0]` is the program. */
+/* Runs the tests that `args` names; without a name, all of them. The exit code: 0, 1 when a test
+ * failed, 2 when an argument names no test. `args[0]` is the program. */
 int unit_run(int count, char **args);
 
 /* For fixtures that the test itself opens. */

@@ -64,7 +64,7 @@ void vfs_mem_set_capacity(struct vfs_mem *disk, uint64_t capacity_bytes)
     disk->capacity = capacity_bytes;
 }
 
-/* The distinct inodes that a crash may touch: what `now`, `durable` and the changes name. The
+/* The distinct inodes that a crash may touch: those that `now`, `durable` and the changes name. The
  * order depends on names only. */
 static struct inode **inodes_list(const struct vfs_mem *disk, size_t *ret_count)
 {
@@ -103,7 +103,7 @@ static void sector_crash(struct page *page, unsigned sector, struct chooser *cho
         size_t kept = (size_t)rng_below(chooser->rng, VFS_SECTOR);
         bool is_front = choose(chooser);
 
-        /* The part that did not reach the disk is as it was before. */
+        /* The part that did not reach the disk keeps its old content. */
         memcpy(is_front ? bytes + kept : bytes, is_front ? old + kept : old,
                is_front ? VFS_SECTOR - kept : kept);
     } else if (!choose(chooser)) {
@@ -306,7 +306,7 @@ struct vfs_mem *vfs_mem_clone(const struct vfs_mem *disk)
     return copy;
 }
 
-/* ---- Looking and damaging. ---- */
+/* ---- Inspection and damage. ---- */
 
 void vfs_mem_each(const struct vfs_mem *disk, void (*each)(void *arg, const char *name), void *arg)
 {

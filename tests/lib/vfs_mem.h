@@ -1,10 +1,10 @@
 /*
- * vfs_mem.h - a disk in memory that crashes, fills up, fails and rots as it is told.
+ * vfs_mem.h - a disk in memory that crashes, fills up, fails and rots on request.
  *
- * Every write is volatile by sector until the file is synced, its size too; names are volatile
- * until the directory is synced. A crash keeps or loses each of these on its own. What a file holds
- * is kept in sparse pages, so thousands of disks are cheap. One thread; the same seed gives the
- * same disk.
+ * Every write is volatile by sector until the file is synced, and so is its size; names are
+ * volatile until the directory is synced. A crash keeps or loses each of these on its own. Content
+ * is in sparse pages, so thousands of disks are cheap. One thread; the same seed gives the same
+ * disk.
  */
 #ifndef TESTS_LIB_VFS_MEM_H
 #define TESTS_LIB_VFS_MEM_H
@@ -15,7 +15,7 @@
 struct vfs_mem;
 
 enum vfs_mem_crash_mode {
-    VFS_MEM_PROCESS,  /* The process died, the machine did not: what was volatile still is. */
+    VFS_MEM_PROCESS,  /* The process died, the machine did not: volatile content remains. */
     VFS_MEM_KEEP_ALL, /* Everything was written out in time. */
     VFS_MEM_LOSE_ALL, /* Nothing unsynced survives. */
     VFS_MEM_SECTORS,  /* Each unsynced sector, size and name survives or not. */
@@ -26,23 +26,23 @@ enum vfs_mem_crash_mode {
 struct vfs_mem *vfs_mem_new(uint64_t capacity_bytes);
 void vfs_mem_free(struct vfs_mem *disk); /* All files must be closed. */
 
-/* A copy of the disk as it is now, with what is volatile; no open files. For rolled-back disks. */
+/* A copy of the present disk with its volatile content; no open files. For rolled-back disks. */
 struct vfs_mem *vfs_mem_clone(const struct vfs_mem *disk);
 
-/* The table to give to the store; valid as long as the disk. */
+/* The table for the store; valid as long as the disk. */
 struct vfs vfs_mem_vfs(struct vfs_mem *disk);
 
-/* Changes the bound; what is there stays. */
+/* Changes the bound; existing content stays. */
 void vfs_mem_set_capacity(struct vfs_mem *disk, uint64_t capacity_bytes);
 
 /* ---- Crashes. Open files give ERR_IO from then on; they are still to be closed. ---- */
 
 void vfs_mem_crash(struct vfs_mem *disk, struct rng *rng, enum vfs_mem_crash_mode mode);
 
-/* How many things (sectors, sizes, names) a crash would decide on now. */
+/* How many things (sectors, sizes, names) a crash would decide about now. */
 size_t vfs_mem_pending(const struct vfs_mem *disk);
 
-/* A crash in which bit i of `keep` decides on the i-th of them; those from 64 on are lost. */
+/* A crash in which bit i of `keep` decides about the i-th of them; those from 64 on are lost. */
 void vfs_mem_crash_subset(struct vfs_mem *disk, uint64_t keep);
 
 /* ---- Faults. Calls are counted from 1: all operations but close and drop_cache. ---- */
@@ -57,7 +57,7 @@ void vfs_mem_fail_at(struct vfs_mem *disk, uint64_t call, enum err err);
  * from 1. 0: none. */
 void vfs_mem_lack_files(struct vfs_mem *disk, uint64_t call, uint64_t count);
 
-/* Opens since vfs_mem_lack_files, or ever. */
+/* Opens since vfs_mem_lack_files, or in total. */
 uint64_t vfs_mem_opens(const struct vfs_mem *disk);
 
 /* Files that are open now, and the most that ever were. */
@@ -82,19 +82,19 @@ enum vfs_mem_failing {
     VFS_MEM_FAIL_ALL = 15,
 };
 
-/* Calls of these kinds (a sum of vfs_mem_failing) return ERR_IO. No crash changes that. After a
- * failed sync a part of what was dirty, drawn from `seed`, counts as written although it is not, as
- * in Linux: reads give the new bytes back until drop_cache() or a crash of the machine, no later
- * sync writes them, but another write into the same page does. */
+/* Calls of these kinds (a sum of vfs_mem_failing) return ERR_IO, until the test changes that; no
+ * crash does. After a failed sync a part of the dirty content, drawn from `seed`, counts as written
+ * although it is not, as in Linux: reads give the new bytes until drop_cache() or a crash of the
+ * machine. No later sync writes them, but another write into the same page does. */
 void vfs_mem_fail(struct vfs_mem *disk, unsigned kinds, uint64_t seed);
 
-/* Calls that have failed by vfs_mem_fail or vfs_mem_unreadable. */
+/* Calls that have failed because of vfs_mem_fail or vfs_mem_unreadable. */
 uint64_t vfs_mem_io_errors(const struct vfs_mem *disk);
 
 /* Reads of the block at `offset` return ERR_IO until something is written there. */
 void vfs_mem_unreadable(struct vfs_mem *disk, const char *name, uint64_t offset);
 
-/* ---- Looking and damaging. ---- */
+/* ---- Inspection and damage. ---- */
 
 /* Visits the names in sorted order. */
 void vfs_mem_each(const struct vfs_mem *disk, void (*each)(void *arg, const char *name), void *arg);
@@ -102,7 +102,7 @@ bool vfs_mem_size(const struct vfs_mem *disk, const char *name, uint64_t *ret_si
 bool vfs_mem_read(const struct vfs_mem *disk, const char *name, uint64_t offset, void *data,
                   size_t len);
 
-/* Changes bytes durably, behind the store's back. */
+/* Changes bytes durably, without the store. */
 void vfs_mem_poke(struct vfs_mem *disk, const char *name, uint64_t offset, const void *data,
                   size_t len);
 void vfs_mem_flip(struct vfs_mem *disk, const char *name, uint64_t offset, uint8_t mask);
@@ -112,7 +112,7 @@ void vfs_mem_remove(struct vfs_mem *disk, const char *name);
 /* Flips one random bit in a random file that is not empty; false when there is none. */
 bool vfs_mem_rot(struct vfs_mem *disk, struct rng *rng);
 
-/* Removes all files: an emptied disk. */
+/* Removes all files: an empty disk. */
 void vfs_mem_wipe(struct vfs_mem *disk);
 
 #endif

@@ -51,7 +51,7 @@ bool mem_read_fails(struct vfs_mem *disk, const struct inode *inode, uint64_t of
     return false;
 }
 
-/* The sectors of `mask` are on the disk as programs see them. */
+/* The sectors of `mask` reach the disk as programs see them. */
 static void page_reached(struct page *page, unsigned mask)
 {
     for (unsigned sector = 0; sector < SECTORS; sector++) {
@@ -63,8 +63,8 @@ static void page_reached(struct page *page, unsigned mask)
     }
 }
 
-/* A part of what was dirty has reached the disk, the rest has not; all of it is clean now. The
- * file's size stays volatile. */
+/* A part of the dirty content has reached the disk, the rest has not; all of it counts as clean.
+ * The file's size stays volatile. */
 void mem_sync_failed(struct vfs_mem *disk, struct inode *inode)
 {
     for (size_t i = 0; i < inode->dirty_count; i++) {

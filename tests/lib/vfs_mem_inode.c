@@ -78,7 +78,7 @@ static void page_mark(struct inode *inode, size_t index, struct page *page, unsi
         }
         inode->dirty[inode->dirty_count++] = index;
     }
-    /* A page is written whole. */
+    /* A page is written as a whole. */
     page->dirty = (uint8_t)(page->dirty | page->lost | 1U << sector);
     page->lost = 0;
 }
@@ -88,7 +88,7 @@ static bool is_zero(const uint8_t *data, size_t len)
     return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
 }
 
-/* Writes within one page; bytes that do not change make nothing dirty. */
+/* Writes within one page; unchanged bytes make nothing dirty. */
 static void page_write(struct inode *inode, size_t index, size_t at, const uint8_t *data,
                        size_t len)
 {
@@ -148,7 +148,7 @@ void mem_inode_read(const struct inode *inode, uint64_t offset, uint8_t *data, s
     }
 }
 
-/* What is dirty is on the disk now. */
+/* The dirty content reaches the disk. */
 static void page_settle(struct page *page)
 {
     page->dirty = 0;
@@ -174,7 +174,7 @@ void mem_inode_sync(struct inode *inode)
     inode->durable_size = inode->size;
 }
 
-/* Makes everything behind `size` zero. */
+/* Makes everything after `size` zero. */
 void mem_inode_clear_from(struct inode *inode, uint64_t size)
 {
     static const uint8_t zeros[VFS_BLOCK];
@@ -210,7 +210,7 @@ static void name_copy(char to[VFS_NAME_MAX], const char *from)
     ASSERT(put >= 0 && put < VFS_NAME_MAX);
 }
 
-/* Whether the names of `dir` take up space is told by `disk`: NULL for the durable image. */
+/* `disk` decides whether the names of `dir` take up space: NULL for the durable image. */
 void mem_dir_remove(struct vfs_mem *disk, struct dir *dir, const char *name)
 {
     struct entry *entry = mem_dir_find(dir, name);
@@ -279,7 +279,7 @@ void mem_change_apply(struct vfs_mem *disk, struct dir *dir, const struct change
     }
 }
 
-/* Does it now and remembers that it is not durable. */
+/* Takes effect now, and is recorded as not durable. */
 void mem_change_add(struct vfs_mem *disk, const char *remove, const char *set, struct inode *inode)
 {
     struct change change = {.inode = inode};

@@ -12,15 +12,15 @@ enum {
 
 struct page {
     uint8_t bytes[VFS_BLOCK]; /* As programs see it. */
-    uint8_t *old;             /* As it was at the last sync; NULL when nothing is dirty. */
+    uint8_t *old;             /* As of the last sync; NULL when nothing is dirty. */
     uint8_t dirty;            /* One bit per sector. */
-    uint8_t lost;             /* Sectors that are clean, and on the disk as in `old`. */
+    uint8_t lost;             /* Sectors that are clean, and whose content on the disk is `old`. */
     bool is_unreadable;
 };
 
 struct inode {
     uint32_t refs;  /* Names, open files and pending changes of the directory. */
-    uint32_t links; /* Names and open files: what takes up space. */
+    uint32_t links; /* Names and open files: the reasons to take up space. */
     uint64_t size;
     uint64_t durable_size;
     struct page **pages; /* NULL: zeros. */
@@ -46,13 +46,13 @@ struct dir {
 struct change {
     char remove[VFS_NAME_MAX]; /* Empty: none. */
     char set[VFS_NAME_MAX];    /* Empty: none. */
-    struct inode *inode;       /* What `set` names. */
+    struct inode *inode;       /* The inode of `set`. */
 };
 
 struct vfs_mem {
     uint64_t capacity;
     uint64_t used;
-    uint32_t era; /* Grows with each crash: files opened before are dead. */
+    uint32_t era; /* Grows with each crash: files that were opened before are dead. */
     struct dir now;
     struct dir durable;
     struct change *changes;
@@ -89,7 +89,7 @@ void mem_inode_unlink(struct vfs_mem *disk, struct inode *inode);
 void mem_inode_write(struct inode *inode, uint64_t offset, const uint8_t *data, size_t len);
 void mem_inode_read(const struct inode *inode, uint64_t offset, uint8_t *data, size_t len);
 void mem_inode_sync(struct inode *inode);
-struct page *mem_inode_page(struct inode *inode, size_t index); /* Makes it if need be. */
+struct page *mem_inode_page(struct inode *inode, size_t index); /* Creates it if needed. */
 void mem_inode_clear_from(struct inode *inode, uint64_t size);
 struct entry *mem_dir_find(const struct dir *dir, const char *name);
 void mem_dir_remove(struct vfs_mem *disk, struct dir *dir, const char *name);
@@ -106,7 +106,7 @@ void mem_changes_clear(struct vfs_mem *disk);
 bool mem_fails(struct vfs_mem *disk, enum vfs_mem_failing kind);
 bool mem_read_fails(struct vfs_mem *disk, const struct inode *inode, uint64_t offset, size_t len);
 void mem_sync_failed(struct vfs_mem *disk, struct inode *inode);
-void mem_lost_revert(struct inode *inode); /* The cache no longer has what the disk lacks. */
+void mem_lost_revert(struct inode *inode); /* The cache drops what the disk lacks. */
 
 /* The table of operations; its context is the disk. */
 extern const struct vfs_ops vfs_mem_ops;

@@ -6,7 +6,8 @@
 
 /* ---- Faults. ---- */
 
-/* Counts a call. ERR_OK: go on. `*ret_partly`: take effect without becoming durable, then fail. */
+/* Counts a call. ERR_OK: continue. `*ret_partly`: take effect without becoming durable, then fail.
+ */
 static enum err begin_call(struct vfs_mem *disk, bool *ret_partly)
 {
     *ret_partly = false;

@@ -125,8 +125,8 @@ void kit_world_release(struct kit_world *world)
     buf_release(&world->txn);
 }
 
-/* How many children the parent will have seen created: the words before this one count, too. A
- * parent that one of them creates has seen none. */
+/* How many children the parent will have seen created, including those of the words before this
+ * one. A parent that one of them creates has seen none. */
 static uint32_t creates_of(const struct kit_world *world, const char *const *words, size_t at)
 {
     struct slice parent = path_parent(parse(words[at]).path);
@@ -146,7 +146,7 @@ static uint32_t creates_of(const struct kit_world *world, const char *const *wor
     return creates + 1;
 }
 
-/* Nobody but 10.0.0.1 may read what has it. */
+/* Only 10.0.0.1 may read a znode with this list. */
 static struct slice closed_acl(void)
 {
     static struct buf acl;
@@ -211,7 +211,7 @@ void kit_world_apply_txn(struct kit_world *world)
     buf_clear(&world->txn);
 }
 
-/* ---- Chance. ---- */
+/* ---- Random draws. ---- */
 
 enum {
     NAMES = 3,
@@ -272,7 +272,7 @@ static bool has_child(const bool there[WATCH_KIT_PATHS], int parent)
     return false;
 }
 
-/* What can be done with that znode, or NULL; changes `there` accordingly. */
+/* A possible change of that znode, or NULL; updates `there`. */
 static const char *random_word(struct rng *rng, bool there[WATCH_KIT_PATHS], int i)
 {
     const struct random_path *path = &random_paths()[i];

@@ -1,6 +1,6 @@
 /*
- * watch_kit.h - what tests of watches share: transactions in few words, a state with its window,
- * and owners that write down what they are told.
+ * watch_kit.h - functions for the tests of watches: transactions in few words, a state with its
+ * window, and owners that record their events.
  *
  * One line for each event: "<owner> <type> <path> [<ids>]", with " ='<data>'" when it carries data,
  * " diff" for one of a difference and " end" for the last one of its zxid.
@@ -24,7 +24,7 @@ struct kit_owner {
     struct watch_owner owner;
     struct op_principal who; /* Shows nothing and comes from 127.0.0.1. */
     char name;
-    bool holds; /* Takes no more: holds each watch that it is told of. */
+    bool holds; /* Takes no more: holds each watch that has an event. */
 };
 
 void kit_owner_init(struct kit_owner *owner, char name);
@@ -33,7 +33,7 @@ void kit_owner_init(struct kit_owner *owner, char name);
 void kit_on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
                   const struct watch_event *event);
 
-/* What was logged since the last call; good until the next one. */
+/* The log since the last call; valid until the next one. */
 const char *kit_take(struct buf *log);
 
 /*
@@ -45,7 +45,7 @@ struct change_set *kit_set_of(zxid_t zxid, const char *const *words);
 
 #define KIT_SET(zxid, ...) kit_set_of((zxid), (const char *const[]){__VA_ARGS__, NULL})
 
-/* A state that tells a window of its changes, as a replica does. */
+/* A state that reports its changes to a window, as in a replica. */
 struct kit_world {
     struct view *view;
     struct state *state; /* The view's. */
@@ -67,22 +67,22 @@ void kit_world_apply(struct kit_world *world, const char *const *words);
 
 #define KIT_APPLY(world, ...) kit_world_apply((world), (const char *const[]){__VA_ARGS__, NULL})
 
-/* Applies a transaction that has been written to world->txn. */
+/* Applies the transaction in world->txn. */
 void kit_world_apply_txn(struct kit_world *world);
 
 /*
- * A transaction by chance that fits the state: up to WATCH_KIT_RANDOM_MAX words and NULL, which
- * live for ever. Its paths are the WATCH_KIT_PATHS ones of up to three names out of three.
+ * A random transaction that fits the state: up to WATCH_KIT_RANDOM_MAX words and NULL, which live
+ * for ever. Its paths are the WATCH_KIT_PATHS ones of up to three names out of three.
  */
 void kit_random_words(const struct kit_world *world, struct rng *rng,
                       const char *words[WATCH_KIT_RANDOM_MAX + 1]);
 const char *kit_random_path(struct rng *rng);
 
-/* A word that closes or opens one of these znodes, or NULL: it is not there. */
+/* A word that closes or opens one of these znodes, or NULL: the znode does not exist. */
 const char *kit_random_acl(const struct kit_world *world, struct rng *rng);
 
-/* Puts another state in place, claiming the zxid `start`, as after a snapshot: a copy of the
- * present one when `state` is NULL. */
+/* Installs another state that claims the zxid `start`, as after a snapshot: a copy of the present
+ * one when `state` is NULL. */
 void kit_world_replace(struct kit_world *world, struct state *state, zxid_t start);
 
 #endif

@@ -16,7 +16,7 @@ static void do_append(struct drive *drive, struct logrec *rec)
 {
     struct drive_log *log = drive->is_staging ? &drive->staged : NULL;
 
-    /* Which of the two a record belongs to, the zxid before it says. */
+    /* The zxid before a record shows which of the two it belongs to. */
     if (!log || rec->prev != drive_log_last(log)) {
         log = &drive->disk;
     }
@@ -84,7 +84,7 @@ static void do_change(struct drive *drive, const struct drive_change *change,
     done->last_chain = drive_log_chain(&drive->disk, done->last);
 }
 
-/* ---- Effects, kept. ---- */
+/* ---- Recorded effects. ---- */
 
 /* A copy that lives until drive_clear. */
 static void *own(struct drive *drive, const void *data, size_t size)
@@ -144,7 +144,7 @@ static void own_message(struct drive *drive, struct zab_msg *msg)
     }
 }
 
-/* What must never be said, whatever the test does. */
+/* What the core must never send, in any test. */
 static void judge_message(struct drive *drive, const struct zab_msg *msg)
 {
     zxid_t last = drive_log_last(&drive->disk);
@@ -168,7 +168,7 @@ static void judge_message(struct drive *drive, const struct zab_msg *msg)
     }
 }
 
-/* What must never be done. */
+/* What the core must never do. */
 static void judge(struct drive *drive, const struct zab_effect *effect)
 {
     if (effect->type == ZAB_FX_DELIVER) {
@@ -337,7 +337,7 @@ static void drop_change(const struct drive_change *change)
     }
 }
 
-/* ---- Life. ---- */
+/* ---- Start and end. ---- */
 
 void drive_init(struct drive *drive, uint32_t id, uint32_t voters)
 {
@@ -409,7 +409,7 @@ void drive_release(struct drive *drive)
 
 /* ---- Events. ---- */
 
-/* Takes all of them; says whether a restore among them is to be answered at once. */
+/* Takes all of them; returns whether a restore among them needs an answer at once. */
 static bool take_all(struct drive *drive, const struct zab_effects *effects)
 {
     bool restore = false;
@@ -439,7 +439,7 @@ static bool step_once(struct drive *drive, struct zab_event *event)
     return restore;
 }
 
-/* Says that the state is loaded, and again when that asks for another one. */
+/* Reports the state as loaded, and again when that requests another one. */
 void drive_restored(struct drive *drive)
 {
     bool again = true;
@@ -529,8 +529,8 @@ void drive_down(struct drive *drive, uint32_t peer)
     drive_step(drive, &event);
 }
 
-/* Where a snapshot starts stands in its file, which the model does not have: it takes that from the
- * message with the last piece, if the core has kept that piece. */
+/* The start of a snapshot is in its file, which the model does not have: the model takes it from
+ * the message with the last piece, if the core has kept that piece. */
 static void note_last_piece(struct drive *drive, uint64_t last_token,
                             const struct zab_msg_snap_chunk *piece)
 {

@@ -1,10 +1,10 @@
 /*
- * zab_drive.h - one protocol core, driven by hand: events go in by short calls, effects are kept
- * for looking at, the disk answers when told to.
+ * zab_drive.h - one protocol core, driven by hand: events go in by short calls, effects are
+ * recorded for inspection, the disk answers on request.
  *
- * The other replicas are played by the test. The disk is a model; beside keeping what was asked for
- * it holds the core to the rules that must never break: nothing is acknowledged, promised or
- * delivered that the model does not have.
+ * The test plays the other replicas. The disk is a model; besides keeping its content it checks the
+ * rules that the core must never break: the core acknowledges, promises and delivers nothing that
+ * the model does not have.
  */
 #ifndef TESTS_LIB_ZAB_DRIVE_H
 #define TESTS_LIB_ZAB_DRIVE_H
@@ -37,35 +37,35 @@ zxid_t drive_log_last(const struct drive_log *log);
 uint64_t drive_log_chain(const struct drive_log *log, zxid_t zxid);
 uint32_t drive_log_ranges(const struct drive_log *log, struct epoch_range ranges[DRIVE_RANGES_MAX]);
 
-/* A change of the disk that is not yet durable. */
+/* A change of the disk that is not durable yet. */
 struct drive_change {
     struct zab_persist persist;
-    struct zab_msg_snap_chunk last_piece; /* SNAP_CHUNK: whose flags say that it is the last. */
+    struct zab_msg_snap_chunk last_piece; /* SNAP_CHUNK whose flags mark it as the last. */
 };
 
 struct drive {
     struct zab *zab;            /* NULL when a host has it. */
-    const struct zab *observed; /* For status. */
-    /* Set, the events go to a host of the core instead; what it hands out comes back. */
+    const struct zab *observed; /* For the status. */
+    /* If set, the events go to a host of the core instead, and its effects come back. */
     void (*host)(void *ctx, const struct zab_event *event, struct zab_effects *effects);
     void *host_ctx;
-    struct zab_init init; /* Change it between drive_init and drive_start. */
+    struct zab_init init; /* The test may change it between drive_init and drive_start. */
     struct epoch_range ranges[DRIVE_RANGES_MAX];
     struct zab_seed seeds[DRIVE_SEEDS_MAX];
     uint64_t now_ms;
     uint64_t age_ms;
-    struct drive_log disk;   /* Fill it between drive_init and drive_start. */
-    struct drive_log staged; /* What belongs to a snapshot that is whole and not yet installed. */
+    struct drive_log disk;   /* The test may fill it between drive_init and drive_start. */
+    struct drive_log staged; /* The log of a snapshot that is complete and not yet installed. */
     bool is_staging;
     uint32_t promised; /* On disk. */
     uint32_t promised_leader;
     bool quarantined;
     bool bootstrapping;
     bool install_fails;       /* The next received snapshot does not verify. */
-    bool restores_by_hand;    /* RESTORE is answered by drive_restored, not at once. */
+    bool restores_by_hand;    /* drive_restored answers RESTORE, not the model at once. */
     zxid_t restored_end;      /* Of the snapshot; 0: its start. */
-    uint64_t restored_digest; /* Of the state there. */
-    /* The newest of each that the host has to answer; token 0: none. */
+    uint64_t restored_digest; /* Of the state at that zxid. */
+    /* The newest of each that needs an answer of the host; token 0: none. */
     struct zab_effect fetch;
     struct zab_effect restore;
     struct zab_snap_fetch snap_fetch[DRIVE_SEEDS_MAX + 1];
@@ -75,14 +75,14 @@ struct drive {
     struct zab_effect *seen; /* All effects since drive_clear. */
     size_t seen_count;
     size_t seen_cap;
-    void **owned; /* What they point to. */
+    void **owned; /* Memory that they refer to. */
     size_t owned_count;
     size_t owned_cap;
     zxid_t delivered;
     size_t delivered_count;
     uint32_t dialogue;                       /* Of our newest CEPOCH. */
     uint64_t round;                          /* Of our newest VOTE. */
-    uint32_t leader;                         /* Whom drive_follow made the leader, ... */
+    uint32_t leader;                         /* The leader of drive_follow, ... */
     uint32_t epoch;                          /* ... in this epoch, ... */
     struct drive_log theirs;                 /* ... with this log. */
     uint32_t dialogues[DRIVE_SEEDS_MAX + 1]; /* Of the learners that the test plays. */
@@ -90,7 +90,7 @@ struct drive {
 
 /* Replica `id` of `voters`, all of them in the configuration, with an empty log. */
 void drive_init(struct drive *drive, uint32_t id, uint32_t voters);
-void drive_prepare(struct drive *drive); /* Completes `init`; drive_start does it too. */
+void drive_prepare(struct drive *drive); /* Completes `init`; drive_start does it as well. */
 void drive_start(struct drive *drive);
 void drive_release(struct drive *drive);
 
@@ -98,24 +98,24 @@ void drive_release(struct drive *drive);
 
 void drive_step(struct drive *drive, struct zab_event *event);
 void drive_tick(struct drive *drive,
-                uint64_t ms); /* Lets so much time pass first, in small steps. */
-void drive_pause(struct drive *drive, uint64_t ms); /* In one step, as when the process stood. */
+                uint64_t ms); /* First lets that much time pass, in small steps. */
+void drive_pause(struct drive *drive, uint64_t ms); /* In one step, like a paused process. */
 void drive_up(struct drive *drive, uint32_t peer);
 void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool bootstrapping);
 void drive_down(struct drive *drive, uint32_t peer);
 void drive_recv(struct drive *drive, uint32_t peer, const struct zab_msg *msg);
 
-/* For calls into the core that are no events: takes what came of them. */
+/* For calls into the core that are not events: takes their effects. */
 void drive_take(struct drive *drive, const struct zab_effects *effects);
 zxid_t drive_propose(struct drive *drive, const char *text);
 
-/* Makes the oldest change durable, and says so; false when there is none. */
+/* Makes the oldest change durable and reports it; false when there is none. */
 bool drive_persist_next(struct drive *drive);
-void drive_persist(struct drive *drive); /* All, also those that follow from them. */
+void drive_persist(struct drive *drive); /* All, and those that follow from them. */
 void drive_restored(struct drive *drive);
 void drive_fetched(struct drive *drive); /* Answers the newest FETCH from the disk. */
 
-/* ---- What came out since drive_clear. ---- */
+/* ---- Effects since drive_clear. ---- */
 
 void drive_clear(struct drive *drive);
 const struct zab_msg *drive_sent(const struct drive *drive, uint32_t peer, enum zab_msg_type type);
@@ -126,7 +126,7 @@ size_t drive_effect_count(const struct drive *drive, enum zab_effect_type type);
 const struct zab_persist *drive_asked(const struct drive *drive, enum zab_persist_type type);
 struct zab_status drive_status(const struct drive *drive);
 
-/* ---- Election: the others, all of them up, name `candidate`. ---- */
+/* ---- Election: the other replicas, all of them up, vote for `candidate`. ---- */
 
 void drive_vote(struct drive *drive, uint32_t peer, uint32_t candidate, zxid_t zxid);
 void drive_says(struct drive *drive, uint32_t peer, enum zab_state state, uint32_t leader);
@@ -144,21 +144,21 @@ void drive_pong(struct drive *drive, uint32_t peer);
  * ACK_NEWLEADER. */
 void drive_establish(struct drive *drive);
 
-/* They acknowledge it, too: BROADCAST. */
+/* They acknowledge it as well: BROADCAST. */
 void drive_lead(struct drive *drive);
 
 /* One more learner, in step, with a copy of our log. */
 void drive_join(struct drive *drive, uint32_t peer);
 
-/* ---- `drive->leader` leads, played by the test; what it sends has our dialogue and its epoch.
+/* ---- `drive->leader` leads, played by the test; its messages have our dialogue and its epoch.
  * ---- */
 
 void drive_leader_says(struct drive *drive, struct zab_msg msg);
 void drive_entry(struct drive *drive, struct logrec *rec, zxid_t commit);
 void drive_newleader(struct drive *drive, struct logrec *rec);
 
-/* Each does all before it: elected, told its promise / promised and outlined / in the stream
- * after its own log / with the EPOCH record durable and acknowledged / serving. */
+/* Each includes all before it: elected and aware of its promise / promised and outlined / in the
+ * stream after its own log / with the EPOCH record durable and acknowledged / serving. */
 void drive_follow_cepoch(struct drive *drive, uint32_t leader);
 void drive_follow_acked(struct drive *drive, uint32_t leader, uint32_t epoch);
 void drive_follow_stream(struct drive *drive, uint32_t leader, uint32_t epoch);

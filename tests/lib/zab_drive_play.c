@@ -212,7 +212,7 @@ void drive_follow(struct drive *drive, uint32_t leader, uint32_t epoch)
     drive_leader_says(drive,
                       (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(epoch, 0)});
     if (drive->fetch.fetch.token != 0) {
-        drive_fetched(drive); /* What was in the log before it started is not in memory. */
+        drive_fetched(drive); /* The records from before its start are not in memory. */
     }
     ASSERT(drive_status(drive).serving);
 }

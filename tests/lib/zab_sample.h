@@ -10,8 +10,8 @@ enum {
     SAMPLE_RANGES = 2
 };
 
-/* `ranges` has room for SAMPLE_RANGES; `rec` may be NULL for types that need none. Both stay the
- * caller's. */
+/* `ranges` has room for SAMPLE_RANGES; `rec` may be NULL for types that need none. The caller keeps
+ * both. */
 struct zab_msg zab_sample(enum zab_msg_type type, struct epoch_range *ranges, struct logrec *rec);
 
 #endif

@@ -12,7 +12,7 @@ static bool likely(struct villain *villain)
     return pick(villain, 100) < 85;
 }
 
-/* Near to what is true, most of the time. */
+/* Close to the truth, most of the time. */
 static zxid_t some_zxid(struct villain *villain)
 {
     zxid_t last = drive_status(&villain->drive).last;
@@ -33,7 +33,7 @@ static zxid_t some_zxid(struct villain *villain)
     }
 }
 
-/* A record that follows the log, or almost; the caller drops it. */
+/* A record that follows the log, or almost; the caller unrefs it. */
 static struct logrec *some_record(struct villain *villain)
 {
     static const enum logrec_type types[] = {LOGREC_TXN, LOGREC_EPOCH, LOGREC_CONFIG, LOGREC_STAMP};
@@ -251,7 +251,7 @@ void villain_say(struct villain *villain, uint32_t peer, const struct zab_msg *m
 }
 
 /* A new role, so that there is something to break. */
-static void elect_somebody(struct villain *villain)
+static void elect_any(struct villain *villain)
 {
     struct drive *drive = &villain->drive;
     uint32_t leader = 1 + (uint32_t)pick(villain, 3);
@@ -276,7 +276,7 @@ static void answer_something(struct villain *villain)
     struct drive *drive = &villain->drive;
 
     if (drive_status(drive).state == ZAB_LOOKING) {
-        elect_somebody(villain);
+        elect_any(villain);
         return;
     }
     switch (pick(villain, 8)) {

@@ -149,6 +149,6 @@ WORDS_LEFT = {
     "http": 0,
     "server": 10,
     "storage": 0,
-    "tests": 369,
+    "tests": 112,
     "zab": 1,
 }

@@ -238,7 +238,7 @@ static struct plain *do_until_known(struct history_client *client, struct plain 
     if (rng_below(&client->rng, LOST_ONE_IN) == 0) {
         op->outcome = HISTORY_UNKNOWN;
     }
-    while (!history_is_told(op) && tries < TRIES_MAX && !atomic_load(&client->run->stopping)) {
+    while (!history_names_state(op) && tries < TRIES_MAX && !atomic_load(&client->run->stopping)) {
         uint64_t start_us = op->start_us;
 
         open = open || op->outcome == HISTORY_UNKNOWN;
@@ -251,7 +251,7 @@ static struct plain *do_until_known(struct history_client *client, struct plain 
         }
     }
     if (open && op->outcome != HISTORY_OK) {
-        op->not_before = history_is_told(op) ? op->zxid : 0;
+        op->not_before = history_names_state(op) ? op->zxid : 0;
         op->outcome = HISTORY_UNKNOWN;
     }
     client->retried += open && op->outcome == HISTORY_OK;

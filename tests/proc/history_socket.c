@@ -84,7 +84,7 @@ static void take_reply(struct flight *flight, const json_t *reply)
         op->zxid = history_zxid(json_object_get(reply, "zxid"));
         history_take_answer(op, reply);
     }
-    if (history_is_told(op)) {
+    if (history_names_state(op)) {
         note_answer(client, op->zxid);
     }
     record_oldest(flight);

@@ -165,11 +165,11 @@ static void learn(struct history_client *client, const struct history_step *step
 
 void history_keep(struct history_client *client, const struct history_op *op)
 {
-    if (!history_is_told(op) && !history_changes(op) && !history_closes(op)) {
+    if (!history_names_state(op) && !history_changes(op) && !history_closes(op)) {
         return; /* A read without an answer shows nothing. */
     }
     history_add_op(&client->log, op);
-    if (!history_is_told(op)) {
+    if (!history_names_state(op)) {
         return;
     }
     atomic_fetch_add(&client->run->answers, 1);

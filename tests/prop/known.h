@@ -1,4 +1,4 @@
-/* known.h - what a client of a watch knows of the tree, for tests. */
+/* known.h - what the client of a watch knows of the tree. */
 #ifndef TESTS_PROP_KNOWN_H
 #define TESTS_PROP_KNOWN_H
 
@@ -18,7 +18,7 @@ enum {
     KNOWN_MAX = 1200
 };
 
-/* What a client knows: paths and the zxid of their data (0 where it knows the name alone). */
+/* What a client knows: paths, and the zxid of their data (0 if it knows the name alone). */
 struct known {
     struct {
         char path[PATH_LEN_MAX];
@@ -52,7 +52,7 @@ static inline void known_forget_below(struct known *known, const char *top)
     }
 }
 
-/* Its place, or the end. */
+/* The index of the path, or the end. */
 static inline size_t known_find(const struct known *known, const char *path)
 {
     size_t i = 0;
@@ -71,7 +71,7 @@ static inline void known_append(struct known *known, struct slice path, zxid_t m
     known->items[known->count++].mzxid = mzxid;
 }
 
-/* What a client of this kind would read; returns the zxid of the state. */
+/* Reads what a client of this kind would read; returns the zxid of the state. */
 static inline zxid_t known_read(struct view *view, enum watch_kind kind, const char *path,
                                 struct known *known)
 {

@@ -1,4 +1,4 @@
-/* Random insertions and removals in an avl tree, held against an array of flags. */
+/* Random insertions and removals in an AVL tree, compared with an array of flags. */
 #include "base/avl.h"
 #include "base/rng.h"
 #include "tests/lib/unit.h"
@@ -41,7 +41,7 @@ static int height_of(const struct avl_node *node)
     return node ? item_of(node)->height : 0;
 }
 
-/* Heights from the bottom up: collected from the top, then taken in the opposite order. */
+/* Computes heights from the bottom up: collects nodes from the top, then takes them in reverse. */
 static void check_shape(const struct avl *tree)
 {
     struct avl_node *nodes[KEYS];
@@ -71,7 +71,7 @@ static void check_shape(const struct avl *tree)
     }
 }
 
-/* A walk and every look-up agree with the flags. */
+/* A walk and every lookup agree with the flags. */
 static void check_contents(const struct avl *tree, const struct item *items)
 {
     const struct avl_node *walk = avl_first(tree);

@@ -1,6 +1,6 @@
 /*
- * A subtree read in slices, with random transactions between them: what the reader is given must be
- * what there was when it began, znode by znode, whatever has happened since.
+ * A subtree that is read in slices, with random transactions in between: the reader must get the
+ * state at the beginning, znode by znode, whatever has happened since.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -22,7 +22,7 @@ enum {
     PATH_MAX_LEN = 64
 };
 
-/* Each znode as it was when the cut began. */
+/* Each znode at the beginning of the cut. */
 struct expected {
     size_t count;
     struct state_cut_znode znodes[NODES_MAX];
@@ -34,7 +34,7 @@ struct reader {
     struct state_cut cut;
     struct expected expected;
     size_t seen;
-    char pruned[PATH_MAX_LEN]; /* What is below it is not wanted any more. */
+    char pruned[PATH_MAX_LEN]; /* The reader does not want what is below it any more. */
 };
 
 struct run {
@@ -44,10 +44,10 @@ struct run {
     char paths[PATHS][PATH_MAX_LEN];
     struct reader readers[CUTS];
     uint32_t finished;
-    uint32_t saved; /* Times that something was put aside. */
+    uint32_t saved; /* How often something was set aside. */
 };
 
-/* Names of which one is the beginning of another, with bytes around that of the slash. */
+/* Some names are a prefix of another, with bytes around that of the slash. */
 static void draw_path(struct run *run, char out[PATH_MAX_LEN])
 {
     static const char *const names[] = {"a", "a-", "a.", "a0", "b", "b b", "c"};
@@ -98,7 +98,7 @@ static void put_set(struct run *run, struct buf *txn, const struct znode *node, 
     }
 }
 
-/* One effect that fits, or none. */
+/* One valid effect, or none. */
 static void change(struct run *run)
 {
     const char *path = any_path(run);
@@ -199,7 +199,7 @@ static void check(struct reader *reader, const struct state_cut_znode *znode)
     assert_true(slice_eq(blob_slice(znode->acl), blob_slice(expected->acl)));
 }
 
-/* Now and then what is below is not wanted. */
+/* Now and then the reader skips what is below. */
 static void maybe_prune(struct run *run, struct reader *reader, const struct state_cut_znode *znode)
 {
     if (rng_below(&run->rng, 12) == 0) {
@@ -258,7 +258,7 @@ static void play(struct run *run)
     }
 }
 
-TEST(a_cut_is_what_there_was)
+TEST(a_cut_shows_the_state_at_its_beginning)
 {
     static struct run run;
     uint32_t finished = 0;

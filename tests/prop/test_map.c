@@ -1,4 +1,4 @@
-/* Random operations on a map, with keys that crowd the table, held against an array. */
+/* Random operations on a map whose keys crowd the table, compared with an array. */
 #include "base/map.h"
 #include "base/rng.h"
 #include "tests/lib/unit.h"

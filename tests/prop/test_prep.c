@@ -1,6 +1,6 @@
 /*
- * Requests prepared many deep, before anything is applied, give what a naive model gives that
- * changes itself at once: the same verdicts, the same answers and in the end the same state.
+ * Requests that are prepared many deep before anything is applied give the same results as a naive
+ * model that changes at once: the same refusals, the same answers and in the end the same state.
  */
 #include "base/rng.h"
 #include "tests/lib/prep_play.h"
@@ -38,7 +38,7 @@ static size_t run_seed(uint64_t seed)
     return full;
 }
 
-TEST(prepared_ahead_equals_done_at_once)
+TEST(preparing_ahead_equals_applying_at_once)
 {
     size_t full = 0;
 

@@ -1,7 +1,7 @@
 /*
  * A fuzzy snapshot plus the log gives exactly the state: random transactions run between the slices
- * of a scan, then the blocks are restored and the log replayed from the start of the scan. Znodes,
- * sessions with their ephemerals, ACLs, remembered results and quotas.
+ * of a scan, then the blocks are restored and the log is replayed from the start of the scan.
+ * Covers znodes, sessions with their ephemerals, ACLs, remembered results and quotas.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -21,13 +21,14 @@ enum {
     LOG_MAX = 4000,
     EFFECTS_MAX = 6,
     EPHEMERALS_MAX = 20, /* Of a session that is closed. */
-    KEYS = 4,            /* Few, so that they are used again once forgotten. */
+    KEYS = 4,            /* Few, so that forgotten keys are used again. */
     PATH_MAX_LEN = 96,
     DEPTH_MAX = 4,
-    CONFIG_RECORD = 1 /* A record that is the text of a configuration, no transaction. */
+    CONFIG_RECORD = 1 /* A record with the text of a configuration, not a transaction. */
 };
 
-/* Addresses and identities of the clients that open sessions. Some share the one or the other. */
+/* Addresses and identities of the clients that open sessions. Some share an address or an identity.
+ */
 static const char *const openers[] = {"10.0.0.1",    "10.0.0.1 alice",  "10.0.0.2 alice",
                                       "10.0.0.2",    "10.0.0.1 bob",    "2001:db8::1",
                                       "2001:db8::2", "2001:db8::3 bob", ""};
@@ -44,18 +45,19 @@ struct record {
 
 struct world {
     struct rng rng;
-    struct state *direct;  /* Gets each transaction whole, outside recovery. */
-    struct state *sandbox; /* Gets each effect by itself, to see what the next one can be. */
+    struct state *direct; /* Receives each transaction whole, outside recovery. */
+    struct state *
+        sandbox; /* Receives each effect by itself, and so shows which effects are possible next. */
     struct record *log;
     size_t log_len;
     struct buf blocks[LOG_MAX];
     size_t block_count;
     zxid_t zxid;
     int64_t time_ms;
-    bool has_result; /* The transaction that is being made. */
+    bool has_result; /* The transaction in preparation has one. */
 };
 
-/* A random znode: walks down by chance. Its path goes to `path`. */
+/* A random znode, found by a random walk down; its path goes to `path`. */
 static const struct znode *pick(struct world *world, char path[PATH_MAX_LEN])
 {
     const struct znode *node = kit_find(world->sandbox, "/");
@@ -181,7 +183,7 @@ static bool add_session(struct world *world, struct buf *txn)
     return true;
 }
 
-/* Deletes one of its ephemerals; those without any are closed by add_session. */
+/* Deletes one of its ephemerals; add_session closes sessions without any. */
 static bool add_delete_ephemeral(struct world *world, struct buf *txn, uint64_t session)
 {
     const struct znode *node = state_ephemeral_first(world->sandbox, session);
@@ -312,7 +314,7 @@ static bool add_any(struct world *world, struct buf *txn)
     return roll < 92 ? add_quota(world, txn) : add_result(world, txn);
 }
 
-/* A session ends as the leader ends it: its ephemerals in the order of their paths, then itself. */
+/* Ends a session in the leader's order: its ephemerals by path, then the session. */
 static bool end_session(struct world *world, struct buf *txn)
 {
     uint64_t session = draw_session(world);
@@ -431,7 +433,7 @@ static void assert_same_candidates(const struct state *a, const struct state *b,
     buf_release(&paths[1]);
 }
 
-/* Shares are rebuilt, not stored; also those of clients without a session are right. */
+/* Shares are rebuilt, not stored; the shares of clients without a session are right as well. */
 static void verify_shares(const struct state *state)
 {
     for (size_t i = 0; i < OPENERS; i++) {
@@ -500,7 +502,7 @@ static void run_seed(uint64_t seed)
     assert_same_candidates(world.direct, restored, world.time_ms);
     assert_same_candidates(world.direct, restored, INT64_MAX - 1);
     assert_int_equal(state_applied(restored), world.zxid);
-    /* Recovery may be interrupted and begin again over what it has done. */
+    /* Recovery may be interrupted and start again over its own result. */
     for (size_t i = first; i < world.log_len; i++) {
         replay_one(restored, &world.log[i], true);
     }
@@ -517,8 +519,8 @@ TEST(snapshot_and_log_give_the_state)
     }
 }
 
-/* Without changes in between, a copy is the state, whatever the size of the slices. */
-TEST(quiet_copy_is_exact)
+/* Without changes in between, a copy equals the state, whatever the size of the slices. */
+TEST(a_quiet_copy_is_exact)
 {
     static const size_t sizes[] = {1, 100, 1000, 1 << 20};
     static struct world world;

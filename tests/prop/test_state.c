@@ -1,6 +1,6 @@
 /*
- * Random transactions, some of them impossible: what is refused leaves no trace, the digest kept up
- * step by step is the one of a rebuilt state, and walks give what a sorted list gives.
+ * Random transactions, some of them impossible: a refused one leaves no trace, the incremental
+ * digest equals that of a rebuilt state, and walks give the same as a sorted list.
  */
 #include "base/rng.h"
 #include "server/state/state_int.h"
@@ -30,7 +30,7 @@ static void draw_path(struct rng *rng, char path[PATH_LEN_MAX])
     }
 }
 
-/* An owner, which mostly may own; sessions are there or not. */
+/* A random owner, mostly one that may own; its session may be missing. */
 static uint64_t draw_owner(struct rng *rng, const struct state *state)
 {
     const struct state_session *session = state_session_after(state, rng_below(rng, TXNS));
@@ -201,7 +201,7 @@ static int walk_order(const char *a, const char *b)
     return left - right;
 }
 
-/* The first path of the tree behind `path`, found by looking at all of them. */
+/* The first path of the tree after `path`, found by a look at every path. */
 static void naive_after(const struct state *state, const char *path, char best[PATH_LEN_MAX])
 {
     struct walk walk;
@@ -219,7 +219,7 @@ static void naive_after(const struct state *state, const char *path, char best[P
     walk_release(&walk);
 }
 
-TEST(after_equals_the_naive_search)
+TEST(after_equals_a_naive_search)
 {
     struct state *state = state_new(1);
     struct rng rng;
@@ -232,7 +232,7 @@ TEST(after_equals_the_naive_search)
     for (zxid_t zxid = 1; zxid <= 2000; zxid++) {
         draw_path(&rng, path);
         if (zxid % 5 == 0) {
-            /* Most of them are refused, for the parent is missing; that is fine. */
+            /* Most of them are refused because the parent is missing; that is fine. */
             (void)kit_make(state, zxid, path, NULL);
             continue;
         }

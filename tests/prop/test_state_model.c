@@ -1,7 +1,7 @@
 /*
- * The state against a model that is a few arrays and is copied for each transaction: both must
- * agree on what is refused, and afterwards on everything there is. A snapshot of the state, with
- * the rest of the log replayed over it, must agree, too.
+ * The state against a model of a few arrays that is copied for each transaction: both must agree on
+ * what is refused, and afterwards on everything. A snapshot of the state, with the rest of the log
+ * replayed over it, must agree as well.
  */
 #include "base/check.h"
 #include "base/rng.h"
@@ -61,7 +61,7 @@ struct run {
     struct state *state;
     struct model model;
     struct model next; /* With the effects of the transaction so far. */
-    bool fits;         /* All effects so far can be. */
+    bool fits;         /* All effects so far are possible. */
     bool has_result;
     zxid_t zxid;
     uint32_t creates; /* Rises, so that it fits every parent. */
@@ -108,7 +108,7 @@ static void put_create(struct run *run, int node)
     int acl = (int)rng_below(&run->rng, ACLS);
 
     for (int i = 0; owner != 0 && !run->next.sessions[owner].open && i < TXNS; i++) {
-        owner = owner % TXNS + 1; /* Mostly one that is open. */
+        owner = owner % TXNS + 1; /* Mostly an open one. */
     }
     int len = snprintf(data, sizeof(data), "count=%u", run->creates % 1000);
     const struct txn_effect effect = {.type = TXN_CREATE,

@@ -1,7 +1,7 @@
 /*
- * Random transactions, ACLs and watches against a naive model of ZooKeeper's two tables: who
- * watches all the time, and who comes back with any `since`, is told exactly what the model says,
- * and nothing of what was closed at the time or is closed when it is told.
+ * Random transactions, ACLs and watches against a naive model of ZooKeeper's two tables. A client
+ * that watches all the time, and one that resumes with any `since`, receive exactly what the model
+ * says, and nothing that was closed at the time of the change or of the event.
  */
 #include "base/mem.h"
 #include "server/state/path.h"
@@ -23,13 +23,13 @@ enum {
 
 struct client {
     struct watch_owner owner;
-    struct buf told;     /* By the product. */
+    struct buf actual;   /* By the product. */
     struct buf expected; /* By the model. */
 };
 
 /* A watch as the model sees it. */
 struct rule {
-    struct client *client; /* NULL: used up or taken away. */
+    struct client *client; /* NULL: used up or removed. */
     enum watch_kind kind;
     const char *path;
     zxid_t start;
@@ -53,16 +53,16 @@ struct run {
     struct rule rules[WATCHES_MAX];
     size_t rule_count;
     const char *txns[TXNS_MAX + 1][WATCH_KIT_RANDOM_MAX + 1]; /* By zxid. */
-    zxid_t seen; /* Up to where the model has told all. */
+    zxid_t seen; /* The model is complete up to this zxid. */
     struct turn_of_acl acls[(TXNS_MAX + 1) * WATCH_KIT_RANDOM_MAX];
     size_t acl_count;
 };
 
-static const struct op_principal nobody = {.address = "127.0.0.1"};
+static const struct op_principal anonymous = {.address = "127.0.0.1"};
 
 /* ---- The model. ---- */
 
-/* What one transaction tells one client, so that the last line can be marked. */
+/* The events of one transaction for one client, so that the last line can be marked. */
 struct lines {
     char text[64][80];
     size_t count;
@@ -115,7 +115,7 @@ static void model_acl(struct run *run, zxid_t zxid, size_t i, const char *word)
     }
 }
 
-/* As of the word `i` of a transaction; of a znode that was deleted, as it was last. */
+/* Its ACL as of word `i` of a transaction; for a deleted znode, its last one. */
 static bool is_closed(const struct run *run, const char *path, zxid_t zxid, size_t i)
 {
     for (size_t at = run->acl_count; at-- > 0;) {
@@ -130,7 +130,7 @@ static bool is_closed(const struct run *run, const char *path, zxid_t zxid, size
 }
 
 /* One transaction for one client. */
-struct telling {
+struct firing {
     const struct run *run;
     size_t word;
     struct rule *rules;
@@ -141,14 +141,14 @@ struct telling {
 };
 
 /* One trigger: does the client have a watch in the table? */
-static bool trigger(struct telling *telling, bool data_table, const char *type, const char *path)
+static bool trigger(struct firing *firing, bool data_table, const char *type, const char *path)
 {
     bool fires = false;
 
-    for (size_t i = 0; i < telling->count; i++) {
-        struct rule *rule = &telling->rules[i];
+    for (size_t i = 0; i < firing->count; i++) {
+        struct rule *rule = &firing->rules[i];
 
-        if (rule->client != telling->client || rule->start >= telling->zxid) {
+        if (rule->client != firing->client || rule->start >= firing->zxid) {
             continue;
         }
         if (data_table ? data_table_fires(rule, type, path) : child_table_fires(rule, path)) {
@@ -161,20 +161,20 @@ static bool trigger(struct telling *telling, bool data_table, const char *type, 
     return fires;
 }
 
-static void add_line(struct telling *telling, const char *type, const char *path)
+static void add_line(struct firing *firing, const char *type, const char *path)
 {
-    const struct run *run = telling->run;
-    struct lines *lines = &telling->lines;
+    const struct run *run = firing->run;
+    struct lines *lines = &firing->lines;
 
-    if (is_closed(run, path, telling->zxid, telling->word) ||
+    if (is_closed(run, path, firing->zxid, firing->word) ||
         is_closed(run, path, run->world.zxid, WATCH_KIT_RANDOM_MAX)) {
         return;
     }
-    snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%d %s %s", (int)telling->zxid,
+    snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%d %s %s", (int)firing->zxid,
              type, path);
 }
 
-static void model_change(struct telling *telling, const char *word)
+static void model_change(struct firing *firing, const char *word)
 {
     const char *path = word + 1;
 
@@ -188,31 +188,31 @@ static void model_change(struct telling *telling, const char *word)
     char parent_path[32];
 
     snprintf(parent_path, sizeof(parent_path), "%.*s", (int)parent.len, (const char *)parent.data);
-    bool told = trigger(telling, true, type, path);
+    bool fires = trigger(firing, true, type, path);
 
-    if (word[0] == '-' && trigger(telling, false, type, path)) {
-        told = true;
+    if (word[0] == '-' && trigger(firing, false, type, path)) {
+        fires = true;
     }
-    if (told) {
-        add_line(telling, type, path);
+    if (fires) {
+        add_line(firing, type, path);
     }
-    if (word[0] != '=' && trigger(telling, false, "NodeChildrenChanged", parent_path)) {
-        add_line(telling, "NodeChildrenChanged", parent_path);
+    if (word[0] != '=' && trigger(firing, false, "NodeChildrenChanged", parent_path)) {
+        add_line(firing, "NodeChildrenChanged", parent_path);
     }
 }
 
-/* What the transactions in (after, upto] tell a client with these rules. */
-static void model_tell(struct run *run, struct rule *rules, size_t count, struct client *client,
-                       zxid_t after, zxid_t upto)
+/* The events of the transactions in (after, upto] for a client with these rules. */
+static void model_events(struct run *run, struct rule *rules, size_t count, struct client *client,
+                         zxid_t after, zxid_t upto)
 {
     for (zxid_t zxid = after + 1; zxid <= upto; zxid++) {
-        struct telling telling = {
+        struct firing firing = {
             .run = run, .rules = rules, .count = count, .client = client, .zxid = zxid};
-        const struct lines *lines = &telling.lines;
+        const struct lines *lines = &firing.lines;
 
         for (size_t i = 0; run->txns[zxid][i] != NULL; i++) {
-            telling.word = i;
-            model_change(&telling, run->txns[zxid][i]);
+            firing.word = i;
+            model_change(&firing, run->txns[zxid][i]);
         }
         for (size_t i = 0; i < lines->count; i++) {
             buf_printf(&client->expected, "%s%s\n", lines->text[i],
@@ -226,7 +226,7 @@ static void model_follow(struct run *run)
     zxid_t at = subscribe_at(run->subscriber);
 
     for (size_t i = 0; i < run->client_count; i++) {
-        model_tell(run, run->rules, run->rule_count, &run->clients[i], run->seen, at);
+        model_events(run, run->rules, run->rule_count, &run->clients[i], run->seen, at);
     }
     run->seen = at;
 }
@@ -265,7 +265,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     (void)ctx;
     (void)hits;
     assert_false(event->diff);
-    buf_printf(&client->told, "%d %s %.*s%s\n", (int)event->zxid, watch_event_name(event->type),
+    buf_printf(&client->actual, "%d %s %.*s%s\n", (int)event->zxid, watch_event_name(event->type),
                (int)event->path.len, (const char *)event->path.data, event->last ? " end" : "");
 }
 
@@ -281,8 +281,8 @@ static struct client *new_client(struct run *run)
     struct client *client = &run->clients[run->client_count++];
 
     assert_true(run->client_count <= OWNERS_MAX);
-    watch_owner_init(&client->owner, &nobody, WATCHES_MAX, SIZE_MAX);
-    buf_init(&client->told, 1 << 20);
+    watch_owner_init(&client->owner, &anonymous, WATCHES_MAX, SIZE_MAX);
+    buf_init(&client->actual, 1 << 20);
     buf_init(&client->expected, 1 << 20);
     return client;
 }
@@ -314,7 +314,7 @@ static void step_change(struct run *run)
     kit_world_apply(&run->world, words);
 }
 
-/* Begins anywhere between where the subscriber stands and the end. */
+/* Begins anywhere between the subscriber's place and the end. */
 static void step_watch(struct run *run)
 {
     struct client *client = &run->clients[rng_below(&run->rng, OWNERS)];
@@ -351,7 +351,7 @@ static void step_unwatch(struct run *run)
     }
 }
 
-/* A client of its own comes back with any `since`; from then on it is as if it had been there. */
+/* A new client resumes with any `since`; from then on it must equal one that was never away. */
 static void step_return(struct run *run)
 {
     if (run->client_count == OWNERS_MAX) {
@@ -368,7 +368,7 @@ static void step_return(struct run *run)
     model_follow(run);
     struct rule *rule = model_add(run, client, &request, result.id, request.since);
 
-    model_tell(run, rule, 1, client, request.since, run->seen);
+    model_events(run, rule, 1, client, request.since, run->seen);
     assert_int_equal(result.used_up, rule->client == NULL);
 }
 
@@ -428,10 +428,10 @@ static size_t run_seed(struct run *run, uint64_t seed)
     for (size_t i = 0; i < run->client_count; i++) {
         struct client *client = &run->clients[i];
 
-        bytes += client->told.len;
-        assert_string_equal(buf_cstr(&client->told), buf_cstr(&client->expected));
+        bytes += client->actual.len;
+        assert_string_equal(buf_cstr(&client->actual), buf_cstr(&client->expected));
         watch_owner_release(subscribe_table(run->subscriber), &client->owner);
-        buf_release(&client->told);
+        buf_release(&client->actual);
         buf_release(&client->expected);
     }
     subscriber_free(run->subscriber);
@@ -439,7 +439,7 @@ static size_t run_seed(struct run *run, uint64_t seed)
     return bytes;
 }
 
-TEST(all_are_told_what_the_model_says)
+TEST(all_clients_get_the_events_of_the_model)
 {
     struct run *run = mem_zalloc(1, sizeof(*run));
     size_t bytes = 0;
@@ -447,7 +447,7 @@ TEST(all_are_told_what_the_model_says)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         bytes += run_seed(run, seed);
     }
-    /* A run in which nothing happens proves nothing. */
+    /* A run without events proves nothing. */
     assert_true(bytes > (size_t)SEEDS * 1000);
     mem_free(run);
 }

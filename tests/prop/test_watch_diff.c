@@ -1,6 +1,6 @@
 /*
- * Clients that come back from beyond the window, fall behind it, or take nothing for a while: what
- * they are told brings what they know to what is there, whatever happens meanwhile.
+ * Clients that resume from before the window, fall behind it, or take nothing for a while: the
+ * events that they receive bring their knowledge to the present state, whatever happens meanwhile.
  */
 #include "base/mem.h"
 #include "base/thread.h"
@@ -18,7 +18,7 @@ enum {
     SEEDS = 250,
     STEPS = 150,
     CLIENTS = 12,
-    BIG_DIRS = 30, /* Of the large tree, with as many znodes in each: several slices of a walk. */
+    BIG_DIRS = 30, /* Of the large tree, each with as many znodes: several slices of a walk. */
     BIG = BIG_DIRS * BIG_DIRS,
     ROUNDS = 6,
     RACE_TXNS = 300
@@ -32,15 +32,15 @@ struct client {
     enum watch_kind kind;
     char path[PATH_LEN_MAX];
     struct known *known;
-    zxid_t since;   /* When it has read what it knows. */
+    zxid_t since;   /* The zxid of what it knows. */
     zxid_t read_at; /* The state that it has read after a gap, or 0. */
-    uint32_t id;    /* 0: not back yet. */
+    uint32_t id;    /* 0: not resumed yet. */
     size_t events;
     bool used_up;
     bool holds; /* Takes nothing. */
     zxid_t held_from;
-    struct known *sent; /* What it knew when something was handed out that it may yet lose. */
-    zxid_t sent_from;   /* Less than the zxid of that; 0: nothing. */
+    struct known *sent; /* What it knew before the first event that may still be lost on the way. */
+    zxid_t sent_from;   /* Lower than the zxid of that event; 0: none. */
     zxid_t last_zxid;   /* Of the last event. */
 };
 
@@ -48,7 +48,7 @@ struct run {
     struct rng rng;
     struct rng dice;  /* For callbacks. */
     atomic_bool stop; /* For the writer. */
-    bool throws;      /* What was handed out may be lost on the way. */
+    bool throws;      /* Events may be lost on the way. */
     struct kit_world world;
     struct subscriber *subscriber;
     struct client clients[CLIENTS];
@@ -56,11 +56,11 @@ struct run {
     size_t resumed[SUBSCRIBE_GAP + 1];
 };
 
-static const struct op_principal nobody = {.address = "127.0.0.1"};
+static const struct op_principal anonymous = {.address = "127.0.0.1"};
 
-/* ---- What a client does with an event. ---- */
+/* ---- A client receives an event. ---- */
 
-/* The children of `path` that are not there any more, and all below them. */
+/* Removes the children of `path` that are gone, and all below them. */
 static void forget_gone_children(struct client *client, const char *path)
 {
     struct known *known = client->known;
@@ -110,7 +110,7 @@ static void take(struct client *client, const struct watch_event *event)
 
     switch (event->type) {
     case WATCH_CREATED:
-        /* Else it was told of this znode already. */
+        /* Otherwise an earlier event has reported this znode. */
         assert_true(event->diff || at == known->count || known->items[at].mzxid < event->zxid);
         known_forget_below(known, path);
         known_append(known, event->path, event->change->stat.mzxid);
@@ -148,7 +148,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     }
     client->events++;
     if (!event->diff && event->zxid <= client->read_at) {
-        return; /* A writer was quicker than the read: it has seen that. */
+        return; /* The writer was faster than the read, which has seen that change. */
     }
     if (client->run->throws && client->sent_from == 0 && event->zxid != client->last_zxid &&
         rng_below(&client->run->dice, 4) == 0) {
@@ -163,7 +163,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     }
 }
 
-/* ---- Coming back. ---- */
+/* ---- Resuming. ---- */
 
 static void note(struct client *client, const struct subscribe_result *result)
 {
@@ -205,7 +205,7 @@ static void catch_up(struct client *client, zxid_t from)
     }
 }
 
-/* Those who take nothing just now have their own place to go on from. */
+/* Clients that take nothing at the moment have a place of their own to continue from. */
 static void on_lost(void *ctx, zxid_t from)
 {
     struct run *run = ctx;
@@ -220,7 +220,7 @@ static void on_lost(void *ctx, zxid_t from)
     }
 }
 
-/* Its ears are open again. */
+/* The client takes events again. */
 static void let_go(struct client *client)
 {
     struct watch *watch = client->id != 0 ? watch_of(client) : NULL;
@@ -238,7 +238,7 @@ static bool watch_is_held(struct client *client)
     return watch != NULL && watch->held;
 }
 
-/* All that was handed out since some event is lost on the way. */
+/* All events since some earlier one are lost on the way. */
 static void throw_away(struct client *client)
 {
     struct watch *watch = watch_of(client);
@@ -284,7 +284,7 @@ static void run_init(struct run *run, uint64_t seed, uint32_t sets_max)
     run->subscriber = subscriber_new(run->world.view, run->world.window, &sink);
 }
 
-/* A client that knows what there is now. */
+/* A client that knows the present state. */
 static struct client *new_client(struct run *run, enum watch_kind kind, const char *path)
 {
     struct client *client = &run->clients[run->client_count++];
@@ -293,7 +293,7 @@ static struct client *new_client(struct run *run, enum watch_kind kind, const ch
     snprintf(client->path, PATH_LEN_MAX, "%s", path);
     client->known = mem_zalloc(1, sizeof(*client->known));
     client->sent = mem_zalloc(1, sizeof(*client->sent));
-    watch_owner_init(&client->owner, &nobody, 4, SIZE_MAX);
+    watch_owner_init(&client->owner, &anonymous, 4, SIZE_MAX);
     (void)known_read(run->world.view, kind, path, client->known);
     return client;
 }
@@ -304,7 +304,7 @@ static void check_client(struct client *client, struct known *now)
     if (client->kind > WATCH_CHILDREN) {
         assert_true(known_is_same(client->known, now));
     } else if (client->events == 0) {
-        /* Not told: then nothing has changed, and it still listens. */
+        /* No event: then nothing has changed, and its watch remains. */
         assert_true(known_is_same(client->known, now));
         assert_non_null(watch_of(client));
     } else {
@@ -336,7 +336,7 @@ static void run_end(struct run *run)
     mem_free(now);
 }
 
-/* A watch of data or children is one of a znode that the client has seen. */
+/* A watch of data or children belongs to a znode that the client has seen. */
 static void random_client(struct run *run)
 {
     enum watch_kind kind = (enum watch_kind)rng_range(&run->rng, 1, WATCH_RECURSIVE);
@@ -384,7 +384,7 @@ static void step(struct run *run)
     }
 }
 
-TEST(what_is_told_leads_to_what_is_there)
+TEST(the_events_lead_to_the_present_state)
 {
     struct run *run = mem_zalloc(1, sizeof(*run));
     size_t resumed[SUBSCRIBE_GAP + 1] = {0};
@@ -403,7 +403,7 @@ TEST(what_is_told_leads_to_what_is_there)
         run_end(run);
     }
     assert_true(resumed[SUBSCRIBE_REPLAYED] > SEEDS && resumed[SUBSCRIBE_DIFFED] > SEEDS);
-    /* Only where the window is run over during a walk. */
+    /* Only where the window overflows during a walk. */
     assert_true(resumed[SUBSCRIBE_GAP] < SEEDS / 10);
     mem_free(run);
 }

@@ -1,6 +1,6 @@
 /*
- * history_tale.h - one sound history of two clients and a watcher, told step by step, for the tests
- * of its checker to tamper with.
+ * history_tale.h - one sound history of two clients and a watcher, built step by step. The tests of
+ * the checker tamper with it.
  */
 #ifndef TESTS_UNIT_HISTORY_TALE_H
 #define TESTS_UNIT_HISTORY_TALE_H
@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    A = 0, /* Two clients, each with one connection, and one watcher. */
+    A = 0, /* Two clients with one connection each, and one watcher. */
     B = 1,
     W = 2,
     LOGS = 3,
@@ -64,8 +64,8 @@ static inline struct history_op make(enum history_what what, uint32_t key, uint3
         .zxid = zxid, .steps = {{.what = what, .key = key, .value = value}}, .count = 1};
 }
 
-/* What the clients did, between zxid 10 and 15. Positions in the logs are used below. */
-static inline void tell_ops(struct tale *tale)
+/* What the clients did between zxid 10 and 15. The tests below refer to positions in the logs. */
+static inline void build_ops(struct tale *tale)
 {
     struct history_op op = make(HISTORY_CREATE, 0, 1, 10);
 
@@ -111,7 +111,7 @@ static inline void tell_ops(struct tale *tale)
     add_op(tale, A, op);
 }
 
-static inline void tell_events(struct tale *tale)
+static inline void build_events(struct tale *tale)
 {
     add_item(tale, HISTORY_STARTED, 9, 0);
     add_event(
@@ -134,17 +134,17 @@ static inline void tell_events(struct tale *tale)
     add_item(tale, HISTORY_BOOKMARK, 16, 0);
 }
 
-static inline void tell(struct tale *tale)
+static inline void build(struct tale *tale)
 {
     *tale = (struct tale){.now_us = 1000};
     history_log_init(&tale->logs[A], "a");
     history_log_init(&tale->logs[B], "b");
     history_log_init(&tale->logs[W], "w");
-    tell_ops(tale);
-    tell_events(tale);
+    build_ops(tale);
+    build_events(tale);
 }
 
-/* Holds the tale against the rules, and ends it. */
+/* Checks the tale against the rules, and releases it. */
 static inline void judge(struct tale *tale, const char *rule)
 {
     const struct history_log *logs[LOGS];

@@ -1,5 +1,4 @@
-/* http_front.h - the front end alive on a port of its own, one at a time for the tests of a
- * program. */
+/* http_front.h - a running front end on a port of its own; a test program has one at a time. */
 #ifndef TESTS_UNIT_HTTP_FRONT_H
 #define TESTS_UNIT_HTTP_FRONT_H
 
@@ -9,14 +8,14 @@ static struct gate *gate;
 static struct http *http;
 static uint16_t port;
 
-/* Of `gate`, made before. */
+/* Serves `gate`, which the caller has made. */
 static inline void front_start(void)
 {
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     port = http_port(http);
 }
 
-/* Of a new gate, with other limits where `change` is given. */
+/* Serves a new gate; `change`, if given, changes its limits first. */
 static inline void front_start_with(void (*change)(struct config_clients *limits))
 {
     gate = kit_gate_new();

@@ -232,7 +232,7 @@ static void kit_publish(struct gate *gate, struct logrec *rec, const struct stat
     }
 }
 
-/* What the delivery of its own transaction does, under the write lock. */
+/* What the delivery of a replica's own transaction does, under the write lock. */
 static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
                       struct op_request *request)
 {
@@ -268,7 +268,7 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
     logrec_unref(rec); /* The paths of changes point into it. */
 }
 
-/* What the leader does. The caller holds the view for writing. */
+/* What the leader does. The caller holds the write lock of the view. */
 void kit_write_in(struct gate *gate, struct state *state, struct op_request *request)
 {
     struct txn_header header = {.age_ms = 1, .stamp_ms = os_wall_ms()};
@@ -327,7 +327,7 @@ static void kit_answer(struct gate *gate, struct list *done)
     }
 }
 
-/* All that are inside, in order, and their answers in that order or the other. */
+/* Runs all requests that are held, in order; the replies come in that order or in reverse. */
 static void kit_run(struct gate *gate, struct list *held)
 {
     struct list done;
@@ -389,7 +389,7 @@ void kit_replace(struct gate *gate)
     pthread_mutex_unlock(&turn);
 }
 
-/* The state that was being put in place since `suspends` is the one that there is. */
+/* Ends what `suspends` began: the present state stays. */
 void kit_resume(struct gate *gate)
 {
     (void)view_write(gate->view);
@@ -398,7 +398,7 @@ void kit_resume(struct gate *gate)
     window_wake(gate->window);
 }
 
-/* Another state, an empty one, takes the place of this one, as after a snapshot. */
+/* Replaces the state by an empty one, as a snapshot would. */
 void kit_put_state(struct gate *gate, zxid_t zxid)
 {
     struct state *state = state_new(KIT_HISTORY);
@@ -415,7 +415,7 @@ void kit_put_state(struct gate *gate, zxid_t zxid)
 struct gate *kit_gate_new(void)
 {
     struct gate *gate = mem_zalloc(1, sizeof(*gate));
-    /* Of data: the front end refuses what is above 4096, or what a test has chosen. */
+    /* The most bytes of data: the front end refuses more than 4096, or than a test has chosen. */
     struct prep_limits prep = {.data_bytes_max = 1 << 16,
                                .txn_bytes_max = 1 << 20,
                                .multi_ops_max = 100,
@@ -459,7 +459,7 @@ struct gate *kit_gate_new(void)
         .watch_bytes_max = 1 << 20,
         .streams_max = 100,
         .wait_max_ms = 5000,
-        .transfers_max = 3, /* Of which the clients of one address get 2. */
+        .transfers_max = 3, /* The clients of one address get 2 of them. */
         .export_bytes_max = 64 << 10,
         .multi_ops_max = 100,
     };

@@ -1,6 +1,6 @@
 /*
- * http_gate.h - a gate that is one replica in memory: real view, real preparation, a thread in
- * place of the core. It defines the functions of server/process/gate.h that front ends call.
+ * http_gate.h - a gate that is one replica in memory: a real view, real preparation, and a thread
+ * in place of the core. It defines the functions of server/process/gate.h that front ends call.
  */
 #ifndef TESTS_UNIT_HTTP_GATE_H
 #define TESTS_UNIT_HTTP_GATE_H
@@ -37,17 +37,18 @@ struct gate {
     zxid_t zxid; /* Core thread, after the start. */
     _Atomic uint64_t applied;
     _Atomic uint32_t local_err;  /* What gate_check_local answers, */
-    _Atomic uint32_t stand_ms;   /* and for how long who asks it stands still. */
+    _Atomic uint32_t stand_ms;   /* and for how long it blocks its caller. */
     _Atomic uint32_t submit_err; /* What gate_submit answers. */
-    _Atomic uint32_t reply_err;  /* What every reply says. */
-    _Atomic bool held;           /* Requests stay inside. */
-    _Atomic bool suspends;       /* After the next write another state is being put in place. */
-    _Atomic bool reversed;       /* Of those that were held the last one is answered first. */
+    _Atomic uint32_t reply_err;  /* The error of every reply. */
+    _Atomic bool held;           /* Requests wait inside the gate. */
+    _Atomic bool suspends; /* After the next write the window behaves as if another state were being
+                              installed. */
+    _Atomic bool reversed; /* The last of the held requests is answered first. */
     _Atomic uint32_t inside;
     _Atomic bool ready;
     _Atomic uint64_t counted; /* Calls of gate_count_op. */
     _Atomic uint64_t touched; /* The session that was touched last. */
-    _Atomic uint32_t rounds;  /* Requests that were no writes. */
+    _Atomic uint32_t rounds;  /* Requests other than writes. */
     pthread_mutex_t front_mutex;
     struct gate_front_hooks fronts[GATE_FRONTS];
 };
@@ -55,20 +56,20 @@ struct gate {
 struct gate *kit_gate_new(void);
 void kit_gate_free(struct gate *gate);
 
-/* What the leader does; the caller has the view for writing. */
+/* What the leader does; the caller holds the write lock of the view. */
 void kit_write_in(struct gate *gate, struct state *state, struct op_request *request);
 
-/* As when a snapshot takes the place of the state: the changes that led to it are unknown. The core
- * is idle, and one test thread at a time acts for it. */
+/* As when a snapshot replaces the state: the changes that led to it are unknown. The core is idle,
+ * and one test thread at a time acts for it. */
 void kit_replace(struct gate *gate);
 
-/* The state that was being put in place since `suspends` is the one that there is. */
+/* Ends what `suspends` began: the present state stays. */
 void kit_resume(struct gate *gate);
 
-/* Another state, an empty one, takes the place of this one, as after a snapshot. */
+/* Replaces the state by an empty one, as a snapshot would. */
 void kit_put_state(struct gate *gate, zxid_t zxid);
 
-/* The metrics of the front end that was started last. */
+/* The metrics of the most recently started front end. */
 void kit_write_front_metrics(struct buf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * http_kit.h - the HTTP front end alive, over the gate of http_gate.h, and a client that sends
- * bytes as they are written.
+ * http_kit.h - a running HTTP front end over the gate of http_gate.h, and a client that sends bytes
+ * exactly as given.
  */
 #ifndef TESTS_UNIT_HTTP_KIT_H
 #define TESTS_UNIT_HTTP_KIT_H
@@ -27,11 +27,11 @@ enum {
 /* ---- The client ---- */
 
 struct kit_answer {
-    int status; /* 0: closed without an answer. */
-    char *head; /* As received, with its blank line cut off. */
+    int status; /* 0: the connection closed without an answer. */
+    char *head; /* As received, without its blank line. */
     uint8_t *body;
     size_t body_len;
-    bool closed; /* The server hung up after it. */
+    bool closed; /* The server closed the connection after it. */
 };
 
 static inline int kit_connect(uint16_t port)
@@ -53,7 +53,7 @@ static void kit_send_bytes(int fd, const void *data, size_t len)
         ssize_t sent = send(fd, at, len, MSG_NOSIGNAL);
 
         if (sent <= 0) {
-            return; /* The server may hang up in the middle: the answer tells. */
+            return; /* The server may close the connection midway: the answer shows it. */
         }
         at += sent;
         len -= (size_t)sent;
@@ -65,7 +65,7 @@ static inline void kit_send(int fd, const char *text)
     kit_send_bytes(fd, text, strlen(text));
 }
 
-/* More bytes into `buf`; false at the end of the stream. Fails the test at the deadline. */
+/* Reads more bytes into `buf`; false at the end of the stream. Fails the test at the deadline. */
 static bool kit_recv(int fd, struct buf *buf)
 {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
@@ -106,7 +106,7 @@ static inline void kit_free(struct kit_answer *answer)
     *answer = (struct kit_answer){.status = 0};
 }
 
-/* Reads one answer; `no_body` for HEAD. Bytes behind it must not be there. */
+/* Reads one answer; `no_body` for HEAD. Fails if further bytes follow it. */
 static inline struct kit_answer kit_read(int fd, bool no_body)
 {
     struct kit_answer answer = {.status = 0};
@@ -148,7 +148,7 @@ static inline struct kit_answer kit_read(int fd, bool no_body)
     return answer;
 }
 
-/* True once the server has hung up. */
+/* True once the server has closed the connection. */
 static inline bool kit_closed(int fd)
 {
     struct buf buf;
@@ -160,7 +160,8 @@ static inline bool kit_closed(int fd)
     return !more;
 }
 
-/* One request on a new connection. `headers` are full lines; a body is sent with its length. */
+/* Sends one request on a new connection. `headers` are full lines; a body is sent with its length.
+ */
 static inline struct kit_answer kit_ask(uint16_t port, const char *method, const char *target,
                                         const char *headers, const char *body)
 {

@@ -1,13 +1,13 @@
 /*
- * http_transfer.h - what tests of exports and imports share: metrics that say how far one is, and
- * bodies in pieces.
+ * http_transfer.h - what the tests of exports and imports share: metrics that show the progress of
+ * a transfer, and bodies in pieces.
  */
 #ifndef TESTS_UNIT_HTTP_TRANSFER_H
 #define TESTS_UNIT_HTTP_TRANSFER_H
 
 #include "tests/unit/http_front.h"
 
-/* One without labels. */
+/* The value of a metric without labels. */
 static inline uint64_t kit_metric(const char *name)
 {
     struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
@@ -42,7 +42,7 @@ static inline void kit_send_chunk(int fd, const char *text, size_t len)
     kit_send(fd, "\r\n");
 }
 
-/* A POST whose body is to come in chunks. */
+/* Begins a POST whose body follows in chunks. */
 static inline int kit_begin_chunked(const char *target)
 {
     int fd = kit_connect(port);

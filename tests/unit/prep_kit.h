@@ -1,5 +1,6 @@
 /*
- * prep_kit.h - a state and its preparation, for the tests of what the leader makes of requests.
+ * prep_kit.h - a state and its preparation, for the tests of how the leader turns requests into
+ * transactions.
  *
  * The limits are small, so that tests reach them. A secret is a number: kit_hash makes its hash.
  */
@@ -29,7 +30,7 @@ static const struct prep_limits limits = {
 };
 
 enum {
-    STAMP_MS = 123456 /* Of each transaction: nothing counts by it. */
+    STAMP_MS = 123456 /* Of each transaction; no result depends on it. */
 };
 
 struct fixture {
@@ -39,11 +40,11 @@ struct fixture {
     struct op_result result;
     zxid_t zxid;
     int64_t age_ms;
-    struct op_session session; /* In which requests are made. */
-    struct slice key;          /* With which they come. */
+    struct op_session session; /* The session of the requests. */
+    struct slice key;          /* Their idempotency key. */
     struct op_principal who;
-    uint32_t member;  /* Where requests come from. */
-    zxid_t low_since; /* As of a job. */
+    uint32_t member;  /* The replica that the requests come from. */
+    zxid_t low_since; /* As in struct prep_job. */
     struct prep_room room;
     uint8_t hash[TXN_SECRET_HASH_LEN];
 };
@@ -68,7 +69,7 @@ static inline void teardown(struct fixture *fixture)
     principal_release(&fixture->who);
 }
 
-/* Prepares; what succeeds is left in flight. */
+/* Prepares; a successful request stays in flight. */
 static inline enum err run(struct fixture *fixture, struct op_args args)
 {
     const struct txn_header header = {
@@ -108,7 +109,7 @@ static inline struct op_args op(enum op_id id, const char *path)
     return (struct op_args){.op = id, .path = slice_str(path)};
 }
 
-/* An operation on the session with that secret. The hash is the fixture's, good until the next. */
+/* An operation on the session with that secret. The fixture owns the hash, until the next call. */
 static inline struct op_args session_op(struct fixture *fixture, enum op_id id, uint64_t secret)
 {
     kit_hash(secret, fixture->hash);
@@ -116,7 +117,7 @@ static inline struct op_args session_op(struct fixture *fixture, enum op_id id, 
                             .secret_hash = slice_make(fixture->hash, TXN_SECRET_HASH_LEN)};
 }
 
-/* What follows is in the session with that secret; 0: in none. */
+/* Later requests belong to the session with that secret; 0: to none. */
 static inline void be_in(struct fixture *fixture, uint64_t secret)
 {
     fixture->session = (struct op_session){.shown = secret != 0};

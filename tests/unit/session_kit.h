@@ -1,7 +1,7 @@
 /*
  * session_kit.h - a replica on the bench with a session, and learners that report.
  *
- * Included by one test program each.
+ * Each test program includes it once.
  */
 #ifndef TESTS_UNIT_SESSION_KIT_H
 #define TESTS_UNIT_SESSION_KIT_H
@@ -34,9 +34,9 @@ static inline void in_session(struct op_request *request, uint64_t attach)
 }
 
 static inline struct op_request *session_request(struct bench *bench, enum op_id op,
-                                                 struct told *told)
+                                                 struct outcome *outcome)
 {
-    struct op_request *request = bench_request(bench, op, "", told);
+    struct op_request *request = bench_request(bench, op, "", outcome);
 
     request->args.path = slice_make(NULL, 0);
     request->args.data = slice_make(NULL, 0);
@@ -45,23 +45,23 @@ static inline struct op_request *session_request(struct bench *bench, enum op_id
 }
 
 static inline struct op_request *ephemeral_request(struct bench *bench, const char *path,
-                                                   uint64_t attach, struct told *told)
+                                                   uint64_t attach, struct outcome *outcome)
 {
-    struct op_request *request = bench_request(bench, OP_CREATE, path, told);
+    struct op_request *request = bench_request(bench, OP_CREATE, path, outcome);
 
     request->args.ephemeral = true;
     in_session(request, attach);
     return request;
 }
 
-/* What the leader has proposed is durable here and acknowledged by 1. */
+/* Everything that the leader has proposed becomes durable here, and learner 1 acknowledges it. */
 static inline void commit_all(struct bench *bench)
 {
     drive_persist(&bench->drive);
     drive_learner_says(&bench->drive, 1, ZAB_ACK, bench_status(bench).zab.last);
 }
 
-/* The mark in the newest PING to that learner; 0: there is none. */
+/* The mark in the newest PING to that learner; 0: none. */
 static inline uint64_t mark_for(const struct bench *bench, uint32_t peer)
 {
     const struct zab_msg *ping = drive_sent(&bench->drive, peer, ZAB_PING);
@@ -74,7 +74,7 @@ static inline uint64_t mark_for(const struct bench *bench, uint32_t peer)
     return leader ? leader->mark : 0;
 }
 
-/* A report, or a part of one, that was made when its learner had seen that mark. */
+/* A report, or a part of one, from a learner whose last known mark is that of the report. */
 static inline void learner_reports_late(struct bench *bench, uint32_t peer, const uint64_t *ids,
                                         const struct report *report)
 {
@@ -100,10 +100,10 @@ static inline void learner_reports(struct bench *bench, uint32_t peer, const uin
     learner_reports_late(bench, peer, ids, &report);
 }
 
-/* Learners of the leader that answer its pings. */
+/* Which learners answer the leader's pings. */
 struct alive {
     bool is[3];      /* By id. */
-    bool reports[3]; /* And tell that they have heard of nobody. */
+    bool reports[3]; /* They also report, with an empty list. */
 };
 
 static const struct alive both = {.is = {false, true, true}, .reports = {false, true, true}};
@@ -123,19 +123,19 @@ static inline void pass(struct bench *bench, const struct alive *alive, uint64_t
     }
 }
 
-/* Leads, with a session whose public id comes back. */
+/* Makes the replica lead and opens a session; returns its public id. */
 static inline uint64_t lead_with_session(struct bench *bench)
 {
-    struct told told;
+    struct outcome outcome;
 
     bench_lead(bench);
-    bench_submit(bench, session_request(bench, OP_SESSION, &told));
+    bench_submit(bench, session_request(bench, OP_SESSION, &outcome));
     commit_all(bench);
-    assert_int_equal(told.err, ERR_OK);
-    assert_true(told.has_session);
-    assert_int_equal(told.session.id, told.zxid);
-    assert_int_equal(told.session.timeout_ms, BENCH_SESSION_MS);
-    return told.session.id;
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_true(outcome.has_session);
+    assert_int_equal(outcome.session.id, outcome.zxid);
+    assert_int_equal(outcome.session.timeout_ms, BENCH_SESSION_MS);
+    return outcome.session.id;
 }
 
 static inline bool session_lives(struct bench *bench, uint64_t id)
@@ -146,7 +146,7 @@ static inline bool session_lives(struct bench *bench, uint64_t id)
     return view_find_session(bench->view, &session, &info) == ERR_OK;
 }
 
-/* Ms until the session is gone. */
+/* The ms until the session is gone. */
 static inline uint64_t lives_ms(struct bench *bench, const struct alive *alive, uint64_t id)
 {
     uint64_t from_ms = bench->drive.now_ms;

@@ -1,5 +1,4 @@
-/* subscribe_kit.h - a subscriber between a world and two owners, for the tests of both its halves.
- */
+/* subscribe_kit.h - a subscriber with a world and two owners, for the tests of both its halves. */
 #ifndef TESTS_UNIT_SUBSCRIBE_KIT_H
 #define TESTS_UNIT_SUBSCRIBE_KIT_H
 
@@ -16,7 +15,7 @@ struct fixture {
     struct subscribe_result result; /* Of the last add. */
     int lost;                       /* Calls of on_lost. */
     zxid_t lost_from;
-    bool change_when_lost; /* The state changes meanwhile. */
+    bool change_when_lost; /* on_lost changes the state. */
 };
 
 static struct fixture fixture;
@@ -77,7 +76,7 @@ static inline zxid_t pump(zxid_t until)
     return subscribe_pump(fixture.subscriber, until, SIZE_MAX);
 }
 
-static inline const char *told(void)
+static inline const char *events(void)
 {
     return kit_take(&fixture.log);
 }

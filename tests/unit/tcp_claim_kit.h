@@ -1,6 +1,6 @@
 /*
- * tcp_claim_kit.h - up to four processes with transports, two of which claim id 3, and a way
- * between ports that can be opened and cut.
+ * tcp_claim_kit.h - up to four processes with transports, two of which claim id 3, and a forwarder
+ * between ports that a test can open and cut.
  */
 #ifndef TESTS_UNIT_TCP_CLAIM_KIT_H
 #define TESTS_UNIT_TCP_CLAIM_KIT_H
@@ -20,7 +20,7 @@ enum {
     IDS = 5,
     PROBE_MS = 400,
     RETRY_MAX_MS = 20,
-    SLACK_MS = 20000 /* A machine may give a tenth of itself. */
+    SLACK_MS = 20000 /* A loaded machine may run the test ten times slower. */
 };
 
 /* The two that claim id 3 are slots 2 and 3. */
@@ -33,14 +33,14 @@ enum slot {
 
 struct process {
     struct loop loop;
-    struct tcp *tcp; /* NULL: does not run. */
+    struct tcp *tcp; /* NULL: not running. */
     uint32_t id;
     bool frozen; /* Its loop does not turn. */
     uint32_t ups[IDS];
     uint32_t downs[IDS];
-    uint64_t heard; /* Messages. */
+    uint64_t heard; /* Messages received. */
     uint32_t refusals;
-    uint32_t told[IDS]; /* Of two processes of that id. */
+    uint32_t reports[IDS]; /* Reports of two processes with that id. */
     char why[256];
     char duplicate[256];
 };
@@ -49,7 +49,8 @@ static struct process processes[PROCESSES];
 static uint16_t ports[IDS];
 static uint32_t ids[PROCESSES];
 static bool listens[PROCESSES];
-static uint16_t via[PROCESSES][IDS]; /* Where a process dials an id, if not at its port. */
+static uint16_t via[PROCESSES]
+                   [IDS]; /* The port that a process dials for an id, if not the id's own. */
 static uint32_t probe_ms = PROBE_MS;
 
 static inline void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
@@ -86,7 +87,7 @@ static inline void on_duplicate(void *ctx, uint32_t id, const char *text)
 {
     struct process *process = ctx;
 
-    process->told[id]++;
+    process->reports[id]++;
     (void)snprintf(process->duplicate, sizeof(process->duplicate), "%s", text);
 }
 
@@ -129,7 +130,8 @@ static inline void start_with(enum slot slot, uint64_t start, const char *secret
                                   .retry_max_ms = RETRY_MAX_MS,
                                   .start = start,
                                   .probe_ms = probe_ms,
-                                  .incarnation = 100, /* A copied directory has the same one. */
+                                  .incarnation =
+                                      100, /* A copied directory has the same incarnation. */
                                   .cluster = {7},
                                   .advertise = advertise};
     struct tcp_handler handler = {.on_up = on_up,
@@ -166,7 +168,7 @@ static inline void turn(struct process *process)
     }
 }
 
-/* ---- A way that can be opened later: from a port to another one. ---- */
+/* ---- A forwarder from one port to another, which can be opened later. ---- */
 
 static int way_listen_fd = -1;
 static int way_fds[2] = {-1, -1};

@@ -1,6 +1,6 @@
 /*
- * tcp_raw_peer.h - peers of replica 1 that speak by hand, frame by frame: what they say and leave
- * unsaid is up to the test.
+ * tcp_raw_peer.h - peers of replica 1 that a test drives frame by frame: it decides what they send
+ * and what they leave out.
  */
 #ifndef TESTS_UNIT_TCP_RAW_PEER_H
 #define TESTS_UNIT_TCP_RAW_PEER_H
@@ -18,7 +18,7 @@ struct raw_peer {
     uint64_t nonce; /* Of the connection. */
     uint32_t number_in;
     uint32_t number_out;
-    uint8_t in[4096]; /* Read, and not yet taken. */
+    uint8_t in[4096]; /* Received, and not yet taken. */
     size_t in_len;
 };
 
@@ -27,7 +27,7 @@ static inline struct slice raw_secret(void)
     return slice_str("a secret of some length");
 }
 
-/* Reads what has come. False: the connection has ended. */
+/* Reads the bytes that have arrived. False: the connection has ended. */
 static inline bool raw_fill(struct raw_peer *peer)
 {
     ssize_t got = read(peer->fd, peer->in + peer->in_len, sizeof(peer->in) - peer->in_len);
@@ -48,7 +48,7 @@ static inline void raw_want(struct raw_peer *peer, size_t len)
     assert_true(peer->in_len >= len);
 }
 
-/* Connects and proves itself as a process of that id; the answer of replica 1 is not awaited. */
+/* Connects and proves itself as a process of that id; does not wait for the answer of replica 1. */
 static inline void raw_dial(struct raw_peer *peer, uint32_t id, uint64_t start)
 {
     struct sockaddr_in addr = kit_loopback(ports[1]);
@@ -71,7 +71,7 @@ static inline void raw_dial(struct raw_peer *peer, uint32_t id, uint64_t start)
     peer->nonce = hello_connection_nonce(&peer->transcript, raw_secret());
 }
 
-/* Waits for the answer of replica 1. True: it lets this process in. */
+/* Waits for the answer of replica 1. True: replica 1 accepts this process. */
 static inline bool raw_is_let_in(struct raw_peer *peer)
 {
     struct hello hello;
@@ -121,7 +121,7 @@ static inline void raw_send(struct raw_peer *peer, const struct control *control
     buf_release(&payload);
 }
 
-/* The next frame that has come, if one has. */
+/* Takes the next frame, if one has arrived. */
 static inline bool raw_next(struct raw_peer *peer, struct control *ret_control)
 {
     struct frame_header header;
@@ -144,7 +144,7 @@ static inline bool raw_next(struct raw_peer *peer, struct control *ret_control)
     return true;
 }
 
-/* Waits for the next frame of that type; what is of another type is passed over. */
+/* Waits for the next frame of that type and skips frames of other types. */
 static inline struct control raw_wait(struct raw_peer *peer, enum control_type type)
 {
     struct control control = {.type = type};
@@ -153,7 +153,7 @@ static inline struct control raw_wait(struct raw_peer *peer, enum control_type t
     return control;
 }
 
-/* With which process of `id` this peer says that it is connected; start 0: with none. */
+/* Reports the process of `id` that this peer is connected with; start 0: none. */
 static inline void raw_send_seen(struct raw_peer *peer, uint32_t id, uint64_t start)
 {
     struct control control = {.type = CONTROL_SEEN, .seen_count = start != 0 ? 1 : 0};
@@ -172,8 +172,8 @@ static inline void raw_send_alive(struct raw_peer *peer, uint32_t id, uint64_t s
     raw_send(peer, &(struct control){.type = CONTROL_ALIVE, .id = id, .start = start, .yes = true});
 }
 
-/* Replica 1 has read all that this peer has sent: it answers in order. Returns how many ALIVE that
- * vouch for a process came before. */
+/* Waits until replica 1 has read everything that this peer has sent: it answers in order. Returns
+ * how many ALIVE frames that vouch for a process came before that. */
 static inline uint32_t raw_fence(struct raw_peer *peer)
 {
     struct control control;

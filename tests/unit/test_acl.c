@@ -1,4 +1,4 @@
-/* Access control lists: ZooKeeper's rules of matching and of what may be set. */
+/* Access control lists: ZooKeeper's rules for matching identities and for setting lists. */
 #include "server/op/acl.h"
 #include "tests/lib/unit.h"
 
@@ -66,7 +66,7 @@ TEST(no_list_is_open_to_all, setup, teardown)
     assert_true(may(&fixture.stranger, ACL_ADMIN));
 }
 
-TEST(perms_are_looked_at_entry_by_entry, setup, teardown)
+TEST(permissions_are_checked_entry_by_entry, setup, teardown)
 {
     put(ACL_READ, "world", "anyone");
     put(ACL_WRITE | ACL_ADMIN, "digest", BOB);
@@ -78,7 +78,7 @@ TEST(perms_are_looked_at_entry_by_entry, setup, teardown)
     assert_true(may(&fixture.bob, ACL_DELETE | ACL_ADMIN)); /* One of them. */
 }
 
-TEST(super_passes_all, setup, teardown)
+TEST(the_super_user_passes_every_list, setup, teardown)
 {
     put(ACL_READ, "digest", "eve:2jmj7l5rSw0yVb/vlWAYkK/YBwk=");
     assert_false(may(&fixture.bob, ACL_READ));
@@ -117,14 +117,14 @@ TEST(addresses_match_by_network, setup, teardown)
     }
 }
 
-TEST(world_anyone_with_all_is_stored_as_nothing, setup, teardown)
+TEST(an_open_list_is_stored_as_nothing, setup, teardown)
 {
     put(ACL_ALL, "world", "anyone");
     assert_int_equal(fix(&fixture.stranger), ERR_OK);
     assert_int_equal(fixture.fixed.len, 0);
 }
 
-TEST(doubles_are_dropped, setup, teardown)
+TEST(duplicates_are_dropped, setup, teardown)
 {
     struct slice rest;
     struct acl_entry entry;
@@ -140,7 +140,7 @@ TEST(doubles_are_dropped, setup, teardown)
     assert_false(acl_next(&rest, &entry));
 }
 
-TEST(auth_becomes_the_caller, setup, teardown)
+TEST(auth_entries_become_the_callers_identities, setup, teardown)
 {
     struct slice rest;
     struct acl_entry entry;
@@ -156,7 +156,7 @@ TEST(auth_becomes_the_caller, setup, teardown)
     assert_false(acl_next(&rest, &entry));
 }
 
-TEST(what_no_scheme_knows_is_refused, setup, teardown)
+TEST(an_id_that_no_scheme_accepts_is_refused, setup, teardown)
 {
     static const struct {
         uint32_t perms;
@@ -226,7 +226,7 @@ static uint32_t as(const char *name)
     return perms;
 }
 
-TEST(what_somebody_may_is_the_sum_of_entries, setup, teardown)
+TEST(the_permissions_of_a_client_are_the_sum_of_entries, setup, teardown)
 {
     bool known = true;
 

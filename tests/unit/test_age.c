@@ -1,4 +1,5 @@
-/* The age of the ensemble: what a leader counts, what others may believe, and for how long. */
+/* The age of the ensemble: what a leader counts, what other replicas may believe, and for how long.
+ */
 #include "server/replica/clock.h"
 #include "tests/lib/unit.h"
 
@@ -31,13 +32,13 @@ TEST(a_leader_continues_from_its_newest_transaction)
 
     assert_int_equal(age_now(&age, 3000), 700);
     assert_int_equal(age_now(&age, 3010), 710);
-    age_seen(&age, 705); /* Its own transaction. */
+    age_seen(&age, 705); /* The leader's own transaction. */
     assert_int_equal(age_now(&age, 3010), 710);
     age_turn(&age, EPOCH + 1, true, true, 9000);
     assert_int_equal(age_now(&age, 9000), 6700);
 }
 
-TEST(only_a_leader_counts)
+TEST(only_a_leader_counts_the_age)
 {
     struct age age = follower();
 
@@ -48,23 +49,23 @@ TEST(only_a_leader_counts)
     assert_int_equal(age_now(&age, 100000), 700);
 }
 
-TEST(a_new_leader_knows_of_idle_time_by_heartbeats)
+TEST(a_new_leader_knows_idle_time_from_heartbeats)
 {
     struct age age = follower();
 
     age_seen(&age, 700);
     age_heard(&age, EPOCH, 90000, 2000);
     age_heard(&age, EPOCH, 80000, 2100);
-    age_turn(&age, EPOCH, false, false, 50000); /* Looks for a leader. */
+    age_turn(&age, EPOCH, false, false, 50000); /* No leader is known. */
     age_turn(&age, EPOCH, true, false, 51000);
     age_turn(&age, EPOCH + 1, true, false, 52000);
     age_turn(&age, EPOCH + 1, true, true, 53000);
     assert_int_equal(age_now(&age, 53001), 90001);
 }
 
-/* The leader of the next epoch may not have heard it: a key that was used under it would be
+/* The next leader may not have received this age, so a key that was used under it would be
  * forgotten early. */
-TEST(what_was_heard_ends_with_the_epoch)
+TEST(a_reported_age_ends_with_the_epoch)
 {
     struct age age = follower();
 
@@ -79,8 +80,8 @@ TEST(what_was_heard_ends_with_the_epoch)
     assert_int_equal(age_now(&age, 50000), 800);
 }
 
-/* A leader that is broken would have keys forgotten by the next one. */
-TEST(what_is_heard_grows_no_faster_than_the_time_here)
+/* A faulty leader could otherwise make its successor forget keys early. */
+TEST(a_reported_age_grows_no_faster_than_the_local_clock)
 {
     struct age age = follower();
 
@@ -96,8 +97,8 @@ TEST(what_is_heard_grows_no_faster_than_the_time_here)
     assert_int_equal(age_now(&age, 602000), 690000);
 }
 
-/* It said its age first when it had not yet applied all that came before. */
-TEST(what_is_heard_may_follow_the_log)
+/* The leader first announced its age before it had applied its whole log. */
+TEST(a_reported_age_may_follow_the_log)
 {
     struct age age = follower();
 
@@ -109,7 +110,7 @@ TEST(what_is_heard_may_follow_the_log)
     assert_int_equal(age_now(&age, 122000 + 60000), 5120000);
 }
 
-TEST(what_a_leader_counted_is_checked_as_if_heard)
+TEST(a_former_leaders_own_count_bounds_reported_ages)
 {
     struct age age = leader(700);
 
@@ -118,7 +119,7 @@ TEST(what_a_leader_counted_is_checked_as_if_heard)
     assert_int_equal(age_now(&age, 12000), 9700 + AGE_LATE_MS);
 }
 
-TEST(a_leader_that_leads_again_has_lost_nothing)
+TEST(a_leader_that_leads_again_keeps_its_count)
 {
     struct age age = leader(700);
 
@@ -130,7 +131,7 @@ TEST(a_leader_that_leads_again_has_lost_nothing)
     assert_int_equal(age_now(&age, 22500), 9200);
 }
 
-TEST(a_leader_that_was_replaced_forgets_what_it_counted)
+TEST(a_replaced_leader_drops_its_count)
 {
     struct age age = leader(700);
 
@@ -140,8 +141,8 @@ TEST(a_leader_that_was_replaced_forgets_what_it_counted)
     assert_int_equal(age_now(&age, 600000), 700);
 }
 
-/* It steps down and is elected again before anything is asked of it. */
-TEST(a_new_epoch_of_the_same_leader_continues)
+/* The leader steps down and is elected again before any request needs the age. */
+TEST(a_new_epoch_of_the_same_leader_continues_the_count)
 {
     struct age age = leader(700);
 
@@ -149,7 +150,7 @@ TEST(a_new_epoch_of_the_same_leader_continues)
     assert_int_equal(age_now(&age, 10001), 7701);
 }
 
-TEST(it_never_overflows)
+TEST(the_age_never_overflows)
 {
     struct age age = leader(INT64_MAX - 5);
 

@@ -1,4 +1,4 @@
-/* Identities: what a client shows, and how it travels between replicas. */
+/* Identities: what a client shows, and how replicas pass it on. */
 #include "server/op/auth.h"
 #include "server/state/txn.h"
 #include "tests/lib/unit.h"
@@ -48,7 +48,7 @@ TEST(identities_add_up_and_the_old_list_stays)
     auth_unref(again);
 }
 
-TEST(there_is_a_most)
+TEST(the_number_of_identities_is_bounded)
 {
     struct auth *auth = NULL;
 
@@ -83,7 +83,7 @@ TEST(the_super_digest_makes_super)
     auth_unref(kept);
 }
 
-TEST(what_is_no_identity_is_refused)
+TEST(a_malformed_identity_is_refused)
 {
     static const struct {
         const char *scheme;
@@ -129,7 +129,7 @@ TEST(basic_is_a_digest)
     }
 }
 
-TEST(a_principal_travels_whole)
+TEST(a_principal_is_forwarded_completely)
 {
     struct op_principal who = {.address = "10.1.2.3", .auth = with(NULL, "bob:secret", BOB)};
     struct op_principal got;
@@ -147,7 +147,7 @@ TEST(a_principal_travels_whole)
     assert_text(principal_scope(&got), BOB);
     principal_release(&got);
 
-    /* Cut anywhere it is refused, and nothing leaks. */
+    /* Cut anywhere it is refused, and no memory leaks. */
     for (size_t len = 0; len < bytes.len; len++) {
         wire_reader_init(&reader, slice_make(bytes.data, len));
         assert_int_equal(principal_decode(&reader, &got), ERR_FORMAT);
@@ -156,7 +156,7 @@ TEST(a_principal_travels_whole)
     buf_release(&bytes);
 }
 
-TEST(a_stranger_has_no_scope)
+TEST(an_anonymous_client_has_no_scope)
 {
     struct op_principal who = {.address = "::1"};
     struct op_principal got;
@@ -180,11 +180,11 @@ static bool is_from(const struct auth *auth, const char *address, struct slice f
     return principal_is_from(&who, from);
 }
 
-/* Who has opened a session is told from others by address, or by what he has shown. */
-TEST(who_has_opened_is_known_again)
+/* The creator of a session is recognised by its address or by an identity that it has shown. */
+TEST(the_creator_of_a_session_is_recognised)
 {
     struct op_principal bob = {.address = "10.0.0.7", .auth = with(NULL, "bob:secret", "")};
-    struct op_principal nobody = {.address = "10.0.0.7"};
+    struct op_principal anonymous = {.address = "10.0.0.7"};
     struct auth *other = with(NULL, "bob:other", "");
     struct auth *both = with(other, "bob:secret", "");
     struct buf from;
@@ -199,7 +199,7 @@ TEST(who_has_opened_is_known_again)
     assert_false(is_from(other, "10.0.0.7", buf_slice(&from))); /* The same name is not enough. */
     assert_false(is_from(NULL, "10.0.0.7", buf_slice(&from)));
     buf_clear(&from);
-    principal_from(&nobody, &from);
+    principal_from(&anonymous, &from);
     assert_string_equal(buf_cstr(&from), "10.0.0.7");
     assert_int_equal(principal_from_identity(buf_slice(&from)).len, 0);
     assert_true(is_from(NULL, "10.0.0.7", buf_slice(&from)));
@@ -211,8 +211,8 @@ TEST(who_has_opened_is_known_again)
     auth_unref(both);
 }
 
-/* The longest address and name fit where a session keeps them. */
-TEST(a_long_name_is_cut_and_still_known)
+/* The longest address and name fit into a session's record. */
+TEST(a_long_name_is_cut_and_still_recognised)
 {
     char credential[AUTH_CREDENTIAL_MAX];
     struct op_principal who = {.auth = NULL};

@@ -39,7 +39,7 @@ TEST(a_bucket_is_emptied_and_fills_again, open_table, close_table)
     assert_int_equal(buckets_wait(&buckets, key, 1, now_ns + TOKEN_NS), 0);
     assert_int_equal(buckets_wait(&buckets, key, TOKENS, now_ns + TOKEN_NS),
                      (TOKENS - 1) * TOKEN_NS);
-    /* More than a bucket ever has: when it is full. */
+    /* A cost above the size of a bucket is paid when the bucket is full. */
     assert_int_equal(buckets_wait(&buckets, key, UINT64_MAX, now_ns + TOKENS * TOKEN_NS), 0);
     empty(key, now_ns + TOKENS * TOKEN_NS);
 }
@@ -54,7 +54,7 @@ TEST(names_and_kinds_are_kept_apart, open_table, close_table)
     assert_int_equal(buckets_wait(&buckets, buckets_key(&buckets, 1, slice_str("b")), 1, 1), 0);
 }
 
-TEST(time_that_stands_still_or_goes_back_gives_no_tokens, open_table, close_table)
+TEST(a_clock_that_stops_or_goes_back_gives_no_tokens, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
@@ -68,7 +68,7 @@ TEST(time_that_stands_still_or_goes_back_gives_no_tokens, open_table, close_tabl
     assert_int_equal(buckets_wait(&buckets, key, 1, 1000000 + 2 * TOKEN_NS), 0);
 }
 
-TEST(the_end_of_time_does_not_wrap, open_table, close_table)
+TEST(the_largest_time_does_not_wrap, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
@@ -78,7 +78,7 @@ TEST(the_end_of_time_does_not_wrap, open_table, close_table)
     assert_true(buckets_wait(&buckets, key, UINT64_MAX, UINT64_MAX) <= TOKENS * TOKEN_NS + DEBT_NS);
 }
 
-TEST(a_debt_has_an_end, open_table, close_table)
+TEST(a_debt_is_bounded, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
 
@@ -88,8 +88,9 @@ TEST(a_debt_has_an_end, open_table, close_table)
     assert_int_equal(buckets_wait(&buckets, key, 1, 50), TOKEN_NS + DEBT_NS);
 }
 
-/* A victim that owes tokens is not evicted into freedom; newcomers share what is left. */
-TEST(a_full_table_evicts_nobody_and_frees_nobody, open_table, close_table)
+/* A full table does not evict a bucket with a debt, so a victim of the attack stays slowed; new
+ * keys share the rest. */
+TEST(a_full_table_evicts_no_bucket_and_frees_no_debtor, open_table, close_table)
 {
     enum {
         NAMES = BUCKETS_SETS * BUCKETS_WAYS * 4
@@ -111,8 +112,8 @@ TEST(a_full_table_evicts_nobody_and_frees_nobody, open_table, close_table)
 
         free += buckets_wait(&buckets, key, 1, now_ns) == 0 ? 1 : 0;
     }
-    assert_true(free < 100); /* Sets that are not full by chance. */
-    /* All are full again some time later, and all places free. */
+    assert_true(free < 100); /* Sets that happen not to be full. */
+    /* Some time later all buckets are full and all places are free. */
     now_ns += TOKENS * TOKEN_NS + DEBT_NS;
     for (uint32_t i = 0; i < 1000; i++) {
         uint64_t key = buckets_key(&buckets, 3, slice_make(&i, sizeof(i)));
@@ -121,8 +122,8 @@ TEST(a_full_table_evicts_nobody_and_frees_nobody, open_table, close_table)
     }
 }
 
-/* Own buckets never look at the one that is shared, and only on request take another's place. */
-TEST(own_buckets_are_apart_from_the_shared_one, open_table, close_table)
+/* Own buckets never look at the shared one, and replace another bucket only on request. */
+TEST(own_buckets_are_separate_from_the_shared_one, open_table, close_table)
 {
     uint64_t heavy = buckets_key(&buckets, 1, slice_str("heavy"));
     uint64_t wait_ns = 0;

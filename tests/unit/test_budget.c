@@ -48,7 +48,7 @@ TEST(levels)
     assert_int_equal(budget_level(&budget), BUDGET_SHORT);
     budget_take(&budget, 25);
     assert_int_equal(budget_level(&budget), BUDGET_FULL);
-    budget_take(&budget, 25); /* What is already there is counted, also beyond the maximum. */
+    budget_take(&budget, 25); /* Bytes that already exist are counted, even beyond the maximum. */
     assert_int_equal(budget_used(&budget), 125);
     assert_false(budget_try_take(&budget, 1));
 }
@@ -66,8 +66,8 @@ TEST(refusals_are_counted_below_the_full_level)
     assert_null(blob_try_pin(blob, &budget));
     assert_int_equal(budget_refusals(&budget), 2);
     assert_int_equal(budget_level(&budget), BUDGET_SHORT);
-    assert_true(budget_try_take(&budget, 10)); /* What fits is no refusal. */
-    budget_take(&budget, 1);                   /* Nor what is taken in any case. */
+    assert_true(budget_try_take(&budget, 10)); /* An amount that fits is no refusal. */
+    budget_take(&budget, 1);                   /* Nor is an unconditional one. */
     assert_int_equal(budget_refusals(&budget), 2);
     blob_unref(blob);
 }
@@ -81,14 +81,14 @@ TEST(a_pinned_blob_counts_once)
     assert_ptr_equal(blob_pin(blob, &budget), blob);
     assert_ptr_equal(blob_try_pin(blob, &budget), blob);
     assert_int_equal(budget_used(&budget), BLOB_BYTES);
-    blob_unref(blob); /* It was replaced in the tree: the pins keep it. */
+    blob_unref(blob); /* The tree has dropped it: the pins keep it. */
     blob_unpin(blob, &budget);
     assert_int_equal(budget_used(&budget), BLOB_BYTES);
     blob_unpin(blob, &budget);
     assert_int_equal(budget_used(&budget), 0);
 }
 
-TEST(no_pin_without_room)
+TEST(without_room_no_pin_is_given)
 {
     struct budget budget;
     struct blob *blob = blob_alloc(BLOB_BYTES);
@@ -130,7 +130,7 @@ TEST(threads_pin_and_unpin)
     blob_unref(value);
 }
 
-TEST(the_peak_since_it_was_asked)
+TEST(the_peak_is_that_since_the_last_call)
 {
     struct budget budget;
 

@@ -11,7 +11,7 @@ static void set_up(struct budget_shares *budget_shares)
     budget_shares_init(budget_shares, ALL, PART);
 }
 
-TEST(an_address_gets_its_part_and_no_more, budget_shares, set_up, budget_shares_release)
+TEST(an_address_gets_its_share_and_no_more, budget_shares, set_up, budget_shares_release)
 {
     assert_true(budget_shares_try_take(budget_shares, 1, PART));
     assert_false(budget_shares_try_take(budget_shares, 1, 1));
@@ -37,7 +37,7 @@ TEST(all_addresses_together_get_the_budget, budget_shares, set_up, budget_shares
     }
 }
 
-TEST(what_must_be_taken_is_taken, budget_shares, set_up, budget_shares_release)
+TEST(an_unconditional_amount_is_always_taken, budget_shares, set_up, budget_shares_release)
 {
     budget_shares_take(budget_shares, 1, 2 * ALL);
     assert_false(budget_shares_try_take(budget_shares, 1, 1));

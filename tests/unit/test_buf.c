@@ -40,7 +40,8 @@ TEST(overflow_keeps_the_contents_and_sticks)
     buf_init(&buf, 4);
     assert_true(buf_append_str(&buf, "abc"));
     assert_false(buf_append_str(&buf, "de"));
-    assert_false(buf_append_byte(&buf, 'd')); /* It would fit, but the message is broken. */
+    assert_false(
+        buf_append_byte(&buf, 'd')); /* It would fit, but the buffer has already overflowed. */
     assert_true(slice_eq(buf_slice(&buf), slice_str("abc")));
     buf_clear(&buf);
     assert_true(buf_append_str(&buf, "abcd"));

@@ -1,4 +1,4 @@
-/* Command lines: options, operands, numbers, guesses; and what all commands have in common. */
+/* Command lines: options, operands, numbers, suggestions; and what all commands have in common. */
 #include "cli/cmd.h"
 #include "cli/settings.h"
 #include "tests/lib/unit.h"
@@ -30,7 +30,7 @@ static const struct cmd runner = {
 static struct args args;
 static char *words[WORDS_MAX + 1];
 
-/* Words are parted by one blank. */
+/* One blank separates the words. */
 static bool parse(const struct cmd *cmd, const char *line)
 {
     static char text[256];
@@ -51,7 +51,7 @@ static bool parse(const struct cmd *cmd, const char *line)
     return args_parse(&args, cmd, settings_options, count, words);
 }
 
-TEST(options_stand_anywhere)
+TEST(options_may_stand_anywhere)
 {
     assert_true(parse(&plain, "--version 3 /a -r b --limit=5"));
     assert_int_equal(args.operand_count, 2);
@@ -73,7 +73,7 @@ TEST(short_options_are_joined)
     assert_string_equal(args_get(&args, "output"), "json");
 }
 
-TEST(the_last_one_wins_and_all_can_be_seen)
+TEST(the_last_option_wins_and_all_can_be_read)
 {
     assert_true(parse(&plain, "/a -H a:1 -H b:2"));
     assert_string_equal(args_get(&args, "header"), "b:2");
@@ -82,7 +82,7 @@ TEST(the_last_one_wins_and_all_can_be_seen)
     assert_null(args_nth(&args, "header", 2));
 }
 
-TEST(dashes_that_are_no_options)
+TEST(dashes_that_do_not_begin_an_option)
 {
     assert_true(parse(&plain, "/a -"));
     assert_string_equal(args_operand(&args, 1), "-");
@@ -92,7 +92,7 @@ TEST(dashes_that_are_no_options)
     assert_string_equal(args_operand(&args, 1), "--version");
 }
 
-TEST(a_child_is_left_as_it_is)
+TEST(the_command_of_a_child_is_left_unparsed)
 {
     assert_true(parse(&runner, "/lock -r -- make -n --limit=1"));
     assert_int_equal(args.operand_count, 1);
@@ -105,7 +105,7 @@ TEST(a_child_is_left_as_it_is)
     assert_null(args.child);
 }
 
-TEST(mistakes_are_told)
+TEST(mistakes_are_reported)
 {
     assert_false(parse(&plain, "/a --versoin 3"));
     assert_string_equal(args.error, "there is no option --versoin; did you mean --version?");
@@ -139,7 +139,7 @@ TEST(numbers_and_times)
     assert_false(args_duration_ms("1d", range, &got));
 }
 
-TEST(commands_are_guessed)
+TEST(commands_are_suggested)
 {
     assert_string_equal(cmd_guess("gett"), "get");
     assert_string_equal(cmd_guess("put"), "set");

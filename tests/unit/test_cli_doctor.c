@@ -1,5 +1,5 @@
-/* What the doctor finds in what replicas tell, and that it finds nothing when all is well; a line
- * taken apart into words; percentiles. */
+/* The doctor: what it finds in the answers of replicas, and that it finds nothing when all is well;
+ * splitting a line into words; percentiles. */
 #include "cli/doctor.h"
 #include "cli/hist.h"
 #include "cli/jsonr.h"
@@ -11,7 +11,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Two replicas and three members, all well. A case changes one thing. */
+/* Two replicas and three members, all well. Each case changes one thing. */
 static const char healthy[] =
     "{'ensemble':{'seen_by':1,'leader':1,'members':["
     "{'id':1,'role':'voter','peer':'10.0.0.1:1','state':'leader','client':'http://10.0.0.1:2'},"
@@ -29,7 +29,7 @@ static const char healthy[] =
     "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
     "'limits':{'maxSessions':100,'maxTreeBytes':1000},'metrics':{}}]}";
 
-/* Facts with ' in place of ". */
+/* The facts with " in place of '. */
 static json_t *facts_of(struct buf *text)
 {
     char error[JSONR_ERROR_MAX];
@@ -73,8 +73,8 @@ static bool is_key(struct slice word)
     return false;
 }
 
-/* A word that is written like a key of the configuration is one: who follows the advice finds it.
- */
+/* A word of the advice that looks like a configuration key is one: a reader of the advice can look
+ * it up. */
 static void check_keys(const char *advice)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -93,7 +93,7 @@ static void check_keys(const char *advice)
     }
 }
 
-/* The codes of all findings, with a blank behind each. */
+/* The codes of all findings, each followed by a blank. */
 static void codes_of(const char *from, const char *to, struct buf *codes)
 {
     json_t *facts = facts_with(from, to);
@@ -184,7 +184,7 @@ TEST(each_fault_is_named)
     buf_release(&codes);
 }
 
-/* What the doctor finds, a line each: code, subject. */
+/* The findings, one a line: code and subject. */
 static void expect_findings(const char *facts_text, const char *want)
 {
     struct buf text;
@@ -209,7 +209,7 @@ static void expect_findings(const char *facts_text, const char *want)
     buf_release(&found);
 }
 
-/* Replica 1 is up, and has no leader. */
+/* Replica 1 is up and knows no leader. */
 #define LEADERLESS                                                         \
     "{'endpoint':'http://a','http':200,'status':{'id':1,'serving':false}," \
     "'ready':{'checks':[{'name':'member','ok':true,'text':''},"            \
@@ -232,9 +232,8 @@ static const char down_and_unknown[] =
     "{'id':3,'role':'voter','peer':'127.0.0.1:3','state':'unreachable','client':null}]},"
     "'replicas':[" LEADERLESS ",{'endpoint':'http://b','error':'refused'}]}";
 
-/* Two of three are down: each is named once, whether it has told its address for clients or not,
- * and first; that there is no quorum follows, and the reasons of the third one are the same cause.
- */
+/* Two of three are down: each is reported once and first, with or without an advertised address.
+ * The lost quorum follows; the checks of the third replica have the same cause and add nothing. */
 TEST(one_cause_is_named_once_and_first)
 {
     expect_findings(down_and_told, "unreachable: replica 2 (http://b)\n"
@@ -245,14 +244,14 @@ TEST(one_cause_is_named_once_and_first)
                     "unreachable: http://a\nno-quorum: ensemble\n");
 }
 
-/* Without another cause the reason of each replica is told, once. */
-TEST(a_replica_without_a_leader_says_why_once)
+/* Without another cause the failed check of each replica is reported once. */
+TEST(a_replica_without_a_leader_gives_its_reason_once)
 {
     expect_findings("{'ensemble':null,'replicas':[" LEADERLESS "]}",
                     "not-ready: replica 1 (http://a)\nno-quorum: ensemble\n");
 }
 
-/* It has no cluster and no history yet, and no leader until it is filled. */
+/* A fresh replica has no cluster, no history and no leader until a leader sends it the state. */
 TEST(a_fresh_replica_is_no_other_ensemble)
 {
     expect_findings(
@@ -264,7 +263,7 @@ TEST(a_fresh_replica_is_no_other_ensemble)
         "not-ready: replica 2 (http://b)\n");
 }
 
-TEST(another_server_is_no_replica_that_is_down)
+TEST(an_answer_of_another_server_is_not_a_replica_that_is_down)
 {
     expect_findings(
         "{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'it does not answer "
@@ -272,7 +271,7 @@ TEST(another_server_is_no_replica_that_is_down)
         "not-zabra: http://a\nno-quorum: ensemble\n");
 }
 
-TEST(lines_of_metrics_are_taken_apart)
+TEST(lines_of_metrics_are_parsed)
 {
     struct slice rest =
         slice_str("# HELP a b\n\na_total 5\nb{x=\"1\",y=\"} 2\"} 0.25\nc +Inf\nd{\n");
@@ -292,7 +291,7 @@ TEST(lines_of_metrics_are_taken_apart)
     json_decref(json);
     assert_true(prom_next(&rest, &line));
     json = prom_value(&line);
-    assert_true(json_is_string(json)); /* JSON has no such number. */
+    assert_true(json_is_string(json)); /* JSON has no infinite numbers. */
     json_decref(json);
     assert_false(prom_next(&rest, &line));
 }
@@ -328,7 +327,7 @@ TEST(a_line_becomes_words)
     }
 }
 
-TEST(percentiles_are_near)
+TEST(percentiles_are_close)
 {
     static struct hist hist;
 

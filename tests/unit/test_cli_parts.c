@@ -100,8 +100,8 @@ TEST(long_integers_are_read)
     assert_non_null(strstr(error, "line 1"));
 }
 
-/* Numbers stay numbers, and what looks like one of ours stays what it is. */
-TEST(what_is_read_is_written)
+/* Numbers stay numbers, and a string that looks like an option value stays as it is. */
+TEST(numbers_are_written_as_they_were_read)
 {
     static const char *const texts[] = {
         "{\"a\":9223372036854775808,\"b\":[-12345678901234567890,18446744073709551615]}",
@@ -125,7 +125,7 @@ TEST(what_is_read_is_written)
     }
 }
 
-TEST(times_are_civil)
+TEST(times_are_shown_as_dates)
 {
     char text[OUT_TIME_MAX];
 
@@ -174,9 +174,9 @@ TEST(requests_are_shown_as_curl)
                 "'http://h:1/znodes/v1/a'\n");
 }
 
-/* With --linearizable, each read of what replicas may know late; nothing else takes the parameter.
- */
-TEST(reads_are_asked_of_a_majority)
+/* --linearizable adds the parameter to each read that a replica may answer from an old state, and
+ * to nothing else. */
+TEST(linearizable_is_added_to_reads)
 {
     static const struct {
         struct client_request request;
@@ -236,7 +236,7 @@ TEST(acls_are_text)
     assert_int_equal(json_array_size(list), 2);
     acl_text_add(list, acl_text_entry(slice_str("world:anyone:rw")));
     acl_text_add(list, acl_text_entry(slice_str("ip:10.0.0.0/8:a")));
-    assert_false(acl_text_remove(list, "world:nobody"));
+    assert_false(acl_text_remove(list, "world:everyone"));
     assert_true(acl_text_remove(list, "digest:bob:x="));
     buf_init(&out, 1024);
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -256,7 +256,7 @@ TEST(acls_are_text)
     assert_null(acl_text_parse(""));
 }
 
-/* What a later version may add to a line is passed over. */
+/* Members that a later version may add to a line are skipped. */
 TEST(exported_znodes_are_created)
 {
     char error[JSONR_ERROR_MAX];
@@ -278,7 +278,7 @@ TEST(exported_znodes_are_created)
     json_decref(line);
 }
 
-/* A try that met its own write in flight, and then the answer. */
+/* A try that met its own write in flight, then the answer. */
 TEST(a_success_ends_an_earlier_error)
 {
     struct settings settings = {.endpoints = "h:1"};
@@ -293,8 +293,8 @@ TEST(a_success_ends_an_earlier_error)
     client_close(client);
 }
 
-/* The address sanitizer sees what the library of lines keeps for itself. */
-TEST(a_shell_leaks_nothing)
+/* The address sanitizer would report the memory that the library of lines keeps. */
+TEST(a_shell_leaks_no_memory)
 {
     struct shell_line *line = NULL;
 

@@ -1,4 +1,4 @@
-/* The configuration: sources and their order, each kind of mistake, one line for each. */
+/* The configuration: sources and their order, and each kind of mistake with its one-line error. */
 #include "base/buf.h"
 #include "base/minmax.h"
 #include "base/os_process.h"
@@ -51,7 +51,7 @@ static enum err load_text(const char *text)
     return config_load(&sources, &config, &report);
 }
 
-/* The text is refused with one line that has both parts. */
+/* The text is refused with one line that contains both parts. */
 static void assert_refused(const char *text, const char *part, const char *other)
 {
     assert_int_equal(load_text(text), ERR_CONFIG);
@@ -135,7 +135,7 @@ TEST(probes_may_have_a_port_of_their_own, make_dir, remove_dir)
                      ERR_OK);
 }
 
-/* The rules for addresses hold for where it listens, not for what the list says. */
+/* The rules for addresses apply to the listening address, not to the addresses in the list. */
 TEST(peers_may_be_listened_for_elsewhere, make_dir, remove_dir)
 {
 #define LIST "id=3\ndataDir=/d\nserver.3=127.0.0.1:1003\nserver.4=127.0.0.1:1004:observer\n"
@@ -169,7 +169,7 @@ TEST(single_replica, make_dir, remove_dir)
     assert_true(config_self(&config)->voter);
 }
 
-TEST(order_of_sources, make_dir, remove_dir)
+TEST(sources_have_an_order, make_dir, remove_dir)
 {
     static const char *const env[] = {
         "ZABRA_CLIENT_PORT=2",         "ZABRA_TICK_TIME=22",    "HOME=/",
@@ -200,7 +200,7 @@ TEST(order_of_sources, make_dir, remove_dir)
     assert_non_null(strstr(report.warnings[0], "server.N"));
 }
 
-TEST(flag_alone, make_dir, remove_dir)
+TEST(a_flag_needs_no_value, make_dir, remove_dir)
 {
     static const char *const args[] = {"--id"};
     static const char *const stray[] = {"id=1"};
@@ -261,7 +261,7 @@ TEST(sessions, make_dir, remove_dir)
                    "minSessionTimeout: 2000", "at least 4000");
 }
 
-/* Who moves the tick alone gets what goes with it, wherever the tick is given. */
+/* Setting the tick alone, in any source, also moves the defaults that depend on it. */
 TEST(the_least_session_timeout_follows_the_tick, make_dir, remove_dir)
 {
     static const char *const args[] = {"--id=1", "--dataDir=/d", "--tickTime=3000"};
@@ -272,7 +272,7 @@ TEST(the_least_session_timeout_follows_the_tick, make_dir, remove_dir)
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\n"), ERR_OK);
     assert_int_equal(config.tree.session_min_ms, 400);
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=10\n"), ERR_OK);
-    assert_int_equal(config.tree.session_min_ms, 100); /* The least that a client may ask for. */
+    assert_int_equal(config.tree.session_min_ms, 100); /* The least that a client may request. */
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\nminSessionTimeout=900\n"), ERR_OK);
     assert_int_equal(config.tree.session_min_ms, 900);
     assert_int_equal(config_load(&sources, &config, &report), ERR_OK);
@@ -326,7 +326,7 @@ TEST(servers, make_dir, remove_dir)
     assert_int_equal(config.peers.servers[0].port, 9);
 }
 
-TEST(beyond_loopback, make_dir, remove_dir)
+TEST(addresses_beyond_loopback_need_protection, make_dir, remove_dir)
 {
     assert_refused("id=1\ndataDir=/d\nserver.1=localhost:1\nserver.2=10.0.0.2:1\n",
                    "peerSecretFile: missing", "server.2");

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* RFC 3720, appendix B.4, and the check value of the catalogues. */
+/* RFC 3720, appendix B.4, and the published check value. */
 TEST(known_vectors)
 {
     uint8_t bytes[32];

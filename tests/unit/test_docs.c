@@ -1,5 +1,5 @@
-/* What is written for operators, held against what the program knows: each key of the configuration
- * has its line in docs/configuration.md, and each line its key. */
+/* docs/configuration.md against the program: each key of the configuration has its line there, and
+ * each line its key. */
 #include "base/buf.h"
 #include "server/config/config.h"
 #include "tests/lib/unit.h"
@@ -56,8 +56,8 @@ static void put_line(const struct config_row *row, struct buf *out)
     buf_printf(out, " | %s |\n", row->help);
 }
 
-/* The lines of the section are those of the table, in its order, and there are no others. */
-TEST(every_key_is_told)
+/* The lines of the section are those of the table, in the same order. */
+TEST(every_key_is_documented)
 {
     const struct config_row *rows = NULL;
     size_t count = config_rows(&rows);
@@ -78,7 +78,7 @@ TEST(every_key_is_told)
         put_line(&rows[i], &line);
         same = same && strncmp(at, buf_cstr(&line), line.len) == 0;
         at += same ? line.len : 0;
-        if (!same) { /* From here on as it should be, to be put there. */
+        if (!same) { /* Prints the section as it should be, to copy into the page. */
             (void)fprintf(stderr, "%s", buf_cstr(&line));
         }
     }
@@ -88,8 +88,9 @@ TEST(every_key_is_told)
     buf_release(&line);
 }
 
-/* A name in the tables of the page that the program does not know is a key that was renamed. */
-TEST(every_key_that_is_told_is_there)
+/* The tables of the page name no key that the program does not have, such as one that was renamed.
+ */
+TEST(every_documented_key_exists)
 {
     const struct config_row *rows = NULL;
     size_t count = config_rows(&rows);
@@ -109,7 +110,7 @@ TEST(every_key_that_is_told_is_there)
                 known = known || slice_eq(name, slice_str(rows[i].key));
             }
             if (!known) {
-                fail_msg("docs/configuration.md tells of a key %.*s", (int)name.len,
+                fail_msg("docs/configuration.md names an unknown key %.*s", (int)name.len,
                          (const char *)name.data);
             }
         }

@@ -1,4 +1,4 @@
-/* expiry: silence counts only where somebody has listened. */
+/* expiry: a session is silent only as far as every replica has reported. */
 #include "base/mem.h"
 #include "server/sessions/expiry.h"
 #include "tests/lib/unit.h"
@@ -13,7 +13,7 @@ enum {
     S2 = 102
 };
 
-/* Time of the test; everybody who `reports` does so at each interval. */
+/* The time of the test; this replica reports at each interval, the other one if `other_reports`. */
 struct clock {
     struct expiry *expiry;
     uint64_t now_ms;
@@ -51,7 +51,7 @@ static void begin(struct clock *clock, const uint64_t *ids, size_t count)
     state_free(state);
 }
 
-/* Just now, without delay. */
+/* Reports without delay. */
 static void reported(struct clock *clock, uint32_t member)
 {
     expiry_reported(clock->expiry, member, expiry_mark(clock->expiry));
@@ -82,7 +82,7 @@ static size_t due(struct clock *clock)
     return expiry_due(clock->expiry, out, EXPIRY_DUE_MAX);
 }
 
-/* Ms until the first session is over, in intervals. */
+/* The ms until the first session expires, in intervals. */
 static uint64_t lives_ms(struct clock *clock)
 {
     uint64_t from_ms = clock->now_ms;
@@ -96,7 +96,7 @@ static uint64_t lives_ms(struct clock *clock)
 
 static const uint64_t two[] = {S1, S2};
 
-TEST(a_silent_session_is_over_after_its_timeout)
+TEST(a_silent_session_expires_after_its_timeout)
 {
     struct clock clock;
     uint64_t out[EXPIRY_DUE_MAX];
@@ -104,14 +104,14 @@ TEST(a_silent_session_is_over_after_its_timeout)
     begin(&clock, two, 1);
     uint64_t lived_ms = lives_ms(&clock);
 
-    /* Its time-out and an interval for the report; what is over is looked for once an interval. */
+    /* Its timeout and an interval for the report; the check runs once an interval. */
     assert_in_range(lived_ms, TIMEOUT_MS + REPORT_MS, TIMEOUT_MS + 3 * REPORT_MS);
     assert_int_equal(expiry_due(clock.expiry, out, EXPIRY_DUE_MAX), 1);
     assert_int_equal(out[0], S1);
     expiry_free(clock.expiry);
 }
 
-TEST(a_new_leader_gives_the_whole_timeout)
+TEST(a_new_leader_grants_every_session_its_timeout)
 {
     struct clock clock;
     struct state *tree = state_with(two, 2);
@@ -130,7 +130,7 @@ TEST(a_new_leader_gives_the_whole_timeout)
     expiry_free(clock.expiry);
 }
 
-TEST(a_touch_gives_the_whole_timeout_again)
+TEST(a_touch_restarts_the_timeout)
 {
     struct clock clock;
     uint64_t out[EXPIRY_DUE_MAX];
@@ -139,7 +139,7 @@ TEST(a_touch_gives_the_whole_timeout_again)
     for (int i = 0; i < 20; i++) {
         pass(&clock, TIMEOUT_MS / 2);
         expiry_touch(clock.expiry, S1);
-        expiry_touch(clock.expiry, 4711); /* Nobody knows it. */
+        expiry_touch(clock.expiry, 4711); /* No such session. */
     }
     assert_int_equal(expiry_due(clock.expiry, out, EXPIRY_DUE_MAX), 1);
     assert_int_equal(out[0], S2);
@@ -148,7 +148,7 @@ TEST(a_touch_gives_the_whole_timeout_again)
     expiry_free(clock.expiry);
 }
 
-TEST(one_that_is_due_may_still_be_touched)
+TEST(a_due_session_may_still_be_touched)
 {
     struct clock clock;
 
@@ -161,7 +161,7 @@ TEST(one_that_is_due_may_still_be_touched)
     expiry_free(clock.expiry);
 }
 
-TEST(what_is_proposed_is_not_given_again)
+TEST(a_proposed_session_is_not_returned_again)
 {
     struct clock clock;
 
@@ -178,25 +178,25 @@ TEST(what_is_proposed_is_not_given_again)
     expiry_free(clock.expiry);
 }
 
-TEST(a_session_that_opens_later_counts_from_then)
+TEST(a_later_session_counts_from_its_opening)
 {
     struct clock clock;
 
     begin(&clock, two, 0);
     pass(&clock, 10 * TIMEOUT_MS);
     expiry_opened(clock.expiry, S2, 2 * TIMEOUT_MS);
-    expiry_opened(clock.expiry, S2, 1); /* Known already. */
+    expiry_opened(clock.expiry, S2, 1); /* Already known. */
     assert_in_range(lives_ms(&clock), 2 * TIMEOUT_MS, 2 * TIMEOUT_MS + 3 * REPORT_MS);
     expiry_free(clock.expiry);
 }
 
-/* The replica that the client speaks to may have the touch and not have told it yet. */
-TEST(none_is_over_before_all_have_reported_behind_its_deadline)
+/* The replica that serves the client may have received a touch and not yet reported it. */
+TEST(no_session_expires_before_all_reports_pass_its_deadline)
 {
     struct clock clock;
 
     begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS); /* The other one reports until here. */
+    pass(&clock, TIMEOUT_MS); /* The other replica reports until here. */
     clock.other_reports = false;
     pass(&clock, EXPIRY_BEHIND_REPORTS * REPORT_MS);
     assert_int_equal(due(&clock), 0);
@@ -205,7 +205,7 @@ TEST(none_is_over_before_all_have_reported_behind_its_deadline)
     expiry_free(clock.expiry);
 }
 
-TEST(a_report_after_the_deadline_may_save_it)
+TEST(a_report_after_the_deadline_may_save_a_session)
 {
     struct clock clock;
 
@@ -220,7 +220,7 @@ TEST(a_report_after_the_deadline_may_save_it)
     expiry_free(clock.expiry);
 }
 
-/* It was made before the deadline, and waited behind a slow link. */
+/* The report was made before the deadline and delayed by a slow link. */
 TEST(a_late_report_covers_the_time_up_to_its_mark)
 {
     struct clock clock;
@@ -236,20 +236,21 @@ TEST(a_late_report_covers_the_time_up_to_its_mark)
     pass(&clock, 4 * REPORT_MS);
     expiry_reported(clock.expiry, OTHER, before);
     assert_int_equal(due(&clock), 0);
-    expiry_reported(clock.expiry, OTHER, 0); /* It has seen no PING yet. */
+    expiry_reported(clock.expiry, OTHER, 0); /* The learner has seen no PING yet. */
     assert_int_equal(due(&clock), 0);
     expiry_reported(clock.expiry, OTHER, behind);
     assert_int_equal(due(&clock), 1);
-    expiry_reported(clock.expiry, OTHER, before); /* What was covered stays so. */
+    expiry_reported(clock.expiry, OTHER,
+                    before); /* A report with an older mark takes nothing back. */
     assert_int_equal(due(&clock), 1);
     expiry_free(clock.expiry);
 }
 
-/* However late all reports are: as long as none is far behind, what they say in time counts. */
-TEST(a_session_that_is_touched_through_a_slow_link_lives)
+/* However late all reports are: while none is far behind, a touch that was made in time counts. */
+TEST(a_session_touched_through_a_slow_link_does_not_expire)
 {
     enum {
-        LATE = EXPIRY_BEHIND_REPORTS - 1 /* Reports on their way. */
+        LATE = EXPIRY_BEHIND_REPORTS - 1 /* Reports in flight. */
     };
 
     struct clock clock;
@@ -274,8 +275,9 @@ TEST(a_session_that_is_touched_through_a_slow_link_lives)
     expiry_free(clock.expiry);
 }
 
-/* A replica whose reports stay far behind counts as lost, once: the dead do not live for ever. */
-TEST(one_that_stays_far_behind_keeps_nothing_alive)
+/* A replica whose reports stay far behind counts as lost, once, so that silent sessions still
+ * expire. */
+TEST(a_replica_that_stays_far_behind_keeps_no_session_alive)
 {
     struct clock clock;
     uint64_t lived_ms = 0;
@@ -295,7 +297,7 @@ TEST(one_that_stays_far_behind_keeps_nothing_alive)
     expiry_free(clock.expiry);
 }
 
-TEST(a_mark_that_was_not_given_is_no_report)
+TEST(an_unknown_mark_is_no_report)
 {
     struct clock clock;
 
@@ -324,8 +326,8 @@ TEST(a_lost_replica_counts_as_a_touch)
     expiry_free(clock.expiry);
 }
 
-/* Its clients may have been heard of in the time before that. */
-TEST(one_lost_before_its_first_report_counts_as_well)
+/* Its clients may have been active before that. */
+TEST(a_replica_lost_before_its_first_report_counts_too)
 {
     struct clock clock;
 
@@ -338,8 +340,8 @@ TEST(one_lost_before_its_first_report_counts_as_well)
     expiry_free(clock.expiry);
 }
 
-/* It came in step late and has heard of a client; the line to it is clogged before it says so. */
-TEST(one_in_step_is_waited_for_before_its_first_report)
+/* A learner in step hears from a client, and its connection stalls before it can report. */
+TEST(expiry_waits_for_a_replica_in_step_before_its_first_report)
 {
     struct clock clock;
 
@@ -355,8 +357,8 @@ TEST(one_in_step_is_waited_for_before_its_first_report)
     expiry_free(clock.expiry);
 }
 
-/* Being told that it is in step is no report, and does not keep anything alive for ever. */
-TEST(one_in_step_that_never_reports_is_lost_in_the_end)
+/* Coming into step is no report, and does not keep a session alive for ever. */
+TEST(a_replica_in_step_that_never_reports_is_lost_in_the_end)
 {
     struct clock clock;
     uint64_t lived_ms = 0;
@@ -368,7 +370,7 @@ TEST(one_in_step_that_never_reports_is_lost_in_the_end)
         lived_ms += REPORT_MS;
         assert_true(lived_ms < 3 * TIMEOUT_MS);
     }
-    /* It has come back: it is waited for again. */
+    /* The replica has come back: its reports are awaited again. */
     expiry_lost(clock.expiry, 2);
     expiry_joined(clock.expiry, 2);
     expiry_touch(clock.expiry, S1);
@@ -391,8 +393,8 @@ TEST(a_silent_replica_is_lost_in_the_end)
     expiry_free(clock.expiry);
 }
 
-/* Else nothing would ever end beside a replica that starts again and again. */
-TEST(a_replica_that_comes_and_goes_counts_once)
+/* Otherwise a replica that restarts repeatedly would keep every session alive. */
+TEST(a_replica_that_restarts_repeatedly_counts_once)
 {
     struct clock clock;
     uint64_t lived_ms = 0;
@@ -404,11 +406,11 @@ TEST(a_replica_that_comes_and_goes_counts_once)
         lived_ms += 4 * REPORT_MS;
         assert_true(lived_ms < 3 * TIMEOUT_MS);
     }
-    /* Another one that is lost has not counted yet. */
+    /* The loss of another replica has not counted yet. */
     reported(&clock, 2);
     expiry_lost(clock.expiry, 2);
     assert_int_equal(due(&clock), 0);
-    /* And it counts again once the session has been heard of. */
+    /* It counts again once the session has been touched. */
     pass(&clock, TIMEOUT_MS);
     expiry_touch(clock.expiry, S1);
     pass(&clock, TIMEOUT_MS);
@@ -418,9 +420,9 @@ TEST(a_replica_that_comes_and_goes_counts_once)
     expiry_free(clock.expiry);
 }
 
-/* ---- A process that stood still. ---- */
+/* ---- A process that was paused. ---- */
 
-TEST(time_that_stood_still_does_not_count)
+TEST(the_time_of_a_pause_does_not_count)
 {
     struct clock clock;
 
@@ -436,7 +438,7 @@ TEST(time_that_stood_still_does_not_count)
     expiry_free(clock.expiry);
 }
 
-TEST(nothing_is_over_before_the_quorum_is_renewed)
+TEST(no_session_expires_before_the_quorum_is_renewed)
 {
     struct clock clock;
 
@@ -452,8 +454,8 @@ TEST(nothing_is_over_before_the_quorum_is_renewed)
     expiry_free(clock.expiry);
 }
 
-/* What clients have sent meanwhile is still in the sockets. */
-TEST(nor_before_one_more_interval)
+/* The sockets still hold what clients sent during the pause. */
+TEST(nor_does_one_before_a_further_interval)
 {
     struct clock clock;
 
@@ -469,7 +471,7 @@ TEST(nor_before_one_more_interval)
     expiry_free(clock.expiry);
 }
 
-TEST(a_turn_that_is_a_little_late_is_no_stop)
+TEST(a_slightly_late_turn_is_no_pause)
 {
     struct clock clock;
 
@@ -486,7 +488,7 @@ TEST(a_turn_that_is_a_little_late_is_no_stop)
 
 /* ---- Bounds. ---- */
 
-TEST(many_end_in_portions)
+TEST(many_sessions_expire_in_portions)
 {
     enum {
         MANY = 2500
@@ -518,7 +520,7 @@ TEST(many_end_in_portions)
     expiry_free(clock.expiry);
 }
 
-/* Longer than the wheel goes round. */
+/* Longer than one turn of the wheel. */
 TEST(long_timeouts_are_kept)
 {
     struct clock clock;

@@ -1,4 +1,4 @@
-/* Descriptors: the share of clients, the files of a long log, what is kept back. */
+/* File descriptors: the clients' share, the files of a long log, the reserve. */
 #include "base/os_files.h"
 #include "base/os_process.h"
 #include "server/process/files.h"
@@ -28,7 +28,7 @@ static struct config usual(void)
                            .peers.server_count = 3};
 }
 
-TEST(all_fits_into_a_usual_limit)
+TEST(everything_fits_into_a_usual_limit)
 {
     struct config config = usual();
     struct files_plan plan;
@@ -43,7 +43,7 @@ TEST(all_fits_into_a_usual_limit)
     assert_int_equal(config.clients.client_files_max, plan.clients);
 }
 
-TEST(clients_get_what_storage_and_peers_leave)
+TEST(clients_get_the_rest_of_the_descriptors)
 {
     struct config config = usual();
     struct files_plan plan;
@@ -61,7 +61,7 @@ TEST(clients_get_what_storage_and_peers_leave)
     assert_int_equal(config.clients.connections_per_address_max, plan.clients / 4);
 }
 
-TEST(too_low_a_limit_says_what_is_needed)
+TEST(too_low_a_limit_names_the_needed_one)
 {
     struct config config = usual();
     struct files_plan plan;
@@ -76,8 +76,8 @@ TEST(too_low_a_limit_says_what_is_needed)
     assert_true(enough.clients >= FILES_CLIENTS_MIN);
 }
 
-/* Each segment of the log kept its file open: a log that grew long took all descriptors. */
-TEST(long_log_needs_no_more_files, skit, no_set_up, skit_release)
+/* Each segment of the log once kept its file open, so a long log took all descriptors. */
+TEST(a_long_log_needs_no_more_files, skit, no_set_up, skit_release)
 {
     skit_init(skit, KIT_SEGMENT);
     assert_int_equal(skit_open(skit), ERR_OK);
@@ -99,21 +99,21 @@ TEST(long_log_needs_no_more_files, skit, no_set_up, skit_release)
     assert_true(vfs_mem_open_max(skit->disk) <= STORE_FILES_MAX);
 }
 
-TEST(claims_end)
+TEST(a_claim_of_descriptors_is_visible)
 {
     assert_false(os_files_are_claimed());
     os_files_claim();
     assert_true(os_files_are_claimed());
 }
 
-/* Fills all numbers up to the limit. */
+/* Opens descriptors up to the limit. */
 static void use_up(void)
 {
     while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
     }
 }
 
-/* In a process of its own: 0 when all went as it should, else a line of this file. */
+/* Runs in a child process: 0 on success, otherwise a line number of this file. */
 static int live_without_descriptors(const char *path)
 {
     const struct rlimit low = {.rlim_cur = LOW, .rlim_max = LOW};
@@ -138,7 +138,7 @@ static int live_without_descriptors(const char *path)
     if (!os_files_are_claimed()) {
         return __LINE__;
     }
-    /* What is closed is kept back, out of reach of others. */
+    /* Closed descriptors return to the reserve, where nothing else can take them. */
     vfs.ops->close(files[0]);
     if (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 ||
         vfs.ops->open(vfs.ctx, "f0", false, &files[0]) != ERR_OK) {
@@ -171,7 +171,7 @@ static int run_child(int (*run)(const char *path), const char *path)
     return status;
 }
 
-TEST(storage_opens_with_what_is_kept_back)
+TEST(storage_opens_with_the_reserve)
 {
     char path[] = "files-XXXXXX";
 

@@ -1,4 +1,4 @@
-/* The front door without a core behind it: what was published, what the state holds, touches. */
+/* The gate without a core behind it: what was published, what the state holds, touches. */
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "server/op/ops.h"
@@ -51,7 +51,7 @@ static void teardown(struct fixture *fixture)
     buf_release(&fixture->text);
 }
 
-/* What `write` says, as text that lives until the next call. */
+/* The output of `write` as text, valid until the next call. */
 static const char *said(struct fixture *fixture,
                         void (*write)(struct gate *gate, struct jsonw *json))
 {
@@ -96,7 +96,7 @@ TEST(touches_reach_the_core, fixture, setup, teardown)
     assert_int_equal(metric_get(&fixture->server.gate.touches_lost), 2);
 }
 
-TEST(the_window_is_the_servers, fixture, setup, teardown)
+TEST(the_gate_returns_the_servers_window, fixture, setup, teardown)
 {
     struct window_mark end;
 
@@ -104,8 +104,8 @@ TEST(the_window_is_the_servers, fixture, setup, teardown)
     assert_int_equal(end.zxid, 7);
 }
 
-/* Addresses that are not known yet are left out, and our own. */
-TEST(clients_are_told_where_else_to_go, fixture, setup, teardown)
+/* Unknown addresses and this replica's own are left out. */
+TEST(clients_are_redirected, fixture, setup, teardown)
 {
     struct publication *published = &fixture->server.gate.published;
 
@@ -150,7 +150,7 @@ TEST(the_status_counts_what_the_state_holds, fixture, setup, teardown)
     assert_non_null(strstr(text, "\"zxid\":\"0x2\""));
 }
 
-/* Soft limits refuse nothing: this is all that they say. */
+/* Soft limits refuse nothing; this report is their only effect. */
 TEST(soft_quotas_that_are_exceeded_are_counted, fixture, setup, teardown)
 {
     static const char *const limits[] = {"count=2,bytes=-1",          "count=1", "count=-1,bytes=1",
@@ -180,7 +180,7 @@ TEST(soft_quotas_that_are_exceeded_are_counted, fixture, setup, teardown)
 }
 
 /* No client may see less than the tree has shown. */
-TEST(what_is_applied_is_committed_and_durable, fixture, setup, teardown)
+TEST(an_applied_zxid_is_committed_and_durable, fixture, setup, teardown)
 {
     struct gate_status status;
 
@@ -190,8 +190,8 @@ TEST(what_is_applied_is_committed_and_durable, fixture, setup, teardown)
     assert_true(status.committed >= 2 && status.durable >= 2 && status.logged >= 2);
 }
 
-/* The clock began with the machine, long before this process. */
-TEST(who_never_heard_lags_since_its_start, fixture, setup, teardown)
+/* The clock started with the machine, long before this process. */
+TEST(a_replica_that_never_heard_a_leader_lags_since_its_start, fixture, setup, teardown)
 {
     struct gate_status status;
 
@@ -203,7 +203,7 @@ TEST(who_never_heard_lags_since_its_start, fixture, setup, teardown)
     assert_int_equal(status.lag_ms, 0);
 }
 
-TEST(nothing_is_read_before_the_state_is_readable, fixture, setup, teardown)
+TEST(no_read_is_answered_before_the_state_is_readable, fixture, setup, teardown)
 {
     struct gate *gate = &fixture->server.gate;
     const char *why = NULL;
@@ -215,8 +215,8 @@ TEST(nothing_is_read_before_the_state_is_readable, fixture, setup, teardown)
     assert_int_equal(gate_check_local(gate, &why), ERR_OK);
 }
 
-/* A replica that led, of which nothing newer has come by way of the leader there is now. */
-TEST(there_is_one_leader, fixture, setup, teardown)
+/* A replica that was the leader, with no newer heartbeat from the present leader. */
+TEST(only_one_leader_is_shown, fixture, setup, teardown)
 {
     struct publication *published = &fixture->server.gate.published;
     uint64_t now_ms = os_now_ms();
@@ -249,9 +249,9 @@ static bool shows_silence(struct fixture *fixture, uint64_t heard_ago_ms)
     return strstr(said(fixture, gate_write_ensemble), "\"state\":\"silent\"") != NULL;
 }
 
-/* What it does not say is judged by when it could have been heard of, also with the shortest ticks,
- * and when this replica itself has not looked for long. */
-TEST(who_stands_still_is_silent, fixture, setup, teardown)
+/* Without a heartbeat, a replica is silent by the time at which one could have arrived: also with
+ * the shortest ticks, and when this replica itself was paused. */
+TEST(a_paused_replica_is_silent, fixture, setup, teardown)
 {
     struct publication *published = &fixture->server.gate.published;
 
@@ -285,7 +285,7 @@ static enum err submit(struct fixture *fixture, enum op_id op)
     return err;
 }
 
-TEST(a_read_only_replica_lets_no_write_in, fixture, setup, teardown)
+TEST(a_read_only_replica_refuses_writes, fixture, setup, teardown)
 {
     mailbox_init(&fixture->server.core.requests, 10);
     assert_int_equal(submit(fixture, OP_SET), ERR_OK);
@@ -297,8 +297,9 @@ TEST(a_read_only_replica_lets_no_write_in, fixture, setup, teardown)
     mailbox_release(&fixture->server.core.requests);
 }
 
-/* Before the core drains: load balancers have to see it while everything is still served. */
-TEST(a_replica_that_ends_is_not_ready, fixture, setup, teardown)
+/* Readiness fails before the core drains: load balancers must see it while everything is still
+ * served. */
+TEST(a_stopping_replica_is_not_ready, fixture, setup, teardown)
 {
     struct gate_check checks[GATE_CHECKS_MAX];
     struct gate_status status;

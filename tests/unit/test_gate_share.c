@@ -1,4 +1,4 @@
-/* Shares of what is remembered: who is let in while half of it is in use. */
+/* Shares of the remembered results: which clients may add one while half of the room is in use. */
 #include "base/mem.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
@@ -51,7 +51,7 @@ static void teardown(struct fixture *fixture)
     view_free(fixture->server.view);
 }
 
-/* A state with so many answers: of scope "", with keys "key0" and on. */
+/* A state with that many results: scope "", keys "key0", "key1" and so on. */
 static void remember(struct fixture *fixture, uint32_t count)
 {
     struct state *state = state_new(1);
@@ -93,7 +93,7 @@ static void on_reply(struct op_request *request)
     fixture->retry_after_ms = request->result.retry_after_ms;
 }
 
-/* A write with a key: true when it has gone to the core. */
+/* Sends a write with a key; true when the core receives it. */
 static bool enters_as(struct fixture *fixture, enum op_id op)
 {
     struct op_request *request = op_request_new();
@@ -128,10 +128,10 @@ static uint32_t enter(struct fixture *fixture, uint32_t count)
     return entered;
 }
 
-TEST(half_of_what_is_remembered_is_shared_out, fixture, setup, teardown)
+TEST(half_of_the_remembered_results_is_shared_among_clients, fixture, setup, teardown)
 {
     remember(fixture, POOL / 2 - 2);
-    assert_int_equal(enter(fixture, POOL), POOL); /* Also without tokens. */
+    assert_int_equal(enter(fixture, POOL), POOL); /* No tokens are needed yet. */
     remember(fixture, POOL / 2);
     assert_int_equal(enter(fixture, POOL), 0);
     assert_true(fixture->retry_after_ms > 1000 && fixture->retry_after_ms <= 600000);
@@ -144,7 +144,7 @@ TEST(half_of_what_is_remembered_is_shared_out, fixture, setup, teardown)
     assert_int_equal(enter(fixture, POOL), 0);
 }
 
-TEST(made_up_identities_do_not_help, fixture, setup, teardown)
+TEST(made_up_identities_bring_no_tokens, fixture, setup, teardown)
 {
     uint32_t entered = 0;
 
@@ -163,7 +163,7 @@ TEST(made_up_identities_do_not_help, fixture, setup, teardown)
     assert_int_equal(enter(fixture, POOL), 0);
 }
 
-TEST(what_remembers_nothing_needs_no_tokens, fixture, setup, teardown)
+TEST(a_request_without_a_new_result_needs_no_tokens, fixture, setup, teardown)
 {
     remember(fixture, POOL / 2);
     (void)enter(fixture, POOL);
@@ -188,7 +188,8 @@ TEST(the_super_user_needs_no_tokens, fixture, setup, teardown)
     assert_int_equal(enter(fixture, POOL), POOL);
 }
 
-/* A large multi costs what its answer takes; one larger than a bucket waits for a full one. */
+/* A large multi costs as much as its results take; one larger than a bucket waits for a full
+ * bucket. */
 TEST(large_answers_cost_more, fixture, setup, teardown)
 {
     struct op_args ops[3] = {{.op = OP_SET}, {.op = OP_SET}, {.op = OP_SET}};

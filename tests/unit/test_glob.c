@@ -1,4 +1,4 @@
-/* What a name is like. */
+/* Patterns of names. */
 #include "base/os_clock.h"
 #include "server/read/glob.h"
 #include "tests/lib/unit.h"
@@ -15,7 +15,7 @@ static bool match_any_case(const char *pattern, const char *text)
     return glob_match(slice_str(pattern), slice_str(text), true);
 }
 
-TEST(text_is_looked_for_anywhere)
+TEST(plain_text_matches_anywhere)
 {
     assert_true(match("", "anything"));
     assert_true(match("", ""));
@@ -27,7 +27,7 @@ TEST(text_is_looked_for_anywhere)
     assert_true(match("[a]", "x[a]y"));
 }
 
-TEST(a_glob_is_the_whole_name)
+TEST(a_glob_matches_the_whole_name)
 {
     assert_true(match("*", ""));
     assert_true(match("*", "a"));
@@ -47,7 +47,7 @@ TEST(a_glob_is_the_whole_name)
     assert_true(match("a?c*", "abcd"));
 }
 
-TEST(a_question_mark_is_one_character)
+TEST(a_question_mark_matches_one_character)
 {
     assert_true(match("?", "\xc3\xa9"));
     assert_true(match("?", "\xf0\x9f\x8d\x80"));
@@ -56,7 +56,7 @@ TEST(a_question_mark_is_one_character)
     assert_true(match("caf?", "caf\xc3\xa9"));
 }
 
-TEST(letters_may_be_of_any_case)
+TEST(letters_match_in_any_case_on_request)
 {
     assert_true(match_any_case("LOCK", "my-lock-7"));
     assert_true(match_any_case("lock", "LOCK"));
@@ -67,11 +67,11 @@ TEST(letters_may_be_of_any_case)
     assert_true(match_any_case("L?CK-*", "lock-7"));
     assert_true(match_any_case("\\A*", "abc"));
     assert_false(match_any_case("L?CK", "lock-7"));
-    assert_false(match_any_case("[", "{")); /* Apart as far as A and a are. */
+    assert_false(match_any_case("[", "{")); /* As far apart as A and a. */
     assert_false(match_any_case("\xc3\x89", "\xc3\xa9"));
 }
 
-TEST(a_backslash_takes_the_next_as_it_is)
+TEST(a_backslash_escapes_the_next_character)
 {
     assert_true(match("a\\*", "a*"));
     assert_false(match("a\\*", "ab"));
@@ -89,8 +89,8 @@ TEST(bytes_are_found_in_data)
     assert_false(glob_holds(slice_make(NULL, 0), slice_str("a")));
 }
 
-/* What makes a naive matcher take for ever. */
-TEST(a_hostile_pattern_takes_no_long_time)
+/* A pattern that makes a naive matcher take exponential time. */
+TEST(a_hostile_pattern_takes_bounded_time)
 {
     static char pattern[257];
     static char text[4097];

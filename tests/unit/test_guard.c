@@ -1,4 +1,5 @@
-/* Failed credentials: what counts as one, when they are slowed, what the log is told. */
+/* Failed credentials: what counts as a failure, when further attempts are slowed, what is logged.
+ */
 #include "base/mem.h"
 #include "server/op/acl.h"
 #include "server/process/guard.h"
@@ -18,7 +19,7 @@ static const char super[] = "root:J1scEM42CKaLPP5+ElgpgGsuONg=";
 
 struct fixture {
     struct guard *guard;
-    struct buf acl; /* alice:right may all, everybody else nothing. */
+    struct buf acl; /* alice:right may do everything, all other users nothing. */
     uint64_t now_ns;
 };
 
@@ -53,7 +54,7 @@ static void teardown(struct fixture *fixture)
     buf_release(&fixture->acl);
 }
 
-/* One request as a front end does it: the ms to wait, or 0 and whether the list allows it. */
+/* One request as a front end handles it: the ms to wait, or 0 and whether the list allows it. */
 static uint32_t request(struct fixture *fixture, const char *address, const char *credential,
                         bool *ret_allowed)
 {
@@ -69,7 +70,7 @@ static uint32_t request(struct fixture *fixture, const char *address, const char
     return wait_ms;
 }
 
-/* How many of `count` guesses of that user are evaluated. */
+/* How many of `count` guesses for that user are evaluated. */
 static uint32_t guess(struct fixture *fixture, const char *address, const char *user,
                       uint32_t count)
 {
@@ -96,17 +97,17 @@ TEST(guesses_are_slowed_after_ten, fixture, setup, teardown)
     assert_int_equal(guess(fixture, "10.0.0.7", "alice", 1000), GUARD_FAILURES);
     assert_int_equal(failed(fixture, GATE_FAILED_PASSWORD), GUARD_FAILURES);
     assert_int_equal(metric_get(&fixture->guard->slowed), 1000 - GUARD_FAILURES);
-    /* One more after each while. */
+    /* One more after each interval. */
     for (int i = 0; i < 5; i++) {
         fixture->now_ns += (uint64_t)GUARD_AGAIN_MS * NS_PER_MS;
         assert_int_equal(guess(fixture, "10.0.0.7", "alice", 1000), 1);
     }
-    /* Time that goes back gives nothing. */
+    /* A clock that goes back adds nothing. */
     fixture->now_ns = START_NS / 2;
     assert_int_equal(guess(fixture, "10.0.0.7", "alice", 100), 0);
 }
 
-TEST(the_answer_tells_nothing_while_slowed, fixture, setup, teardown)
+TEST(the_answer_reveals_nothing_while_slowed, fixture, setup, teardown)
 {
     bool allowed = false;
 
@@ -115,7 +116,7 @@ TEST(the_answer_tells_nothing_while_slowed, fixture, setup, teardown)
     assert_false(allowed);
 }
 
-TEST(others_are_not_affected, fixture, setup, teardown)
+TEST(other_addresses_are_not_affected, fixture, setup, teardown)
 {
     bool allowed = false;
 
@@ -123,7 +124,7 @@ TEST(others_are_not_affected, fixture, setup, teardown)
     assert_int_equal(request(fixture, "10.0.0.8", "alice:right", &allowed), 0);
     assert_true(allowed);
     assert_int_equal(request(fixture, "10.0.0.7", "bob:any", &allowed), 0);
-    /* A /64 is one host. */
+    /* A /64 counts as one host. */
     assert_int_equal(guess(fixture, "2001:db8::1", "alice", 100), GUARD_FAILURES);
     assert_int_equal(guess(fixture, "2001:db8::2", "alice", 100), 0);
     assert_int_equal(guess(fixture, "2001:db8:0:1::2", "alice", 100), GUARD_FAILURES);
@@ -152,7 +153,7 @@ static void confirm(struct fixture *fixture, const char *address, const char *cr
     principal_release(&who);
 }
 
-/* A request that was on its way with others, and that a list refuses: nothing has slowed it. */
+/* A request that was in flight together with others and that a list refuses: it was not slowed. */
 static void refuse(struct fixture *fixture, const char *address, const char *credential)
 {
     struct op_principal who = show(address, credential);
@@ -182,8 +183,8 @@ __attribute__((format(printf, 2, 3))) static const char *numbered(char out[64], 
     return out;
 }
 
-/* Lists of the attacker's own confirm guesses, but only so many at a time. */
-TEST(own_lists_do_not_buy_guesses, fixture, setup, teardown)
+/* The attacker's own lists confirm guesses, but only a few at a time. */
+TEST(own_lists_give_no_extra_guesses, fixture, setup, teardown)
 {
     char text[64];
 
@@ -193,7 +194,7 @@ TEST(own_lists_do_not_buy_guesses, fixture, setup, teardown)
     assert_int_equal(guess(fixture, "10.0.0.7", "alice", 200), GUARD_FAILURES + CONFIRMED_OF_USER);
 }
 
-/* Another identity of alice, which a list of the attacker's own names, leaves hers alone. */
+/* Another identity of alice, which the attacker's own list names, does not affect hers. */
 TEST(a_confirmed_identity_is_not_replaced_by_another_of_its_name, fixture, setup, teardown)
 {
     char text[64];
@@ -208,8 +209,8 @@ TEST(a_confirmed_identity_is_not_replaced_by_another_of_its_name, fixture, setup
     assert_true(allowed);
 }
 
-/* The one that was not used for longest goes, and only when it has been idle. */
-TEST(an_idle_identity_gives_its_place_to_another_of_its_name, fixture, setup, teardown)
+/* The least recently used identity is replaced, and only when it has been idle. */
+TEST(an_idle_identity_gives_way_to_another_of_its_name, fixture, setup, teardown)
 {
     char text[64];
 
@@ -220,7 +221,7 @@ TEST(an_idle_identity_gives_its_place_to_another_of_its_name, fixture, setup, te
     confirm(fixture, "10.0.0.7", "alice:old1");
     confirm(fixture, "10.0.0.7", "alice:old2");
     confirm(fixture, "10.0.0.7", "alice:new0");
-    confirm(fixture, "10.0.0.7", "alice:new1"); /* Has no place. */
+    confirm(fixture, "10.0.0.7", "alice:new1"); /* No place is free for it. */
     (void)guess(fixture, "10.0.0.7", "alice", 100);
     assert_true(wait_of(fixture, "10.0.0.7", "alice:old0") > 0);
     assert_int_equal(wait_of(fixture, "10.0.0.7", "alice:old1"), 0);
@@ -229,7 +230,8 @@ TEST(an_idle_identity_gives_its_place_to_another_of_its_name, fixture, setup, te
     assert_true(wait_of(fixture, "10.0.0.7", "alice:new1") > 0);
 }
 
-/* However idle the super user is, and also when lists were first to take all places of the name. */
+/* This holds however long the super user is idle, and even when lists took all places of the name
+ * first. */
 TEST(lists_do_not_replace_the_super_user, fixture, setup, teardown)
 {
     char text[64];
@@ -248,8 +250,8 @@ TEST(lists_do_not_replace_the_super_user, fixture, setup, teardown)
     assert_true(wait_of(fixture, "10.0.0.9", "root:secret") == 0);
 }
 
-/* Names that an address has confirmed without end take nothing from its others, nor the room of
- * other addresses. */
+/* However many names an address confirms, its earlier names and other addresses keep their places.
+ */
 TEST(made_up_users_do_not_replace_confirmed_identities, fixture, setup, teardown)
 {
     char text[64];
@@ -322,8 +324,8 @@ TEST(users_are_spread_over_the_whole_table, fixture, setup, teardown)
     assert_true(used > BUCKETS_SETS * 9 / 10);
 }
 
-/* Then further users wait for the address; who has failed before waits as ever. */
-TEST(an_address_makes_few_users, fixture, setup, teardown)
+/* Then further users wait for the address; a user that failed before waits as always. */
+TEST(an_address_can_add_few_users, fixture, setup, teardown)
 {
     char text[64];
 
@@ -346,8 +348,8 @@ TEST(an_address_makes_few_users, fixture, setup, teardown)
     assert_int_equal(wait_of(fixture, "10.0.0.7", "bob:right"), 0);
 }
 
-/* Many addresses fill the table of users: then a user is judged by his address alone. */
-TEST(a_full_table_of_users_slows_nobody_else, fixture, setup, teardown)
+/* Many addresses fill the table of users: from then on the address alone decides. */
+TEST(a_full_table_of_users_slows_no_other_address, fixture, setup, teardown)
 {
     char address[64];
     char text[64];
@@ -368,8 +370,9 @@ TEST(a_full_table_of_users_slows_nobody_else, fixture, setup, teardown)
     assert_true(more > 0);
 }
 
-/* More addresses than the table holds: the others are as free as ever, who owes much is not. */
-TEST(many_failing_addresses_slow_no_other, fixture, setup, teardown)
+/* With more failing addresses than the table holds, other addresses are as free as before, and one
+ * with a large debt is not. */
+TEST(many_failing_addresses_slow_no_other_address, fixture, setup, teardown)
 {
     char address[64];
 
@@ -401,14 +404,14 @@ TEST(the_super_user_is_guarded, fixture, setup, teardown)
     assert_true(allowed);
 }
 
-/* An identity is never wrong by itself: nobody is slowed for lists that do not name the user. */
-TEST(who_is_not_named_does_not_fail, fixture, setup, teardown)
+/* An identity that the list does not name is not wrong: it is never slowed. */
+TEST(a_user_that_no_list_names_does_not_fail, fixture, setup, teardown)
 {
     assert_int_equal(guess(fixture, "10.0.0.7", "bob", 1000), 1000);
     assert_int_equal(failed(fixture, GATE_FAILED_PASSWORD), 0);
 }
 
-/* Shown once, counted once, however often it is refused. */
+/* A socket shows an identity once, so it counts once, however often it is refused. */
 TEST(an_identity_of_a_socket_counts_once, fixture, setup, teardown)
 {
     struct op_principal who = show("10.0.0.7", "alice:wrong");
@@ -431,8 +434,8 @@ TEST(an_identity_of_a_socket_counts_once, fixture, setup, teardown)
     principal_release(&who);
 }
 
-/* Guesses that came at once are a debt, and that has an end. */
-TEST(a_debt_has_an_end, fixture, setup, teardown)
+/* Guesses that arrive together become a debt, and the debt is bounded. */
+TEST(a_debt_is_bounded, fixture, setup, teardown)
 {
     bool allowed = false;
 
@@ -472,7 +475,7 @@ TEST(an_address_is_logged_once_a_minute, fixture, setup, teardown)
     }
     assert_int_equal(lines, 2);
     assert_non_null(strstr(line, "password=10 super=0 malformed=0 session=0 slowed=590"));
-    /* What has come since is told, and then there is silence. */
+    /* The log reports what has come since, and then nothing more. */
     assert_true(guard_line(fixture->guard, now_ms, line));
     assert_false(guard_line(fixture->guard, now_ms + 600000, line));
     assert_false(guard_line(fixture->guard, now_ms + 600001, line));

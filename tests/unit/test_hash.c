@@ -5,7 +5,7 @@ enum {
     LEN_MAX = 70
 };
 
-/* The values are in stored chains and digests: a change breaks the disks of running ensembles. */
+/* Stored chains and digests depend on the values: a change would break existing ensembles. */
 TEST(the_values_never_change)
 {
     assert_true(hash64(0, slice_make(NULL, 0)) == UINT64_C(0x1e49b0adc58359b6));

@@ -1,4 +1,4 @@
-/* When sessions were last heard of: the newest word counts, what is old makes room, all is bounded.
+/* When sessions were last active: the newest report counts, old entries make room, all is bounded.
  */
 #include "server/sessions/heard.h"
 #include "tests/lib/unit.h"
@@ -8,7 +8,7 @@ static void note(struct heard *heard, uint64_t session, uint32_t member, uint64_
     heard_note(heard, &session, 1, member, now_ms);
 }
 
-TEST(the_last_word_counts)
+TEST(the_newest_report_counts)
 {
     struct heard *heard = heard_new(10);
     struct heard_entry entry;
@@ -26,7 +26,7 @@ TEST(the_last_word_counts)
     heard_free(heard);
 }
 
-TEST(it_grows_and_is_bounded)
+TEST(the_table_grows_up_to_a_bound)
 {
     struct heard *heard = heard_new(5000);
     struct heard_entry entry;
@@ -37,14 +37,14 @@ TEST(it_grows_and_is_bounded)
     for (uint64_t id = 1; id <= 6000; id++) {
         assert_int_equal(heard_find(heard, id, &entry), id <= 5000);
     }
-    note(heard, 1, 2, 7000); /* Who is known stays known. */
+    note(heard, 1, 2, 7000); /* A known session stays known. */
     assert_true(heard_find(heard, 1, &entry));
     assert_int_equal(entry.at_ms, 7000);
     heard_free(heard);
 }
 
-/* Sessions that have ended are never heard of again: they must not fill the table for good. */
-TEST(what_is_silent_makes_room)
+/* Sessions that have ended are never reported again: they must not fill the table permanently. */
+TEST(silent_sessions_make_room)
 {
     struct heard *heard = heard_new(1000);
     struct heard_entry entry;
@@ -61,7 +61,7 @@ TEST(what_is_silent_makes_room)
     heard_free(heard);
 }
 
-TEST(it_knows_whether_all_report)
+TEST(the_table_knows_whether_all_replicas_report)
 {
     struct heard *heard = heard_new(1);
 

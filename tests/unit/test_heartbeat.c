@@ -1,4 +1,4 @@
-/* What a replica says of itself: there and back, of a later version, cut anywhere. */
+/* The heartbeat payload: there and back, of a later version, cut anywhere. */
 #include "base/wire.h"
 #include "server/replica/clock.h"
 #include "server/replica/heartbeat.h"
@@ -31,7 +31,7 @@ static struct heartbeat sample(uint32_t id)
                                        .version = "0.1.0"}};
 }
 
-/* Member by member: what lies between them has no value. */
+/* Member by member: the padding between them has no defined value. */
 static void assert_same(const struct heartbeat *a, const struct heartbeat *b)
 {
     assert_int_equal(a->id, b->id);
@@ -57,7 +57,7 @@ static void assert_same(const struct heartbeat *a, const struct heartbeat *b)
     assert_string_equal(a->host.version, b->host.version);
 }
 
-TEST(there_and_back)
+TEST(a_heartbeat_survives_a_round_trip)
 {
     struct heartbeat said[2] = {sample(1), sample(3)};
     struct heartbeat heard[ZAB_MEMBERS_MAX];
@@ -67,7 +67,7 @@ TEST(there_and_back)
     buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     said[1].at_ms = 4000;
     heartbeats_encode(said, 2, 5500, &bytes);
-    /* The other one has another clock: only how long ago it was is told. */
+    /* The other replica has another clock, so the payload says how long ago it was. */
     assert_true(heartbeats_decode(buf_slice(&bytes), 100000, heard, &count));
     assert_int_equal(count, 2);
     assert_int_equal(heard[0].at_ms, 99500);
@@ -98,7 +98,7 @@ TEST(all_members_fit)
     buf_release(&bytes);
 }
 
-TEST(what_is_cut_off_says_nothing)
+TEST(a_truncated_payload_is_ignored)
 {
     struct heartbeat said = sample(1);
     struct heartbeat heard[ZAB_MEMBERS_MAX];
@@ -113,12 +113,12 @@ TEST(what_is_cut_off_says_nothing)
     }
     wire_put_u8(&bytes, 0);
     assert_false(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
-    bytes.data[0]++; /* Of another format. */
+    bytes.data[0]++; /* Another format. */
     assert_false(heartbeats_decode(slice_make(bytes.data, bytes.len - 1), 5000, heard, &count));
     buf_release(&bytes);
 }
 
-TEST(what_a_later_version_adds_is_passed_over)
+TEST(additions_of_a_later_version_are_skipped)
 {
     struct heartbeat said = sample(1);
     struct heartbeat heard[ZAB_MEMBERS_MAX];
@@ -128,7 +128,7 @@ TEST(what_a_later_version_adds_is_passed_over)
     buf_init(&bytes, ZAB_PING_PAYLOAD_MAX);
     heartbeats_encode(&said, 1, 5000, &bytes);
     wire_put_u32(&bytes, 99);
-    /* Behind format and count stands the entry's length. */
+    /* The length of the entry follows format and count. */
     wire_store_u32(bytes.data + 2, (uint32_t)(bytes.len - 6));
     assert_true(heartbeats_decode(buf_slice(&bytes), 5000, heard, &count));
     assert_int_equal(count, 1);
@@ -148,7 +148,7 @@ static void expect_refused(struct heartbeat said)
     buf_release(&bytes);
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(impossible_values_are_refused)
 {
     struct heartbeat said = sample(1);
 
@@ -170,7 +170,7 @@ TEST(what_cannot_be_is_refused)
     said.age_ms = TXN_AGE_MAX_MS + 1;
     expect_refused(said);
     said = sample(1);
-    memcpy(said.host.version, "\xff", 2); /* It would become JSON. */
+    memcpy(said.host.version, "\xff", 2); /* It would become part of JSON. */
     expect_refused(said);
 }
 

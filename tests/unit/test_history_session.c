@@ -1,4 +1,4 @@
-/* The checker of histories: what belongs to a session goes with it, and nothing else does. */
+/* The checker of histories: the end of a session deletes its ephemerals, and nothing else. */
 #include "tests/unit/history_tale.h"
 
 enum {
@@ -7,13 +7,13 @@ enum {
     SECOND = 3
 };
 
-/* Client A makes two ephemerals, at 17 and 18, and closes its session at 20: ops 7 to 9 of A. The
- * watcher is told, in items 11 to 14. */
-static void tell_session(struct tale *tale)
+/* Client A makes two ephemerals at 17 and 18, and closes its session at 20: ops 7 to 9 of A. The
+ * watcher receives the events as items 11 to 14. */
+static void build_session(struct tale *tale)
 {
     struct history_op op = make(HISTORY_CREATE, FIRST, 11, 17);
 
-    tell(tale);
+    build(tale);
     op.session = SESSION;
     op.steps[0].ephemeral = true;
     add_op(tale, A, op);
@@ -34,16 +34,16 @@ static void tell_session(struct tale *tale)
     add_item(tale, HISTORY_BOOKMARK, 21, 0);
 }
 
-TEST(a_session_takes_along_what_belongs_to_it)
+TEST(a_session_ends_with_its_ephemerals)
 {
     struct tale tale;
 
-    tell_session(&tale);
+    build_session(&tale);
     judge(&tale, NULL);
-    tell_session(&tale); /* Nobody watched. */
+    build_session(&tale); /* Without a watcher. */
     tale.logs[W].item_count = 0;
     judge(&tale, NULL);
-    tell_session(&tale); /* One was deleted before. */
+    build_session(&tale); /* One was deleted before. */
     item(&tale, 13)->zxid = 19;
     item(&tale, 13)->end = true;
     add_op(&tale, B, make(HISTORY_DELETE, FIRST, 0, 19));
@@ -51,15 +51,15 @@ TEST(a_session_takes_along_what_belongs_to_it)
     judge(&tale, NULL);
 }
 
-TEST(nothing_of_a_session_outlives_it)
+TEST(no_ephemeral_outlives_its_session)
 {
     struct tale tale;
 
-    tell_session(&tale); /* The second one stays. */
+    build_session(&tale); /* The second one stays. */
     item(&tale, 13)->end = true;
     remove_item(&tale, 14);
     judge(&tale, "session");
-    tell_session(&tale); /* One comes later. */
+    build_session(&tale); /* One is deleted later. */
     op_of(&tale, A, 8)->outcome = HISTORY_UNKNOWN;
     remove_item(&tale, 14);
     remove_item(&tale, 12);
@@ -73,22 +73,22 @@ TEST(nothing_of_a_session_outlives_it)
     judge(&tale, "session");
 }
 
-TEST(only_its_own_goes_with_a_session)
+TEST(only_its_own_ephemerals_end_with_a_session)
 {
     struct tale tale;
 
-    tell_session(&tale); /* Not in one transaction. */
+    build_session(&tale); /* Not in one transaction. */
     item(&tale, 13)->zxid = 19;
     item(&tale, 13)->end = true;
-    judge(&tale, "nobody");
-    tell_session(&tale);
+    judge(&tale, "unasked");
+    build_session(&tale);
     op_of(&tale, A, 8)->session = SESSION + 1;
-    judge(&tale, "nobody");
-    tell_session(&tale);
+    judge(&tale, "unasked");
+    build_session(&tale);
     op_of(&tale, A, 8)->steps[0].ephemeral = false;
-    judge(&tale, "nobody");
-    tell_session(&tale); /* Before it was asked for. */
+    judge(&tale, "unasked");
+    build_session(&tale); /* Before the close was sent. */
     op_of(&tale, A, 9)->start_us = tale.now_us + 1;
     op_of(&tale, A, 9)->end_us = tale.now_us + 2;
-    judge(&tale, "nobody");
+    judge(&tale, "unasked");
 }

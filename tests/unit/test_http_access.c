@@ -1,4 +1,4 @@
-/* Who asks, what that lets them do, and what becomes of a request that is sent twice. */
+/* Credentials and what they permit, and how a repeated request is handled. */
 #include "tests/unit/http_front.h"
 
 #define JSON  "Content-Type: application/json\r\n"
@@ -16,7 +16,7 @@ static void setup(void)
     front_start();
 }
 
-/* Status; `has` must be in the head or the body. */
+/* Returns the status; the head or the body must contain `has`. */
 static int ask(const char *method, const char *target, const char *headers, const char *body,
                const char *has)
 {
@@ -36,7 +36,7 @@ static int get(const char *target, const char *headers)
     return ask("GET", target, headers, NULL, NULL);
 }
 
-TEST(credentials_are_of_one_request, setup, front_teardown)
+TEST(credentials_apply_to_one_request, setup, front_teardown)
 {
     int fd = kit_connect(port);
 
@@ -77,7 +77,7 @@ TEST(malformed_credentials_are_refused, setup, front_teardown)
     assert_int_equal(get("/znodes/v1/", BOB BOB), 400);
 }
 
-TEST(who_has_shown_nothing_is_asked_to, setup, front_teardown)
+TEST(an_anonymous_client_gets_a_challenge, setup, front_teardown)
 {
     assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
     assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "WWW-Authenticate: Basic"), 401);
@@ -88,11 +88,11 @@ TEST(who_has_shown_nothing_is_asked_to, setup, front_teardown)
     assert_int_equal(get("/znodes/v1/a", BOB), 200);
     assert_int_equal(ask("PUT", "/znodes/v1/a", BOB, "y", NULL), 200);
     assert_int_equal(ask("PUT", "/znodes/v1/a", ROOT, "z", NULL), 200);
-    /* An Origin is no matter of credentials. */
+    /* Origin has nothing to do with credentials. */
     assert_int_equal(ask("PUT", "/znodes/v1/a", "Origin: https://evil.test\r\n", "y", NULL), 403);
 }
 
-TEST(lists_may_be_given_where_a_znode_is_made, setup, front_teardown)
+TEST(lists_are_accepted_where_a_znode_is_created, setup, front_teardown)
 {
     const char *const bad[] = {"anyone", "world:anyone", "world:anyone:rx",
                                "a:b:",   "world:any:r,", "digest:bob:hash,r",
@@ -159,7 +159,7 @@ TEST(a_list_is_read_and_set_by_its_tag, setup, front_teardown)
         304);
 }
 
-/* The tag that `headers` see of a tree. */
+/* The tag of a tree for a reader with `headers`. */
 static void tree_tag(const char *target, const char *headers, char tag[200])
 {
     struct kit_answer answer = kit_ask(port, "GET", target, headers, NULL);
@@ -170,7 +170,7 @@ static void tree_tag(const char *target, const char *headers, char tag[200])
     kit_free(&answer);
 }
 
-/* What a tree shows depends on the reader and on ACLs, of which its zxids say nothing. */
+/* What a tree shows depends on the reader and on ACLs, which its zxids do not cover. */
 TEST(the_tag_of_a_tree_is_that_of_what_is_shown, setup, front_teardown)
 {
     const char *const targets[] = {"/znodes/v1/t?view=tree", "/znodes/v1/t?view=tree&with=stat"};
@@ -195,7 +195,7 @@ TEST(the_tag_of_a_tree_is_that_of_what_is_shown, setup, front_teardown)
     }
 }
 
-TEST(a_patch_must_be_sound, setup, front_teardown)
+TEST(a_malformed_patch_is_refused, setup, front_teardown)
 {
     assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{}", "acl must be given"), 400);
     assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"all\"}", "InvalidACL"), 400);
@@ -207,7 +207,7 @@ TEST(a_patch_must_be_sound, setup, front_teardown)
     assert_int_equal(ask("PATCH", "/znodes/v1/", "Content-Type: text/xml\r\n", "x", NULL), 415);
 }
 
-/* Types that clients add to a body without being asked, and types that people give it. */
+/* Content types that clients add by themselves, and types that users set. */
 static const char *const data_types[] = {
     "",
     "Content-Type: application/x-www-form-urlencoded\r\n",
@@ -262,7 +262,7 @@ TEST(data_of_any_type_is_stored_byte_for_byte, setup, front_teardown)
     }
 }
 
-TEST(only_a_create_as_json_has_a_form, setup, front_teardown)
+TEST(only_a_create_decodes_a_json_body, setup, front_teardown)
 {
     static const char json[] = "{\"dataUtf8\":\"x\"}";
 
@@ -275,7 +275,7 @@ TEST(only_a_create_as_json_has_a_form, setup, front_teardown)
     check_data("/znodes/v1/f", json, strlen(json));
 }
 
-/* Where JSON is the only form, the types that clients add by themselves say nothing. */
+/* Where JSON is the only form, the types that clients add by themselves are ignored. */
 TEST(json_needs_no_type, setup, front_teardown)
 {
     static const char multi[] = "{\"ops\":[{\"op\":\"check\",\"path\":\"/\"}]}";
@@ -291,11 +291,11 @@ TEST(json_needs_no_type, setup, front_teardown)
         assert_int_equal(ask("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL),
                          415);
     }
-    /* curl -d @FILE drops the ends of lines. */
+    /* curl -d @FILE drops line ends. */
     assert_int_equal(ask("POST", "/import/v1", data_types[1], "{}", "--data-binary"), 415);
 }
 
-TEST(ephemerals_may_be_put, setup, front_teardown)
+TEST(ephemerals_may_be_created_by_put, setup, front_teardown)
 {
     struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1/?op=create", "", NULL);
     char header[100];
@@ -334,7 +334,7 @@ TEST(a_write_sent_twice_is_done_once, setup, front_teardown)
     assert_int_equal(ask("POST", create, KEY, "x", "\"outcome\":\"unknown\""), 409);
 }
 
-TEST(keys_must_be_sound, setup, front_teardown)
+TEST(malformed_keys_are_refused, setup, front_teardown)
 {
     const char *const bad[] = {"", "\"\"", "a b", "\"a\"b\"", "\x80", "\xc3\xa9"};
     char header[400];
@@ -354,7 +354,7 @@ TEST(keys_must_be_sound, setup, front_teardown)
     assert_int_equal(ask("POST", "/sync/v1", "Idempotency-Key: mine\r\n", NULL, NULL), 200);
 }
 
-TEST(pages_may_read_what_they_need, setup, front_teardown)
+TEST(cross_origin_pages_may_read_the_headers_they_need, setup, front_teardown)
 {
     struct kit_answer answer =
         kit_ask(port, "GET", "/znodes/v1/", "Origin: https://app.test\r\n", NULL);

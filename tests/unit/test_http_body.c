@@ -1,5 +1,5 @@
-/* Answers with large values: the bytes, what they cost while they wait, and that all is given back.
- */
+/* Answers with large values: their bytes, their cost while they wait, and that all of it is
+ * released. */
 #include "base/base64.h"
 #include "http/http_int.h"
 #include "tests/unit/http_front.h"
@@ -15,10 +15,10 @@ enum {
     WAIT_MS = 30000,
     ROOM = 1 << 20,
     TRICKLERS = 4,
-    TRICKLE_GETS = 15, /* Of one value: more than kernels take. */
+    TRICKLE_GETS = 15, /* Of one value: more than kernels buffer. */
     TRICKLE_BYTES = 800,
     TRICKLE_MS = 100,
-    TRICKLE_LEFT = 100 << 10 /* Room that is left: too little for one value. */
+    TRICKLE_LEFT = 100 << 10 /* Remaining room: too little for one value. */
 };
 
 static char value[VALUE_BYTES + 1];
@@ -43,7 +43,7 @@ static void put(const char *path, const char *data)
     assert_int_equal(front_ask("PUT", target, "If-None-Match: *\r\n", data), 201);
 }
 
-/* With everything that JSON escapes, at every place of a word. */
+/* Contains everything that JSON escapes, at every place of a word. */
 static void fill_value(void)
 {
     static const char odd[] = "\"\\\n\t\x01\xc3\xbc/plain text ";
@@ -52,7 +52,7 @@ static void fill_value(void)
         value[i] = odd[i % (sizeof(odd) - 1)];
     }
     value[VALUE_BYTES - 1] = 'z';
-    value[VALUE_BYTES - 2] = 'z'; /* No half of a character. */
+    value[VALUE_BYTES - 2] = 'z'; /* Not half of a character. */
     value[VALUE_BYTES] = '\0';
 }
 
@@ -92,7 +92,7 @@ static void setup_short(void)
     start(change, (uint64_t)VALUES * VALUE_BYTES + (200 << 10));
 }
 
-/* All that answers have kept is given back, shortly after the client has them. */
+/* Everything that answers keep is released shortly after the client has received them. */
 static bool is_all_back(void)
 {
     uint64_t end_ms = os_now_ms() + WAIT_MS;
@@ -145,7 +145,7 @@ TEST(large_values_arrive_in_every_form, setup, front_teardown)
     buf_release(&expected);
 }
 
-TEST(large_json_is_shown_as_it_is, setup, front_teardown)
+TEST(large_json_is_shown_unchanged, setup, front_teardown)
 {
     char text[VALUE_BYTES + 1];
     struct kit_answer answer;
@@ -162,7 +162,7 @@ TEST(large_json_is_shown_as_it_is, setup, front_teardown)
     assert_true(is_all_back());
 }
 
-TEST(lists_with_large_values_arrive_whole, setup, front_teardown)
+TEST(lists_with_large_values_arrive_completely, setup, front_teardown)
 {
     struct kit_answer answer;
     struct kit_answer head;
@@ -177,7 +177,7 @@ TEST(lists_with_large_values_arrive_whole, setup, front_teardown)
     assert_true(is_all_back());
 }
 
-TEST(head_and_not_modified_keep_nothing, setup, front_teardown)
+TEST(head_and_not_modified_keep_no_value, setup, front_teardown)
 {
     struct kit_answer answer;
     char headers[128];
@@ -194,7 +194,8 @@ TEST(head_and_not_modified_keep_nothing, setup, front_teardown)
     assert_true(is_all_back());
 }
 
-/* The receive buffer is set before the window is announced: the client's kernel takes little. */
+/* The receive buffer is set before the window is announced, so that the client's kernel takes
+ * little. */
 static int connect_small(void)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -208,7 +209,7 @@ static int connect_small(void)
     return fd;
 }
 
-/* Some hundred bytes that ask for `count` values, from that one on, `step` from one to the next. */
+/* A short request for `count` values, from `first` on in steps of `step`. */
 static int ask_for_values(int first, int step, int count)
 {
     struct buf body;
@@ -248,14 +249,14 @@ static bool keeps(uint64_t bytes)
     return budget_used(&gate->unsent) >= bytes;
 }
 
-TEST(values_count_once_for_all_who_read_nothing, setup, front_teardown)
+TEST(values_count_once_for_all_clients_that_read_nothing, setup, front_teardown)
 {
     int first = ask_and_read_nothing();
     int second = -1;
 
     assert_true(keeps(VALUES * VALUE_BYTES));
     second = ask_and_read_nothing();
-    assert_true(keeps(VALUES * VALUE_BYTES + (2 * 64 << 10))); /* With a block for each. */
+    assert_true(keeps(VALUES * VALUE_BYTES + (2 * 64 << 10))); /* Plus a block for each client. */
     assert_true(budget_used(&gate->unsent) < (uint64_t)VALUES * VALUE_BYTES + (300 << 10));
     close(first);
     close(second);
@@ -288,7 +289,7 @@ TEST(without_room_large_reads_are_refused_and_small_ones_pass, setup, front_tear
     assert_true(is_all_back());
 }
 
-/* Many answers of 60 KB are as much as a few large ones; the smallest always pass. */
+/* Many answers of 60 KB weigh as much as a few large ones; the smallest always pass. */
 TEST(without_any_room_reads_above_16_kib_are_refused, setup, front_teardown)
 {
     static const char raw[] = "Accept: application/octet-stream\r\n";
@@ -311,7 +312,7 @@ TEST(without_any_room_reads_above_16_kib_are_refused, setup, front_teardown)
     assert_int_equal(front_ask("GET", "/znodes/v1/middle", raw, NULL), 200);
 }
 
-/* What is done is told, however long the answer is. */
+/* A write that was done is answered, however long the answer is. */
 TEST(without_any_room_writes_are_answered, setup, front_teardown)
 {
     enum {
@@ -353,7 +354,7 @@ static bool is_closed_by(int fd, uint64_t end_ms)
     return false;
 }
 
-TEST(who_takes_nothing_for_slow_timeout_is_cut_off, setup_impatient, front_teardown)
+TEST(a_client_that_takes_nothing_for_slow_timeout_is_cut_off, setup_impatient, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     int fd = ask_and_read_nothing();
@@ -365,8 +366,8 @@ TEST(who_takes_nothing_for_slow_timeout_is_cut_off, setup_impatient, front_teard
     close(fd);
 }
 
-/* The kernel has taken all of it, and the connection is idle: for idleTimeout it would stay. */
-TEST(an_answer_that_lies_in_the_kernel_has_the_same_deadline, setup_impatient, front_teardown)
+/* The kernel has taken all of it and the connection is idle: idleTimeout alone would keep it. */
+TEST(an_answer_in_the_kernels_buffer_has_the_same_deadline, setup_impatient, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     int bytes = RECEIVE_BYTES;
@@ -382,7 +383,7 @@ TEST(an_answer_that_lies_in_the_kernel_has_the_same_deadline, setup_impatient, f
 }
 
 /* A little now and then is progress. */
-TEST(who_reads_slowly_is_left_alone, setup_impatient, front_teardown)
+TEST(a_client_that_reads_slowly_is_not_cut_off, setup_impatient, front_teardown)
 {
     char piece[16 << 10];
     int fd = ask_and_read_nothing();
@@ -396,8 +397,8 @@ TEST(who_reads_slowly_is_left_alone, setup_impatient, front_teardown)
     assert_true(is_all_back());
 }
 
-/* Long before slowTimeout, because what it keeps is wanted for others. */
-TEST(when_room_is_short_the_slowest_is_cut_off, setup_short, front_teardown)
+/* Long before slowTimeout, because other clients need the room that it keeps. */
+TEST(when_room_is_short_the_slowest_client_is_cut_off, setup_short, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     struct kit_answer answer;
@@ -412,7 +413,8 @@ TEST(when_room_is_short_the_slowest_is_cut_off, setup_short, front_teardown)
     kit_free(&answer);
 }
 
-/* The floor: 16 bytes a ms. What came in one go protects for 4 s, and no longer. */
+/* The floor: 16 bytes a ms. Bytes that the client took at once protect it for 4 s, and no longer.
+ */
 TEST(a_reader_is_slow_below_the_floor_rate, setup, front_teardown)
 {
     int64_t credit = HTTP_PACE_CREDIT;
@@ -422,14 +424,14 @@ TEST(a_reader_is_slow_below_the_floor_rate, setup, front_teardown)
         credit = http_pace_credit(credit, 250 * HTTP_BYTES_PER_MS, 250);
         assert_int_equal(credit, HTTP_PACE_CREDIT);
     }
-    credit = http_pace_credit(credit, UINT64_MAX, 250); /* Of a client's large kernel buffer. */
+    credit = http_pace_credit(credit, UINT64_MAX, 250); /* Into a client's large kernel buffer. */
     assert_int_equal(credit, HTTP_PACE_CREDIT);
     while (credit >= 0) {
         credit = http_pace_credit(credit, 1, 250);
         looks++;
     }
     assert_int_equal(looks, 17);
-    credit = http_pace_credit(HTTP_PACE_CREDIT, 0, UINT64_MAX); /* The process stood still. */
+    credit = http_pace_credit(HTTP_PACE_CREDIT, 0, UINT64_MAX); /* The process was paused. */
     assert_true(credit > 0);
     for (int i = 0; i < 1000; i++) {
         credit = http_pace_credit(credit, 0, 1000);
@@ -437,8 +439,8 @@ TEST(a_reader_is_slow_below_the_floor_rate, setup, front_teardown)
     assert_int_equal(http_pace_credit(credit, 2000 * 16000, 250), HTTP_PACE_CREDIT);
 }
 
-/* Eight clients keep one value, and nothing else: only the last of them gives it back. */
-TEST(readers_of_the_same_value_are_closed_until_it_is_given_back, setup, front_teardown)
+/* Eight clients keep one value and nothing else: only closing the last of them releases it. */
+TEST(readers_of_one_value_are_closed_until_it_is_released, setup, front_teardown)
 {
     enum {
         SHARERS = 8,
@@ -471,7 +473,7 @@ TEST(readers_of_the_same_value_are_closed_until_it_is_given_back, setup, front_t
     assert_int_equal(looks, 4); /* 1, 2, 4, and the last one. */
 }
 
-TEST(no_more_are_closed_than_make_room, setup, front_teardown)
+TEST(no_more_readers_are_closed_than_needed, setup, front_teardown)
 {
     enum {
         READERS = 8,
@@ -490,11 +492,12 @@ TEST(no_more_are_closed_than_make_room, setup, front_teardown)
     }
     slowest.excess = 25;
     slowest.count = READERS;
-    slowest.going = 1; /* What was cut off before has not given back what it keeps. */
+    slowest.going = 1; /* An earlier connection was cut off and has not released its bytes. */
     assert_int_equal(http_slow_choose(&relief, &slowest), 0);
     slowest.going = 0;
     assert_int_equal(http_slow_choose(&relief, &slowest), 3);
-    /* Others have taken what was given back. Fast readers pay for what is missing, and no more. */
+    /* Other clients have taken what was released. Fast readers pay for what is missing, and no
+     * more. */
     assert_int_equal(http_slow_choose(&relief, &slowest), 3);
     assert_int_equal(http_slow_choose(&relief, &slowest), 3);
     slowest.used = 70;
@@ -517,8 +520,8 @@ static void trickle(const int *fds)
     (void)poll(NULL, 0, TRICKLE_MS);
 }
 
-/* Each takes something several times a second, and half of the floor rate: 8 KB a second. */
-TEST(who_trickles_gives_way_to_others, setup, front_teardown)
+/* Each client takes something several times a second, at half the floor rate: 8 KB a second. */
+TEST(a_client_that_trickles_gives_way_to_others, setup, front_teardown)
 {
     uint64_t end_ms = os_now_ms() + WAIT_MS;
     struct kit_answer answer;

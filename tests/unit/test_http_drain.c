@@ -1,6 +1,6 @@
 /*
- * Clients that come while the front end is closing: each is served, told that it goes elsewhere, or
- * refused by the kernel; none is let in and then left without an answer.
+ * Clients that come while the front end closes: it serves each, or redirects it, or the kernel
+ * refuses it. The front end accepts no client that it then leaves without an answer.
  */
 #include "http/http_int.h"
 #include "tests/unit/http_kit.h"
@@ -8,8 +8,8 @@
 enum {
     ROUNDS = 6,
     CLIENTS = 3,
-    BEFORE = 20,       /* Answers each has had when the closing begins. */
-    KEPT_OUT_MS = 500, /* A kernel begins a handshake again after a second. */
+    BEFORE = 20,       /* Answers that each client has received when the closing begins. */
+    KEPT_OUT_MS = 500, /* A kernel repeats a handshake after a second. */
     IN_LINE = 20
 };
 
@@ -37,7 +37,7 @@ static int dial(uint16_t port)
     return fd;
 }
 
-/* An answer's first bytes have come. */
+/* The first bytes of an answer have arrived. */
 static bool is_answered(int fd)
 {
     static const char request[] =
@@ -66,8 +66,8 @@ static void ask_until_refused(void *arg)
     client->was_kept_out = os_now_ms() - dial_ms >= KEPT_OUT_MS;
 }
 
-/* Returns how many clients were kept out: they came after the last connection that was let in, and
- * before the port was closed. */
+/* Returns how many clients were kept out: they came after the last accepted connection and before
+ * the port closed. */
 static int close_once(void)
 {
     int kept_out = 0;
@@ -97,7 +97,7 @@ static int close_once(void)
     return kept_out;
 }
 
-TEST(nobody_is_let_in_and_forgotten)
+TEST(no_accepted_client_is_left_without_an_answer)
 {
     int kept_out = 0;
 
@@ -107,8 +107,8 @@ TEST(nobody_is_let_in_and_forgotten)
     assert_true(kept_out > 0);
 }
 
-/* Who has said nothing yet is told before it asks. */
-TEST(who_was_silent_is_told)
+/* A client that has sent nothing yet is redirected before it asks. */
+TEST(a_silent_client_is_redirected)
 {
     struct kit_answer answer;
 
@@ -133,8 +133,8 @@ static void stop(void *arg)
     http_stop(arg);
 }
 
-/* Nobody would end the wait of a large read in line once the acceptor is gone. */
-TEST(a_large_read_in_line_does_not_hold_up_the_stop)
+/* Once the acceptor is gone, nothing would end the wait of a queued large read. */
+TEST(a_queued_large_read_does_not_delay_the_stop)
 {
     static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -178,7 +178,7 @@ static void put_in_line(int *fds, uint32_t count)
     }
 }
 
-TEST(all_large_reads_in_line_are_answered_at_the_stop)
+TEST(all_queued_large_reads_are_answered_at_the_stop)
 {
     struct kit_answer answer;
     int fds[IN_LINE];
@@ -203,8 +203,9 @@ TEST(all_large_reads_in_line_are_answered_at_the_stop)
     }
 }
 
-/* Its turn has come, and the library stops before it knows: the slot is free again all the same. */
-TEST(a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot)
+/* The read's turn has come, and the library stops before it learns of it: the slot is free again
+ * nevertheless. */
+TEST(a_large_read_whose_turn_comes_at_the_stop_frees_its_slot)
 {
     struct http_conn *first = mem_zalloc(1, sizeof(*first));
     int fd = -1;
@@ -223,7 +224,7 @@ TEST(a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot)
     mem_free(first);
 }
 
-/* What comes in while it closes is not put in line. */
+/* A read that arrives while the front end closes is not queued. */
 TEST(a_large_read_is_refused_while_draining)
 {
     static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";

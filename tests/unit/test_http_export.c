@@ -1,10 +1,11 @@
-/* Searches and exports against the front end alive: what is said, to whom, and how it ends. */
+/* Searches and exports against a running front end: what they contain, for which client, and how
+ * they end. */
 #include "server/transfer/export.h"
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_transfer.h"
 
 enum {
-    LARGE = 4000, /* Bytes of data; a few hundred do not fit any buffer on the way. */
+    LARGE = 4000, /* Bytes of data; a few hundred such znodes exceed every buffer on the way. */
     MANY = 1500,
     CLOSED = 9000,
     SMALL_BUFFER = 4096
@@ -55,7 +56,7 @@ static void expect(const char *target, const char *headers, int status, const ch
 
 /* ---- Searches ---- */
 
-TEST(a_search_answers_with_paths_and_says_where_to_go_on, setup, front_teardown)
+TEST(a_search_answers_with_paths_and_a_cursor, setup, front_teardown)
 {
     make_tree();
     expect("/search/v1/app?name=x", "", 200, "\"nodes\":[\"/app/a/x\"],\"more\":false");
@@ -126,7 +127,7 @@ TEST(an_export_has_a_head_a_line_for_each_znode_and_an_end, setup, front_teardow
     assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 0);
 }
 
-/* Znodes that nobody may read. */
+/* Znodes that no client may read. */
 static void make_closed(void)
 {
     struct buf body;
@@ -143,7 +144,7 @@ static void make_closed(void)
     buf_release(&body);
 }
 
-TEST(hashes_are_for_who_may_administer, setup, front_teardown)
+TEST(hashes_are_shown_only_with_the_right_to_administer, setup, front_teardown)
 {
     struct kit_stream stream;
 
@@ -160,7 +161,7 @@ TEST(hashes_are_for_who_may_administer, setup, front_teardown)
     ends(&stream);
 }
 
-TEST(the_root_goes_without_what_belongs_to_the_ensemble, setup, front_teardown)
+TEST(an_export_of_the_root_leaves_out_the_ensembles_own_znodes, setup, front_teardown)
 {
     struct kit_stream stream;
 
@@ -200,7 +201,7 @@ TEST(ephemerals_are_left_out_and_counted, setup, front_teardown)
     ends(&stream);
 }
 
-TEST(what_cannot_be_exported_is_said_at_once, setup, front_teardown)
+TEST(an_impossible_export_is_refused_at_once, setup, front_teardown)
 {
     make_tree();
     expect("/export/v1/none", "", 404, "NoNode");
@@ -218,8 +219,9 @@ TEST(what_cannot_be_exported_is_said_at_once, setup, front_teardown)
     assert_int_equal(kit_metric("zabra_http_exports_total"), 0);
 }
 
-/* Nothing but what is left out: nobody has to wait until all of it is passed. */
-TEST(what_is_left_out_delays_nobody, setup, front_teardown)
+/* Nothing but znodes that are left out: no other client has to wait until all of them are passed.
+ */
+TEST(znodes_that_are_left_out_delay_no_other_client, setup, front_teardown)
 {
     static const struct op_principal who = {.address = "127.0.0.1"};
     struct op_args args;
@@ -268,7 +270,7 @@ static void make_many(void)
     }
 }
 
-/* The export is under way, and its reader has taken the head alone. */
+/* The export is in progress, and its reader has taken the head alone. */
 static void open_slow(struct kit_stream *stream)
 {
     kit_stream_ask(stream, kit_stream_connect(port, SMALL_BUFFER), port, "/export/v1/many", "");
@@ -288,7 +290,7 @@ static uint32_t read_znodes(struct kit_stream *stream, const char **ret_last)
     return count;
 }
 
-TEST(writes_go_on_and_the_export_does_not_see_them, setup, front_teardown)
+TEST(writes_continue_and_the_export_does_not_see_them, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
@@ -305,7 +307,7 @@ TEST(writes_go_on_and_the_export_does_not_see_them, setup, front_teardown)
     ends(&stream);
 }
 
-TEST(too_many_changes_end_it_with_an_error, setup, front_teardown)
+TEST(too_many_changes_end_an_export_with_an_error, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
@@ -326,8 +328,8 @@ TEST(too_many_changes_end_it_with_an_error, setup, front_teardown)
     kit_wait_metric("zabra_http_exports_failed_total", 1);
 }
 
-/* Told by a thread that has no lock: what it was does not change any more. */
-TEST(the_first_reason_stays, setup, front_teardown)
+/* Reported by a thread without a lock: the first reason does not change any more. */
+TEST(the_first_reason_is_kept, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
@@ -350,7 +352,7 @@ TEST(the_first_reason_stays, setup, front_teardown)
     ends(&stream);
 }
 
-TEST(another_state_ends_it_with_an_error, setup, front_teardown)
+TEST(another_state_ends_an_export_with_an_error, setup, front_teardown)
 {
     struct kit_stream stream;
     const char *last = NULL;
@@ -368,7 +370,7 @@ TEST(another_state_ends_it_with_an_error, setup, front_teardown)
     ends(&stream);
 }
 
-TEST(places_are_bounded_and_given_back, setup, front_teardown)
+TEST(places_are_bounded_and_released, setup, front_teardown)
 {
     struct kit_stream first;
     struct kit_stream second;
@@ -390,7 +392,7 @@ TEST(places_are_bounded_and_given_back, setup, front_teardown)
     assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 3);
 }
 
-TEST(who_reads_nothing_is_cut_off, setup, front_teardown)
+TEST(a_client_that_reads_nothing_is_cut_off, setup, front_teardown)
 {
     struct kit_stream stream;
 
@@ -407,7 +409,7 @@ static void drain(void *arg)
     http_drain(http);
 }
 
-TEST(a_replica_that_stops_ends_it_with_an_error, setup, front_teardown)
+TEST(a_stopping_replica_ends_an_export_with_an_error, setup, front_teardown)
 {
     struct kit_stream stream;
     struct thread stopper;

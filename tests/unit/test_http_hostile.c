@@ -46,7 +46,8 @@ static void teardown(void)
     kit_gate_free(gate);
 }
 
-/* Sends bytes as they are; the status, after which the server must hang up when `closes`. */
+/* Sends bytes as they are; returns the status. If `closes`, the server must then close the
+ * connection. */
 static int say(const char *text, bool closes)
 {
     int fd = kit_connect(port);
@@ -128,7 +129,8 @@ TEST(a_head_may_come_byte_by_byte, front_setup, teardown)
 
     for (const char *at = text; *at; at++) {
         kit_send_bytes(fd, at, 1);
-        poll(NULL, 0, 1); /* Lets the acceptor look at each length; nothing depends on it. */
+        poll(NULL, 0,
+             1); /* Gives the acceptor time to look at each length; nothing depends on it. */
     }
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 200);
@@ -161,7 +163,7 @@ TEST(pipelined_requests_are_answered_in_order, front_setup, teardown)
     close(fd);
 }
 
-TEST(a_large_head_is_told_so, front_setup, teardown)
+TEST(a_large_head_gets_its_own_error, front_setup, teardown)
 {
     static char large[10000];
     int fd = kit_connect(port);
@@ -176,7 +178,7 @@ TEST(a_large_head_is_told_so, front_setup, teardown)
     assert_true(kit_body_has(&answer, "maxHeadBytes"));
     kit_free(&answer);
     close(fd);
-    /* The largest that is allowed goes through. */
+    /* The largest permitted head passes. */
     large[8192 - 60] = '\0';
     fd = kit_connect(port);
     kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Large: ");
@@ -227,7 +229,7 @@ TEST(long_names_work_up_to_the_heads_limit, front_setup, teardown)
     kit_free(&answer);
 }
 
-/* A client that trickles is cut off by the clock, however often it sends a byte. */
+/* A client that trickles meets its deadline, however often it sends a byte. */
 static void trickle(const char *start, int status)
 {
     int fd = kit_connect(port);
@@ -254,12 +256,12 @@ TEST(slow_requests_meet_their_deadline, setup_short, teardown)
             408);
 }
 
-/* Sends on after the answer has come; whether no reset has met that. The answer is read then. */
+/* Keeps sending after the answer has arrived, then reads it; returns whether no reset came. */
 static bool sends_on(int fd, const char *rest)
 {
     struct pollfd answer = {.fd = fd, .events = POLLIN};
     struct pollfd reset = {.fd = fd, .events = 0};
-    struct kit_answer told;
+    struct kit_answer late;
     bool met = false;
 
     assert_int_equal(poll(&answer, 1, KIT_DEADLINE_MS), 1);
@@ -267,13 +269,13 @@ static bool sends_on(int fd, const char *rest)
     met = poll(&reset, 1, MOMENT_MS) > 0;
     kit_send(fd, "x");
     met = met || poll(&reset, 1, MOMENT_MS) > 0;
-    told = kit_read(fd, false);
-    assert_int_equal(told.status, 408);
-    kit_free(&told);
+    late = kit_read(fd, false);
+    assert_int_equal(late.status, 408);
+    kit_free(&late);
     return !met;
 }
 
-/* In the end it is: nobody sends for ever. */
+/* In the end it is reset: no client may send for ever. */
 static void expect_reset(int fd)
 {
     struct pollfd reset = {.fd = fd, .events = 0};
@@ -285,9 +287,9 @@ static void expect_reset(int fd)
     }
 }
 
-/* A client that is in the middle of sending looks for an answer only afterwards. On a machine that
- * stands still a moment is long: once is enough. */
-TEST(who_is_still_sending_is_not_reset_at_once, setup_short, teardown)
+/* A client in the middle of sending looks for an answer only afterwards. On a loaded machine that
+ * moment is long: one success is enough. */
+TEST(a_client_that_is_still_sending_is_not_reset_at_once, setup_short, teardown)
 {
     static const struct {
         const char *start;
@@ -369,7 +371,7 @@ TEST(connections_over_a_cap_are_answered, setup_few, teardown)
         assert_int_equal(answer.status, 200);
         kit_free(&answer);
     }
-    answer = kit_ask(port, "GET", "/livez", "", NULL); /* For a probe there is a seat. */
+    answer = kit_ask(port, "GET", "/livez", "", NULL); /* Probes have a seat of their own. */
     assert_int_equal(answer.status, 200);
     assert_string_equal(kit_header(&answer, "Connection"), "close");
     kit_free(&answer);
@@ -392,7 +394,7 @@ TEST(connections_over_a_cap_are_answered, setup_few, teardown)
     kit_free(&answer);
 }
 
-TEST(a_full_replica_says_so, setup_two, teardown)
+TEST(a_full_replica_reports_it, setup_two, teardown)
 {
     int fds[2];
     struct kit_answer answer;
@@ -427,7 +429,7 @@ static void set_large_running(uint32_t running)
     pthread_mutex_unlock(&http->large.mutex);
 }
 
-TEST(a_large_read_waits_for_its_turn_but_not_for_ever, setup_hasty, teardown)
+TEST(a_large_read_waits_its_turn_and_no_longer_than_its_timeout, setup_hasty, teardown)
 {
     struct kit_answer answer;
 
@@ -447,13 +449,13 @@ TEST(a_large_read_waits_for_its_turn_but_not_for_ever, setup_hasty, teardown)
     assert_int_equal(http->large.running, 0);
 }
 
-/* Requests inside are answered; idle and new connections go. */
+/* Requests in progress are answered; idle and new connections are closed. */
 static void drain_worker(void *arg)
 {
     http_drain(arg);
 }
 
-TEST(a_drain_answers_what_is_inside, front_setup, teardown)
+TEST(a_drain_answers_requests_in_progress, front_setup, teardown)
 {
     int busy = kit_connect(port);
     int idle = kit_connect(port);

@@ -1,4 +1,5 @@
-/* Imports against the front end alive: what becomes of each line, and how far a failure came. */
+/* Imports against a running front end: the effect of each line, and how far an import came before a
+ * failure. */
 #include "http/http_int.h"
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_transfer.h"
@@ -46,7 +47,7 @@ static void get(const char *path, int status, const char *text)
     expect("GET", target, "", NULL, status, text);
 }
 
-/* The lines of an export without what only the original has. */
+/* The lines of an export without the members that are specific to the original. */
 static void export(const char *target, struct buf *out)
 {
     struct kit_stream stream;
@@ -65,9 +66,9 @@ static void export(const char *target, struct buf *out)
     kit_stream_close(&stream);
 }
 
-/* ---- What becomes of lines ---- */
+/* ---- The effect of lines ---- */
 
-TEST(what_was_exported_comes_back, setup, front_teardown)
+TEST(an_import_restores_an_export, setup, front_teardown)
 {
     struct buf first;
     struct buf second;
@@ -109,7 +110,7 @@ TEST(lines_may_be_written_by_hand, setup, front_teardown)
     import("/import/v1/none", "", 200, "\"lines\":0");
 }
 
-TEST(what_is_there_is_a_conflict_kept_or_replaced, setup, front_teardown)
+TEST(an_existing_znode_is_a_conflict_kept_or_replaced, setup, front_teardown)
 {
     static const char body[] =
         HEAD TOP "{\"path\":\"a\",\"dataUtf8\":\"new\"}\n{\"path\":\"b\",\"dataUtf8\":\"new\","
@@ -126,7 +127,7 @@ TEST(what_is_there_is_a_conflict_kept_or_replaced, setup, front_teardown)
            "\"created\":0,\"overwritten\":3,\"skipped\":0");
     get("/app/a", 200, "\"dataUtf8\":\"new\"");
     expect("GET", "/znodes/v1/app/b?view=acl", "", NULL, 200, "\"aversion\":0");
-    /* The ACL is that of the line, also where that has none. */
+    /* The ACL is that of the line, even if the line has none. */
     import("/import/v1/app?conflict=overwrite", "{\"path\":\"b\"}\n", 200, "\"overwritten\":1");
     expect("GET", "/znodes/v1/app/b?view=acl", "", NULL, 200, "\"id\":\"anyone\"}],\"aversion\":1");
     import("/import/v1/app?conflict=never", body, 400, "conflict must be fail, skip or overwrite");
@@ -142,7 +143,7 @@ TEST(built_in_znodes_are_no_conflict, setup, front_teardown)
     get("/", 200, "\"dataUtf8\":\"top\"");
 }
 
-TEST(a_dry_run_changes_nothing_and_says_what_would_be, setup, front_teardown)
+TEST(a_dry_run_changes_nothing_and_reports_its_plan, setup, front_teardown)
 {
     import(
         "/import/v1/app?dryRun=true", HEAD TOP "{\"path\":\"a\"}\n{\"path\":\"a/b\"}\n" END(3), 200,
@@ -163,8 +164,8 @@ TEST(a_dry_run_changes_nothing_and_says_what_would_be, setup, front_teardown)
     kit_wait_metric("zabra_http_imported_znodes_total", 1);
 }
 
-/* The ACLs of its own lines count as if they were there, in the order of the lines. */
-TEST(a_dry_run_finds_what_its_own_lines_close, setup, front_teardown)
+/* The ACLs of its own lines count as if they were in place, in the order of the lines. */
+TEST(a_dry_run_applies_the_acls_of_its_own_lines, setup, front_teardown)
 {
     static const char closed[] = "{\"path\":\"c\",\"acl\":\"read\"}\n";
     static const char below[] = "{\"path\":\"c/d\"}\n";
@@ -195,9 +196,9 @@ TEST(an_import_has_the_rights_of_its_caller, setup, front_teardown)
            "permission denied");
 }
 
-/* ---- What is wrong ---- */
+/* ---- Mistakes ---- */
 
-TEST(what_is_no_import_is_refused_by_its_line, setup, front_teardown)
+TEST(an_invalid_import_is_refused_with_its_line, setup, front_teardown)
 {
     import("/import/v1/app", "{\"path\":\"\"}\nnonsense\n", 400,
            "line 2: the line is not valid JSON");
@@ -227,7 +228,7 @@ TEST(what_is_no_import_is_refused_by_its_line, setup, front_teardown)
     expect("GET", "/import/v1/app", "", NULL, 405, "");
 }
 
-/* Batches of fifty lines; the one with the bad line is not done, those before it are. */
+/* Batches of fifty lines: the one with the bad line fails, those before it are done. */
 static void make_many(struct buf *out, int bad)
 {
     (void)buf_append_str(out, HEAD TOP);
@@ -238,7 +239,7 @@ static void make_many(struct buf *out, int bad)
     (void)buf_append_str(out, END(500));
 }
 
-TEST(a_failure_tells_how_far_it_came, setup, front_teardown)
+TEST(a_failure_reports_the_progress, setup, front_teardown)
 {
     struct buf body;
 
@@ -304,7 +305,7 @@ TEST(a_body_in_pieces_is_the_same_body, setup, front_teardown)
     buf_release(&body);
 }
 
-TEST(places_are_bounded_and_given_back, setup, front_teardown)
+TEST(places_are_bounded_and_released, setup, front_teardown)
 {
     int first = kit_begin_chunked("/import/v1/app");
     int second = kit_begin_chunked("/import/v1/app");
@@ -322,8 +323,8 @@ TEST(places_are_bounded_and_given_back, setup, front_teardown)
     assert_int_equal(kit_metric("zabra_http_imports_failed_total"), 2);
 }
 
-/* In one batch as in several: the second line meets what the first has made. */
-TEST(a_line_may_come_twice, setup, front_teardown)
+/* In one batch as in several: the second line meets the znode that the first has made. */
+TEST(a_line_may_appear_twice, setup, front_teardown)
 {
     static const char body[] = "{\"path\":\"\"}\n{\"path\":\"a\",\"dataUtf8\":\"one\"}\n"
                                "{\"path\":\"a\",\"dataUtf8\":\"two\"}\n";
@@ -350,8 +351,8 @@ TEST(a_line_may_come_twice, setup, front_teardown)
            "line 2: /up/z: znode already exists");
 }
 
-/* Also when nothing is written that the leader would refuse. */
-TEST(a_session_that_is_gone_is_said, setup, front_teardown)
+/* This holds even if nothing is written that the leader would refuse. */
+TEST(an_expired_session_is_reported, setup, front_teardown)
 {
     static const char gone[] = "Zk-Session: 0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f\r\n";
 
@@ -361,8 +362,9 @@ TEST(a_session_that_is_gone_is_said, setup, front_teardown)
     expect("POST", "/import/v1/app?conflict=skip", gone, TOP, 401, "\"code\":\"SessionExpired\"");
 }
 
-/* What is passed over because it is there must not be gone in what the client has seen. */
-TEST(nothing_is_planned_by_an_older_state, setup, front_teardown)
+/* A line that is skipped because its znode exists must not be gone in the state that the client has
+ * seen. */
+TEST(no_plan_uses_an_older_state, setup, front_teardown)
 {
     import("/import/v1/app", TOP, 200, "\"created\":1");
     expect("POST", "/import/v1/app?conflict=skip", "Zk-Min-Zxid: 0x1\r\n", TOP, 200,
@@ -380,7 +382,7 @@ TEST(nothing_is_planned_by_an_older_state, setup, front_teardown)
     atomic_store(&gate->reply_err, ERR_OK);
 }
 
-/* Others write the same at the same time: what was planned is planned anew. */
+/* Other clients write the same at the same time: the import makes its plan again. */
 TEST(a_race_is_no_failure, setup, front_teardown)
 {
     int fd = kit_begin_chunked("/import/v1/app?conflict=skip");

@@ -1,4 +1,4 @@
-/* Imports against the front end alive: how one ends that is refused, slow, or fails late. */
+/* Imports against a running front end: the end of one that is refused, slow, or fails late. */
 #include "tests/unit/http_transfer.h"
 
 #define TOP "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
@@ -10,7 +10,7 @@ static void setup(void)
     front_start();
 }
 
-TEST(who_sends_nothing_is_cut_off, setup, front_teardown)
+TEST(a_client_that_sends_nothing_is_cut_off, setup, front_teardown)
 {
     int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
@@ -26,8 +26,8 @@ TEST(who_sends_nothing_is_cut_off, setup, front_teardown)
     kit_free(&answer);
 }
 
-/* More than is read of any other body that is refused: the client finds the answer. */
-TEST(a_failure_in_a_long_body_is_told, setup, front_teardown)
+/* More than the server reads of any other refused body: the client still finds the answer. */
+TEST(a_failure_in_a_long_body_is_reported, setup, front_teardown)
 {
     static char blank[64 << 10];
     int fd = kit_begin_chunked("/import/v1/app");
@@ -47,8 +47,8 @@ TEST(a_failure_in_a_long_body_is_told, setup, front_teardown)
     close(fd);
 }
 
-/* Nor does it find a reset when the import has not even begun. */
-TEST(a_refusal_of_a_long_body_is_told, setup, front_teardown)
+/* Nor does the client find a reset when the import has not even begun. */
+TEST(a_refusal_of_a_long_body_is_reported, setup, front_teardown)
 {
     static char blank[64 << 10];
     int first = kit_begin_chunked("/import/v1/app");
@@ -84,8 +84,8 @@ TEST(a_refusal_of_a_long_body_is_told, setup, front_teardown)
     close(second);
 }
 
-/* The time of a body is that of its length, also when the rest of it is only thrown away. */
-TEST(a_failure_after_a_long_time_is_told, setup, front_teardown)
+/* The time for a body follows its length, also when the server only discards the rest. */
+TEST(a_failure_after_a_long_time_is_reported, setup, front_teardown)
 {
     static char blank[16 << 10];
     uint64_t end_ms = os_now_ms() + gate->limits.body_timeout_ms + 500;
@@ -103,7 +103,7 @@ TEST(a_failure_after_a_long_time_is_told, setup, front_teardown)
         }
     }
     kit_send(fd, "9\r\nnonsense\n\r\n");
-    end_ms = os_now_ms() + 600; /* Deadlines are looked at meanwhile. */
+    end_ms = os_now_ms() + 600; /* Deadlines are checked meanwhile. */
     while (os_now_ms() < end_ms) {
         assert_int_equal(kit_metric("zabra_http_imports"), 1);
     }
@@ -133,7 +133,7 @@ static bool is_listening(void)
     return listening;
 }
 
-TEST(a_replica_that_stops_says_how_far_it_came, setup, front_teardown)
+TEST(a_stopping_replica_reports_its_progress, setup, front_teardown)
 {
     int fd = kit_begin_chunked("/import/v1/app");
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;

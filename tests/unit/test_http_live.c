@@ -1,7 +1,8 @@
-/* REST against the front end alive: representations, conditions, errors, as the contract says. */
+/* REST against a running front end: representations, conditions and errors, as the contract
+ * describes. */
 #include "tests/unit/http_front.h"
 
-/* Status of one request; the answer is checked for `has` in its body when not NULL. */
+/* The status of one request; checks that the answer contains `has` when not NULL. */
 static int ask(const char *method, const char *target, const char *headers, const char *body,
                const char *has)
 {
@@ -10,7 +11,7 @@ static int ask(const char *method, const char *target, const char *headers, cons
 
     if (has && !kit_body_has(&answer, has)) {
         print_message("%s %s: %s\n%s\n", method, target, answer.head, (char *)answer.body);
-        fail_msg("the answer does not hold %s", has);
+        fail_msg("the answer does not contain %s", has);
     }
     if (status != 0) {
         assert_non_null(kit_header(&answer, "Zk-Zxid"));
@@ -131,7 +132,7 @@ TEST(children_are_listed_in_pages, front_setup, front_teardown)
     assert_int_equal(ask("DELETE", "/znodes/v1/p?recursive=true&max=10", "", NULL, NULL), 204);
 }
 
-TEST(a_create_answers_as_the_old_gateway_did, front_setup, front_teardown)
+TEST(a_create_answers_like_zookeepers_gateway, front_setup, front_teardown)
 {
     char want[100];
     struct kit_answer answer;
@@ -211,7 +212,7 @@ TEST(a_multi_is_atomic, front_setup, front_teardown)
     assert_int_equal(ask("POST", "/multi/v1", "Content-Type: text/xml\r\n", "<x/>", NULL), 415);
 }
 
-TEST(odd_urls_are_refused, front_setup, front_teardown)
+TEST(invalid_urls_are_refused, front_setup, front_teardown)
 {
     assert_int_equal(get("/znodes/v1/a%00b"), 400);
     assert_int_equal(get("/znodes/v1/a%zz"), 400);
@@ -227,7 +228,7 @@ TEST(odd_urls_are_refused, front_setup, front_teardown)
     assert_int_equal(get("/znodes/v1/?callback=f"), 406);
     assert_int_equal(ask("GET", "/znodes/v1/", "Accept: text/xml\r\n", NULL, NULL), 406);
     assert_int_equal(get("/znodes/v1/?session=x"), 401);
-    assert_int_equal(get("/sessions/v1/"), 200); /* All of them; one must be named. */
+    assert_int_equal(get("/sessions/v1/"), 200); /* All of them; a heartbeat must name one. */
     assert_int_equal(get("/sessions/v1/?view=session"), 400);
     assert_int_equal(get("/sessions/v1/0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f?view=list"), 400);
     assert_int_equal(get("/sessions/v1/?public=5"), 400);
@@ -277,7 +278,7 @@ TEST(other_hosts_and_origins_are_refused, front_setup, front_teardown)
     kit_free(&answer);
 }
 
-TEST(probes_and_information_answer, front_setup, front_teardown)
+TEST(probes_and_status_pages_answer, front_setup, front_teardown)
 {
     assert_int_equal(ask("GET", "/livez", "", NULL, "[+] disk\n"), 200);
     assert_int_equal(ask("GET", "/readyz?verbose", "", NULL, "[+] disk: there is room"), 200);
@@ -343,7 +344,7 @@ TEST(bodies_have_limits, front_setup, front_teardown)
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 413);
     kit_free(&answer);
-    /* The connection is still good: the body was read to its end. */
+    /* The connection can still be used: the body was read to its end. */
     kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 200);
@@ -358,7 +359,8 @@ TEST(consistency_goes_through_the_core, front_setup, front_teardown)
     assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Min-Zxid: 0x1\r\n", NULL, NULL), 200);
     assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Min-Zxid: zz\r\n", NULL, "decimal"), 400);
     assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Min-Zxid: 1f\r\n", NULL, NULL), 400);
-    /* Bodies show zxids as numbers: read as hexadecimal digits this would be far ahead. */
+    /* Bodies show zxids as decimal numbers: read as hexadecimal digits this one would be far ahead.
+     */
     atomic_store(&gate->reply_err, ERR_REPLICA_BEHIND);
     assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Min-Zxid: 4294967296\r\n", NULL, NULL), 200);
     atomic_store(&gate->reply_err, ERR_OK);
@@ -383,8 +385,8 @@ TEST(consistency_goes_through_the_core, front_setup, front_teardown)
     assert_int_equal(ask("GET", "/znodes/v1/", "", NULL, "cut off from the leader"), 503);
 }
 
-/* A client that hangs up while its write waits must harm nobody. */
-TEST(a_client_may_hang_up_while_it_waits, front_setup, front_teardown)
+/* A client that disconnects while its write waits must not harm others. */
+TEST(a_client_may_disconnect_while_it_waits, front_setup, front_teardown)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 

@@ -238,8 +238,8 @@ TEST(hosts_and_origins_are_matched)
     http_names_free(names);
 }
 
-/* A page that any replica has served may go on at any other. */
-TEST(pages_of_replicas_are_ours)
+/* A page from any replica may contact any other. */
+TEST(pages_of_any_replica_have_an_accepted_origin)
 {
     struct slice clients = slice_str("127.0.0.1:9998 c.test:9999 [2001:db8::1]:80 bad ");
     const char *ours[] = {"http://127.0.0.1:9998", "http://localhost:9998",
@@ -266,7 +266,7 @@ TEST(pages_of_replicas_are_ours)
     assert_false(http_origin_is_replica(slice_str(""), slice_str("http://127.0.0.1:9998")));
 }
 
-TEST(gzip_is_taken_by_those_who_say_so)
+TEST(gzip_needs_an_accept_encoding)
 {
     const char *takes[] = {"gzip", "gzip, deflate, br", "br;q=1.0, GZIP;q=0.1", "*", "x, *;q=0.5"};
     const char *refuses[] = {"", "identity", "br", "gzip;q=0", "*, gzip;q=0", "*;q=0", "gzipped"};
@@ -279,8 +279,8 @@ TEST(gzip_is_taken_by_those_who_say_so)
     }
 }
 
-/* The others send clients here by that name. */
-TEST(the_advertised_name_is_the_own)
+/* The other replicas redirect clients here by that name. */
+TEST(the_advertised_name_is_an_allowed_host)
 {
     struct config_clients limits = {.client_address = "127.0.0.1",
                                     .advertise_client = "c.test:9998"};

@@ -1,5 +1,5 @@
-/* The bodies of all requests together have one bound: what it refuses, what passes, and that all is
- * given back. */
+/* The bodies of all requests together have one bound: what it refuses, what passes, and that all of
+ * it is released. */
 #include "http/http_int.h"
 #include "tests/unit/http_front.h"
 
@@ -9,7 +9,8 @@ enum {
     SMALL_BYTES = 8 << 10,
     LARGE_BYTES = 100 << 10,
     HOLDERS = 3,
-    ROOM = HOLDERS * 2 * HELD_BYTES + (64 << 10), /* A buffer may be twice what is in it. */
+    ROOM =
+        HOLDERS * 2 * HELD_BYTES + (64 << 10), /* A buffer may be twice as large as its content. */
     LEFT = 40 << 10,
     LINES = 4000
 };
@@ -49,7 +50,7 @@ static void teardown(void)
     front_teardown();
 }
 
-/* A multi that reads one znode, with spaces up to that length behind it. */
+/* A multi that reads one znode, padded with spaces to that length. */
 static void send_multi(int fd, size_t len, size_t sent)
 {
     static const char json[] = "{\"ops\":[{\"op\":\"get\",\"path\":\"/zookeeper\"}]}";
@@ -67,7 +68,7 @@ static void send_multi(int fd, size_t len, size_t sent)
     mem_free(body);
 }
 
-/* On a connection that is used again: 429 is no reason to end it. */
+/* On a connection that is used again: 429 does not end it. */
 static int ask(int fd, size_t len)
 {
     struct kit_answer answer;
@@ -85,7 +86,7 @@ static int ask(int fd, size_t len)
     return status;
 }
 
-/* Bodies that do not end; returns what they take. */
+/* Sends bodies that do not end; returns what they take. */
 static uint64_t hold_room(int *fds)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -121,7 +122,7 @@ static void check_metric(const char *name, uint64_t value)
     kit_free(&answer);
 }
 
-TEST(bodies_that_do_not_end_have_one_bound, setup, teardown)
+TEST(unfinished_bodies_have_one_bound, setup, teardown)
 {
     int fds[HOLDERS];
     int fd = kit_connect(port);
@@ -142,8 +143,8 @@ TEST(bodies_that_do_not_end_have_one_bound, setup, teardown)
     close(fd);
 }
 
-/* Other addresses still have room, of which this one gets nothing. */
-TEST(one_address_has_a_part_of_the_room, setup_for_one_address, teardown)
+/* Other addresses still have room, which this one cannot use. */
+TEST(one_address_gets_only_a_part_of_the_room, setup_for_one_address, teardown)
 {
     int fds[HOLDERS];
     int fd = kit_connect(port);
@@ -156,7 +157,7 @@ TEST(one_address_has_a_part_of_the_room, setup_for_one_address, teardown)
     close(fd);
 }
 
-/* Counted as far as they are small, and never refused. */
+/* Small bodies are counted and never refused. */
 TEST(without_any_room_small_bodies_pass, setup, teardown)
 {
     int fd = kit_connect(port);
@@ -169,7 +170,7 @@ TEST(without_any_room_small_bodies_pass, setup, teardown)
     close(fd);
 }
 
-/* While the gate has the request its body is there, and what it was decoded to. */
+/* While the gate has the request, its body and the decoded form exist. */
 TEST(a_body_counts_until_its_request_is_answered, setup, teardown)
 {
     static const char start[] = "{\"ops\":[{\"op\":\"set\",\"path\":\"/zookeeper\",\"dataUtf8\":\"";
@@ -205,7 +206,7 @@ TEST(a_body_counts_until_its_request_is_answered, setup, teardown)
     buf_release(&body);
 }
 
-TEST(a_body_without_a_length_counts_as_it_comes, setup, teardown)
+TEST(a_body_without_a_length_counts_as_it_arrives, setup, teardown)
 {
     enum {
         CHUNK = 32 << 10,
@@ -225,7 +226,7 @@ TEST(a_body_without_a_length_counts_as_it_comes, setup, teardown)
         kit_send_bytes(fd, chunk, sizeof(chunk));
         kit_send(fd, "\r\n");
     }
-    await_used(ROOM - (100 << 10)); /* Refused in the middle: what was kept is dropped there. */
+    await_used(ROOM - (100 << 10)); /* Refused midway: the server drops the received bytes there. */
     kit_send(fd, "0\r\n\r\n");
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 429);
@@ -235,7 +236,7 @@ TEST(a_body_without_a_length_counts_as_it_comes, setup, teardown)
     close(fd);
 }
 
-/* Its lines are done as they come: it keeps no body. */
+/* The import handles its lines as they arrive: it keeps no body. */
 TEST(an_import_needs_no_room, setup, teardown)
 {
     struct kit_answer answer;

@@ -1,4 +1,4 @@
-/* Which connection gives way when all seats for probes are taken. */
+/* Which connection is closed when all seats for probes are taken. */
 #include "http/seats.h"
 #include "tests/lib/unit.h"
 
@@ -27,7 +27,7 @@ static void end(void)
     memset(&one, 0, sizeof(one));
 }
 
-/* A connection of the attacker takes the place of whichever entry gives way. */
+/* A connection of the attacker takes the seat of the entry that has to go. */
 static struct seats_entry *displace(uint64_t address_key)
 {
     struct seats_entry *weakest = seats_weakest(&seats);
@@ -39,7 +39,7 @@ static struct seats_entry *displace(uint64_t address_key)
     return weakest;
 }
 
-TEST(a_flood_displaces_no_other_address, begin, end)
+TEST(a_flood_closes_no_connection_of_another_address, begin, end)
 {
     seats_take(&seats, &one, PROBE);
     one.stage = SEATS_BEGUN;
@@ -51,7 +51,7 @@ TEST(a_flood_displaces_no_other_address, begin, end)
     }
 }
 
-TEST(many_addresses_displace_the_oldest, begin, end)
+TEST(many_addresses_close_the_oldest_connection, begin, end)
 {
     for (int i = 0; i < SEATS; i++) {
         seats_take(&seats, &flood[i], 100 + (uint64_t)i);
@@ -61,7 +61,7 @@ TEST(many_addresses_displace_the_oldest, begin, end)
     }
 }
 
-TEST(what_has_begun_gives_way_before_what_is_silent, begin, end)
+TEST(a_begun_request_gives_way_before_a_silent_connection, begin, end)
 {
     seats_take(&seats, &one, ATTACKER);
     for (int i = 0; i < SEATS - 1; i++) {
@@ -79,7 +79,7 @@ TEST(what_has_begun_gives_way_before_what_is_silent, begin, end)
     assert_ptr_equal(seats_weakest(&seats), &one);
 }
 
-TEST(places_are_counted_for_each_address, begin, end)
+TEST(seats_are_counted_for_each_address, begin, end)
 {
     seats_take(&seats, &one, PROBE);
     seats_take(&seats, &flood[0], ATTACKER);

@@ -1,4 +1,4 @@
-/* Sessions over HTTP: their life, what being in one means, and that secrets stay secret. */
+/* Sessions over HTTP: their life, the effect of naming one, and that secrets stay secret. */
 #include "base/log.h"
 #include "tests/unit/http_front.h"
 
@@ -55,7 +55,7 @@ static const char *with(const char *before, const char *secret, const char *afte
     return text;
 }
 
-TEST(a_session_is_opened_and_only_its_creator_is_told_the_secret, setup, front_teardown)
+TEST(only_the_creator_of_a_session_gets_its_secret, setup, front_teardown)
 {
     struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1?op=create", "", NULL);
     const char *id = strstr((const char *)answer.body, "\"id\":\"");
@@ -98,8 +98,8 @@ TEST(a_session_lives_until_it_is_closed, setup, front_teardown)
     assert_int_equal(ask("GET", "/sessions/v1/", header, "SessionExpired"), 401);
 }
 
-/* As with ZooKeeper's REST gateway, whose clients open another session then. Only where the path
- * names the session: everywhere else a lost session is a missing right. */
+/* As with ZooKeeper's REST gateway, whose clients then open another session. This holds only where
+ * the path names the session: everywhere else a lost session is a missing right. */
 TEST(a_heartbeat_of_a_closed_session_is_404, setup, front_teardown)
 {
     const char *secret = open_session();
@@ -123,7 +123,7 @@ TEST(a_heartbeat_of_a_closed_session_is_404, setup, front_teardown)
     assert_int_equal(ask("GET", "/znodes/v1/", header, "SessionExpired"), 401);
 }
 
-TEST(any_request_may_be_in_a_session_and_touches_it, setup, front_teardown)
+TEST(any_request_may_name_a_session_and_touches_it, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
@@ -146,7 +146,7 @@ TEST(any_request_may_be_in_a_session_and_touches_it, setup, front_teardown)
     assert_int_equal(ask("GET", "/whoami/v1", header, "\"session\":\"0x100000001\""), 200);
 }
 
-/* A replica that has not heard of it asks the leader before it says no. */
+/* A replica that does not know the session asks the leader before it answers no. */
 TEST(an_unknown_session_is_refused_after_a_round, setup, front_teardown)
 {
     const char *gone = "Zk-Session: 01234567-89ab-4cde-8f01-23456789abcd\r\n";
@@ -157,7 +157,7 @@ TEST(an_unknown_session_is_refused_after_a_round, setup, front_teardown)
     assert_int_equal(ask("GET", "/whoami/v1", gone, "SessionExpired"), 401);
     assert_int_equal(atomic_load(&gate->rounds), rounds + 2);
     assert_int_equal(ask("POST", "/znodes/v1/?name=x", gone, "SessionExpired"), 401);
-    /* How this replica is may be asked with whatever is at hand, and so may a new session. */
+    /* Status and probe requests and a new session ignore a bad session header. */
     assert_int_equal(ask("GET", "/status/v1", gone, NULL), 200);
     assert_int_equal(ask("GET", "/livez", gone, NULL), 200);
     assert_int_equal(ask("POST", "/sessions/v1/?op=create", gone, NULL), 201);
@@ -166,7 +166,7 @@ TEST(an_unknown_session_is_refused_after_a_round, setup, front_teardown)
     assert_int_equal(ask("GET", "/znodes/v1/", gone, "NotReady"), 503);
 }
 
-TEST(a_session_must_be_named_soundly, setup, front_teardown)
+TEST(a_malformed_session_is_refused, setup, front_teardown)
 {
     const char *secret = open_session();
     const char *header = with("Zk-Session: ", secret, "\r\n");
@@ -209,7 +209,7 @@ TEST(ephemerals_end_with_their_session, setup, front_teardown)
     assert_int_equal(ask("GET", "/znodes/v1/q-0000000001", "", NULL), 404);
 }
 
-/* Asks for what is refused; the problem must not repeat the secret in any spelling. */
+/* Sends a refused request; the problem must not repeat the secret in any spelling. */
 static void expect_masked(const char *target, const char *headers, const char *secret)
 {
     struct kit_answer answer = kit_ask(port, "GET", target, headers, NULL);
@@ -217,7 +217,8 @@ static void expect_masked(const char *target, const char *headers, const char *s
     if (answer.status < 400 || !kit_body_has(&answer, "\"request\"")) {
         fail_msg("%s: %d %s", target, answer.status, (const char *)answer.body);
     }
-    /* The last group stands for the whole: some are sent with their first characters escaped. */
+    /* The last group of digits identifies the secret: some are sent with their first characters
+     * escaped. */
     if (strstr((const char *)answer.body, secret + 24) || strstr(answer.head, secret + 24)) {
         fail_msg("%s: %s", target, (const char *)answer.body);
     }

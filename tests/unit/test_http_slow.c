@@ -1,26 +1,27 @@
-/* Streams whose clients do not read: what it costs them, and that it costs nobody else. */
+/* Streams whose clients do not read: what it costs these clients, and that it costs no other
+ * client. */
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_front.h"
 
 enum {
     DATA_BYTES = 1024,
     RECEIVE_BYTES = 4096,
-    PATIENCE_MS = 600000, /* Where it is not the point how long a client reads nothing. */
-    WINDOW_SETS = 1000,   /* As the kit has it. */
-    SLOW_MS = 1500,       /* Patience where it is; a server stands still for longer than that. */
+    PATIENCE_MS = 600000, /* slowTimeout in tests of something else. */
+    WINDOW_SETS = 1000,   /* As in the kit. */
+    SLOW_MS = 1500,       /* A short slowTimeout; the pauses of the server are longer. */
     STAND_MS = 1800,
-    CUT_MS = 20000, /* By then whoever is slow is cut off: several times the patience. */
+    CUT_MS = 20000, /* A slow client is cut off by then: several times slowTimeout. */
     LARGE_BYTES = 4096,
     FULL_SETS = 16,
-    FULL_LOOKS = 5,         /* At which nothing more was told. */
-    ROOM_BYTES = 384 << 10, /* maxUnsentBytes, where what waits in sum is the point. */
-    WIDE_BYTES = 16 << 20,  /* The same, for events that are larger than kernels keep. */
+    FULL_LOOKS = 5,         /* Looks that saw no new event. */
+    ROOM_BYTES = 384 << 10, /* maxUnsentBytes, in tests of the sum for all clients. */
+    WIDE_BYTES = 16 << 20,  /* The same, for events that are larger than kernel buffers. */
     WIDE_DATA = 60000,
     WIDE_SETS = 40,
-    WIDE_REST = 8 << 10 /* Of an event; a stream that keeps less may be left alone. */
+    WIDE_REST = 8 << 10 /* Of an event; a stream that keeps less may stay. */
 };
 
-static int writer; /* A connection that is kept. */
+static int writer; /* A connection that stays open. */
 
 static void start(uint32_t slow_timeout_ms)
 {
@@ -52,7 +53,7 @@ static void start_crowded(uint64_t unsent_max)
     writer = kit_connect(port);
 }
 
-/* The sum is what is short, and not the room of one stream. */
+/* The sum is short, not the room of one stream. */
 static void setup_crowded(void)
 {
     start_crowded(ROOM_BYTES);
@@ -63,7 +64,7 @@ static void setup_wide(void)
     start_crowded(WIDE_BYTES);
 }
 
-/* Whatever has happened: when all streams are gone nothing waits. */
+/* Whatever has happened: when all streams are closed, nothing waits. */
 static void check_nothing_waits(void)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -147,14 +148,14 @@ static long metric(const char *name)
     return value;
 }
 
-/* Each is told, in order, from `from` on; returns what comes behind. */
+/* Reads the numbers from `from` on, in order; returns the one that follows them. */
 static int read_numbers(struct kit_stream *stream, int from, int count)
 {
     for (int i = 0; i < count; i++) {
-        const char *told = kit_stream_told(stream);
+        const char *event = kit_stream_told(stream);
 
-        assert_non_null(told);
-        if (strncmp(told, "NodeDataChanged", 15) != 0 || strstr(told, " diff")) {
+        assert_non_null(event);
+        if (strncmp(event, "NodeDataChanged", 15) != 0 || strstr(event, " diff")) {
             return from + i;
         }
         assert_int_equal(number_of(stream), from + i);
@@ -162,7 +163,7 @@ static int read_numbers(struct kit_stream *stream, int from, int count)
     return from + count;
 }
 
-/* The window still has what did not fit. */
+/* The window still contains what did not fit. */
 TEST(a_reader_that_stops_for_a_while_loses_nothing, setup, teardown)
 {
     enum {
@@ -177,7 +178,7 @@ TEST(a_reader_that_stops_for_a_while_loses_nothing, setup, teardown)
     open_stream(&quick, "/watch/v1/a?mode=persistent&values=true", 0);
     for (int i = 0; i < COUNT; i++) {
         set_many("/a", i, 1);
-        assert_int_equal(read_numbers(&quick, i, 1), i + 1); /* Is not kept waiting. */
+        assert_int_equal(read_numbers(&quick, i, 1), i + 1); /* It does not have to wait. */
     }
     assert_int_equal(read_numbers(&slow, 0, COUNT), COUNT);
     set_many("/a", COUNT, 1);
@@ -187,8 +188,8 @@ TEST(a_reader_that_stops_for_a_while_loses_nothing, setup, teardown)
     kit_stream_close(&quick);
 }
 
-/* The window has moved on: what is left to tell is told as a difference, and that it is one. */
-TEST(a_reader_that_stops_for_long_is_told_of_the_overrun, setup, teardown)
+/* The window has moved on: the stream sends the rest as a difference, and says that it is one. */
+TEST(a_reader_that_stops_for_long_gets_an_overrun, setup, teardown)
 {
     enum {
         COUNT = 4 * WINDOW_SETS
@@ -209,7 +210,7 @@ TEST(a_reader_that_stops_for_long_is_told_of_the_overrun, setup, teardown)
         next = read_numbers(&slow, next, COUNT - next);
         overruns++;
     }
-    assert_true(overruns > 0); /* Once, unless the server itself stood still in between. */
+    assert_true(overruns > 0); /* Once, unless the server itself was paused in between. */
     set_many("/a", COUNT, 3);
     assert_int_equal(read_numbers(&slow, COUNT, 3), COUNT + 3);
     assert_int_equal(metric("zabra_http_stream_overruns_total"), overruns);
@@ -217,24 +218,24 @@ TEST(a_reader_that_stops_for_long_is_told_of_the_overrun, setup, teardown)
     kit_stream_close(&slow);
 }
 
-/* Takes what is told of znodes that were made until it is the one of that name; false: a gap. */
-static bool is_told_of(struct kit_stream *stream, const char *name)
+/* Reads events of created znodes up to the one of that name; false: a gap. */
+static bool reports_creation_of(struct kit_stream *stream, const char *name)
 {
-    const char *told = kit_stream_told(stream);
+    const char *event = kit_stream_told(stream);
 
-    while (strncmp(told, "NodeCreated", 11) == 0) {
-        if (strstr(told, name)) {
+    while (strncmp(event, "NodeCreated", 11) == 0) {
+        if (strstr(event, name)) {
             return true;
         }
-        told = kit_stream_told(stream);
+        event = kit_stream_told(stream);
     }
     assert_string_equal(kit_stream_member(stream, "event"), "gap");
-    assert_string_not_equal(kit_stream_id(stream), ""); /* From here on all is told. */
+    assert_string_not_equal(kit_stream_id(stream), ""); /* From here on the stream is complete. */
     return false;
 }
 
-/* A difference larger than a queue is no use to somebody who is slow. */
-TEST(what_is_too_much_to_tell_is_a_gap, setup, teardown)
+/* A difference larger than a queue does not help a slow client. */
+TEST(too_large_a_difference_becomes_a_gap, setup, teardown)
 {
     struct kit_stream slow;
     char path[32];
@@ -246,11 +247,11 @@ TEST(what_is_too_much_to_tell_is_a_gap, setup, teardown)
         (void)snprintf(path, sizeof(path), "/a/%d", i);
         create(path);
     }
-    do { /* Another gap only if the server itself stood still in between. */
+    do { /* Another gap appears only if the server itself was paused in between. */
         gaps++;
         (void)snprintf(path, sizeof(path), "/a/mark-%d", gaps);
         create(path);
-    } while (!is_told_of(&slow, path));
+    } while (!reports_creation_of(&slow, path));
     assert_true(gaps > 0);
     set_many("/a", 0, 3);
     assert_int_equal(read_numbers(&slow, 0, 3), 3);
@@ -258,7 +259,7 @@ TEST(what_is_too_much_to_tell_is_a_gap, setup, teardown)
     kit_stream_close(&slow);
 }
 
-TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start, setup, teardown)
+TEST(too_large_a_resumption_is_a_gap_from_the_start, setup, teardown)
 {
     struct kit_stream stream;
     char path[32];
@@ -275,8 +276,8 @@ TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start, setup, teardown)
     kit_stream_close(&stream);
 }
 
-/* As when a replica has died and its clients come to the others. */
-TEST(many_resume_at_once, setup, teardown)
+/* As when a replica has died and its clients move to the others. */
+TEST(many_streams_resume_at_once, setup, teardown)
 {
     enum {
         STREAMS = 40,
@@ -301,13 +302,13 @@ TEST(many_resume_at_once, setup, teardown)
     }
 }
 
-/* ---- What waits for all of them ---- */
+/* ---- The bound for all clients together ---- */
 
-/* It goes on from the window: nothing is lost, and nothing comes twice. */
-TEST(the_slowest_gives_way_and_loses_nothing, setup_crowded, teardown)
+/* The stream continues from the window: it loses nothing and repeats nothing. */
+TEST(the_slowest_client_gives_way_and_loses_nothing, setup_crowded, teardown)
 {
     enum {
-        COUNT = 950 /* The window has them all. */
+        COUNT = 950 /* The window contains them all. */
     };
 
     struct kit_stream slow;
@@ -329,7 +330,7 @@ TEST(the_slowest_gives_way_and_loses_nothing, setup_crowded, teardown)
     kit_stream_close(&quick);
 }
 
-/* Other clients' answers take all there is: what a stream misses meanwhile comes later. */
+/* Other clients' answers take all the room: events that a stream misses meanwhile come later. */
 TEST(without_any_room_events_come_later, setup_crowded, teardown)
 {
     struct kit_stream stream;
@@ -344,12 +345,12 @@ TEST(without_any_room_events_come_later, setup_crowded, teardown)
     kit_stream_close(&stream);
 }
 
-/* A difference is told as a whole or later; a client that resumes with one is to try again. */
+/* A stream sends a difference whole or later; a client that resumes with one must try again. */
 TEST(without_any_room_a_difference_comes_later, setup_crowded, teardown)
 {
     struct kit_stream stream;
     struct kit_stream late;
-    const char *told = NULL;
+    const char *event = NULL;
 
     create("/a");
     open_stream(&stream, "/watch/v1/a?mode=persistent&values=true", 0);
@@ -362,13 +363,14 @@ TEST(without_any_room_a_difference_comes_later, setup_crowded, teardown)
     kit_stream_close(&late);
     budget_give(&gate->unsent, ROOM_BYTES);
     assert_string_equal(kit_stream_told(&stream), "overrun");
-    told = kit_stream_told(&stream);
-    assert_non_null(strstr(told, " diff end"));
+    event = kit_stream_told(&stream);
+    assert_non_null(strstr(event, " diff end"));
     assert_int_equal(number_of(&stream), 2 * WINDOW_SETS - 1);
     kit_stream_close(&stream);
 }
 
-/* To somebody who reads nothing: kernels take some of them, and the queue keeps the others. */
+/* For a client that reads nothing: kernels take some of the values, and the queue keeps the others.
+ */
 static void write_wide_values(void)
 {
     char *data = mem_alloc(WIDE_DATA + 1);
@@ -381,7 +383,7 @@ static void write_wide_values(void)
     mem_free(data);
 }
 
-/* While there is no room. False: what the stream keeps is so little that it may stay. */
+/* While there is no room. False: the stream keeps so little that it may stay. */
 static bool is_cut_off_without_room(long before)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -396,12 +398,12 @@ static bool is_cut_off_without_room(long before)
             return false;
         }
         assert_true(os_now_ms() < end_ms);
-        set_many("/b", i, 1); /* Each event is a reason to look for room. */
+        set_many("/b", i, 1); /* Each event makes the server look for room. */
     }
 }
 
-/* What comes later is thrown away and told later. An event that has begun must go on: when there is
- * no room for it the stream ends. Nothing else ends it: it may be slow for PATIENCE_MS. */
+/* Later events are dropped and sent later. An event that has begun must be completed: when there is
+ * no room for it, the stream ends. Nothing else ends it: slowTimeout is PATIENCE_MS. */
 static void check_cut_off(const char *accept)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -425,7 +427,7 @@ static void check_cut_off(const char *accept)
     }
 }
 
-TEST(without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off, setup_wide, teardown)
+TEST(without_any_room_a_stream_is_cut_off_in_the_middle_of_an_event, setup_wide, teardown)
 {
     struct kit_stream quick;
 
@@ -434,7 +436,8 @@ TEST(without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off, setup_wide,
     open_stream(&quick, "/watch/v1/a?mode=persistent", 0);
     check_cut_off("Accept: text/event-stream\r\n");
     check_cut_off("Accept: application/x-ndjson\r\n");
-    assert_string_equal(kit_stream_told(&quick), "NodeDataChanged /a end"); /* It is still there. */
+    assert_string_equal(kit_stream_told(&quick),
+                        "NodeDataChanged /a end"); /* This stream is still open. */
     kit_stream_close(&quick);
 }
 
@@ -451,7 +454,7 @@ static bool is_another_cut_off(long before)
     return true;
 }
 
-/* The writer's is left, and that of who asks. */
+/* Those of the writer and of the metrics request are left. */
 static bool is_closed(void)
 {
     uint64_t end_ms = os_now_ms() + CUT_MS;
@@ -465,28 +468,27 @@ static bool is_closed(void)
     return true;
 }
 
-/* Until nothing more is told to somebody who reads nothing: the kernel keeps no more for it. */
+/* Writes until a client that reads nothing receives no further event: its kernel takes no more. */
 static void write_until_full(void)
 {
-    long told = 0;
+    long sent = 0;
     int still = 0;
 
     while (still < FULL_LOOKS) {
-        long before = told;
+        long before = sent;
 
         for (int i = 0; i < FULL_SETS; i++) {
             write_bytes("PUT", "/a", "", i, LARGE_BYTES);
         }
         (void)poll(NULL, 0, 20);
-        told = metric("zabra_http_stream_events_total");
-        still = told > 0 && told == before ? still + 1 : 0;
+        sent = metric("zabra_http_stream_events_total");
+        still = sent > 0 && sent == before ? still + 1 : 0;
     }
 }
 
-/* Where the server's threads have so little of the processor that they seem to be a client that
- * does not read, the kernel takes all and the connection is left: that proves nothing, and is tried
- * again. */
-TEST(whoever_never_reads_is_cut_off, setup_impatient, teardown)
+/* On a loaded machine the server's threads may get so little of the processor that the kernel takes
+ * everything and the connection stays. That proves nothing, so the test tries again. */
+TEST(a_client_that_never_reads_is_cut_off, setup_impatient, teardown)
 {
     struct kit_stream slow;
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -507,8 +509,8 @@ TEST(whoever_never_reads_is_cut_off, setup_impatient, teardown)
     }
 }
 
-/* A server is late at each look, and does not wait for ever all the same. */
-TEST(whoever_never_reads_is_cut_off_by_a_server_that_often_stands_still, setup_impatient, teardown)
+/* A server that is late at each look still cuts the client off in the end. */
+TEST(an_often_paused_server_cuts_off_a_client_that_never_reads, setup_impatient, teardown)
 {
     struct kit_stream slow;
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -519,12 +521,13 @@ TEST(whoever_never_reads_is_cut_off_by_a_server_that_often_stands_still, setup_i
         assert_true(os_now_ms() < end_ms);
         open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
         write_until_full();
-        if (metric("zabra_http_streams") == 0) { /* Cut off before it stands still. */
+        if (metric("zabra_http_streams") == 0) { /* Cut off before the server is paused. */
             kit_stream_close(&slow);
             continue;
         }
 
-        long before = metric("zabra_http_stream_slow_total"); /* By now: without standing still. */
+        long before =
+            metric("zabra_http_stream_slow_total"); /* Those that were cut off without a pause. */
 
         atomic_store(&gate->stand_ms, STAND_MS);
         cut = is_another_cut_off(before);

@@ -1,4 +1,4 @@
-/* The dashboard's files, out of the binary and from a directory: headers, forms, what is refused.
+/* The dashboard's files, from the binary and from a directory: headers, representations, refusals.
  */
 #include "web/assets.h"
 
@@ -139,7 +139,7 @@ static void assert_locked_down(const char *url)
     kit_free(&answer);
 }
 
-TEST(its_pages_are_locked_down, setup, front_teardown)
+TEST(pages_have_a_strict_content_policy, setup, front_teardown)
 {
     if (asset_find(slice_str(ASSET_PAGE))) {
         assert_locked_down("/ui/");
@@ -147,7 +147,7 @@ TEST(its_pages_are_locked_down, setup, front_teardown)
     }
 }
 
-TEST(the_documentation_has_pages, setup, front_teardown)
+TEST(the_documentation_is_served, setup, front_teardown)
 {
     if (!asset_find(slice_str(ASSET_PAGE))) {
         return;
@@ -165,8 +165,8 @@ TEST(the_documentation_has_pages, setup, front_teardown)
     assert_int_equal(status_of("GET", "/ui/docs", ""), 200);  /* The page. */
 }
 
-/* Compressed or not are two representations, and each has its own tag. */
-TEST(files_come_compressed_and_are_kept, setup, front_teardown)
+/* The compressed and the plain form are two representations, each with its own tag. */
+TEST(files_are_compressed_and_cacheable, setup, front_teardown)
 {
     char known[256];
 
@@ -205,7 +205,7 @@ TEST(files_come_compressed_and_are_kept, setup, front_teardown)
     kit_free(&asset);
 }
 
-TEST(a_directory_takes_its_place, setup_site, teardown_site)
+TEST(a_directory_replaces_the_built_in_files, setup_site, teardown_site)
 {
     char known[256];
 
@@ -218,7 +218,7 @@ TEST(a_directory_takes_its_place, setup_site, teardown_site)
     assert_non_null(kit_header(&page, "Content-Security-Policy"));
     assert_string_equal((const char *)script.body, "let a;");
     assert_header(&script, "Content-Type", "text/javascript; charset=utf-8");
-    assert_header(&script, "Cache-Control", "no-cache"); /* It will be written again. */
+    assert_header(&script, "Cache-Control", "no-cache"); /* The file will change. */
     assert_header(&script, "Content-Encoding", NULL);
     (void)snprintf(known, sizeof(known), "If-None-Match: %s\r\n", kit_header(&script, "ETag"));
     assert_int_equal(status_of("GET", "/ui/assets/main.js", known), 304);

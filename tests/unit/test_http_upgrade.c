@@ -1,4 +1,5 @@
-/* Where WebSockets part from HTTP: which first heads are handed over, with what, and which not. */
+/* Where WebSockets leave HTTP: which first heads the front end hands over, with what, and which it
+ * refuses. */
 #include "server/op/auth.h"
 #include "tests/unit/http_front.h"
 
@@ -8,14 +9,14 @@
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 #define OFFER "Sec-WebSocket-Protocol: other, zabra.v1.json\r\n"
 
-/* A taker that answers with one byte, so that the client knows, and hangs up. */
+/* A taker that answers with one byte, so that the client knows, and closes the connection. */
 struct taker {
     bool full;
     uint32_t taken;
     size_t head_len; /* Bytes found in the socket. */
-    size_t told_len; /* Of the head. */
+    size_t told_len; /* Length of the head as handed over. */
     char key[64];
-    char who[200]; /* First identity. */
+    char identity[200]; /* First identity. */
     char address[64];
 };
 
@@ -35,7 +36,7 @@ static bool take(void *ctx, int fd, size_t head_len, const char *key,
     self->told_len = head_len;
     (void)snprintf(self->key, sizeof(self->key), "%s", key);
     (void)snprintf(self->address, sizeof(self->address), "%s", who->address);
-    (void)snprintf(self->who, sizeof(self->who), "%.*s",
+    (void)snprintf(self->identity, sizeof(self->identity), "%.*s",
                    who->auth ? (int)who->auth->ids[0].id.len : 0,
                    who->auth ? (const char *)who->auth->ids[0].id.data : "");
     kit_send(fd, "!");
@@ -58,8 +59,8 @@ static void setup(void)
     start(&(struct http_upgrade){.take = take, .ctx = &taker}, 100);
 }
 
-/* Whoever is refused keeps his place until his end of the connection is seen to be closed, so only
- * what is taken goes through so few. */
+/* A refused client keeps its place until its end of the connection is seen to be closed, so with
+ * this few places only accepted clients pass. */
 static void setup_few(void)
 {
     start(&(struct http_upgrade){.take = take, .ctx = &taker}, 1);
@@ -101,19 +102,19 @@ TEST(a_sound_request_is_handed_over_unread, setup, front_teardown)
     const char *headers = SOCKET_HEAD OFFER "Authorization: Basic Ym9iOnNlY3JldA==\r\n";
 
     assert_int_equal(knock(line, SOCKET_HEAD OFFER, NULL), 0);
-    assert_string_equal(taker.who, "");
+    assert_string_equal(taker.identity, "");
     assert_int_equal(knock(line, headers, NULL), 0);
     assert_int_equal(taker.taken, 2);
     assert_string_equal(taker.address, "127.0.0.1");
-    assert_int_equal(strncmp(taker.who, "bob:", 4), 0);
-    assert_null(strstr(taker.who, "secret"));
+    assert_int_equal(strncmp(taker.identity, "bob:", 4), 0);
+    assert_null(strstr(taker.identity, "secret"));
     assert_string_equal(taker.key, "dGhlIHNhbXBsZSBub25jZQ==");
     assert_int_equal(taker.told_len, taker.head_len);
     assert_int_equal(taker.head_len, strlen(line) + strlen(" HTTP/1.1\r\n\r\n") + strlen(headers));
 }
 
-/* More one after another than may be at once. */
-TEST(a_seat_given_back_is_free_again, setup_few, front_teardown)
+/* More connections one after another than may exist at once. */
+TEST(a_released_seat_is_free_again, setup_few, front_teardown)
 {
     for (int i = 0; i < 10; i++) {
         assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, NULL), 0);
@@ -121,7 +122,7 @@ TEST(a_seat_given_back_is_free_again, setup_few, front_teardown)
     assert_int_equal(taker.taken, 10);
 }
 
-TEST(what_is_wrong_is_said, setup, front_teardown)
+TEST(mistakes_in_a_handshake_are_named, setup, front_teardown)
 {
     assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD, "zabra.v1.json"), 400);
     assert_int_equal(knock("GET /ws/v1?session=x", SOCKET_HEAD OFFER, "attach"), 400);
@@ -146,8 +147,8 @@ TEST(what_is_wrong_is_said, setup, front_teardown)
     assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, "Retry-After"), 503);
 }
 
-/* Not asked as a first request of WebSockets, it is told what it needs; elsewhere an upgrade is
- * ignored, as RFC 9110 has it. */
+/* Without a WebSocket as the connection's first request, the client gets the headers that it must
+ * send; elsewhere an upgrade is ignored, as RFC 9110 has it. */
 TEST(other_requests_go_to_the_library, setup, front_teardown)
 {
     int fd = kit_connect(port);

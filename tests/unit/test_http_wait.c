@@ -1,4 +1,4 @@
-/* Long polls: answered when the tag changes and not before, in time when it does not. */
+/* Long polls: answered when the tag changes and not before, and in time when it does not change. */
 #include "http/http_int.h"
 #include "tests/unit/http_front.h"
 
@@ -10,7 +10,7 @@ static void create(const char *target)
     assert_int_equal(front_ask("PUT", target, "If-None-Match: *\r\n", "x"), 201);
 }
 
-/* The tag that the client has now. */
+/* The tag that the client has. */
 static void tag_of(const char *target, char tag[128])
 {
     struct kit_answer answer = kit_ask(port, "GET", target, "", NULL);
@@ -56,7 +56,7 @@ static void wait_for_metric(const char *name, long value)
     }
 }
 
-/* Sends it on a connection and comes back once it waits. */
+/* Sends a long poll on a connection and returns once it waits. */
 static int begin_wait(const char *target, int seconds)
 {
     int fd = kit_connect(port);
@@ -88,7 +88,7 @@ static bool is_quiet(int fd)
     return poll(&wait, 1, 0) == 0;
 }
 
-TEST(a_change_answers, front_setup, front_teardown)
+TEST(a_change_ends_a_wait, front_setup, front_teardown)
 {
     int fd = 0;
 
@@ -106,7 +106,7 @@ TEST(a_change_answers, front_setup, front_teardown)
 }
 
 /* Each view waits for what its own tag covers. */
-TEST(each_view_waits_for_what_it_shows, front_setup, front_teardown)
+TEST(each_view_waits_for_its_own_changes, front_setup, front_teardown)
 {
     static const struct {
         const char *target;
@@ -139,7 +139,7 @@ TEST(each_view_waits_for_what_it_shows, front_setup, front_teardown)
     }
 }
 
-TEST(a_deletion_answers, front_setup, front_teardown)
+TEST(a_deletion_ends_a_wait, front_setup, front_teardown)
 {
     int fd = 0;
 
@@ -150,7 +150,7 @@ TEST(a_deletion_answers, front_setup, front_teardown)
     close(fd);
 }
 
-/* Asks for what is not there, with nothing in hand, and comes back once that waits. */
+/* Asks for an absent znode without a tag, and returns once that waits. */
 static int begin_absent(const char *target, int seconds)
 {
     int fd = kit_connect(port);
@@ -164,7 +164,7 @@ static int begin_absent(const char *target, int seconds)
     return fd;
 }
 
-TEST(what_is_not_there_is_waited_for, front_setup, front_teardown)
+TEST(a_wait_for_an_absent_znode_ends_with_its_creation, front_setup, front_teardown)
 {
     static const char *const views[] = {"", "?view=stat", "?view=children", "?view=tree",
                                         "?view=acl"};
@@ -185,7 +185,7 @@ TEST(what_is_not_there_is_waited_for, front_setup, front_teardown)
     }
 }
 
-TEST(what_stays_away_is_told_in_time, front_setup, front_teardown)
+TEST(a_wait_for_a_znode_that_stays_absent_ends_in_time, front_setup, front_teardown)
 {
     uint64_t start_ms = os_now_ms();
     int fd = begin_absent("/znodes/v1/a", 1);
@@ -194,12 +194,12 @@ TEST(what_stays_away_is_told_in_time, front_setup, front_teardown)
     assert_true(os_now_ms() - start_ms >= 1000);
     close(fd);
     fd = begin_absent("/znodes/v1/a", 5);
-    kit_replace(gate); /* It reads again, and goes on waiting. */
+    kit_replace(gate); /* It reads again, and continues to wait. */
     wait_for_metric("zabra_http_waits", 1);
     create("/znodes/v1/a");
     expect(fd, 200, "wait=5");
     close(fd);
-    /* Writes wait for nothing. */
+    /* Writes never wait for a change. */
     assert_int_equal(front_ask("PUT", "/znodes/v1/none", "Prefer: wait=5\r\n", "x"), 404);
 }
 
@@ -212,7 +212,7 @@ TEST(without_a_change_the_answer_comes_in_time, front_setup, front_teardown)
     fd = begin_wait("/znodes/v1/a", 1);
     expect(fd, 304, "wait=1");
     assert_true(os_now_ms() - start_ms >= 1000);
-    /* The connection lives on. */
+    /* The connection stays open. */
     kit_send(fd, "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(fd, 200, NULL);
     close(fd);
@@ -244,9 +244,9 @@ TEST(a_wait_is_bounded_in_time_and_number, setup_short_waits, front_teardown)
     close(fd);
 }
 
-/* What the client does not have yet is told at once, and the answer does not claim to have waited.
- */
-TEST(there_is_nothing_to_wait_for, front_setup, front_teardown)
+/* A change that the client does not know yet is answered at once, and the answer does not claim to
+ * have waited. */
+TEST(without_a_matching_tag_there_is_no_wait, front_setup, front_teardown)
 {
     int fd = kit_connect(port);
 
@@ -260,7 +260,7 @@ TEST(there_is_nothing_to_wait_for, front_setup, front_teardown)
     close(fd);
 }
 
-/* The first preference counts, alone. */
+/* Only the first preference counts. */
 TEST(the_first_preference_counts, front_setup, front_teardown)
 {
     int fd = kit_connect(port);
@@ -280,14 +280,14 @@ TEST(the_first_preference_counts, front_setup, front_teardown)
     close(fd);
 }
 
-TEST(a_client_that_hangs_up_gives_its_place_back, front_setup, front_teardown)
+TEST(a_client_that_disconnects_releases_its_place, front_setup, front_teardown)
 {
     create("/znodes/v1/a");
     close(begin_wait("/znodes/v1/a", 5));
     wait_for_metric("zabra_http_waits", 0);
 }
 
-TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting, front_setup, front_teardown)
+TEST(a_replica_that_is_cut_off_keeps_no_client_waiting, front_setup, front_teardown)
 {
     int fd = 0;
 
@@ -298,8 +298,8 @@ TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting, front_setup, front
     close(fd);
 }
 
-/* It reads again, and goes on waiting. */
-TEST(a_state_that_is_replaced_keeps_who_has_the_same, front_setup, front_teardown)
+/* It reads again, and continues to wait. */
+TEST(a_replaced_state_keeps_waits_whose_tag_is_unchanged, front_setup, front_teardown)
 {
     int fd = 0;
 
@@ -313,7 +313,7 @@ TEST(a_state_that_is_replaced_keeps_who_has_the_same, front_setup, front_teardow
     close(fd);
 }
 
-TEST(draining_answers_at_once, front_setup, front_teardown)
+TEST(draining_answers_waits_at_once, front_setup, front_teardown)
 {
     int fd = 0;
 
@@ -324,8 +324,8 @@ TEST(draining_answers_at_once, front_setup, front_teardown)
     close(fd);
 }
 
-/* The waits have ended, and a connection that is not closed yet asks for one more. */
-TEST(nobody_begins_to_wait_while_draining, front_setup, front_teardown)
+/* The waits have ended, and a connection that is still open asks for another. */
+TEST(no_wait_begins_while_draining, front_setup, front_teardown)
 {
     int fd = kit_connect(port);
     char tag[128];
@@ -338,8 +338,8 @@ TEST(nobody_begins_to_wait_while_draining, front_setup, front_teardown)
     close(fd);
 }
 
-/* Writers and those who wait for them: each wait ends by a change, none is missed. */
-TEST(no_change_falls_between_the_read_and_the_wait, front_setup, front_teardown)
+/* Writers and waiting readers: each wait ends with a change, none is missed. */
+TEST(no_change_is_lost_between_the_read_and_the_wait, front_setup, front_teardown)
 {
     enum {
         ROUNDS = 300

@@ -1,5 +1,5 @@
-/* Streams of events and long polls against the front end alive: what is told, and what it costs
- * those who do not read. */
+/* Streams of events against a running front end: what they send, and what it costs clients that do
+ * not read. */
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_front.h"
 
@@ -36,9 +36,9 @@ static void open_stream(struct kit_stream *stream, const char *target)
 
 #define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
 
-/* ---- What is told. ---- */
+/* ---- Events. ---- */
 
-TEST(a_stream_begins_at_once_and_tells_what_happens, front_setup, front_teardown)
+TEST(a_stream_begins_at_once_and_sends_changes, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
@@ -73,8 +73,8 @@ TEST(ndjson_has_the_same_objects_one_per_line, front_setup, front_teardown)
     kit_stream_close(&stream);
 }
 
-/* Those who are told the same change in different words do not get each other's. */
-TEST(values_come_in_the_format_asked_for, front_setup, front_teardown)
+/* Clients that receive the same change in different formats do not get each other's. */
+TEST(values_come_in_the_requested_format, front_setup, front_teardown)
 {
     static const struct {
         const char *query;
@@ -163,7 +163,7 @@ TEST(heartbeats_carry_the_zxid, front_setup, front_teardown)
     struct kit_stream stream;
 
     open_stream(&stream, "/watch/v1/a?mode=persistent");
-    create("/b", "x"); /* Nothing that concerns it. */
+    create("/b", "x"); /* Not what this stream watches. */
     do {
         assert_non_null(kit_stream_next(&stream));
         assert_string_equal(kit_stream_member(&stream, "event"), "heartbeat");
@@ -173,7 +173,7 @@ TEST(heartbeats_carry_the_zxid, front_setup, front_teardown)
 
 /* ---- Resuming. ---- */
 
-TEST(a_stream_goes_on_from_where_another_has_ended, front_setup, front_teardown)
+TEST(a_stream_continues_where_another_has_ended, front_setup, front_teardown)
 {
     struct kit_stream stream;
 
@@ -209,7 +209,7 @@ TEST(a_missed_one_shot_event_ends_the_stream_at_once, front_setup, front_teardow
     kit_stream_close(&stream);
 }
 
-TEST(another_history_is_no_place_to_resume_from, front_setup, front_teardown)
+TEST(a_position_of_another_history_is_refused, front_setup, front_teardown)
 {
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=persistent",
                                "Last-Event-ID: 0000000000000001:0x100000001\r\n", NULL),
@@ -247,13 +247,13 @@ static void setup_short_requests(void)
     front_start_with(short_requests);
 }
 
-TEST(a_replica_that_stays_behind_says_so, setup_short_requests, front_teardown)
+TEST(a_replica_that_stays_behind_reports_it, setup_short_requests, front_teardown)
 {
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=persistent&since=0x100000009", "", NULL),
                      503);
 }
 
-TEST(a_state_that_is_replaced_is_told_as_a_difference, front_setup, front_teardown)
+TEST(a_replaced_state_is_sent_as_a_difference, front_setup, front_teardown)
 {
     struct kit_stream stream;
     struct kit_stream one_shot;
@@ -275,7 +275,7 @@ TEST(a_state_that_is_replaced_is_told_as_a_difference, front_setup, front_teardo
 
 /* ---- Refusals. ---- */
 
-TEST(what_cannot_be_watched_is_refused, front_setup, front_teardown)
+TEST(impossible_watches_are_refused, front_setup, front_teardown)
 {
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=nonsense", "", NULL), 400);
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data&since=nonsense", "", NULL), 400);
@@ -298,7 +298,7 @@ static void setup_few_streams(void)
     front_start_with(few_streams);
 }
 
-TEST(there_are_no_more_streams_than_allowed, setup_few_streams, front_teardown)
+TEST(the_number_of_streams_is_bounded, setup_few_streams, front_teardown)
 {
     struct kit_stream a;
     struct kit_stream b;
@@ -307,7 +307,7 @@ TEST(there_are_no_more_streams_than_allowed, setup_few_streams, front_teardown)
     open_stream(&a, "/watch/v1/a?mode=data");
     open_stream(&b, "/watch/v1/a?mode=data");
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data", "", NULL), 429);
-    kit_stream_close(&b); /* A client that hangs up gives its place back. */
+    kit_stream_close(&b); /* A client that disconnects releases its place. */
     for (uint64_t end = os_now_ms() + KIT_DEADLINE_MS; status != 200 && os_now_ms() < end;) {
         kit_stream_open(&b, port, "/watch/v1/a?mode=data", "");
         status = b.status;
@@ -322,7 +322,7 @@ TEST(there_are_no_more_streams_than_allowed, setup_few_streams, front_teardown)
 
 /* ---- The end. ---- */
 
-TEST(a_replica_that_is_cut_off_sends_its_streams_away, front_setup, front_teardown)
+TEST(a_replica_that_is_cut_off_redirects_its_streams, front_setup, front_teardown)
 {
     struct kit_stream stream;
 

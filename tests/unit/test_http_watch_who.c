@@ -1,4 +1,4 @@
-/* Streams and who reads them: rights, and sessions that live and end. */
+/* Streams and their clients: rights, and sessions that live and end. */
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_front.h"
 
@@ -26,7 +26,7 @@ static void open_stream(struct kit_stream *stream, const char *target, const cha
 
 /* ---- Rights. ---- */
 
-TEST(what_may_not_be_read_is_not_told, setup, front_teardown)
+TEST(unreadable_changes_are_not_sent, setup, front_teardown)
 {
     struct kit_stream anybody;
     struct kit_stream bob;
@@ -46,8 +46,8 @@ TEST(what_may_not_be_read_is_not_told, setup, front_teardown)
     kit_stream_close(&bob);
 }
 
-/* What is resumed is no way around it. */
-TEST(what_may_not_be_read_is_not_replayed, setup, front_teardown)
+/* A resumption does not avoid the check. */
+TEST(unreadable_changes_are_not_replayed, setup, front_teardown)
 {
     struct kit_stream anybody;
 
@@ -69,7 +69,7 @@ TEST(wrong_credentials_are_refused, setup, front_teardown)
 
 /* ---- Sessions. ---- */
 
-/* Opens a session; its header line. */
+/* Opens a session; returns its header line. */
 static void open_session(char header[128], const char *seconds)
 {
     char target[64];
@@ -85,7 +85,7 @@ static void open_session(char header[128], const char *seconds)
     kit_free(&answer);
 }
 
-/* Its client takes all of it, heartbeats too. */
+/* The client takes all of it, heartbeats too. */
 TEST(a_stream_keeps_no_session_alive_by_itself, setup, front_teardown)
 {
     struct kit_stream stream;
@@ -141,21 +141,22 @@ TEST(the_end_of_a_session_ends_its_streams, setup, front_teardown)
     kit_stream_close(&other);
 }
 
-/* How it ended was in what was missed. */
-TEST(a_session_that_is_found_gone_has_expired, setup, front_teardown)
+/* The end of the session was among the missed changes. */
+TEST(a_missing_session_has_expired, setup, front_teardown)
 {
     struct kit_stream stream;
     char header[128];
-    const char *told = NULL;
+    const char *event = NULL;
 
     open_session(header, "5");
     open_stream(&stream, "/watch/v1/a?mode=persistent", header);
     kit_put_state(gate, gate->zxid + 10);
-    told = kit_stream_told(&stream);
-    if (told && !strcmp(told, "overrun")) {
-        told = kit_stream_told(&stream); /* Its queue was empty: what it missed was looked at. */
+    event = kit_stream_told(&stream);
+    if (event && !strcmp(event, "overrun")) {
+        event =
+            kit_stream_told(&stream); /* Its queue was empty, so it looked at the missed changes. */
     }
-    assert_string_equal(told, "session expired");
+    assert_string_equal(event, "session expired");
     assert_null(kit_stream_next(&stream));
     assert_true(stream.complete);
     kit_stream_close(&stream);

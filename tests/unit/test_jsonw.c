@@ -75,7 +75,7 @@ TEST(escapes, setup, teardown)
                         "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f\\u0000/z\x7f\"");
 }
 
-TEST(utf8_passes_and_the_rest_is_replaced, setup, teardown)
+TEST(valid_utf8_passes_and_the_rest_is_replaced, setup, teardown)
 {
     jsonw_cstr(&json, "\xc3\xa9 \xf0\x9f\x98\x80 \xff\xc3 \xed\xa0\x80 \xe2\x82");
     assert_string_equal(buf_cstr(&out), "\"\xc3\xa9 \xf0\x9f\x98\x80 "
@@ -83,7 +83,7 @@ TEST(utf8_passes_and_the_rest_is_replaced, setup, teardown)
                                         "\xef\xbf\xbd \xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
-/* The writer copies eight bytes at a time; a byte is treated alike wherever it stands. */
+/* The writer copies eight bytes at a time; it must treat a byte alike at every place. */
 TEST(every_ascii_byte_at_every_place, setup, teardown)
 {
     for (int byte = 0; byte < 0x80; byte++) {
@@ -110,7 +110,7 @@ TEST(every_ascii_byte_at_every_place, setup, teardown)
     }
 }
 
-TEST(top_level_has_no_commas, setup, teardown)
+TEST(the_top_level_has_no_commas, setup, teardown)
 {
     jsonw_cstr(&json, "");
     jsonw_u64(&json, 1);
@@ -134,7 +134,7 @@ TEST(deepest_nesting, setup, teardown)
     assert_non_null(strstr(buf_cstr(&out), "]][["));
 }
 
-TEST(overflow_is_told_by_the_buffer, setup, teardown)
+TEST(an_overflow_is_visible_in_the_buffer, setup, teardown)
 {
     struct buf small;
 

@@ -1,4 +1,4 @@
-/* How a process ends that the machine gives too little. */
+/* How a process ends when the machine gives it too little memory or too few descriptors. */
 #include "base/lack.h"
 #include "base/loop.h"
 #include "base/mailbox.h"
@@ -15,7 +15,8 @@ enum {
     REPORTED = 77
 };
 
-/* The address sanitizer would end the process in its own words. Called by its name. */
+/* The address sanitizer would end the process with its own message. The sanitizer finds this
+ * function by its name. */
 const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)
@@ -31,7 +32,7 @@ static void report(const char *text)
     _exit(REPORTED);
 }
 
-/* Runs `body` in a process of its own; returns its exit code, or -1, and what it wrote. */
+/* Runs `body` in a child process; returns its exit code, or -1, and what it wrote. */
 static int run_apart(void (*body)(void), char *text, size_t size)
 {
     int ends[2];
@@ -91,7 +92,7 @@ static void open_a_mailbox_without_descriptors(void)
     mailbox_init(&box, 1);
 }
 
-TEST(what_is_missing_is_named)
+TEST(the_missing_resource_is_named)
 {
     static const struct {
         void (*body)(void);

@@ -21,7 +21,7 @@ static void close_pipe(void)
     assert_int_equal(close(ends[1]), 0);
 }
 
-/* Reads what was logged since the last time; returns the part after the time stamp. */
+/* Reads what was logged since the last call; returns the part after the time stamp. */
 static const char *read_line(size_t stamp_len)
 {
     ssize_t len = read(ends[0], line, sizeof(line) - 1);

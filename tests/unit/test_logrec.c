@@ -11,8 +11,8 @@ TEST(zxid_parts)
     assert_true(zxid_make(2, 0) > zxid_make(1, UINT32_MAX));
 }
 
-/* Counters begin anew with each epoch, whose start is a record of its own. */
-TEST(how_far_behind)
+/* Counters start again with each epoch, whose start is a record of its own. */
+TEST(the_distance_of_two_zxids)
 {
     assert_int_equal(zxid_behind(zxid_make(2, 7), zxid_make(2, 3)), 4);
     assert_int_equal(zxid_behind(zxid_make(2, 7), zxid_make(2, 7)), 0);

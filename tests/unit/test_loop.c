@@ -20,9 +20,9 @@ enum {
 struct end {
     struct loop_watch watch;
     struct loop *loop;
-    uint32_t ready; /* Of the last call. */
+    uint32_t ready; /* As of the last call. */
     int calls;
-    struct loop_watch *remove; /* Taken out of the loop in the call. */
+    struct loop_watch *remove; /* The call removes this watch from the loop. */
 };
 
 static void on_ready(struct loop_watch *watch, uint32_t ready)
@@ -63,7 +63,7 @@ TEST(level_triggered_reading)
     assert_int_equal(loop_run_once(&loop, 0), 0);
     assert_int_equal(write(fds[1], "x", 1), 1);
     assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
-    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1); /* Not read: reported again. */
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1); /* Not read, so it is reported again. */
     assert_int_equal(end.ready, LOOP_READ);
     assert_int_equal(read(fds[0], &byte, 1), 1);
     assert_int_equal(loop_run_once(&loop, 0), 0);
@@ -100,7 +100,7 @@ TEST(interest_can_change)
     close(fds[0]);
 }
 
-/* Both are ready in one batch; whichever comes first removes the other, or itself. */
+/* Both are ready in one batch; the first to be called removes the other, or itself. */
 TEST(a_watch_removed_in_the_batch_is_not_called)
 {
     struct loop loop;
@@ -187,7 +187,7 @@ TEST(sockets)
     close(server_fd);
 }
 
-TEST(a_refused_connection_says_so)
+TEST(a_refused_connection_is_reported)
 {
     struct sockaddr_in addr = loopback(0);
     socklen_t len = sizeof(addr);
@@ -215,7 +215,7 @@ TEST(a_refused_connection_says_so)
     close(port_fd);
 }
 
-/* Two ends of one TCP connection; AF_UNIX has no queue of bytes to be acknowledged. */
+/* The two ends of one TCP connection; AF_UNIX has no queue of bytes to be acknowledged. */
 static void make_connection(int fds[2])
 {
     struct sockaddr_in addr = loopback(0);
@@ -237,8 +237,8 @@ static void make_connection(int fds[2])
     close(listen_fd);
 }
 
-/* Whoever only waits learns that the other side is done, also behind bytes that it has not read. */
-TEST(the_end_of_a_peer_is_seen_through_a_copy)
+/* A waiting side learns that the other side is done, also behind bytes that it has not read. */
+TEST(a_duplicate_descriptor_sees_the_end_of_a_peer)
 {
     struct loop loop;
     struct end end;
@@ -265,7 +265,7 @@ TEST(the_end_of_a_peer_is_seen_through_a_copy)
     close(fds[1]);
 }
 
-TEST(what_the_peer_has_not_taken_is_known)
+TEST(unacknowledged_bytes_are_known)
 {
     static uint8_t block[64 << 10];
     uint64_t acked = 0;
@@ -289,8 +289,9 @@ TEST(what_the_peer_has_not_taken_is_known)
     close(fds[1]);
 }
 
-/* A sender that fills the buffer as fast as it is read would keep the thread for ever. */
-TEST(a_bounded_part_is_swallowed)
+/* A sender that fills the buffer as fast as it is read would otherwise occupy the thread
+ * permanently. */
+TEST(swallowing_is_bounded)
 {
     static uint8_t block[64 << 10];
     ssize_t sent = 0;
@@ -309,8 +310,8 @@ TEST(a_bounded_part_is_swallowed)
     close(fds[1]);
 }
 
-/* Whoever comes while a port is only tried is neither let in nor thrown out: he knocks again. */
-TEST(a_port_is_tried_without_letting_anybody_in)
+/* A client that connects during the trial is neither accepted nor closed: it tries again. */
+TEST(a_port_is_tried_without_accepting_a_client)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port_free())};
     const struct sockaddr *to = (const struct sockaddr *)&addr;
@@ -340,7 +341,7 @@ TEST(a_port_is_tried_without_letting_anybody_in)
     close(fd);
 }
 
-/* Events that wait already, often enough; more often when another process comes between. */
+/* Events that already wait, often enough; more often when another process runs in between. */
 static void come_closely(struct loop *loop)
 {
     for (int i = 0; i < 10000 && loop->busy.short_waits < loop->busy.after; i++) {
@@ -381,21 +382,21 @@ static void come_and_go(struct busy_fixture *fixture)
     assert_int_equal(read(fixture->fds[0], &byte, 1), 1);
 }
 
-TEST(it_looks_before_it_sleeps_while_events_come_closely)
+TEST(the_loop_polls_before_it_sleeps_while_events_are_frequent)
 {
     struct busy_fixture fixture;
     struct loop *loop = &fixture.loop;
 
     busy_init(&fixture, 20000);
     assert_int_equal(loop_run_once(loop, 1), 0);
-    assert_int_equal(loop->busy.in_vain, 0); /* Nothing was before. */
+    assert_int_equal(loop->busy.in_vain, 0); /* No look was in vain before. */
     come_and_go(&fixture);
     loop->busy.short_waits--;
     assert_int_equal(loop_run_once(loop, 1), 0);
     assert_int_equal(loop->busy.in_vain, 0); /* One too few. */
     come_and_go(&fixture);
     assert_int_equal(loop_run_once(loop, 0), 0);
-    assert_int_equal(loop->busy.in_vain, 0); /* Who does not wait does not look. */
+    assert_int_equal(loop->busy.in_vain, 0); /* A thread that does not wait does not look. */
 
     uint64_t start_us = os_now_us();
 
@@ -422,8 +423,8 @@ static void end_timer(struct end *end)
     close(end->watch.fd);
 }
 
-/* The time-out is over long before: only who looks is still there. */
-TEST(what_comes_while_it_looks_is_dispatched)
+/* The timeout is long over: only a loop that looks is still there. */
+TEST(events_that_arrive_during_polling_are_dispatched)
 {
     struct busy_fixture fixture;
     struct end timer;
@@ -436,7 +437,7 @@ TEST(what_comes_while_it_looks_is_dispatched)
     busy_release(&fixture);
 }
 
-TEST(an_event_that_comes_late_ends_the_row)
+TEST(a_late_event_ends_the_polling)
 {
     struct busy_fixture fixture;
     struct end timer;
@@ -450,8 +451,8 @@ TEST(an_event_that_comes_late_ends_the_row)
     busy_release(&fixture);
 }
 
-/* Events that come soon, but never so soon that they are seen: it looks ever more rarely. */
-TEST(what_is_in_vain_is_given_up)
+/* Events that come soon, but never soon enough to be seen: the loop looks ever more rarely. */
+TEST(polling_in_vain_is_abandoned)
 {
     struct busy_fixture fixture;
     struct loop_busy *busy = &fixture.loop.busy;
@@ -471,6 +472,6 @@ TEST(what_is_in_vain_is_given_up)
     busy->short_waits = busy->after;
     assert_int_equal(write(fixture.fds[1], "x", 1), 1);
     assert_int_equal(loop_run_once(&fixture.loop, WAIT_MS), 1);
-    assert_int_equal(busy->after, LOOP_BUSY_AFTER); /* Once it was not. */
+    assert_int_equal(busy->after, LOOP_BUSY_AFTER); /* Once, a look was not in vain. */
     busy_release(&fixture);
 }

@@ -58,7 +58,7 @@ TEST(close_refuses_and_wakes)
     assert_true(mailbox_wait(&box, 0));
     assert_int_equal(mailbox_post(&box, &messages[1].link), ERR_CLOSED);
     assert_int_equal(mailbox_post_always(&box, &messages[1].link), ERR_CLOSED);
-    assert_int_equal(mailbox_drain(&box, &got), 1); /* What was in it is not lost. */
+    assert_int_equal(mailbox_drain(&box, &got), 1); /* Its contents are not lost. */
     assert_int_equal(mailbox_drain(&box, &got), 0);
     mailbox_release(&box);
 }
@@ -85,7 +85,7 @@ static void send_one(void *arg)
     mailbox_post(sender->box, &sender->messages[0].link);
 }
 
-/* Every message arrives once, in the order of its sender, and no wake is lost. */
+/* Every message arrives once, in the order of its sender, and no wake-up is lost. */
 TEST(many_senders)
 {
     static struct message messages[SENDERS][MESSAGES];
@@ -121,7 +121,7 @@ TEST(many_senders)
     mailbox_release(&box);
 }
 
-/* Whoever has the message may release the box, also while the sender is still within its post. */
+/* The receiver of the message may release the box, even while the sender is still in its post. */
 TEST(release_at_once)
 {
     static struct message messages[MESSAGES];

@@ -32,7 +32,7 @@ TEST(put_replaces_and_returns_the_old)
     map_release(&map);
 }
 
-/* The key belongs to the value: after a replacement the old value's memory may go. */
+/* The key belongs to the value: after a replacement the caller may free the old value. */
 TEST(put_takes_the_new_key_memory)
 {
     struct map map;

@@ -17,7 +17,7 @@ TEST(networks_of_addresses)
         {"1::2:3:4:5:6:7", "1:0:2:3::/64"},
         {"fe80::1:2", "fe80:0:0:0::/64"},
         {"::2:3:4:5:6:7:8", "0:2:3:4::/64"},
-        /* No addresses: as they are. */
+        /* Not addresses: they stay as they are. */
         {"", ""},
         {":", ":"},
         {"?", "?"},

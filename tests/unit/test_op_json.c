@@ -1,4 +1,4 @@
-/* Bodies of requests into arguments, results into JSON. */
+/* Decodes bodies of requests into arguments, and encodes results as JSON. */
 #include "base/mem.h"
 #include "server/json/op_json.h"
 #include "tests/lib/draw.h"
@@ -109,7 +109,7 @@ TEST(bodies_that_do_not_fit_are_refused_by_name)
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":1.5}", ERR_BAD_ARGUMENTS, "ttl");
 }
 
-TEST(the_failing_element_is_told)
+TEST(the_failing_element_is_named)
 {
     struct parsed parsed;
 
@@ -139,7 +139,7 @@ TEST(nesting_is_bounded_before_parsing)
     buf_release(&text);
 }
 
-TEST(changed_bodies_do_no_harm)
+TEST(random_changes_of_bodies_do_no_harm)
 {
     const char *text =
         "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"dataJson\":{\"b\":[1,\"c\"]}},"
@@ -211,7 +211,7 @@ TEST(a_znode_is_flat_and_wide_numbers_have_twins)
     op_result_release(&result);
 }
 
-TEST(data_that_cannot_be_shown_is_refused)
+TEST(data_without_a_representation_is_refused)
 {
     struct op_json_style style = {.message = false};
     struct op_args args;
@@ -234,7 +234,7 @@ TEST(data_that_cannot_be_shown_is_refused)
     op_result_release(&result);
 }
 
-TEST(the_outcome_of_a_write_is_told)
+TEST(the_outcome_of_a_write_is_reported)
 {
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_OUTCOME_UNKNOWN), "unknown");
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_IN_FLIGHT), "unknown");
@@ -242,8 +242,8 @@ TEST(the_outcome_of_a_write_is_told)
     assert_string_equal(op_outcome(OP_KIND_READ, ERR_SYSTEM_ERROR), "not-applied");
 }
 
-/* Whatever went wrong and wherever: a client is told whether to look or to try again. */
-TEST(each_problem_tells_its_outcome)
+/* Whatever went wrong, and wherever: the client learns whether to check or to try again. */
+TEST(each_problem_states_its_outcome)
 {
     for (int err = ERR_OK + 1; err < ERR_COUNT; err++) {
         for (int kind = OP_KIND_READ; kind <= OP_KIND_INFO; kind++) {

@@ -14,14 +14,14 @@ enum {
     BODY_MAX = 64 << 20
 };
 
-/* A body or a message, and the data that its elements must get. */
+/* A body or a message, and the data that its elements must receive. */
 struct sample {
     struct rng rng;
     struct buf text;
     struct buf want[ELEMENTS_MAX];
 };
 
-/* A key, each letter of it as an escape now and then. */
+/* A key, with some of its letters as escapes. */
 static void put_key(struct sample *sample, const char *key)
 {
     buf_append_byte(&sample->text, '"');
@@ -35,7 +35,7 @@ static void put_key(struct sample *sample, const char *key)
     buf_append_str(&sample->text, rng_chance(&sample->rng, 300000) ? "\" : " : "\":");
 }
 
-/* Text that is written as it is, or with escapes, and what it means. */
+/* Text with and without escapes, and what it means. */
 static void put_text(struct sample *sample, struct buf *want, bool escapes)
 {
     static const struct {
@@ -73,7 +73,7 @@ static void put_base64(struct sample *sample, struct buf *want)
     buf_append_byte(&sample->text, '"');
 }
 
-/* Written as it is; what is in the text of its strings is of no concern. */
+/* The text as it is; quotes and brackets inside its strings have no meaning. */
 static void put_json(struct sample *sample, struct buf *want)
 {
     size_t start = sample->text.len;
@@ -87,7 +87,8 @@ static void put_json(struct sample *sample, struct buf *want)
     buf_release(&unused);
 }
 
-/* Members of one operation: op, path and data in any order, strangers where they may be. */
+/* The members of one operation: op, path and data in any order, with unknown members where they may
+ * be. */
 static void put_members(struct sample *sample, struct buf *want, const char *op, bool strangers)
 {
     struct buf unused;
@@ -207,7 +208,7 @@ static void check_message(struct sample *sample, bool multi)
     op_request_free(request);
 }
 
-TEST(data_is_what_was_meant_however_it_is_written)
+TEST(data_means_the_same_in_every_spelling)
 {
     struct sample sample;
 
@@ -250,7 +251,7 @@ static void assert_refused(const char *text, const char *word)
 
 #define LONG "0123456789012345678901234567890123456789012345678901234567890123456789"
 
-TEST(long_strings_are_held_to_the_same_rules)
+TEST(long_strings_follow_the_same_rules)
 {
     assert_refused("{\"dataUtf8\":\"" LONG "\n\"}", "not valid JSON");
     assert_refused("{\"dataUtf8\":\"" LONG "\x01\"}", "not valid JSON");
@@ -270,8 +271,7 @@ TEST(long_strings_are_held_to_the_same_rules)
     assert_refused("{\"data\":\"" LONG "\"}", "not a member");
 }
 
-/* The time it takes is that of its length: each backslash must not make it look for the end again.
- */
+/* The time it takes follows its length: a backslash must not start another search for the end. */
 TEST(many_escapes_are_read_in_one_pass)
 {
     struct buf text;

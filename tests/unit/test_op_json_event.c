@@ -1,4 +1,4 @@
-/* Replies to messages, and what the server says by itself. */
+/* Replies to messages, and the messages that the server sends by itself. */
 #include "server/json/op_json.h"
 #include "tests/lib/unit.h"
 
@@ -124,7 +124,7 @@ TEST(an_acl_is_shown_with_its_version, open_output, close_output)
     op_result_release(&result);
 }
 
-TEST(a_watch_is_answered_with_how_it_resumed, open_output, close_output)
+TEST(a_watch_reply_says_how_it_resumed, open_output, close_output)
 {
     struct subscribe_result result = {.id = 1, .zxid = 0x13, .resumed = SUBSCRIBE_REPLAYED};
 
@@ -135,7 +135,7 @@ TEST(a_watch_is_answered_with_how_it_resumed, open_output, close_output)
     assert_written("{\"id\":2,\"ok\":true,\"zxid\":\"0x13\",\"watch\":1}");
 }
 
-TEST(an_error_is_a_problem_with_the_id_if_there_is_one, open_output, close_output)
+TEST(an_error_is_a_problem_with_the_requests_id, open_output, close_output)
 {
     struct op_problem problem = op_problem_make(OP_KIND_WRITE, ERR_NO_NODE);
     struct op_message_id id = {.known = true, .number = 8};
@@ -198,7 +198,7 @@ TEST(data_of_a_change_is_one_line_in_a_form_that_fits, open_output, close_output
     blob_unref(change.data);
 }
 
-TEST(the_server_says_what_becomes_of_a_socket, open_output, close_output)
+TEST(the_server_announces_the_end_of_a_socket, open_output, close_output)
 {
     struct op_hello hello = {.server = 2,
                              .role = "follower",

@@ -1,4 +1,4 @@
-/* Messages of a WebSocket into requests, and ACLs between JSON and bytes. */
+/* Decodes messages of a WebSocket into requests, and converts ACLs between JSON and bytes. */
 #include "server/json/op_json.h"
 #include "server/op/acl.h"
 #include "tests/lib/unit.h"
@@ -17,7 +17,7 @@ struct parsed {
     struct op_fault fault;
 };
 
-/* From a copy that is gone afterwards: a request must not refer to the message. */
+/* Decodes a copy that is freed afterwards: a request must not refer to the message. */
 static struct parsed parse(const char *text)
 {
     struct parsed parsed = {.request = op_request_new()};
@@ -66,7 +66,7 @@ static void assert_refused(const char *text, enum err err, const char *word)
     release(&parsed);
 }
 
-TEST(a_message_is_an_operation_and_what_goes_around_it)
+TEST(a_message_is_an_operation_with_its_envelope)
 {
     struct parsed parsed = accepted(
         "{\"id\":9007199254740992,\"op\":\"set\",\"path\":\"/svc/a\",\"dataJson\": {\"a\":1.50} ,"
@@ -101,7 +101,7 @@ TEST(sessions_and_identities_have_their_members)
                       "\"session\":\"0189abcd-1234-4abc-89ab-0123456789ab\"}");
     assert_text(parsed.request->args.secret, "0189abcd-1234-4abc-89ab-0123456789ab");
     release(&parsed);
-    parsed = accepted("{\"id\":1,\"op\":\"close\"}"); /* The one that is attached. */
+    parsed = accepted("{\"id\":1,\"op\":\"close\"}"); /* The attached session. */
     assert_int_equal(parsed.request->args.secret.len, 0);
     release(&parsed);
     parsed = accepted("{\"id\":1,\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"me:pw\"}");
@@ -133,7 +133,7 @@ TEST(a_watch_has_its_kind_and_where_to_resume)
     release(&parsed);
 }
 
-TEST(elements_find_their_values_among_strangers)
+TEST(elements_find_their_values_among_unknown_members)
 {
     struct parsed parsed =
         accepted("{\"id\":3,\"dataJson\":0,\"x\":[{\"dataJson\":1}],\"op\":\"multi\",\"ops\":["
@@ -150,7 +150,7 @@ TEST(elements_find_their_values_among_strangers)
     release(&parsed);
 }
 
-TEST(what_does_not_fit_is_refused_with_its_id)
+TEST(an_invalid_message_is_refused_with_its_id)
 {
     const char *no_id[] = {"{\"op\":\"ping\"}", "{\"op\":\"ping\",\"id\":-1}",
                            "{\"op\":\"ping\",\"id\":1.0}", "{\"op\":\"ping\",\"id\":\"1\"}",
@@ -198,7 +198,7 @@ TEST(what_does_not_fit_is_refused_with_its_id)
                    ERR_BAD_ARGUMENTS, "no watch");
 }
 
-TEST(a_failing_element_is_told)
+TEST(a_failing_element_is_named)
 {
     struct parsed parsed = parse("{\"id\":5,\"op\":\"multi\",\"ops\":[{\"op\":\"get\",\"path\":"
                                  "\"/a\"},{\"op\":\"get\",\"path\":\"a\"}]}");
@@ -226,7 +226,7 @@ static struct parsed read_acl(const char *value)
     return parsed;
 }
 
-/* What is read from `value` is written as `want`. */
+/* A list that is read from `value` is written as `want`. */
 static void assert_acl(const char *value, const char *want)
 {
     struct parsed parsed = read_acl(value);
@@ -268,7 +268,7 @@ TEST(an_acl_is_written_as_it_is_read)
     assert_acl("[{\"scheme\":\"auth\",\"perms\":[\"all\"]}]", want);
 }
 
-TEST(acls_that_are_none_are_refused)
+TEST(malformed_acls_are_refused)
 {
     const char *bad[] = {"\"closed\"",
                          "7",

@@ -1,4 +1,4 @@
-/* The forwarded form: what goes in comes out, and hostile bytes do no harm. */
+/* The forwarded form: it comes out as it went in, and hostile bytes do no harm. */
 #include "base/mem.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
@@ -67,7 +67,8 @@ TEST(all_fields_of_a_write_arrive)
     buf_release(&bytes);
 }
 
-/* The hash of a session's secret travels, the secret itself stays where the client is. */
+/* The hash of a session's secret is forwarded; the secret stays at the replica that serves the
+ * client. */
 TEST(a_secret_stays_and_its_hash_arrives)
 {
     const char *secret = "0189abcd-1234-4abc-89ab-0123456789ab";
@@ -171,7 +172,7 @@ TEST(each_cut_of_the_bytes_is_malformed)
     buf_release(&bytes);
 }
 
-/* Random changes either give arguments that pass all checks or an error; the sanitizers watch. */
+/* Random changes give either arguments that pass all checks or an error; the sanitizers watch. */
 TEST(changed_bytes_do_no_harm)
 {
     struct op_args items[3];
@@ -208,7 +209,7 @@ TEST(a_hostile_count_allocates_nothing)
     assert_null(multi);
 }
 
-TEST(an_error_arrives_with_its_sentence_and_stat)
+TEST(an_error_arrives_with_its_detail_and_stat)
 {
     struct op_result result;
     struct op_result got;

@@ -141,7 +141,7 @@ TEST(an_if_match_is_a_star_or_a_data_tag)
     assert_int_equal(parse(OP_SET, "If-None-Match", "\"d1.0\"", &args), ERR_BAD_ARGUMENTS);
 }
 
-TEST(a_place_to_resume_is_a_zxid_or_the_id_of_an_event)
+TEST(a_resume_position_is_a_zxid_or_an_event_id)
 {
     const char *bad[] = {"",
                          "0x",
@@ -277,7 +277,7 @@ TEST(contradictions_are_refused)
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
 }
 
-TEST(what_makes_a_znode_needs_leave_to_make_it)
+TEST(attributes_of_a_new_znode_need_a_create_or_an_upsert)
 {
     struct op_args args = args_of(OP_SET, "/a");
 
@@ -309,7 +309,7 @@ TEST(a_secret_is_a_random_uuid)
     assert_true(op_is_uuid(slice_str("01234567-89AB-4CDE-8F01-23456789ABCD")));
 }
 
-/* Each tag has its letter, so that one is not taken for the other. */
+/* Each tag has its own letter, so that one cannot pass for another. */
 TEST(an_acl_has_a_tag_of_its_own)
 {
     struct op_args args = args_of(OP_SETACL, "/a");

@@ -1,4 +1,4 @@
-/* Files of a directory that others may write to: nothing outside of it is reached. */
+/* Files of a directory that others may write to: a request reaches nothing outside of it. */
 #include "base/os_files.h"
 #include "tests/lib/unit.h"
 
@@ -40,7 +40,7 @@ static void make_dir(const char *path)
     assert_int_equal(mkdir(name, 0700), 0);
 }
 
-/* "site" is served; what stands beside it is not. */
+/* "site" is served; its siblings are not. */
 static void setup(void)
 {
     char pipe_name[256];
@@ -101,7 +101,7 @@ TEST(files_are_read_whole, setup, teardown)
     buf_release(&out);
 }
 
-TEST(nothing_outside_is_reached, setup, teardown)
+TEST(no_file_outside_is_reached, setup, teardown)
 {
     const char *paths[] = {"",
                            "..",

@@ -1,4 +1,4 @@
-/* How much memory this process may have: RAM, and control groups of both versions. */
+/* How much memory this process may use: RAM, and control groups of both versions. */
 #include "base/os_process.h"
 #include "tests/lib/unit.h"
 
@@ -45,60 +45,60 @@ static void remove_top(void)
     assert_int_equal(system(command), 0);
 }
 
-static uint64_t told(void)
+static uint64_t limit_bytes(void)
 {
     return os_memory_max_below(top);
 }
 
-TEST(without_groups_it_is_the_machine, open_top, remove_top)
+TEST(without_groups_the_machines_memory_counts, open_top, remove_top)
 {
-    assert_int_equal(told(), 1024 * MIB);
+    assert_int_equal(limit_bytes(), 1024 * MIB);
     put("/proc/self/cgroup", "0::/\n");
-    assert_int_equal(told(), 1024 * MIB);
+    assert_int_equal(limit_bytes(), 1024 * MIB);
     assert_true(os_memory_max() > 16 * MIB);
 }
 
-TEST(the_smallest_group_above_counts, open_top, remove_top)
+TEST(the_smallest_enclosing_group_counts, open_top, remove_top)
 {
     put("/proc/self/cgroup", "0::/system.slice/zabra.service\n");
     put("/sys/fs/cgroup/system.slice/zabra.service/memory.max", "max\n");
-    assert_int_equal(told(), 1024 * MIB);
+    assert_int_equal(limit_bytes(), 1024 * MIB);
     put("/sys/fs/cgroup/system.slice/memory.max", "268435456\n");
-    assert_int_equal(told(), 256 * MIB);
+    assert_int_equal(limit_bytes(), 256 * MIB);
     put("/sys/fs/cgroup/system.slice/zabra.service/memory.max", "536870912\n");
-    assert_int_equal(told(), 256 * MIB);
+    assert_int_equal(limit_bytes(), 256 * MIB);
     put("/sys/fs/cgroup/system.slice/zabra.service/memory.max", "134217728\n");
-    assert_int_equal(told(), 128 * MIB);
+    assert_int_equal(limit_bytes(), 128 * MIB);
 }
 
-/* Its own group is mounted as the root, and the path is one of the host. */
+/* The process's own group is mounted as the root, and the path is one of the host. */
 TEST(a_container_sees_its_group_as_the_root, open_top, remove_top)
 {
     put("/proc/self/cgroup", "0::/docker/0123456789\n");
     put("/sys/fs/cgroup/memory.max", "67108864\n");
-    assert_int_equal(told(), 64 * MIB);
+    assert_int_equal(limit_bytes(), 64 * MIB);
 }
 
 TEST(version_1_has_a_line_of_its_own, open_top, remove_top)
 {
     put("/proc/self/cgroup", "12:cpu,cpuacct:/a\n4:hugetlb,memory:/docker/12\n1:name=systemd:/a\n");
     put("/sys/fs/cgroup/memory/docker/12/memory.limit_in_bytes", "9223372036854771712\n");
-    assert_int_equal(told(), 1024 * MIB);
+    assert_int_equal(limit_bytes(), 1024 * MIB);
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "100663296\n");
-    assert_int_equal(told(), 96 * MIB);
+    assert_int_equal(limit_bytes(), 96 * MIB);
 }
 
-TEST(more_than_the_machine_has_is_no_limit, open_top, remove_top)
+TEST(a_limit_above_the_machines_memory_is_ignored, open_top, remove_top)
 {
     put("/proc/self/cgroup", "0::/big\n");
     put("/sys/fs/cgroup/big/memory.max", "1099511627776\n");
-    assert_int_equal(told(), 1024 * MIB);
+    assert_int_equal(limit_bytes(), 1024 * MIB);
 }
 
-TEST(what_makes_no_sense_is_passed_over, open_top, remove_top)
+TEST(invalid_limits_are_skipped, open_top, remove_top)
 {
     put("/proc/self/cgroup", "nonsense\n0:\n::\n0::/a\n");
     put("/sys/fs/cgroup/a/memory.max", "");
     put("/proc/meminfo", "nothing");
-    assert_int_equal(told(), 0);
+    assert_int_equal(limit_bytes(), 0);
 }

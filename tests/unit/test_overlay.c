@@ -1,4 +1,4 @@
-/* Changes in flight: seen, taken back, dropped once applied. */
+/* Changes in flight: visible, rolled back, dropped once applied. */
 #include "server/prepare/overlay.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
@@ -48,7 +48,7 @@ TEST(the_tree_shows_through, fixture, setup, teardown)
     assert_false(get(fixture, "/zookeeper").exists);
 }
 
-TEST(rollback_restores_what_was_in_flight, fixture, setup, teardown)
+TEST(a_rollback_restores_what_was_in_flight, fixture, setup, teardown)
 {
     put(fixture, "/a", 5, true);
     overlay_commit(&fixture->overlay);
@@ -63,7 +63,7 @@ TEST(rollback_restores_what_was_in_flight, fixture, setup, teardown)
     assert_int_equal(overlay_count(&fixture->overlay), 0);
 }
 
-TEST(applied_drops_by_the_last_change, fixture, setup, teardown)
+TEST(an_entry_is_dropped_with_its_last_change, fixture, setup, teardown)
 {
     put(fixture, "/a", 5, true);
     put(fixture, "/b", 6, true);
@@ -91,7 +91,7 @@ static size_t subtree(struct fixture *fixture, const char *top, size_t count_max
     return count;
 }
 
-TEST(subtree_merges_both, fixture, setup, teardown)
+TEST(a_subtree_merges_state_and_overlay, fixture, setup, teardown)
 {
     assert_int_equal(kit_make(fixture->state, 1, "/a", ""), ERR_OK);
     assert_int_equal(kit_make(fixture->state, 2, "/a/x", ""), ERR_OK);
@@ -116,7 +116,7 @@ static struct overlay_session session(struct fixture *fixture, uint64_t id)
     return found;
 }
 
-/* Opens or closes it; its secret is its number. */
+/* Opens or closes a session; its secret is its number. */
 static void put_session(struct fixture *fixture, uint64_t id, uint64_t secret, bool open)
 {
     struct overlay_session value = {.id = id, .open = open};
@@ -141,7 +141,7 @@ static uint64_t sessions(struct fixture *fixture)
     return overlay_session_count(&fixture->overlay, fixture->state);
 }
 
-TEST(sessions_are_found_as_they_will_be, fixture, setup, teardown)
+TEST(sessions_in_flight_are_found, fixture, setup, teardown)
 {
     assert_int_equal(kit_session(fixture->state, 1), ERR_OK);
     assert_true(session(fixture, 1).open);
@@ -149,7 +149,7 @@ TEST(sessions_are_found_as_they_will_be, fixture, setup, teardown)
     put_session(fixture, 1, 1, false);
     assert_int_equal(by_secret(fixture, 1), 0);
     assert_int_equal(sessions(fixture), 0);
-    put_session(fixture, 2, 1, true); /* The same secret once more. */
+    put_session(fixture, 2, 1, true); /* The same secret again. */
     put_session(fixture, 3, 3, true);
     overlay_commit(&fixture->overlay);
     assert_int_equal(by_secret(fixture, 1), 2);
@@ -185,7 +185,7 @@ static void put_owned(struct fixture *fixture, const char *path, uint64_t owner)
     overlay_put(&fixture->overlay, slice_str(path), 10, &node);
 }
 
-TEST(ephemerals_are_those_of_both, fixture, setup, teardown)
+TEST(ephemerals_include_those_in_flight, fixture, setup, teardown)
 {
     struct buf txn;
 
@@ -206,7 +206,7 @@ TEST(ephemerals_are_those_of_both, fixture, setup, teardown)
     assert_int_equal(ephemerals(fixture, 1), 3);
     assert_int_equal(ephemerals(fixture, 2), 1);
     assert_int_equal(ephemerals(fixture, 3), 0);
-    put_owned(fixture, "/c", 2); /* Deleted, and made again by another one. */
+    put_owned(fixture, "/c", 2); /* Deleted, and created again by another session. */
     put_owned(fixture, "/d", 0);
     assert_int_equal(ephemerals(fixture, 1), 1);
     assert_int_equal(ephemerals(fixture, 2), 2);
@@ -236,7 +236,7 @@ TEST(keys_are_known_while_they_are_in_flight, fixture, setup, teardown)
     assert_true(memory.count == 1 && memory.bytes == 3 && memory.horizon == 0);
     overlay_applied(&fixture->overlay, 5);
     overlay_memory(&fixture->overlay, fixture->state, &memory);
-    assert_int_equal(memory.count, 0); /* As the state has it. */
+    assert_int_equal(memory.count, 0); /* As in the state. */
     assert_int_equal(overlay_count(&fixture->overlay), 0);
 }
 

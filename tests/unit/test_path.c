@@ -1,4 +1,4 @@
-/* Which paths are legal, and taking them apart. */
+/* Which paths are legal, and splitting them. */
 #include "base/mem.h"
 #include "server/state/path.h"
 #include "server/state/state.h"

@@ -1,5 +1,5 @@
-/* Queues of pieces: shared parts exist once, the budget counts what is there, and what is thrown
- * away can be told later. */
+/* Queues of pieces: shared parts exist once, the budget counts what exists, and dropped events can
+ * be sent later. */
 #include "base/pieces.h"
 #include "tests/lib/unit.h"
 
@@ -11,7 +11,7 @@ enum {
     QUEUES = 600,
     CUTS_MAX = 16,
     VALUE_BYTES = TEXT_REF_MIN + 1000,
-    BLOCK_BYTES = 4 << 10 /* Of a text, encoded at a time. */
+    BLOCK_BYTES = 4 << 10 /* A text is encoded in blocks of that size. */
 };
 
 static struct budget budget;
@@ -21,7 +21,7 @@ static void setup(void)
     budget_init(&budget, BUDGET_BYTES);
 }
 
-/* Whatever a test does: nothing is left. */
+/* After each test nothing is left. */
 static void teardown(void)
 {
     assert_int_equal(budget_used(&budget), 0);
@@ -86,7 +86,8 @@ static struct blob *make_value(void)
     return blob;
 }
 
-/* "before", a frame with the head "head" of one value in two forms, "behind": as bytes. */
+/* "before", a frame with the head "head" that contains one value in two forms, and "behind": as
+ * bytes. */
 static void write_expected(struct blob *value, struct buf *out)
 {
     struct text text;
@@ -116,7 +117,7 @@ static void put_value(struct pieces *pieces, struct blob *value)
     text_release(&text);
 }
 
-/* As a socket that takes `most` bytes of each write, however many are offered. */
+/* Like a socket that takes at most `most` bytes of each write, however many are offered. */
 static void send_all(struct pieces *pieces, size_t most, struct buf *out)
 {
     uint8_t block[BLOCK_BYTES];
@@ -166,7 +167,7 @@ TEST(a_text_is_encoded_while_it_is_sent, setup, teardown)
     blob_unref(value);
 }
 
-TEST(a_text_may_be_taken_out, setup, teardown)
+TEST(a_text_may_be_removed_from_the_queue, setup, teardown)
 {
     struct blob *value = make_value();
     struct pieces pieces;
@@ -189,7 +190,7 @@ TEST(a_text_may_be_taken_out, setup, teardown)
     blob_unref(value);
 }
 
-/* A value counts once in however many queues, and as long as one of them has it. */
+/* A value counts once, in however many queues, as long as one of them keeps it. */
 TEST(the_values_of_a_text_count_once, setup, teardown)
 {
     struct blob *value = make_value();
@@ -202,12 +203,12 @@ TEST(the_values_of_a_text_count_once, setup, teardown)
         put_value(&queues[i], value);
     }
     assert_in_range(budget_used(&budget), VALUE_BYTES, VALUE_BYTES + 2048);
-    blob_unref(value); /* It was replaced. */
+    blob_unref(value); /* The tree has replaced it. */
     assert_false(pieces_at_text(&queues[0]));
     (void)pieces_look(&queues[0], parts, 8, BLOCK_BYTES, block, sizeof(block));
     pieces_pass(&queues[0], 10);
     assert_true(pieces_at_text(&queues[0]));
-    pieces_drop(&queues[0]); /* It has begun: it stays. */
+    pieces_drop(&queues[0]); /* The first piece has begun: it stays. */
     assert_true(queues[0].bytes > 0);
     pieces_drop(&queues[1]);
     assert_int_equal(queues[1].bytes, 0);
@@ -218,7 +219,7 @@ TEST(the_values_of_a_text_count_once, setup, teardown)
 
 /* ---- Sharing ---- */
 
-TEST(a_shared_part_counts_once_and_goes_with_the_last_queue, setup, teardown)
+TEST(a_shared_part_counts_once_until_the_last_queue_drops_it, setup, teardown)
 {
     struct pieces queues[QUEUES];
     struct blob *blob = make_shared();
@@ -242,7 +243,7 @@ TEST(a_shared_part_counts_once_and_goes_with_the_last_queue, setup, teardown)
     blob_unref(blob);
 }
 
-TEST(shared_bytes_come_out_in_their_place, setup, teardown)
+TEST(shared_bytes_are_written_in_order, setup, teardown)
 {
     static char out[SHARED_BYTES + 64];
     struct pieces pieces;
@@ -306,7 +307,7 @@ TEST(many_pieces_leave_in_one_write, setup, teardown)
     blob_unref(blob);
 }
 
-TEST(what_was_begun_is_kept_when_all_else_is_dropped, setup, teardown)
+TEST(a_piece_in_progress_is_kept_when_the_rest_is_dropped, setup, teardown)
 {
     struct pieces pieces;
 
@@ -336,7 +337,7 @@ TEST(small_fixed_bytes_share_memory, setup, teardown)
     pieces_release(&pieces);
 }
 
-TEST(what_was_gathered_moves_behind_the_rest, setup, teardown)
+TEST(gathered_pieces_move_behind_the_rest, setup, teardown)
 {
     struct pieces pieces;
     struct pieces gathered;
@@ -354,7 +355,7 @@ TEST(what_was_gathered_moves_behind_the_rest, setup, teardown)
     check_text(&pieces, "abcd");
 }
 
-/* ---- What is thrown away ---- */
+/* ---- Dropped pieces ---- */
 
 struct cuts {
     size_t count;
@@ -369,7 +370,7 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     cuts->tags[cuts->count++] = *tag;
 }
 
-TEST(events_behind_the_last_reply_are_cut_off, setup, teardown)
+TEST(events_after_the_last_reply_are_dropped, setup, teardown)
 {
     struct pieces pieces;
     struct cuts cuts = {0};
@@ -392,7 +393,7 @@ TEST(events_behind_the_last_reply_are_cut_off, setup, teardown)
     check_text(&pieces, "five.reply.beat.more.");
 }
 
-TEST(a_group_is_not_taken_apart, setup, teardown)
+TEST(a_group_is_never_split, setup, teardown)
 {
     struct pieces pieces;
     struct cuts cuts = {0};
@@ -402,14 +403,14 @@ TEST(a_group_is_not_taken_apart, setup, teardown)
     put_event(&pieces, 5, true, "five.");
     put_event(&pieces, 5, false, "5.");
     put_event(&pieces, 6, true, "six.");
-    assert_int_equal(pieces_take(&pieces, out, 2), 2); /* The client has the beginning of it. */
+    assert_int_equal(pieces_take(&pieces, out, 2), 2); /* The client has received its beginning. */
     assert_true(pieces_cut(&pieces, on_cut, &cuts) > 0);
     assert_int_equal(cuts.count, 1);
     assert_int_equal(cuts.tags[0].from, 5);
     check_text(&pieces, "ve.5.");
 }
 
-TEST(all_of_it_may_be_cut_off, setup, teardown)
+TEST(the_whole_queue_may_be_dropped, setup, teardown)
 {
     struct pieces pieces;
     struct blob *blob = make_shared();

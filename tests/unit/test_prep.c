@@ -1,7 +1,7 @@
-/* What prep refuses, in which order, and what its transactions look like. */
+/* What prep refuses, in which order, and what its transactions contain. */
 #include "tests/unit/prep_kit.h"
 
-/* An ephemeral znode of a session that requests are not in. */
+/* An ephemeral znode of a session other than that of the requests. */
 static void make_ephemeral(struct fixture *fixture, const char *path)
 {
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 99)), ERR_OK);
@@ -109,7 +109,8 @@ TEST(conditions_of_a_set, fixture, setup, teardown)
     args.has_etag = true;
     args.etag_czxid = 1;
     assert_int_equal(run(fixture, args), ERR_OK);
-    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* Sees the one in flight. */
+    assert_int_equal(run(fixture, args),
+                     ERR_BAD_VERSION); /* The condition sees the change in flight. */
     assert_int_equal(fixture->result.stat.version, 1);
     args.etag_version = 1;
     args.etag_czxid = 9;
@@ -132,7 +133,7 @@ TEST(conditions_of_a_set, fixture, setup, teardown)
     assert_int_equal(run(fixture, op(OP_SET, "/a/")), ERR_BAD_ARGUMENTS);
 }
 
-TEST(upsert_makes_what_is_missing, fixture, setup, teardown)
+TEST(upsert_creates_what_is_missing, fixture, setup, teardown)
 {
     struct op_args args = op(OP_SET, "/a/b");
 
@@ -229,7 +230,7 @@ TEST(sizes_are_bounded, fixture, setup, teardown)
     assert_int_equal(fixture->txn.len, 0);
 }
 
-TEST(multi_tells_what_failed, fixture, setup, teardown)
+TEST(a_multi_names_the_failed_element, fixture, setup, teardown)
 {
     struct op_args ops[3] = {op(OP_CREATE, "/a"), op(OP_SET, "/a"), op(OP_CREATE, "/b")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
@@ -241,7 +242,7 @@ TEST(multi_tells_what_failed, fixture, setup, teardown)
     assert_int_equal(fixture->result.result_count, 3);
     assert_int_equal(fixture->result.results[0].err, ERR_OK);
     assert_int_equal(fixture->result.results[1].err, ERR_BAD_VERSION);
-    assert_false(fixture->result.results[1].has_stat); /* It is only there within the multi. */
+    assert_false(fixture->result.results[1].has_stat); /* The znode exists only within the multi. */
     assert_false(fixture->result.has_stat);
     assert_int_equal(fixture->result.results[2].err, ERR_RUNTIME_INCONSISTENCY);
     assert_int_equal(prep_pending(fixture->prep), 0);
@@ -254,7 +255,7 @@ TEST(multi_tells_what_failed, fixture, setup, teardown)
     assert_int_equal(run(fixture, multi), ERR_BAD_VERSION);
     assert_true(fixture->result.has_stat);
     assert_int_equal(fixture->result.stat.version, 1);
-    ops[0] = op(OP_CREATE, "/a/c"); /* Undone, and with it what it changes in the parent. */
+    ops[0] = op(OP_CREATE, "/a/c"); /* Rolled back, together with its change of the parent. */
     assert_int_equal(run(fixture, multi), ERR_BAD_VERSION);
     assert_false(fixture->result.has_stat);
     multi.op_count = 0;
@@ -268,7 +269,7 @@ TEST(multi_tells_what_failed, fixture, setup, teardown)
     assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
 }
 
-TEST(reap_checks_again, fixture, setup, teardown)
+TEST(a_reap_checks_its_condition_again, fixture, setup, teardown)
 {
     struct op_args args = op(OP_CREATE, "/t");
 

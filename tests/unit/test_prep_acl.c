@@ -6,7 +6,7 @@ enum {
     LIST_MAX = 256
 };
 
-/* An encoded list in memory of its own; good until the next but three. */
+/* An encoded list in memory of its own; valid until the third call after this one. */
 static struct slice list_of(uint32_t perms, const char *scheme, const char *id)
 {
     static uint8_t memory[4][LIST_MAX];
@@ -29,7 +29,7 @@ static struct slice anyone(uint32_t perms)
     return list_of(perms, "world", "anyone");
 }
 
-/* Who asks from here on; NULL: somebody who has shown nothing. */
+/* Sets the identity of later requests; NULL: none. */
 static void be(struct fixture *fixture, const char *credential)
 {
     principal_release(&fixture->who);
@@ -47,7 +47,7 @@ static struct op_args with_acl(struct op_args args, struct slice acl)
     return args;
 }
 
-/* A znode at `path` with that list, made and applied by somebody whom nothing stops. */
+/* Creates and applies a znode at `path` with that list; no ACL of a parent may forbid it. */
 static void make(struct fixture *fixture, const char *path, struct slice acl)
 {
     assert_int_equal(apply(fixture, with_acl(op(OP_CREATE, path), acl)), ERR_OK);
@@ -58,7 +58,7 @@ static struct slice acl_at(struct fixture *fixture, const char *path)
     return state_acl(fixture->state, znode_acl(kit_find(fixture->state, path)));
 }
 
-static void start_anew(struct fixture *fixture)
+static void start_again(struct fixture *fixture)
 {
     prep_clear(fixture->prep);
     state_free(fixture->state);
@@ -91,12 +91,12 @@ TEST(each_operation_needs_its_right, fixture, setup, teardown)
         const char *place = rows[i].on_parent ? "/p" : "/p/n";
         struct op_args more = with_acl(op(OP_SETACL, place), with);
 
-        start_anew(fixture);
+        start_again(fixture);
         make(fixture, "/p", anyone(ACL_ALL));
         make(fixture, "/p/n", anyone(ACL_ALL));
-        assert_int_equal(run(fixture, more), ERR_OK); /* In flight, and seen. */
+        assert_int_equal(run(fixture, more), ERR_OK); /* In flight, and visible. */
         assert_int_equal(run(fixture, args), ERR_OK);
-        start_anew(fixture);
+        start_again(fixture);
     }
 }
 
@@ -142,7 +142,7 @@ TEST(set_checks_the_right_before_the_version, fixture, setup, teardown)
     assert_true(fixture->result.has_stat);
 }
 
-TEST(the_stat_of_an_unreadable_znode_is_not_told, fixture, setup, teardown)
+TEST(the_stat_of_an_unreadable_znode_is_not_shown, fixture, setup, teardown)
 {
     struct op_args args = op(OP_DELETE, "/n");
 
@@ -169,7 +169,8 @@ TEST(setacl_checks_in_order, fixture, setup, teardown)
     assert_int_equal(fixture->result.stat.aversion, 0);
     args.aversion = 0;
     assert_int_equal(run(fixture, args), ERR_OK);
-    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* Sees the one in flight. */
+    assert_int_equal(run(fixture, args),
+                     ERR_BAD_VERSION); /* The condition sees the change in flight. */
     prep_clear(fixture->prep);
     assert_int_equal(apply(fixture, args), ERR_OK);
     assert_true(slice_eq(acl_at(fixture, "/n"), args.acl));
@@ -194,13 +195,13 @@ static zxid_t czxid_at(struct fixture *fixture, const char *path)
     return stat.czxid;
 }
 
-/* By the ETag of the ACL, which is another one after the znode was made anew. */
+/* By the ETag of the ACL, which changes when the znode is created again. */
 TEST(setacl_by_the_tag_of_the_acl, fixture, setup, teardown)
 {
     struct op_args args = with_acl(op(OP_SETACL, "/t"), anyone(ACL_ALL));
 
     args.has_etag = true;
-    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* If-Match of what is not there. */
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* If-Match on an absent list. */
     assert_int_equal(apply(fixture, op(OP_CREATE, "/t")), ERR_OK);
     args.etag_czxid = czxid_at(fixture, "/t");
     assert_int_equal(apply(fixture, args), ERR_OK);
@@ -213,7 +214,7 @@ TEST(setacl_by_the_tag_of_the_acl, fixture, setup, teardown)
     assert_int_equal(run(fixture, args), ERR_OK);
 }
 
-TEST(a_creator_is_told_from_others, fixture, setup, teardown)
+TEST(a_creator_is_distinguished_from_others, fixture, setup, teardown)
 {
     struct slice creator;
 
@@ -226,7 +227,7 @@ TEST(a_creator_is_told_from_others, fixture, setup, teardown)
     assert_int_equal(run(fixture, op(OP_SET, "/n")), ERR_NO_AUTH);
     be(fixture, NULL);
     assert_int_equal(run(fixture, op(OP_SET, "/n")), ERR_NO_AUTH);
-    /* The server itself asks as nobody, and nothing stops it. */
+    /* The server's own requests have no identity, and no ACL refuses them. */
     const struct txn_header header = {.age_ms = 1, .stamp_ms = 1};
     struct op_args args = op(OP_SET, "/n");
 
@@ -238,7 +239,7 @@ TEST(a_creator_is_told_from_others, fixture, setup, teardown)
                      ERR_OK);
 }
 
-TEST(made_parents_have_the_same_list, fixture, setup, teardown)
+TEST(created_parents_get_the_same_list, fixture, setup, teardown)
 {
     struct op_args args = op(OP_CREATE, "/a/b/c");
     struct slice list = anyone(ACL_READ | ACL_CREATE);
@@ -254,7 +255,7 @@ TEST(made_parents_have_the_same_list, fixture, setup, teardown)
     make(fixture, "/p", anyone(ACL_READ));
     args.path = slice_str("/p/x/y");
     assert_int_equal(run(fixture, args), ERR_NO_AUTH);
-    args.path = slice_str("/p/x/.."); /* Before the name is looked at. */
+    args.path = slice_str("/p/x/.."); /* Checked before the name. */
     assert_int_equal(run(fixture, args), ERR_NO_AUTH);
 }
 
@@ -294,7 +295,7 @@ TEST(each_element_of_a_multi_is_checked, fixture, setup, teardown)
     assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
 }
 
-TEST(closing_asks_no_acl, fixture, setup, teardown)
+TEST(closing_a_session_checks_no_acl, fixture, setup, teardown)
 {
     struct op_args args = with_acl(ephemeral("/p/e"), anyone(ACL_READ));
 

@@ -2,7 +2,7 @@
 #include "server/op/acl.h"
 #include "tests/unit/prep_kit.h"
 
-/* Prepares and applies what is due to be forgotten. */
+/* Prepares and applies the removal of the results that are due. */
 static bool forget(struct fixture *fixture)
 {
     const struct txn_header header = {.age_ms = fixture->age_ms};
@@ -17,7 +17,8 @@ static bool forget(struct fixture *fixture)
     return true;
 }
 
-/* What the delivery of the transaction tells the client, as the replica takes it from the log. */
+/* What the delivery of the transaction reports to the client, as the replica reads it from the log.
+ */
 static void fill(struct op_result *result, const struct state_change *change)
 {
     result->has_stat = change->type != TXN_DELETE && change->type != TXN_CHECK;
@@ -65,7 +66,7 @@ static void assert_same_answer(const struct op_result *a, const struct op_result
     }
 }
 
-/* Does it, and asks again with the same key: the second answer is the first. */
+/* Sends a write twice with the same key: the second answer equals the first. */
 static void assert_replayed(struct fixture *fixture, struct op_args args)
 {
     struct state_changes changes = {0};
@@ -98,7 +99,7 @@ static void assert_replayed(struct fixture *fixture, struct op_args args)
     buf_release(&txn);
 }
 
-TEST(each_answer_is_given_again, fixture, setup, teardown)
+TEST(each_answer_is_repeated, fixture, setup, teardown)
 {
     struct slice open;
     struct op_args upsert = op(OP_SET, "/a/u");
@@ -128,7 +129,7 @@ TEST(each_answer_is_given_again, fixture, setup, teardown)
     }
 }
 
-TEST(an_ephemeral_is_answered_again, fixture, setup, teardown)
+TEST(the_answer_for_an_ephemeral_is_repeated, fixture, setup, teardown)
 {
     fixture->key = slice_str("k");
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_BAD_ARGUMENTS);
@@ -147,7 +148,7 @@ TEST(an_ephemeral_is_answered_again, fixture, setup, teardown)
     assert_int_equal(run(fixture, ephemeral("/e")), ERR_SESSION_EXPIRED);
 }
 
-TEST(a_key_means_one_request, fixture, setup, teardown)
+TEST(a_key_identifies_one_request, fixture, setup, teardown)
 {
     struct op_args args = op(OP_CREATE, "/a");
 
@@ -181,7 +182,7 @@ TEST(an_error_is_not_remembered, fixture, setup, teardown)
     assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_OK);
 }
 
-TEST(a_key_belongs_to_whoever_uses_it, fixture, setup, teardown)
+TEST(a_key_belongs_to_its_client, fixture, setup, teardown)
 {
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     fixture->key = slice_str("k");
@@ -197,7 +198,7 @@ TEST(a_key_belongs_to_whoever_uses_it, fixture, setup, teardown)
     assert_int_equal(state_remembered_count(fixture->state), 3);
 }
 
-TEST(what_is_remembered_is_bounded, fixture, setup, teardown)
+TEST(remembered_results_are_bounded, fixture, setup, teardown)
 {
     char path[202] = "/";
 
@@ -241,7 +242,7 @@ TEST(bytes_are_bounded, fixture, setup, teardown)
     assert_int_equal(run(fixture, args), ERR_THROTTLED);
 }
 
-TEST(results_are_kept_as_long_as_promised, fixture, setup, teardown)
+TEST(results_are_kept_for_the_promised_time, fixture, setup, teardown)
 {
     struct op_args args = op(OP_CREATE, "/a");
 
@@ -249,11 +250,12 @@ TEST(results_are_kept_as_long_as_promised, fixture, setup, teardown)
     fixture->key = slice_str("1");
     assert_int_equal(apply(fixture, args), ERR_OK);
     fixture->age_ms += 8000;
-    assert_false(forget(fixture)); /* There is room: a little later, for more at once. */
+    assert_false(
+        forget(fixture)); /* There is room: removal waits a little, to remove more at once. */
     fixture->key = slice_str("2");
     args.path = slice_str("/b");
     assert_int_equal(run(fixture, args), ERR_OK);
-    assert_true(forget(fixture)); /* With the one in flight half of the room is taken. */
+    assert_true(forget(fixture)); /* With the one in flight, half of the room is taken. */
     assert_int_equal(state_remembered_count(fixture->state), 0);
     prep_clear(fixture->prep);
     assert_int_equal(apply(fixture, args), ERR_OK);
@@ -265,7 +267,7 @@ TEST(results_are_kept_as_long_as_promised, fixture, setup, teardown)
     assert_int_equal(apply(fixture, args), ERR_NODE_EXISTS);
 }
 
-TEST(what_is_being_forgotten_is_new_again, fixture, setup, teardown)
+TEST(a_result_being_forgotten_counts_as_new, fixture, setup, teardown)
 {
     struct txn_header header = {.age_ms = 0, .stamp_ms = 0};
     struct op_args args = op(OP_SET, "/zookeeper");

@@ -1,4 +1,5 @@
-/* maxTreeBytes: what grows the tree needs room, in flight or not; what frees memory passes. */
+/* maxTreeBytes: a write that grows the tree needs room, in flight or not; a write that frees memory
+ * passes. */
 #include "server/op/acl.h"
 #include "tests/unit/prep_kit.h"
 
@@ -51,7 +52,7 @@ static uint64_t used(const struct fixture *fixture)
     return prep_memory_bytes(fixture->prep, fixture->state);
 }
 
-/* So many bytes may come. */
+/* Sets the limit so that this many bytes fit. */
 static void leave(struct fixture *fixture, uint64_t room)
 {
     fixture->room = (struct prep_room){.bytes_max = used(fixture) + room, .member = MEMBER};
@@ -70,13 +71,13 @@ TEST(growth_in_flight_counts, fixture, wide_setup, teardown)
     fixture->room.bytes_max++;
     assert_int_equal(run(fixture, op(OP_CREATE, "/b")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/c")), ERR_TREE_FULL);
-    /* A role that ends forgets what was in flight. */
+    /* The end of a role drops the changes in flight. */
     prep_clear(fixture->prep);
     assert_int_equal(used(fixture), state_memory_bytes(fixture->state));
     assert_int_equal(run(fixture, op(OP_CREATE, "/c")), ERR_OK);
 }
 
-TEST(what_is_applied_is_what_was_foreseen, fixture, wide_setup, teardown)
+TEST(the_applied_cost_is_the_foreseen_one, fixture, wide_setup, teardown)
 {
     uint64_t before = state_memory_bytes(fixture->state);
 
@@ -91,7 +92,7 @@ TEST(what_is_applied_is_what_was_foreseen, fixture, wide_setup, teardown)
     assert_int_equal(used(fixture), before);
 }
 
-TEST(what_a_delete_frees_counts_once_it_is_applied, fixture, wide_setup, teardown)
+TEST(memory_freed_by_a_delete_counts_once_it_is_applied, fixture, wide_setup, teardown)
 {
     assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
     leave(fixture, 0);
@@ -106,7 +107,7 @@ TEST(what_a_delete_frees_counts_once_it_is_applied, fixture, wide_setup, teardow
     assert_int_equal(run(fixture, op(OP_CREATE, "/b")), ERR_OK);
 }
 
-TEST(of_a_multi_the_sum_counts, fixture, wide_setup, teardown)
+TEST(the_sum_of_a_multi_counts, fixture, wide_setup, teardown)
 {
     struct op_args ops[3];
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 2};
@@ -121,14 +122,14 @@ TEST(of_a_multi_the_sum_counts, fixture, wide_setup, teardown)
     ops[2] = op(OP_CREATE, "/d");
     multi.op_count = 3;
     assert_int_equal(run(fixture, multi), ERR_TREE_FULL);
-    /* No element is the cause. */
+    /* No single element is the cause. */
     assert_int_equal(fixture->result.result_count, 0);
     assert_int_equal(fixture->result.failed_index, 0);
     fixture->room.bytes_max += cost(1, 0);
     assert_int_equal(run(fixture, multi), ERR_OK);
 }
 
-TEST(the_refusal_says_what_and_whose_and_what_to_do, fixture, wide_setup, teardown)
+TEST(the_refusal_names_the_limit_its_replica_and_a_remedy, fixture, wide_setup, teardown)
 {
     char number[32];
 
@@ -156,7 +157,7 @@ static void list_of(struct buf *acl, const char *address)
                      .perms = ACL_ALL, .scheme = slice_str("ip"), .id = slice_str(address)});
 }
 
-TEST(what_grows_is_refused, fixture, wide_setup, teardown)
+TEST(growing_writes_are_refused, fixture, wide_setup, teardown)
 {
     struct op_args check = op(OP_CHECK, "/a");
     struct buf acl;
@@ -173,7 +174,7 @@ TEST(what_grows_is_refused, fixture, wide_setup, teardown)
     assert_int_equal(run(fixture, check), ERR_TREE_FULL);
     assert_int_equal(used(fixture), fixture->room.bytes_max);
     assert_int_equal(prep_pending(fixture->prep), 0);
-    /* Without a bound all of it passes. */
+    /* Without a limit all of it passes. */
     fixture->room = (struct prep_room){.bytes_max = 0};
     assert_int_equal(run(fixture, check), ERR_OK);
     fixture->key = slice_make(NULL, 0);
@@ -181,7 +182,7 @@ TEST(what_grows_is_refused, fixture, wide_setup, teardown)
     buf_release(&acl);
 }
 
-TEST(what_frees_memory_or_takes_none_passes, fixture, wide_setup, teardown)
+TEST(writes_that_take_no_memory_pass, fixture, wide_setup, teardown)
 {
     struct op_args check = op(OP_CHECK, "/a");
     struct op_args expire = {.op = OP_EXPIRE};
@@ -195,7 +196,7 @@ TEST(what_frees_memory_or_takes_none_passes, fixture, wide_setup, teardown)
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     expire.session = fixture->zxid;
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 2)), ERR_OK);
-    fixture->room = (struct prep_room){.bytes_max = 1, .member = MEMBER}; /* Far too full. */
+    fixture->room = (struct prep_room){.bytes_max = 1, .member = MEMBER}; /* Far above the limit. */
     assert_int_equal(apply(fixture, check), ERR_OK);
     assert_int_equal(apply(fixture, session_op(fixture, OP_ATTACH, 2)), ERR_OK);
     assert_int_equal(apply(fixture, with_data(OP_SET, "/a", LARGE)), ERR_OK);
@@ -203,14 +204,15 @@ TEST(what_frees_memory_or_takes_none_passes, fixture, wide_setup, teardown)
     assert_int_equal(apply(fixture, with_data(OP_SET, "/a", 0)), ERR_OK);
     assert_int_equal(apply(fixture, expire), ERR_OK);
     assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
-    /* Also with a key, though its answer takes more than the znode did. */
+    /* The delete passes with a key as well, though its remembered result is larger than the znode
+     * was. */
     fixture->key = slice_str("a key that is to be remembered and that takes many bytes by itself");
     assert_int_equal(apply(fixture, op(OP_DELETE, "/a")), ERR_OK);
     assert_int_equal(state_remembered_count(fixture->state), 1);
     buf_release(&acl);
 }
 
-/* Else a client could shorten a value byte by byte, and leave an answer each time. */
+/* Otherwise a client could shorten a value byte by byte, and add a remembered result each time. */
 TEST(a_shorter_value_does_not_pay_for_a_remembered_answer, fixture, wide_setup, teardown)
 {
     struct op_args ops[2];
@@ -244,7 +246,7 @@ TEST(ephemerals_and_ttl_znodes_cost_their_index, fixture, wide_setup, teardown)
     ttl.ttl_ms = 1000;
     assert_int_equal(apply(fixture, ttl), ERR_OK);
     assert_int_equal(used(fixture), before + 2 * (cost_node(1, 1) + cost_data(0)));
-    /* The end of the session takes its ephemeral along. */
+    /* The end of the session deletes its ephemeral as well. */
     assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
     assert_int_equal(used(fixture), before + cost_node(1, 1) + cost_data(0) - cost_session());
 }

@@ -1,4 +1,4 @@
-/* Hard quotas: what is in flight counts, and what makes nothing larger passes. */
+/* Hard quotas: changes in flight count, and a write that does not increase usage passes. */
 #include "tests/unit/prep_kit.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ TEST(znodes_in_flight_count, fixture, setup_with_room, teardown)
 {
     assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/1")), ERR_OK);
-    set_quota(fixture, "/a", "count=1,countHardLimit=3"); /* Sees what is there. */
+    set_quota(fixture, "/a", "count=1,countHardLimit=3"); /* The quota counts existing znodes. */
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/2")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/3")), ERR_QUOTA_EXCEEDED);
     assert_non_null(strstr(fixture->result.detail, "countHardLimit"));
@@ -50,7 +50,7 @@ TEST(znodes_in_flight_count, fixture, setup_with_room, teardown)
     assert_int_equal(run(fixture, op(OP_CREATE, "/a/4")), ERR_OK);
 }
 
-TEST(a_quota_before_its_znode, fixture, setup_with_room, teardown)
+TEST(a_quota_may_precede_its_znode, fixture, setup_with_room, teardown)
 {
     struct op_args args = op(OP_CREATE, "/a/b/c");
 

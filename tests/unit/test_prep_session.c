@@ -1,4 +1,5 @@
-/* Sessions and ephemerals in flight: who is in one, what ends with it, and how much it may have. */
+/* Sessions and ephemerals in flight: which session a request belongs to, what ends with it, and how
+ * many ephemerals it may own. */
 #include "tests/unit/prep_kit.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@ static void open_session(struct fixture *fixture, uint64_t secret)
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, secret)), ERR_OK);
 }
 
-/* The effects of the transaction that was prepared last, as "type path" and the like. */
+/* Checks the effects of the last prepared transaction, as "type path" and the like. */
 static void assert_effects(struct fixture *fixture, const char *const *want)
 {
     struct wire_reader reader;
@@ -34,7 +35,7 @@ static void assert_effects(struct fixture *fixture, const char *const *want)
     assert_null(*want);
 }
 
-/* Applies all that is in flight: `txns` were kept by the caller. */
+/* Applies everything in flight: the caller kept `txns`. */
 static void take(struct fixture *fixture, struct buf *txns, zxid_t *zxids, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -71,7 +72,7 @@ TEST(the_timeout_is_bounded, fixture, setup, teardown)
     }
 }
 
-TEST(sessions_are_bounded_with_those_in_flight, fixture, setup, teardown)
+TEST(sessions_in_flight_count_against_the_bound, fixture, setup, teardown)
 {
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     open_session(fixture, 2);
@@ -125,8 +126,9 @@ TEST(a_client_has_a_share_of_the_sessions, fixture, setup, teardown)
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 6)), ERR_THROTTLED);
 }
 
-/* An identity costs nothing, so made up ones do not help; the super user has no share. */
-TEST(identities_count_for_their_address_as_well, fixture, setup, teardown)
+/* Made-up identities gain nothing, because an identity shares its address's limit; the super user
+ * has no limit. */
+TEST(identities_count_for_their_address_too, fixture, setup, teardown)
 {
     limit_shares(fixture, 2, 3);
     come_from(fixture, "10.0.0.7", "alice:a", "");
@@ -144,8 +146,8 @@ TEST(identities_count_for_their_address_as_well, fixture, setup, teardown)
     open_session(fixture, 4);
 }
 
-/* One host of IPv6 has all of a /64. */
-TEST(a_network_of_ipv6_is_one_client, fixture, setup, teardown)
+/* A host with IPv6 has a whole /64. */
+TEST(an_ipv6_network_counts_as_one_client, fixture, setup, teardown)
 {
     limit_shares(fixture, 2, 2);
     come_from(fixture, "2001:db8::1", NULL, "");
@@ -158,7 +160,7 @@ TEST(a_network_of_ipv6_is_one_client, fixture, setup, teardown)
     open_session(fixture, 3);
 }
 
-/* Opened and closed for ever, with something in flight all the time. */
+/* Sessions that open and close in a loop, with something in flight all the time. */
 TEST(shares_do_not_drift, fixture, setup, teardown)
 {
     struct buf txns[2];
@@ -181,8 +183,8 @@ TEST(shares_do_not_drift, fixture, setup, teardown)
     assert_int_equal(state_session_count(fixture->state), 2);
 }
 
-/* What is derived follows what is applied. */
-TEST(shares_count_what_is_applied, fixture, setup, teardown)
+/* The derived counts follow the applied transactions. */
+TEST(shares_follow_the_applied_transactions, fixture, setup, teardown)
 {
     struct state_share_name name;
     struct slice from = slice_str("10.0.0.7");
@@ -203,8 +205,8 @@ TEST(shares_count_what_is_applied, fixture, setup, teardown)
     }
 }
 
-/* What was in flight at the end of a role is counted once it is committed, and not before. */
-TEST(shares_are_exact_in_the_next_role, fixture, setup, teardown)
+/* Sessions in flight at the end of a role count once they are committed, and not before. */
+TEST(shares_are_exact_after_a_change_of_role, fixture, setup, teardown)
 {
     limit_shares(fixture, 3, 3);
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
@@ -216,7 +218,7 @@ TEST(shares_are_exact_in_the_next_role, fixture, setup, teardown)
     open_session(fixture, 5);
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 6)), ERR_THROTTLED);
     prep_clear(fixture->prep);
-    /* The history of the next leader has another session, and not those two. */
+    /* The history of the next leader contains another session, and not those two. */
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 7)), ERR_OK);
     open_session(fixture, 8);
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 9)), ERR_THROTTLED);
@@ -226,7 +228,7 @@ TEST(shares_are_exact_in_the_next_role, fixture, setup, teardown)
     kit_verify(fixture->state);
 }
 
-/* A new leader that has its state from a snapshot counts what is in it. */
+/* A new leader whose state comes from a snapshot counts the sessions in it. */
 TEST(shares_are_exact_in_a_recovered_state, fixture, setup, teardown)
 {
     struct state *old = fixture->state;
@@ -252,14 +254,14 @@ TEST(a_secret_opens_one_session, fixture, setup, teardown)
     open_session(fixture, 1);
     assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
-    open_session(fixture, 1); /* Closed before it, though both are in flight. */
+    open_session(fixture, 1); /* Closed before, though both are in flight. */
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_SESSION_EXPIRED);
     args.secret_hash.len = 31;
     assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
 }
 
-TEST(a_write_needs_the_session_that_it_shows, fixture, setup, teardown)
+TEST(a_write_needs_its_session_to_be_open, fixture, setup, teardown)
 {
     be_in(fixture, 1);
     assert_int_equal(run(fixture, op(OP_CREATE, "/no/x")), ERR_SESSION_EXPIRED);
@@ -273,7 +275,7 @@ TEST(a_write_needs_the_session_that_it_shows, fixture, setup, teardown)
     assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_SESSION_EXPIRED);
     be_in(fixture, 1);
     assert_int_equal(run(fixture, op(OP_SET, "/no")), ERR_SESSION_EXPIRED);
-    /* What names its session itself does not depend on the one that is shown. */
+    /* A request that names its session itself does not depend on the session that it shows. */
     open_session(fixture, 2);
     assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 2)), ERR_OK);
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
@@ -281,7 +283,7 @@ TEST(a_write_needs_the_session_that_it_shows, fixture, setup, teardown)
                      ERR_SESSION_EXPIRED);
 }
 
-TEST(the_old_place_of_a_session_is_refused, fixture, setup, teardown)
+TEST(the_old_attachment_of_a_session_is_refused, fixture, setup, teardown)
 {
     open_session(fixture, 1);
     zxid_t id = fixture->zxid;
@@ -302,7 +304,7 @@ TEST(the_old_place_of_a_session_is_refused, fixture, setup, teardown)
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
 }
 
-TEST(attaching_names_the_place, fixture, setup, teardown)
+TEST(attaching_records_the_attachment, fixture, setup, teardown)
 {
     assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
     zxid_t id = fixture->zxid;
@@ -315,9 +317,9 @@ TEST(attaching_names_the_place, fixture, setup, teardown)
     assert_int_equal(prep_pending(fixture->prep), 0);
 }
 
-/* With almost no disk space left a client that has lost its connection takes its session along,
- * which costs no more than the end of it would; but not again and again. */
-TEST(low_disks_let_each_session_move_once, fixture, setup, teardown)
+/* With almost no disk space left, a client that lost its connection may still attach its session,
+ * which costs no more than the session's end would; but only once. */
+TEST(a_low_disk_lets_each_session_move_once, fixture, setup, teardown)
 {
     open_session(fixture, 1);
     open_session(fixture, 2);
@@ -352,7 +354,7 @@ TEST(ephemerals_have_no_children, fixture, setup, teardown)
     assert_effects(fixture, want);
 }
 
-TEST(closing_takes_the_ephemerals_along, fixture, setup, teardown)
+TEST(closing_a_session_deletes_its_ephemerals, fixture, setup, teardown)
 {
     zxid_t zxids[8];
     struct buf txns[8];
@@ -409,7 +411,7 @@ TEST(ephemerals_are_bounded, fixture, setup, teardown)
     assert_int_equal(run(fixture, ephemeral("/c")), ERR_QUOTA_EXCEEDED);
     assert_non_null(strstr(fixture->result.detail, "maxSessionEphemerals"));
     assert_int_equal(run(fixture, op(OP_CREATE, "/c")), ERR_OK);
-    /* Also inside a multi: each counts what those before it have taken. */
+    /* The same inside a multi: each element counts what those before it have used. */
     struct op_args ops[3] = {op(OP_DELETE, "/a"), ephemeral("/d"), ephemeral("/e")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
 
@@ -456,7 +458,7 @@ TEST(a_recursive_delete_counts_ephemerals_of_others, fixture, setup, teardown)
     assert_effects(fixture, want);
 }
 
-/* By its public id anybody could: it stands in every ephemeral. */
+/* The public id is part of every ephemeral's stat, so it must not be enough. */
 TEST(only_the_super_user_kills, fixture, setup, teardown)
 {
     struct op_args create = op(OP_CREATE, "/e");

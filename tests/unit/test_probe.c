@@ -1,4 +1,4 @@
-/* The marks exist only in the test-only build, so their code is compiled into this program. */
+/* The probes exist only in the test-only build, so this program compiles their code itself. */
 #ifndef ZABRA_TESTING
 #define ZABRA_TESTING
 #endif

@@ -1,4 +1,4 @@
-/* The life of a request in the leader, and its bounds in any replica. */
+/* The life of a request in the leader, and the bounds that apply in any replica. */
 #include "server/replica/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
@@ -10,19 +10,19 @@ enum {
 TEST(a_write_is_answered_when_it_is_applied)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_lead(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     assert_int_equal(drive_sent(&bench.drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(1, 1));
     drive_persist(&bench.drive);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     assert_false(bench_has(&bench, "/a"));
     drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
-    assert_int_equal(told.zxid, zxid_make(1, 1));
-    assert_true(told.has_stat);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_int_equal(outcome.zxid, zxid_make(1, 1));
+    assert_true(outcome.has_stat);
     assert_true(bench_has(&bench, "/a"));
     bench_close(&bench);
 }
@@ -38,29 +38,29 @@ static void confirm_round(struct bench *bench, uint32_t peer)
     drive_recv(&bench->drive, peer, &msg);
 }
 
-/* Decision 5: a leader that was paused could refuse from a tree that is no longer the truth. */
+/* Decision 5: a leader that was paused could refuse a request on the basis of an outdated tree. */
 TEST(a_refusal_waits_for_a_round)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_lead(&bench);
-    bench_create(&bench, "/no/parent", &told);
+    bench_create(&bench, "/no/parent", &outcome);
     assert_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     confirm_round(&bench, 1);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_NO_NODE);
-    assert_int_equal(told.zxid, zxid_make(1, 0));
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_NO_NODE);
+    assert_int_equal(outcome.zxid, zxid_make(1, 0));
     bench_close(&bench);
 }
 
-/* It rests on a proposal that is not committed yet: its answer waits for it. */
-TEST(a_refusal_waits_for_what_it_rests_on)
+/* The refusal depends on a proposal that is not committed yet: its answer waits for it. */
+TEST(a_refusal_waits_for_the_proposals_behind_it)
 {
     struct bench bench;
-    struct told first;
-    struct told second;
+    struct outcome first;
+    struct outcome second;
 
     bench_lead(&bench);
     bench_create(&bench, "/a", &first);
@@ -76,23 +76,24 @@ TEST(a_refusal_waits_for_what_it_rests_on)
     bench_close(&bench);
 }
 
-TEST(a_refusal_is_forgotten_with_the_role)
+TEST(a_refusal_ends_with_the_role)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_lead(&bench);
-    bench_create(&bench, "/no/parent", &told);
+    bench_create(&bench, "/no/parent", &outcome);
     drive_down(&bench.drive, 1);
     drive_down(&bench.drive, 2);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_NOT_READY);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_NOT_READY);
     bench_close(&bench);
 }
 
-/* As many rounds wait as may: so does the refusal, and it is worked out anew when there is room. */
+/* The maximum of rounds is waiting, so the refusal waits too; the leader prepares the request again
+ * when there is room. */
 TEST(a_refusal_waits_for_room_for_its_round)
 {
     enum {
@@ -100,7 +101,7 @@ TEST(a_refusal_waits_for_room_for_its_round)
     };
 
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct op_args element;
     struct op_request *multi;
 
@@ -114,41 +115,41 @@ TEST(a_refusal_waits_for_room_for_its_round)
     }
     op_args_init(&element, OP_DELETE);
     element.path = slice_str("/none");
-    multi = bench_request(&bench, OP_MULTI, "/", &told);
+    multi = bench_request(&bench, OP_MULTI, "/", &outcome);
     multi->args.ops = &element;
     multi->args.op_count = 1;
     bench_submit(&bench, multi);
     drive_tick(&bench.drive, 10);
-    assert_int_equal(told.answers, 0);
-    for (int round = 0; round < 3 && told.answers == 0; round++) {
+    assert_int_equal(outcome.answers, 0);
+    for (int round = 0; round < 3 && outcome.answers == 0; round++) {
         confirm_round(&bench, 2);
         drive_tick(&bench.drive, 10);
     }
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_NO_NODE);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_NO_NODE);
     bench_close(&bench);
 }
 
 TEST(a_linearizable_read_waits_for_a_round)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct op_request *request;
 
     bench_lead(&bench);
-    request = bench_request(&bench, OP_GET, "/", &told);
+    request = bench_request(&bench, OP_GET, "/", &outcome);
     request->consistency = OP_LINEARIZABLE;
     bench_submit(&bench, request);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     confirm_round(&bench, 2);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
     bench_close(&bench);
 }
 
 static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number, const char *path)
 {
-    struct told none;
+    struct outcome none;
     struct op_request *request = bench_request(bench, OP_CREATE, path, &none);
     struct buf bytes;
 
@@ -210,8 +211,8 @@ TEST(a_learners_malformed_request_is_refused, bench, bench_lead, bench_close)
 TEST(a_single_replica_answers_by_itself)
 {
     struct bench bench;
-    struct told good;
-    struct told bad;
+    struct outcome good;
+    struct outcome bad;
 
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
@@ -226,54 +227,54 @@ TEST(a_single_replica_answers_by_itself)
     bench_close(&bench);
 }
 
-/* ---- Lanes. ---- */
+/* ---- FIFOs. ---- */
 
-static void submit_in_lane(struct bench *bench, enum op_id op, const char *path, uint32_t fifo,
-                           struct told *told)
+static void submit_in_fifo(struct bench *bench, enum op_id op, const char *path, uint32_t fifo,
+                           struct outcome *outcome)
 {
-    struct op_request *request = bench_request(bench, op, path, told);
+    struct op_request *request = bench_request(bench, op, path, outcome);
 
     request->fifo = fifo;
     bench_submit(bench, request);
 }
 
-/* The round of a sync knows nothing of what is not committed: it would be answered with a state
- * that does not have the write before it on its socket. */
-TEST(a_sync_is_answered_behind_the_writes_of_its_lane)
+/* The round of a sync does not cover uncommitted writes: its answer would name a state without the
+ * earlier write on the same socket. */
+TEST(a_sync_is_answered_after_the_writes_of_its_fifo)
 {
     struct bench bench;
-    struct told first;
-    struct told second;
-    struct told sync;
-    struct told other;
+    struct outcome first;
+    struct outcome second;
+    struct outcome sync;
+    struct outcome other;
 
     bench_lead(&bench);
-    submit_in_lane(&bench, OP_CREATE, "/a", 7, &first);
-    submit_in_lane(&bench, OP_SYNC, "", 7, &sync);
-    submit_in_lane(&bench, OP_SYNC, "", 8, &other);
-    submit_in_lane(&bench, OP_CREATE, "/b", 7, &second);
+    submit_in_fifo(&bench, OP_CREATE, "/a", 7, &first);
+    submit_in_fifo(&bench, OP_SYNC, "", 7, &sync);
+    submit_in_fifo(&bench, OP_SYNC, "", 8, &other);
+    submit_in_fifo(&bench, OP_CREATE, "/b", 7, &second);
     confirm_round(&bench, 1);
-    confirm_round(&bench, 1); /* What came while the first was under way needs one of its own. */
+    confirm_round(&bench, 1); /* Requests that arrive during the first round need another one. */
     assert_int_equal(sync.answers, 0);
-    assert_int_equal(other.answers, 1); /* Another lane has nothing to wait for. */
+    assert_int_equal(other.answers, 1); /* A request of another FIFO has nothing to wait for. */
     drive_persist(&bench.drive);
     drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
     assert_int_equal(first.answers, 1);
-    assert_int_equal(sync.answers, 1); /* It does not wait for what comes behind it. */
+    assert_int_equal(sync.answers, 1); /* The sync does not wait for later writes. */
     assert_int_equal(sync.err, ERR_OK);
     assert_int_equal(sync.zxid, zxid_make(1, 1));
     assert_int_equal(second.answers, 0);
     bench_close(&bench);
 }
 
-TEST(linearizable_reads_are_answered_behind_the_writes_of_their_lane)
+TEST(linearizable_reads_are_answered_after_the_writes_of_their_fifo)
 {
     struct bench bench;
-    struct told write;
-    struct told reads[2];
+    struct outcome write;
+    struct outcome reads[2];
 
     bench_lead(&bench);
-    submit_in_lane(&bench, OP_CREATE, "/a", 7, &write);
+    submit_in_fifo(&bench, OP_CREATE, "/a", 7, &write);
     for (int i = 0; i < 2; i++) {
         struct op_request *request = bench_request(&bench, OP_GET, "/a", &reads[i]);
 
@@ -294,20 +295,20 @@ TEST(linearizable_reads_are_answered_behind_the_writes_of_their_lane)
     bench_close(&bench);
 }
 
-/* Whatever becomes of the write: its deadline is a sync's deadline, too, or comes before it. */
+/* Whatever the outcome of the write: its deadline is not after the sync's. */
 TEST(a_sync_ends_when_the_write_before_it_does)
 {
     struct bench bench;
-    struct told write;
-    struct told first;
-    struct told second;
+    struct outcome write;
+    struct outcome first;
+    struct outcome second;
 
     bench_lead(&bench);
-    submit_in_lane(&bench, OP_CREATE, "/a", 7, &write);
-    submit_in_lane(&bench, OP_SYNC, "", 7, &first);
+    submit_in_fifo(&bench, OP_CREATE, "/a", 7, &write);
+    submit_in_fifo(&bench, OP_SYNC, "", 7, &first);
     confirm_round(&bench, 1);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS / 2);
-    submit_in_lane(&bench, OP_SYNC, "", 7, &second);
+    submit_in_fifo(&bench, OP_SYNC, "", 7, &second);
     confirm_round(&bench, 1);
     assert_int_equal(first.answers + second.answers, 0);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS / 2 + 100);
@@ -328,7 +329,7 @@ static void resign(struct bench *bench, bool flag)
     drive_step(&bench->drive, &event);
 }
 
-/* Forwards requests of a learner until one is refused; returns its number. */
+/* Forwards requests of a learner until one is refused; returns the number of the refused one. */
 static uint64_t forward_until_refused(struct bench *bench, uint32_t peer)
 {
     uint64_t number = 0;
@@ -343,16 +344,16 @@ static uint64_t forward_until_refused(struct bench *bench, uint32_t peer)
 TEST(waiting_writes_of_learners_are_bounded_in_bytes)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct op_result result;
 
     bench_lead(&bench);
-    bench_create(&bench, "/own", &told);
+    bench_create(&bench, "/own", &outcome);
     resign(&bench, true); /* Nothing is proposed for now. */
     uint64_t first = forward_until_refused(&bench, 1);
     uint64_t second = forward_until_refused(&bench, 2);
 
-    /* One learner leaves room for others. */
+    /* The bound is per learner: others have room. */
     assert_true(first > 5 && second > 1 && second < first);
     const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
 
@@ -361,7 +362,7 @@ TEST(waiting_writes_of_learners_are_bounded_in_bytes)
     assert_int_equal(op_result_decode(reply->forward.bytes, &result), ERR_OK);
     assert_int_equal(result.err, ERR_THROTTLED);
     op_result_release(&result);
-    /* What was kept is done, and there is room again. */
+    /* The kept requests are done, and there is room again. */
     resign(&bench, false);
     drive_tick(&bench.drive, 600);
     drive_clear(&bench.drive);
@@ -373,13 +374,13 @@ TEST(waiting_writes_of_learners_are_bounded_in_bytes)
 TEST(queued_writes_keep_their_order)
 {
     struct bench bench;
-    struct told told[3];
+    struct outcome outcome[3];
     uint64_t last = 0;
 
     bench_open(&bench, 1, 3);
-    bench_create(&bench, "/a", &told[0]);
-    bench_create(&bench, "/b", &told[1]);
-    bench_create(&bench, "/c", &told[2]);
+    bench_create(&bench, "/a", &outcome[0]);
+    bench_create(&bench, "/b", &outcome[1]);
+    bench_create(&bench, "/c", &outcome[2]);
     drive_follow(&bench.drive, 3, 1);
     for (size_t i = 0; i < bench.drive.seen_count; i++) {
         const struct zab_effect *effect = &bench.drive.seen[i];
@@ -396,23 +397,23 @@ TEST(queued_writes_keep_their_order)
 TEST(too_many_requests_are_refused_at_once)
 {
     struct bench bench;
-    struct told told[BENCH_REQUESTS_MAX + 1];
+    struct outcome outcome[BENCH_REQUESTS_MAX + 1];
 
     bench_open(&bench, 1, 3);
     for (int i = 0; i <= BENCH_REQUESTS_MAX; i++) {
-        bench_create(&bench, "/a", &told[i]);
+        bench_create(&bench, "/a", &outcome[i]);
     }
-    assert_int_equal(told[BENCH_REQUESTS_MAX].err, ERR_THROTTLED);
-    assert_int_equal(told[BENCH_REQUESTS_MAX - 1].answers, 0);
+    assert_int_equal(outcome[BENCH_REQUESTS_MAX].err, ERR_THROTTLED);
+    assert_int_equal(outcome[BENCH_REQUESTS_MAX - 1].answers, 0);
     assert_int_equal(bench_status(&bench).requests, BENCH_REQUESTS_MAX);
     bench_close(&bench);
 }
 
-TEST(draining_refuses_the_new_and_finishes_the_old)
+TEST(draining_refuses_new_requests_and_finishes_old_ones)
 {
     struct bench bench;
-    struct told old;
-    struct told late;
+    struct outcome old;
+    struct outcome late;
 
     bench_follow(&bench);
     bench_create(&bench, "/a", &old);
@@ -429,11 +430,11 @@ TEST(draining_refuses_the_new_and_finishes_the_old)
     bench_close(&bench);
 }
 
-/* All may be ending at once: then nobody comes whom a write could wait for. */
+/* All replicas may be shutting down: then no leader appears that a write could wait for. */
 TEST(draining_does_not_wait_for_a_leader)
 {
     struct bench bench;
-    struct told queued;
+    struct outcome queued;
     struct op_request *request = NULL;
 
     bench_follow(&bench);
@@ -462,11 +463,11 @@ TEST(a_draining_leader_hands_over, bench, bench_lead, bench_close)
     bench_take(bench);
 }
 
-TEST(closing_answers_everybody)
+TEST(closing_answers_every_request)
 {
     struct bench bench;
-    struct told sent;
-    struct told queued;
+    struct outcome sent;
+    struct outcome queued;
 
     bench_follow(&bench);
     bench_create(&bench, "/a", &sent);
@@ -477,7 +478,7 @@ TEST(closing_answers_everybody)
     assert_int_equal(queued.err, ERR_NOT_READY);
 }
 
-/* A learner waits for a snapshot, and not one of them verifies any more. */
+/* A learner waits for a snapshot, and no snapshot verifies any more. */
 TEST(a_snapshot_is_taken_when_none_can_be_sent, bench, bench_lead, bench_close)
 {
     struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .snap_fetched.err = ERR_MISSING};
@@ -488,7 +489,7 @@ TEST(a_snapshot_is_taken_when_none_can_be_sent, bench, bench_lead, bench_close)
     assert_int_equal(bench->effects.snap_start, bench_status(bench).applied);
     bench->effects.take_snapshot = false;
     drive_step(&bench->drive, &none);
-    assert_false(bench->effects.take_snapshot); /* One is under way. */
+    assert_false(bench->effects.take_snapshot); /* One is in progress. */
     replica_snapshot_failed(bench->replica);
     drive_step(&bench->drive, &none);
     assert_true(bench->effects.take_snapshot);

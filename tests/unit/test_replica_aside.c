@@ -1,11 +1,11 @@
-/* A replica whose log waits for space stands aside: it refuses at once, and does not keep clients
- * waiting for what it cannot apply. */
+/* A replica whose log waits for disk space stands aside: it refuses at once, and does not keep
+ * clients waiting for what it cannot apply. */
 #include "server/replica/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
 enum {
-    LONG_MS = 60000, /* Beyond any time that this test passes. */
+    LONG_MS = 60000, /* Longer than any test runs. */
     SOON_MS = 500,
     GRACE_MS = 1100
 };
@@ -16,39 +16,39 @@ static void stand_aside(struct bench *bench, const char *why)
     bench_take(bench);
 }
 
-/* One that has more time than anything here takes. */
+/* Submits a request with a deadline that no test reaches. */
 static void submit(struct bench *bench, enum op_id op, const char *path, zxid_t min_zxid,
-                   struct told *told)
+                   struct outcome *outcome)
 {
-    struct op_request *request = bench_request(bench, op, path, told);
+    struct op_request *request = bench_request(bench, op, path, outcome);
 
     request->min_zxid = min_zxid;
     request->deadline_ms = bench->drive.now_ms + LONG_MS;
     bench_submit(bench, request);
 }
 
-static void expect(const struct told *told, enum err err)
+static void expect(const struct outcome *outcome, enum err err)
 {
-    assert_int_equal(told->answers, 1);
-    assert_int_equal(told->err, err);
+    assert_int_equal(outcome->answers, 1);
+    assert_int_equal(outcome->err, err);
 }
 
 TEST(a_write_is_refused_at_once_and_sent_nowhere)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
     stand_aside(&bench, "no space");
     assert_string_equal(bench_status(&bench).aside, "no space");
     drive_clear(&bench.drive);
-    submit(&bench, OP_CREATE, "/a", 0, &told);
-    expect(&told, ERR_NOT_READY);
+    submit(&bench, OP_CREATE, "/a", 0, &outcome);
+    expect(&outcome, ERR_NOT_READY);
     assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
     stand_aside(&bench, NULL);
     assert_null(bench_status(&bench).aside);
-    submit(&bench, OP_CREATE, "/a", 0, &told);
-    assert_int_equal(told.answers, 0);
+    submit(&bench, OP_CREATE, "/a", 0, &outcome);
+    assert_int_equal(outcome.answers, 0);
     assert_non_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
     bench_close(&bench);
 }
@@ -56,21 +56,21 @@ TEST(a_write_is_refused_at_once_and_sent_nowhere)
 TEST(a_write_that_waits_for_a_leader_is_refused)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_open(&bench, 1, 3);
-    submit(&bench, OP_CREATE, "/a", 0, &told);
-    assert_int_equal(told.answers, 0);
+    submit(&bench, OP_CREATE, "/a", 0, &outcome);
+    assert_int_equal(outcome.answers, 0);
     stand_aside(&bench, "no space");
-    expect(&told, ERR_NOT_READY);
+    expect(&outcome, ERR_NOT_READY);
     bench_close(&bench);
 }
 
-TEST(what_is_under_way_has_a_moment)
+TEST(requests_in_progress_get_a_grace_time)
 {
     struct bench bench;
-    struct told done;
-    struct told open;
+    struct outcome done;
+    struct outcome open;
 
     bench_follow(&bench);
     submit(&bench, OP_CREATE, "/a", 0, &done);
@@ -79,19 +79,19 @@ TEST(what_is_under_way_has_a_moment)
     stand_aside(&bench, "no space");
     drive_tick(&bench.drive, SOON_MS);
     assert_int_equal(done.answers + open.answers, 0);
-    bench_commit(&bench.drive, zxid_make(1, 1)); /* There was space in time. */
+    bench_commit(&bench.drive, zxid_make(1, 1)); /* Space came back in time. */
     expect(&done, ERR_OK);
     drive_tick(&bench.drive, GRACE_MS);
     expect(&open, ERR_OUTCOME_UNKNOWN);
     bench_close(&bench);
 }
 
-TEST(a_read_of_what_is_not_applied_is_refused_at_once)
+TEST(a_read_of_an_unapplied_zxid_is_refused_at_once)
 {
     struct bench bench;
-    struct told before;
-    struct told behind;
-    struct told now;
+    struct outcome before;
+    struct outcome behind;
+    struct outcome now;
 
     bench_follow(&bench);
     submit(&bench, OP_GET, "/", zxid_make(1, 1), &before);
@@ -123,13 +123,13 @@ static void leader_refuses(struct bench *bench, uint64_t number, bool replayed)
     op_result_release(&result);
 }
 
-/* The leader's refusal rests on what this replica cannot apply: it was not done. What an earlier
- * try has done was. */
-TEST(a_verdict_that_cannot_be_shown)
+/* The leader's refusal depends on a state that this replica cannot apply: the write was not done. A
+ * replayed result belongs to a write that was done. */
+TEST(a_deferred_refusal_that_cannot_be_applied)
 {
     struct bench bench;
-    struct told refused;
-    struct told replayed;
+    struct outcome refused;
+    struct outcome replayed;
 
     bench_follow(&bench);
     submit(&bench, OP_CREATE, "/a", 0, &refused);
@@ -146,36 +146,37 @@ TEST(a_verdict_that_cannot_be_shown)
     bench_close(&bench);
 }
 
-/* Provably not done under the leader that is lost, it would be sent to the next one. */
-TEST(nothing_is_done_again_while_it_stands_aside)
+/* A write that was provably not done under the lost leader is normally forwarded to the next one.
+ */
+TEST(no_write_is_forwarded_again_while_standing_aside)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    submit(&bench, OP_CREATE, "/a", 0, &told);
+    submit(&bench, OP_CREATE, "/a", 0, &outcome);
     stand_aside(&bench, "no space");
     drive_down(&bench.drive, 3);
     drive_clear(&bench.drive);
     drive_follow(&bench.drive, 2, 2);
-    expect(&told, ERR_NOT_READY);
+    expect(&outcome, ERR_NOT_READY);
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     bench_close(&bench);
 }
 
-/* The disks of the others are a quorum without its own. */
-TEST(a_leader_still_proposes_what_others_ask)
+/* The other replicas' disks are a quorum without the leader's own. */
+TEST(a_leader_still_proposes_writes_of_other_replicas)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct op_request *request = NULL;
-    struct told unused;
+    struct outcome unused;
     struct buf bytes;
 
     bench_lead(&bench);
     stand_aside(&bench, "no space");
-    submit(&bench, OP_CREATE, "/own", 0, &told);
-    expect(&told, ERR_NOT_READY);
+    submit(&bench, OP_CREATE, "/own", 0, &outcome);
+    expect(&outcome, ERR_NOT_READY);
     drive_clear(&bench.drive);
     request = bench_request(&bench, OP_CREATE, "/theirs", &unused);
     buf_init(&bytes, 4096);

@@ -1,4 +1,5 @@
-/* Stamps of transactions: what the clocks of a majority say, as far as heartbeats tell. */
+/* Stamps of transactions: they follow the clocks of a majority, as far as heartbeats report them.
+ */
 #include "server/replica/clock.h"
 #include "server/state/state.h"
 #include "tests/lib/replica_bench.h"
@@ -19,17 +20,17 @@ static struct txn_header proposed(struct bench *bench, const char *path)
 {
     struct wire_reader reader;
     struct txn_header header;
-    static struct told told; /* Its answer may come later. */
+    static struct outcome outcome; /* The answer may arrive later. */
 
     drive_clear(&bench->drive);
-    bench_create(bench, path, &told);
+    bench_create(bench, path, &outcome);
     const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
 
     assert_int_equal(txn_open(&reader, logrec_payload(entry->entry.rec), &header), ERR_OK);
     return header;
 }
 
-/* So much time in which the followers answer and say nothing of their clocks. */
+/* That much time passes; the followers answer and do not report their clocks. */
 static void idle(struct bench *bench, uint64_t ms, uint32_t followers)
 {
     for (uint64_t passed_ms = 0; passed_ms < ms; passed_ms += STEP_MS) {
@@ -40,7 +41,7 @@ static void idle(struct bench *bench, uint64_t ms, uint32_t followers)
     }
 }
 
-/* Peer `id` answers a PING: what it says came `late_ms` ago, with what it has heard of us. */
+/* Peer `id` answers a PING: its payload is `late_ms` old and says how old our last heartbeat is. */
 static void says(struct bench *bench, struct heartbeat *said, size_t count, uint64_t late_ms)
 {
     uint64_t then_ms = bench->drive.now_ms - late_ms;
@@ -64,7 +65,7 @@ static struct heartbeat clock_heartbeat(const struct bench *bench, uint32_t id, 
                               .wall_ms = wall_ms};
 }
 
-/* Its clock says that. */
+/* The peer reports that clock now. */
 static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
 {
     struct heartbeat said[2] = {clock_heartbeat(bench, id, wall_ms)};
@@ -72,7 +73,7 @@ static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
     says(bench, said, 1, 0);
 }
 
-/* Its clock said that, and the heartbeat waited somewhere. */
+/* The peer reported that clock earlier, and the heartbeat was delayed. */
 static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t late_ms)
 {
     struct heartbeat said[2] = {clock_heartbeat(bench, id, wall_ms)};
@@ -81,7 +82,7 @@ static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t l
     says(bench, said, 1, late_ms);
 }
 
-TEST(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second, bench, bench_lead, bench_close)
+TEST(a_stamp_is_at_most_a_second_ahead_of_a_majority, bench, bench_lead, bench_close)
 {
     assert_int_equal(proposed(bench, "/none").stamp_ms, 0); /* No clock is known yet. */
     shows(bench, 1, NOW_MS + 300);
@@ -89,29 +90,29 @@ TEST(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second, bench, bench_l
     bench->wall_ms += YEARS_MS;
     assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
     shows(bench, 1, NOW_MS);
-    shows(bench, 2, NOW_MS + YEARS_MS); /* Another voter is wrong, too. */
+    shows(bench, 2, NOW_MS + YEARS_MS); /* Another voter's clock is wrong as well. */
     assert_true(proposed(bench, "/c").stamp_ms == NOW_MS + YEARS_MS);
     bench->wall_ms = NOW_MS;
     shows(bench, 2, NOW_MS);
-    assert_int_equal(proposed(bench, "/d").stamp_ms, NOW_MS); /* Steps back. */
+    assert_int_equal(proposed(bench, "/d").stamp_ms, NOW_MS); /* The stamp steps back. */
 }
 
 /* The clocks of a majority are wrong for a moment in which nothing is written. */
-TEST(a_request_that_is_refused_takes_no_stamp_back, bench, bench_lead, bench_close)
+TEST(a_refused_request_does_not_move_stamps_back, bench, bench_lead, bench_close)
 {
-    static struct told told; /* Its answer may come later. */
+    static struct outcome outcome; /* The answer may arrive later. */
 
     shows(bench, 1, NOW_MS);
     bench->wall_ms += YEARS_MS;
     assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS + STAMP_SLACK_MS);
     shows(bench, 2, NOW_MS + YEARS_MS);
-    bench_create(bench, "/a", &told); /* It exists. */
+    bench_create(bench, "/a", &outcome); /* It exists. */
     bench->wall_ms = NOW_MS;
     shows(bench, 2, NOW_MS);
     assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
 }
 
-TEST(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0, bench, bench_lead, bench_close)
+TEST(the_clock_of_a_long_absent_voter_counts_as_0, bench, bench_lead, bench_close)
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
@@ -121,13 +122,12 @@ TEST(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0, bench, bench_lead, 
     shows(bench, 1, 5000);
     assert_int_equal(proposed(bench, "/c").stamp_ms, NOW_MS);
     idle(bench, GONE_MS, 1);
-    shows(bench, 1, 5000); /* With it the majority has reached no more. */
+    shows(bench, 1, 5000); /* With it, no majority has reached more. */
     assert_int_equal(proposed(bench, "/d").stamp_ms, 5000 + STAMP_SLACK_MS);
 }
 
-/* Nothing is wrong but one clock, and a connection. */
-TEST(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back, bench, bench_lead,
-     bench_close)
+/* Only one clock is wrong, and one connection breaks. */
+TEST(a_reconnecting_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, bench_lead, bench_close)
 {
     shows(bench, 1, 5000);
     shows(bench, 2, NOW_MS);
@@ -141,7 +141,7 @@ TEST(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back, bench, be
     assert_int_equal(proposed(bench, "/c").stamp_ms, NOW_MS);
 }
 
-/* A tree that was written a moment ago. */
+/* A tree with a recent write. */
 static struct state *state_of_now(void)
 {
     struct state *state = state_new(7);
@@ -160,20 +160,19 @@ static struct state *state_of_now(void)
     return recovered;
 }
 
-/* Nor does a restart of all: the last voter to come back has had no time to say anything. */
-TEST(a_voter_that_starts_late_beside_a_wrong_clock_takes_no_stamp_back, bench, no_set_up,
-     bench_close)
+/* Nor does a restart of all replicas: the last voter to return has not reported its clock yet. */
+TEST(a_late_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, no_set_up, bench_close)
 {
     bench_open_with(bench, 3, 3, state_of_now());
     drive_lead(&bench->drive);
     shows(bench, 1, 5000);
     assert_int_equal(proposed(bench, "/a").stamp_ms, NOW_MS);
     idle(bench, GONE_MS, 1);
-    shows(bench, 1, 5000); /* It does not come. */
+    shows(bench, 1, 5000); /* The other voter does not come. */
     assert_int_equal(proposed(bench, "/b").stamp_ms, 5000 + STAMP_SLACK_MS);
 }
 
-TEST(a_voter_tells_nothing_of_other_voters_clocks, bench, bench_lead, bench_close)
+TEST(a_voters_report_of_other_clocks_is_ignored, bench, bench_lead, bench_close)
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
@@ -189,8 +188,8 @@ static int64_t clock_ahead_ms(const struct bench *bench)
     return bench_status(bench).clock_ahead_ms;
 }
 
-/* This process stood still, and reads what was in its sockets; or a link is slow. */
-TEST(a_heartbeat_that_was_late_is_no_wrong_clock, bench, bench_lead, bench_close)
+/* This process was paused and now reads its sockets; or a link is slow. */
+TEST(a_late_heartbeat_is_no_wrong_clock, bench, bench_lead, bench_close)
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
@@ -201,11 +200,11 @@ TEST(a_heartbeat_that_was_late_is_no_wrong_clock, bench, bench_lead, bench_close
     showed(bench, 2, NOW_MS, PAUSE_MS);
     assert_int_equal(clock_ahead_ms(bench), 0);
     shows(bench, 1, NOW_MS);
-    showed(bench, 2, NOW_MS, 100); /* It took a tenth of a second at the most. */
+    showed(bench, 2, NOW_MS, 100); /* It took at most a tenth of a second. */
     assert_int_equal(clock_ahead_ms(bench), PAUSE_MS - 100);
 }
 
-TEST(a_late_heartbeat_takes_no_stamp_back, bench, bench_lead, bench_close)
+TEST(a_late_heartbeat_moves_no_stamp_back, bench, bench_lead, bench_close)
 {
     idle(bench, LATE_MS, 2);
     bench->wall_ms += LATE_MS;
@@ -220,8 +219,8 @@ TEST(a_late_heartbeat_takes_no_stamp_back, bench, bench_lead, bench_close)
     assert_int_equal(proposed(bench, "/c").stamp_ms, NOW_MS + STAMP_SLACK_MS);
 }
 
-/* A follower compares its clock with what its leader tells of all, by the way of its own sign there
- * and back. */
+/* A follower compares its clock with what its leader reports about all replicas. It knows the delay
+ * from the round trip of its own heartbeat. */
 TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, bench_close)
 {
     struct heartbeat said[3] = {0};
@@ -248,7 +247,7 @@ TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, 
     buf_release(&bytes);
 }
 
-TEST(what_a_voter_showed_counts_on, bench, bench_lead, bench_close)
+TEST(a_reported_clock_continues_to_run, bench, bench_lead, bench_close)
 {
     bench->wall_ms += YEARS_MS;
     shows(bench, 1, NOW_MS);
@@ -259,14 +258,14 @@ TEST(what_a_voter_showed_counts_on, bench, bench_lead, bench_close)
 TEST(a_voter_alone_does_not_believe_a_jump)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct stat_view stat;
 
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     bench.wall_ms += YEARS_MS;
     drive_tick(&bench.drive, 200);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_persist(&bench.drive);
     const struct state *state = view_read(bench.view);
 

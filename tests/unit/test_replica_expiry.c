@@ -1,10 +1,10 @@
-/* The end of sessions that are silent, as the leader brings it about. */
+/* How the leader ends silent sessions. */
 #include "tests/unit/session_kit.h"
 
-TEST(a_silent_session_ends_with_its_ephemerals_at_once)
+TEST(a_silent_session_and_its_ephemerals_end_together)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct window_mark mark;
     struct change_set *set;
     size_t count;
@@ -12,8 +12,8 @@ TEST(a_silent_session_ends_with_its_ephemerals_at_once)
 
     uint64_t id = lead_with_session(&bench);
 
-    bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &told));
-    bench_submit(&bench, ephemeral_request(&bench, "/f", 0, &told));
+    bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &outcome));
+    bench_submit(&bench, ephemeral_request(&bench, "/f", 0, &outcome));
     commit_all(&bench);
     window_end(bench.window, &mark);
     assert_in_range(lives_ms(&bench, &both, id), BENCH_SESSION_MS,
@@ -30,7 +30,7 @@ TEST(a_silent_session_ends_with_its_ephemerals_at_once)
     bench_close(&bench);
 }
 
-TEST(touches_at_the_leader_keep_it, bench, no_set_up, bench_close)
+TEST(touches_at_the_leader_keep_a_session, bench, no_set_up, bench_close)
 {
     uint64_t id = lead_with_session(bench);
 
@@ -43,7 +43,7 @@ TEST(touches_at_the_leader_keep_it, bench, no_set_up, bench_close)
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-TEST(reports_of_a_learner_keep_it, bench, no_set_up, bench_close)
+TEST(reports_of_a_learner_keep_a_session, bench, no_set_up, bench_close)
 {
     uint64_t id = lead_with_session(bench);
 
@@ -56,25 +56,25 @@ TEST(reports_of_a_learner_keep_it, bench, no_set_up, bench_close)
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-TEST(an_attachment_keeps_it)
+TEST(an_attachment_keeps_a_session)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     uint64_t id = lead_with_session(&bench);
 
     for (int i = 0; i < 4; i++) {
         pass(&bench, &both, BENCH_SESSION_MS / 2);
-        bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
+        bench_submit(&bench, session_request(&bench, OP_ATTACH, &outcome));
         commit_all(&bench);
-        assert_int_equal(told.err, ERR_OK);
+        assert_int_equal(outcome.err, ERR_OK);
     }
     assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
     bench_close(&bench);
 }
 
-/* It may be that the client speaks to the learner from which nothing comes. */
-TEST(the_end_waits_for_the_reports_of_all, bench, no_set_up, bench_close)
+/* The client may be speaking to the learner that does not report. */
+TEST(expiry_waits_for_the_reports_of_all_learners, bench, no_set_up, bench_close)
 {
     struct alive silent = both;
 
@@ -85,12 +85,12 @@ TEST(the_end_waits_for_the_reports_of_all, bench, no_set_up, bench_close)
     pass(bench, &silent, 6 * REPORT_MS);
     commit_all(bench);
     assert_true(session_lives(bench, id));
-    learner_reports(bench, 2, &id, 1, true); /* As it was. */
+    learner_reports(bench, 2, &id, 1, true); /* The same attachment as before. */
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-/* A learner in step serves clients before it reports for the first time. */
-TEST(the_end_waits_for_the_first_report_of_one_in_step, bench, no_set_up, bench_close)
+/* A learner in step serves clients before its first report. */
+TEST(expiry_waits_for_the_first_report_of_a_learner_in_step, bench, no_set_up, bench_close)
 {
     struct alive silent = both;
 
@@ -104,9 +104,9 @@ TEST(the_end_waits_for_the_first_report_of_one_in_step, bench, no_set_up, bench_
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-/* Two reports wait behind a slow link. The first one was made before the learner heard of the
- * session: that it arrives now says nothing of the time since. */
-TEST(a_report_that_was_late_covers_no_more_than_its_mark, bench, no_set_up, bench_close)
+/* A slow link delays two reports. The first was made before the learner heard of the session: its
+ * late arrival says nothing about the time since. */
+TEST(a_late_report_covers_no_more_than_its_mark, bench, no_set_up, bench_close)
 {
     struct alive silent = both;
 
@@ -127,8 +127,8 @@ TEST(a_report_that_was_late_covers_no_more_than_its_mark, bench, no_set_up, benc
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-/* The first part of a report says nothing of those in the second. */
-TEST(a_part_is_no_whole_report, bench, no_set_up, bench_close)
+/* The first part of a report says nothing about the sessions in the second. */
+TEST(a_part_does_not_count_as_a_report, bench, no_set_up, bench_close)
 {
     struct alive silent = both;
 
@@ -147,7 +147,7 @@ TEST(a_part_is_no_whole_report, bench, no_set_up, bench_close)
     assert_false(session_lives(bench, id));
 }
 
-TEST(losing_a_learner_counts_as_a_touch, bench, no_set_up, bench_close)
+TEST(a_lost_learner_counts_as_a_touch, bench, no_set_up, bench_close)
 {
     struct alive one = both;
 
@@ -173,7 +173,7 @@ TEST(a_malformed_report_is_ignored, bench, no_set_up, bench_close)
     assert_true(session_lives(bench, id));
 }
 
-TEST(a_new_leader_gives_a_whole_timeout, bench, no_set_up, bench_close)
+TEST(a_new_leader_grants_the_whole_timeout, bench, no_set_up, bench_close)
 {
     uint64_t id = lead_with_session(bench);
 
@@ -190,8 +190,8 @@ TEST(a_new_leader_gives_a_whole_timeout, bench, no_set_up, bench_close)
     assert_in_range(lives_ms(bench, &both, id), BENCH_SESSION_MS, BENCH_SESSION_MS + 4 * REPORT_MS);
 }
 
-/* While it stood others may have been elected, and touches may wait in its sockets. */
-TEST(a_leader_that_stood_still_renews_its_quorum_first, bench, no_set_up, bench_close)
+/* During the pause the others may have elected a leader, and its sockets may hold touches. */
+TEST(a_paused_leader_renews_its_quorum_first, bench, no_set_up, bench_close)
 {
     struct zab_msg confirm = {.type = ZAB_CONFIRM_ACK};
 
@@ -213,15 +213,15 @@ TEST(a_leader_that_stood_still_renews_its_quorum_first, bench, no_set_up, bench_
     assert_false(session_lives(bench, id));
 }
 
-TEST(a_session_may_be_closed_while_it_expires)
+TEST(a_session_may_be_closed_during_its_expiry)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     uint64_t id = lead_with_session(&bench);
 
     pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
-    bench_submit(&bench, session_request(&bench, OP_CLOSE, &told)); /* Not committed yet. */
+    bench_submit(&bench, session_request(&bench, OP_CLOSE, &outcome)); /* Not committed yet. */
     zxid_t last = bench_status(&bench).zab.last;
 
     pass(&bench, &both, 4 * REPORT_MS);

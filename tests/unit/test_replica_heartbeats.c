@@ -1,4 +1,4 @@
-/* How the replicas are: each says so of itself, the leader of all to all. */
+/* The state of the replicas: each reports its own, and the leader reports all of them to all. */
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
@@ -50,7 +50,7 @@ static void says(struct bench *bench, enum zab_msg_type type, const struct heart
     buf_release(&bytes);
 }
 
-/* What the replica said to `peer` with the newest message of that type. */
+/* The payload that the replica sent to `peer` in the newest message of that type. */
 static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
                    struct heartbeat heartbeats[ZAB_MEMBERS_MAX])
 {
@@ -62,7 +62,7 @@ static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
     return count;
 }
 
-TEST(a_leader_tells_all_of_all, bench, bench_lead, bench_close)
+TEST(a_leader_reports_all_replicas_to_all, bench, bench_lead, bench_close)
 {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
 
@@ -79,11 +79,11 @@ TEST(a_leader_tells_all_of_all, bench, bench_lead, bench_close)
     assert_int_equal(heartbeats_find(heartbeats, count, 3)->role, ROLE_LEADER);
     assert_int_equal(heartbeats_find(heartbeats, count, 3)->host.sync_p50_us, 250);
     assert_int_equal(heartbeats_find(heartbeats, count, 2)->host.sync_p99_us, 2000);
-    /* It was heard of half a second ago, and so it is told. */
+    /* The heartbeat is half a second old, and the payload says so. */
     assert_int_equal(heartbeats_find(heartbeats, count, 2)->at_ms, bench->drive.now_ms - 500);
 }
 
-TEST(a_follower_tells_of_itself_and_hears_of_all, bench, bench_follow, bench_close)
+TEST(a_follower_reports_itself_and_learns_about_all, bench, bench_follow, bench_close)
 {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
     struct heartbeat heard[2] = {0};
@@ -102,8 +102,8 @@ TEST(a_follower_tells_of_itself_and_hears_of_all, bench, bench_follow, bench_clo
     assert_true(heartbeats[0].flags & HEARTBEAT_SERVING);
 }
 
-/* A new leader may know less of somebody who is lost than the one before it. */
-TEST(the_newest_word_counts, bench, bench_follow, bench_close)
+/* A new leader may know less about a lost replica than its predecessor. */
+TEST(the_newest_heartbeat_counts, bench, bench_follow, bench_close)
 {
     drive_tick(&bench->drive, 1000);
     struct heartbeat two = follower(2, bench);
@@ -117,9 +117,9 @@ TEST(the_newest_word_counts, bench, bench_follow, bench_close)
     assert_int_equal(heartbeat_of(bench, 2).at_ms, two.at_ms);
 }
 
-/* No other replica reports for us, nothing is kept of unknown ids, and malformed bytes are ignored.
+/* No other replica reports for this one, unknown ids are dropped, and malformed bytes are ignored.
  */
-TEST(what_makes_no_sense_is_not_kept, bench, bench_follow, bench_close)
+TEST(invalid_heartbeats_are_dropped, bench, bench_follow, bench_close)
 {
     struct heartbeat wrong[2] = {0};
 
@@ -134,7 +134,7 @@ TEST(what_makes_no_sense_is_not_kept, bench, bench_follow, bench_close)
     assert_int_equal(heartbeat_of(bench, 9).id, 0);
 }
 
-TEST(it_says_since_when_it_has_its_role, bench, bench_follow, bench_close)
+TEST(a_replica_reports_since_when_it_has_its_role, bench, bench_follow, bench_close)
 {
     drive_tick(&bench->drive, 200);
     uint64_t before_ms = heartbeat_of(bench, 1).role_ms;
@@ -175,33 +175,33 @@ TEST(the_smallest_limit_of_the_voters_in_step_is_in_force, bench, bench_lead, be
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
     says_limit(bench, 2, BENCH_TREE_BYTES_MAX / 2);
     expect_room(bench, BENCH_TREE_BYTES_MAX / 2, 2);
-    /* A larger one, and one that does not know its memory, bound nothing. */
+    /* A larger limit, and a replica that does not know its memory, have no effect. */
     says_limit(bench, 2, BENCH_TREE_BYTES_MAX * 2);
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
     says_limit(bench, 2, 0);
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
 }
 
-TEST(who_is_not_in_step_bounds_nothing, bench, bench_lead, bench_close)
+TEST(a_replica_that_is_not_in_step_limits_nothing, bench, bench_lead, bench_close)
 {
     says_limit(bench, 1, 1000);
     expect_room(bench, 1000, 1);
-    /* It is lost, and what it said last is still known. */
+    /* The replica is lost, and its last heartbeat is still known. */
     drive_down(&bench->drive, 1);
     drive_tick(&bench->drive, 200);
     assert_int_equal(heartbeat_of(bench, 1).tree_bytes_max, 1000);
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
 }
 
-TEST(a_leader_refuses_growth_and_tells_whose_limit_it_is)
+TEST(a_leader_refuses_growth_and_names_the_limiting_replica)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
 
     bench_lead(&bench);
     says_limit(&bench, 2, 100);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     says_limit(&bench, 2, 100); /* The round that confirms the refusal. */
     assert_int_equal(bench_status(&bench).tree_refused, 1);
     assert_int_equal(bench_status(&bench).proposals, 0);
@@ -212,9 +212,9 @@ TEST(a_leader_refuses_growth_and_tells_whose_limit_it_is)
     assert_int_equal(heartbeats_find(heartbeats, count, 3)->room_bytes_max, 100);
     assert_int_equal(heartbeats_find(heartbeats, count, 3)->room_member, 2);
     assert_int_equal(heartbeats_find(heartbeats, count, 3)->tree_bytes_max, BENCH_TREE_BYTES_MAX);
-    /* With more memory in that replica writes are accepted again. */
+    /* Once that replica has more memory, writes are accepted again. */
     says_limit(&bench, 2, BENCH_TREE_BYTES_MAX);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     assert_int_equal(bench_status(&bench).proposals, 1);
     bench_close(&bench);
 }
@@ -234,8 +234,8 @@ TEST(a_follower_knows_the_limit_from_its_leader, bench, bench_follow, bench_clos
     expect_room(bench, 777, 2);
 }
 
-/* The clock began with the machine, long before this process. */
-TEST(who_never_heard_lags_since_its_start, bench, no_set_up, bench_close)
+/* The clock started with the machine, long before this process. */
+TEST(a_replica_that_never_heard_a_leader_lags_since_its_start, bench, no_set_up, bench_close)
 {
     bench_open(bench, 1, 3);
     uint64_t start_ms = bench->drive.now_ms;

@@ -6,20 +6,20 @@
 #define TEN_YEARS_MS INT64_C(315360000000)
 
 static void create_with_key(struct bench *bench, const char *path, const char *key,
-                            struct told *told)
+                            struct outcome *outcome)
 {
-    struct op_request *request = bench_request(bench, OP_CREATE, path, told);
+    struct op_request *request = bench_request(bench, OP_CREATE, path, outcome);
 
     request->key = slice_str(key);
     bench_submit(bench, request);
 }
 
-TEST(an_answer_is_given_again_as_it_was)
+TEST(a_repeated_answer_equals_the_first)
 {
     struct bench bench;
-    struct told first;
-    struct told other;
-    struct told again;
+    struct outcome first;
+    struct outcome other;
+    struct outcome again;
 
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
@@ -39,7 +39,7 @@ TEST(an_answer_is_given_again_as_it_was)
 
 static void learner_forwards(struct bench *bench, uint64_t number)
 {
-    struct told none;
+    struct outcome none;
     struct op_request *request = bench_request(bench, OP_CREATE, "/a", &none);
     struct buf bytes;
 
@@ -66,10 +66,10 @@ static void confirm_round(struct bench *bench, uint32_t peer)
                                      drive_sent(&bench->drive, peer, ZAB_CONFIRM)->confirm.round});
 }
 
-TEST(a_learner_is_sent_the_answer_after_a_round)
+TEST(a_learner_gets_the_repeated_answer_after_a_round)
 {
     struct bench bench;
-    struct told other;
+    struct outcome other;
     struct op_result result;
 
     bench_lead(&bench);
@@ -96,13 +96,13 @@ TEST(a_learner_is_sent_the_answer_after_a_round)
     bench_close(&bench);
 }
 
-/* Nothing new is done; but what was done takes no space to be told again. */
-TEST(an_answer_is_given_again_from_full_disks)
+/* No new write is done; but repeating the answer of an earlier one takes no space. */
+TEST(an_answer_is_repeated_even_with_full_disks)
 {
     struct zab_event low = {.type = ZAB_EV_SPACE, .is_space_low = true};
     struct bench bench;
-    struct told first;
-    struct told again;
+    struct outcome first;
+    struct outcome again;
 
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
@@ -129,14 +129,14 @@ static uint64_t remembered(struct bench *bench)
     return count;
 }
 
-TEST(an_answer_is_forgotten_when_its_time_is_over)
+TEST(an_answer_is_forgotten_after_its_time)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
-    create_with_key(&bench, "/a", "key", &told);
+    create_with_key(&bench, "/a", "key", &outcome);
     drive_persist(&bench.drive);
     assert_int_equal(remembered(&bench), 1);
     drive_tick(&bench.drive, BENCH_REMEMBER_MS - 1);
@@ -148,17 +148,17 @@ TEST(an_answer_is_forgotten_when_its_time_is_over)
     bench_close(&bench);
 }
 
-/* The leader's wall clock is ten years ahead for a moment, and is set right. */
-TEST(a_bad_second_of_the_wall_clock_keeps_no_answer_for_ever)
+/* The leader's wall clock is ten years ahead for a moment, and is then corrected. */
+TEST(a_brief_jump_of_the_wall_clock_keeps_no_answer_for_ever)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_open(&bench, 1, 1);
     drive_persist(&bench.drive);
     bench.wall_ms += TEN_YEARS_MS;
     drive_tick(&bench.drive, 1000);
-    create_with_key(&bench, "/a", "key", &told);
+    create_with_key(&bench, "/a", "key", &outcome);
     drive_persist(&bench.drive);
     drive_tick(&bench.drive, 500);
     bench.wall_ms -= TEN_YEARS_MS;
@@ -190,8 +190,8 @@ static struct state *state_that_remembers(uint64_t count)
     return state;
 }
 
-/* One transaction forgets a thousand of them. */
-TEST(all_that_is_due_is_forgotten_at_once, bench, no_set_up, bench_close)
+/* One transaction removes a thousand results. */
+TEST(all_due_answers_are_forgotten_together, bench, no_set_up, bench_close)
 {
     bench_open_with(bench, 1, 1, state_that_remembers(2500));
     drive_persist(&bench->drive);

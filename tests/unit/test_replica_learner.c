@@ -1,4 +1,4 @@
-/* The life of a request in a learner, also beyond its leader. */
+/* The life of a request in a learner, also across a change of leader. */
 #include "server/read/view.h"
 #include "server/state/state.h"
 #include "tests/lib/replica_bench.h"
@@ -7,18 +7,18 @@
 TEST(a_forwarded_write_is_answered_by_its_delivery)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
     drive_persist(&bench.drive);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
-    assert_int_equal(told.zxid, zxid_make(1, 1));
-    assert_true(told.has_stat);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_int_equal(outcome.zxid, zxid_make(1, 1));
+    assert_true(outcome.has_stat);
     bench_close(&bench);
 }
 
@@ -41,46 +41,47 @@ static void leader_refuses(struct bench *bench, uint64_t number, enum err err, z
 TEST(a_refusal_waits_until_its_zxid_is_applied)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 1));
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_NODE_EXISTS);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_NODE_EXISTS);
     bench_close(&bench);
 }
 
-TEST(a_refusal_that_never_becomes_true_here_times_out)
+TEST(a_refusal_whose_zxid_never_arrives_times_out)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 9));
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_REPLICA_BEHIND);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_REPLICA_BEHIND);
     bench_close(&bench);
 }
 
-/* A larger zxid of the next epoch is no sign that the proposals it rests on were committed. */
-TEST(a_refusal_whose_epoch_ended_is_asked_again)
+/* A larger zxid of the next epoch does not prove that the proposals behind the refusal were
+ * committed. */
+TEST(a_refusal_whose_epoch_ended_is_sent_again)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 1));
     drive_down(&bench.drive, 3);
     drive_clear(&bench.drive);
     drive_follow(&bench.drive, 2, 2);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     assert_non_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     bench_close(&bench);
 }
@@ -88,88 +89,88 @@ TEST(a_refusal_whose_epoch_ended_is_asked_again)
 TEST(a_malformed_answer_of_the_leader_is_an_error)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_leader_says(&bench.drive,
                       (struct zab_msg){.type = ZAB_FORWARD_REPLY,
                                        .forward = {bench_forwarded(&bench), slice_str("?")}});
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_SYSTEM_ERROR);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_SYSTEM_ERROR);
     bench_close(&bench);
 }
 
-TEST(an_answer_nobody_waits_for_is_dropped)
+TEST(an_answer_without_a_request_is_dropped)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     leader_refuses(&bench, bench_forwarded(&bench) + 100, ERR_NO_NODE, 0);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
     leader_refuses(&bench, bench_forwarded(&bench), ERR_NO_NODE, 0);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
     bench_close(&bench);
 }
 
 TEST(a_read_with_a_minimum_waits_for_it)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct op_request *request;
 
     bench_follow(&bench);
-    request = bench_request(&bench, OP_GET, "/", &told);
+    request = bench_request(&bench, OP_GET, "/", &outcome);
     request->min_zxid = zxid_make(1, 1);
     bench_submit(&bench, request);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
     bench_close(&bench);
 }
 
 TEST(a_round_through_the_leader_waits_for_its_zxid)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_submit(&bench, bench_request(&bench, OP_SYNC, "/", &told));
+    bench_submit(&bench, bench_request(&bench, OP_SYNC, "/", &outcome));
     uint64_t number = drive_sent(&bench.drive, 3, ZAB_READ_INDEX)->read_index.request;
 
     drive_leader_says(&bench.drive, (struct zab_msg){.type = ZAB_READ_REPLY,
                                                      .read_reply.request = number,
                                                      .read_reply.zxid = zxid_make(1, 1)});
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.zxid, zxid_make(1, 1));
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.zxid, zxid_make(1, 1));
     bench_close(&bench);
 }
 
-/* What is at the leader is bounded in bytes; the rest waits here, in order. */
+/* The bytes in flight to the leader are bounded; the rest waits here, in order. */
 TEST(writes_beyond_the_bound_wait_here)
 {
     struct bench bench;
-    struct told told[BENCH_REQUESTS_MAX];
+    struct outcome outcome[BENCH_REQUESTS_MAX];
     size_t sent;
 
     bench_follow(&bench);
     for (int i = 0; i < BENCH_REQUESTS_MAX; i++) {
-        bench_create(&bench, "/a", &told[i]);
+        bench_create(&bench, "/a", &outcome[i]);
     }
     sent = drive_sent_count(&bench.drive, 3, ZAB_FORWARD);
     assert_true(sent > 1 && sent < BENCH_REQUESTS_MAX);
     leader_refuses(&bench, 1, ERR_NODE_EXISTS, 0);
-    assert_int_equal(told[0].answers, 1);
+    assert_int_equal(outcome[0].answers, 1);
     assert_int_equal(drive_sent_count(&bench.drive, 3, ZAB_FORWARD), sent + 1);
     assert_int_equal(bench_forwarded(&bench), sent + 1);
     bench_close(&bench);
@@ -180,11 +181,11 @@ TEST(writes_beyond_the_bound_wait_here)
 TEST(without_a_leader_a_write_waits)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_open(&bench, 1, 3);
-    bench_create(&bench, "/a", &told);
-    assert_int_equal(told.answers, 0);
+    bench_create(&bench, "/a", &outcome);
+    assert_int_equal(outcome.answers, 0);
     drive_follow(&bench.drive, 3, 1);
     assert_non_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
     bench_close(&bench);
@@ -193,128 +194,130 @@ TEST(without_a_leader_a_write_waits)
 TEST(without_a_leader_a_write_is_refused_in_time)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_open(&bench, 1, 3);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_NOT_READY);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_NOT_READY);
     bench_close(&bench);
 }
 
 TEST(a_write_at_the_leader_past_its_deadline_is_unknown)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OUTCOME_UNKNOWN);
     bench_close(&bench);
 }
 
-/* Rule 7: what is not in the new epoch's history cannot happen any more; it is done again. */
+/* Rule 7: a write that is missing from the new epoch's history cannot happen any more, so it is
+ * sent again. */
 TEST(a_lost_write_is_sent_to_the_next_leader)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     uint64_t number = bench_forwarded(&bench);
 
     drive_down(&bench.drive, 3);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_clear(&bench.drive);
     drive_follow(&bench.drive, 2, 2);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     assert_int_equal(drive_sent(&bench.drive, 2, ZAB_FORWARD)->forward.request, number);
     assert_int_equal(drive_sent_count(&bench.drive, 2, ZAB_FORWARD), 1);
     assert_int_equal(bench_status(&bench).retried, 1);
     drive_entry(&bench.drive, bench_record(&bench.drive, number, "/a"), 0);
     bench_commit(&bench.drive, zxid_make(2, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
     bench_close(&bench);
 }
 
-/* It was in the history after all: delivered, answered, and not done again. */
+/* The write was in the history after all: it is delivered, answered, and not done again. */
 TEST(a_write_that_survived_its_leader_is_not_repeated)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
     drive_persist(&bench.drive);
     drive_down(&bench.drive, 3);
     drive_clear(&bench.drive);
     drive_follow(&bench.drive, 2, 2);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
-    assert_int_equal(told.zxid, zxid_make(1, 1));
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_int_equal(outcome.zxid, zxid_make(1, 1));
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     bench_close(&bench);
 }
 
-static void create_in_lane(struct bench *bench, const char *path, uint32_t fifo, struct told *told)
+static void create_in_fifo(struct bench *bench, const char *path, uint32_t fifo,
+                           struct outcome *outcome)
 {
-    struct op_request *request = bench_request(bench, OP_CREATE, path, told);
+    struct op_request *request = bench_request(bench, OP_CREATE, path, outcome);
 
     request->fifo = fifo;
     bench_submit(bench, request);
 }
 
-/* Two writes, of which the second is in the history of the next epoch: the leader has refused the
- * first one, and nobody knows any more why. */
-static void lose_a_refusal(struct bench *bench, uint32_t first_lane, struct told told[2])
+/* Two writes, of which only the second is in the history of the next epoch: the leader refused the
+ * first, and the reason is lost with it. */
+static void lose_a_refusal(struct bench *bench, uint32_t first_fifo, struct outcome outcome[2])
 {
     bench_follow(bench);
-    create_in_lane(bench, "/a", first_lane, &told[0]);
-    create_in_lane(bench, "/b", 7, &told[1]);
+    create_in_fifo(bench, "/a", first_fifo, &outcome[0]);
+    create_in_fifo(bench, "/b", 7, &outcome[1]);
     drive_entry(&bench->drive, bench_record(&bench->drive, bench_forwarded(bench), "/b"), 0);
     drive_persist(&bench->drive);
     drive_down(&bench->drive, 3);
     drive_clear(&bench->drive);
     drive_follow(&bench->drive, 2, 2);
-    assert_int_equal(told[1].answers, 1);
-    assert_int_equal(told[1].err, ERR_OK);
+    assert_int_equal(outcome[1].answers, 1);
+    assert_int_equal(outcome[1].err, ERR_OK);
 }
 
-/* Done again it would come after the write behind it. */
-TEST(a_write_overtaken_by_one_of_its_lane_is_not_done)
+/* Done again, the first write would come after the second. */
+TEST(a_write_overtaken_in_its_fifo_is_not_done)
 {
     struct bench bench;
-    struct told told[2];
+    struct outcome outcome[2];
 
-    lose_a_refusal(&bench, 7, told);
+    lose_a_refusal(&bench, 7, outcome);
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
-    assert_int_equal(told[0].answers, 1);
-    assert_int_equal(told[0].err, ERR_NOT_READY);
+    assert_int_equal(outcome[0].answers, 1);
+    assert_int_equal(outcome[0].err, ERR_NOT_READY);
     bench_close(&bench);
-    lose_a_refusal(&bench, 8, told); /* Of another client, whose order is another one. */
-    assert_int_equal(told[0].answers, 0);
+    lose_a_refusal(&bench, 8, outcome); /* In another client's FIFO. */
+    assert_int_equal(outcome[0].answers, 0);
     assert_non_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     bench_close(&bench);
-    lose_a_refusal(&bench, 0, told); /* Or of one that has no order. */
-    assert_int_equal(told[0].answers, 0);
+    lose_a_refusal(&bench, 0, outcome); /* Or in no FIFO. */
+    assert_int_equal(outcome[0].answers, 0);
     assert_non_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     bench_close(&bench);
 }
 
 /* A write whose outcome is unknown may have been done. */
-TEST(a_write_behind_an_unknown_one_is_not_done_again)
+TEST(a_write_behind_one_of_unknown_outcome_is_not_repeated)
 {
     struct bench bench;
-    struct told told[2];
+    struct outcome outcome[2];
 
     bench_follow(&bench);
-    create_in_lane(&bench, "/a", 7, &told[0]);
-    create_in_lane(&bench, "/b", 7, &told[1]);
+    create_in_fifo(&bench, "/a", 7, &outcome[0]);
+    create_in_fifo(&bench, "/b", 7, &outcome[1]);
     leader_refuses(&bench, bench_forwarded(&bench) - 1, ERR_NODE_EXISTS, zxid_make(1, 9));
     drive_down(&bench.drive, 3);
     drive_clear(&bench.drive);
@@ -322,41 +325,41 @@ TEST(a_write_behind_an_unknown_one_is_not_done_again)
     drive_newleader(&bench.drive, NULL);
     drive_leader_says(&bench.drive,
                       (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 0)});
-    assert_int_equal(told[1].err, ERR_OUTCOME_UNKNOWN);
-    assert_int_equal(told[0].answers, 1);
-    assert_int_equal(told[0].err, ERR_NOT_READY);
+    assert_int_equal(outcome[1].err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(outcome[0].answers, 1);
+    assert_int_equal(outcome[0].err, ERR_NOT_READY);
     assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
     bench_close(&bench);
 }
 
-/* The same epoch again: its leader may have the write, and may still get it into the log. */
+/* The same epoch again: its leader may have the write, and may still append it to the log. */
 TEST(back_at_the_same_epoch_the_outcome_is_unknown)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_down(&bench.drive, 3);
     drive_clear(&bench.drive);
     drive_follow_stream(&bench.drive, 3, 1);
     drive_newleader(&bench.drive, NULL);
     drive_leader_says(&bench.drive,
                       (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 0)});
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OUTCOME_UNKNOWN);
     assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
     bench_close(&bench);
 }
 
-/* Unless it is in the log by now: then its delivery tells. */
-TEST(back_at_the_same_epoch_the_log_tells)
+/* Unless the log contains it by now: then its delivery gives the answer. */
+TEST(back_at_the_same_epoch_the_log_gives_the_answer)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     uint64_t number = bench_forwarded(&bench);
 
     drive_down(&bench.drive, 3);
@@ -367,26 +370,26 @@ TEST(back_at_the_same_epoch_the_log_tells)
     drive_persist(&bench.drive);
     drive_leader_says(&bench.drive,
                       (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 1)});
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
-    assert_int_equal(told.zxid, zxid_make(1, 1));
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_int_equal(outcome.zxid, zxid_make(1, 1));
     bench_close(&bench);
 }
 
-/* The delivery may have been inside the snapshot, where no request can be recognised. */
+/* The delivery may have happened inside the snapshot, where no request can be recognised. */
 TEST(after_a_replaced_state_the_outcome_is_unknown)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     bench_install(&bench, zxid_make(2, 5));
     bench.drive.restored_digest = bench_status(&bench).digest;
     drive_restored(&bench.drive);
     bench_up_to_date(&bench);
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OUTCOME_UNKNOWN);
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
     bench_close(&bench);
 }
@@ -411,15 +414,15 @@ static struct logrec *set_record(struct drive *drive, uint64_t request, const ch
     return rec;
 }
 
-/* The snapshot was still being written when the write was done, and the znode deleted: nothing here
- * tells what its stat was then. */
+/* While the snapshot was being written, the write was done and the znode deleted: nothing here
+ * knows the stat of that time. */
 TEST(inside_a_fuzzy_snapshot_the_outcome_is_unknown)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_submit(&bench, bench_request(&bench, OP_SET, "/gone", &told));
+    bench_submit(&bench, bench_request(&bench, OP_SET, "/gone", &outcome));
     uint64_t number = bench_forwarded(&bench);
 
     bench_install(&bench, zxid_make(2, 7));
@@ -429,15 +432,15 @@ TEST(inside_a_fuzzy_snapshot_the_outcome_is_unknown)
     drive_restored(&bench.drive);
     bench_up_to_date(&bench);
     assert_true(bench_has(&bench, "/b"));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
-    assert_false(told.has_stat);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OUTCOME_UNKNOWN);
+    assert_false(outcome.has_stat);
     bench_close(&bench);
 }
 
 /* ---- Decision 6: the digest at the end of a received snapshot. ---- */
 
-TEST(a_snapshot_that_is_exact_is_checked_when_it_is_loaded, bench, bench_follow, bench_close)
+TEST(an_exact_snapshot_is_checked_when_it_is_loaded, bench, bench_follow, bench_close)
 {
     bench_install(bench, zxid_make(2, 5));
     bench->drive.restored_digest = bench_status(bench).digest ^ 1;
@@ -460,39 +463,39 @@ TEST(a_fuzzy_snapshot_is_checked_where_the_log_covers_it, bench, bench_follow, b
     assert_true(bench_status(bench).readable);
 }
 
-TEST(from_a_state_that_differs_there_nothing_is_answered)
+TEST(a_diverged_state_answers_nothing)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct op_request *request;
 
     bench_follow(&bench);
     bench_install(&bench, zxid_make(2, 6));
     bench.drive.restored_digest = 4711;
     drive_restored(&bench.drive);
-    request = bench_request(&bench, OP_GET, "/", &told);
+    request = bench_request(&bench, OP_GET, "/", &outcome);
     request->min_zxid = zxid_make(2, 6);
     bench_submit(&bench, request);
     drive_clear(&bench.drive);
     bench_up_to_date(&bench);
     assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     assert_false(bench_status(&bench).zab.serving);
     assert_false(bench_status(&bench).readable);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
-    assert_int_equal(told.err, ERR_REPLICA_BEHIND);
+    assert_int_equal(outcome.err, ERR_REPLICA_BEHIND);
     bench_close(&bench);
 }
 
-/* The write is committed behind the end of the snapshot, but its stat would be that of a wrong
- * state. */
-TEST(from_a_state_that_differs_no_write_is_answered)
+/* The write is committed after the end of the snapshot, but its stat would come from a wrong state.
+ */
+TEST(a_diverged_state_answers_no_write)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_submit(&bench, bench_request(&bench, OP_SET, "/b", &told));
+    bench_submit(&bench, bench_request(&bench, OP_SET, "/b", &outcome));
     uint64_t number = bench_forwarded(&bench);
 
     bench_install(&bench, zxid_make(2, 6));
@@ -501,20 +504,20 @@ TEST(from_a_state_that_differs_no_write_is_answered)
     bench.drive.restored_digest = 4711;
     drive_restored(&bench.drive);
     bench_up_to_date(&bench);
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
-    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(outcome.err, ERR_OUTCOME_UNKNOWN);
     bench_close(&bench);
 }
 
-TEST(a_proposal_that_lost_its_epoch_is_forwarded)
+TEST(a_proposal_whose_epoch_ended_is_forwarded)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct drive *drive = &bench.drive;
 
     bench_lead(&bench);
-    bench_create(&bench, "/a", &told);
+    bench_create(&bench, "/a", &outcome);
     drive_persist(drive);
     drive_down(drive, 1);
     drive_down(drive, 2);
@@ -528,7 +531,7 @@ TEST(a_proposal_that_lost_its_epoch_is_forwarded)
     drive_persist(drive);
     drive_leader_says(drive,
                       (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(2, 0)});
-    assert_int_equal(told.answers, 0);
+    assert_int_equal(outcome.answers, 0);
     assert_non_null(drive_sent(drive, 2, ZAB_FORWARD));
     assert_false(bench_has(&bench, "/a"));
     bench_close(&bench);

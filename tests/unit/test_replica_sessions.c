@@ -1,25 +1,25 @@
-/* Sessions as a replica sees to them: writes in them, and reports of touches. */
+/* Sessions in a replica: writes in them, and reports of touches. */
 #include "tests/unit/session_kit.h"
 
 #include <stdio.h>
 
 /* ---- Writes in a session. ---- */
 
-TEST(a_leaders_client_opens_uses_and_closes)
+TEST(a_client_of_the_leader_opens_uses_and_closes_a_session)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     uint64_t id = lead_with_session(&bench);
 
-    bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &told));
+    bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &outcome));
     commit_all(&bench);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.err, ERR_OK);
     assert_true(bench_has(&bench, "/e"));
-    bench_submit(&bench, session_request(&bench, OP_CLOSE, &told));
+    bench_submit(&bench, session_request(&bench, OP_CLOSE, &outcome));
     commit_all(&bench);
-    assert_int_equal(told.err, ERR_OK);
-    assert_false(told.has_session);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_false(outcome.has_session);
     assert_false(bench_has(&bench, "/e"));
     assert_false(session_lives(&bench, id));
     bench_close(&bench);
@@ -28,23 +28,23 @@ TEST(a_leaders_client_opens_uses_and_closes)
 TEST(a_move_answers_with_the_new_attachment)
 {
     struct bench bench;
-    struct told told;
-    struct told late;
+    struct outcome outcome;
+    struct outcome late;
 
     uint64_t id = lead_with_session(&bench);
 
-    bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
+    bench_submit(&bench, session_request(&bench, OP_ATTACH, &outcome));
     commit_all(&bench);
-    assert_int_equal(told.session.id, id);
-    assert_int_equal(told.session.attach, told.zxid);
-    assert_int_equal(told.session.member, LEADER);
-    uint64_t first = told.session.attach;
+    assert_int_equal(outcome.session.id, id);
+    assert_int_equal(outcome.session.attach, outcome.zxid);
+    assert_int_equal(outcome.session.member, LEADER);
+    uint64_t first = outcome.session.attach;
 
-    bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
+    bench_submit(&bench, session_request(&bench, OP_ATTACH, &outcome));
     commit_all(&bench);
-    assert_true(told.session.attach > first);
+    assert_true(outcome.session.attach > first);
 
-    /* The old socket is refused, the new one and plain HTTP are not. */
+    /* The old socket is refused; the new one and plain HTTP are not. */
     bench_submit(&bench, ephemeral_request(&bench, "/old", first, &late));
     drive_recv(&bench.drive, 1,
                &(struct zab_msg){.type = ZAB_CONFIRM_ACK,
@@ -53,10 +53,10 @@ TEST(a_move_answers_with_the_new_attachment)
                                  .confirm.round =
                                      drive_sent(&bench.drive, 1, ZAB_CONFIRM)->confirm.round});
     assert_int_equal(late.err, ERR_SESSION_MOVED);
-    bench_submit(&bench, ephemeral_request(&bench, "/new", told.session.attach, &told));
+    bench_submit(&bench, ephemeral_request(&bench, "/new", outcome.session.attach, &outcome));
     bench_submit(&bench, ephemeral_request(&bench, "/http", 0, &late));
     commit_all(&bench);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.err, ERR_OK);
     assert_int_equal(late.err, ERR_OK);
     bench_close(&bench);
 }
@@ -82,12 +82,12 @@ static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number
 TEST(a_learners_write_is_in_its_session)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct stat_view stat;
 
     uint64_t id = lead_with_session(&bench);
 
-    learner_forwards(&bench, 1, 7, ephemeral_request(&bench, "/e", 0, &told));
+    learner_forwards(&bench, 1, 7, ephemeral_request(&bench, "/e", 0, &outcome));
     commit_all(&bench);
     const struct state *tree = view_read(bench.view);
 
@@ -98,15 +98,15 @@ TEST(a_learners_write_is_in_its_session)
     bench_close(&bench);
 }
 
-TEST(a_forward_carries_all_there_is)
+TEST(a_forward_carries_the_whole_request)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
     struct forwarded got;
     struct buf bytes;
 
     bench_lead(&bench);
-    struct op_request *request = ephemeral_request(&bench, "/e", 77, &told);
+    struct op_request *request = ephemeral_request(&bench, "/e", 77, &outcome);
 
     request->key = slice_str("5b7c");
     (void)snprintf(request->principal.address, sizeof request->principal.address, "::1");
@@ -125,7 +125,7 @@ TEST(a_forward_carries_all_there_is)
     assert_true(slice_eq(got.job.key, slice_str("5b7c")));
     assert_true(got.job.args->ephemeral);
     forwarded_release(&got);
-    /* Whatever is cut off is no request. */
+    /* A request that is cut off is refused. */
     for (size_t len = 0; len < bytes.len; len++) {
         assert_false(forward_decode(slice_make(bytes.data, len), &got));
     }
@@ -161,22 +161,22 @@ static struct logrec *session_record(struct bench *bench, uint64_t request)
 TEST(a_session_opens_on_a_learner)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_follow(&bench);
-    bench_submit(&bench, session_request(&bench, OP_SESSION, &told));
+    bench_submit(&bench, session_request(&bench, OP_SESSION, &outcome));
     drive_entry(&bench.drive, session_record(&bench, bench_forwarded(&bench)), 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
-    assert_int_equal(told.answers, 1);
-    assert_int_equal(told.err, ERR_OK);
-    assert_true(told.has_session);
-    assert_int_equal(told.session.id, zxid_make(1, 1));
-    assert_int_equal(told.session.timeout_ms, BENCH_SESSION_MS);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_true(outcome.has_session);
+    assert_int_equal(outcome.session.id, zxid_make(1, 1));
+    assert_int_equal(outcome.session.timeout_ms, BENCH_SESSION_MS);
     assert_true(session_lives(&bench, zxid_make(1, 1)));
     bench_close(&bench);
 }
 
-/* The newest report that left, decoded; -1 when there is none. */
+/* The newest report that left, decoded; -1: none. */
 static int report_sent(struct bench *bench, uint32_t leader, uint64_t *ret_first)
 {
     const struct zab_msg *msg = drive_sent(&bench->drive, leader, ZAB_FORWARD);
@@ -204,7 +204,7 @@ static uint64_t mark_reported(struct bench *bench)
     return report.mark;
 }
 
-/* A PING with the sign of the replica `id` in that epoch. */
+/* A PING with the heartbeat of the replica `id` in that epoch. */
 static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t mark)
 {
     struct heartbeat heartbeat = {
@@ -230,8 +230,8 @@ TEST(a_report_names_the_newest_mark_of_the_leader, bench, bench_follow, bench_cl
     assert_int_equal(mark_reported(bench), 900);
 }
 
-/* Each reign has a time of its own. */
-TEST(a_mark_of_another_reign_is_not_named, bench, bench_follow, bench_close)
+/* Each term of a leader has its own time. */
+TEST(a_mark_of_another_term_is_not_named, bench, bench_follow, bench_close)
 {
     pinged(bench, 2, 1, 500);
     drive_tick(&bench->drive, REPORT_MS);
@@ -259,12 +259,12 @@ TEST(a_learner_reports_twice_a_tick, bench, bench_follow, bench_close)
     drive_clear(&bench->drive);
     drive_tick(&bench->drive, REPORT_MS);
     assert_int_equal(drive_sent_count(&bench->drive, LEADER, ZAB_FORWARD), 1);
-    assert_int_equal(report_sent(bench, LEADER, &first), 0); /* An empty report is sent too. */
+    assert_int_equal(report_sent(bench, LEADER, &first), 0); /* An empty report is sent as well. */
 }
 
-/* The front ends have not read yet what clients said while the process was stopped: that nobody
- * was heard of is no news before they have. */
-TEST(who_has_stood_still_listens_before_it_reports, bench, bench_follow, bench_close)
+/* The front ends have not yet read what clients sent during the pause: before they have, an empty
+ * report would be wrong. */
+TEST(a_paused_learner_reads_its_sockets_before_it_reports, bench, bench_follow, bench_close)
 {
     uint64_t first = 0;
 
@@ -278,7 +278,7 @@ TEST(who_has_stood_still_listens_before_it_reports, bench, bench_follow, bench_c
     assert_int_equal(first, 55);
 }
 
-TEST(many_touches_are_told_in_parts, bench, bench_follow, bench_close)
+TEST(many_touches_are_reported_in_parts, bench, bench_follow, bench_close)
 {
     uint64_t first = 0;
 
@@ -291,7 +291,7 @@ TEST(many_touches_are_told_in_parts, bench, bench_follow, bench_close)
     assert_int_equal(first, REPORT_IDS_MAX + 1);
 }
 
-/* A heartbeat that was accepted is not lost with the leader. */
+/* An accepted heartbeat is not lost with the leader. */
 TEST(touches_wait_for_the_next_leader, bench, bench_follow, bench_close)
 {
     uint64_t first = 0;
@@ -306,7 +306,7 @@ TEST(touches_wait_for_the_next_leader, bench, bench_follow, bench_close)
     assert_int_equal(first, 55);
 }
 
-TEST(a_learner_expires_nobody, bench, bench_follow, bench_close)
+TEST(a_learner_expires_no_session, bench, bench_follow, bench_close)
 {
     zxid_t last;
 

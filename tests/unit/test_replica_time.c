@@ -1,5 +1,6 @@
 /* The times of transactions: no wall clock moves the age, also after a restart or at another
- * leader; what nothing else carries, an idle leader writes; no absurd time does harm. */
+ * leader. An idle leader writes the age that no other transaction carries. Absurd times do no harm.
+ */
 #include "server/replica/clock.h"
 #include "server/state/state.h"
 #include "server/state/txn.h"
@@ -12,7 +13,7 @@ enum {
     AGE_MS = 5000000,
     NOW_MS = 1000000, /* The bench's wall clock. */
     HOUR_MS = 3600000,
-    TXN_AGE_AT = 22, /* Places in a header. */
+    TXN_AGE_AT = 22, /* Offsets in a header. */
     TXN_STAMP_AT = 30,
     IDLE_STEP_MS = 200,
     MINUTE_MS = 60000,
@@ -54,7 +55,7 @@ static struct state *copy_by_snapshot(const struct state *state)
     return copy;
 }
 
-TEST(a_state_knows_its_times_also_through_a_snapshot)
+TEST(a_snapshot_keeps_the_times_of_the_state)
 {
     struct state *state = state_new(7);
 
@@ -73,8 +74,8 @@ TEST(a_state_knows_its_times_also_through_a_snapshot)
     state_free(state);
 }
 
-/* What a TTL counts from is not what clients see as mtime. */
-TEST(a_snapshot_keeps_the_age_of_what_goes_by_itself)
+/* A TTL does not count from the mtime that clients see. */
+TEST(a_snapshot_keeps_the_age_of_ttl_znodes_and_containers)
 {
     struct state *state = state_new(7);
     const struct txn_header header = {.age_ms = 1000, .stamp_ms = YEARS_MS};
@@ -100,7 +101,7 @@ TEST(a_snapshot_keeps_the_age_of_what_goes_by_itself)
     state_free(state);
 }
 
-/* Two ways to the same tree may have had other clocks. */
+/* The clocks may have differed between two runs that lead to the same tree. */
 TEST(the_times_are_no_part_of_the_digest)
 {
     struct state *one = state_new(7);
@@ -127,17 +128,17 @@ static struct txn_header proposed(struct bench *bench, const char *path)
 {
     struct wire_reader reader;
     struct txn_header header;
-    static struct told told; /* Its answer may come later. */
+    static struct outcome outcome; /* The answer may arrive later. */
 
     drive_clear(&bench->drive);
-    bench_create(bench, path, &told);
+    bench_create(bench, path, &outcome);
     const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
 
     assert_int_equal(txn_open(&reader, logrec_payload(entry->entry.rec), &header), ERR_OK);
     return header;
 }
 
-TEST(a_restarted_leader_counts_on_from_its_state, bench, no_set_up, bench_close)
+TEST(a_restarted_leader_continues_the_age_of_its_state, bench, no_set_up, bench_close)
 {
     struct state *state = state_new(7);
 
@@ -166,7 +167,7 @@ TEST(no_wall_clock_moves_the_age, bench, bench_lead, bench_close)
     assert_int_equal(proposed(bench, "/d").age_ms, age_ms + 400);
 }
 
-/* A leader that stood still: the time has passed all the same. */
+/* The leader was paused: the time has passed nevertheless. */
 TEST(the_age_counts_a_pause, bench, bench_lead, bench_close)
 {
     int64_t age_ms = proposed(bench, "/a").age_ms;
@@ -175,9 +176,9 @@ TEST(the_age_counts_a_pause, bench, bench_lead, bench_close)
     assert_int_equal(proposed(bench, "/b").age_ms, age_ms + 1500);
 }
 
-/* ---- Times that cannot be. ---- */
+/* ---- Absurd times. ---- */
 
-/* The next record of the leader creates `path` at such times. */
+/* The next record of the leader creates `path` at these times. */
 static void commit_at(struct bench *bench, const char *path, int64_t age_ms, int64_t stamp_ms)
 {
     struct drive *drive = &bench->drive;
@@ -206,7 +207,7 @@ static struct stat_view stat_of(struct bench *bench, const char *path)
     return stat;
 }
 
-/* One bad proposal, and all that read it would be gone. */
+/* One bad proposal could otherwise stop every replica that reads it. */
 TEST(absurd_times_of_a_committed_transaction_stop_no_follower, bench, bench_follow, bench_close)
 {
     commit_at(bench, "/a", 70, 80);
@@ -217,13 +218,13 @@ TEST(absurd_times_of_a_committed_transaction_stop_no_follower, bench, bench_foll
     assert_true(stat_of(bench, "/c").ctime == -STAMP_MAX_MS);
     const struct state *state = view_read(bench->view);
 
-    assert_int_equal(state_age_ms(state), 70); /* The next one goes on from here. */
+    assert_int_equal(state_age_ms(state), 70); /* The next transaction continues from here. */
     view_read_done(bench->view);
     commit_at(bench, "/d", 90, 80);
     assert_int_equal(stat_of(bench, "/d").ctime, 80);
 }
 
-/* What was stamped so is no reason to go on with it. */
+/* A stamp in the future is no reason to continue with it. */
 TEST(a_leader_proposes_no_absurd_times, bench, no_set_up, bench_close)
 {
     struct state *state = state_new(7);
@@ -248,9 +249,9 @@ TEST(a_leader_proposes_no_absurd_times, bench, no_set_up, bench_close)
     assert_true(next.stamp_ms <= STAMP_MAX_MS);
 }
 
-/* ---- Times of a snapshot. ---- */
+/* ---- Times in a snapshot. ---- */
 
-/* What the replica says of itself. */
+/* The age in the replica's own heartbeat. */
 static int64_t age_of(const struct bench *bench)
 {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
@@ -261,7 +262,7 @@ static int64_t age_of(const struct bench *bench)
     return own->age_ms;
 }
 
-/* An empty tree with an age, at the place of the one that is to be loaded. */
+/* An empty tree with an age, in place of the state that is to be loaded. */
 static void replace_with_age(struct bench *bench, int64_t age_ms)
 {
     struct state *state = state_new(7);
@@ -275,7 +276,7 @@ static void replace_with_age(struct bench *bench, int64_t age_ms)
     view_replace(bench->view, state);
 }
 
-TEST(a_snapshot_that_proves_bad_leaves_no_age_behind)
+TEST(a_bad_snapshot_leaves_no_age_behind)
 {
     struct bench bench;
 
@@ -310,7 +311,7 @@ TEST(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it, bench, bench_follow, 
 
 /* ---- Idle time. ---- */
 
-/* A tree with a znode of an hour. */
+/* A tree with a znode whose TTL is an hour. */
 static struct state *state_with_ttl(int64_t age_ms)
 {
     struct state *state = state_new(7);
@@ -333,7 +334,7 @@ static struct state *state_with_ttl(int64_t age_ms)
     return recovered;
 }
 
-/* So much time in which peer 1 answers and nobody writes. */
+/* That much time passes; peer 1 answers and no client writes. */
 static void idle(struct bench *bench, uint64_t ms)
 {
     for (uint64_t passed_ms = 0; passed_ms < ms; passed_ms += IDLE_STEP_MS) {
@@ -343,7 +344,7 @@ static void idle(struct bench *bench, uint64_t ms)
     }
 }
 
-/* The age in the newest proposal, which must have no effects; -1: there was none. */
+/* The age in the newest proposal, which must have no effects; -1: none. */
 static int64_t written_age(struct bench *bench)
 {
     const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
@@ -379,7 +380,7 @@ TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_u
     int64_t age_ms = written_age(bench);
 
     assert_in_range(age_ms, AGE_MS + BENCH_KEEP_AGE_MS, AGE_MS + BENCH_KEEP_AGE_MS + 1500);
-    /* While it is on its way there is no second one; then after as much idle time again. */
+    /* While one is in flight there is no second; the next follows after as much idle time again. */
     assert_int_equal(drive_sent_count(&bench->drive, 1, ZAB_ENTRY), 1);
     commit_last(bench);
     assert_int_equal(bench_status(bench).applied, zxid_make(1, 1));
@@ -389,7 +390,7 @@ TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_u
     assert_true(written_age(bench) >= age_ms + BENCH_KEEP_AGE_MS);
 }
 
-/* Power that is gone each half minute would stop the age otherwise. */
+/* Otherwise a power failure every half minute would stop the age. */
 TEST(a_leader_writes_the_age_sooner_the_first_time, bench, no_set_up, bench_close)
 {
     bench_open_keeping(bench, 3, 3, state_with_ttl(AGE_MS), MINUTE_MS);
@@ -415,7 +416,7 @@ TEST(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing, bench, bench_l
     assert_null(drive_sent(&bench->drive, 1, ZAB_ENTRY));
 }
 
-/* No time can pass there that a transaction could tell. */
+/* The age has its maximum, so a transaction could not report more. */
 TEST(an_idle_leader_whose_age_cannot_grow_writes_nothing, bench, no_set_up, bench_close)
 {
     bench_open_with(bench, 3, 3, state_with_ttl(TXN_AGE_MAX_MS));
@@ -429,15 +430,15 @@ TEST(an_idle_leader_whose_age_cannot_grow_writes_nothing, bench, no_set_up, benc
 TEST(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must)
 {
     struct bench bench;
-    struct told told;
+    struct outcome outcome;
 
     bench_lead(&bench);
-    struct op_request *request = bench_request(&bench, OP_CREATE, "/a", &told);
+    struct op_request *request = bench_request(&bench, OP_CREATE, "/a", &outcome);
 
     request->key = slice_str("key");
     bench_submit(&bench, request);
     commit_last(&bench);
-    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(outcome.err, ERR_OK);
     idle(&bench, BENCH_KEEP_AGE_MS + 1500);
     assert_in_range(written_age(&bench), BENCH_KEEP_AGE_MS, BENCH_KEEP_AGE_MS + 1500);
     bench_close(&bench);
@@ -454,7 +455,7 @@ TEST(a_leader_that_drains_writes_the_age_first, bench, no_set_up, bench_close)
     assert_in_range(written_age(bench), AGE_MS + 1000, AGE_MS + 1000 + IDLE_STEP_MS);
 }
 
-/* It ends only when its disk has the age. */
+/* The replica ends only when its disk has the age. */
 TEST(a_voter_alone_that_drains_waits_for_the_age_to_be_durable, bench, no_set_up, bench_close)
 {
     bench_open_with(bench, 1, 1, state_with_ttl(AGE_MS));

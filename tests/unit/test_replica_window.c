@@ -1,4 +1,4 @@
-/* What a replica puts into the window of changes, and when that begins anew. */
+/* What a replica puts into the window of changes, and when the window starts again. */
 #include "server/state/state.h"
 #include "server/watch/subscribe.h"
 #include "tests/lib/replica_bench.h"
@@ -8,7 +8,7 @@ enum {
     SETS_MAX = 16
 };
 
-/* Takes up to all sets behind the mark; the mark moves on. */
+/* Takes all sets behind the mark, up to the maximum; the mark moves. */
 static size_t take(struct bench *bench, struct window_mark *mark, struct change_set *sets[SETS_MAX])
 {
     size_t count = 0;
@@ -40,7 +40,7 @@ TEST(each_transaction_is_a_set)
 
     bench_follow(&bench);
     window_end(bench.window, &mark);
-    assert_int_equal(mark.zxid, zxid_make(1, 0)); /* The epoch's start moved the end as well. */
+    assert_int_equal(mark.zxid, zxid_make(1, 0)); /* The start of the epoch also moved the end. */
     drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
     drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/b"), 0);
     bench_commit(&bench.drive, zxid_make(1, 2));
@@ -55,10 +55,10 @@ TEST(each_transaction_is_a_set)
     assert_int_equal(sets[1]->items[0].stat.czxid, zxid_make(1, 2));
     assert_int_equal(mark.zxid, zxid_make(1, 2));
     bench_close(&bench);
-    drop(sets, count); /* They outlive the window, the log and the state. */
+    drop(sets, count); /* The sets outlive the window, the log and the state. */
 }
 
-TEST(what_is_not_committed_is_not_told, bench, bench_follow, bench_close)
+TEST(uncommitted_changes_are_not_in_the_window, bench, bench_follow, bench_close)
 {
     struct change_set *sets[SETS_MAX];
     struct window_mark mark;
@@ -90,7 +90,7 @@ TEST(listeners_are_woken_once_for_a_run, bench, bench_follow, bench_close)
     window_unlisten(bench->window, &listener);
 }
 
-TEST(a_change_of_leader_goes_on_in_the_window, bench, bench_follow, bench_close)
+TEST(the_window_continues_across_a_change_of_leader, bench, bench_follow, bench_close)
 {
     struct window_mark mark;
     struct change_set *sets[SETS_MAX];
@@ -136,7 +136,7 @@ TEST(a_new_configuration_is_a_change, bench, bench_follow, bench_close)
 
 /* ---- Another state. ---- */
 
-TEST(what_was_recovered_is_before_the_window, bench, no_set_up, bench_close)
+TEST(recovered_transactions_precede_the_window, bench, no_set_up, bench_close)
 {
     bench_open(bench, 1, 3);
     assert_int_equal(extent(bench).restarts, 1);
@@ -146,7 +146,7 @@ TEST(what_was_recovered_is_before_the_window, bench, no_set_up, bench_close)
     assert_int_equal(extent(bench).last, zxid_make(1, 0));
 }
 
-TEST(an_exact_snapshot_begins_a_new_life_at_once, bench, bench_follow, bench_close)
+TEST(an_exact_snapshot_restarts_the_window_at_once, bench, bench_follow, bench_close)
 {
     uint64_t restarts = extent(bench).restarts;
 
@@ -172,9 +172,9 @@ static enum err read_err(struct bench *bench, const struct window_mark *mark)
     return err;
 }
 
-/* The state can be replaced at any moment between the order to load another one and the news that
+/* The state can be replaced at any moment between the order to load another one and the report that
  * it is loaded. */
-TEST(nothing_is_read_while_another_state_is_loaded, bench, bench_follow, bench_close)
+TEST(no_read_is_answered_while_another_state_is_loaded, bench, bench_follow, bench_close)
 {
     struct window_mark mark;
 
@@ -191,8 +191,8 @@ TEST(nothing_is_read_while_another_state_is_loaded, bench, bench_follow, bench_c
     assert_int_equal(read_err(bench, &mark), ERR_OK);
 }
 
-/* Of two states on their way only the second one is the state of the log. */
-TEST(a_state_that_another_one_follows_begins_no_life, bench, bench_follow, bench_close)
+/* Of two states that are being loaded, only the second is the state of the log. */
+TEST(a_state_that_is_replaced_again_does_not_restart_the_window, bench, bench_follow, bench_close)
 {
     struct window_mark mark;
     uint64_t restarts;
@@ -210,8 +210,9 @@ TEST(a_state_that_another_one_follows_begins_no_life, bench, bench_follow, bench
     assert_int_equal(read_err(bench, &mark), ERR_MISSING);
 }
 
-/* A state that cannot be loaded is no end of it: the next one is on its way. */
-TEST(a_load_that_fails_leaves_the_window_to_the_next_one, bench, bench_follow, bench_close)
+/* A state that cannot be loaded does not end the window's suspension: the next state is being
+ * loaded. */
+TEST(a_failed_load_leaves_the_window_to_the_next_state, bench, bench_follow, bench_close)
 {
     struct window_mark mark;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_MISSING};
@@ -231,7 +232,7 @@ TEST(a_load_that_fails_leaves_the_window_to_the_next_one, bench, bench_follow, b
 
 /* When no further state follows, the process ends: no watcher waits for a window that stays
  * suspended. */
-TEST(a_load_that_fails_for_good_ends_the_process, bench, bench_follow, bench_close)
+TEST(a_final_failed_load_ends_the_process, bench, bench_follow, bench_close)
 {
     struct window_mark mark;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_CORRUPT};
@@ -271,37 +272,37 @@ static void on_lost(void *ctx, zxid_t from)
     ((struct listener *)ctx)->lost_from = from;
 }
 
-/* The leader is lost while the state is loaded, and no other one is found: the end of the load is
- * enough for watchers to learn that they have missed something. */
-TEST(watchers_are_told_of_a_loss_after_the_load, bench, bench_follow, bench_close)
+/* The leader is lost while the state is loaded, and no other is found: the end of the load suffices
+ * for watchers to learn that they have missed something. */
+TEST(watchers_learn_of_a_loss_after_the_load, bench, bench_follow, bench_close)
 {
-    struct listener told = {.listener = {.wake = on_wake}};
-    const struct subscribe_sink sink = {.on_event = on_event, .on_lost = on_lost, .ctx = &told};
+    struct listener watcher = {.listener = {.wake = on_wake}};
+    const struct subscribe_sink sink = {.on_event = on_event, .on_lost = on_lost, .ctx = &watcher};
 
     struct subscriber *subscriber = subscriber_new(bench->view, bench->window, &sink);
     zxid_t at = subscribe_at(subscriber);
 
-    told.listener.ctx = &told;
+    watcher.listener.ctx = &watcher;
     bench_install(bench, zxid_make(2, 5));
-    window_listen(bench->window, &told.listener);
+    window_listen(bench->window, &watcher.listener);
     bench->drive.restored_digest = bench_status(bench).digest;
     drive_down(&bench->drive, 2);
     assert_int_equal(subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX), at);
-    assert_int_equal(told.losses, 0);
+    assert_int_equal(watcher.losses, 0);
     drive_restored(&bench->drive);
     assert_int_equal(bench_status(bench).zab.state, ZAB_LOOKING);
-    assert_true(told.wakes > 0);
+    assert_true(watcher.wakes > 0);
     (void)subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX);
-    assert_int_equal(told.losses, 1);
-    assert_int_equal(told.lost_from, at);
-    assert_int_equal(told.events, 0);
-    window_unlisten(bench->window, &told.listener);
+    assert_int_equal(watcher.losses, 1);
+    assert_int_equal(watcher.lost_from, at);
+    assert_int_equal(watcher.events, 0);
+    window_unlisten(bench->window, &watcher.listener);
     subscriber_free(subscriber);
 }
 
-/* The leader fills a quarantined replica from nothing: until it has released the mark, nothing of
- * its state counts. */
-TEST(a_quarantined_replica_begins_no_life, bench, no_set_up, bench_close)
+/* The leader sends a quarantined replica its state from the beginning: until the replica has
+ * released the mark, its state does not count. */
+TEST(a_quarantined_replica_does_not_restart_the_window, bench, no_set_up, bench_close)
 {
     struct window_mark mark;
 
@@ -320,8 +321,8 @@ TEST(a_quarantined_replica_begins_no_life, bench, no_set_up, bench_close)
     assert_int_equal(read_err(bench, &mark), ERR_OK);
 }
 
-/* What it does again on the way to its end is no history. */
-TEST(a_fuzzy_snapshot_begins_a_new_life_at_its_end, bench, bench_follow, bench_close)
+/* The transactions that it repeats on the way to the snapshot's end are no history. */
+TEST(a_fuzzy_snapshot_restarts_the_window_at_its_end, bench, bench_follow, bench_close)
 {
     struct window_extent before;
     struct window_mark mark;
@@ -349,8 +350,8 @@ TEST(a_fuzzy_snapshot_begins_a_new_life_at_its_end, bench, bench_follow, bench_c
     drop(sets, count);
 }
 
-/* Nobody knows whether its changes have happened. */
-TEST(a_state_that_is_wrong_at_its_end_tells_nothing, bench, bench_follow, bench_close)
+/* It is unknown whether its changes have happened. */
+TEST(a_state_that_is_wrong_at_its_end_adds_nothing, bench, bench_follow, bench_close)
 {
     uint64_t restarts;
 

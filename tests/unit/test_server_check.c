@@ -1,4 +1,4 @@
-/* What is tried before a start: clients that come meanwhile notice nothing of it. */
+/* The check of a port before a start: clients that connect meanwhile see no error. */
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    MEETINGS = 3,     /* Clients that came in the moment in which the port was tried. */
-    PATIENCE_MS = 20, /* Who is neither let in nor refused by then has met the trial. */
+    MEETINGS = 3,     /* Clients that connected at the moment of the check. */
+    PATIENCE_MS = 20, /* A client that is neither accepted nor refused by then has met the check. */
     DEADLINE_MS = 60000
 };
 
@@ -60,8 +60,8 @@ static void knock_on(void *arg)
     }
 }
 
-/* A client that is let in and thrown out again could not tell whether its request was done. */
-TEST(nobody_is_let_in_before_there_is_an_answer)
+/* A client that is accepted and then closed could not know whether its request was done. */
+TEST(no_client_is_accepted_before_the_server_can_answer)
 {
     struct client client = {.port = port_free()};
     struct config *config = mem_zalloc(1, sizeof(*config));

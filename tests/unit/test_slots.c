@@ -36,7 +36,7 @@ static void expect(const struct fixture *f, const char *text)
     assert_true(slice_eq(slice_make(f->slots.payload, f->slots.len), slice_str(text)));
 }
 
-TEST(newest_value_is_read)
+TEST(the_newest_value_is_read)
 {
     struct fixture f = {0};
 
@@ -53,8 +53,8 @@ TEST(newest_value_is_read)
     release(&f);
 }
 
-/* Rot in either slot never brings back an older value: both hold the newest. */
-TEST(rot_in_one_slot_loses_nothing)
+/* A damaged sector in either slot never brings back an older value: both hold the newest. */
+TEST(damage_in_one_slot_loses_nothing)
 {
     for (uint64_t slot = 0; slot < SLOTS_COUNT; slot++) {
         struct fixture f = {0};
@@ -84,9 +84,9 @@ static void check_flip(struct fixture *f, uint64_t slot, uint64_t at, unsigned b
     vfs_mem_flip(f->disk, "x", slot * VFS_BLOCK + at, (uint8_t)(1U << bit));
 }
 
-/* The checksum covers the head and the value. The zeros behind it mean nothing, and are written
- * anew with the next value. */
-TEST(flipped_bits_are_noticed_but_for_the_zeros_behind_the_value)
+/* The checksum covers the head and the value. The zeros after it mean nothing, and the next value
+ * overwrites them. */
+TEST(flipped_bits_are_noticed_except_after_the_value)
 {
     const uint64_t used = SLOTS_HEAD + strlen("new");
     struct fixture f = {0};
@@ -120,9 +120,9 @@ TEST(both_slots_bad_is_corrupt)
     vfs_mem_flip(f.disk, "x", 1, 2);
     vfs_mem_flip(f.disk, "x", VFS_BLOCK + 1, 2);
     reopen(&f, ERR_CORRUPT);
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("anew")), ERR_OK);
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("newer")), ERR_OK);
     reopen(&f, ERR_OK);
-    expect(&f, "anew");
+    expect(&f, "newer");
     release(&f);
 }
 
@@ -136,7 +136,7 @@ TEST(wrong_kind_does_not_verify)
     release(&f);
 }
 
-/* Slot 0 copied over slot 1, a misdirected write, is not taken for slot 1. */
+/* A misdirected write of slot 0 over slot 1 must not pass for slot 1. */
 TEST(misplaced_slot_does_not_verify)
 {
     struct fixture f = {0};
@@ -150,8 +150,8 @@ TEST(misplaced_slot_does_not_verify)
     release(&f);
 }
 
-/* A crash at each call of a change leaves the old or the new value, never neither. */
-TEST(crash_in_a_change_leaves_old_or_new)
+/* A crash at any call of a change leaves the old or the new value, never neither. */
+TEST(a_crash_in_a_change_leaves_the_old_or_the_new_value)
 {
     struct rng rng;
 

@@ -1,4 +1,4 @@
-/* Snapshots on their way to learners: checked before they leave, one file per peer. */
+/* Sending snapshots to learners: each is checked before it leaves, and each peer has one file. */
 #include "server/process/snap_send.h"
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
@@ -106,7 +106,7 @@ static enum err piece(struct rig *rig, uint32_t peer, uint64_t offset)
     return err;
 }
 
-/* Fetches all pieces from `offset` on; the length of the whole. */
+/* Fetches all pieces from `offset` on; returns the total length. */
 static uint64_t rest(struct rig *rig, uint32_t peer, uint64_t offset)
 {
     do {
@@ -116,7 +116,7 @@ static uint64_t rest(struct rig *rig, uint32_t peer, uint64_t offset)
     return offset;
 }
 
-TEST(the_newest_is_sent_to_its_end)
+TEST(the_newest_snapshot_is_sent_completely)
 {
     struct rig rig;
 
@@ -132,7 +132,7 @@ TEST(the_newest_is_sent_to_its_end)
     teardown(&rig);
 }
 
-TEST(nothing_leaves_before_it_is_checked)
+TEST(no_snapshot_is_sent_before_its_check)
 {
     struct rig rig;
 
@@ -144,7 +144,7 @@ TEST(nothing_leaves_before_it_is_checked)
     teardown(&rig);
 }
 
-TEST(what_has_rotted_gives_way_to_an_older_one)
+TEST(a_damaged_snapshot_gives_way_to_an_older_one)
 {
     struct rig rig;
     struct store_figures figures;
@@ -160,8 +160,8 @@ TEST(what_has_rotted_gives_way_to_an_older_one)
     teardown(&rig);
 }
 
-/* The head does not even open. */
-TEST(what_cannot_be_opened_gives_way_too)
+/* Even the head cannot be read. */
+TEST(an_unreadable_snapshot_gives_way_too)
 {
     struct rig rig;
     char name[VFS_NAME_MAX];
@@ -175,7 +175,7 @@ TEST(what_cannot_be_opened_gives_way_too)
     teardown(&rig);
 }
 
-TEST(without_any_that_verifies_a_new_one_is_needed)
+TEST(without_a_valid_snapshot_a_new_one_is_needed)
 {
     struct rig rig;
 
@@ -195,9 +195,9 @@ TEST(without_any_that_verifies_a_new_one_is_needed)
     teardown(&rig);
 }
 
-/* Reading 200 MB for each of many learners would be too much; but one that asks for the same again
- * may have refused it. */
-TEST(a_file_is_checked_once_and_again_for_who_asks_again)
+/* Reading 200 MB again for each of many learners would be too much; but a learner that asks for the
+ * same snapshot again may have refused it. */
+TEST(a_file_is_checked_again_only_for_a_learner_that_asks_again)
 {
     struct rig rig;
 
@@ -218,7 +218,7 @@ TEST(a_file_is_checked_once_and_again_for_who_asks_again)
     teardown(&rig);
 }
 
-TEST(two_learners_do_not_disturb_each_other)
+TEST(two_learners_do_not_affect_each_other)
 {
     struct rig rig;
     uint64_t first = 0;
@@ -227,7 +227,7 @@ TEST(two_learners_do_not_disturb_each_other)
     assert_int_equal(begin(&rig, 2), ERR_OK);
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
     first = rig.piece.len;
-    /* A newer one comes, and the second learner begins with it. */
+    /* A newer one appears, and the second learner begins with it. */
     assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
     take(&rig.kit, 9);
     assert_int_equal(begin(&rig, 3), ERR_OK);
@@ -242,7 +242,7 @@ TEST(two_learners_do_not_disturb_each_other)
     teardown(&rig);
 }
 
-TEST(who_begins_again_gets_the_newest)
+TEST(a_learner_that_begins_again_gets_the_newest_snapshot)
 {
     struct rig rig;
 
@@ -257,7 +257,7 @@ TEST(who_begins_again_gets_the_newest)
     teardown(&rig);
 }
 
-TEST(a_learner_that_is_gone_keeps_no_file_open)
+TEST(a_lost_learner_keeps_no_file_open)
 {
     struct rig rig;
 
@@ -273,8 +273,8 @@ TEST(a_learner_that_is_gone_keeps_no_file_open)
     teardown(&rig);
 }
 
-/* Checks the file of this peer to its end while the host tidies; each block takes nearly as long as
- * a peer may be idle. What was read. */
+/* Checks the file of this peer to its end while the host tidies up; each block takes nearly as long
+ * as a peer may be idle. Returns the bytes that were read. */
 static uint64_t check_slowly(struct rig *rig, uint32_t peer, uint64_t *now_ms)
 {
     uint64_t read = 0;
@@ -290,7 +290,7 @@ static uint64_t check_slowly(struct rig *rig, uint32_t peer, uint64_t *now_ms)
 }
 
 /* The second learner waits until the check for the first one has ended. */
-TEST(a_file_stays_open_as_long_as_its_check_takes)
+TEST(a_file_stays_open_during_its_check)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
@@ -305,7 +305,7 @@ TEST(a_file_stays_open_as_long_as_its_check_takes)
     buf_clear(&rig.piece);
     assert_int_equal(check_slowly(&rig, 3, &now_ms), BIG_BLOCKS * BIG_BLOCK);
     assert_int_equal(snap_send_piece(&rig.send, &second, now_ms, &rig.piece), ERR_OK);
-    /* The end of its check is the last use of a file that is not sent. */
+    /* A file that is not sent is closed at the end of its check. */
     assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
     teardown(&rig);
 }
@@ -322,8 +322,8 @@ static void check_part(struct rig *rig, size_t count)
     assert_false(snap_send_is_checked(&rig->send, 2));
 }
 
-/* A leader that needs this learner for its quorum begins with each epoch: a check that takes longer
- * than an epoch may wait for its quorum has to end nevertheless. */
+/* A leader that needs this learner for its quorum begins again with each epoch: even a check that
+ * takes longer than an epoch waits for its quorum has to end. */
 TEST(a_learner_that_begins_again_waits_for_the_rest_of_the_check)
 {
     struct rig rig;
@@ -342,7 +342,7 @@ TEST(a_learner_that_begins_again_waits_for_the_rest_of_the_check)
     teardown(&rig);
 }
 
-TEST(a_check_of_what_is_not_the_newest_any_more_ends)
+TEST(a_check_of_an_outdated_snapshot_completes)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
@@ -361,7 +361,7 @@ TEST(a_check_of_what_is_not_the_newest_any_more_ends)
 }
 
 /* The check ended just after the epoch that it was for. */
-TEST(a_second_check_counts_until_the_file_is_sent_again)
+TEST(a_second_check_is_valid_until_the_file_is_sent_again)
 {
     struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
@@ -378,7 +378,7 @@ TEST(a_second_check_counts_until_the_file_is_sent_again)
     teardown(&rig);
 }
 
-/* What a peer has of the snapshot `id`, and where its next transfer begins. */
+/* What a peer has of snapshot `id`, and where its next transfer begins. */
 static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t oldest)
 {
     struct snap_piece first = {.peer = 2,
@@ -405,7 +405,7 @@ TEST(a_broken_transfer_resumes_at_its_offset)
     assert_int_equal(piece(&rig, 2, 0), ERR_OK);
     uint64_t id = rig.info.id;
 
-    /* There is a newer one by now. */
+    /* A newer one exists by now. */
     assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
     take(&rig.kit, 7);
     assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
@@ -413,7 +413,7 @@ TEST(a_broken_transfer_resumes_at_its_offset)
     teardown(&rig);
 }
 
-/* The last pieces were sent, and the connection broke before the learner had them. */
+/* The last pieces were sent, and the connection broke before the learner received them. */
 TEST(a_transfer_that_broke_just_before_its_end_resumes_too)
 {
     struct rig rig;
@@ -423,7 +423,7 @@ TEST(a_transfer_that_broke_just_before_its_end_resumes_too)
     (void)rest(&rig, 2, 0);
     uint64_t id = rig.info.id;
 
-    /* There is a newer one by now. */
+    /* A newer one exists by now. */
     assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
     take(&rig.kit, 7);
     assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
@@ -442,7 +442,7 @@ TEST(a_part_of_another_snapshot_is_not_resumed)
 
     assert_int_equal(resumed_at(&rig, id + 1, ZAB_CHUNK_BYTES_MAX, 0), 0);
     assert_int_equal(resumed_at(&rig, 0, ZAB_CHUNK_BYTES_MAX, 0), 0);
-    /* More than there is. */
+    /* More than the file contains. */
     assert_int_equal(resumed_at(&rig, id, rig.info.file_bytes, 0), 0);
     teardown(&rig);
 }

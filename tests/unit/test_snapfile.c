@@ -47,8 +47,8 @@ static uint64_t id_of(const struct vfs *vfs)
     return info.shown.id;
 }
 
-/* Else a transfer that broke off inside the trailer would resume with that of the other one. */
-TEST(files_of_one_id_end_alike)
+/* Otherwise a transfer that broke off inside the trailer would resume with the other file's. */
+TEST(files_with_one_id_have_the_same_trailer)
 {
     static const size_t lens[] = {1, 700};
     struct vfs_mem *disk = vfs_mem_new(0);
@@ -66,7 +66,7 @@ TEST(files_of_one_id_end_alike)
     vfs_mem_free(disk);
 }
 
-TEST(blocks_come_back)
+TEST(blocks_are_read_as_written)
 {
     static const size_t lens[] = {1, 700, SNAPFILE_PIECE, 2 * SNAPFILE_PIECE + 5, 3};
     struct vfs_mem *disk = vfs_mem_new(0);
@@ -149,7 +149,7 @@ TEST(every_flipped_bit_is_found)
     vfs_mem_free(disk);
 }
 
-TEST(full_disk_is_told)
+TEST(a_full_disk_is_reported)
 {
     struct vfs_mem *disk = vfs_mem_new(SNAPFILE_PIECE);
     struct vfs vfs = vfs_mem_vfs(disk);

@@ -22,7 +22,7 @@ static struct zab_config three(void)
     return config;
 }
 
-/* A disk of a member of a cluster that began with `config`. */
+/* The disk of a member of a cluster that was founded with `config`. */
 static void found(struct skit *kit, const struct zab_config *config)
 {
     struct store_identity identity = skit_identity();
@@ -79,7 +79,7 @@ static struct zab_config genesis(const struct store_report *report)
     return config;
 }
 
-TEST(a_member_is_shown_as_it_is, skit, member, skit_release)
+TEST(a_member_is_shown_unchanged, skit, member, skit_release)
 {
     struct sole_voter survivor;
 
@@ -92,7 +92,7 @@ TEST(a_member_is_shown_as_it_is, skit, member, skit_release)
     skit_close(skit, false);
 }
 
-TEST(it_goes_on_alone_with_all_its_log, skit, member, skit_release)
+TEST(the_sole_voter_continues_with_its_whole_log, skit, member, skit_release)
 {
     struct sole_voter survivor;
     struct zab_config config;
@@ -126,7 +126,7 @@ TEST(a_directory_of_an_earlier_release_is_refused, skit, member, skit_release)
     skit_close(skit, false);
 }
 
-/* A disk that has joined and not yet promised anything: what it knows of epochs is in the
+/* A disk that has joined and not yet promised anything: its only knowledge of epochs is the
  * configuration. */
 TEST(the_epochs_of_a_configuration_count, skit, no_set_up, skit_release)
 {
@@ -146,7 +146,7 @@ TEST(the_epochs_of_a_configuration_count, skit, no_set_up, skit_release)
     skit_close(skit, false);
 }
 
-/* A configuration in the log is newer than the founding one, also when it is not known to be
+/* A configuration in the log is newer than the founding one, even if it is not known to be
  * committed. */
 TEST(the_newest_configuration_counts, skit, member, skit_release)
 {
@@ -188,8 +188,8 @@ static void take_snapshot(struct skit *kit, struct slice config)
     skit_close(kit, true);
 }
 
-/* Going on alone with a snapshot that the replica cannot load leaves nothing to continue with:
- * the log before it is gone. */
+/* If the replica cannot load the snapshot, it has nothing to continue with: the log before the
+ * snapshot is gone. */
 TEST(a_snapshot_is_read_to_its_end, skit, member, skit_release)
 {
     struct sole_voter survivor;
@@ -211,7 +211,7 @@ TEST(a_snapshot_is_read_to_its_end, skit, member, skit_release)
     skit_close(skit, false);
 }
 
-TEST(a_configuration_that_cannot_be_read_is_not_passed_over, skit, member, skit_release)
+TEST(an_unreadable_configuration_is_not_skipped, skit, member, skit_release)
 {
     struct sole_voter survivor;
 
@@ -220,7 +220,7 @@ TEST(a_configuration_that_cannot_be_read_is_not_passed_over, skit, member, skit_
     skit_close(skit, false);
 }
 
-TEST(who_may_not_go_on_is_refused)
+TEST(a_member_that_cannot_continue_is_refused)
 {
     struct skit kit;
     struct sole_voter survivor;

@@ -1,4 +1,4 @@
-/* Stamps: whose clock is believed, and when they step back. */
+/* Stamps: which clocks count, and when a stamp steps back. */
 #include "server/replica/clock.h"
 #include "tests/lib/unit.h"
 
@@ -12,7 +12,7 @@ static int64_t reached(int64_t a, int64_t b, int64_t c)
     return stamp_reached(clocks_ms, 3, 2);
 }
 
-/* Where heartbeats take no time. */
+/* Heartbeats without delay. */
 static int64_t next_after(int64_t last_ms, int64_t wall_ms, int64_t reached_ms)
 {
     const struct reached exact = {.least_ms = reached_ms, .most_ms = reached_ms};
@@ -20,7 +20,7 @@ static int64_t next_after(int64_t last_ms, int64_t wall_ms, int64_t reached_ms)
     return stamp_next(last_ms, wall_ms, &exact);
 }
 
-TEST(a_majority_says_what_time_it_is)
+TEST(a_majority_determines_the_time)
 {
     assert_true(reached(NOW_MS, NOW_MS + 5, NOW_MS + 9) == NOW_MS + 5);
     assert_true(reached(NOW_MS + YEARS_MS, NOW_MS, NOW_MS + 9) == NOW_MS + 9);
@@ -28,7 +28,7 @@ TEST(a_majority_says_what_time_it_is)
     assert_true(reached(NOW_MS + YEARS_MS, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + YEARS_MS);
 }
 
-TEST(a_clock_that_is_not_heard_counts_as_0)
+TEST(an_unreported_clock_counts_as_0)
 {
     int64_t one_ms = NOW_MS;
 
@@ -49,7 +49,7 @@ TEST(the_leaders_clock_counts_within_a_second)
     assert_true(next_after(0, INT64_MAX, STAMP_MAX_MS) == STAMP_MAX_MS);
 }
 
-TEST(stamps_stand_still_where_clocks_are_corrected_a_little)
+TEST(small_corrections_of_clocks_stop_the_stamps)
 {
     int64_t most_ms = NOW_MS + STAMP_SLACK_MS + STAMP_HOLD_MS;
 
@@ -68,7 +68,7 @@ TEST(stamps_step_back_once_when_a_majority_was_wrong)
     assert_true(next_after(INT64_MIN, NOW_MS, NOW_MS) == NOW_MS);
 }
 
-/* The clocks may be right, and what they said late. */
+/* The clocks may be right, and their heartbeats late. */
 TEST(a_late_heartbeat_is_no_reason_to_step_back)
 {
     const struct reached late = {.least_ms = NOW_MS - 30000, .most_ms = NOW_MS};
@@ -104,8 +104,8 @@ TEST(a_clock_that_stays_where_it_jumped_is_believed)
                 NOW_MS + YEARS_MS + STEADY_SETTLE_MS);
 }
 
-/* Each jump to another place begins to wait again. */
-TEST(a_clock_that_jumps_all_the_time_is_not_believed)
+/* Each jump starts the wait again. */
+TEST(a_clock_that_keeps_jumping_is_not_believed)
 {
     struct steady steady = {0};
 

@@ -42,7 +42,7 @@ TEST(new_state_has_the_builtin_znodes, fixture, setup, teardown)
     assert_int_equal(state_applied(fixture->state), 0);
     assert_true(state_history(fixture->state) == 0xabc);
     assert_int_equal(stat_of(fixture->state, "/").num_children, 1);
-    /* As in ZooKeeper: the built-in ones are not counted as created. */
+    /* As in ZooKeeper, the built-in znodes do not count as created. */
     assert_int_equal(stat_of(fixture->state, "/").cversion, -1);
     assert_int_equal(stat_of(fixture->state, "/zookeeper").num_children, 2);
     assert_int_equal(stat_of(fixture->state, "/zookeeper/config").czxid, 0);
@@ -151,7 +151,7 @@ static void assert_changes_nothing(struct fixture *fixture, enum err want)
     assert_true(state_applied(fixture->state) < 1000);
 }
 
-TEST(an_effect_that_cannot_be_changes_nothing, fixture, setup, teardown)
+TEST(an_impossible_effect_changes_nothing, fixture, setup, teardown)
 {
     struct buf *txn = &fixture->txn;
 
@@ -180,7 +180,7 @@ TEST(an_effect_that_cannot_be_changes_nothing, fixture, setup, teardown)
     assert_changes_nothing(fixture, ERR_CORRUPT);
 }
 
-TEST(a_failing_multi_is_taken_back, fixture, setup, teardown)
+TEST(a_failing_multi_is_rolled_back, fixture, setup, teardown)
 {
     struct buf *txn = &fixture->txn;
 
@@ -259,7 +259,7 @@ TEST(config_is_set_once_per_zxid, fixture, setup, teardown)
     assert_int_equal(stat_of(state, STATE_CONFIG_PATH).mzxid, 5);
 }
 
-/* The paths due at `now_ms`, each followed by a blank. */
+/* The paths that are due at `now_ms`, each followed by a blank. */
 static void assert_due(struct fixture *fixture, int64_t now_ms, const char *want)
 {
     struct wire_reader reader;
@@ -289,12 +289,12 @@ TEST(ttl_and_containers_become_due, fixture, setup, teardown)
     assert_due(fixture, 1050, "/ttl ");
     assert_due(fixture, 1000 + STATE_CONTAINER_UNUSED_MS, "/ttl /box ");
     kit_begin(txn, 1040);
-    kit_set(txn, "/ttl", "", 1); /* Renews. */
+    kit_set(txn, "/ttl", "", 1); /* Restarts the TTL. */
     kit_create(txn, "/box/a", "", 0, 1);
     assert_int_equal(kit_apply(fixture->state, 2, txn), ERR_OK);
     assert_due(fixture, 1050, "");
     assert_due(fixture, INT64_MAX, "/ttl ");
-    kit_create(txn, "/ttl/a", "", 0, 1); /* Children block. */
+    kit_create(txn, "/ttl/a", "", 0, 1); /* Children block the removal. */
     kit_delete(txn, "/box/a");
     assert_int_equal(kit_apply(fixture->state, 3, txn), ERR_OK);
     assert_due(fixture, INT64_MAX, "/box ");
@@ -311,25 +311,25 @@ static bool waits_after(struct fixture *fixture, zxid_t zxid)
     return state_counts_age(fixture->state, state_age_ms(fixture->state));
 }
 
-TEST(it_is_known_whether_anything_waits_for_the_age, fixture, setup, teardown)
+TEST(the_state_knows_whether_anything_waits_for_the_age, fixture, setup, teardown)
 {
     struct buf *txn = &fixture->txn;
 
     assert_false(state_counts_age(fixture->state, 0));
     kit_create(txn, "/a", "", 0, 2);
     assert_false(waits_after(fixture, 1));
-    kit_create(txn, "/box", "", OWNER_CONTAINER, 3); /* Never used: it goes after a while. */
+    kit_create(txn, "/box", "", OWNER_CONTAINER, 3); /* Never used: due after a while. */
     assert_true(waits_after(fixture, 2));
-    kit_create(txn, "/box/a", "", 0, 1); /* Used: it goes when it is empty. */
+    kit_create(txn, "/box/a", "", 0, 1); /* Used: due once it is empty. */
     assert_false(waits_after(fixture, 3));
     kit_delete(txn, "/box/a");
     assert_false(waits_after(fixture, 4));
     kit_create(txn, "/ttl", "", OWNER_TTL_MARK | 50, 4);
     assert_true(waits_after(fixture, 5));
-    kit_create(txn, "/ttl/a", "", 0, 1); /* It counts on beside its child. */
+    kit_create(txn, "/ttl/a", "", 0, 1); /* The TTL continues beside its child. */
     assert_true(waits_after(fixture, 6));
     assert_true(state_counts_age(fixture->state, KIT_TIME_MS + 49));
-    assert_false(state_counts_age(fixture->state, KIT_TIME_MS + 50)); /* It is due, but for that. */
+    assert_false(state_counts_age(fixture->state, KIT_TIME_MS + 50)); /* Due, but for the child. */
     kit_delete(txn, "/ttl/a");
     kit_delete(txn, "/ttl");
     assert_false(waits_after(fixture, 7));
@@ -339,7 +339,7 @@ TEST(it_is_known_whether_anything_waits_for_the_age, fixture, setup, teardown)
     assert_false(waits_after(fixture, 9));
 }
 
-TEST(owners_are_told_apart, fixture, setup, teardown)
+TEST(owners_have_kinds, fixture, setup, teardown)
 {
     assert_int_equal(kit_session(fixture->state, 7), ERR_OK);
     kit_create(&fixture->txn, "/e", "", 7, 2);
@@ -383,8 +383,8 @@ TEST(blocks_of_an_unknown_kind_are_refused, fixture, setup, teardown)
     state_free(state);
 }
 
-/* Restores a copy with `to` in place number `place` of those where its snapshot has `from`. False
- * when there are fewer. */
+/* Restores a copy of its snapshot with `to` in place of occurrence number `place` of `from`. False
+ * if there are fewer. */
 static bool restore_with(const struct state *state, const struct buf *from, const struct buf *to,
                          size_t place, enum err *ret_err)
 {
@@ -414,7 +414,8 @@ static bool restore_with(const struct state *state, const struct buf *from, cons
     return found;
 }
 
-/* How often a snapshot has `from`, each of which must be refused when it is `to`. */
+/* How often a snapshot contains `from`; a restore must be refused for each one that is replaced by
+ * `to`. */
 static size_t count_refused(const struct state *state, const struct buf *from, const struct buf *to)
 {
     enum err err = ERR_OK;
@@ -438,7 +439,7 @@ static void put_time(struct buf *out, int64_t ms, bool varint)
     }
 }
 
-/* Transactions cannot have put them there. */
+/* No transaction could have put them there. */
 TEST(a_snapshot_with_absurd_times_is_refused, fixture, setup, teardown)
 {
     struct buf *from = &fixture->before;
@@ -464,7 +465,7 @@ TEST(a_snapshot_with_absurd_times_is_refused, fixture, setup, teardown)
     assert_int_equal(count_refused(fixture->state, from, to), 4);
 }
 
-/* Every prefix of a block and every flipped byte is refused or taken, but never harmful. */
+/* Every prefix of a block and every flipped byte is refused or accepted, but never harmful. */
 TEST(damaged_blocks_do_no_harm, fixture, setup, teardown)
 {
     struct state_cursor cursor;

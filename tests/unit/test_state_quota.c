@@ -112,12 +112,13 @@ TEST(usage_follows_the_tree, fixture, setup, teardown)
     kit_delete(&fixture->txn, "/a/b");
     kit_delete(&fixture->txn, "/a");
     apply(fixture);
-    assert_usage(fixture, "/a", "count=0,bytes=0"); /* The quota waits for it. */
+    assert_usage(fixture, "/a",
+                 "count=0,bytes=0"); /* The quota was set before the znode existed. */
     make(fixture, "/a", "again");
     assert_usage(fixture, "/a", "count=1,bytes=5");
 }
 
-TEST(limits_come_and_go, fixture, setup, teardown)
+TEST(limits_can_be_set_and_removed, fixture, setup, teardown)
 {
     struct state *state = fixture->state;
     const char *limits = STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME;
@@ -165,7 +166,7 @@ TEST(nested_quotas_all_count, fixture, setup, teardown)
     assert_null(state_quota_after(state, slice_str("/a/b")));
 }
 
-TEST(what_has_no_quota, fixture, setup, teardown)
+TEST(znodes_without_a_quota, fixture, setup, teardown)
 {
     make(fixture, "/" STATE_LIMITS_NAME, "count=1");
     make(fixture, STATE_QUOTA_PATH "/" STATE_LIMITS_NAME, "count=1");

@@ -32,7 +32,7 @@ static void apply(struct fixture *fixture, zxid_t zxid)
     kit_verify(fixture->state);
 }
 
-/* Lists that a znode has. */
+/* The lists of the znodes. */
 static size_t lists_used(const struct acls *acls)
 {
     size_t used = 0;
@@ -97,7 +97,7 @@ TEST(a_session_is_found_by_id_and_by_hash, fixture, setup, teardown)
     assert_copy_is_equal(fixture);
 }
 
-TEST(a_move_is_state_and_can_be_taken_back, fixture, setup, teardown)
+TEST(a_move_is_state_and_can_be_rolled_back, fixture, setup, teardown)
 {
     struct state *state = fixture->state;
 
@@ -129,7 +129,7 @@ static void assert_ephemerals(struct fixture *fixture, uint64_t session, const c
     assert_string_equal(buf_cstr(&fixture->after), want);
 }
 
-/* The first ephemeral of session 1 behind a path, whether there is one at it or not. */
+/* The first ephemeral of session 1 after a path, whether or not one exists at the path. */
 static void assert_behind(const struct state *state, const char *path, const char *want)
 {
     const struct znode *node = state_ephemeral_after(state, 1, slice_str(path));
@@ -199,17 +199,17 @@ TEST(a_session_closes_when_it_owns_nothing, fixture, setup, teardown)
     assert_null(state_session(state, 1));
     assert_null(state_session_by_hash(state, hash));
     assert_int_equal(state_session_count(state), 0);
-    assert_true(state_digest(state) != digest); /* The root has counted. */
+    assert_true(state_digest(state) != digest); /* The counters of the root have changed. */
     kit_close(&fixture->txn, 1);
     assert_refused(fixture, 4, ERR_CORRUPT);
 }
 
-TEST(sessions_that_cannot_be_are_refused, fixture, setup, teardown)
+TEST(impossible_sessions_are_refused, fixture, setup, teardown)
 {
     assert_int_equal(kit_session(fixture->state, 3), ERR_OK);
     kit_open(&fixture->txn, 5, 5); /* Its id is the zxid. */
     assert_refused(fixture, 6, ERR_FORMAT);
-    kit_open(&fixture->txn, 6, 3); /* The secret of another one. */
+    kit_open(&fixture->txn, 6, 3); /* The secret of another session. */
     assert_refused(fixture, 6, ERR_CORRUPT);
     kit_open(&fixture->txn, 6, 6);
     kit_open(&fixture->txn, 6, 7);
@@ -219,7 +219,7 @@ TEST(sessions_that_cannot_be_are_refused, fixture, setup, teardown)
     assert_refused(fixture, 6, ERR_CORRUPT);
     kit_open(&fixture->txn, 6, 6);
     kit_create(&fixture->txn, "/a", "", 6, 2);
-    kit_create(&fixture->txn, "/a/b", "", 0, 1); /* Nothing below an ephemeral. */
+    kit_create(&fixture->txn, "/a/b", "", 0, 1); /* An ephemeral has no children. */
     assert_refused(fixture, 6, ERR_CORRUPT);
     kit_close(&fixture->txn, 3);
     kit_open(&fixture->txn, 6, 3);
@@ -254,7 +254,7 @@ TEST(a_fuzzy_snapshot_may_lack_the_session, fixture, setup, teardown)
     assert_ephemerals(fixture, 4, "");
 }
 
-TEST(acls_are_kept_once_and_let_go, fixture, setup, teardown)
+TEST(acls_are_stored_once_and_released, fixture, setup, teardown)
 {
     struct state *state = fixture->state;
 
@@ -272,7 +272,7 @@ TEST(acls_are_kept_once_and_let_go, fixture, setup, teardown)
     kit_set_acl(&fixture->txn, "/a", "", 1);
     kit_delete(&fixture->txn, "/b");
     apply(fixture, 2);
-    /* Nobody has it any more, but somebody may have been told of it. */
+    /* No znode uses it any more, but a client may have seen its index. */
     assert_true(slice_eq(state_acl(state, one), slice_str("one")));
     assert_int_equal(znode_acl(kit_find(state, "/a")), 0);
     struct stat_view stat;
@@ -283,7 +283,7 @@ TEST(acls_are_kept_once_and_let_go, fixture, setup, teardown)
     assert_int_equal(lists_used(&state->acls), 1);
     kit_create_acl(&fixture->txn, "/d", "three", 5);
     apply(fixture, 3);
-    assert_int_equal(znode_acl(kit_find(state, "/d")), one); /* The place is used again. */
+    assert_int_equal(znode_acl(kit_find(state, "/d")), one); /* The index is used again. */
     kit_set_acl(&fixture->txn, "/d", "four", 1);
     kit_create_acl(&fixture->txn, "/e", "five", 6);
     kit_delete(&fixture->txn, "/c");
@@ -291,7 +291,7 @@ TEST(acls_are_kept_once_and_let_go, fixture, setup, teardown)
     assert_refused(fixture, 4, ERR_CORRUPT);
 }
 
-/* Same lists, made in another order: other indices, same digest. */
+/* The same lists, created in another order: other indices, same digest. */
 TEST(the_digest_knows_bytes_of_acls_only, fixture, setup, teardown)
 {
     struct state *other = state_new(0xabc);
@@ -315,7 +315,7 @@ TEST(the_digest_knows_bytes_of_acls_only, fixture, setup, teardown)
     state_free(other);
 }
 
-TEST(changes_say_what_watches_need, fixture, setup, teardown)
+TEST(changes_contain_what_watches_need, fixture, setup, teardown)
 {
     struct state_changes changes = {0};
     struct state *state = fixture->state;
@@ -340,7 +340,7 @@ TEST(changes_say_what_watches_need, fixture, setup, teardown)
     assert_true(slice_eq(blob_slice(at[1].acl), slice_str("one")));
     assert_null(at[1].parent_acl);
     assert_int_equal(at[1].session, 0);
-    /* All of it is gone by now, and the changes have it still. */
+    /* The state has dropped all of it, and the changes still hold it. */
     assert_true(slice_eq(blob_slice(at[2].data), slice_str("x")));
     assert_true(slice_eq(blob_slice(at[2].parent_acl), slice_str("one")));
     assert_int_equal(at[2].session, 1);
@@ -362,7 +362,7 @@ TEST(changes_say_what_watches_need, fixture, setup, teardown)
     state_changes_release(&changes);
 }
 
-TEST(changes_say_whether_a_session_has_expired, fixture, setup, teardown)
+TEST(changes_show_whether_a_session_has_expired, fixture, setup, teardown)
 {
     struct state_changes changes = {0};
     const struct txn_effect expired = {.type = TXN_SESSION_CLOSE,
@@ -402,7 +402,7 @@ TEST(results_are_remembered_and_forgotten, fixture, setup, teardown)
     assert_int_equal(state_remembered_bytes(state), 4 * 12);
     assert_int_equal(state_remembered_after(state, 0)->zxid, 1);
     assert_copy_is_equal(fixture);
-    kit_remember(txn, "scope", "c", "other"); /* It is there. */
+    kit_remember(txn, "scope", "c", "other"); /* Already remembered. */
     assert_refused(fixture, 5, ERR_CORRUPT);
     kit_remember(txn, "scope", "x", "");
     kit_remember(txn, "scope", "y", "");
@@ -422,7 +422,7 @@ TEST(results_are_remembered_and_forgotten, fixture, setup, teardown)
     assert_copy_is_equal(fixture);
 }
 
-TEST(too_much_is_refused, fixture, setup, teardown)
+TEST(transactions_beyond_the_bounds_are_refused, fixture, setup, teardown)
 {
     static char text[TXN_SCOPE_MAX + 2];
     struct txn_remember remember = {.scope = slice_make(text, TXN_SCOPE_MAX)};

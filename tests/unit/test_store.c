@@ -17,7 +17,7 @@ static void reopen(struct skit *kit, bool clean)
     assert_int_equal(skit_open(kit), ERR_OK);
 }
 
-TEST(formatted_store_knows_itself, skit, ready, skit_release)
+TEST(a_formatted_store_knows_its_identity, skit, ready, skit_release)
 {
     reopen(skit, true);
     assert_int_equal(skit->report.verdict, STORE_CLEAN);
@@ -29,7 +29,7 @@ TEST(formatted_store_knows_itself, skit, ready, skit_release)
     assert_false(skit->report.has_snapshot);
 }
 
-TEST(identity_is_updated_when_joining, skit, ready, skit_release)
+TEST(joining_updates_the_identity, skit, ready, skit_release)
 {
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
@@ -106,7 +106,7 @@ TEST(record_longer_than_a_segment_gets_its_own, skit, no_set_up, skit_release)
     assert_int_equal(skit_check_log(skit), 5);
 }
 
-TEST(neighbouring_appends_share_a_sync, skit, ready, skit_release)
+TEST(consecutive_appends_share_a_sync, skit, ready, skit_release)
 {
     struct store_op ops[20];
     struct store_op *list[20];
@@ -129,7 +129,7 @@ TEST(neighbouring_appends_share_a_sync, skit, ready, skit_release)
     assert_int_equal(skit_check_log(skit), 20);
 }
 
-TEST(truncation_cuts_anywhere)
+TEST(truncation_works_at_any_record)
 {
     for (size_t keep = 0; keep <= 30; keep++) {
         struct skit kit;
@@ -150,7 +150,7 @@ TEST(truncation_cuts_anywhere)
     }
 }
 
-TEST(truncation_to_a_stranger_is_refused, skit, ready, skit_release)
+TEST(truncation_to_an_unknown_record_is_refused, skit, ready, skit_release)
 {
     struct store_op op = {.type = STORE_TRUNCATE, .zxid = zxid_make(1, 7)};
 
@@ -202,7 +202,7 @@ TEST(snapshots_are_kept_and_purged, skit, ready, skit_release)
     assert_true(skit_check_snapshot(skit));
 }
 
-/* A disk with two snapshots, of the newer of which one byte has flipped. */
+/* A disk with two snapshots; one byte of the newer one has flipped. */
 static void open_with_flip(struct skit *skit, uint64_t offset)
 {
     assert_int_equal(skit_append(skit, 1, 20, 100), ERR_OK);
@@ -213,14 +213,14 @@ static void open_with_flip(struct skit *skit, uint64_t offset)
     assert_int_equal(skit_open(skit), ERR_OK);
 }
 
-TEST(damaged_snapshot_falls_back_to_an_older_one, skit, ready, skit_release)
+TEST(a_damaged_snapshot_falls_back_to_an_older_one, skit, ready, skit_release)
 {
     open_with_flip(skit, 5);
     assert_int_equal(skit->report.verdict, STORE_CLEAN);
     assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 5));
 }
 
-TEST(discarded_snapshot_falls_back_too, skit, ready, skit_release)
+TEST(a_discarded_snapshot_falls_back_too, skit, ready, skit_release)
 {
     open_with_flip(skit, 1000);
     assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 15));
@@ -406,7 +406,7 @@ TEST(full_disk_stops_at_whole_operations, skit, ready, skit_release)
     assert_int_equal(err, ERR_NO_SPACE);
     assert_true(store_is_low(skit->store));
 
-    /* The failed operation may be run again, or forgotten. */
+    /* The failed operation may be run again, or dropped. */
     size_t whole = skit->log.count - 3;
     struct store_op again = {
         .type = STORE_APPEND, .recs = skit->log.recs + whole, .rec_count = 3, .committed = 0};

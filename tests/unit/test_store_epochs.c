@@ -1,10 +1,10 @@
-/* What a store tells of the epochs in its log. */
+/* What a store reports about the epochs in its log. */
 #include "base/mem.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
 enum {
-    EPOCHS = 5000 /* More than one message between replicas names. */
+    EPOCHS = 5000 /* More than one message between replicas can list. */
 };
 
 static void reopen(struct skit *kit, bool clean)
@@ -13,7 +13,7 @@ static void reopen(struct skit *kit, bool clean)
     assert_int_equal(skit_open(kit), ERR_OK);
 }
 
-/* The log holds counters from 0 to `last` of `epoch` as the one of that index, of `count`. */
+/* The log reports counters from 0 to `last` of `epoch`, as entry number `index` of `count`. */
 static void check_epoch(struct store *store, size_t count, size_t index, uint32_t epoch,
                         uint32_t last)
 {
@@ -27,7 +27,7 @@ static void check_epoch(struct store *store, size_t count, size_t index, uint32_
     mem_free(ranges);
 }
 
-TEST(epochs_tell_what_the_log_holds, skit, no_set_up, skit_release)
+TEST(epochs_describe_the_log, skit, no_set_up, skit_release)
 {
     size_t count = 1;
 
@@ -48,8 +48,8 @@ TEST(epochs_tell_what_the_log_holds, skit, no_set_up, skit_release)
     assert_int_equal(count, 0);
 }
 
-/* A log that tells less of itself than it holds has a base that the core does not find in it. */
-TEST(a_log_of_very_many_epochs_tells_all, skit, no_set_up, skit_release)
+/* If the list were incomplete, the core would not find the base of the log in it. */
+TEST(a_log_of_very_many_epochs_lists_all_of_them, skit, no_set_up, skit_release)
 {
     skit_init(skit, KIT_SEGMENT);
     assert_int_equal(skit_open(skit), ERR_OK);

@@ -1,5 +1,5 @@
-/* A segment leaves the log while readers hold it: each reads on to the end of its batch, and the
- * file is closed after the last one. */
+/* A segment leaves the log while readers hold it: each reads to the end of its batch, and the last
+ * one closes the file. */
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
@@ -11,11 +11,11 @@ enum {
     AFTER = 2 * PER_BATCH /* The readers begin with the second segment, which is idle. */
 };
 
-static struct vfs_ops hooked_ops; /* Those of the disk, but for open and pread. */
+static struct vfs_ops hooked_ops; /* Those of the disk, except open and pread. */
 static const struct vfs_ops *disk_ops;
 static void (*at_open)(struct skit *kit);  /* Runs once, before the next open. */
 static void (*at_pread)(struct skit *kit); /* Runs once, before the next pread. */
-static void (*drop)(struct skit *kit);     /* Takes the second segment off the log. */
+static void (*drop)(struct skit *kit);     /* Removes the second segment from the log. */
 static struct skit *hooked_kit;
 static zxid_t after; /* The readers' position; it outlives the model's records. */
 static uint64_t open_after_drop;
@@ -124,7 +124,7 @@ static void read_and_drop(struct skit *kit)
     read_whole_batch(kit);
 }
 
-/* The segment is gone, and of its file and all others none is left open. */
+/* The segment is gone, and no file is left open. */
 static void assert_dropped(struct skit *kit)
 {
     size_t count = 0;
@@ -137,7 +137,7 @@ static void assert_dropped(struct skit *kit)
     assert_int_equal(kit->report.verdict, STORE_CLEAN);
 }
 
-TEST(reader_keeps_the_file_of_a_dropped_segment)
+TEST(a_reader_keeps_the_file_of_a_dropped_segment)
 {
     for (size_t i = 0; i < DROPS_COUNT; i++) {
         struct skit kit;
@@ -164,7 +164,7 @@ TEST(two_readers_keep_the_file_of_a_dropped_segment)
     }
 }
 
-TEST(segment_dropped_before_its_file_is_open_is_missing_not_damaged)
+TEST(a_segment_dropped_before_its_file_is_open_is_missing_not_damaged)
 {
     for (size_t i = 0; i < DROPS_COUNT; i++) {
         struct skit kit;
@@ -178,7 +178,7 @@ TEST(segment_dropped_before_its_file_is_open_is_missing_not_damaged)
     }
 }
 
-TEST(idle_segment_is_closed_after_its_last_reader, skit, ready, skit_release)
+TEST(an_idle_segment_is_closed_after_its_last_reader, skit, ready, skit_release)
 {
     uint64_t open_before = vfs_mem_open_now(skit->disk);
 

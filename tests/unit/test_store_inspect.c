@@ -90,7 +90,7 @@ static struct counts look(const struct skit *kit)
     return counts;
 }
 
-TEST(everything_is_shown, skit, no_set_up, skit_release)
+TEST(an_inspection_shows_everything, skit, no_set_up, skit_release)
 {
     struct counts counts;
 

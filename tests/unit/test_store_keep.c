@@ -1,4 +1,4 @@
-/* Log that a learner needs is kept by purges, until a bound or a full disk is stronger. */
+/* Purges keep the log that a learner needs, until a bound or a full disk takes precedence. */
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
@@ -16,7 +16,7 @@ static void ready(struct skit *kit, uint64_t keep_bytes_max)
     assert_int_equal(skit_format(kit), ERR_OK);
 }
 
-/* More than a segment of records and a snapshot, which purges what is before it. */
+/* Appends more than a segment of records and takes a snapshot, which purges the log before it. */
 static void rounds(struct skit *kit, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -79,7 +79,7 @@ TEST(no_more_log_is_kept_than_the_bound_allows, skit, no_set_up, skit_release)
     assert_true(figures_of(skit).keeps_lost > 0);
 }
 
-TEST(a_full_disk_takes_the_log_that_was_kept, skit, no_set_up, skit_release)
+TEST(a_full_disk_drops_the_kept_log, skit, no_set_up, skit_release)
 {
     ready(skit, KEEP_BYTES);
     rounds(skit, 1);
@@ -94,7 +94,7 @@ TEST(a_full_disk_takes_the_log_that_was_kept, skit, no_set_up, skit_release)
 
     assert_int_equal(store_preallocate(skit->store), ERR_OK);
     vfs_mem_set_capacity(skit->disk, 1);
-    /* The next segment is there, so that the disk is not low; one more is needed behind it. */
+    /* The next segment exists, so the disk is not low; one more is needed after it. */
     assert_int_equal(skit_append(skit, 1, 20, 3000), ERR_OK);
     (void)store_preallocate(skit->store);
     assert_int_equal(figures_of(skit).kept_bytes, 0);
@@ -106,7 +106,7 @@ TEST(a_full_disk_takes_the_log_that_was_kept, skit, no_set_up, skit_release)
     assert_false(store_is_low(skit->store));
 }
 
-TEST(log_that_no_learner_needs_any_more_goes, skit, no_set_up, skit_release)
+TEST(log_that_no_learner_needs_is_purged, skit, no_set_up, skit_release)
 {
     ready(skit, KEEP_BYTES);
     rounds(skit, 1);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-TEST(names_are_told_apart)
+TEST(file_names_are_told_apart_by_kind)
 {
     char text[VFS_NAME_MAX];
     struct name name;
@@ -29,7 +29,7 @@ TEST(names_are_told_apart)
     assert_int_equal(name_parse("snap-local.tmp").kind, NAME_KIND_TEMP);
 }
 
-TEST(what_is_not_ours_is_left_alone)
+TEST(foreign_files_are_left_alone)
 {
     static const char *const others[] = {
         "lost+found",
@@ -78,7 +78,7 @@ TEST(directory_is_listed_in_order)
     vfs_mem_free(disk);
 }
 
-TEST(manifest_comes_back_whole_or_not_at_all)
+TEST(a_manifest_is_read_completely_or_not_at_all)
 {
     const struct manifest manifest = {.history = 2,
                                       .first = 3,

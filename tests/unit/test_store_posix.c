@@ -1,4 +1,4 @@
-/* The store on the kernel's files, and its threads against each other. */
+/* The store on the kernel's files, and its two threads at the same time. */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "storage/store.h"
@@ -102,7 +102,7 @@ static void append(struct store *store, struct logrec **tail, size_t count)
     *tail = last;
 }
 
-TEST(life_on_real_files)
+TEST(the_scripted_life_on_real_files)
 {
     struct place place;
     struct store_report report;
@@ -148,7 +148,7 @@ TEST(directory_is_locked)
     assert_int_equal(vfs_posix_open(place.path, &other), ERR_OK);
     options.vfs = other;
     assert_int_equal(store_open(&options, false, &second, &report), ERR_BUSY);
-    /* Looking is allowed. */
+    /* A read-only opening is permitted. */
     assert_int_equal(store_open(&options, true, &second, &report), ERR_OK);
     store_close(second, false);
     vfs_posix_close(&other);
@@ -189,7 +189,7 @@ TEST(posix_calls_name_their_errors)
     place_release(&place);
 }
 
-/* One thread appends, cuts and rotates; the other reads, makes snapshots, preallocates. */
+/* One thread appends, cuts and rotates; the other reads, makes snapshots and preallocates. */
 struct race {
     struct store *store;
     _Atomic bool is_over;
@@ -249,7 +249,7 @@ static void worker_body(void *arg)
     }
 }
 
-TEST(log_and_bulk_threads_do_not_disturb_each_other)
+TEST(log_and_bulk_threads_do_not_affect_each_other)
 {
     struct place place;
     struct store_report report;

@@ -1,10 +1,10 @@
-/* Purging behind snapshots, on a disk that will not give a file up. */
+/* Purging after snapshots, on a disk that refuses to remove a file. */
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
-static struct vfs_ops stubborn_ops; /* Those of the disk, but for unlink. */
-static enum err unlink_err;         /* What removing a file answers; OK: what the disk says. */
+static struct vfs_ops stubborn_ops; /* Those of the disk, except unlink. */
+static enum err unlink_err;         /* The result of removing a file; OK: that of the disk. */
 static enum err (*disk_unlink)(void *ctx, const char *name);
 
 static enum err stubborn_unlink(void *ctx, const char *name)
@@ -54,8 +54,8 @@ static struct tally files_of(const struct skit *kit)
     return tally;
 }
 
-/* The local snapshot's temporary file is unlinked before it is made; that may fail only because it
- * is not there. */
+/* The temporary file of a local snapshot is unlinked before it is created; that may fail only if it
+ * does not exist. */
 static void fill_up(struct skit *kit, enum err err)
 {
     ready(kit);
@@ -95,7 +95,7 @@ TEST(a_failed_purge_does_not_fail_the_snapshot)
     }
 }
 
-TEST(the_next_purge_removes_what_the_last_could_not, skit, no_set_up, skit_release)
+TEST(the_next_purge_removes_what_the_last_one_could_not, skit, no_set_up, skit_release)
 {
     struct store_figures figures;
 
@@ -112,7 +112,7 @@ TEST(the_next_purge_removes_what_the_last_could_not, skit, no_set_up, skit_relea
 }
 
 /* The log no longer reaches back to it. */
-TEST(what_could_not_be_removed_is_never_fallen_back_to, skit, no_set_up, skit_release)
+TEST(a_snapshot_whose_removal_failed_is_never_used_again, skit, no_set_up, skit_release)
 {
     struct store_report report;
 
@@ -121,7 +121,7 @@ TEST(what_could_not_be_removed_is_never_fallen_back_to, skit, no_set_up, skit_re
     assert_int_equal(store_snap_discard(skit->store, &report), ERR_MISSING);
 }
 
-TEST(an_opening_removes_it_too, skit, no_set_up, skit_release)
+TEST(an_opening_removes_leftover_files_too, skit, no_set_up, skit_release)
 {
     fill_up(skit, ERR_IO);
     skit_close(skit, true);
@@ -131,8 +131,8 @@ TEST(an_opening_removes_it_too, skit, no_set_up, skit_release)
     assert_int_equal(skit_check_log(skit), (long)skit->log.count);
 }
 
-/* A reset makes names of before meaningless: nothing of the new log is removed for them. */
-TEST(a_reset_forgets_what_was_to_be_removed, skit, no_set_up, skit_release)
+/* After a reset the old names mean nothing: nothing of the new log is removed because of them. */
+TEST(a_reset_drops_the_list_of_files_to_remove, skit, no_set_up, skit_release)
 {
     struct store_op reset = {.type = STORE_RESET};
     struct store_figures figures;

@@ -1,5 +1,5 @@
-/* Receiving a snapshot while the disk is full: the queue of changes goes on, and the space comes
- * back. */
+/* Receiving a snapshot while the disk is full: the queue of changes continues, and the space is
+ * released. */
 #include "base/mem.h"
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
@@ -22,7 +22,7 @@ struct offer {
     size_t sent;
 };
 
-/* A store with a log of its own and a snapshot of another history to come. */
+/* A store with a log of its own, and a snapshot of another history to receive. */
 static void ready(struct skit *kit, struct offer *offer)
 {
     skit_init(kit, KIT_SEGMENT);
@@ -110,8 +110,8 @@ static bool is_staged_log_there(const struct skit *kit)
     return has_stray;
 }
 
-/* After a refusal: other changes pass, nothing of what was received is left, the old log stands,
- * and with space a second offer is taken. */
+/* After a refusal other changes pass, nothing of the received snapshot is left, the old log stands,
+ * and once there is space a second offer is accepted. */
 static void assert_refused_and_sound(struct skit *kit, struct offer *offer)
 {
     struct store_op promise = {.type = STORE_PROMISE, .epoch = 9, .leader = 2};
@@ -133,7 +133,7 @@ static void assert_refused_and_sound(struct skit *kit, struct offer *offer)
     assert_true(skit_check_snapshot(kit));
 }
 
-TEST(a_piece_that_does_not_fit_is_refused_with_all_of_it)
+TEST(a_piece_without_space_refuses_its_whole_snapshot)
 {
     struct skit kit;
     struct offer offer;
@@ -150,13 +150,13 @@ TEST(a_piece_that_does_not_fit_is_refused_with_all_of_it)
     release(&kit, &offer);
 }
 
-TEST(a_beginning_that_does_not_fit_is_refused)
+TEST(a_beginning_without_space_is_refused)
 {
     struct skit kit;
     struct offer offer;
 
     ready(&kit, &offer);
-    /* Unlinking the last left-over comes first, then the new file is made. */
+    /* First the last remnant is unlinked, then the new file is created. */
     vfs_mem_fail_at(kit.disk, vfs_mem_calls(kit.disk) + 2, ERR_NO_SPACE);
     assert_int_equal(send_all(&kit, &offer), ERR_OK);
     assert_true(vfs_mem_fault_hit(kit.disk));
@@ -165,7 +165,7 @@ TEST(a_beginning_that_does_not_fit_is_refused)
     release(&kit, &offer);
 }
 
-TEST(records_that_do_not_fit_are_refused_with_their_snapshot)
+TEST(records_without_space_refuse_their_snapshot)
 {
     struct skit kit;
     struct offer offer;
@@ -179,7 +179,7 @@ TEST(records_that_do_not_fit_are_refused_with_their_snapshot)
 }
 
 /* The first records fit, a later segment of the staged log does not. */
-TEST(records_that_do_not_fit_later_are_refused_too)
+TEST(later_records_without_space_are_refused_too)
 {
     struct skit kit;
     struct offer offer;
@@ -217,9 +217,9 @@ TEST(a_refused_snapshot_can_be_aborted)
     release(&kit, &offer);
 }
 
-/* The connection may break in the middle of its log: a leader is elected and promised before the
- * rest comes. */
-TEST(the_log_of_a_snapshot_continues_behind_other_changes)
+/* The connection may break in the middle of its log: the next leader is elected and promised before
+ * the rest arrives. */
+TEST(the_log_of_a_snapshot_continues_after_other_changes)
 {
     struct skit kit;
     struct offer offer;
@@ -241,8 +241,8 @@ TEST(the_log_of_a_snapshot_continues_behind_other_changes)
     release(&kit, &offer);
 }
 
-/* Whatever call finds the disk full: the changes of a reception never stay in the queue. */
-TEST(no_full_disk_holds_up_a_reception)
+/* Whichever call finds the disk full: the changes of a reception never stay in the queue. */
+TEST(a_full_disk_never_blocks_a_reception)
 {
     struct skit kit;
     struct offer offer;

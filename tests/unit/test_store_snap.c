@@ -1,4 +1,4 @@
-/* Snapshots while the log beneath them changes, and media that cannot be read. */
+/* Snapshots while the log beneath them changes, and unreadable media. */
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
@@ -10,8 +10,8 @@ static void ready(struct skit *kit)
     assert_int_equal(skit_format(kit), ERR_OK);
 }
 
-/* The log is replaced by a leader's, which holds the very records that the snapshot ends with. */
-TEST(a_snapshot_whose_log_was_replaced_by_its_like_is_dropped, skit, ready, skit_release)
+/* A leader's log replaces the log, with the very records that the snapshot ends with. */
+TEST(a_snapshot_is_dropped_even_if_an_equal_log_replaces_its_log, skit, ready, skit_release)
 {
     struct store_snap_writer *writer = NULL;
     struct store_op install = {.type = STORE_SNAP_INSTALL};
@@ -27,8 +27,8 @@ TEST(a_snapshot_whose_log_was_replaced_by_its_like_is_dropped, skit, ready, skit
     assert_true(skit_check_snapshot(skit));
 }
 
-/* It was discarded, not removed: after the cut it would know more than the log. */
-TEST(a_discarded_snapshot_goes_with_the_log_behind_it, skit, ready, skit_release)
+/* It was discarded, not removed: after the cut it would be ahead of the log. */
+TEST(a_discarded_snapshot_is_removed_with_the_log_after_it, skit, ready, skit_release)
 {
     assert_int_equal(skit_append(skit, 1, 20, 100), ERR_OK);
     assert_int_equal(skit_snapshot(skit, 5, 6), ERR_OK);
@@ -41,9 +41,9 @@ TEST(a_discarded_snapshot_goes_with_the_log_behind_it, skit, ready, skit_release
     assert_int_equal(skit->report.snap_start, skit_zxid(&skit->log, 5));
 }
 
-/* A sector that the disk cannot give back is damage like one with wrong bytes: whoever reads must
- * not take it for records that were purged. */
-TEST(a_record_that_cannot_be_read_is_damage, skit, ready, skit_release)
+/* A sector that the disk cannot read is damage like one with wrong bytes: a reader must not take it
+ * for records that were purged. */
+TEST(an_unreadable_record_is_damage, skit, ready, skit_release)
 {
     struct logrec *recs[4];
     size_t count = 0;

@@ -1,9 +1,9 @@
-/* A disk that fills up and is freed again: nothing of it stays behind. */
+/* A disk that fills up and is freed again: no effect of it remains. */
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
 enum {
-    SMALL = 4 * VFS_BLOCK, /* A segment that a long record does not fit into. */
+    SMALL = 4 * VFS_BLOCK, /* A segment that is too small for a long record. */
     LONG = 30000
 };
 
@@ -14,8 +14,8 @@ static void ready(struct skit *kit, uint64_t segment_bytes)
     assert_int_equal(skit_format(kit), ERR_OK);
 }
 
-/* One operation that needs two segments more, of which one is there. */
-TEST(space_that_came_back_is_noticed_while_the_next_segment_is_there, skit, no_set_up, skit_release)
+/* One operation that needs two more segments, of which one exists. */
+TEST(freed_space_is_noticed_while_the_next_segment_exists, skit, no_set_up, skit_release)
 {
     ready(skit, SMALL);
     assert_int_equal(store_preallocate(skit->store), ERR_OK);
@@ -26,7 +26,7 @@ TEST(space_that_came_back_is_noticed_while_the_next_segment_is_there, skit, no_s
     assert_false(store_is_low(skit->store));
 }
 
-TEST(a_disk_is_low_when_the_next_segment_is_not_there, skit, no_set_up, skit_release)
+TEST(a_disk_is_low_without_a_next_segment, skit, no_set_up, skit_release)
 {
     ready(skit, SMALL);
     vfs_mem_set_capacity(skit->disk, 1);
@@ -37,9 +37,9 @@ TEST(a_disk_is_low_when_the_next_segment_is_not_there, skit, no_set_up, skit_rel
     assert_false(store_is_low(skit->store));
 }
 
-/* The next segment was to be made longer for one long record, and the disk was full half way; then
- * it is used as it was. Each call of that attempt is the one that fails. */
-TEST(a_segment_that_could_not_grow_is_used_as_it_was)
+/* The store extends the next segment for one long record, and the disk fills up midway; then it
+ * uses the segment as it was. Each call of that attempt fails once. */
+TEST(a_segment_that_could_not_grow_is_used_unchanged)
 {
     bool was_hit = true;
 
@@ -67,7 +67,7 @@ TEST(a_segment_that_could_not_grow_is_used_as_it_was)
     }
 }
 
-static struct vfs_ops stubborn_ops; /* Those of the disk, but for unlink. */
+static struct vfs_ops stubborn_ops; /* Those of the disk, except unlink. */
 
 static enum err full_unlink(void *ctx, const char *name)
 {
@@ -76,8 +76,8 @@ static enum err full_unlink(void *ctx, const char *name)
     return ERR_NO_SPACE;
 }
 
-/* A disk that copies on write may be too full to remove what did not fit. */
-TEST(what_could_not_be_taken_back_is_made_anew, skit, no_set_up, skit_release)
+/* A copy-on-write disk may be too full to remove what did not fit. */
+TEST(a_segment_that_could_not_be_removed_is_made_again, skit, no_set_up, skit_release)
 {
     enum err (*unlink)(void *, const char *) = NULL;
 

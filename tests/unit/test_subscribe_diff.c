@@ -1,4 +1,4 @@
-/* The difference: what a subscriber tells when the window does not reach back to `since`. */
+/* The difference: what a subscriber sends when the window does not reach back to `since`. */
 #include "base/mem.h"
 #include "server/op/acl.h"
 #include "tests/lib/state_kit.h"
@@ -11,19 +11,19 @@ static void setup(void)
     subscribe_kit_setup(1);
 }
 
-/* A resume that the window does not reach: two more transactions elsewhere see to that. */
+/* A resumption that the window does not reach: two more transactions elsewhere see to that. */
 static const char *resume(enum watch_kind kind, const char *path, zxid_t since)
 {
     APPLY("=/zookeeper");
     APPLY("=/zookeeper");
     assert_int_equal(add_since(&fixture.a, kind, path, since), ERR_OK);
     assert_int_equal(fixture.result.zxid, fixture.world.zxid);
-    return told();
+    return events();
 }
 
 /* ---- One-shot watches: ZooKeeper's setWatches, row by row. ---- */
 
-TEST(data_of_a_znode_that_is_gone, setup, teardown)
+TEST(data_of_a_deleted_znode, setup, teardown)
 {
     APPLY("+/a");
     APPLY("-/a");
@@ -54,10 +54,10 @@ TEST(data_that_has_not_changed, setup, teardown)
     assert_false(fixture.result.used_up);
     APPLY("=/a");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
+    assert_string_equal(events(), "a NodeDataChanged /a [1] end\n");
 }
 
-TEST(exists_of_a_znode_that_has_come, setup, teardown)
+TEST(exists_of_a_created_znode, setup, teardown)
 {
     APPLY("+/b");
     APPLY("+/a=x");
@@ -65,13 +65,13 @@ TEST(exists_of_a_znode_that_has_come, setup, teardown)
     assert_true(fixture.result.used_up);
 }
 
-TEST(exists_of_a_znode_that_was_there, setup, teardown)
+TEST(exists_of_a_znode_that_existed, setup, teardown)
 {
     APPLY("+/a");
     assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "");
     APPLY("=/a=x");
     pump(ZXID_MAX);
-    told();
+    events();
     assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "a NodeDataChanged /a [2] ='x' diff end\n");
 }
 
@@ -82,21 +82,21 @@ TEST(exists_of_a_znode_absent_all_along, setup, teardown)
     assert_int_equal(left(), 1);
     APPLY("+/a/b", "+/a/b/c");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeCreated /a/b/c [1] end\n");
+    assert_string_equal(events(), "a NodeCreated /a/b/c [1] end\n");
 }
 
-TEST(exists_of_a_znode_that_may_have_been_there, setup, teardown)
+TEST(exists_of_a_znode_that_may_have_existed, setup, teardown)
 {
     APPLY("+/a", "+/a/b", "+/a/b/c");
     APPLY("-/a/b/c", "-/a/b");
     assert_string_equal(resume(WATCH_EXISTS, "/a/b/c", 1), "a NodeDeleted /a/b/c [1] diff end\n");
-    /* Created and deleted again while away: ZooKeeper would say nothing. */
+    /* Created and deleted again during the absence: ZooKeeper would send nothing. */
     APPLY("+/q");
     APPLY("-/q");
     assert_string_equal(resume(WATCH_EXISTS, "/q", 3), "a NodeDeleted /q [2] diff end\n");
 }
 
-TEST(children_of_a_znode_that_is_gone, setup, teardown)
+TEST(children_of_a_deleted_znode, setup, teardown)
 {
     APPLY("+/a");
     APPLY("-/a");
@@ -120,12 +120,12 @@ TEST(children_that_have_not_changed, setup, teardown)
     assert_string_equal(resume(WATCH_CHILDREN, "/a", 1), "");
     APPLY("-/a/x");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeChildrenChanged /a [1] end\n");
+    assert_string_equal(events(), "a NodeChildrenChanged /a [1] end\n");
 }
 
-/* ---- Persistent watches: nothing is replayed by ZooKeeper. ---- */
+/* ---- Persistent watches: ZooKeeper replays nothing. ---- */
 
-TEST(persistent_is_told_of_data_and_children, setup, teardown)
+TEST(a_persistent_watch_gets_data_and_children, setup, teardown)
 {
     APPLY("+/a");
     APPLY("+/a/x");
@@ -139,7 +139,7 @@ TEST(persistent_is_told_of_data_and_children, setup, teardown)
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 3), "");
 }
 
-TEST(persistent_is_told_of_a_new_znode_and_its_children, setup, teardown)
+TEST(a_persistent_watch_gets_a_new_znode_and_its_children, setup, teardown)
 {
     APPLY("+/b");
     APPLY("+/a");
@@ -151,7 +151,7 @@ TEST(persistent_is_told_of_a_new_znode_and_its_children, setup, teardown)
                         "a NodeCreated /a [1] diff\na NodeChildrenChanged /a [1] diff end\n");
 }
 
-TEST(persistent_is_told_of_a_deletion, setup, teardown)
+TEST(a_persistent_watch_gets_a_deletion, setup, teardown)
 {
     APPLY("+/a");
     APPLY("-/a");
@@ -162,7 +162,7 @@ TEST(persistent_is_told_of_a_deletion, setup, teardown)
 
 /* ---- Recursive watches. ---- */
 
-TEST(recursive_is_told_of_the_subtree_in_the_order_of_zxids, setup, teardown)
+TEST(a_recursive_watch_gets_the_subtree_in_the_order_of_zxids, setup, teardown)
 {
     APPLY("+/a", "+/a/1", "+/a/2", "+/a/3", "+/ab");
     APPLY("=/a/3=x");
@@ -176,7 +176,7 @@ TEST(recursive_is_told_of_the_subtree_in_the_order_of_zxids, setup, teardown)
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 4), "");
 }
 
-TEST(recursive_is_told_of_a_new_subtree_znode_by_znode, setup, teardown)
+TEST(a_recursive_watch_gets_a_new_subtree_znode_by_znode, setup, teardown)
 {
     APPLY("+/a", "+/a/old", "+/a/old/x");
     APPLY("-/a/old/x", "-/a/old", "-/a");
@@ -187,7 +187,7 @@ TEST(recursive_is_told_of_a_new_subtree_znode_by_znode, setup, teardown)
                                                           "a NodeCreated /a/b/c [1] diff end\n");
 }
 
-TEST(recursive_is_told_that_its_root_is_gone, setup, teardown)
+TEST(a_recursive_watch_gets_the_deletion_of_its_root, setup, teardown)
 {
     APPLY("+/a", "+/a/x");
     APPLY("-/a/x", "-/a");
@@ -195,10 +195,10 @@ TEST(recursive_is_told_that_its_root_is_gone, setup, teardown)
     assert_int_equal(left(), 1);
     APPLY("+/a");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeCreated /a [1] end\n");
+    assert_string_equal(events(), "a NodeCreated /a [1] end\n");
 }
 
-TEST(recursive_on_the_root_walks_everything, setup, teardown)
+TEST(a_recursive_watch_on_the_root_walks_everything, setup, teardown)
 {
     APPLY("+/a");
     APPLY("+/b", "+/b/c");
@@ -211,7 +211,7 @@ TEST(recursive_on_the_root_walks_everything, setup, teardown)
 
 /* ---- Bounds and rights. ---- */
 
-TEST(what_may_not_be_read_is_left_out, setup, teardown)
+TEST(unreadable_znodes_are_left_out, setup, teardown)
 {
     struct buf acl;
 
@@ -234,7 +234,7 @@ TEST(what_may_not_be_read_is_left_out, setup, teardown)
                         "a NodeChildrenChanged /a [1] diff\n"
                         "a NodeCreated /a/secret/open [1] ='y' diff end\n");
     assert_string_equal(resume(WATCH_PERSISTENT, "/a/secret", 1), "");
-    /* Used up like any other, and as silently as the event would have been withheld. */
+    /* Used up like any other, and as silently as the withheld event. */
     assert_string_equal(resume(WATCH_EXISTS, "/a/secret", 1), "");
     assert_true(fixture.result.used_up);
     memcpy(fixture.a.who.address, "10.0.0.1", sizeof("10.0.0.1"));
@@ -265,7 +265,7 @@ static void grow(size_t count)
     }
 }
 
-TEST(a_walk_goes_on_over_many_slices, setup, teardown)
+TEST(a_walk_continues_over_many_slices, setup, teardown)
 {
     enum {
         COUNT = 4500
@@ -298,6 +298,6 @@ TEST(too_large_a_walk_is_a_gap, setup, teardown)
     assert_int_equal(left(), 1);
     APPLY("=/big/0000007=x");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeDataChanged /big/0000007 [1] ='x' end\n");
+    assert_string_equal(events(), "a NodeDataChanged /big/0000007 [1] ='x' end\n");
     assert_string_equal(resume(WATCH_PERSISTENT, "/big", fixture.world.zxid - 1), "");
 }

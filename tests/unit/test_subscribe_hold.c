@@ -29,19 +29,19 @@ TEST(a_held_watch_catches_up_from_where_it_stopped, setup, teardown)
     fixture.a.holds = false;
     APPLY("=/a=3");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "");
+    assert_string_equal(events(), "");
     assert_int_equal(subscribe_catch_up(fixture.subscriber, recursive, 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeDataChanged /a [1] ='1'\n"
-                                "a NodeCreated /a/x [1] end\n"
-                                "a NodeDataChanged /a [1] ='2' end\n"
-                                "a NodeDataChanged /a [1] ='3' end\n");
+    assert_string_equal(events(), "a NodeDataChanged /a [1] ='1'\n"
+                                  "a NodeCreated /a/x [1] end\n"
+                                  "a NodeDataChanged /a [1] ='2' end\n"
+                                  "a NodeDataChanged /a [1] ='3' end\n");
     assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
     assert_int_equal(subscribe_catch_up(fixture.subscriber, data, 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeDataChanged /a [2] ='1' end\n");
+    assert_string_equal(events(), "a NodeDataChanged /a [2] ='1' end\n");
     assert_true(fixture.result.used_up);
     APPLY("-/a/x");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeDeleted /a/x [1] end\n");
+    assert_string_equal(events(), "a NodeDeleted /a/x [1] end\n");
 }
 
 TEST(a_watch_may_be_held_again_while_it_catches_up, setup, teardown)
@@ -58,9 +58,9 @@ TEST(a_watch_may_be_held_again_while_it_catches_up, setup, teardown)
     assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
     assert_true(watch->held);
     fixture.a.holds = false;
-    assert_string_equal(told(), "");
+    assert_string_equal(events(), "");
     assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeCreated /a [1] end\na NodeCreated /b [1] end\n");
+    assert_string_equal(events(), "a NodeCreated /a [1] end\na NodeCreated /b [1] end\n");
 }
 
 TEST(a_watch_may_be_held_while_it_resumes, setup, teardown)
@@ -75,14 +75,14 @@ TEST(a_watch_may_be_held_while_it_resumes, setup, teardown)
     fixture.a.holds = false;
     APPLY("=/b");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "");
+    assert_string_equal(events(), "");
     watch = find(&fixture.a, fixture.result.id);
     assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeCreated /b [1] end\n");
+    assert_string_equal(events(), "a NodeCreated /b [1] end\n");
     assert_true(fixture.result.used_up);
 }
 
-TEST(a_difference_that_was_cut_is_told_as_a_whole, setup, teardown)
+TEST(an_interrupted_difference_is_sent_again_completely, setup, teardown)
 {
     struct watch *watch;
 
@@ -93,17 +93,17 @@ TEST(a_difference_that_was_cut_is_told_as_a_whole, setup, teardown)
     }
     APPLY("+/c");
     fixture.a.holds = true;
-    /* Gone for certain at 7; the change that it comes from is older. */
+    /* The znode is certainly gone at 7; the change itself is older. */
     assert_int_equal(add_since(&fixture.a, WATCH_EXISTS, "/b", 1), ERR_OK);
     fixture.a.holds = false;
     watch = find(&fixture.a, fixture.result.id);
     assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 6, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeDeleted /b [1] diff end\n");
+    assert_string_equal(events(), "a NodeDeleted /b [1] diff end\n");
     assert_true(fixture.result.used_up);
 }
 
-/* Whoever says what it has is told the rest now, and not once more when it catches up. */
-TEST(a_held_watch_that_is_asked_for_again_is_held_no_more, setup, teardown)
+/* A client that states what it has gets the rest now, and not again when the watch catches up. */
+TEST(a_held_watch_that_is_registered_again_is_not_held, setup, teardown)
 {
     struct watch *watch;
 
@@ -114,10 +114,10 @@ TEST(a_held_watch_that_is_asked_for_again_is_held_no_more, setup, teardown)
     APPLY("+/b");
     pump(ZXID_MAX);
     assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/", 1), ERR_OK);
-    assert_string_equal(told(), "a NodeCreated /b [1] end\n");
+    assert_string_equal(events(), "a NodeCreated /b [1] end\n");
     assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "");
+    assert_string_equal(events(), "");
     APPLY("+/c");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeCreated /c [1] end\n");
+    assert_string_equal(events(), "a NodeCreated /c [1] end\n");
 }

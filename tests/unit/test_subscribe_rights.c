@@ -1,5 +1,6 @@
-/* What was open when it happened and is closed when it is told is told to nobody who may not read
- * it by now; and what a watch costs that comes back while others were busy. */
+/* An event whose znode was readable when it happened and is not when it is sent goes to no client
+ * that may not read the znode by then. Also the cost of a watch that resumes while other paths were
+ * busy. */
 #include "server/watch/subscribe_int.h"
 #include "tests/unit/subscribe_kit.h"
 
@@ -20,11 +21,11 @@ static void setup_large(void)
     subscribe_kit_setup(2 * FOREIGN);
 }
 
-/* What a watch is told that comes back with `since`. */
+/* The events of a watch that resumes with `since`. */
 static const char *resume(enum watch_kind kind, const char *path, zxid_t since)
 {
     assert_int_equal(add_since(&fixture.a, kind, path, since), ERR_OK);
-    return told();
+    return events();
 }
 
 static void may_read_all(void)
@@ -35,7 +36,7 @@ static void may_read_all(void)
 /* ---- Resumed. ---- */
 
 /* Each kind of watch, behind each way in which a znode is closed. */
-TEST(closed_values_are_not_replayed, setup, teardown)
+TEST(unreadable_values_are_not_replayed, setup, teardown)
 {
     static const enum watch_kind kinds[] = {WATCH_DATA, WATCH_EXISTS, WATCH_PERSISTENT,
                                             WATCH_RECURSIVE};
@@ -54,7 +55,7 @@ TEST(closed_values_are_not_replayed, setup, teardown)
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "a NodeDataChanged /a [6] ='secret' end\n");
 }
 
-TEST(one_who_may_read_is_told, setup, teardown)
+TEST(a_client_with_the_right_to_read_gets_the_events, setup, teardown)
 {
     APPLY("+/a");
     APPLY("=/a=secret");
@@ -64,8 +65,8 @@ TEST(one_who_may_read_is_told, setup, teardown)
                         "a NodeDataChanged /a [1] ='secret' end\n");
 }
 
-/* Written while closed, opened afterwards: the ACL of that time counts as well. */
-TEST(what_was_closed_then_is_not_told_now, setup, teardown)
+/* Written while closed, opened afterwards: the ACL at the time of the write counts as well. */
+TEST(a_change_that_was_unreadable_then_is_not_sent_now, setup, teardown)
 {
     APPLY("+/a");
     APPLY("!/a");
@@ -76,7 +77,7 @@ TEST(what_was_closed_then_is_not_told_now, setup, teardown)
                         "a NodeDataChanged /a [1] ='news' end\n");
 }
 
-TEST(closed_in_two_steps_is_closed, setup, teardown)
+TEST(a_znode_closed_in_two_steps_is_closed, setup, teardown)
 {
     APPLY("+/a");
     APPLY("=/a=secret");
@@ -108,8 +109,8 @@ TEST(a_znode_created_again_has_its_new_acl, setup, teardown)
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 4), "a NodeCreated /a [2] ='newer' end\n");
 }
 
-/* The end of a transaction is told with the last event that is left. */
-TEST(a_multi_ends_with_what_may_be_read, setup, teardown)
+/* The last remaining event marks the end of its transaction. */
+TEST(a_multi_ends_with_its_last_readable_event, setup, teardown)
 {
     APPLY("+/a", "+/b", "+/c");
     APPLY("=/a=1", "=/b=2", "=/c=3");
@@ -120,7 +121,7 @@ TEST(a_multi_ends_with_what_may_be_read, setup, teardown)
     assert_string_equal(resume(WATCH_RECURSIVE, "/", 3), "");
 }
 
-TEST(children_of_a_closed_parent_are_not_told, setup, teardown)
+TEST(children_of_an_unreadable_parent_are_not_sent, setup, teardown)
 {
     APPLY("+/a");
     APPLY("+/a/x=secret");
@@ -131,9 +132,9 @@ TEST(children_of_a_closed_parent_are_not_told, setup, teardown)
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 1), "a NodeCreated /a/x [3] ='secret' end\n");
 }
 
-/* ---- Later: held, behind, live. ---- */
+/* ---- Later events: held, behind, live. ---- */
 
-TEST(what_was_held_is_looked_at_again, setup, teardown)
+TEST(held_events_are_checked_again, setup, teardown)
 {
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
@@ -145,14 +146,14 @@ TEST(what_was_held_is_looked_at_again, setup, teardown)
     pump(ZXID_MAX);
     assert_int_equal(
         subscribe_catch_up(fixture.subscriber, find(&fixture.a, 1), 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "");
+    assert_string_equal(events(), "");
     APPLY("!/a=open");
     APPLY("=/a=news");
     pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeDataChanged /a [1] ='news' end\n");
+    assert_string_equal(events(), "a NodeDataChanged /a [1] ='news' end\n");
 }
 
-TEST(what_is_pumped_late_is_looked_at_then, setup, teardown)
+TEST(late_events_are_checked_when_they_are_sent, setup, teardown)
 {
     APPLY("+/a", "+/b");
     assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
@@ -161,8 +162,8 @@ TEST(what_is_pumped_late_is_looked_at_then, setup, teardown)
     APPLY("=/b=2");
     APPLY("!/a");
     assert_int_equal(pump(ZXID_MAX), 5);
-    assert_string_equal(told(), "a NodeDataChanged /b [1] ='1' end\n"
-                                "a NodeDataChanged /b [1] ='2' end\n");
+    assert_string_equal(events(), "a NodeDataChanged /b [1] ='1' end\n"
+                                  "a NodeDataChanged /b [1] ='2' end\n");
 }
 
 static bool closed_meanwhile;
@@ -177,8 +178,8 @@ static void close_meanwhile(void *ctx, zxid_t zxid, const struct change *change)
     }
 }
 
-/* Several sets are read at a time, and each is looked at when its turn comes. */
-TEST(an_acl_that_changes_while_sets_are_told_counts, setup, teardown)
+/* The subscriber reads several sets at a time, and checks each when its turn comes. */
+TEST(an_acl_that_changes_while_sets_are_sent_counts, setup, teardown)
 {
     const struct subscribe_sink sink = {
         .on_event = on_event, .on_change = close_meanwhile, .on_lost = on_lost};
@@ -192,7 +193,7 @@ TEST(an_acl_that_changes_while_sets_are_told_counts, setup, teardown)
     APPLY("=/a=secret");
     assert_int_equal(subscribe_pump(other, ZXID_MAX, SIZE_MAX), 3);
     assert_true(closed_meanwhile);
-    assert_string_equal(told(), "");
+    assert_string_equal(events(), "");
     watch_owner_release(subscribe_table(other), &fixture.b.owner);
     subscriber_free(other);
 }
@@ -206,7 +207,7 @@ static void fill_window(void)
     }
 }
 
-TEST(closed_values_are_not_in_a_difference, setup, teardown)
+TEST(unreadable_values_are_not_in_a_difference, setup, teardown)
 {
     APPLY("+/a");
     APPLY("=/a=secret", "+/a/x");
@@ -217,7 +218,7 @@ TEST(closed_values_are_not_in_a_difference, setup, teardown)
     assert_string_equal(resume(WATCH_DATA, "/a", 1), "");
 }
 
-TEST(a_deletion_that_is_known_is_not_in_a_difference, setup, teardown)
+TEST(a_known_deletion_is_not_in_a_difference, setup, teardown)
 {
     APPLY("+/a");
     APPLY("!/a");
@@ -226,7 +227,7 @@ TEST(a_deletion_that_is_known_is_not_in_a_difference, setup, teardown)
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
     assert_int_equal(fixture.result.resumed, SUBSCRIBE_DIFFED);
     fill_window();
-    /* Nobody knows its last ACL: that there is no such znode is all that is told. */
+    /* Its last ACL is unknown: the event says only that the znode does not exist. */
     assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "a NodeDeleted /a [2] diff end\n");
 }
 
@@ -237,8 +238,8 @@ static void close_between(void *ctx)
     fixture.subscriber->between = NULL;
 }
 
-/* A walk takes many holds of the lock: what it has seen first may be closed at its end. */
-TEST(what_is_closed_during_a_walk_is_not_told, setup, teardown)
+/* A walk takes many holds of the lock: what it saw first may be closed at its end. */
+TEST(a_znode_closed_during_a_walk_is_not_sent, setup, teardown)
 {
     APPLY("+/d");
     APPLY("+/d/a=secret", "+/d/b=1", "+/d/c=2");
@@ -250,9 +251,9 @@ TEST(what_is_closed_during_a_walk_is_not_told, setup, teardown)
                         "a NodeCreated /d/c [1] ='2' diff end\n");
 }
 
-/* ---- What it costs. ---- */
+/* ---- Cost. ---- */
 
-TEST(a_quiet_watch_looks_at_no_foreign_change, setup_large, teardown)
+TEST(a_quiet_watch_examines_no_foreign_change, setup_large, teardown)
 {
     struct missed missed;
     struct missed_by by = {
@@ -271,7 +272,7 @@ TEST(a_quiet_watch_looks_at_no_foreign_change, setup_large, teardown)
     assert_int_equal(missed.set_count, 1);
     assert_int_equal(missed.looked, 1);
     missed_release(&missed);
-    /* Also recursive, above, and one-shot. */
+    /* Also recursive watches, watches above, and one-shot watches. */
     assert_string_equal(resume(WATCH_RECURSIVE, "/quiet", 1),
                         "a NodeDataChanged /quiet [1] ='x' end\n");
     by.kind = WATCH_CHILDREN;

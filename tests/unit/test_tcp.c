@@ -1,4 +1,5 @@
-/* The transport between two replicas: handshake, traffic, back-pressure, ends and returns. */
+/* The transport between two replicas: handshake, traffic, backpressure, disconnects and reconnects.
+ */
 #include "tests/lib/ports.h"
 #include "tests/lib/tcp_kit.h"
 #include "zab/tcp/frame.h"
@@ -95,7 +96,7 @@ TEST(foreign_cluster)
     kit_stop_both();
 }
 
-/* One of the two went on alone, and the other has not been emptied. */
+/* One of the two continued alone, and the other has not been emptied. */
 TEST(another_history)
 {
     struct kit_setup setup = kit_make_setup();
@@ -127,7 +128,7 @@ TEST(unknown_id)
     kit_stop_both();
 }
 
-TEST(new_identity_reconnects)
+TEST(a_new_identity_reconnects)
 {
     struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {9};
@@ -135,7 +136,8 @@ TEST(new_identity_reconnects)
     setup.cluster[1] = setup.cluster[2] = 0;
     kit_connect_both(&setup);
     tcp_set_identity(kit_nodes[1].tcp, cluster, 0, false);
-    assert_int_equal(kit_nodes[1].downs, 0); /* Told by the flush, not from within. */
+    assert_int_equal(kit_nodes[1].downs,
+                     0); /* Reported by the flush, not from within the callback. */
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
     assert_int_equal(kit_nodes[1].downs, 1);
     assert_int_equal(kit_nodes[2].downs, 1);
@@ -197,11 +199,11 @@ TEST(one_byte_at_a_time)
     kit_stop_both();
 }
 
-/* Whatever byte is damaged, in the handshake or after it: no message of the damaged connection is
- * delivered from there on, and the next connection works. */
+/* Whichever byte is damaged, in the handshake or after it: the damaged connection delivers no
+ * further message, and the next connection works. */
 TEST(each_byte_damaged)
 {
-    const uint64_t identity = 43 + 8 + 8 + 4; /* And history, start, an empty refusal. */
+    const uint64_t identity = 43 + 8 + 8 + 4; /* Plus history, start and an empty refusal. */
     const uint64_t handshake = GREETING_LEN + HELLO_LEN_LEN + identity + CRYPTO_SHA256_LEN;
     const uint64_t seen = FRAME_HEADER_LEN + 4 + 8 + 1 + 4 + 4 + 12; /* The first frame. */
     const uint64_t total = handshake + seen + FRAME_HEADER_LEN + 24;
@@ -290,7 +292,7 @@ TEST(dead_peer_is_noticed_and_found_again)
     kit_stop_both();
 }
 
-/* A replica that comes back before its old connection was found dead. */
+/* A replica reconnects before its old connection was found dead. */
 TEST(newest_connection_wins)
 {
     struct kit_setup setup = kit_make_setup();

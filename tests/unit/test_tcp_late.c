@@ -1,8 +1,7 @@
-/* What comes late, of processes that have ended or to those that stood still, is no claim of an id.
- */
+/* Late messages, from processes that have ended or to paused ones, are no claim of an id. */
 #include "tests/unit/tcp_claim_kit.h"
 
-/* Exactly so many bytes, read and returned while all turn. */
+/* Exactly that many bytes, read and returned while all loops turn. */
 static void take_from_way(int side, uint8_t *to, size_t len)
 {
     size_t have = 0;
@@ -18,9 +17,9 @@ static void take_from_way(int side, uint8_t *to, size_t len)
     }
 }
 
-/* The HELLO of a process that has ended since comes late, and the end of its connection with it:
- * it asks for no place, and nothing is wrong. */
-TEST(the_late_greeting_of_a_dead_process_is_no_claim, setup, teardown)
+/* The HELLO of a process that has ended since arrives late, together with the end of its
+ * connection: it claims no place, and nothing is wrong. */
+TEST(a_late_hello_of_a_dead_process_is_no_claim, setup, teardown)
 {
     uint8_t bytes[4096];
     struct sockaddr_in addr = {0};
@@ -52,14 +51,14 @@ TEST(the_late_greeting_of_a_dead_process_is_no_claim, setup, teardown)
     way_close();
 
     run_for(2 * PROBE_MS);
-    assert_int_equal(processes[ONE].told[3] + processes[OLD].told[3], 0);
+    assert_int_equal(processes[ONE].reports[3] + processes[OLD].reports[3], 0);
     assert_int_equal(duplicates(ONE), 0);
     assert_int_equal(processes[ONE].downs[3] + processes[OLD].downs[1], 0);
 }
 
-/* A replica that stood still hears of the next process before it hears of the end of the one that
- * it knows, whose clock was ahead: one process, and nothing is wrong. */
-TEST(one_that_wakes_up_late_alarms_no_process, setup, teardown)
+/* A paused replica learns of the next process before it learns that the known one has ended, whose
+ * clock was ahead: there is one process, and nothing is wrong. */
+TEST(a_replica_that_wakes_up_late_raises_no_alarm, setup, teardown)
 {
     start(ONE, 1);
     start(TWO, 2);
@@ -69,10 +68,10 @@ TEST(one_that_wakes_up_late_alarms_no_process, setup, teardown)
     processes[OLD].frozen = true;
     start(NEW, 10);
     UNTIL(processes[TWO].ups[3] == 2 && processes[NEW].ups[2] == 1);
-    run_for(PROBE_MS / 4); /* The first one has been told of it, and will read that. */
+    run_for(PROBE_MS / 4); /* The first process has been informed, and will read that. */
     end(OLD);
     processes[ONE].frozen = false;
     UNTIL(processes[NEW].ups[1] == 1);
     run_for(2 * PROBE_MS);
-    assert_int_equal(processes[NEW].told[3], 0);
+    assert_int_equal(processes[NEW].reports[3], 0);
 }

@@ -1,17 +1,17 @@
-/* Questions whether a process lives: which answers count, who hears of them, and when they are
- * asked again. Replica 1 is real, the others speak by hand. */
+/* Probes of whether a process lives: which answers count, which replicas receive them, and when a
+ * probe is repeated. Replica 1 is real, the test drives the others by hand. */
 #include "tests/unit/tcp_raw_peer.h"
 
 enum {
     OLD_START = 10,
     NEW_START = 20,
     REPEATS = 4,
-    PATIENT_MS = 8000 /* Where an answer is to come in time, also on a slow machine. */
+    PATIENT_MS = 8000 /* For an answer that has to come in time, also on a slow machine. */
 };
 
 static struct raw_peer witness;  /* Replica 2. */
-static struct raw_peer old;      /* The process of id 3 that is connected. */
-static struct raw_peer claimant; /* Another one. */
+static struct raw_peer old;      /* The connected process of id 3. */
+static struct raw_peer claimant; /* Another process of id 3. */
 static struct raw_peer fourth;   /* Replica 4. */
 
 static void setup_raw(void)
@@ -41,7 +41,7 @@ static void teardown_raw(void)
 
 /* ---- What counts as an answer. ---- */
 
-/* The witness says all the time, and unasked, that a process lives; the process says nothing. */
+/* The witness repeats, unasked, that a process lives; the process itself sends nothing. */
 static bool is_let_in_beside(uint64_t start)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -58,21 +58,21 @@ static bool is_let_in_beside(uint64_t start)
     return raw_is_let_in(&claimant);
 }
 
-TEST(an_answer_about_no_process_counts_for_nothing, setup_raw, teardown_raw)
+TEST(an_answer_about_no_process_is_ignored, setup_raw, teardown_raw)
 {
     assert_true(is_let_in_beside(0));
-    assert_int_equal(processes[ONE].told[3], 0);
+    assert_int_equal(processes[ONE].reports[3], 0);
 }
 
-/* It has not said that it is connected with that process, so it is not asked. */
-TEST(an_answer_that_was_not_asked_for_counts_for_nothing, setup_raw, teardown_raw)
+/* The witness has not reported a connection with that process, so it is not asked. */
+TEST(an_unrequested_answer_is_ignored, setup_raw, teardown_raw)
 {
     assert_true(is_let_in_beside(OLD_START));
-    assert_int_equal(processes[ONE].told[3], 0);
+    assert_int_equal(processes[ONE].reports[3], 0);
 }
 
-/* It is asked afterwards, and says no more. */
-TEST(an_answer_before_its_question_counts_for_nothing, setup_raw, teardown_raw)
+/* It is asked afterwards, and does not answer. */
+TEST(an_answer_before_its_probe_is_ignored, setup_raw, teardown_raw)
 {
     raw_send_seen(&witness, 3, OLD_START);
     raw_send_alive(&witness, 3, OLD_START);
@@ -82,15 +82,15 @@ TEST(an_answer_before_its_question_counts_for_nothing, setup_raw, teardown_raw)
     assert_true(raw_is_let_in(&claimant));
 }
 
-/* It was asked, and says that another process lives. */
-TEST(an_answer_about_another_process_counts_for_nothing, setup_raw, teardown_raw)
+/* It was asked, and vouches for another process. */
+TEST(an_answer_about_another_process_is_ignored, setup_raw, teardown_raw)
 {
     raw_send_seen(&witness, 3, OLD_START);
     assert_true(is_let_in_beside(OLD_START + 1));
-    assert_int_equal(processes[ONE].told[3], 0);
+    assert_int_equal(processes[ONE].reports[3], 0);
 }
 
-TEST(an_answer_to_the_question_counts, setup_patient, teardown_raw)
+TEST(an_answer_to_the_probe_counts, setup_patient, teardown_raw)
 {
     struct control question;
 
@@ -105,8 +105,8 @@ TEST(an_answer_to_the_question_counts, setup_patient, teardown_raw)
     assert_int_equal(processes[ONE].downs[3], 0);
 }
 
-/* The question was about an earlier claim, which has ended since; nobody answers the next one. */
-TEST(an_answer_that_comes_late_counts_for_nothing, setup_raw, teardown_raw)
+/* The probe belonged to an earlier claim, which has ended; the next one gets no answer. */
+TEST(a_late_answer_is_ignored, setup_raw, teardown_raw)
 {
     raw_send_seen(&witness, 3, OLD_START);
     (void)raw_fence(&witness);
@@ -120,8 +120,8 @@ TEST(an_answer_that_comes_late_counts_for_nothing, setup_raw, teardown_raw)
     assert_true(raw_is_let_in(&claimant));
 }
 
-/* Its connection was lost on the way: what comes over the next one answers nothing. */
-TEST(an_answer_counts_on_the_connection_of_its_question, setup_raw, teardown_raw)
+/* The connection of the probe was lost: messages on the next connection do not answer it. */
+TEST(an_answer_counts_only_on_the_connection_of_its_probe, setup_raw, teardown_raw)
 {
     raw_send_seen(&witness, 3, OLD_START);
     (void)raw_fence(&witness);
@@ -135,8 +135,8 @@ TEST(an_answer_counts_on_the_connection_of_its_question, setup_raw, teardown_raw
     assert_true(raw_is_let_in(&claimant));
 }
 
-/* A process that says unasked that it lives may have said so long ago. */
-TEST(a_process_is_asked_before_its_word_counts, setup_raw, teardown_raw)
+/* A process that reports unasked that it lives may have sent the message long ago. */
+TEST(a_process_is_probed_before_its_message_counts, setup_raw, teardown_raw)
 {
     raw_send_alive(&old, 3, OLD_START);
     (void)raw_fence(&old);
@@ -144,8 +144,8 @@ TEST(a_process_is_asked_before_its_word_counts, setup_raw, teardown_raw)
     assert_true(raw_is_let_in(&claimant));
 }
 
-/* This replica stood still for longer than a claim waits, before it asked. */
-TEST(a_process_has_its_time_to_answer_behind_a_pause, setup_raw, teardown_raw)
+/* This replica was paused for longer than a claim waits, before it sent the probe. */
+TEST(a_process_has_its_full_time_to_answer_after_a_pause, setup_raw, teardown_raw)
 {
     raw_dial(&claimant, 3, NEW_START);
     run_for(PROBE_MS / 20); /* The claim has arrived. */
@@ -156,7 +156,7 @@ TEST(a_process_has_its_time_to_answer_behind_a_pause, setup_raw, teardown_raw)
     assert_int_equal(processes[ONE].downs[3], 0);
 }
 
-/* ---- Who hears of an answer. ---- */
+/* ---- Which replicas receive an answer. ---- */
 
 static void expect_vouched(struct raw_peer *asker, uint32_t id, uint64_t start)
 {
@@ -167,8 +167,8 @@ static void expect_vouched(struct raw_peer *asker, uint32_t id, uint64_t start)
     assert_int_equal(answer.start, start);
 }
 
-/* Two questions of one replica: each has its own answer, in the order in which these come. */
-TEST(questions_about_two_ids_have_an_answer_each, setup_patient, teardown_raw)
+/* Two probes of one replica: each has its own answer, in the order of the answers. */
+TEST(probes_about_two_ids_get_an_answer_each, setup_patient, teardown_raw)
 {
     raw_connect(&fourth, 4, NEW_START);
     raw_send_probe(&witness, 3, OLD_START);
@@ -181,15 +181,15 @@ TEST(questions_about_two_ids_have_an_answer_each, setup_patient, teardown_raw)
     raw_send_alive(&old, 3, OLD_START);
     expect_vouched(&witness, 3, OLD_START);
 
-    /* Each once, and to none that did not ask. */
+    /* Each once, and not to a replica that did not ask. */
     raw_send_alive(&old, 3, OLD_START);
     raw_send_alive(&fourth, 4, NEW_START);
     assert_int_equal(raw_fence(&old) + raw_fence(&fourth), 0);
     assert_int_equal(raw_fence(&witness), 0);
 }
 
-/* Two replicas ask for one process: it is asked once, and both hear of it. */
-TEST(all_that_asked_for_a_process_hear_of_it, setup_patient, teardown_raw)
+/* Two replicas ask about one process: it is probed once, and both receive the answer. */
+TEST(all_replicas_that_asked_receive_the_answer, setup_patient, teardown_raw)
 {
     struct control control;
 
@@ -206,7 +206,7 @@ TEST(all_that_asked_for_a_process_hear_of_it, setup_patient, teardown_raw)
     }
 }
 
-TEST(a_question_is_forgotten_with_its_connection, setup_patient, teardown_raw)
+TEST(a_probe_ends_with_its_connection, setup_patient, teardown_raw)
 {
     raw_send_probe(&witness, 3, OLD_START);
     (void)raw_wait(&old, CONTROL_PROBE);
@@ -218,8 +218,8 @@ TEST(a_question_is_forgotten_with_its_connection, setup_patient, teardown_raw)
     assert_int_equal(raw_fence(&witness), 0);
 }
 
-/* The answer to the next one is none to it. */
-TEST(a_question_without_an_answer_is_forgotten, setup_raw, teardown_raw)
+/* The answer to the next probe does not answer this one. */
+TEST(a_probe_without_an_answer_times_out, setup_raw, teardown_raw)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
@@ -237,19 +237,19 @@ TEST(a_question_without_an_answer_is_forgotten, setup_raw, teardown_raw)
     assert_int_equal(raw_fence(&witness), 0);
 }
 
-TEST(a_process_that_is_not_connected_has_no_voucher, setup_raw, teardown_raw)
+TEST(no_answer_vouches_for_a_process_that_is_not_connected, setup_raw, teardown_raw)
 {
     raw_send_probe(&witness, 3, OLD_START + 1);
     raw_send_probe(&witness, 4, NEW_START);
     assert_false(raw_wait(&witness, CONTROL_ALIVE).yes);
     assert_false(raw_wait(&witness, CONTROL_ALIVE).yes);
-    assert_int_equal(processes[ONE].told[3], 0);
+    assert_int_equal(processes[ONE].reports[3], 0);
 }
 
-/* ---- Asked again. ---- */
+/* ---- Repeated probes. ---- */
 
-/* An older process is with another replica; the question about it is lost, and lost again. */
-TEST(a_lost_question_about_an_older_process_is_asked_again, setup_raw, teardown_raw)
+/* Another replica is connected with an older process; the probe about it is lost, twice. */
+TEST(a_lost_probe_about_an_older_process_is_repeated, setup_raw, teardown_raw)
 {
     uint64_t begin_ms = os_now_ms();
     struct control control;
@@ -270,9 +270,9 @@ TEST(a_lost_question_about_an_older_process_is_asked_again, setup_raw, teardown_
     assert_non_null(strstr(control.text, "two processes claim id 3"));
 }
 
-/* A question was open when the claim came: an answer in the claim's own time may be too late for
- * that one. The replica that asked before still hears of it. */
-TEST(a_claim_does_not_rely_on_an_older_question, setup_patient, teardown_raw)
+/* A probe was in progress when the claim came: its answer may be too late for the claim that began
+ * it, and still in time for the new one. The replica that asked before still receives it. */
+TEST(a_claim_does_not_rely_on_an_older_probe, setup_patient, teardown_raw)
 {
     raw_send_probe(&witness, 3, OLD_START);
     (void)raw_wait(&old, CONTROL_PROBE); /* No answer yet. */
@@ -285,8 +285,8 @@ TEST(a_claim_does_not_rely_on_an_older_question, setup_patient, teardown_raw)
     expect_vouched(&witness, 3, OLD_START);
 }
 
-/* It may have a claim to decide, too. */
-TEST(a_replica_that_asks_later_has_a_question_of_its_own, setup_patient, teardown_raw)
+/* It may have to decide a claim as well. */
+TEST(a_replica_that_asks_later_gets_its_own_probe, setup_patient, teardown_raw)
 {
     raw_connect(&fourth, 4, NEW_START);
     raw_send_probe(&witness, 3, OLD_START);
@@ -299,8 +299,8 @@ TEST(a_replica_that_asks_later_has_a_question_of_its_own, setup_patient, teardow
     expect_vouched(&fourth, 3, OLD_START);
 }
 
-/* Nobody answered for the older process in time, so the younger one was let in. */
-TEST(a_process_that_was_let_in_without_an_answer_is_looked_at_again, setup_raw, teardown_raw)
+/* No answer came for the older process in time, so the younger one was accepted. */
+TEST(a_process_accepted_without_an_answer_is_checked_again, setup_raw, teardown_raw)
 {
     raw_close(&old);
     UNTIL(processes[ONE].downs[3] == 1);
@@ -319,8 +319,9 @@ TEST(a_process_that_was_let_in_without_an_answer_is_looked_at_again, setup_raw, 
     (void)raw_wait(&claimant, CONTROL_REFUSED);
 }
 
-/* A younger process is with another replica: the older one is asked as long as that is so. */
-TEST(an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere, setup_raw, teardown_raw)
+/* Another replica is connected with a younger process: the older one is probed as long as that
+ * lasts. */
+TEST(an_older_process_is_probed_while_a_younger_one_is_connected_elsewhere, setup_raw, teardown_raw)
 {
     uint64_t begin_ms = os_now_ms();
 
@@ -331,11 +332,11 @@ TEST(an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere, setup_raw,
     }
     assert_true(os_now_ms() - begin_ms >= (uint64_t)(REPEATS - 1) * PROBE_MS);
     assert_int_equal(processes[ONE].downs[3], 0);
-    UNTIL(processes[ONE].downs[3] == 1); /* It answers no more. */
+    UNTIL(processes[ONE].downs[3] == 1); /* It does not answer any more. */
 }
 
-/* Nothing is asked once both are connected with the same process. */
-TEST(nothing_is_asked_when_all_agree, setup_raw, teardown_raw)
+/* No probe is sent once both are connected with the same process. */
+TEST(no_probe_is_sent_when_all_agree, setup_raw, teardown_raw)
 {
     struct control control;
 
@@ -351,18 +352,19 @@ TEST(nothing_is_asked_when_all_agree, setup_raw, teardown_raw)
     while (raw_next(&old, &control) || raw_next(&witness, &control)) {
         assert_int_not_equal(control.type, CONTROL_PROBE);
     }
-    assert_int_equal(processes[ONE].downs[3] + processes[ONE].told[3], 0);
+    assert_int_equal(processes[ONE].downs[3] + processes[ONE].reports[3], 0);
 }
 
-/* A replica that has not answered reports another process meanwhile: it is asked about that one,
- * too. */
-TEST(a_question_about_another_process_is_another_question, setup_patient, teardown_raw)
+/* A replica that has not answered reports another process meanwhile: it is probed about that one as
+ * well. */
+TEST(a_probe_about_another_process_is_a_separate_probe, setup_patient, teardown_raw)
 {
     raw_send_seen(&witness, 3, OLD_START - 1);
     assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 1);
     raw_send_seen(&witness, 3, OLD_START - 2);
     assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 2);
-    raw_send_alive(&witness, 3, OLD_START - 1); /* Too late: it has said something newer. */
+    raw_send_alive(&witness, 3,
+                   OLD_START - 1); /* Too late: the witness has reported a newer one. */
     (void)raw_fence(&witness);
     assert_int_equal(processes[ONE].downs[3], 0);
     raw_send_alive(&witness, 3, OLD_START - 2);

@@ -1,4 +1,4 @@
-/* The transport against somebody who speaks by hand: garbage, silence and wrong frames. */
+/* The transport against a peer that the test drives by hand: garbage, silence and wrong frames. */
 #include "base/wire.h"
 #include "tests/lib/tcp_kit.h"
 #include "zab/tcp/frame.h"
@@ -52,7 +52,7 @@ TEST(garbage)
     KIT_RUN_UNTIL(&setup, ended(fd));
     close(fd);
     assert_int_equal(kit_nodes[1].refusals, 1);
-    silent = dial_raw(&setup); /* Says nothing and is dropped in time. */
+    silent = dial_raw(&setup); /* Sends nothing and is dropped in time. */
     KIT_RUN_UNTIL(&setup, ended(silent));
     close(silent);
     kit_start(&setup, 2);
@@ -60,7 +60,7 @@ TEST(garbage)
     kit_stop_both();
 }
 
-/* Becomes replica 2 by hand and returns the connection's nonce. */
+/* Becomes replica 2 by hand; returns the connection's nonce. */
 static uint64_t shake_raw(const struct kit_setup *setup, int fd, uint16_t version)
 {
     struct greeting greeting = {.version = version, .from = 2, .to = 1};
@@ -183,7 +183,7 @@ static void expect_refusal(uint16_t version, const char *why)
     if (!strstr(kit_nodes[1].why, why)) {
         fail_msg("\"%s\" is not about \"%s\"", kit_nodes[1].why, why);
     }
-    /* The other side is told what this one speaks, so that it can say so as well. */
+    /* The other side learns the version of this one, so that it can report the mismatch as well. */
     read_raw(&setup, fd, bytes, sizeof(bytes));
     assert_int_equal(greeting_decode(bytes, &answer), ERR_OK);
     assert_int_equal(answer.version, PROTOCOL_VERSION);
@@ -209,9 +209,9 @@ static void send_raw(int fd, struct frame_header *header, uint32_t number, struc
     assert_int_equal(write(fd, payload.data, payload.len), (ssize_t)payload.len);
 }
 
-/* A peer one version ahead: types that are not known are skipped and counted, and what stands
- * behind the known fields of a message is. */
-TEST(one_version_ahead)
+/* A peer that is one version ahead: unknown types are skipped and counted, and so is what follows
+ * the known fields of a message. */
+TEST(a_peer_one_version_ahead_works)
 {
     struct kit_setup setup = kit_make_setup();
     struct frame_header header = {
@@ -226,7 +226,7 @@ TEST(one_version_ahead)
 
     header.nonce = shake_raw(&setup, fd, PROTOCOL_VERSION + 1);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
-    send_raw(fd, &header, 0, slice_str("nobody knows"));
+    send_raw(fd, &header, 0, slice_str("unknown type"));
     buf_init(&payload, 1024);
     zab_msg_encode(&ping, &payload);
     buf_append_str(&payload, "a new field");

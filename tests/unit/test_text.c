@@ -1,4 +1,5 @@
-/* A text read in pieces is what the buffered writer would have written, and all is given back. */
+/* A text that is read in pieces equals the output of the buffered writer, and all memory is
+ * released. */
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -28,7 +29,7 @@ static void teardown(void)
     assert_int_equal(budget_used(&budget), 0);
 }
 
-/* Mostly plain, with everything that is escaped, and some characters of several bytes. */
+/* Mostly plain, with every escaped character and some of several bytes. */
 static struct blob *make_utf8(uint32_t len, struct rng *rng)
 {
     static const char *const odd[] = {"\"",   "\\",       "\n",           "\x01",
@@ -157,7 +158,7 @@ static size_t next_cut(size_t len, size_t whole)
     return len + (near ? 1 : STRIDE);
 }
 
-/* A first read of that length: the second one takes the rest. */
+/* A first read of that length; the second takes the rest. */
 TEST(cut_at_every_length, setup, teardown)
 {
     struct rng rng;
@@ -203,7 +204,7 @@ TEST(random_texts, setup, teardown)
     }
 }
 
-TEST(a_large_value_counts_once_and_is_given_back, setup, teardown)
+TEST(a_large_value_counts_once_and_is_released, setup, teardown)
 {
     struct blob *blob = blob_alloc(1 << 20);
 
@@ -220,7 +221,7 @@ TEST(a_large_value_counts_once_and_is_given_back, setup, teardown)
     blob_unref(blob);
 }
 
-TEST(without_room_all_is_given_back, setup, teardown)
+TEST(without_room_everything_is_released, setup, teardown)
 {
     struct blob *fits = blob_alloc(BUDGET / 2);
     struct blob *not = blob_alloc(BUDGET / 2 + 1);
@@ -277,7 +278,7 @@ TEST(too_long_a_text_is_dropped, setup, teardown)
     blob_unref(blob);
 }
 
-TEST(moves_with_what_it_has_taken, setup, teardown)
+TEST(a_moved_text_keeps_its_charge, setup, teardown)
 {
     struct blob *blob = blob_alloc(BIG);
     struct text moved;
@@ -300,7 +301,7 @@ TEST(moves_with_what_it_has_taken, setup, teardown)
     blob_unref(blob);
 }
 
-TEST(own_bytes_count_above_a_few, setup, teardown)
+TEST(own_bytes_count_above_a_minimum, setup, teardown)
 {
     (void)buf_append_str(&text.own, "short");
     text_count(&text);

@@ -33,7 +33,7 @@ TEST(a_thread_has_its_name_and_no_signals)
     assert_string_equal(seen.name, "core");
     assert_true(seen.term_blocked);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    assert_int_equal(sigismember(&mask, SIGTERM), 0); /* The starter's mask is as before. */
+    assert_int_equal(sigismember(&mask, SIGTERM), 0); /* The starter's mask is unchanged. */
 }
 
 TEST(a_long_name_is_cut)

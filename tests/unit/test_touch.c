@@ -10,7 +10,7 @@ enum {
     ROUNDS = 200
 };
 
-TEST(gives_each_once_in_order)
+TEST(each_id_comes_once_in_order)
 {
     struct touch_set *set = touch_set_new(100);
     const uint64_t *ids = NULL;
@@ -27,7 +27,7 @@ TEST(gives_each_once_in_order)
     assert_int_equal(ids[0], 7);
     assert_int_equal(ids[1], 3);
 
-    /* What was taken is not given again, and may be touched anew. */
+    /* A taken id is not given again, and may be added again. */
     assert_true(touch_add(set, 3));
     ids = touch_take(set, &count);
     assert_int_equal(count, 1);
@@ -45,7 +45,7 @@ TEST(is_bounded)
     assert_true(touch_add(set, 1));
     assert_true(touch_add(set, 2));
     assert_false(touch_add(set, 3));
-    assert_true(touch_add(set, 2)); /* It is in there. */
+    assert_true(touch_add(set, 2)); /* Already in the set. */
     touch_take(set, &count);
     assert_int_equal(count, 2);
     assert_true(touch_add(set, 3));
@@ -89,7 +89,7 @@ static void touch_all(void *arg)
     }
 }
 
-TEST(none_is_lost_between_threads)
+TEST(no_id_is_lost_between_threads)
 {
     struct touch_set *set = touch_set_new(1000);
     struct toucher touchers[THREADS];

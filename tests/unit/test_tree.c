@@ -56,7 +56,7 @@ static void assert_after(const struct state *state, const char *path, const char
     }
 }
 
-TEST(after_finds_the_next_even_from_a_gap)
+TEST(after_finds_the_next_path_even_from_a_gap)
 {
     struct state *state = state_new(1);
     zxid_t zxid = 0;
@@ -80,7 +80,7 @@ TEST(after_finds_the_next_even_from_a_gap)
     state_free(state);
 }
 
-TEST(walk_knows_its_path)
+TEST(a_walk_knows_its_path)
 {
     struct state *state = state_new(1);
     zxid_t zxid = 0;

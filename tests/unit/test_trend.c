@@ -10,7 +10,7 @@ enum {
     WALL_S = 1000000 /* Wall clock at second 0 of the monotonic one. */
 };
 
-/* One second's values: the first series counts seconds, the others are not known. */
+/* One second's values: the first series counts seconds, the others are unknown. */
 static void put(struct trend *trend, uint32_t step_s, uint64_t second)
 {
     float values[TREND_COUNT];
@@ -51,7 +51,7 @@ static json_t *reads_of(const json_t *value)
     return json_object_get(json_object_get(value, "series"), "reads");
 }
 
-TEST(nothing_is_kept_at_first)
+TEST(the_rings_start_empty)
 {
     struct trend *trend = trend_new();
     json_t *value = ask(trend, TREND_FINE_S, 0, "");
@@ -92,8 +92,8 @@ TEST(values_have_their_times)
     trend_free(trend);
 }
 
-/* A process that stood still leaves a hole, not a line. */
-TEST(what_was_not_measured_is_null)
+/* A paused process leaves a hole, not a line. */
+TEST(missing_values_are_null)
 {
     struct trend *trend = trend_new();
 
@@ -144,8 +144,8 @@ TEST(rings_are_bounded)
     trend_free(trend);
 }
 
-/* The two clocks tick at different moments: times must not jump to and fro by a second. */
-TEST(times_do_not_tremble)
+/* The two clocks tick at different moments: times must not alternate by a second. */
+TEST(times_do_not_jitter)
 {
     struct trend *trend = trend_new();
     float values[TREND_COUNT] = {0};
@@ -165,7 +165,7 @@ TEST(times_do_not_tremble)
     trend_free(trend);
 }
 
-TEST(odd_requests_are_refused)
+TEST(invalid_requests_are_refused)
 {
     const char *why = NULL;
 

@@ -6,7 +6,7 @@
 static const struct txn_header header = {
     .origin_member = 3, .origin_boot = UINT64_MAX - 1, .request = 77, .age_ms = 5, .stamp_ms = -5};
 
-TEST(each_type_comes_back)
+TEST(each_type_survives_a_round_trip)
 {
     const struct txn_effect effects[] = {
         {.type = TXN_CREATE,
@@ -99,7 +99,7 @@ static void assert_patched_refused(size_t pos, uint8_t value)
     buf_release(&txn);
 }
 
-TEST(what_is_not_known_is_refused)
+TEST(unknown_types_and_flags_are_refused)
 {
     assert_patched_refused(0, 1);              /* Version: it had one time, of a wall clock. */
     assert_patched_refused(0, 3);              /* Version. */
@@ -126,8 +126,8 @@ static struct txn_header read_with(int64_t age_ms, int64_t stamp_ms)
     return got_header;
 }
 
-/* A committed transaction is read by all replicas: one that none can read would stop all. */
-TEST(absurd_times_are_read_as_times_that_can_be)
+/* All replicas read a committed transaction: one that none can read would stop all. */
+TEST(absurd_times_are_read_as_possible_times)
 {
     assert_int_equal(read_with(-1, 0).age_ms, 0);
     assert_int_equal(read_with(INT64_MIN, 0).age_ms, 0);
@@ -148,7 +148,7 @@ static void next_of(struct buf *txn, struct txn_effect *ret_effect)
     assert_true(wire_reader_done(&reader));
 }
 
-/* What is read of a transaction with that effect alone. */
+/* The times of a transaction with that effect alone, as decoded. */
 static struct txn_effect there_and_back(struct buf *txn, const struct txn_effect *effect)
 {
     struct txn_effect got;
@@ -163,7 +163,7 @@ static struct txn_effect there_and_back(struct buf *txn, const struct txn_effect
     return got;
 }
 
-TEST(sessions_come_back)
+TEST(sessions_survive_a_round_trip)
 {
     const struct txn_effect open = {.type = TXN_SESSION_OPEN,
                                     .flags = TXN_REPLY,
@@ -194,7 +194,7 @@ TEST(sessions_come_back)
     buf_release(&txn);
 }
 
-TEST(results_come_back)
+TEST(results_survive_a_round_trip)
 {
     const struct txn_effect remember = {.type = TXN_REMEMBER,
                                         .remember = {.scope = slice_str("s"),
@@ -215,7 +215,7 @@ TEST(results_come_back)
     buf_release(&txn);
 }
 
-/* The bytes of all types that have one field of bytes: as README.md describes them. */
+/* The bytes of all types that have one field of bytes, as README.md describes them. */
 TEST(fields_of_bytes_stay_as_they_are)
 {
     const struct txn_effect move = {.type = TXN_SESSION_MOVE,
@@ -263,7 +263,7 @@ static enum err read_resized(struct buf *txn, size_t start, uint32_t len)
     return read_all(slice_make(txn->data, start + len));
 }
 
-/* Each cut of the fields, and a byte too many, is noticed; so is the number 0, which is none. */
+/* Each cut of the fields and a surplus byte are noticed; so is number 0, which is no field. */
 TEST(malformed_fields_are_refused)
 {
     const struct txn_effect effects[] = {

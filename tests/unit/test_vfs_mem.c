@@ -50,7 +50,7 @@ TEST(unsynced_writes_are_lost)
     assert_true(holds(disk, "a", 0, "old"));
     assert_true(vfs_mem_size(disk, "a", &size));
     assert_int_equal(size, 1003);
-    /* Files opened before are dead. */
+    /* Files that were opened before are dead. */
     assert_int_equal(vfs.ops->sync(file), ERR_IO);
     vfs.ops->close(file);
     vfs_mem_free(disk);
@@ -105,7 +105,7 @@ TEST(each_subset_is_reached)
     assert_int_equal(seen, 15);
 }
 
-TEST(calls_fail_and_crash_as_told)
+TEST(calls_fail_and_crash_on_request)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -199,7 +199,7 @@ TEST(damage_and_wiping)
     vfs_mem_free(disk);
 }
 
-/* A page of eight sectors that hold "old" on the disk and "new" in the cache; the sync fails. */
+/* A page of eight sectors with "old" on the disk and "new" in the cache; the sync fails. */
 static struct vfs_file *fail_sync(struct vfs_mem *disk, const struct vfs *vfs)
 {
     struct vfs_file *file = make_file(vfs, "a");
@@ -248,7 +248,7 @@ TEST(after_a_failed_sync_the_cache_shows_what_the_disk_lacks)
         rng_init(&rng, 1);
         assert_int_equal(count_new(disk), SECTORS_IN_BLOCK);
         if (how == WRITTEN_AGAIN) {
-            put(&vfs, file, 100, "x"); /* The page is written whole. */
+            put(&vfs, file, 100, "x"); /* The page is written as a whole. */
         }
         assert_int_equal(vfs.ops->sync(file), ERR_OK);
         assert_int_equal(count_new(disk), SECTORS_IN_BLOCK);
@@ -267,7 +267,7 @@ TEST(after_a_failed_sync_the_cache_shows_what_the_disk_lacks)
     }
 }
 
-TEST(calls_of_a_failing_disk_fail_until_it_is_mended)
+TEST(calls_of_a_failing_disk_fail_until_it_is_repaired)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -291,7 +291,7 @@ TEST(calls_of_a_failing_disk_fail_until_it_is_mended)
     vfs_mem_free(disk);
 }
 
-TEST(an_unreadable_block_is_one_until_it_is_written)
+TEST(a_block_stays_unreadable_until_it_is_written)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);

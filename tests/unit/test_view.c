@@ -1,4 +1,4 @@
-/* Reads of the locked state: what they answer, and how much at most. */
+/* Reads of the locked state: their answers and their bounds. */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "server/read/view.h"
@@ -72,8 +72,8 @@ static void assert_path(const struct op_result *result, uint32_t i, const char *
     assert_true(slice_eq(result->entries[i].path, slice_str(path)));
 }
 
-/* A state that was just put in place may be a fuzzy one: it is not read before it is owned. */
-TEST(a_state_is_read_once_it_is_whole, fixture, setup, teardown)
+/* A newly installed state may be a fuzzy one: no read uses it before it is whole. */
+TEST(a_state_is_readable_once_it_is_whole, fixture, setup, teardown)
 {
     static const enum op_id reads[] = {OP_GET, OP_STAT, OP_CHILDREN, OP_TREE};
 
@@ -121,7 +121,7 @@ TEST(data_outlives_the_znode, fixture, setup, teardown)
     buf_release(&txn);
 }
 
-TEST(nothing_is_read_before_there_is_a_state, fixture, setup, teardown)
+TEST(without_a_state_no_read_is_answered, fixture, setup, teardown)
 {
     struct view *view = view_new();
     struct fixture empty = {.view = view};
@@ -165,7 +165,7 @@ TEST(children_in_pages, fixture, setup, teardown)
     assert_int_equal(read_op(fixture, op(OP_CHILDREN, "/no"))->err, ERR_NO_NODE);
 }
 
-TEST(a_long_page_goes_on_in_further_holds, fixture, setup, teardown)
+TEST(a_long_page_continues_in_further_holds, fixture, setup, teardown)
 {
     struct op_args args = op(OP_CHILDREN, "/d");
     char name[16];
@@ -244,7 +244,7 @@ TEST(a_large_tree_is_refused, fixture, setup, teardown)
     assert_int_equal(read_op(fixture, op(OP_TREE, "/zookeeper"))->err, ERR_OK);
 }
 
-TEST(multi_is_one_state, fixture, setup, teardown)
+TEST(a_multi_reads_one_state, fixture, setup, teardown)
 {
     struct op_args ops[5] = {op(OP_GET, "/a"), op(OP_STAT, "/no"), op(OP_CHILDREN, "/"),
                              op(OP_EXISTS, "/a"), op(OP_SET, "/a")};
@@ -278,7 +278,7 @@ TEST(multi_is_bounded, fixture, setup, teardown)
     assert_int_equal(result->results[2].err, ERR_TOO_LARGE);
 }
 
-/* Readers that check one invariant: /a and /b always have the same version. */
+/* Readers check one invariant: /a and /b always have the same version. */
 struct reader {
     struct thread thread;
     struct view *view;

@@ -1,4 +1,4 @@
-/* What a client may read, by ZooKeeper's rules; and reads of ACLs and sessions. */
+/* What a client may read, by ZooKeeper's rules; reads of ACLs and sessions. */
 #include "base/mem.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
@@ -13,13 +13,13 @@ struct fixture {
     struct state *state; /* The view's. */
     struct op_result result;
     zxid_t zxid;
-    struct op_principal nobody;
+    struct op_principal anonymous;
     struct op_principal alice;
     struct op_principal root;
     struct buf acl;
 };
 
-/* Text with zeros in it does not fit the kit's. */
+/* A text with zero bytes does not fit the kit's function. */
 static void create(struct fixture *fixture, const char *path, const char *data, struct slice acl)
 {
     struct buf txn;
@@ -110,7 +110,7 @@ TEST(each_read_needs_the_permission, fixture, setup, teardown)
 
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         struct op_args args = about(ops[i], "/open/mine");
-        struct op_result *result = read_op(fixture, &fixture->nobody, args);
+        struct op_result *result = read_op(fixture, &fixture->anonymous, args);
 
         assert_int_equal(result->err, ERR_NO_AUTH);
         assert_false(result->has_stat);
@@ -121,21 +121,21 @@ TEST(each_read_needs_the_permission, fixture, setup, teardown)
     }
 }
 
-/* It is the znode's own list that counts: nothing is inherited. */
-TEST(what_lies_below_has_its_own_list, fixture, setup, teardown)
+/* The znode's own list counts: nothing is inherited. */
+TEST(znodes_below_have_their_own_lists, fixture, setup, teardown)
 {
     struct op_result *result =
-        read_op(fixture, &fixture->nobody, about(OP_GET, "/open/mine/below"));
+        read_op(fixture, &fixture->anonymous, about(OP_GET, "/open/mine/below"));
 
     assert_int_equal(result->err, ERR_OK);
     assert_true(slice_eq(blob_slice(result->data), slice_str("b")));
 }
 
-TEST(what_is_not_there_is_no_secret, fixture, setup, teardown)
+TEST(absence_is_no_secret, fixture, setup, teardown)
 {
-    assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_GET, "/open/mine/no"))->err,
+    assert_int_equal(read_op(fixture, &fixture->anonymous, about(OP_GET, "/open/mine/no"))->err,
                      ERR_NO_NODE);
-    assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_EXISTS, "/open/no"))->err,
+    assert_int_equal(read_op(fixture, &fixture->anonymous, about(OP_EXISTS, "/open/no"))->err,
                      ERR_NO_NODE);
 }
 
@@ -157,7 +157,7 @@ TEST(the_super_user_reads_all, fixture, setup, teardown)
     assert_int_equal(read_op(fixture, &fixture->root, about(OP_GET, "/far"))->err, ERR_OK);
 }
 
-TEST(other_permissions_are_no_leave_to_read, fixture, setup, teardown)
+TEST(other_permissions_do_not_permit_reading, fixture, setup, teardown)
 {
     create(fixture, "/w", "w", alices(fixture, ACL_ALL & ~(uint32_t)ACL_READ));
     assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GET, "/w"))->err, ERR_NO_AUTH);
@@ -166,13 +166,13 @@ TEST(other_permissions_are_no_leave_to_read, fixture, setup, teardown)
 
 /* ---- Lists of more than one znode. ---- */
 
-/* Names are the parent's; stat and data are not. */
-TEST(children_that_may_not_be_read_are_names, fixture, setup, teardown)
+/* Names belong to the parent; stat and data do not. */
+TEST(unreadable_children_show_their_names, fixture, setup, teardown)
 {
     struct op_args args = about(OP_CHILDREN, "/open");
 
     args.with = OP_WITH_DATA;
-    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+    struct op_result *result = read_op(fixture, &fixture->anonymous, args);
 
     assert_int_equal(result->err, ERR_OK);
     assert_int_equal(result->entry_count, 2);
@@ -188,15 +188,16 @@ TEST(children_that_may_not_be_read_are_names, fixture, setup, teardown)
     assert_true(slice_eq(blob_slice(result->entries[0].data), slice_str("m")));
 }
 
-TEST(a_tree_ends_where_reading_does, fixture, setup, teardown)
+TEST(a_tree_ends_at_unreadable_znodes, fixture, setup, teardown)
 {
     struct op_args args = about(OP_TREE, "/open");
 
     args.with = OP_WITH_STAT;
-    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+    struct op_result *result = read_op(fixture, &fixture->anonymous, args);
 
     assert_int_equal(result->err, ERR_OK);
-    assert_int_equal(result->entry_count, 3); /* Itself, mine, other; nothing below mine. */
+    assert_int_equal(result->entry_count,
+                     3); /* The top itself, mine and other; nothing below mine. */
     assert_true(slice_eq(result->entries[1].path, slice_str("mine")));
     assert_true(result->entries[1].hidden);
     assert_false(result->entries[2].hidden);
@@ -215,7 +216,7 @@ TEST(each_element_of_a_list_has_its_own_error, fixture, setup, teardown)
 
     args.ops = ops;
     args.op_count = sizeof ops / sizeof ops[0];
-    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+    struct op_result *result = read_op(fixture, &fixture->anonymous, args);
 
     assert_int_equal(result->err, ERR_OK);
     assert_int_equal(result->result_count, args.op_count);
@@ -240,7 +241,7 @@ static bool shown_id_is(const struct op_result *result, const char *id)
 
 TEST(an_open_znode_has_no_list, fixture, setup, teardown)
 {
-    struct op_result *result = read_op(fixture, &fixture->nobody, about(OP_GETACL, "/open"));
+    struct op_result *result = read_op(fixture, &fixture->anonymous, about(OP_GETACL, "/open"));
 
     assert_int_equal(result->err, ERR_OK);
     assert_true(result->has_acl && result->has_stat);
@@ -251,7 +252,7 @@ TEST(a_list_needs_read_or_admin, fixture, setup, teardown)
 {
     struct op_args args = about(OP_GETACL, "/open/mine");
 
-    assert_int_equal(read_op(fixture, &fixture->nobody, args)->err, ERR_NO_AUTH);
+    assert_int_equal(read_op(fixture, &fixture->anonymous, args)->err, ERR_NO_AUTH);
     assert_int_equal(read_op(fixture, &fixture->alice, args)->err, ERR_OK);
     create(fixture, "/admin", "", alices(fixture, ACL_ADMIN));
     assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GETACL, "/admin"))->err, ERR_OK);
@@ -261,7 +262,7 @@ TEST(a_list_needs_read_or_admin, fixture, setup, teardown)
     assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GETACL, "/no"))->err, ERR_NO_NODE);
 }
 
-TEST(only_who_administers_sees_hashes, fixture, setup, teardown)
+TEST(only_an_administrator_sees_hashes, fixture, setup, teardown)
 {
     char id[64];
 
@@ -272,7 +273,7 @@ TEST(only_who_administers_sees_hashes, fixture, setup, teardown)
     assert_true(shown_id_is(read_op(fixture, &fixture->alice, about(OP_GETACL, "/open/mine")), id));
 }
 
-/* As long as an id may be: more than who shows it could have. */
+/* As long as an id may be: longer than the name of any client's identity. */
 TEST(long_names_are_shown_as_well, fixture, setup, teardown)
 {
     size_t len = 4000;
@@ -284,7 +285,7 @@ TEST(long_names_are_shown_as_well, fixture, setup, teardown)
     put(fixture, ACL_READ, "digest", id);
     put(fixture, ACL_READ, "world", "anyone");
     create(fixture, "/long", "", buf_slice(&fixture->acl));
-    struct op_result *result = read_op(fixture, &fixture->nobody, about(OP_GETACL, "/long"));
+    struct op_result *result = read_op(fixture, &fixture->anonymous, about(OP_GETACL, "/long"));
 
     assert_int_equal(result->err, ERR_OK);
     (void)snprintf(id + len, 32, ":x");
@@ -332,19 +333,19 @@ TEST(a_session_is_inspected_by_its_secret, fixture, setup, teardown)
     op_args_init(&args, OP_GETSESSION);
     kit_hash(id, hash);
     args.secret_hash = slice_make(hash, sizeof hash);
-    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+    struct op_result *result = read_op(fixture, &fixture->anonymous, args);
 
     assert_int_equal(result->err, ERR_OK);
     assert_true(result->has_session);
     assert_int_equal(result->session.id, id);
     assert_int_equal(result->zxid, fixture->zxid);
     hash[0] ^= 1;
-    result = read_op(fixture, &fixture->nobody, args);
+    result = read_op(fixture, &fixture->anonymous, args);
     assert_int_equal(result->err, ERR_UNKNOWN_SESSION);
     assert_false(result->has_session);
 }
 
-TEST(a_state_that_is_not_whole_knows_nobody, fixture, setup, teardown)
+TEST(a_state_that_is_not_whole_knows_no_session, fixture, setup, teardown)
 {
     struct op_session session = {.shown = true, .id = open_session(fixture)};
     struct op_session_info info;
@@ -356,8 +357,9 @@ TEST(a_state_that_is_not_whole_knows_nobody, fixture, setup, teardown)
     args.secret_hash = slice_make(hash, sizeof hash);
     view_set_whole(fixture->view, false);
     assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_NOT_READY);
-    assert_int_equal(read_op(fixture, &fixture->nobody, args)->err, ERR_NOT_READY);
-    assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_GETACL, "/"))->err, ERR_NOT_READY);
+    assert_int_equal(read_op(fixture, &fixture->anonymous, args)->err, ERR_NOT_READY);
+    assert_int_equal(read_op(fixture, &fixture->anonymous, about(OP_GETACL, "/"))->err,
+                     ERR_NOT_READY);
 }
 
 /* Whether the refusal of this write is evidence of a wrong password. */

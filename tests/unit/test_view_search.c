@@ -1,4 +1,4 @@
-/* Searching a subtree: what is found, for whom, and how a search goes on. */
+/* Searching a subtree: what a search finds, for which client, and how it continues. */
 #include "base/mem.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
@@ -19,9 +19,9 @@ struct fixture {
     struct op_result result;
     struct op_args args;
     zxid_t zxid;
-    struct op_principal nobody;
+    struct op_principal anonymous;
     struct op_principal root;
-    char text[TEXT_MAX]; /* What was found, separated by blanks. */
+    char text[TEXT_MAX]; /* The found paths, separated by blanks. */
 };
 
 static void make(struct fixture *fixture, const char *path, const char *data)
@@ -105,7 +105,7 @@ static const char *find(struct fixture *fixture, const char *path, const char *n
                         const char *data)
 {
     begin(fixture, path, name, data);
-    return search(fixture, &fixture->nobody);
+    return search(fixture, &fixture->anonymous);
 }
 
 TEST(names_and_data_are_found_in_the_order_of_a_walk, fixture, setup, teardown)
@@ -129,19 +129,19 @@ TEST(names_and_data_are_found_in_the_order_of_a_walk, fixture, setup, teardown)
                         "zookeeper/config zookeeper/quota");
 }
 
-TEST(what_was_asked_for_comes_along, fixture, setup, teardown)
+TEST(requested_members_are_in_the_result, fixture, setup, teardown)
 {
     begin(fixture, "/app", "lock", "two");
-    search(fixture, &fixture->nobody);
+    search(fixture, &fixture->anonymous);
     assert_int_equal(fixture->result.entry_count, 2);
     assert_null(fixture->result.entries[0].data);
     fixture->args.with = OP_WITH_DATA;
-    search(fixture, &fixture->nobody);
+    search(fixture, &fixture->anonymous);
     assert_true(slice_eq(blob_slice(fixture->result.entries[1].data), slice_str("two")));
     assert_int_equal(fixture->result.entries[1].stat.data_length, 3);
 }
 
-TEST(a_missing_or_closed_top_is_refused, fixture, setup, teardown)
+TEST(a_missing_or_unreadable_top_is_refused, fixture, setup, teardown)
 {
     find(fixture, "/none", "", "");
     assert_int_equal(fixture->result.err, ERR_NO_NODE);
@@ -155,60 +155,62 @@ TEST(a_missing_or_closed_top_is_refused, fixture, setup, teardown)
     assert_int_equal(fixture->result.err, ERR_NOT_READY);
 }
 
-TEST(what_is_closed_shows_its_name_alone, fixture, setup, teardown)
+TEST(an_unreadable_znode_shows_its_name_alone, fixture, setup, teardown)
 {
     close_to_all(fixture, "/app/alpha");
     assert_string_equal(find(fixture, "/app", "*a", ""), "alpha beta");
     assert_string_equal(find(fixture, "/app", "", "one"), "alpha-");
     begin(fixture, "/app", "*a", "");
     fixture->args.with = OP_WITH_STAT;
-    assert_string_equal(search(fixture, &fixture->nobody), "!alpha beta");
+    assert_string_equal(search(fixture, &fixture->anonymous), "!alpha beta");
     assert_string_equal(search(fixture, &fixture->root), "alpha beta");
     fixture->args.pattern = slice_str("lock");
     assert_string_equal(search(fixture, &fixture->root), "alpha/lock-1 alpha/lock-2 beta/lock-3");
-    assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
-    /* A cursor that was made up leads into nothing closed. */
+    assert_string_equal(search(fixture, &fixture->anonymous), "beta/lock-3");
+    /* A made-up cursor gives no access to a closed subtree. */
     fixture->args.after = slice_str("/app/alpha/lock-1");
-    assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
+    assert_string_equal(search(fixture, &fixture->anonymous), "beta/lock-3");
     assert_string_equal(search(fixture, &fixture->root), "alpha/lock-2 beta/lock-3");
     fixture->args.after = slice_str("/app/alpha");
-    assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
+    assert_string_equal(search(fixture, &fixture->anonymous), "beta/lock-3");
 }
 
-TEST(a_search_looks_no_deeper_than_it_was_told, fixture, setup, teardown)
+TEST(a_search_respects_its_depth, fixture, setup, teardown)
 {
     begin(fixture, "/app", "", "");
     fixture->args.depth = 1;
-    assert_string_equal(search(fixture, &fixture->nobody), " alpha alpha- beta");
+    assert_string_equal(search(fixture, &fixture->anonymous), " alpha alpha- beta");
     assert_int_equal(fixture->result.looked, 4);
     assert_false(fixture->result.more);
     begin(fixture, "/", "lock", "");
     fixture->args.depth = 2;
-    assert_string_equal(search(fixture, &fixture->nobody), "");
+    assert_string_equal(search(fixture, &fixture->anonymous), "");
     fixture->args.depth = 3;
-    assert_string_equal(search(fixture, &fixture->nobody),
+    assert_string_equal(search(fixture, &fixture->anonymous),
                         "app/alpha/lock-1 app/alpha/lock-2 app/beta/lock-3");
     fixture->args.depth = UINT32_MAX;
-    assert_int_equal((search(fixture, &fixture->nobody), fixture->result.entry_count), 3);
-    /* A cursor from deeper, made up or of another search: on behind what it is in. */
+    assert_int_equal((search(fixture, &fixture->anonymous), fixture->result.entry_count), 3);
+    /* A cursor from deeper, made up or from another search: it continues after the subtree that
+     * contains it. */
     begin(fixture, "/app", "", "");
     fixture->args.depth = 1;
     fixture->args.after = slice_str("/app/alpha/lock-1");
-    assert_string_equal(search(fixture, &fixture->nobody), "alpha- beta");
+    assert_string_equal(search(fixture, &fixture->anonymous), "alpha- beta");
     fixture->args.after = slice_str("/app/beta/lock-3");
-    assert_string_equal(search(fixture, &fixture->nobody), "");
+    assert_string_equal(search(fixture, &fixture->anonymous), "");
     fixture->args.after = slice_str("/app/alpha");
-    assert_string_equal(search(fixture, &fixture->nobody), "alpha- beta");
+    assert_string_equal(search(fixture, &fixture->anonymous), "alpha- beta");
 }
 
-TEST(names_are_found_in_any_case_when_asked_for, fixture, setup, teardown)
+TEST(names_match_in_any_case_on_request, fixture, setup, teardown)
 {
     begin(fixture, "/app", "LOCK-", "");
-    assert_string_equal(search(fixture, &fixture->nobody), "");
+    assert_string_equal(search(fixture, &fixture->anonymous), "");
     fixture->args.any_case = true;
-    assert_string_equal(search(fixture, &fixture->nobody), "alpha/lock-1 alpha/lock-2 beta/lock-3");
+    assert_string_equal(search(fixture, &fixture->anonymous),
+                        "alpha/lock-1 alpha/lock-2 beta/lock-3");
     fixture->args.data = slice_str("TWO"); /* Data is bytes. */
-    assert_string_equal(search(fixture, &fixture->nobody), "");
+    assert_string_equal(search(fixture, &fixture->anonymous), "");
 }
 
 /* The last of 20,000 children is found in a few requests. */
@@ -229,7 +231,7 @@ TEST(a_child_is_found_among_many, fixture, setup, teardown)
         begin(fixture, "/many", "child-19999", "");
         fixture->args.depth = 1;
         fixture->args.after = slice_str(cursor);
-        search(fixture, &fixture->nobody);
+        search(fixture, &fixture->anonymous);
         found += fixture->result.entry_count;
         (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)fixture->result.after.len,
                        fixture->result.more ? (const char *)fixture->result.after.data : "");
@@ -238,7 +240,7 @@ TEST(a_child_is_found_among_many, fixture, setup, teardown)
     assert_int_equal(found, 1);
 }
 
-TEST(a_search_goes_on_behind_its_cursor, fixture, setup, teardown)
+TEST(a_search_continues_after_its_cursor, fixture, setup, teardown)
 {
     char cursor[256] = "";
 
@@ -248,7 +250,7 @@ TEST(a_search_goes_on_behind_its_cursor, fixture, setup, teardown)
         begin(fixture, "/app", "lock", "");
         fixture->args.limit = 1;
         fixture->args.after = slice_str(cursor);
-        assert_string_equal(search(fixture, &fixture->nobody), expected[i]);
+        assert_string_equal(search(fixture, &fixture->anonymous), expected[i]);
         assert_int_equal(fixture->result.more, i < 2);
         (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)fixture->result.after.len,
                        fixture->result.more ? (const char *)fixture->result.after.data : "");
@@ -265,11 +267,11 @@ TEST(a_cursor_is_a_path_within_the_subtree, fixture, setup, teardown)
     fixture->args.after = slice_str("alpha");
     assert_int_equal(op_args_check(&fixture->args, &why), ERR_BAD_ARGUMENTS);
     fixture->args.after = slice_str("/app/zzz");
-    assert_string_equal(search(fixture, &fixture->nobody), "");
+    assert_string_equal(search(fixture, &fixture->anonymous), "");
     assert_false(fixture->result.more);
 }
 
-/* More than one search looks at. */
+/* More than one search examines. */
 TEST(a_large_subtree_takes_several_searches, fixture, setup, teardown)
 {
     uint32_t searches = 0;
@@ -286,7 +288,7 @@ TEST(a_large_subtree_takes_several_searches, fixture, setup, teardown)
     do {
         begin(fixture, "/many", "", "even");
         fixture->args.after = slice_str(cursor);
-        search(fixture, &fixture->nobody);
+        search(fixture, &fixture->anonymous);
         assert_int_equal(fixture->result.err, ERR_OK);
         assert_true(fixture->result.looked > 0 && fixture->result.looked <= VIEW_SEARCH_NODES_MAX);
         looked += fixture->result.looked;

@@ -24,7 +24,7 @@ static const struct walfmt_header sample = {
     .batch_first = 11,
 };
 
-TEST(header_comes_back)
+TEST(a_header_is_read_as_written)
 {
     uint8_t block[VFS_BLOCK];
     struct walfmt_header back = {0};
@@ -46,7 +46,7 @@ TEST(header_comes_back)
     assert_int_equal(back.batch_first, 11);
 }
 
-TEST(header_with_any_flipped_bit_is_refused)
+TEST(a_header_with_any_flipped_bit_is_refused)
 {
     uint8_t block[VFS_BLOCK];
     struct walfmt_header back;
@@ -87,7 +87,7 @@ static void build(struct buf *framed, uint32_t count, size_t len)
     mem_free(bytes);
 }
 
-TEST(batch_comes_back)
+TEST(a_batch_is_read_as_written)
 {
     static const size_t lens[] = {0, 1, 424, 425, 508, 4096, 20000};
 
@@ -125,7 +125,7 @@ TEST(batch_comes_back)
     }
 }
 
-TEST(sector_verifies_only_in_its_place)
+TEST(a_sector_verifies_only_in_its_place)
 {
     struct buf framed = {0};
     struct walfmt_place other = place;
@@ -150,14 +150,14 @@ TEST(sector_verifies_only_in_its_place)
     buf_release(&framed);
 }
 
-TEST(zero_sector_was_never_written)
+TEST(a_zero_sector_was_never_written)
 {
     static const uint8_t zeros[VFS_SECTOR];
 
     assert_int_equal(walfmt_sector_state(&place, 0, zeros), WALFMT_SECTOR_ZERO);
 }
 
-/* Whatever bytes come, decoding ends with a verdict. */
+/* Whatever bytes come, decoding ends with a result. */
 TEST(noise_is_refused)
 {
     struct rng rng;

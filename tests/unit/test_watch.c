@@ -1,4 +1,5 @@
-/* The table of watches against ZooKeeper's tables: what each change fires, and for whom. */
+/* The table of watches against ZooKeeper's tables: which watches each change fires, and for which
+ * owners. */
 #include "base/mem.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
@@ -37,7 +38,7 @@ static struct watch *add(struct fixture *fixture, struct kit_owner *owner, enum 
     return watch_add(fixture->table, &owner->owner, kind, slice_str(path), fixture->zxid);
 }
 
-/* Fires one transaction with these changes; returns what was told. */
+/* Fires one transaction with these changes; returns the events. */
 static const char *fire(struct fixture *fixture, const char *const *words)
 {
     struct change_set *set = kit_set_of(++fixture->zxid, words);
@@ -143,7 +144,7 @@ TEST(recursive_on_the_root_sees_all, fixture, setup, teardown)
 
 /* ---- By change. ---- */
 
-TEST(nothing_fires_on_acl_and_sessions, fixture, setup, teardown)
+TEST(no_watch_fires_on_acls_and_sessions, fixture, setup, teardown)
 {
     struct state_change closed = {.type = TXN_SESSION_CLOSE, .session = 5};
     struct state_changes changes = {.items = &closed, .count = 1};
@@ -159,7 +160,7 @@ TEST(nothing_fires_on_acl_and_sessions, fixture, setup, teardown)
     change_set_unref(set);
 }
 
-TEST(create_tells_the_znode_then_the_parent, fixture, setup, teardown)
+TEST(create_fires_at_the_znode_then_at_the_parent, fixture, setup, teardown)
 {
     add(fixture, &fixture->a, WATCH_CHILDREN, "/a");
     add(fixture, &fixture->a, WATCH_EXISTS, "/a/x");
@@ -171,7 +172,7 @@ TEST(create_tells_the_znode_then_the_parent, fixture, setup, teardown)
                                                 "b NodeChildrenChanged /a [2] end\n");
 }
 
-TEST(delete_tells_data_then_child_watchers_then_the_parent, fixture, setup, teardown)
+TEST(delete_fires_data_then_child_watches_then_at_the_parent, fixture, setup, teardown)
 {
     add(fixture, &fixture->b, WATCH_CHILDREN, "/a/x");
     add(fixture, &fixture->a, WATCH_DATA, "/a/x");
@@ -182,7 +183,7 @@ TEST(delete_tells_data_then_child_watchers_then_the_parent, fixture, setup, tear
     assert_int_equal(left(fixture), 0);
 }
 
-TEST(a_session_takes_its_ephemerals_along_like_deletes, fixture, setup, teardown)
+TEST(the_end_of_a_session_fires_like_deletes, fixture, setup, teardown)
 {
     add(fixture, &fixture->a, WATCH_DATA, "/m/1");
     add(fixture, &fixture->a, WATCH_CHILDREN, "/m");
@@ -212,14 +213,14 @@ TEST(a_one_shot_watch_fires_once_in_a_multi, fixture, setup, teardown)
     assert_string_equal(FIRE(fixture, "+/a", "=/a", "-/a"), "a NodeCreated /a [1] end\n");
     add(fixture, &fixture->a, WATCH_EXISTS, "/a");
     add(fixture, &fixture->a, WATCH_DATA, "/a");
-    /* The second watch does not match the first event, but the second. */
+    /* The second watch does not match the first event, but matches the second. */
     assert_string_equal(FIRE(fixture, "+/a", "=/a", "=/a"),
                         "a NodeCreated /a [2]\na NodeDataChanged /a [3] end\n");
 }
 
 /* ---- Collapse. ---- */
 
-TEST(all_watches_of_an_owner_give_one_event_for_a_trigger, fixture, setup, teardown)
+TEST(all_watches_of_an_owner_share_one_event, fixture, setup, teardown)
 {
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/");
     add(fixture, &fixture->a, WATCH_RECURSIVE, "/a");
@@ -232,7 +233,7 @@ TEST(all_watches_of_an_owner_give_one_event_for_a_trigger, fixture, setup, teard
     assert_int_equal(left(fixture), 4);
 }
 
-TEST(the_same_watch_twice_is_one, fixture, setup, teardown)
+TEST(the_same_watch_twice_counts_once, fixture, setup, teardown)
 {
     struct watch *first = add(fixture, &fixture->a, WATCH_DATA, "/a");
 
@@ -249,9 +250,9 @@ TEST(the_same_watch_twice_is_one, fixture, setup, teardown)
     assert_null(watch_find(fixture->table, &fixture->b.owner, WATCH_EXISTS, slice_str("/a")));
 }
 
-/* ---- Who may read, from when, and until when. ---- */
+/* ---- Rights, start and end of a watch. ---- */
 
-TEST(what_the_owner_may_not_read_is_not_told_but_uses_up, fixture, setup, teardown)
+TEST(an_unreadable_change_is_silent_but_uses_up_a_watch, fixture, setup, teardown)
 {
     struct buf bytes;
     struct blob *acl;
@@ -288,7 +289,7 @@ TEST(what_the_owner_may_not_read_is_not_told_but_uses_up, fixture, setup, teardo
     buf_release(&bytes);
 }
 
-TEST(changes_up_to_its_start_do_not_concern_a_watch, fixture, setup, teardown)
+TEST(changes_up_to_its_start_do_not_fire_a_watch, fixture, setup, teardown)
 {
     watch_add(fixture->table, &fixture->a.owner, WATCH_DATA, slice_str("/a"), 101);
     watch_add(fixture->table, &fixture->a.owner, WATCH_PERSISTENT, slice_str("/a"), 102);
@@ -300,7 +301,7 @@ TEST(changes_up_to_its_start_do_not_concern_a_watch, fixture, setup, teardown)
     assert_string_equal(FIRE(fixture, "=/a"), "a NodeDataChanged /a [2] end\n");
 }
 
-TEST(an_owner_has_its_limits, fixture, setup, teardown)
+TEST(an_owner_has_limits, fixture, setup, teardown)
 {
     struct watch_owner *owner = &fixture->a.owner;
 
@@ -320,7 +321,7 @@ TEST(an_owner_has_its_limits, fixture, setup, teardown)
     assert_int_equal(left(fixture), 0);
 }
 
-TEST(a_held_watch_is_passed_by_and_not_used_up, fixture, setup, teardown)
+TEST(a_held_watch_is_skipped_and_not_used_up, fixture, setup, teardown)
 {
     struct watch *held = add(fixture, &fixture->a, WATCH_DATA, "/a");
 
@@ -336,7 +337,7 @@ TEST(a_held_watch_is_passed_by_and_not_used_up, fixture, setup, teardown)
 
 /* ---- One watch alone. ---- */
 
-TEST(one_watch_alone_is_told_the_same, fixture, setup, teardown)
+TEST(firing_one_watch_alone_gives_the_same_events, fixture, setup, teardown)
 {
     struct change_set *set = KIT_SET(50, "+/a", "+/a/x", "=/q", "-/a/x", "-/a", "!/a");
     struct watch *persistent = add(fixture, &fixture->a, WATCH_PERSISTENT, "/a");
@@ -362,7 +363,7 @@ TEST(one_watch_alone_is_told_the_same, fixture, setup, teardown)
     change_set_unref(set);
 }
 
-TEST(one_watch_alone_may_be_held_midway, fixture, setup, teardown)
+TEST(firing_one_watch_alone_may_stop_midway, fixture, setup, teardown)
 {
     struct change_set *set = KIT_SET(50, "=/a", "-/a");
     struct watch *data = add(fixture, &fixture->a, WATCH_DATA, "/a");

@@ -1,4 +1,4 @@
-/* The window of recent changes: what it keeps, what it drops, and what readers are told. */
+/* The window of recent changes: what it keeps, what it drops, and what readers learn. */
 #include "base/check.h"
 #include "base/thread.h"
 #include "server/watch/window.h"
@@ -25,7 +25,7 @@ static struct change_set *make_set(zxid_t zxid, size_t data_len)
     return set;
 }
 
-/* Reads behind `after` and gives up the references; returns what was found. */
+/* Reads behind `after` and releases the references; returns what was found. */
 static enum err read_zxids(struct window *window, struct window_mark after, size_t max,
                            zxid_t zxids[READ_MAX], size_t *ret_count, zxid_t *ret_last)
 {
@@ -45,7 +45,7 @@ static struct window_mark mark(zxid_t zxid, uint64_t restarts)
     return (struct window_mark){.zxid = zxid, .restarts = restarts};
 }
 
-TEST(reads_give_what_is_behind_a_mark_in_order)
+TEST(reads_return_the_sets_after_a_mark_in_order)
 {
     struct window *window = window_new(1 << 20, 10, 100);
     zxid_t zxids[READ_MAX];
@@ -86,7 +86,7 @@ TEST(a_skipped_record_moves_the_end_alone)
     assert_int_equal(read_zxids(window, mark(1, 0), 8, zxids, &count, &last), ERR_OK);
     assert_int_equal(count, 0);
     assert_int_equal(last, 5);
-    /* A full page does not claim what lies behind it. */
+    /* A full page does not claim to cover what follows it. */
     assert_int_equal(read_zxids(window, mark(0, 0), 1, zxids, &count, &last), ERR_OK);
     assert_int_equal(last, 5);
     window_append(window, make_set(6, 1));
@@ -109,7 +109,7 @@ TEST(a_mark_ahead_of_the_end_reads_nothing_and_stays)
     window_free(window);
 }
 
-TEST(the_oldest_go_when_there_are_too_many)
+TEST(too_many_sets_drop_the_oldest)
 {
     struct window *window = window_new(1 << 20, 3, 0);
     struct window_extent extent;
@@ -132,7 +132,7 @@ TEST(the_oldest_go_when_there_are_too_many)
     window_free(window);
 }
 
-TEST(the_oldest_go_when_they_cost_too_much)
+TEST(too_many_bytes_drop_the_oldest)
 {
     struct window *window = window_new(10000, 100, 0);
     struct window_extent extent;
@@ -147,7 +147,7 @@ TEST(the_oldest_go_when_they_cost_too_much)
     window_free(window);
 }
 
-TEST(the_newest_stays_whatever_it_costs)
+TEST(the_newest_set_stays_whatever_its_size)
 {
     struct window *window = window_new(1000, 100, 0);
     struct window_extent extent;
@@ -182,7 +182,7 @@ TEST(readers_keep_what_the_window_has_dropped)
     change_set_unref(set);
 }
 
-TEST(a_restart_ends_all_marks)
+TEST(a_restart_invalidates_all_marks)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct window_mark end;
@@ -205,7 +205,7 @@ TEST(a_restart_ends_all_marks)
     window_free(window);
 }
 
-TEST(only_what_somebody_can_watch_is_kept)
+TEST(only_watchable_changes_are_kept)
 {
     struct blob *acl = blob_new(slice_str("acl"));
     struct state_change items[] = {
@@ -238,7 +238,7 @@ static void count_wake(void *ctx)
     *(int *)ctx += 1;
 }
 
-TEST(listeners_are_woken_once_for_what_was_appended)
+TEST(listeners_are_woken_once_for_several_sets)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     int woken[2] = {0};
@@ -276,7 +276,7 @@ static void write_many(void *arg)
     }
 }
 
-TEST(a_reader_beside_the_writer_misses_nothing_unnoticed)
+TEST(a_concurrent_reader_notices_every_miss)
 {
     struct window *window = window_new(1 << 20, 500, 0);
     struct window_mark at = {0};

@@ -1,4 +1,5 @@
-/* The index of the window: the changes of one path without a look at others, and newest ACLs. */
+/* The index of the window: the changes of one path without a look at others, and the newest ACLs.
+ */
 #include "base/mem.h"
 #include "server/watch/window.h"
 #include "tests/lib/unit.h"
@@ -90,7 +91,7 @@ TEST(changes_of_a_path_are_found)
     window_free(window);
 }
 
-TEST(foreign_changes_are_not_looked_at)
+TEST(foreign_changes_are_not_examined)
 {
     struct window *window = window_new(64 << 20, 2 * FOREIGN, 0);
     static char words[FOREIGN][32];
@@ -107,7 +108,7 @@ TEST(foreign_changes_are_not_looked_at)
     assert_int_equal(found.looked, 2);
     assert_int_equal(find(window, "/quiet", false, 1, &found), ERR_OK);
     assert_int_equal(found.looked, 0);
-    /* What is behind `since` is not looked at either. */
+    /* Entries up to `since` are not examined either. */
     assert_int_equal(find(window, "/", true, FOREIGN, &found), ERR_OK);
     assert_int_equal(found.looked, 2);
     window_free(window);
@@ -138,7 +139,7 @@ TEST(deep_paths_have_a_bounded_number_of_entries)
     append(window, 2, words[1]);
     append(window, 3, words[2]);
     assert_int_equal(find(window, words[0] + 1, true, 0, &found), ERR_OK);
-    /* A chain of the ancestor: others may be among them, none is missing. */
+    /* The chain of the ancestor: it may contain entries of other paths, and misses none. */
     assert_true(found.count >= 1 && found.zxids[found.count - 1] == 1);
     assert_int_equal(find(window, words[1] + 1, true, 0, &found), ERR_OK);
     assert_true(found.count >= 2);
@@ -150,7 +151,7 @@ TEST(deep_paths_have_a_bounded_number_of_entries)
     window_free(window);
 }
 
-TEST(what_was_dropped_is_missing)
+TEST(dropped_changes_are_missing)
 {
     struct window *window = window_new(1 << 20, 3, 0);
     struct window_extent extent;
@@ -168,14 +169,14 @@ TEST(what_was_dropped_is_missing)
     expect(window, "/", true, 3, "6 5 4");
     window_restart(window, 6);
     window_extent(window, &extent);
-    assert_int_equal(extent.bytes, 0); /* The index is empty, too. */
+    assert_int_equal(extent.bytes, 0); /* The index is empty as well. */
     expect(window, "/c", false, 6, "");
     append(window, 7, "=/c");
     expect(window, "/c", false, 6, "7");
     window_free(window);
 }
 
-TEST(the_index_counts_in_the_bytes)
+TEST(the_index_counts_as_bytes)
 {
     struct window *window = window_new(20000, 1000, 0);
     static char words[200][64];
@@ -191,7 +192,7 @@ TEST(the_index_counts_in_the_bytes)
     window_free(window);
 }
 
-TEST(nothing_is_read_while_it_is_suspended)
+TEST(nothing_is_read_during_a_suspension)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct window_mark start = {0};
@@ -224,7 +225,7 @@ static struct change_set *set_with(zxid_t zxid, enum txn_effect_type type, const
     return change_set_new(zxid, NULL, &changes);
 }
 
-/* Of a set of one change: whether another ACL counts by now, and which. */
+/* For a set of one change: whether another ACL counts by now, and which. */
 static bool is_other(struct window *window, const struct change_set *set, const struct blob *acl)
 {
     struct window_mark end;
@@ -254,7 +255,7 @@ TEST(the_newest_acl_counts)
     assert_true(is_other(window, first, closed));
     window_append(window, third);
     assert_false(is_other(window, third, closed));
-    /* Of a deleted one the last; of one that was created again the new one. */
+    /* Of a deleted znode the last; of one that was created again the new one. */
     window_append(window, set_with(4, TXN_DELETE, "/a", again));
     assert_true(is_other(window, first, again));
     assert_false(is_other(window, third, again));
@@ -272,7 +273,7 @@ TEST(the_newest_acl_counts)
     window_free(window);
 }
 
-TEST(a_set_of_an_earlier_life_is_not_trusted)
+TEST(a_set_from_before_a_restart_is_not_used)
 {
     struct window *window = window_new(1 << 20, 10, 0);
     struct change_set *set = change_set_ref(set_with(9, TXN_SET, "/a", NULL));
@@ -285,7 +286,7 @@ TEST(a_set_of_an_earlier_life_is_not_trusted)
     window_free(window);
 }
 
-TEST(the_acl_of_one_path_is_known_while_it_has_changes)
+TEST(the_acl_of_a_path_is_known_while_it_has_changes)
 {
     struct window *window = window_new(1 << 20, 2, 0);
     struct blob *closed = blob_new(slice_str("closed"));

@@ -64,7 +64,7 @@ TEST(malformed_varints_are_refused)
     assert_true(varint_fails("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81\x00", 11));
 }
 
-TEST(bytes_point_into_the_input)
+TEST(decoded_bytes_refer_to_the_input)
 {
     struct buf buf;
     struct wire_reader reader;

@@ -1,5 +1,5 @@
-/* Sockets before a gate that holds, refuses, forgets and goes back: what real replicas do only by
- * chance. */
+/* Sockets before a gate that holds, refuses, loses state and goes back: what real replicas do only
+ * by chance. */
 #include "server/watch/subscribe_int.h"
 #include "tests/unit/ws_kit.h"
 
@@ -15,7 +15,7 @@ static void setup(struct fixture *fixture)
     setup_with(fixture, 100, 1000);
 }
 
-TEST(a_plain_request_is_told_to_upgrade, fixture, setup, teardown)
+TEST(a_plain_request_gets_426, fixture, setup, teardown)
 {
     struct kit_answer answer = kit_ask(http_port(fixture->http), "GET", "/ws/v1", "", NULL);
 
@@ -30,7 +30,7 @@ static bool all_inside(const struct fixture *fixture)
     return atomic_load(&fixture->gate->inside) == 3;
 }
 
-/* Writes wait inside, one behind the other; what comes behind them waits with them. */
+/* Writes wait inside one after another; later requests of the socket wait with them. */
 TEST(replies_wait_for_those_before_them, fixture, setup, teardown)
 {
     uint64_t ids[5];
@@ -42,7 +42,7 @@ TEST(replies_wait_for_those_before_them, fixture, setup, teardown)
     ids[3] = socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\"");
     ids[4] = ask_set(fixture, 3);
     (void)socket_pump(fixture->socket);
-    wait_until(all_inside, fixture); /* Not the one behind the read. */
+    wait_until(all_inside, fixture); /* Not the request after the read. */
     assert_null(socket_reply(fixture->socket, ids[4], 50));
     assert_int_equal(atomic_load(&fixture->gate->inside), 3);
     atomic_store(&fixture->gate->held, false);
@@ -55,7 +55,7 @@ TEST(replies_wait_for_those_before_them, fixture, setup, teardown)
     }
 }
 
-TEST(a_gate_without_room_is_asked_again, fixture, setup, teardown)
+TEST(a_gate_without_room_is_tried_again, fixture, setup, teardown)
 {
     uint64_t ids[20];
 
@@ -81,7 +81,7 @@ TEST(a_gate_that_is_closed_is_an_error, fixture, setup, teardown)
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\""), "");
 }
 
-TEST(what_the_core_says_is_passed_on, fixture, setup, teardown)
+TEST(errors_of_the_core_reach_the_client, fixture, setup, teardown)
 {
     atomic_store(&fixture->gate->reply_err, ERR_OUTCOME_UNKNOWN);
     check_reply(fixture, ask_set(fixture, 0), "OperationTimeout");
@@ -96,7 +96,7 @@ TEST(what_the_core_says_is_passed_on, fixture, setup, teardown)
                 "ReplicaBehind");
 }
 
-/* ---- The client goes ---- */
+/* ---- The client disconnects ---- */
 
 static bool two_inside(const struct fixture *fixture)
 {
@@ -132,8 +132,8 @@ TEST(requests_outlive_their_socket, fixture, setup, teardown)
 
 /* ---- Sessions ---- */
 
-/* What is asked in one go is judged when its turn has come. */
-TEST(a_key_counts_in_the_session_that_was_asked_for_before_it, fixture, setup, teardown)
+/* Requests that arrive together are checked when their turn comes. */
+TEST(a_key_belongs_to_the_session_requested_before_it, fixture, setup, teardown)
 {
     uint64_t ids[4];
 
@@ -155,8 +155,8 @@ static uint64_t ask_attach(struct socket *socket, const struct session *session)
     return id;
 }
 
-/* Also when the one before it hears of its own attachment afterwards. */
-TEST(who_attached_last_keeps_the_session, fixture, setup, teardown)
+/* Even if the earlier socket learns of its own attachment later. */
+TEST(the_last_socket_to_attach_keeps_the_session, fixture, setup, teardown)
 {
     struct socket *first = open_socket(fixture);
     struct socket *last = open_socket(fixture);
@@ -184,8 +184,8 @@ TEST(who_attached_last_keeps_the_session, fixture, setup, teardown)
     socket_close(last);
 }
 
-/* Whatever has become of another, which it had before. */
-TEST(who_loses_a_session_while_attaching_another_has_that, fixture, setup, teardown)
+/* Whatever happened to the session that it had before. */
+TEST(losing_a_session_while_attaching_another_keeps_the_new_one, fixture, setup, teardown)
 {
     struct socket *thief = open_socket(fixture);
     struct session lost;
@@ -211,7 +211,7 @@ TEST(who_loses_a_session_while_attaching_another_has_that, fixture, setup, teard
 
 /* ---- The state goes back ---- */
 
-TEST(no_reply_shows_less_than_the_one_before, fixture, setup, teardown)
+TEST(no_reply_shows_an_older_state_than_the_one_before, fixture, setup, teardown)
 {
     zxid_t zxid = fixture->gate->zxid;
 
@@ -220,11 +220,11 @@ TEST(no_reply_shows_less_than_the_one_before, fixture, setup, teardown)
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\""),
                 "ReplicaBehind");
     socket_close(fixture->socket);
-    fixture->socket = open_socket(fixture); /* Another client has seen nothing yet. */
+    fixture->socket = open_socket(fixture); /* Another client has not seen anything yet. */
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\""), "");
 }
 
-/* A subscriber that has lost its place says so, and its watches go on from there. */
+/* A subscriber that has lost its place reports it, and its watches continue from there. */
 TEST(watches_survive_a_state_that_is_replaced, fixture, setup, teardown)
 {
     zxid_t zxid = fixture->gate->zxid + 10;
@@ -251,7 +251,7 @@ TEST(watches_survive_a_state_that_is_replaced, fixture, setup, teardown)
 }
 
 /* Between two slices of a difference, on the thread of the sockets: the next watch in line reads a
- * later state than the one that the subscriber has come to. */
+ * later state than the one that the subscriber has reached. */
 static void replace_once(void *ctx)
 {
     struct ws *ws = ctx;
@@ -278,8 +278,8 @@ static void check_overrun(struct socket *socket, zxid_t zxid)
     json_decref(event);
 }
 
-/* By then a watch may be ahead of the subscriber: nothing behind its own place is missing. */
-TEST(an_overrun_names_the_place_of_its_watch, fixture, setup, teardown)
+/* By then a watch may be ahead of the subscriber: it misses nothing after its own place. */
+TEST(an_overrun_names_the_position_of_its_watch, fixture, setup, teardown)
 {
     struct socket *other = open_socket(fixture);
     struct subscriber *subscriber = fixture->ws->subscriber;
@@ -293,12 +293,12 @@ TEST(an_overrun_names_the_place_of_its_watch, fixture, setup, teardown)
     check_overrun(fixture->socket, zxid);
     check_overrun(other, zxid);
     check_overrun(fixture->socket, zxid + 1);
-    check_overrun(other, zxid + 2); /* It was told all of the second state by the difference. */
+    check_overrun(other, zxid + 2); /* The difference covered the whole second state. */
     socket_close(other);
 }
 
-/* As a stream is told: how it ended was in what was missed. */
-TEST(a_session_that_is_found_gone_has_expired, fixture, setup, teardown)
+/* As with a stream: the end of the session was among the missed changes. */
+TEST(a_missing_session_has_expired, fixture, setup, teardown)
 {
     struct session session;
     json_t *event = NULL;
@@ -344,8 +344,8 @@ static void check_event(struct socket *socket, const char *data)
     json_decref(event);
 }
 
-/* Those who are told the same change in different words do not get each other's. */
-TEST(values_come_in_the_format_asked_for, fixture, setup, teardown)
+/* Clients that receive the same change in different formats do not get each other's. */
+TEST(values_come_in_the_requested_format, fixture, setup, teardown)
 {
     static const struct {
         const char *format;
@@ -371,7 +371,7 @@ TEST(values_come_in_the_format_asked_for, fixture, setup, teardown)
     }
 }
 
-/* One event for several watches: in the words of the oldest that wants any. */
+/* One event for several watches: in the format of the oldest that wants any. */
 TEST(watches_of_one_socket_agree_on_a_format, fixture, setup, teardown)
 {
     watch_values(fixture->socket, "persistent", ",\"dataformat\":\"none\"");
@@ -386,8 +386,8 @@ TEST(watches_of_one_socket_agree_on_a_format, fixture, setup, teardown)
 /* ---- Messages in pieces ---- */
 
 enum {
-    PIECE = 16 << 10,     /* So many bytes of a message have come, */
-    PIECES_MAX = 40 << 10 /* and there is room for two such. */
+    PIECE = 16 << 10,     /* That many bytes of a message have arrived, */
+    PIECES_MAX = 40 << 10 /* and there is room for two such messages. */
 };
 
 static void setup_narrow(struct fixture *fixture)
@@ -453,8 +453,9 @@ static bool two_begun(const struct fixture *fixture)
     return counter("\nzabra_ws_unfinished_bytes ") == (uint64_t)2 * PIECE;
 }
 
-/* Whose next piece does not fit has to go; those who have begun can finish, and others begin. */
-TEST(messages_that_are_not_whole_have_a_bound, fixture, setup_narrow, teardown_narrow)
+/* The socket whose next piece does not fit is closed; those that have begun can finish, and others
+ * can begin. */
+TEST(unfinished_messages_have_a_bound, fixture, setup_narrow, teardown_narrow)
 {
     struct socket *one = open_socket(fixture);
     struct socket *two = open_socket(fixture);
@@ -470,7 +471,7 @@ TEST(messages_that_are_not_whole_have_a_bound, fixture, setup_narrow, teardown_n
     begin_message(one);
     begin_message(two);
     wait_until(two_begun, fixture);
-    socket_close(one); /* With it goes what it had begun. */
+    socket_close(one); /* Its unfinished message is released with it. */
     wait_until(one_begun, fixture);
     begin_message(fixture->socket);
     end_message(fixture->socket);
@@ -480,8 +481,8 @@ TEST(messages_that_are_not_whole_have_a_bound, fixture, setup_narrow, teardown_n
     socket_close(late);
 }
 
-/* Others have room, of which this address gets nothing. */
-TEST(one_address_has_a_part_of_the_room_for_messages, fixture, setup_narrow_for_one_address,
+/* Other addresses have room, which this one cannot use. */
+TEST(one_address_gets_only_a_part_of_the_room_for_messages, fixture, setup_narrow_for_one_address,
      teardown_narrow)
 {
     struct socket *one = open_socket(fixture);
@@ -500,7 +501,7 @@ TEST(one_address_has_a_part_of_the_room_for_messages, fixture, setup_narrow_for_
 
 /* ---- The replica may not answer ---- */
 
-TEST(who_may_not_answer_sends_its_clients_elsewhere, fixture, setup, teardown)
+TEST(a_replica_that_may_not_answer_redirects_its_clients, fixture, setup, teardown)
 {
     json_t *event = NULL;
 
@@ -518,9 +519,9 @@ TEST(who_may_not_answer_sends_its_clients_elsewhere, fixture, setup, teardown)
     assert_int_equal(counter("zabra_ws_closed_total{code=\"4503\"} "), 1);
 }
 
-/* What a watch has missed is as old as a read would be: a replica that may not answer the one does
- * not say that nothing was missed. */
-TEST(who_may_not_answer_resumes_no_watch, fixture, setup, teardown)
+/* The missed changes of a watch are as old as a read would be: a replica that may not answer a read
+ * must not claim that nothing was missed. */
+TEST(a_replica_that_may_not_answer_resumes_no_watch, fixture, setup, teardown)
 {
     atomic_store(&fixture->gate->local_err, ERR_NOT_READY);
     check_reply(fixture,
@@ -530,7 +531,7 @@ TEST(who_may_not_answer_resumes_no_watch, fixture, setup, teardown)
     assert_int_equal(counter("\nzabra_ws_watches "), 0);
 }
 
-TEST(a_goodbye_is_answered, fixture, setup, teardown)
+TEST(a_close_frame_is_answered, fixture, setup, teardown)
 {
     socket_say_close(fixture->socket, 1000);
     assert_true(socket_wait_end(fixture->socket, SOCKET_TIMEOUT_MS));

@@ -1,4 +1,4 @@
-/* Each rule of RFC 6455 for what a client may send, with the bytes cut at every place. */
+/* Each rule of RFC 6455 for the frames of a client, with the bytes cut at every place. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "tests/lib/unit.h"
@@ -22,15 +22,15 @@ enum {
 
 struct row {
     struct slice bytes;
-    const char *told; /* See tell(). */
+    const char *decoded; /* See decode_as_text(). */
 };
 
-/* ---- What a stream tells, as a text ---- */
+/* ---- What a stream decodes to, as a text ---- */
 
-/* A message is "t:..." or "b:..." and a dot at its end; pings, pongs, closes and faults stand in
+/* A message is "t:..." or "b:..." with a dot at its end; pings, pongs, closes and faults are in
  * brackets. */
-static void tell(struct buf *out, enum ws_frame_kind kind, const struct ws_frame *frame,
-                 bool *in_message)
+static void decode_as_text(struct buf *out, enum ws_frame_kind kind, const struct ws_frame *frame,
+                           bool *in_message)
 {
     if (kind == WS_FRAME_PIECE) {
         if (!*in_message) {
@@ -52,18 +52,18 @@ static void tell(struct buf *out, enum ws_frame_kind kind, const struct ws_frame
 
 struct run {
     struct ws_frame_reader reader;
-    struct buf told;
+    struct buf decoded;
     bool in_message;
 };
 
 static void run_begin(struct run *run)
 {
     ws_frame_init(&run->reader, MESSAGE_MAX);
-    buf_init(&run->told, OUT_MAX);
+    buf_init(&run->decoded, OUT_MAX);
     run->in_message = false;
 }
 
-/* In memory of exactly that length, so that the sanitizer sees a look beyond. */
+/* In memory of exactly that length, so that the sanitizer notices a read beyond it. */
 static void run_feed(struct run *run, const uint8_t *bytes, size_t len)
 {
     uint8_t *copy = mem_dup(bytes, len > 0 ? len : 1);
@@ -76,7 +76,7 @@ static void run_feed(struct run *run, const uint8_t *bytes, size_t len)
         kind = ws_frame_next(&run->reader, &at, &left, &frame);
         assert_ptr_equal(at + left, copy + len);
         if (kind != WS_FRAME_NONE) {
-            tell(&run->told, kind, &frame, &run->in_message);
+            decode_as_text(&run->decoded, kind, &frame, &run->in_message);
         }
     }
     mem_free(copy);
@@ -87,15 +87,16 @@ static bool is_fault(const struct run *run)
     return run->reader.code != 0;
 }
 
-static void check_run(struct run *run, const char *told, size_t first, size_t second)
+static void check_run(struct run *run, const char *decoded, size_t first, size_t second)
 {
-    if (strcmp(buf_cstr(&run->told), told) != 0) {
-        fail_msg("cut at %zu and %zu: %s instead of %s", first, second, buf_cstr(&run->told), told);
+    if (strcmp(buf_cstr(&run->decoded), decoded) != 0) {
+        fail_msg("cut at %zu and %zu: %s instead of %s", first, second, buf_cstr(&run->decoded),
+                 decoded);
     }
-    buf_release(&run->told);
+    buf_release(&run->decoded);
 }
 
-static void check_cut(struct slice bytes, const char *told, size_t first, size_t second)
+static void check_cut(struct slice bytes, const char *decoded, size_t first, size_t second)
 {
     struct run run;
     const size_t ends[] = {first, second, bytes.len};
@@ -106,10 +107,10 @@ static void check_cut(struct slice bytes, const char *told, size_t first, size_t
         run_feed(&run, bytes.data + at, ends[i] - at);
         at = ends[i];
     }
-    check_run(&run, told, first, second);
+    check_run(&run, decoded, first, second);
 }
 
-static void check_byte_by_byte(struct slice bytes, const char *told)
+static void check_byte_by_byte(struct slice bytes, const char *decoded)
 {
     struct run run;
 
@@ -117,32 +118,32 @@ static void check_byte_by_byte(struct slice bytes, const char *told)
     for (size_t i = 0; i < bytes.len && !is_fault(&run); i++) {
         run_feed(&run, bytes.data + i, 1);
     }
-    check_run(&run, told, 1, 1);
+    check_run(&run, decoded, 1, 1);
 }
 
-static void check(struct slice bytes, const char *told)
+static void check(struct slice bytes, const char *decoded)
 {
-    check_byte_by_byte(bytes, told);
+    check_byte_by_byte(bytes, decoded);
     for (size_t first = 0; first <= bytes.len && bytes.len <= PIECES_ALL; first++) {
         for (size_t second = first; second <= bytes.len; second++) {
-            check_cut(bytes, told, first, second);
+            check_cut(bytes, decoded, first, second);
         }
     }
-    check_cut(bytes, told, bytes.len, bytes.len);
+    check_cut(bytes, decoded, bytes.len, bytes.len);
 }
 
 static void check_rows(const struct row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        check(rows[i].bytes, rows[i].told);
+        check(rows[i].bytes, rows[i].decoded);
     }
 }
 
 #define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
-/* ---- What may be sent ---- */
+/* ---- Valid frames ---- */
 
-TEST(messages_pings_and_closes)
+TEST(messages_pings_and_closes_are_decoded)
 {
     static const struct row rows[] = {
         {FRAME("\x81\x85" ZERO "hello"), "t:hello."},
@@ -159,7 +160,7 @@ TEST(messages_pings_and_closes)
         {FRAME("\x88\x85" ZERO "\x03\xe9"
                "bye"),
          "[close 1001 bye]"},
-        /* What comes behind a close is passed over, whatever it is. */
+        /* Whatever follows a close is skipped. */
         {FRAME("\x88\x80" ZERO "\xff\xff\xff"), "[close 0 ]"},
         {FRAME("\x01\x81" ZERO "a\x88\x80" ZERO "\x80\x81" ZERO "b"), "t:a[close 0 ]"},
     };
@@ -167,7 +168,7 @@ TEST(messages_pings_and_closes)
     CHECK_ROWS(rows);
 }
 
-/* A frame with a payload of so many bytes, its length in as many as asked for. */
+/* A frame with a payload of that many bytes, and its length encoded in `len_bytes`. */
 static struct buf make_frame(uint8_t first, uint64_t len, int length_bytes, bool payload)
 {
     struct buf out;
@@ -190,20 +191,20 @@ static struct buf make_frame(uint8_t first, uint64_t len, int length_bytes, bool
 static void check_length(uint64_t len, int length_bytes, const char *fault)
 {
     struct buf frame = make_frame(0x82, len, length_bytes, fault == NULL);
-    struct buf told;
+    struct buf decoded;
 
-    buf_init(&told, OUT_MAX);
-    (void)buf_append_str(&told, fault ? fault : "b:");
+    buf_init(&decoded, OUT_MAX);
+    (void)buf_append_str(&decoded, fault ? fault : "b:");
     for (uint64_t i = 0; i < len && !fault; i++) {
-        buf_append_byte(&told, 'x');
+        buf_append_byte(&decoded, 'x');
     }
-    (void)buf_append_str(&told, fault ? "" : ".");
-    check(buf_slice(&frame), buf_cstr(&told));
+    (void)buf_append_str(&decoded, fault ? "" : ".");
+    check(buf_slice(&frame), buf_cstr(&decoded));
     buf_release(&frame);
-    buf_release(&told);
+    buf_release(&decoded);
 }
 
-TEST(lengths_have_one_form)
+TEST(a_length_has_one_form)
 {
     check_length(125, 0, NULL);
     check_length(126, 2, NULL);
@@ -220,9 +221,9 @@ TEST(lengths_have_one_form)
     check_length(MESSAGE_MAX + 1, 8, "[fault 1009]");
 }
 
-/* ---- What may not ---- */
+/* ---- Invalid frames ---- */
 
-TEST(frames_that_break_a_rule)
+TEST(invalid_frames_are_faults)
 {
     static const struct row rows[] = {
         {FRAME("\x81\x05"
@@ -264,7 +265,7 @@ TEST(reserved_opcodes)
     }
 }
 
-/* The bound is of a message, in however many frames. */
+/* The bound applies to a message, in however many frames. */
 TEST(messages_have_a_bound)
 {
     struct buf one = make_frame(0x02, MESSAGE_MAX - 1, 8, true);
@@ -276,14 +277,14 @@ TEST(messages_have_a_bound)
     run_feed(&run, one.data, one.len);
     run_feed(&run, two.data, two.len);
     assert_int_equal(run.reader.code, 1009);
-    buf_release(&run.told);
+    buf_release(&run.decoded);
     run_begin(&run);
-    for (int i = 0; i < 2; i++) { /* Each message anew. */
+    for (int i = 0; i < 2; i++) { /* Each message again. */
         run_feed(&run, one.data, one.len);
         run_feed(&run, empty.data, empty.len);
         assert_int_equal(run.reader.code, 0);
     }
-    buf_release(&run.told);
+    buf_release(&run.decoded);
     buf_release(&one);
     buf_release(&two);
     buf_release(&empty);
@@ -304,7 +305,7 @@ static bool may_be_sent(unsigned code)
     return code >= 3000 && code < 5000;
 }
 
-/* 0-999, 1004-1006, 1015, 1016-2999 and 5000-65535 never stand in a frame. */
+/* 0-999, 1004-1006, 1015, 1016-2999 and 5000-65535 never appear in a frame. */
 TEST(close_codes)
 {
     for (unsigned code = 0; code <= UINT16_MAX; code++) {
@@ -315,7 +316,7 @@ TEST(close_codes)
         run_feed(&run, bytes, sizeof(bytes));
         assert_int_equal(run.reader.code, may_be_sent(code) ? 0 : 1002);
         assert_int_equal(run.reader.closed, may_be_sent(code));
-        buf_release(&run.told);
+        buf_release(&run.decoded);
     }
 }
 
@@ -333,24 +334,24 @@ TEST(close_payloads)
     CHECK_ROWS(rows);
 }
 
-TEST(a_control_frame_of_125_bytes)
+TEST(a_control_frame_may_have_125_bytes)
 {
     struct buf frame = make_frame(0x89, WS_FRAME_CONTROL_MAX, 0, true);
-    struct buf told;
+    struct buf decoded;
 
-    buf_init(&told, OUT_MAX);
-    (void)buf_append_str(&told, "[ping ");
+    buf_init(&decoded, OUT_MAX);
+    (void)buf_append_str(&decoded, "[ping ");
     for (int i = 0; i < WS_FRAME_CONTROL_MAX; i++) {
-        buf_append_byte(&told, 'x');
+        buf_append_byte(&decoded, 'x');
     }
-    (void)buf_append_str(&told, "]");
-    check(buf_slice(&frame), buf_cstr(&told));
+    (void)buf_append_str(&decoded, "]");
+    check(buf_slice(&frame), buf_cstr(&decoded));
     buf_release(&frame);
-    buf_release(&told);
+    buf_release(&decoded);
 }
 
-/* A reason of ours must fit a close frame next to its code. */
-TEST(faults_are_final_and_say_why)
+/* Our reasons must fit into a close frame next to the code. */
+TEST(faults_are_final_and_have_a_reason)
 {
     static const char unmasked[] = "\x81\x01";
     struct ws_frame frame;
@@ -365,13 +366,13 @@ TEST(faults_are_final_and_say_why)
     assert_int_equal(frame.code, 1002);
     assert_string_equal(frame.reason, "a frame is not masked");
     assert_int_equal(len, sizeof(more));
-    buf_release(&run.told);
+    buf_release(&run.decoded);
 }
 
 /* ---- The handshake ---- */
 
 /* The example of RFC 6455, section 1.3. */
-TEST(the_answer_to_a_handshake)
+TEST(a_handshake_gets_its_answer)
 {
     struct buf out;
 

@@ -1,5 +1,5 @@
-/* Clients that have missed something: no reply shows what they have not been told, and none shows
- * less than they have. */
+/* Clients that have missed events: no reply shows a state whose events they have not received, and
+ * none shows an older state than they have seen. */
 #include "tests/unit/ws_kit.h"
 
 enum {
@@ -7,15 +7,15 @@ enum {
     TEXT_MAX = 2000,
     DATA_LEN = 4000,
     RECEIVE_BYTES = 32 << 10,
-    PIECE_BYTES = 16 << 10, /* That a slow client takes at a time. */
+    PIECE_BYTES = 16 << 10, /* A slow client takes that much at a time. */
     CHANGES_MAX = 10000,    /* Until a client that reads nothing is overrun. */
-    QUEUE_BYTES = 4 << 20,  /* As usual: more may wait than of replies. */
+    QUEUE_BYTES = 4 << 20,  /* As usual: events may wait up to this, replies up to less. */
     REPLIES = 30,           /* To a client that is overrun again and again. */
     REFUSED = 10,
-    RESUMED = 1500, /* Watches, with more to tell than may wait. */
+    RESUMED = 1500, /* Watches with more events than may wait. */
     IN_FLIGHT = 2000,
-    NODES_MANY = 200,    /* What is new in them is more than all that may be on its way. */
-    WRITE_EVERY = 50,    /* Messages that it takes until everything has changed again. */
+    NODES_MANY = 200,    /* Changes in all of them exceed everything that may be in flight. */
+    WRITE_EVERY = 50,    /* Messages that the client takes until everything has changed again. */
     PATIENT_MS = 100000, /* For a reply, and with a client that reads nothing. */
     IMPATIENT_MS = 1000,
     MOVED = 4409,
@@ -55,7 +55,7 @@ static uint64_t hex(const json_t *object, const char *name)
     return strtoull(text, NULL, 16);
 }
 
-/* ---- A place that is lost ---- */
+/* ---- A lost place ---- */
 
 static void make_nodes(struct fixture *fixture, int count)
 {
@@ -74,7 +74,7 @@ static void watch_nodes(struct socket *socket, int count)
     }
 }
 
-/* As the core does it. */
+/* Like the core. */
 static void set_node(struct gate *gate, struct state *state, int number)
 {
     struct op_request *request = op_request_new();
@@ -92,7 +92,7 @@ static void set_node(struct gate *gate, struct state *state, int number)
     op_request_free(request);
 }
 
-/* Everything changes, and the window forgets it, while the read waits for the state. */
+/* Everything changes, and the window drops it, while the read waits for the state. */
 static uint64_t lose_within_a_read(struct fixture *fixture, const char *members)
 {
     struct state *state = view_write(fixture->gate->view);
@@ -109,10 +109,10 @@ static uint64_t lose_within_a_read(struct fixture *fixture, const char *members)
     return id;
 }
 
-/* All that was missed, and then the reply. */
-static void check_told_before(struct fixture *fixture, uint64_t id, uint64_t watches)
+/* All missed events, and then the reply. */
+static void check_events_before(struct fixture *fixture, uint64_t id, uint64_t watches)
 {
-    uint64_t told = 0;
+    uint64_t events = 0;
 
     for (;;) {
         json_t *message = socket_next(fixture->socket, SOCKET_TIMEOUT_MS);
@@ -120,12 +120,12 @@ static void check_told_before(struct fixture *fixture, uint64_t id, uint64_t wat
         bool reply = json_object_get(message, "id") != NULL;
 
         assert_non_null(message);
-        told += event && strcmp(event, "NodeDataChanged") == 0;
+        events += event && strcmp(event, "NodeDataChanged") == 0;
         if (reply) {
             assert_int_equal(json_integer_value(json_object_get(message, "id")), id);
             assert_true(json_is_true(json_object_get(message, "ok")));
             assert_int_equal(hex(message, "zxid"), fixture->gate->zxid);
-            assert_int_equal(told, watches);
+            assert_int_equal(events, watches);
         }
         json_decref(message);
         if (reply) {
@@ -134,7 +134,7 @@ static void check_told_before(struct fixture *fixture, uint64_t id, uint64_t wat
     }
 }
 
-TEST(a_read_follows_what_was_lost_on_the_way_to_it, fixture, setup, teardown)
+TEST(a_read_comes_after_the_events_lost_before_it, fixture, setup, teardown)
 {
     static const char *const reads[] = {
         "\"op\":\"get\",\"path\":\"/n0\"",
@@ -145,7 +145,7 @@ TEST(a_read_follows_what_was_lost_on_the_way_to_it, fixture, setup, teardown)
     make_nodes(fixture, WATCHES);
     watch_nodes(fixture->socket, WATCHES - 1); /* One more comes with a read. */
     for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
-        check_told_before(fixture, lose_within_a_read(fixture, reads[i]), WATCHES - 1);
+        check_events_before(fixture, lose_within_a_read(fixture, reads[i]), WATCHES - 1);
     }
 }
 
@@ -190,7 +190,7 @@ static void overrun(struct fixture *fixture, int nodes)
     }
 }
 
-/* And stays so: once the kernel takes no more, more is written than may wait. */
+/* It stays that way: once the kernel takes no more, the writes exceed what may wait. */
 static struct socket *open_overrun(struct fixture *fixture, const struct socket_options *options,
                                    int watches)
 {
@@ -208,7 +208,7 @@ static struct socket *open_overrun(struct fixture *fixture, const struct socket_
     return slow;
 }
 
-/* Events are passed by. */
+/* Events are skipped. */
 static json_t *take_reply(struct socket *socket)
 {
     for (;;) {
@@ -222,28 +222,28 @@ static json_t *take_reply(struct socket *socket)
     }
 }
 
-/* What a client has been told of one znode. */
-struct told {
+/* What a client knows of one znode. */
+struct known {
     uint64_t zxid;
-    bool overrun; /* And nothing since. */
+    bool overrun; /* No event has come since an overrun. */
 };
 
-static void take_told(struct told *told, const json_t *message)
+static void take_event(struct known *known, const json_t *message)
 {
     const char *event = json_string_value(json_object_get(message, "event"));
 
     if (event && strcmp(event, "NodeDataChanged") == 0) {
-        assert_true(hex(message, "zxid") > told->zxid);
-        *told = (struct told){.zxid = hex(message, "zxid")};
+        assert_true(hex(message, "zxid") > known->zxid);
+        *known = (struct known){.zxid = hex(message, "zxid")};
     } else if (event && strcmp(event, "overrun") == 0) {
-        told->overrun = true;
+        known->overrun = true;
     } else {
         assert_true(!event || strcmp(event, "heartbeat") == 0);
     }
 }
 
-/* Takes messages one by one while more is written than it reads, up to the next reply. */
-static json_t *next_reply(struct fixture *fixture, struct socket *slow, struct told *told)
+/* Takes messages one by one, up to the next reply, while more is written than the client reads. */
+static json_t *next_reply(struct fixture *fixture, struct socket *slow, struct known *known)
 {
     for (;;) {
         json_t *message = socket_next(slow, SOCKET_TIMEOUT_MS);
@@ -252,18 +252,18 @@ static json_t *next_reply(struct fixture *fixture, struct socket *slow, struct t
         if (json_object_get(message, "id")) {
             return message;
         }
-        take_told(told, message);
+        take_event(known, message);
         json_decref(message);
         set_large(fixture, 0);
         set_large(fixture, 0);
     }
 }
 
-/* Neither does a reply show what was not told, nor less than what was; and each comes, however
- * often the client is overrun meanwhile. */
+/* A reply shows neither a state whose events are missing nor an older one than they showed; and
+ * each reply comes, however often the client is overrun meanwhile. */
 static void check_replies(struct fixture *fixture, int count)
 {
-    struct told told = {0};
+    struct known known = {0};
     struct socket *slow = open_overrun(fixture, &slow_reader, 1);
     uint64_t overruns = counter("\nzabra_ws_overruns_total ");
 
@@ -272,15 +272,15 @@ static void check_replies(struct fixture *fixture, int count)
         uint64_t id =
             socket_request(slow, read ? "\"op\":\"get\",\"path\":\"/n0\""
                                       : "\"op\":\"set\",\"path\":\"/n0\",\"dataUtf8\":\"\"");
-        json_t *reply = next_reply(fixture, slow, &told);
+        json_t *reply = next_reply(fixture, slow, &known);
 
         assert_int_equal(json_integer_value(json_object_get(reply, "id")), id);
         assert_true(json_is_true(json_object_get(reply, "ok")));
         if (read) {
-            assert_false(told.overrun);
-            assert_int_equal(hex(json_object_get(reply, "stat"), "mzxid"), told.zxid);
+            assert_false(known.overrun);
+            assert_int_equal(hex(json_object_get(reply, "stat"), "mzxid"), known.zxid);
         } else {
-            assert_true(told.zxid >= hex(reply, "zxid"));
+            assert_true(known.zxid >= hex(reply, "zxid"));
         }
         json_decref(reply);
     }
@@ -288,28 +288,28 @@ static void check_replies(struct fixture *fixture, int count)
     socket_close(slow);
 }
 
-TEST(replies_follow_what_an_overrun_client_has_missed, fixture, setup, teardown)
+TEST(replies_come_after_what_an_overrun_client_has_missed, fixture, setup, teardown)
 {
     check_replies(fixture, REPLIES);
 }
 
-/* Events that wait are not what keeps replies from being made. */
-TEST(replies_come_however_many_events_wait, fixture, setup_usual, teardown)
+/* Waiting events do not keep the server from making replies. */
+TEST(waiting_events_do_not_stop_replies, fixture, setup_usual, teardown)
 {
     check_replies(fixture, 2);
 }
 
-/* Says up to where everything was told, and waits for nothing. */
-TEST(a_ping_names_what_has_been_told, fixture, setup, teardown)
+/* A ping says up to which zxid all events were sent, and waits for nothing. */
+TEST(a_ping_names_the_zxid_of_the_last_events, fixture, setup, teardown)
 {
-    struct told told = {0};
+    struct known known = {0};
     struct socket *slow = open_overrun(fixture, &slow_reader, 1);
     uint64_t id = socket_request(slow, "\"op\":\"ping\"");
-    json_t *reply = next_reply(fixture, slow, &told);
+    json_t *reply = next_reply(fixture, slow, &known);
 
     assert_int_equal(json_integer_value(json_object_get(reply, "id")), id);
-    assert_true(told.overrun);
-    assert_true(hex(reply, "zxid") <= told.zxid);
+    assert_true(known.overrun);
+    assert_true(hex(reply, "zxid") <= known.zxid);
     json_decref(reply);
     socket_close(slow);
 }
@@ -321,7 +321,7 @@ static uint64_t events(void)
     return counter("\nzabra_ws_events_total ");
 }
 
-/* All that are told as long as the client reads nothing. */
+/* All that are sent as long as the client reads nothing. */
 static uint64_t events_in_the_end(void)
 {
     uint64_t before = 0;
@@ -333,8 +333,8 @@ static uint64_t events_in_the_end(void)
     return before;
 }
 
-/* Each is told at once what it has missed, and is used up: none is ever held. */
-TEST(what_watches_have_missed_has_a_bound, fixture, setup, teardown)
+/* Each gets the missed event at once and is used up: none is ever held. */
+TEST(the_missed_events_of_watches_are_bounded, fixture, setup, teardown)
 {
     struct socket *slow = NULL;
 
@@ -364,7 +364,7 @@ static bool is_touched(const struct fixture *fixture)
     return atomic_load(&fixture->gate->touched) == awaited;
 }
 
-/* The client reads nothing, so that no reply can have been made. */
+/* The client reads nothing, so no reply can have been made. */
 static uint64_t ask_about(struct fixture *fixture, struct socket *slow, const char *op,
                           struct session *ret_session)
 {
@@ -395,7 +395,7 @@ TEST(a_touch_waits_for_nothing, fixture, setup, teardown)
     struct session session;
     uint64_t id = ask_about(fixture, slow, "touch", &session);
 
-    /* Also behind one whose reply waits. */
+    /* Even behind a request whose reply waits. */
     atomic_store(&fixture->gate->touched, 0);
     socket_request(slow, "\"op\":\"touch\",\"session\":\"%s\"", session.secret);
     wait_until(is_touched, fixture);
@@ -403,7 +403,7 @@ TEST(a_touch_waits_for_nothing, fixture, setup, teardown)
     socket_close(slow);
 }
 
-TEST(a_session_is_attached_before_that_can_be_said, fixture, setup, teardown)
+TEST(a_session_is_attached_before_its_reply_can_be_sent, fixture, setup, teardown)
 {
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
@@ -412,8 +412,8 @@ TEST(a_session_is_attached_before_that_can_be_said, fixture, setup, teardown)
     socket_close(slow);
 }
 
-/* By the time that it can be said it is not so any more. */
-TEST(no_session_is_said_to_be_attached_that_has_moved_on, fixture, setup, teardown)
+/* By the time that the reply can be sent, the session has moved. */
+TEST(a_session_that_has_moved_is_not_reported_as_attached, fixture, setup, teardown)
 {
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
@@ -427,7 +427,7 @@ TEST(no_session_is_said_to_be_attached_that_has_moved_on, fixture, setup, teardo
     socket_close(slow);
 }
 
-/* The same by another replica. */
+/* The same through another replica. */
 static void move(struct gate *gate, const struct session *session)
 {
     struct state *state = view_write(gate->view);
@@ -445,7 +445,7 @@ static void move(struct gate *gate, const struct session *session)
     window_wake(gate->window);
 }
 
-TEST(nor_one_that_has_moved_to_another_replica, fixture, setup, teardown)
+TEST(nor_is_one_that_has_moved_to_another_replica, fixture, setup, teardown)
 {
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
@@ -460,7 +460,8 @@ TEST(nor_one_that_has_moved_to_another_replica, fixture, setup, teardown)
 
 /* ---- A socket that is to be closed ---- */
 
-/* Only the state could tell what was missed, and it is older than what was told. */
+/* Only the state could show the missed changes, and it is older than what the client has received.
+ */
 static void forget(struct gate *gate)
 {
     struct state *old = state_new(KIT_HISTORY);
@@ -469,9 +470,9 @@ static void forget(struct gate *gate)
     view_replace(gate->view, old);
 }
 
-/* What shows the present is refused, and what would have to wait for ever is given up: the client
- * is told where to go. */
-TEST(no_farewell_waits_for_what_cannot_be_told, fixture, setup_usual, teardown)
+/* A request for the present state is refused, and one that would wait for ever is abandoned: the
+ * client is redirected. */
+TEST(a_close_does_not_wait_for_events_that_cannot_be_sent, fixture, setup_usual, teardown)
 {
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     uint64_t read = socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
@@ -492,7 +493,7 @@ TEST(no_farewell_waits_for_what_cannot_be_told, fixture, setup_usual, teardown)
 
 /* ---- A client that never catches up ---- */
 
-/* While what is new in all of them is more than it reads, something is always missing. */
+/* While the changes in all of them exceed what the client reads, something is always missing. */
 static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow, int nodes)
 {
     for (int i = 0;; i++) {
@@ -509,7 +510,7 @@ static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow, int
     }
 }
 
-/* Each is more than may wait when a reply is made, and something is always missing behind it. */
+/* Each exceeds what may wait when a reply is made, and something is always missing after it. */
 TEST(large_differences_do_not_keep_replies_waiting, fixture, setup_impatient, teardown)
 {
     struct socket *slow = open_narrow(fixture, &slow_reader);
@@ -534,21 +535,21 @@ static void check_throttled(json_t *take_reply)
 
 static void catch_up(struct fixture *fixture, struct socket *slow)
 {
-    uint64_t told = 0;
+    uint64_t reached = 0;
 
-    while (told < atomic_load(&fixture->gate->applied)) {
+    while (reached < atomic_load(&fixture->gate->applied)) {
         json_t *reply = NULL;
 
         socket_request(slow, "\"op\":\"ping\"");
         reply = take_reply(slow);
-        told = hex(reply, "zxid");
+        reached = hex(reply, "zxid");
         json_decref(reply);
     }
 }
 
-/* All that it has asked by then; when it is left alone it reads all there is, and everything is as
+/* All that it has asked by then; once the writes stop it reads everything, and the socket works as
  * before. */
-TEST(who_never_catches_up_is_told_so, fixture, setup_impatient, teardown)
+TEST(a_client_that_never_catches_up_gets_an_error, fixture, setup_impatient, teardown)
 {
     struct socket *slow = open_overrun(fixture, &slow_reader, NODES_MANY);
     json_t *reply = NULL;

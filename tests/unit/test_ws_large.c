@@ -1,11 +1,12 @@
-/* Large replies keep references to the values, and are encoded while they are sent: in their place,
- * as the values were when they were read, and bounded together with all else that waits. */
+/* Large replies keep references to the values, and are encoded while they are sent: in order, with
+ * the values as they were when they were read, and bounded together with everything else that
+ * waits. */
 #include "base/base64.h"
 #include "tests/unit/ws_kit.h"
 
 enum {
     ROOM_BYTES = 256 << 10, /* maxUnsentBytes. */
-    QUEUE_BYTES = 64 << 20, /* Of one socket: not the point here. */
+    QUEUE_BYTES = 64 << 20, /* Of one socket: large enough not to matter. */
     VALUE_BYTES = 60000,    /* Above TEXT_REF_MIN. */
     PAIRS = 10,             /* Gets of each of two values in a large read: more than 1 MiB. */
     CHANGES = 3,
@@ -30,7 +31,7 @@ static bool nothing_waits(const struct fixture *fixture)
     return budget_used(&fixture->gate->unsent) == 0;
 }
 
-/* However it ended. */
+/* After each test nothing waits. */
 static void check_and_teardown(struct fixture *fixture)
 {
     wait_until(nothing_waits, fixture);
@@ -48,7 +49,7 @@ static struct socket *open_narrow(const struct fixture *fixture)
 
 /* ---- Values ---- */
 
-/* Valid UTF-8, with all that JSON escapes and characters of several bytes. */
+/* Valid UTF-8, with everything that JSON escapes and characters of several bytes. */
 static json_t *make_value(char first)
 {
     static const char part[] =
@@ -69,7 +70,7 @@ static json_t *make_value(char first)
     return value;
 }
 
-/* In base64; the bytes are no UTF-8. */
+/* In base64; the bytes are not UTF-8. */
 static json_t *make_bytes(void)
 {
     uint8_t *bytes = mem_alloc(VALUE_BYTES);
@@ -151,7 +152,7 @@ static void check_value(const json_t *object, const char *member, const json_t *
     assert_true(json_equal(json_object_get(object, member), value));
 }
 
-/* The next message of all. */
+/* The next message of any kind. */
 static json_t *next_reply(struct socket *socket, uint64_t id)
 {
     json_t *reply = socket_next(socket, SOCKET_TIMEOUT_MS);
@@ -223,7 +224,7 @@ static void check_event(struct socket *socket, int number)
     json_decref(event);
 }
 
-/* Among small replies and events, to a client that begins to read when all has happened. */
+/* Among small replies and events, to a client that begins to read when everything has happened. */
 TEST(a_large_reply_arrives_in_its_place, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
@@ -254,8 +255,8 @@ TEST(a_large_reply_arrives_in_its_place, fixture, setup, check_and_teardown)
     socket_close(slow);
 }
 
-/* What waits shows the values as they were, and they count until they are sent. */
-TEST(values_that_are_replaced_meanwhile_count_and_arrive, fixture, setup, check_and_teardown)
+/* Waiting replies show the values as they were, and the values count until they are sent. */
+TEST(replaced_values_count_and_arrive, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
     json_t *newer = make_value('2');
@@ -278,7 +279,7 @@ TEST(values_that_are_replaced_meanwhile_count_and_arrive, fixture, setup, check_
     socket_close(slow);
 }
 
-/* However many wait for it. */
+/* However many sockets wait for it. */
 TEST(a_value_counts_once_for_all_sockets, fixture, setup, check_and_teardown)
 {
     struct socket *sockets[SOCKETS];
@@ -300,7 +301,7 @@ TEST(a_value_counts_once_for_all_sockets, fixture, setup, check_and_teardown)
     values_release(&values);
 }
 
-/* Some room is left, but not as much as the value needs. */
+/* Some room is left, but less than the value needs. */
 TEST(a_value_without_room_is_refused, fixture, setup, check_and_teardown)
 {
     struct values values;
@@ -319,16 +320,16 @@ TEST(a_value_without_room_is_refused, fixture, setup, check_and_teardown)
                 "ThrottledOp");
     assert_int_equal(counter("\nzabra_ws_unsent_refused_total "), 3);
     check_reply(fixture, ask(fixture->socket, "/number"), "");
-    put(fixture, "set", "/text", "dataUtf8", values.text); /* A write that was done says so. */
+    put(fixture, "set", "/text", "dataUtf8", values.text); /* A write that was done is confirmed. */
     assert_null(socket_event(fixture->socket, "NodeDataChanged", 0)); /* No watch was set. */
     budget_give(&fixture->gate->unsent, ROOM_BYTES - VALUE_BYTES / 2);
     check_get(fixture->socket, ask(fixture->socket, "/text"), "dataUtf8", values.text);
     values_release(&values);
 }
 
-/* What waits for the slow one leaves the budget short, not full: who is refused asks again, and
- * finds the room that the slow one has lost. */
-TEST(a_refusal_ends_the_slowest, fixture, setup, check_and_teardown)
+/* What waits for the slow client leaves the budget short, not full: the refused client asks again,
+ * and finds the room that the slow one has lost. */
+TEST(a_refusal_closes_the_slowest_client, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
@@ -357,7 +358,7 @@ TEST(a_refusal_ends_the_slowest, fixture, setup, check_and_teardown)
     socket_close(slow);
 }
 
-TEST(a_client_that_hangs_up_leaves_nothing, fixture, setup, check_and_teardown)
+TEST(a_client_that_disconnects_leaves_nothing, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
     struct values values;

@@ -1,16 +1,16 @@
-/* What stands before what: events before the reply that shows their effect, also while this replica
- * puts another state in place; and other clients' messages between watches that resume. */
+/* Order: events come before the reply that shows their effect, also while this replica installs
+ * another state; and other clients' messages come between watches that resume. */
 #include "server/watch/subscribe_int.h"
 #include "tests/unit/ws_kit.h"
 
 enum {
     FEW = 20,
     CALM_MS = 10000,
-    QUIET_MS = 100,  /* Without a reply that must not come. */
-    SHORT_MS = 200,  /* requestTimeout, where it is to be over. */
+    QUIET_MS = 100,  /* That long, no reply may come. */
+    SHORT_MS = 200,  /* requestTimeout, where a test waits for it. */
     WATCHES = 30,    /* That resume at once, */
     WORK_MS = 6,     /* each longer than WS_WORK_US. */
-    ANSWERED_BY = 5, /* So many of them may resume before another client is answered. */
+    ANSWERED_BY = 5, /* At most that many of them may resume before another client is answered. */
     GIVE_UP_MS = 20000,
     KINDS = 2
 };
@@ -27,7 +27,7 @@ static void setup_impatient(struct fixture *fixture)
     setup_with(fixture, FEW, CALM_MS);
 }
 
-/* ---- Another state is put in place ---- */
+/* ---- Another state is being installed ---- */
 
 static void watch_root(struct socket *socket)
 {
@@ -80,9 +80,9 @@ static void resume(struct fixture *fixture)
     kit_resume(fixture->gate);
 }
 
-/* Its write is done and its event has yet to be told: the reply waits, and so does a
- * read that shows the write, also one of another client. */
-TEST(replies_wait_while_nothing_can_be_told, fixture, setup, teardown)
+/* Its write is done and its event has not been sent: the reply waits, and so does a read that shows
+ * the write, even one of another client. */
+TEST(replies_wait_while_no_event_can_be_sent, fixture, setup, teardown)
 {
     struct socket *other = open_socket(fixture);
     uint64_t ids[KINDS];
@@ -118,7 +118,7 @@ static void check_error(json_t *take_reply, const char *code, const char *outcom
     json_decref(take_reply);
 }
 
-/* A write may have been done in a state that is no more; a read may be asked for elsewhere. */
+/* A write may have been done in a state that is gone; the client may repeat a read elsewhere. */
 TEST(replies_do_not_wait_for_ever, fixture, setup_impatient, teardown)
 {
     struct socket *other = open_socket(fixture);
@@ -136,8 +136,8 @@ TEST(replies_do_not_wait_for_ever, fixture, setup_impatient, teardown)
     socket_close(other);
 }
 
-/* A session that the client could not be told of is not attached. */
-TEST(a_session_that_cannot_be_said_is_not_attached, fixture, setup_impatient, teardown)
+/* A session that could not be announced to the client is not attached. */
+TEST(a_session_whose_reply_cannot_be_sent_is_not_attached, fixture, setup_impatient, teardown)
 {
     struct session session;
 
@@ -231,9 +231,9 @@ static void check_resumed(struct fixture *fixture, const uint64_t ids[WATCHES])
     }
 }
 
-/* One watch after another resumes for longer than a slice: the reply to another client's message,
- * which came during the first, does not wait for all of them. */
-TEST(others_are_answered_between_watches_that_resume, fixture, setup, teardown)
+/* One watch after another resumes for longer than a slice: another client's message, which arrived
+ * during the first, is answered before the last. */
+TEST(other_clients_are_answered_between_resuming_watches, fixture, setup, teardown)
 {
     struct socket *other = open_socket(fixture);
     uint64_t ids[WATCHES];

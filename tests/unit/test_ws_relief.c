@@ -1,10 +1,10 @@
-/* When what waits for all clients is too much: the slowest lose their events first, and are told
- * all of them later; no watcher is left in silence, and nothing is counted for ever. */
+/* When too much waits for all clients: the slowest lose their events first, and receive all of them
+ * later; no watcher stays silent, and nothing is counted for ever. */
 #include "tests/unit/ws_kit.h"
 
 enum {
     ROOM_BYTES = 128 << 10, /* maxUnsentBytes. */
-    QUEUE_BYTES = 64 << 20, /* Of one socket: not the point here. */
+    QUEUE_BYTES = 64 << 20, /* Of one socket: large enough not to matter. */
     DATA_LEN = 1000,
     LARGE_LEN = 4000,
     LOOKS = 100,   /* A millisecond apart. */
@@ -29,7 +29,7 @@ static bool nothing_waits(const struct fixture *fixture)
     return budget_used(&fixture->gate->unsent) == 0;
 }
 
-/* However it ended. */
+/* After each test nothing waits. */
 static void check_and_teardown(struct fixture *fixture)
 {
     wait_until(nothing_waits, fixture);
@@ -95,7 +95,7 @@ static int number_of(const json_t *event)
     return number;
 }
 
-/* Each change, in order, once; returns how often it was overrun. */
+/* Expects each change once and in order; returns how often the client was overrun. */
 static int read_numbers(struct socket *socket, int from, int count)
 {
     int overruns = 0;
@@ -118,7 +118,7 @@ static int read_numbers(struct socket *socket, int from, int count)
     return overruns;
 }
 
-TEST(the_slowest_gives_way_and_loses_nothing, fixture, setup, check_and_teardown)
+TEST(the_slowest_client_gives_way_and_loses_nothing, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
     struct socket *quick = open_socket(fixture);
@@ -139,8 +139,8 @@ TEST(the_slowest_gives_way_and_loses_nothing, fixture, setup, check_and_teardown
     socket_close(quick);
 }
 
-/* What each of three watches of a socket has been told: /n0 twice, and /n1. */
-static void take_told(int told[3], const json_t *event)
+/* The events of three watches of a socket: /n0 twice, and /n1. */
+static void take_event(int taken[3], const json_t *event)
 {
     const json_t *ids = json_object_get(event, "watches");
 
@@ -148,15 +148,15 @@ static void take_told(int told[3], const json_t *event)
         json_int_t id = json_integer_value(json_array_get(ids, i));
 
         assert_in_range(id, 1, 3);
-        assert_int_equal(number_of(event), told[id - 1]++);
+        assert_int_equal(number_of(event), taken[id - 1]++);
     }
 }
 
-/* Watches of one socket share events, lose them together, and are told again one by one. */
-TEST(each_watch_goes_on_where_it_was, fixture, setup, check_and_teardown)
+/* Watches of one socket share events, lose them together, and receive them again one by one. */
+TEST(each_watch_continues_from_its_place, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
-    int told[3] = {0, 0, 0};
+    int taken[3] = {0, 0, 0};
 
     create(fixture, "/n0");
     create(fixture, "/n1");
@@ -167,17 +167,17 @@ TEST(each_watch_goes_on_where_it_was, fixture, setup, check_and_teardown)
         set_number(fixture, i % 2 == 0 ? "/n0" : "/n1", i / 2, DATA_LEN);
     }
     assert_true(counter("\nzabra_ws_overruns_total ") > 0);
-    while (told[0] + told[1] + told[2] < 3 * CHANGES / 2) {
+    while (taken[0] + taken[1] + taken[2] < 3 * CHANGES / 2) {
         json_t *event = socket_event(slow, "NodeDataChanged", SOCKET_TIMEOUT_MS);
 
         assert_non_null(event);
-        take_told(told, event);
+        take_event(taken, event);
         json_decref(event);
     }
     socket_close(slow);
 }
 
-/* Other clients' answers take all there is. */
+/* Other clients' answers take all the room. */
 TEST(without_any_room_events_come_later, fixture, setup, check_and_teardown)
 {
     struct socket *socket = open_socket(fixture);
@@ -196,7 +196,7 @@ TEST(without_any_room_events_come_later, fixture, setup, check_and_teardown)
 }
 
 /* The event of a one-shot watch is its only one. */
-TEST(without_any_room_one_shot_watches_are_told, fixture, setup, check_and_teardown)
+TEST(without_any_room_one_shot_watches_still_fire, fixture, setup, check_and_teardown)
 {
     struct socket *socket = open_socket(fixture);
 
@@ -218,7 +218,7 @@ TEST(without_any_room_large_reads_are_refused, fixture, setup, check_and_teardow
     budget_take(&fixture->gate->unsent, ROOM_BYTES);
     check_reply(fixture, ask_much(fixture->socket), "ThrottledOp");
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/b\""), "");
-    set_number(fixture, "/a", 1, LARGE_LEN); /* A write that was done says so. */
+    set_number(fixture, "/a", 1, LARGE_LEN); /* A write that was done is confirmed. */
     budget_give(&fixture->gate->unsent, ROOM_BYTES);
     check_reply(fixture, ask_much(fixture->socket), "");
 }
@@ -228,8 +228,8 @@ static bool one_waits(const struct fixture *fixture)
     return budget_used(&fixture->gate->unsent) >= ROOM_BYTES / 4;
 }
 
-/* Until replies wait that the client does not take, and the kernel neither: what has just been
- * queued may still be on its way into the kernel. */
+/* Until replies wait that neither the client nor the kernel takes: what has just been queued may
+ * still move into the kernel. */
 static void ask_until_it_waits(const struct fixture *fixture, struct socket *slow)
 {
     for (int looks = 0; looks < LOOKS; looks++) {
@@ -262,7 +262,7 @@ TEST(replies_that_take_the_room_end_their_socket, fixture, setup, check_and_tear
     socket_close(slow);
 }
 
-TEST(a_client_that_hangs_up_leaves_nothing, fixture, setup, check_and_teardown)
+TEST(a_client_that_disconnects_leaves_nothing, fixture, setup, check_and_teardown)
 {
     struct socket *slow = open_narrow(fixture);
 

@@ -1,36 +1,37 @@
-/* Time that a client is given: what the server does not read is not held against it, and who reads
- * slowly is not taken for one who does not read. */
+/* The time that a client has: data that the server does not read is not held against it, and a
+ * client that reads slowly is not taken for one that does not read. */
 #include "tests/unit/ws_kit.h"
 
 enum {
     BEAT_MS = 500,
     DATA_LEN = 4000,
     RECEIVE_BYTES = 32 << 10,
-    PIECE_BYTES = 16 << 10, /* That a slow client takes at a time, */
-    PAUSE_MS = 20,          /* and how long it does something else then. */
-    READS = 1000,           /* Answers that it takes many heartbeats to read. */
-    READS_BYTES = 2 << 20,  /* With that taken of them the server still does not read. */
-    FEW_READS = 100,        /* Long ones, which are all asked at once. */
+    PIECE_BYTES = 16 << 10, /* A slow client takes that much at a time, */
+    PAUSE_MS = 20,          /* and pauses that long in between. */
+    READS = 1000,           /* Answers whose reading takes many heartbeats. */
+    READS_BYTES = 2 << 20,  /* With that many bytes of them taken the server still does not read. */
+    FEW_READS = 100,        /* Long ones, all requested at once. */
     LONG_LEN = 40000,
-    CHILDREN = 900,           /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
-    BEATS = 4,                /* More of them than a silent client may miss. */
-    OFTEN_MS = 200,           /* Beats that are nearer than what a late look gives, */
-    LATE_MS = 700,            /* and so long the server stands still: each look is late. */
-    LATE_TURNS = 40,          /* Many times what a silent client has. */
-    NOTICED_MS = 8 * BEAT_MS, /* That a client is gone: with the next heartbeat, usually. */
-    ZNODES = 100,             /* Of LONG_LEN, so that each search takes some milliseconds; */
-    SEARCHES = 400,           /* they fit in one piece of the connection. */
-    STALE_MS = 500,           /* So long a byte of the client may have waited to be a sign of it. */
-    RATE = 1000,              /* Messages a second, */
-    RATED = 6 * RATE,         /* of which so many are sent at once. */
-    FRESH_MS = 1500,          /* For a client whose messages wait for less than that: */
+    CHILDREN = 900,  /* An answer whose reading takes the client longer than WS_KIT_SLOW_MS. */
+    BEATS = 4,       /* More heartbeats than a silent client may miss. */
+    OFTEN_MS = 200,  /* Heartbeats at a shorter interval than the allowance after a late look, */
+    LATE_MS = 700,   /* and pauses of the server of that length: each look is late. */
+    LATE_TURNS = 40, /* Many times what a silent client gets. */
+    NOTICED_MS =
+        8 * BEAT_MS, /* Until a closed connection is noticed: usually with the next heartbeat. */
+    ZNODES = 100,    /* Of LONG_LEN, so that each search takes some milliseconds; */
+    SEARCHES = 400,  /* they fit into one piece of the connection. */
+    STALE_MS = 500,  /* A byte of the client that waited for longer than that is no sign of life. */
+    RATE = 1000,     /* Messages a second, */
+    RATED = 6 * RATE, /* of which that many are sent at once. */
+    FRESH_MS = 1500,  /* For a client whose messages wait for less than that: */
     FAST_RATE = 8000,
     FAST_STEP_MS = 20,
-    FAST_FIRST = 14000,  /* The burst, and 0.75 s that wait, */
+    FAST_FIRST = 14000,  /* The burst, and what waits for 0.75 s, */
     FAST_LIVE_MS = 4000, /* all the time. */
 };
 
-/* One request at a time; clients have to say something often. */
+/* One request at a time; clients have to send something often. */
 static void setup_single(struct fixture *fixture)
 {
     setup_with(fixture, 1, BEAT_MS);
@@ -82,9 +83,9 @@ static void take_beats(const struct fixture *fixture, int count)
     }
 }
 
-/* With as much in flight as may be the socket is not read: neither is its client silent then, nor
- * has its session been left. */
-TEST(who_is_not_read_is_not_silent, fixture, setup_single, teardown)
+/* With the maximum in flight the server does not read the socket: its client does not count as
+ * silent then, and its session does not expire. */
+TEST(a_client_that_the_server_does_not_read_is_not_silent, fixture, setup_single, teardown)
 {
     struct session session;
     uint64_t id = 0;
@@ -93,7 +94,7 @@ TEST(who_is_not_read_is_not_silent, fixture, setup_single, teardown)
     atomic_store(&fixture->gate->held, true);
     id = ask_set(fixture, 0);
     wait_until(one_inside, fixture);
-    take_beats(fixture, 1); /* What was on its way has arrived. */
+    take_beats(fixture, 1); /* What was in flight has arrived. */
     atomic_store(&fixture->gate->touched, 0);
     take_beats(fixture, BEATS);
     assert_int_equal(atomic_load(&fixture->gate->touched), session.id);
@@ -107,8 +108,9 @@ static bool all_have_come(const struct fixture *fixture)
     return counter("\nzabra_ws_messages_total ") >= 4; /* The session was the first. */
 }
 
-/* A long message is a sign of life from its first piece, and has its time only while we read it. */
-TEST(a_message_is_given_the_time_in_which_it_is_read, fixture, setup_busy, teardown)
+/* The first piece of a long message is a sign of life, and its deadline counts only while the
+ * server reads. */
+TEST(the_time_to_read_a_message_is_not_counted_against_it, fixture, setup_busy, teardown)
 {
     static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
     struct session session;
@@ -118,7 +120,7 @@ TEST(a_message_is_given_the_time_in_which_it_is_read, fixture, setup_busy, teard
     atomic_store(&fixture->gate->held, true);
     ids[0] = ask_set(fixture, 0);
     ids[1] = socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\"");
-    ids[2] = ask_set(fixture, 1); /* Starts behind the read, and finds no room. */
+    ids[2] = ask_set(fixture, 1); /* Starts after the read, and finds no room. */
     wait_until(all_have_come, fixture);
     atomic_store(&fixture->gate->touched, 0);
     socket_send_frame(fixture->socket, 0x01, text, 5, true);
@@ -149,8 +151,8 @@ static bool one_left(const struct fixture *fixture)
     return counter("\nzabra_ws_sockets ") == 1;
 }
 
-/* What it had not read is reset with its connection, of which only a write of ours tells. */
-TEST(who_is_gone_is_noticed_though_it_is_not_read, fixture, setup_single, teardown)
+/* Its unread bytes are reset with its connection, which only a write of the server discovers. */
+TEST(a_closed_connection_is_noticed_without_reading, fixture, setup_single, teardown)
 {
     struct socket *gone = open_socket(fixture);
     uint64_t start_ms = 0;
@@ -158,7 +160,7 @@ TEST(who_is_gone_is_noticed_though_it_is_not_read, fixture, setup_single, teardo
     atomic_store(&fixture->gate->held, true);
     (void)socket_request(gone, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"x\"");
     wait_until(one_inside, fixture);
-    pass((uint64_t)2 * BEAT_MS); /* A heartbeat has come by then. */
+    pass((uint64_t)2 * BEAT_MS); /* A heartbeat has been sent by then. */
     socket_close(gone);
     start_ms = os_now_ms();
     wait_until(one_left, fixture);
@@ -166,7 +168,7 @@ TEST(who_is_gone_is_noticed_though_it_is_not_read, fixture, setup_single, teardo
     atomic_store(&fixture->gate->held, false);
 }
 
-/* ---- The server has much to do ---- */
+/* ---- The server is busy ---- */
 
 static bool are_taken(const struct fixture *fixture, uint64_t count)
 {
@@ -193,8 +195,8 @@ static void create_long(struct fixture *fixture)
     mem_free(data);
 }
 
-/* What has arrived of another client is read between two of its messages. */
-TEST(what_one_client_asks_keeps_no_other_waiting, fixture, setup_many, teardown)
+/* What has arrived from another client is read between two of its messages. */
+TEST(one_busy_client_keeps_no_other_waiting, fixture, setup_many, teardown)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     uint64_t last = 0;
@@ -217,7 +219,7 @@ TEST(what_one_client_asks_keeps_no_other_waiting, fixture, setup_many, teardown)
 
 /* ---- Bytes that wait ---- */
 
-/* Keeps its session as long as its client does not answer. */
+/* Keeps the session alive as long as its client does not answer. */
 struct rated {
     struct fixture fixture;
     uint64_t start_ms;
@@ -262,7 +264,7 @@ static void look_at_session(struct rated *rated)
     (void)poll(NULL, 0, 1);
 }
 
-/* It is frozen, and its messages are read for seconds: they were sent before. */
+/* The client is frozen, and its messages are read for seconds: they were sent before. */
 TEST(bytes_that_waited_long_keep_no_session, fixture, setup_calm, teardown)
 {
     struct rated rated;
@@ -284,7 +286,7 @@ TEST(bytes_that_waited_long_keep_no_session, fixture, setup_calm, teardown)
     socket_close(rated.fixture.socket);
 }
 
-/* The pong repeats when its ping left: the client was alive then, however long the pong waits. */
+/* A pong repeats when its ping left: the client was alive then, however long the pong waits. */
 TEST(a_pong_shows_when_its_client_was_alive, fixture, setup_many, teardown)
 {
     struct rated rated;
@@ -304,7 +306,7 @@ TEST(a_pong_shows_when_its_client_was_alive, fixture, setup_many, teardown)
     socket_close(rated.fixture.socket);
 }
 
-/* ---- The server stands still ---- */
+/* ---- The server is paused ---- */
 
 static bool one_begun(const struct fixture *fixture)
 {
@@ -320,7 +322,7 @@ static json_t *need_reply(struct socket *socket, uint64_t id)
     return reply;
 }
 
-/* The thread of the sockets waits for the view until it is given back. Returns the request that it
+/* The thread of the sockets waits for the view until it is released. Returns the request that it
  * answers then. */
 static uint64_t stop_server(const struct fixture *fixture)
 {
@@ -332,9 +334,9 @@ static uint64_t stop_server(const struct fixture *fixture)
     return id;
 }
 
-/* What a client says while the thread of the sockets does not run is read before it is judged: it
- * was not silent, and the rest of its message has come in time. */
-TEST(who_speaks_while_the_server_stands_still_is_heard, fixture, setup_busy, teardown)
+/* Bytes of a client that arrive while the thread of the sockets is paused are read before the
+ * client is judged: it was not silent, and the rest of its message arrived in time. */
+TEST(messages_sent_during_a_pause_of_the_server_count, fixture, setup_busy, teardown)
 {
     static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
     struct socket *whole = open_socket(fixture);
@@ -356,10 +358,10 @@ TEST(who_speaks_while_the_server_stands_still_is_heard, fixture, setup_busy, tea
     socket_close(pieces);
 }
 
-/* A server that is late at every look is no reason to keep a silent client for ever. */
-TEST(who_is_silent_is_cut_off_by_a_server_that_is_always_late, fixture, setup_often, teardown)
+/* A server that is late at every look must not keep a silent client for ever. */
+TEST(a_server_that_is_always_late_cuts_off_silent_clients, fixture, setup_often, teardown)
 {
-    struct socket *silent = open_socket(fixture); /* Nothing of it is read or said from here on. */
+    struct socket *silent = open_socket(fixture); /* It reads and sends nothing from here on. */
     int turns = 0;
 
     while (counter("\nzabra_ws_sockets ") == 2 && turns < LATE_TURNS) {
@@ -385,7 +387,7 @@ static struct socket *open_narrow(const struct fixture *fixture)
     return socket;
 }
 
-/* A piece from time to time, until so many bytes have come. */
+/* Reads a piece from time to time, until that many bytes have come. */
 static void read_slowly(const struct socket *socket, size_t bytes)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)6 * KIT_DEADLINE_MS;
@@ -407,8 +409,9 @@ static void fill_data(char data[DATA_LEN + 1])
     data[DATA_LEN] = '\0';
 }
 
-/* Its pongs wait behind what it asks, which is not read before it has taken its answers. */
-TEST(who_reads_slowly_is_not_silent, fixture, setup_many, teardown)
+/* Its pongs wait behind its requests, which the server reads only after the client has taken its
+ * answers. */
+TEST(a_client_that_reads_slowly_is_not_silent, fixture, setup_many, teardown)
 {
     struct socket *slow = open_narrow(fixture);
     char data[DATA_LEN + 1];
@@ -431,9 +434,9 @@ static bool all_are_asked(const struct fixture *fixture)
     return counter("\nzabra_ws_messages_total ") >= FEW_READS + 2; /* The set, and the session. */
 }
 
-/* It takes its answers as slowly, and its kernel would if it were frozen: the connection stays, and
- * nothing is heard of the session. */
-TEST(what_a_kernel_takes_keeps_no_session, fixture, setup_many, teardown)
+/* The client takes its answers slowly, as the kernel of a frozen client would: the connection
+ * stays, and the session receives no sign of life. */
+TEST(bytes_taken_by_a_kernel_keep_no_session, fixture, setup_many, teardown)
 {
     struct fixture frozen = {.gate = fixture->gate, .socket = open_narrow(fixture)};
     struct session session;
@@ -456,14 +459,15 @@ TEST(what_a_kernel_takes_keeps_no_session, fixture, setup_many, teardown)
     mem_free(data);
 }
 
-static bool one_is_told(const struct fixture *fixture)
+static bool one_answer_has_left(const struct fixture *fixture)
 {
     (void)fixture;
     return counter("\nzabra_ws_sent_bytes_total ") > LONG_LEN;
 }
 
-/* It takes none of its answers, and says something: that is read, though no more are made. */
-TEST(a_client_is_heard_while_its_answers_wait, fixture, setup_patient, teardown)
+/* It takes none of its answers, and sends something: the server reads that, though it makes no more
+ * answers. */
+TEST(messages_count_while_their_answers_wait, fixture, setup_patient, teardown)
 {
     struct fixture busy = {.gate = fixture->gate, .socket = open_narrow(fixture)};
     struct session session;
@@ -478,7 +482,7 @@ TEST(a_client_is_heard_while_its_answers_wait, fixture, setup_patient, teardown)
     for (int i = 0; i < FEW_READS; i++) {
         socket_request(busy.socket, "\"op\":\"get\",\"path\":\"/\"");
     }
-    wait_until(one_is_told, fixture);
+    wait_until(one_answer_has_left, fixture);
     wait_until_stuck(fixture);
     atomic_store(&fixture->gate->touched, 0);
     socket_send_frame(busy.socket, 0x8a, "", 0, true);
@@ -488,7 +492,7 @@ TEST(a_client_is_heard_while_its_answers_wait, fixture, setup_patient, teardown)
     mem_free(data);
 }
 
-/* A ping is of the client itself, as a pong is. */
+/* A ping comes from the client itself, like a pong. */
 TEST(a_ping_of_the_client_keeps_its_session, fixture, setup_calm, teardown)
 {
     struct session session;
@@ -500,8 +504,8 @@ TEST(a_ping_of_the_client_keeps_its_session, fixture, setup_calm, teardown)
     assert_int_equal(atomic_load(&fixture->gate->touched), session.id);
 }
 
-/* The library has all of a large answer at once: that it moves is seen from how it arrives. */
-TEST(who_takes_long_for_one_answer_is_not_closed, fixture, setup_calm, teardown)
+/* The library holds a large answer as a whole: only its arrival shows that it moves. */
+TEST(a_client_that_takes_long_for_one_answer_is_not_closed, fixture, setup_calm, teardown)
 {
     struct socket *slow = open_narrow(fixture);
     char data[DATA_LEN + 1];

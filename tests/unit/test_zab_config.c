@@ -1,5 +1,4 @@
-/* Which configuration binds a replica: the one that its log and its snapshot say, at every moment.
- */
+/* Which configuration binds a replica: at every moment the one in its log and its snapshot. */
 #include "tests/unit/zab_snap_kit.h"
 
 /* The configuration of the test, in which member 2 has that disk. */
@@ -33,7 +32,7 @@ static uint64_t binding(const struct drive *drive)
 }
 
 /* A leader proposes a change only when the one before it is committed. */
-TEST(a_second_change_in_the_log_proves_the_first_one)
+TEST(a_second_change_in_the_log_proves_the_first)
 {
     struct drive drive;
 
@@ -52,7 +51,7 @@ TEST(a_second_change_in_the_log_proves_the_first_one)
 }
 
 /* A leader that counts wrong stops no follower. */
-TEST(an_age_that_was_never_counted_is_read_as_none)
+TEST(an_impossible_age_is_read_as_none)
 {
     struct zab_config config;
     struct zab_config got;
@@ -87,12 +86,12 @@ static void install_with(struct drive *drive, uint32_t configs)
     assert_int_equal(drive_status(drive).last, snap_end);
 }
 
-TEST(what_the_installed_log_says_binds_at_once)
+TEST(a_configuration_in_the_installed_log_binds_at_once)
 {
     struct drive drive;
 
     install_with(&drive, 1);
-    assert_int_equal(binding(&drive), 501); /* All up to the snapshot's end is committed. */
+    assert_int_equal(binding(&drive), 501); /* Everything up to the snapshot's end is committed. */
     assert_false(drive.zab->config.has_pending);
     drive_release(&drive);
 }
@@ -106,8 +105,8 @@ TEST(of_two_changes_in_an_installed_log_the_newest_binds)
     drive_release(&drive);
 }
 
-/* Behind the snapshot's end nothing is known to be committed but what a later change proves. */
-TEST(a_change_behind_the_end_is_pending)
+/* After the snapshot's end, only a later change proves that an earlier one is committed. */
+TEST(a_change_after_the_snapshots_end_is_pending)
 {
     struct drive drive;
 
@@ -124,9 +123,9 @@ TEST(a_change_behind_the_end_is_pending)
     drive_release(&drive);
 }
 
-/* What was changed before the snapshot's start is in none of the records that follow it: a learner
- * that loses its leader right after the switch would count the disks of long ago. */
-TEST(the_leader_tells_its_configuration_before_the_last_piece)
+/* Changes before the snapshot's start are in none of the records that follow it: a learner that
+ * loses its leader right after the switch would otherwise count outdated disks. */
+TEST(the_leader_sends_its_configuration_before_the_last_piece)
 {
     struct drive drive;
     struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
@@ -167,7 +166,7 @@ TEST(the_leader_tells_its_configuration_before_the_last_piece)
     drive_release(&drive);
 }
 
-TEST(a_learner_takes_it_while_the_snapshot_is_on_its_way)
+TEST(a_learner_accepts_it_during_the_transfer)
 {
     struct drive drive;
     struct zab_config config;

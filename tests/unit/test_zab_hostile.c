@@ -1,6 +1,6 @@
 /*
- * An authenticated peer that says anything: the core may leave it, go looking or stop itself with
- * HALT, but it never crashes, and what the model of the disk checks stays true.
+ * An authenticated peer that sends anything: the core may drop it, look for a leader or stop itself
+ * with HALT, but it never crashes, and what the model of the disk checks stays true.
  */
 #include "base/rng.h"
 #include "tests/lib/unit.h"
@@ -16,7 +16,7 @@ static uint64_t draw(void *ctx, uint64_t bound)
     return rng_below(ctx, bound);
 }
 
-TEST(nothing_that_a_peer_says_breaks_the_core)
+TEST(no_message_of_a_peer_breaks_the_core)
 {
     uint64_t halted = 0;
 
@@ -32,6 +32,6 @@ TEST(nothing_that_a_peer_says_breaks_the_core)
         halted += villain_is_halted(&villain);
         villain_end(&villain);
     }
-    /* Most runs must not end early, or little has been tried. */
+    /* Most runs must not end early, or little has been tested. */
     assert_true(halted < RUNS / 10);
 }

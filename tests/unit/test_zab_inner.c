@@ -1,4 +1,4 @@
-/* What no line of a script can say of the core: see zab/README.md for all else. */
+/* What no script can express about the core: see zab/README.md for everything else. */
 #include "base/mem.h"
 #include "tests/unit/zab_snap_kit.h"
 
@@ -8,7 +8,7 @@ enum {
 };
 
 /* The list of epochs is bounded on the wire: the learner sends the newest, and where they begin. */
-TEST(a_long_outline_is_told_from_its_end)
+TEST(the_newest_part_of_a_long_outline_is_sent)
 {
     struct drive drive;
     uint32_t count = ZAB_RANGES_MAX + 10;
@@ -42,7 +42,7 @@ TEST(a_long_outline_is_told_from_its_end)
     drive_release(&drive);
 }
 
-/* Else the queue would disconnect a learner that the window only makes wait. */
+/* Otherwise the queue would disconnect a learner for which the window only waits. */
 TEST(the_window_fits_the_queue_of_a_connection)
 {
     static const uint64_t queues[] = {(uint64_t)20 << 20, (uint64_t)40 << 20, (uint64_t)64 << 20,
@@ -84,9 +84,9 @@ TEST(only_the_survivor_has_a_vote)
     drive_release(&drive);
 }
 
-/* The disk has installed a second snapshot, or forgotten the first one, while the host loaded the
+/* The disk has installed a second snapshot, or dropped the first one, while the host loaded the
  * first state: whether that load succeeds no longer matters. */
-TEST(a_state_that_was_replaced_on_its_way_is_no_failure)
+TEST(replacing_a_state_while_it_loads_is_no_failure)
 {
     struct drive drive;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_MISSING};
@@ -96,7 +96,7 @@ TEST(a_state_that_was_replaced_on_its_way_is_no_failure)
     whole_snapshot(&drive);
     entries_to(&drive, END);
     drive_persist(&drive);
-    drive.zab->restore.under_way++; /* As a second install would, whose state is asked for. */
+    drive.zab->restore.under_way++; /* Like a second install that has requested its state. */
     drive_step(&drive, &failed);
     assert_null(drive_effect(&drive, ZAB_FX_HALT));
     assert_int_equal(drive_status(&drive).delivered, zxid_make(3, 2));

@@ -35,8 +35,8 @@ TEST(every_type_has_a_name_and_a_bound)
     assert_int_equal(zab_msg_size_max((enum zab_msg_type)60000), 0);
 }
 
-/* What is decoded and encoded again are the same bytes. */
-TEST(every_type_goes_there_and_back)
+/* Decoding and encoding again gives the same bytes. */
+TEST(every_type_survives_a_round_trip)
 {
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
@@ -93,7 +93,7 @@ TEST(fields_keep_their_values)
     buf_release(&bytes);
 }
 
-TEST(cut_short_or_with_a_rest_it_is_refused)
+TEST(a_truncated_or_overlong_message_is_refused)
 {
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
@@ -118,8 +118,8 @@ TEST(cut_short_or_with_a_rest_it_is_refused)
     logrec_unref(rec);
 }
 
-/* A version later than ours may have put more behind what we know; never less. */
-TEST(of_a_newer_message_the_rest_is_skipped)
+/* A later version may have added fields after the known ones; it never removes any. */
+TEST(the_unknown_rest_of_a_newer_message_is_skipped)
 {
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
@@ -143,7 +143,7 @@ TEST(of_a_newer_message_the_rest_is_skipped)
     logrec_unref(rec);
 }
 
-TEST(ranges_that_cannot_be_are_refused)
+TEST(impossible_ranges_are_refused)
 {
     static const struct epoch_range wrong[][2] = {
         {{1, 5, 4}, {2, 0, 0}},
@@ -164,7 +164,7 @@ TEST(ranges_that_cannot_be_are_refused)
     }
 }
 
-TEST(a_count_of_ranges_is_checked_before_memory_is_taken)
+TEST(a_count_of_ranges_is_checked_before_the_allocation)
 {
     struct epoch_range ranges[2];
     struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
@@ -177,7 +177,7 @@ TEST(a_count_of_ranges_is_checked_before_memory_is_taken)
     buf_release(&bytes);
 }
 
-TEST(records_that_cannot_be_are_refused)
+TEST(impossible_records_are_refused)
 {
     static const struct {
         int type;
@@ -210,7 +210,7 @@ TEST(unknown_types_are_refused)
     assert_int_equal(zab_msg_decode((enum zab_msg_type)999, slice_str("x"), &back), ERR_FORMAT);
 }
 
-/* What it takes as a message it must be able to say again. */
+/* A message that it decodes can be encoded again. */
 TEST(random_bytes_never_crash)
 {
     struct rng rng;
@@ -291,7 +291,7 @@ static enum err there_and_back(const struct zab_config *config, struct zab_confi
     return err;
 }
 
-TEST(a_configuration_goes_there_and_back)
+TEST(a_configuration_survives_a_round_trip)
 {
     struct zab_config config = three();
     struct zab_config back;
@@ -308,7 +308,7 @@ TEST(a_configuration_goes_there_and_back)
     assert_int_equal(zab_config_find(&back, 3)->admitted_age_ms, 77);
 }
 
-TEST(configurations_that_cannot_be_are_refused)
+TEST(impossible_configurations_are_refused)
 {
     struct zab_config back;
     struct zab_config config = three();
@@ -329,7 +329,7 @@ TEST(configurations_that_cannot_be_are_refused)
     assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
 }
 
-TEST(a_configuration_cut_short_is_refused)
+TEST(a_truncated_configuration_is_refused)
 {
     struct zab_config config = three();
     struct zab_config back;
@@ -345,7 +345,8 @@ TEST(a_configuration_cut_short_is_refused)
     buf_release(&bytes);
 }
 
-/* A replica one version apart has written it into the log. What is older counts by a wall clock. */
+/* A replica that is one version apart has written it into the log. An older one counts by a wall
+ * clock. */
 TEST(newer_configurations_are_read_and_older_ones_refused)
 {
     struct zab_config config = three();

@@ -1,4 +1,4 @@
-/* Snapshots on their way to learners are paced: by the learner's link, and for all learners. */
+/* Pacing of snapshots: by the learner's link, and for all learners together. */
 #include "tests/lib/unit.h"
 #include "tests/lib/zab_drive.h"
 
@@ -6,7 +6,7 @@ enum {
     CHUNK = 1000,
     RATE = 100000, /* A chunk every 10 ms. */
     WINDOW_MAX = 16,
-    QUORUM_MS = 500 /* The quorum is heard so often. */
+    QUORUM_MS = 500 /* The interval at which the quorum answers. */
 };
 
 static const zxid_t snap_start = ((zxid_t)3 << 32) + 2;
@@ -14,7 +14,7 @@ static const zxid_t snap_start = ((zxid_t)3 << 32) + 2;
 /* Replica 3 of 5 leads with 1 and 5; learners 2 and 4 have empty disks. */
 struct rig {
     struct drive drive;
-    uint64_t asked[5]; /* By learner: offset of the fetch under way ... */
+    uint64_t asked[5]; /* By learner: offset of the fetch in progress ... */
     uint64_t token[5]; /* ... and its token; 0: none. */
     uint64_t sent[5];  /* Bytes. */
     uint64_t ping;     /* Round of the newest PING. */
@@ -48,7 +48,7 @@ static void pass(struct rig *rig, uint64_t ms)
     note(rig);
 }
 
-/* The leader's answer to its first message takes so long to come back to it. */
+/* The leader's answer to its first message takes that long to come back. */
 static void ask_from_afar(struct rig *rig, uint32_t peer, uint64_t trip_ms)
 {
     struct drive_log empty = {0};
@@ -81,7 +81,7 @@ static void leads(struct rig *rig, uint64_t rate)
     drive_lead(&rig->drive);
 }
 
-/* The host answers what is asked for `peer`; false when nothing is. */
+/* The host answers the fetch for `peer`; false if there is none. */
 static bool answer(struct rig *rig, uint32_t peer)
 {
     static uint8_t bytes[CHUNK];
@@ -131,7 +131,7 @@ static void next_ping(struct rig *rig)
     }
 }
 
-/* All that may be under way is; returns its bytes. */
+/* Everything that may be in flight is; returns its bytes. */
 static uint64_t fill_window(struct rig *rig, uint32_t peer)
 {
     uint64_t from = rig->sent[peer];
@@ -141,7 +141,7 @@ static uint64_t fill_window(struct rig *rig, uint32_t peer)
     return rig->sent[peer] - from;
 }
 
-TEST(a_fast_learner_gets_more_at_a_time)
+TEST(a_fast_learner_gets_more_pieces_at_a_time)
 {
     struct rig rig;
     uint64_t acked = 0;
@@ -159,7 +159,7 @@ TEST(a_fast_learner_gets_more_at_a_time)
     drive_release(&rig.drive);
 }
 
-/* Heartbeats on its connection wait behind what is under way. */
+/* Heartbeats on its connection wait behind what is in flight. */
 TEST(a_slow_learner_gets_one_piece_at_a_time)
 {
     struct rig rig;
@@ -177,8 +177,8 @@ TEST(a_slow_learner_gets_one_piece_at_a_time)
     drive_release(&rig.drive);
 }
 
-/* Each piece comes back after so long, however many are under way. Returns how many bytes are, in
- * the end. */
+/* Each piece comes back after that time, however many are in flight. Returns the final bytes in
+ * flight. */
 static uint64_t window_after(struct rig *rig, uint32_t peer, uint64_t delay_ms)
 {
     uint64_t acked = 0;
@@ -192,8 +192,8 @@ static uint64_t window_after(struct rig *rig, uint32_t peer, uint64_t delay_ms)
     return fill_window(rig, peer);
 }
 
-/* The way there and back takes 300 ms: a piece that takes as long has not waited. */
-TEST(a_learner_far_away_gets_more_at_a_time)
+/* The round trip takes 300 ms: a piece that takes as long has not waited. */
+TEST(a_distant_learner_gets_more_pieces_at_a_time)
 {
     struct rig rig;
 
@@ -203,7 +203,7 @@ TEST(a_learner_far_away_gets_more_at_a_time)
     drive_release(&rig.drive);
 }
 
-/* Its disk was slow when the dialogue began; a heartbeat shows that it is near. */
+/* The learner's disk was slow when the dialogue began; a heartbeat shows that it is near. */
 TEST(the_shortest_round_trip_counts)
 {
     struct rig rig;
@@ -215,7 +215,7 @@ TEST(the_shortest_round_trip_counts)
     pong(&rig, 2, rig.ping);
     assert_int_equal(window_after(&rig, 2, 700), CHUNK);
 
-    /* A later one that took longer, of a PING long ago, or that answers none, changes nothing. */
+    /* A later pong that took longer, answers an old PING or answers none changes nothing. */
     pong(&rig, 2, 1);
     pong(&rig, 2, 0);
     pong(&rig, 2, rig.ping + 1);
@@ -223,8 +223,8 @@ TEST(the_shortest_round_trip_counts)
     drive_release(&rig.drive);
 }
 
-/* A learner that stood still looks far away: it is taken for no more than a second away. */
-TEST(no_learner_is_taken_to_be_very_far)
+/* A paused learner looks far away: the estimate never exceeds a second. */
+TEST(the_estimated_distance_is_bounded)
 {
     struct rig rig;
 
@@ -234,7 +234,7 @@ TEST(no_learner_is_taken_to_be_very_far)
     drive_release(&rig.drive);
 }
 
-/* Each acknowledges at once; what is sent in a second is what the rate says. */
+/* Each acknowledges at once; what is sent in a second is what the rate permits. */
 TEST(all_learners_share_the_rate)
 {
     struct rig rig;

@@ -1,4 +1,5 @@
-/* The log in outline, the last common record of two logs, and who is a quorum: exhaustively. */
+/* The outline of a log, the last common record of two logs, and what makes a quorum: exhaustively.
+ */
 #include "base/mem.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/zab_drive.h"
@@ -23,7 +24,7 @@ static void append(struct trail *trail, struct drive_log *log, zxid_t zxid, uint
     trail_append(trail, drive_log_add(log, zxid), token);
 }
 
-TEST(it_knows_what_it_holds)
+TEST(the_trail_knows_its_records)
 {
     struct drive_log log = {0};
     struct trail trail;
@@ -65,7 +66,7 @@ TEST(durable_moves_with_tokens_and_never_beyond)
     drive_log_release(&log);
 }
 
-TEST(a_cut_takes_ranges_records_and_durability)
+TEST(a_cut_removes_ranges_records_and_durability)
 {
     struct drive_log log = {0};
     struct trail trail;
@@ -131,8 +132,8 @@ TEST(purging_moves_the_base)
     drive_log_release(&log);
 }
 
-/* An outline between replicas is bounded, a log is not: where snapshots are rare and leaders change
- * often, the log behind the oldest snapshot begins more than ZAB_RANGES_MAX epochs ago. */
+/* An outline between replicas is bounded, a log is not: with rare snapshots and frequent elections,
+ * the log behind the oldest snapshot begins more than ZAB_RANGES_MAX epochs ago. */
 TEST(a_log_may_have_any_number_of_epochs)
 {
     const uint32_t count = ZAB_RANGES_MAX + 1000;
@@ -146,7 +147,7 @@ TEST(a_log_may_have_any_number_of_epochs)
     trail_load(&trail, 0, zxid_make(count, 1), 0, ranges, count);
     assert_true(trail_has(&trail, 0));
     assert_true(trail_has(&trail, zxid_make(1, 0)));
-    trail_purge(&trail, zxid_make(1, 1)); /* As behind the first snapshot. */
+    trail_purge(&trail, zxid_make(1, 1)); /* As after the first snapshot. */
     assert_true(trail_has(&trail, trail.base));
     trail_purge(&trail, zxid_make(900, 0));
     assert_int_equal(trail.base, zxid_make(900, 0));
@@ -165,7 +166,7 @@ enum {
 };
 
 /*
- * All histories that log matching allows: each epoch e has one leader, whose records of e follow
+ * All histories that log matching permits: each epoch e has one leader, whose records of e follow
  * one fixed record, and every log is a prefix of such a history. `tree` says after which record of
  * which epoch each epoch begins.
  */
@@ -211,7 +212,7 @@ static void purge_log(struct drive_log *log, size_t count)
     *log = rest;
 }
 
-/* Our log purged by `ours` records, theirs by `theirs`: either the true answer, or none. */
+/* Our log purged by `ours` records, theirs by `theirs`: the result is the true answer or none. */
 static void compare(const struct drive_log *a, const struct drive_log *b, size_t ours,
                     size_t theirs)
 {
@@ -234,7 +235,8 @@ static void compare(const struct drive_log *a, const struct drive_log *b, size_t
     uint32_t count = drive_log_ranges(&right, ranges);
     enum err err = trail_common(&trail, ranges, count, right.base, &common);
 
-    /* What lies before a base is committed, so all logs share it; elsewhere the answer is exact. */
+    /* Records before a base are committed, so all logs share them; elsewhere the answer is exact.
+     */
     if (expected >= left.base && expected >= right.base) {
         assert_int_equal(err, ERR_OK);
         assert_int_equal(common, expected);
@@ -305,7 +307,7 @@ static uint32_t bits_of(uint32_t mask)
     return count;
 }
 
-/* Every subset of yes-sayers in ensembles of 1 to 7, of which we are member 1. */
+/* Every subset of acknowledging members, in ensembles of 1 to 7; this replica is member 1. */
 TEST(a_quorum_is_more_than_half_of_the_voters)
 {
     for (uint32_t voters = 1; voters <= DRIVE_SEEDS_MAX; voters++) {
@@ -327,8 +329,8 @@ TEST(a_quorum_is_more_than_half_of_the_voters)
 }
 
 /*
- * Members 1 to 4 vote in the old configuration, a change of disks makes some of them strangers to
- * the one or the other: both majorities are needed. All pairs of configurations, all subsets.
+ * Members 1 to 4 vote in the old configuration; a change of disks removes some of them from one of
+ * the two configurations: both majorities are needed. All pairs of configurations, all subsets.
  */
 TEST(while_a_change_is_pending_both_majorities_are_needed)
 {
@@ -366,7 +368,7 @@ TEST(while_a_change_is_pending_both_majorities_are_needed)
 }
 
 /* The highest zxid on a majority, for all combinations of 0..3 on five disks. */
-TEST(what_a_quorum_has_is_the_median_of_the_disks)
+TEST(the_quorums_zxid_is_the_median_of_the_disks)
 {
     struct drive drive;
 

@@ -26,7 +26,7 @@ struct fixture {
     struct socket *socket;
 };
 
-/* Of the next front end; 0: as it is. */
+/* Settings of the next front end; 0: the default. */
 static struct {
     size_t pieces_max;
     size_t address_pieces_max; /* Of one address. */
@@ -76,11 +76,11 @@ static inline void setup_with(struct fixture *fixture, uint32_t in_flight_max,
     if (kit_choice.data_bytes > 0) {
         fixture->gate->limits.data_bytes_max = kit_choice.data_bytes;
         fixture->gate->limits.message_bytes_max = 2 * kit_choice.data_bytes;
-        fixture->gate->limits.body_timeout_ms = KIT_DEADLINE_MS; /* It comes in pieces. */
+        fixture->gate->limits.body_timeout_ms = KIT_DEADLINE_MS; /* Messages come in pieces. */
     }
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
     if (kit_choice.pieces_max > 0) {
-        /* No socket is there yet to look at it. */
+        /* No socket exists yet that could read it. */
         fixture->ws->pieces.budget.max = kit_choice.pieces_max;
     }
     if (kit_choice.address_pieces_max > 0) {
@@ -121,7 +121,7 @@ static inline uint64_t counter(const char *name)
     return value;
 }
 
-/* Until nothing more is sent: the kernel has what it takes. */
+/* Until nothing more is sent: the kernel has taken what it can. */
 static inline void wait_for_quiet(void)
 {
     uint64_t sent = 0;
@@ -132,7 +132,7 @@ static inline void wait_for_quiet(void)
     } while (sent != counter("\nzabra_ws_sent_bytes_total "));
 }
 
-/* Whether the thread of the sockets sends more than the answer to a ping in the turn of that. */
+/* Whether the thread of the sockets sends more than the answer to a ping in that ping's turn. */
 static inline bool sends_more(struct fixture *fixture)
 {
     uint64_t before = counter("\nzabra_ws_sent_bytes_total ");
@@ -142,7 +142,7 @@ static inline bool sends_more(struct fixture *fixture)
 }
 
 /* Until the kernel takes nothing more for a client that reads nothing. The thread has had its
- * turns, however late it got them. */
+ * turns, however late. */
 static inline void wait_until_stuck(struct fixture *fixture)
 {
     for (int turns = 0; turns < WS_KIT_TURNS; turns++) {

@@ -1,6 +1,6 @@
 /*
- * zab_snap_kit.h - a learner whose log the leader's does not reach back to, and a snapshot for it,
- * piece by piece. For the tests of what receiving one does.
+ * zab_snap_kit.h - a learner whose log is too old for the leader's, and a snapshot for it, piece by
+ * piece. For the tests of receiving one.
  */
 #ifndef TESTS_UNIT_ZAB_SNAP_KIT_H
 #define TESTS_UNIT_ZAB_SNAP_KIT_H

@@ -4,7 +4,7 @@
 
 enum {
     PIECE_MAX = 64 << 10,
-    ALIVE_STEP_MS = 500 /* Less than the time-out of a peer. */
+    ALIVE_STEP_MS = 500 /* Less than the timeout of a peer. */
 };
 
 /* ---- Before the start. ---- */
@@ -79,7 +79,7 @@ static void do_set(struct play *play, const struct words *words)
             (void)snprintf(key, sizeof(key), "%.*s", (int)(value - words->items[i]),
                            words->items[i]);
             if (!set_number(init, key, number_of(play, value + 1))) {
-                fail(play, "there is no %s", key);
+                fail(play, "unknown key %s", key);
             }
         }
     }
@@ -108,8 +108,8 @@ static void do_pause(struct play *play, const struct words *words)
     drive_pause(&play->drive, number_at(play, words, 1));
 }
 
-/* "alive 9000 1 2 acks": so much time passes, and these peers answer PINGs; with "acks" the disk
- * writes and they acknowledge all that there is. */
+/* "alive 9000 1 2 acks": that much time passes, and these peers answer PINGs; with "acks" the disk
+ * writes, and they acknowledge everything. */
 static void do_alive(struct play *play, const struct words *words)
 {
     struct drive *drive = &play->drive;
@@ -156,7 +156,7 @@ static void do_persist(struct play *play, const struct words *words)
     }
     for (uint64_t i = words->count > 1 ? number_at(play, words, 1) : 0; i > 0; i--) {
         if (!drive_persist_next(&play->drive)) {
-            fail(play, "nothing is to be written");
+            fail(play, "no write is pending");
             return;
         }
     }
@@ -323,7 +323,7 @@ static void do_call(struct play *play, const struct words *words)
     zab_effects_release(&effects);
 }
 
-/* ---- Played through. ---- */
+/* ---- Sequences. ---- */
 
 static void do_elect(struct play *play, const struct words *words)
 {
@@ -366,11 +366,11 @@ static void do_follow(struct play *play, const struct words *words)
     } else if (strcmp(until, "newleader") == 0) {
         drive_follow_wait(drive, leader, epoch);
     } else {
-        fail(play, "there is no until=%s", until);
+        fail(play, "unknown until=%s", until);
     }
 }
 
-/* "leader 3 epoch=7": whose messages those of a leader are from now on. */
+/* "leader 3 epoch=7": from now on the messages of a leader come from this replica. */
 static void do_leader(struct play *play, const struct words *words)
 {
     play->drive.leader = peer_at(play, words, 1);

@@ -71,7 +71,7 @@ static void text_snap_fetch(struct buf *out, const struct zab_snap_fetch *fetch)
     text_number(out, "id", fetch->id);
 }
 
-/* What a request comes to. */
+/* The number of a request and its bytes. */
 static void text_request(struct buf *out, const char *what, uint64_t request, struct slice bytes)
 {
     (void)buf_printf(out, "%s %llu", what, (unsigned long long)request);
@@ -128,7 +128,7 @@ void text_effect(struct buf *out, const struct zab_effect *effect, const struct 
         (void)buf_printf(out, "payload of %u", effect->ping_payload.peer);
         break;
     case ZAB_FX_ROLE:
-        break; /* text_status says it. */
+        break; /* Part of text_status. */
     case ZAB_FX_HALT:
         text_notice(out, "halt", &effect->notice);
         break;

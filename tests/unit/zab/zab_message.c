@@ -72,7 +72,7 @@ static void add_range(struct play *play, struct drive_log *log, const char *text
     }
 }
 
-/* "base=6.5/4711": behind that zxid with that chain value. */
+/* "base=6.5/4711": the log begins after that zxid, with that chain value. */
 static void set_base(struct play *play, struct drive_log *log, const char *text)
 {
     char number[32];
@@ -94,8 +94,8 @@ static void add_to_log(struct play *play, struct drive_log *log, const char *wor
     }
 }
 
-/* "disk" and "theirs": the records that follow are added, "cut=3.2" removes what is behind it,
- * "= disk" makes a copy. */
+/* "disk" and "theirs": adds the records that follow; "cut=3.2" removes what is after it, "= disk"
+ * makes a copy. */
 static void do_log(struct play *play, const struct words *words)
 {
     struct drive *drive = &play->drive;
@@ -129,7 +129,7 @@ static bool is_of_learner(enum zab_msg_type type)
     return false;
 }
 
-/* Those of the dialogue that `peer` is in; "dialogue=-1" and "epoch=3" say otherwise. */
+/* Those of the dialogue that `peer` is in, unless "dialogue=-1" or "epoch=3" changes them. */
 static void address(struct play *play, uint32_t peer, const struct words *words,
                     struct zab_msg *msg)
 {
@@ -153,7 +153,7 @@ static void address(struct play *play, uint32_t peer, const struct words *words,
     msg->epoch = (uint32_t)value_or(play, words, "epoch", msg->epoch);
 }
 
-/* "rec=4.1": that record of the leader's log, added to it unless it is there; "rec=none". */
+/* "rec=4.1": that record of the leader's log, which is added if it is missing; "rec=none". */
 static struct logrec *record_of(struct play *play, const char *text)
 {
     struct drive_log *log = &play->drive.theirs;
@@ -192,7 +192,7 @@ static void outline(struct play *play, const char *text, struct epoch_range *ran
     drive_log_release(&log);
 }
 
-/* Whatever a message points to. */
+/* The data that a message points to. */
 struct parts {
     struct epoch_range ranges[DRIVE_RANGES_MAX];
     struct buf config;
@@ -248,7 +248,7 @@ static void do_message(struct play *play, const struct words *words)
     uint32_t peer = peer_at(play, words, 1);
 
     if (!text_to_msg_type(word_at(play, words, 2), &msg.type)) {
-        fail(play, "there is no message %s", word_at(play, words, 2));
+        fail(play, "unknown message %s", word_at(play, words, 2));
         mem_free(parts);
         return;
     }
@@ -263,7 +263,7 @@ static void do_message(struct play *play, const struct words *words)
         }
     }
     if (!text_to_msg(&rest, 0, &msg, &wrong)) {
-        fail(play, "%s has no \"%s\"", word_at(play, words, 2), wrong);
+        fail(play, "%s has no field \"%s\"", word_at(play, words, 2), wrong);
     }
     address(play, peer, words, &msg);
     fill(play, words, parts, &msg);

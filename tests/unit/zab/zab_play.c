@@ -43,7 +43,7 @@ void fail(struct play *play, const char *format, ...)
 const char *word_at(struct play *play, const struct words *words, size_t at)
 {
     if (at >= words->count) {
-        fail(play, "something is missing behind \"%s\"", words->items[words->count - 1]);
+        fail(play, "a word is missing after \"%s\"", words->items[words->count - 1]);
         return "";
     }
     return words->items[at];
@@ -54,7 +54,7 @@ uint64_t number_of(struct play *play, const char *text)
     uint64_t number = 0;
 
     if (!text_to_number(text, &number)) {
-        fail(play, "\"%s\" is no number", text);
+        fail(play, "\"%s\" is not a number", text);
     }
     return number;
 }
@@ -69,7 +69,7 @@ uint32_t peer_at(struct play *play, const struct words *words, size_t at)
     uint64_t peer = number_at(play, words, at);
 
     if (peer == 0 || peer > DRIVE_SEEDS_MAX) {
-        fail(play, "there is no peer %llu", (unsigned long long)peer);
+        fail(play, "unknown peer %llu", (unsigned long long)peer);
         return 1;
     }
     return (uint32_t)peer;
@@ -80,7 +80,7 @@ zxid_t zxid_of(struct play *play, const char *text)
     zxid_t zxid = 0;
 
     if (!text_to_zxid(text, &zxid)) {
-        fail(play, "\"%s\" is no zxid", text);
+        fail(play, "\"%s\" is not a zxid", text);
     }
     return zxid;
 }
@@ -107,12 +107,12 @@ struct zab_config config_of(struct play *play, const char *text)
         return play->drive.init.config;
     }
     if (!text_to_config(text, &config)) {
-        fail(play, "\"%s\" is no configuration", text);
+        fail(play, "\"%s\" is not a configuration", text);
     }
     return config;
 }
 
-/* ---- What is shown. ---- */
+/* ---- Reports. ---- */
 
 static void say_zxid(struct play *play, const char *name, zxid_t zxid)
 {
@@ -144,7 +144,7 @@ static void say_counted(struct play *play)
     (void)buf_append_str(&play->said, "\n");
 }
 
-/* References to the first and the last record of the leader's log; the script has one. */
+/* References to the first and the last record of the leader's log; the script must have one. */
 static void say_held(struct play *play)
 {
     const struct drive_log *log = &play->drive.theirs;
@@ -168,7 +168,7 @@ static void say_inside(struct play *play)
     (void)buf_append_str(&play->said, "\n");
 }
 
-/* "show next reason": what is not part of each report. */
+/* "show next reason": what a report does not contain by itself. */
 static void do_show(struct play *play, const struct words *words)
 {
     struct drive *drive = &play->drive;
@@ -201,7 +201,7 @@ static void do_show(struct play *play, const struct words *words)
         } else if (strcmp(what, "counted") == 0) {
             say_counted(play);
         } else {
-            fail(play, "there is no %s to show", what);
+            fail(play, "show knows no \"%s\"", what);
         }
     }
 }
@@ -212,7 +212,7 @@ static void do_hide(struct play *play, const struct words *words)
         enum zab_msg_type type;
 
         if (!text_to_msg_type(words->items[i], &type)) {
-            fail(play, "there is no message %s", words->items[i]);
+            fail(play, "unknown message %s", words->items[i]);
             return;
         }
         play->is_hidden[type] = strcmp(words->items[0], "hide") == 0;
@@ -247,7 +247,7 @@ bool play_line(struct play *play, struct words *words)
     if (play->is_open) {
         drive_clear(&play->drive);
     } else if (strcmp(words->items[0], "replica") != 0) {
-        fail(play, "there is no replica yet");
+        fail(play, "no replica was started");
         return false;
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
@@ -258,11 +258,11 @@ bool play_line(struct play *play, struct words *words)
             return play->error[0] == '\0';
         }
     }
-    fail(play, "there is no \"%s\"", words->items[0]);
+    fail(play, "unknown command \"%s\"", words->items[0]);
     return false;
 }
 
-/* The same message to several peers is one line. */
+/* The same message to several peers takes one line. */
 struct sends {
     struct buf peers;
     struct buf body;

@@ -1,4 +1,5 @@
-/* zab_play_int.h - what the lines of a script share. Each reads a word, and notes what is wrong. */
+/* zab_play_int.h - functions that the lines of a script share. Each reads a word, and reports a
+ * mistake. */
 #ifndef TESTS_UNIT_ZAB_ZAB_PLAY_INT_H
 #define TESTS_UNIT_ZAB_ZAB_PLAY_INT_H
 
@@ -24,10 +25,10 @@ uint64_t value_or(struct play *play, const struct words *words, const char *key,
                   uint64_t otherwise);
 zxid_t zxid_or(struct play *play, const struct words *words, const char *key, zxid_t otherwise);
 
-/* "own": that of this replica at its start; "{...}": that of all members with changes. */
+/* "own": that of this replica at its start; "{...}": that of all members, with changes. */
 struct zab_config config_of(struct play *play, const char *text);
 
-/* Ends the replica; its disk is `before`. */
+/* Ends the replica and keeps its disk in `before`. */
 void close_drive(struct play *play);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Registers each test of each script zab/test_zab_*.txt, and runs it: line by line, and what comes
- * out must be what stands below the line.
+ * Registers each test of each script zab/test_zab_*.txt, and runs it line by line: the output must
+ * equal the lines below the line.
  */
 #include "base/mem.h"
 #include "tests/lib/unit.h"
@@ -14,8 +14,8 @@ enum {
     SCRIPT_BYTES_MAX = 1 << 20,
     LINE_MAX_BYTES = 512,
     DEPTH_MAX = 4, /* Of "let" within "let". */
-    IN = 2,        /* Blanks before what goes in ... */
-    OUT = 4        /* ... and before what must come out. */
+    IN = 2,        /* Blanks before input ... */
+    OUT = 4        /* ... and before the expected output. */
 };
 
 struct script_test {
@@ -34,7 +34,7 @@ struct script {
 struct run {
     const struct script *script;
     struct play play;
-    struct buf got; /* The test as it is to be written, for ZABRA_REWRITE. */
+    struct buf got; /* The test with its actual output, for ZABRA_REWRITE. */
     bool differs;
 };
 
@@ -82,7 +82,7 @@ static bool is_remark(const char *line)
     return *text == '\0' || *text == '#';
 }
 
-/* Line of "test NAME" or "let NAME"; `count` when there is none. */
+/* The line of "test NAME" or "let NAME"; `count` when there is none. */
 static size_t script_find(const struct script *script, const char *kind, const char *name)
 {
     size_t len = strlen(kind);
@@ -98,7 +98,7 @@ static size_t script_find(const struct script *script, const char *kind, const c
     return script->count;
 }
 
-/* The first line behind a part: the next one at the margin. */
+/* The first line after a part: the next one at the margin. */
 static size_t part_end(const struct script *script, size_t start)
 {
     size_t end = start + 1;
@@ -133,7 +133,7 @@ static void run_line(struct run *run, size_t line)
     }
 }
 
-/* Carries out the lines of "let NAME"; appends what comes of them. False when there is none. */
+/* Carries out the lines of "let NAME"; appends their output. False when there is none. */
 static bool run_part(struct run *run, const char *name, int depth, struct buf *came)
 {
     size_t start = script_find(run->script, "let", name);
@@ -153,7 +153,7 @@ static bool run_part(struct run *run, const char *name, int depth, struct buf *c
     return true;
 }
 
-/* A line of a test: "NAME" of a "let" shows nothing, "see NAME" all that comes of it. */
+/* A line of a test: "NAME" of a "let" shows nothing, "see NAME" shows all its output. */
 static void run_input(struct run *run, size_t line, struct buf *came)
 {
     const char *text = run->script->lines[line] + IN;
@@ -169,7 +169,7 @@ static void run_input(struct run *run, size_t line, struct buf *came)
     play_report(&run->play, came);
 }
 
-/* Holds what came out against the lines behind `line`; returns the first line behind them. */
+/* Compares the output with the lines after `line`; returns the first line after them. */
 static size_t compare(struct run *run, size_t line, size_t end, char *came)
 {
     char *rest = NULL;
@@ -218,7 +218,7 @@ static void play_test(struct run *run, size_t start, size_t end)
 
         if (indent_of(line) != IN || is_remark(line)) {
             if (!is_remark(line)) {
-                wrong_line(run, i, "this is expected of nothing");
+                wrong_line(run, i, "this output belongs to no input");
             }
             (void)buf_printf(&run->got, "%s\n", line);
             i++;
@@ -233,7 +233,7 @@ static void play_test(struct run *run, size_t start, size_t end)
     }
 }
 
-/* Writes the script with the test as it came out. */
+/* Writes the script with the actual output of the test. */
 static void rewrite(const struct run *run, size_t start, size_t end)
 {
     FILE *file = fopen(run->script->path, "we");

@@ -15,7 +15,7 @@ enum kind {
     RECORD,
     CONFIG,
     BYTES,
-    LENGTH /* Of bytes whose content does not matter. */
+    LENGTH /* Of bytes with arbitrary content. */
 };
 
 struct field {
@@ -30,7 +30,7 @@ struct field {
         (type), #field, offsetof(struct zab_msg, member.field), (kind) \
     }
 
-/* In the order in which they are shown. Chain values of a real log are not: they are hashes. */
+/* In the order of display. Chain values of a real log are left out: they are hashes. */
 static const struct field fields[] = {
     FIELD(ZAB_VOTE, vote, round, NUMBER_64),
     FIELD(ZAB_VOTE, vote, state, STATE),

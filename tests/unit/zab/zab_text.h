@@ -13,20 +13,20 @@ enum {
     WORDS_MAX = 40
 };
 
-/* A line, cut at its blanks. */
+/* A line, split at its blanks. */
 struct words {
     char *items[WORDS_MAX];
     size_t count;
 };
 
-/* `line` is changed. False when it has too many words. */
+/* Changes `line`. False when it has too many words. */
 bool line_split(struct words *words, char *line);
 
-/* Of the word "key=value", or NULL. */
+/* The value of "key=value", or NULL. */
 const char *line_value(const struct words *words, const char *key);
 bool line_has(const struct words *words, const char *word);
 
-/* Values; false when the text is none. */
+/* Each returns false when the text is not such a value. */
 bool text_to_number(const char *text, uint64_t *ret);
 bool text_to_zxid(const char *text, zxid_t *ret);
 bool text_to_state(const char *text, enum zab_state *ret);
@@ -36,8 +36,7 @@ bool text_to_msg_type(const char *text, enum zab_msg_type *ret);
 bool text_to_config(const char *text, struct zab_config *inout);
 
 /* Fills the fields that are numbers, zxids, states or flags from "key=value" and bare words; the
- * caller does those that point to something. False with the word in `ret_wrong` when one is not
- * known. */
+ * caller fills the pointers. False with the word in `ret_wrong` when one is unknown. */
 bool text_to_msg(const struct words *words, size_t first, struct zab_msg *inout,
                  const char **ret_wrong);
 
@@ -50,14 +49,14 @@ void text_number(struct buf *out, const char *name, uint64_t number);
 void text_named_zxid(struct buf *out, const char *name, zxid_t zxid);
 void text_config(struct buf *out, const struct zab_config *config);
 
-/* `own`: the configuration that the sender has; where a message carries just that, it says "own".
- */
+/* `own`: the sender's configuration; a message that carries exactly that one says "own". */
 void text_msg(struct buf *out, const struct zab_msg *msg, const struct zab_config *own);
 
-/* One line, without its peer when it is a SEND. */
+/* One line; for a SEND without the peer. */
 void text_effect(struct buf *out, const struct zab_effect *effect, const struct zab_config *own);
 
-/* What has changed between two states, as words behind blanks; nothing when nothing has. */
+/* The difference between two states, as words that begin with a blank; nothing when they are equal.
+ */
 void text_status(struct buf *out, const struct zab_status *was, const struct zab_status *is);
 
 #endif
