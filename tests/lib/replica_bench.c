@@ -3,6 +3,8 @@
 #include "server/state/state.h"
 #include "server/state/txn.h"
 
+static bool outcomes_are_gone; /* The test has ended. */
+
 static void host(void *ctx, const struct zab_event *event, struct zab_effects *effects)
 {
     struct bench *bench = ctx;
@@ -100,6 +102,13 @@ void bench_close(struct bench *bench)
     view_free(bench->view);
 }
 
+void bench_tear_down(struct bench *bench)
+{
+    outcomes_are_gone = true;
+    bench_close(bench);
+    outcomes_are_gone = false;
+}
+
 void bench_take(struct bench *bench)
 {
     drive_take(&bench->drive, &bench->effects.zab);
@@ -108,15 +117,18 @@ void bench_take(struct bench *bench)
 
 static void on_reply(struct op_request *request)
 {
+    const struct op_result *result = &request->result;
     struct outcome *outcome = request->ctx;
 
-    outcome->answers++;
-    outcome->err = request->result.err;
-    outcome->zxid = request->result.zxid;
-    outcome->has_stat = request->result.has_stat;
-    outcome->replayed = request->result.replayed;
-    outcome->has_session = request->result.has_session;
-    outcome->session = request->result.session;
+    if (!outcomes_are_gone) {
+        *outcome = (struct outcome){.answers = outcome->answers + 1,
+                                    .err = result->err,
+                                    .zxid = result->zxid,
+                                    .has_stat = result->has_stat,
+                                    .replayed = result->replayed,
+                                    .has_session = result->has_session,
+                                    .session = result->session};
+    }
     op_request_free(request);
 }
 
@@ -211,6 +223,11 @@ void bench_follow(struct bench *bench)
     bench_open(bench, 1, 3);
     drive_follow(&bench->drive, 3, 1);
     drive_clear(&bench->drive);
+}
+
+void bench_wait(struct bench *bench)
+{
+    bench_open(bench, 1, 3);
 }
 
 /* `leader` of `epoch` sends its snapshot of `start`, complete at `end`. The state is not loaded. */

@@ -52,8 +52,13 @@ void bench_open_keeping(struct bench *bench, uint32_t id, uint32_t voters, struc
 void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_close(struct bench *bench);
 
+/* bench_close after the end of a test: requests that wait are answered, and their outcomes are
+ * gone. */
+void bench_tear_down(struct bench *bench);
+
 void bench_lead(struct bench *bench);   /* Replica 3 of 3 leads epoch 1. */
 void bench_follow(struct bench *bench); /* Replica 1 of 3 follows 3 in epoch 1. */
+void bench_wait(struct bench *bench);   /* Replica 1 of 3 has no leader yet. */
 
 /* Takes the effects of a call that was not an event. */
 void bench_take(struct bench *bench);

@@ -96,394 +96,333 @@ static uint64_t lives_ms(struct clock *clock)
 
 static const uint64_t two[] = {S1, S2};
 
-TEST(a_silent_session_expires_after_its_timeout)
+static void begin_empty(struct clock *clock)
 {
-    struct clock clock;
+    begin(clock, NULL, 0);
+}
+
+static void begin_one(struct clock *clock)
+{
+    begin(clock, two, 1);
+}
+
+static void begin_two(struct clock *clock)
+{
+    begin(clock, two, 2);
+}
+
+static void end(struct clock *clock)
+{
+    expiry_free(clock->expiry);
+}
+
+TEST(a_silent_session_expires_after_its_timeout, clock, begin_one, end)
+{
     uint64_t out[EXPIRY_DUE_MAX];
 
-    begin(&clock, two, 1);
-    uint64_t lived_ms = lives_ms(&clock);
+    uint64_t lived_ms = lives_ms(clock);
 
     /* Its timeout and an interval for the report; the check runs once an interval. */
     assert_in_range(lived_ms, TIMEOUT_MS + REPORT_MS, TIMEOUT_MS + 3 * REPORT_MS);
-    assert_int_equal(expiry_due(clock.expiry, out, EXPIRY_DUE_MAX), 1);
+    assert_int_equal(expiry_due(clock->expiry, out, EXPIRY_DUE_MAX), 1);
     assert_int_equal(out[0], S1);
-    expiry_free(clock.expiry);
 }
 
-TEST(a_new_leader_grants_every_session_its_timeout)
+TEST(a_new_leader_grants_every_session_its_timeout, clock, begin_two, end)
 {
-    struct clock clock;
     struct state *tree = state_with(two, 2);
 
-    begin(&clock, two, 2);
-    pass(&clock, TIMEOUT_MS);
-    expiry_end(clock.expiry);
-    assert_false(expiry_is_on(clock.expiry));
-    assert_int_equal(expiry_count(clock.expiry), 0);
-    pass(&clock, 10 * TIMEOUT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_begin(clock.expiry, tree, clock.now_ms);
-    assert_int_equal(expiry_count(clock.expiry), 2);
-    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
+    pass(clock, TIMEOUT_MS);
+    expiry_end(clock->expiry);
+    assert_false(expiry_is_on(clock->expiry));
+    assert_int_equal(expiry_count(clock->expiry), 0);
+    pass(clock, 10 * TIMEOUT_MS);
+    assert_int_equal(due(clock), 0);
+    expiry_begin(clock->expiry, tree, clock->now_ms);
+    assert_int_equal(expiry_count(clock->expiry), 2);
+    assert_true(lives_ms(clock) >= TIMEOUT_MS);
     state_free(tree);
-    expiry_free(clock.expiry);
 }
 
-TEST(a_touch_restarts_the_timeout)
+TEST(a_touch_restarts_the_timeout, clock, begin_two, end)
 {
-    struct clock clock;
     uint64_t out[EXPIRY_DUE_MAX];
 
-    begin(&clock, two, 2);
     for (int i = 0; i < 20; i++) {
-        pass(&clock, TIMEOUT_MS / 2);
-        expiry_touch(clock.expiry, S1);
-        expiry_touch(clock.expiry, 4711); /* No such session. */
+        pass(clock, TIMEOUT_MS / 2);
+        expiry_touch(clock->expiry, S1);
+        expiry_touch(clock->expiry, 4711); /* No such session. */
     }
-    assert_int_equal(expiry_due(clock.expiry, out, EXPIRY_DUE_MAX), 1);
+    assert_int_equal(expiry_due(clock->expiry, out, EXPIRY_DUE_MAX), 1);
     assert_int_equal(out[0], S2);
-    expiry_closed(clock.expiry, S2);
-    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
-    expiry_free(clock.expiry);
+    expiry_closed(clock->expiry, S2);
+    assert_true(lives_ms(clock) >= TIMEOUT_MS);
 }
 
-TEST(a_due_session_may_still_be_touched)
+TEST(a_due_session_may_still_be_touched, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    (void)lives_ms(&clock);
-    assert_int_equal(due(&clock), 1);
-    expiry_touch(clock.expiry, S1);
-    assert_int_equal(due(&clock), 0);
-    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
-    expiry_free(clock.expiry);
+    (void)lives_ms(clock);
+    assert_int_equal(due(clock), 1);
+    expiry_touch(clock->expiry, S1);
+    assert_int_equal(due(clock), 0);
+    assert_true(lives_ms(clock) >= TIMEOUT_MS);
 }
 
-TEST(a_proposed_session_is_not_returned_again)
+TEST(a_proposed_session_is_not_returned_again, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    (void)lives_ms(&clock);
-    expiry_proposed(clock.expiry, S1);
-    assert_int_equal(due(&clock), 0);
-    expiry_touch(clock.expiry, S1);
-    pass(&clock, 10 * TIMEOUT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_closed(clock.expiry, S1);
-    assert_int_equal(expiry_count(clock.expiry), 0);
-    expiry_closed(clock.expiry, S1);
-    expiry_free(clock.expiry);
+    (void)lives_ms(clock);
+    expiry_proposed(clock->expiry, S1);
+    assert_int_equal(due(clock), 0);
+    expiry_touch(clock->expiry, S1);
+    pass(clock, 10 * TIMEOUT_MS);
+    assert_int_equal(due(clock), 0);
+    expiry_closed(clock->expiry, S1);
+    assert_int_equal(expiry_count(clock->expiry), 0);
+    expiry_closed(clock->expiry, S1);
 }
 
-TEST(a_later_session_counts_from_its_opening)
+TEST(a_later_session_counts_from_its_opening, clock, begin_empty, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 0);
-    pass(&clock, 10 * TIMEOUT_MS);
-    expiry_opened(clock.expiry, S2, 2 * TIMEOUT_MS);
-    expiry_opened(clock.expiry, S2, 1); /* Already known. */
-    assert_in_range(lives_ms(&clock), 2 * TIMEOUT_MS, 2 * TIMEOUT_MS + 3 * REPORT_MS);
-    expiry_free(clock.expiry);
+    pass(clock, 10 * TIMEOUT_MS);
+    expiry_opened(clock->expiry, S2, 2 * TIMEOUT_MS);
+    expiry_opened(clock->expiry, S2, 1); /* Already known. */
+    assert_in_range(lives_ms(clock), 2 * TIMEOUT_MS, 2 * TIMEOUT_MS + 3 * REPORT_MS);
 }
 
 /* The replica that serves the client may have received a touch and not yet reported it. */
-TEST(no_session_expires_before_all_reports_pass_its_deadline)
+TEST(no_session_expires_before_all_reports_pass_its_deadline, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS); /* The other replica reports until here. */
-    clock.other_reports = false;
-    pass(&clock, EXPIRY_BEHIND_REPORTS * REPORT_MS);
-    assert_int_equal(due(&clock), 0);
-    reported(&clock, OTHER);
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS); /* The other replica reports until here. */
+    clock->other_reports = false;
+    pass(clock, EXPIRY_BEHIND_REPORTS * REPORT_MS);
+    assert_int_equal(due(clock), 0);
+    reported(clock, OTHER);
+    assert_int_equal(due(clock), 1);
 }
 
-TEST(a_report_after_the_deadline_may_save_a_session)
+TEST(a_report_after_the_deadline_may_save_a_session, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS);
-    clock.other_reports = false;
-    pass(&clock, 4 * REPORT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_touch(clock.expiry, S1);
-    reported(&clock, OTHER);
-    assert_int_equal(due(&clock), 0);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS);
+    clock->other_reports = false;
+    pass(clock, 4 * REPORT_MS);
+    assert_int_equal(due(clock), 0);
+    expiry_touch(clock->expiry, S1);
+    reported(clock, OTHER);
+    assert_int_equal(due(clock), 0);
 }
 
 /* The report was made before the deadline and delayed by a slow link. */
-TEST(a_late_report_covers_the_time_up_to_its_mark)
+TEST(a_late_report_covers_the_time_up_to_its_mark, clock, begin_one, end)
 {
-    struct clock clock;
+    pass(clock, TIMEOUT_MS);
+    uint64_t before = expiry_mark(clock->expiry);
 
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS);
-    uint64_t before = expiry_mark(clock.expiry);
+    clock->other_reports = false;
+    pass(clock, REPORT_MS + 1);
+    uint64_t behind = expiry_mark(clock->expiry);
 
-    clock.other_reports = false;
-    pass(&clock, REPORT_MS + 1);
-    uint64_t behind = expiry_mark(clock.expiry);
-
-    pass(&clock, 4 * REPORT_MS);
-    expiry_reported(clock.expiry, OTHER, before);
-    assert_int_equal(due(&clock), 0);
-    expiry_reported(clock.expiry, OTHER, 0); /* The learner has seen no PING yet. */
-    assert_int_equal(due(&clock), 0);
-    expiry_reported(clock.expiry, OTHER, behind);
-    assert_int_equal(due(&clock), 1);
-    expiry_reported(clock.expiry, OTHER,
+    pass(clock, 4 * REPORT_MS);
+    expiry_reported(clock->expiry, OTHER, before);
+    assert_int_equal(due(clock), 0);
+    expiry_reported(clock->expiry, OTHER, 0); /* The learner has seen no PING yet. */
+    assert_int_equal(due(clock), 0);
+    expiry_reported(clock->expiry, OTHER, behind);
+    assert_int_equal(due(clock), 1);
+    expiry_reported(clock->expiry, OTHER,
                     before); /* A report with an older mark takes nothing back. */
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    assert_int_equal(due(clock), 1);
 }
 
 /* However late all reports are: while none is far behind, a touch that was made in time counts. */
-TEST(a_session_touched_through_a_slow_link_does_not_expire)
+TEST(a_session_touched_through_a_slow_link_does_not_expire, clock, begin_one, end)
 {
     enum {
         LATE = EXPIRY_BEHIND_REPORTS - 1 /* Reports in flight. */
     };
 
-    struct clock clock;
     uint64_t marks[LATE] = {0};
 
-    begin(&clock, two, 1);
-    clock.other_reports = false;
-    expiry_joined(clock.expiry, OTHER);
+    clock->other_reports = false;
+    expiry_joined(clock->expiry, OTHER);
     for (size_t i = 0; i < 20 * TIMEOUT_MS / REPORT_MS; i++) {
         uint64_t arrives = marks[i % LATE];
 
-        marks[i % LATE] = expiry_mark(clock.expiry);
+        marks[i % LATE] = expiry_mark(clock->expiry);
         if (i >= LATE) {
             if (i % (TIMEOUT_MS / REPORT_MS) == 0) {
-                expiry_touch(clock.expiry, S1);
+                expiry_touch(clock->expiry, S1);
             }
-            expiry_reported(clock.expiry, OTHER, arrives);
+            expiry_reported(clock->expiry, OTHER, arrives);
         }
-        assert_int_equal(due(&clock), 0);
-        pass(&clock, REPORT_MS);
+        assert_int_equal(due(clock), 0);
+        pass(clock, REPORT_MS);
     }
-    expiry_free(clock.expiry);
 }
 
 /* A replica whose reports stay far behind counts as lost, once, so that silent sessions still
  * expire. */
-TEST(a_replica_that_stays_far_behind_keeps_no_session_alive)
+TEST(a_replica_that_stays_far_behind_keeps_no_session_alive, clock, begin_one, end)
 {
-    struct clock clock;
     uint64_t lived_ms = 0;
 
-    begin(&clock, two, 1);
-    uint64_t first = expiry_mark(clock.expiry);
+    uint64_t first = expiry_mark(clock->expiry);
 
-    clock.other_reports = false;
-    while (due(&clock) == 0) {
-        expiry_reported(clock.expiry, OTHER, first + lived_ms / 4);
-        pass(&clock, REPORT_MS);
+    clock->other_reports = false;
+    while (due(clock) == 0) {
+        expiry_reported(clock->expiry, OTHER, first + lived_ms / 4);
+        pass(clock, REPORT_MS);
         lived_ms += REPORT_MS;
         assert_true(lived_ms < 20 * TIMEOUT_MS);
     }
     assert_in_range(lived_ms, TIMEOUT_MS,
                     2 * EXPIRY_BEHIND_REPORTS * REPORT_MS + TIMEOUT_MS + 4 * REPORT_MS);
-    expiry_free(clock.expiry);
 }
 
-TEST(an_unknown_mark_is_no_report)
+TEST(an_unknown_mark_is_no_report, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS);
-    clock.other_reports = false;
-    pass(&clock, 4 * REPORT_MS);
-    expiry_reported(clock.expiry, OTHER, UINT64_MAX);
-    expiry_reported(clock.expiry, OTHER, expiry_mark(clock.expiry) + 1);
-    assert_int_equal(due(&clock), 0);
-    reported(&clock, OTHER);
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS);
+    clock->other_reports = false;
+    pass(clock, 4 * REPORT_MS);
+    expiry_reported(clock->expiry, OTHER, UINT64_MAX);
+    expiry_reported(clock->expiry, OTHER, expiry_mark(clock->expiry) + 1);
+    assert_int_equal(due(clock), 0);
+    reported(clock, OTHER);
+    assert_int_equal(due(clock), 1);
 }
 
-TEST(a_lost_replica_counts_as_a_touch)
+TEST(a_lost_replica_counts_as_a_touch, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS);
-    clock.other_reports = false;
-    expiry_lost(clock.expiry, OTHER);
-    expiry_lost(clock.expiry, OTHER);
-    assert_in_range(lives_ms(&clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS);
+    clock->other_reports = false;
+    expiry_lost(clock->expiry, OTHER);
+    expiry_lost(clock->expiry, OTHER);
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
 }
 
 /* Its clients may have been active before that. */
-TEST(a_replica_lost_before_its_first_report_counts_too)
+TEST(a_replica_lost_before_its_first_report_counts_too, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS);
-    expiry_lost(clock.expiry, 2);
-    assert_in_range(lives_ms(&clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
-    expiry_lost(clock.expiry, 2);
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS);
+    expiry_lost(clock->expiry, 2);
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+    expiry_lost(clock->expiry, 2);
+    assert_int_equal(due(clock), 1);
 }
 
 /* A learner in step hears from a client, and its connection stalls before it can report. */
-TEST(expiry_waits_for_a_replica_in_step_before_its_first_report)
+TEST(expiry_waits_for_a_replica_in_step_before_its_first_report, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS);
-    expiry_joined(clock.expiry, 2);
-    pass(&clock, 4 * REPORT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_touch(clock.expiry, S1);
-    reported(&clock, 2);
-    pass(&clock, TIMEOUT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS);
+    expiry_joined(clock->expiry, 2);
+    pass(clock, 4 * REPORT_MS);
+    assert_int_equal(due(clock), 0);
+    expiry_touch(clock->expiry, S1);
+    reported(clock, 2);
+    pass(clock, TIMEOUT_MS);
+    assert_int_equal(due(clock), 0);
 }
 
 /* Coming into step is no report, and does not keep a session alive for ever. */
-TEST(a_replica_in_step_that_never_reports_is_lost_in_the_end)
+TEST(a_replica_in_step_that_never_reports_is_lost_in_the_end, clock, begin_one, end)
 {
-    struct clock clock;
     uint64_t lived_ms = 0;
 
-    begin(&clock, two, 1);
-    while (due(&clock) == 0) {
-        expiry_joined(clock.expiry, 2);
-        pass(&clock, REPORT_MS);
+    while (due(clock) == 0) {
+        expiry_joined(clock->expiry, 2);
+        pass(clock, REPORT_MS);
         lived_ms += REPORT_MS;
         assert_true(lived_ms < 3 * TIMEOUT_MS);
     }
     /* The replica has come back: its reports are awaited again. */
-    expiry_lost(clock.expiry, 2);
-    expiry_joined(clock.expiry, 2);
-    expiry_touch(clock.expiry, S1);
-    pass(&clock, TIMEOUT_MS + 2 * REPORT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_free(clock.expiry);
+    expiry_lost(clock->expiry, 2);
+    expiry_joined(clock->expiry, 2);
+    expiry_touch(clock->expiry, S1);
+    pass(clock, TIMEOUT_MS + 2 * REPORT_MS);
+    assert_int_equal(due(clock), 0);
 }
 
-TEST(a_silent_replica_is_lost_in_the_end)
+TEST(a_silent_replica_is_lost_in_the_end, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, REPORT_MS);
-    clock.other_reports = false;
-    uint64_t lived_ms = lives_ms(&clock);
+    pass(clock, REPORT_MS);
+    clock->other_reports = false;
+    uint64_t lived_ms = lives_ms(clock);
     uint64_t silent_ms = EXPIRY_BEHIND_REPORTS * REPORT_MS;
 
     assert_in_range(lived_ms, silent_ms + TIMEOUT_MS, silent_ms + TIMEOUT_MS + 4 * REPORT_MS);
-    expiry_free(clock.expiry);
 }
 
 /* Otherwise a replica that restarts repeatedly would keep every session alive. */
-TEST(a_replica_that_restarts_repeatedly_counts_once)
+TEST(a_replica_that_restarts_repeatedly_counts_once, clock, begin_one, end)
 {
-    struct clock clock;
     uint64_t lived_ms = 0;
 
-    begin(&clock, two, 1);
-    while (due(&clock) == 0) {
-        pass(&clock, 4 * REPORT_MS);
-        expiry_lost(clock.expiry, OTHER);
+    while (due(clock) == 0) {
+        pass(clock, 4 * REPORT_MS);
+        expiry_lost(clock->expiry, OTHER);
         lived_ms += 4 * REPORT_MS;
         assert_true(lived_ms < 3 * TIMEOUT_MS);
     }
     /* The loss of another replica has not counted yet. */
-    reported(&clock, 2);
-    expiry_lost(clock.expiry, 2);
-    assert_int_equal(due(&clock), 0);
+    reported(clock, 2);
+    expiry_lost(clock->expiry, 2);
+    assert_int_equal(due(clock), 0);
     /* It counts again once the session has been touched. */
-    pass(&clock, TIMEOUT_MS);
-    expiry_touch(clock.expiry, S1);
-    pass(&clock, TIMEOUT_MS);
-    expiry_lost(clock.expiry, OTHER);
-    clock.other_reports = false;
-    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS);
+    expiry_touch(clock->expiry, S1);
+    pass(clock, TIMEOUT_MS);
+    expiry_lost(clock->expiry, OTHER);
+    clock->other_reports = false;
+    assert_true(lives_ms(clock) >= TIMEOUT_MS);
 }
 
 /* ---- A process that was paused. ---- */
 
-TEST(the_time_of_a_pause_does_not_count)
+TEST(the_time_of_a_pause_does_not_count, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    pass(&clock, TIMEOUT_MS / 2);
-    clock.now_ms += 10 * TIMEOUT_MS;
-    expiry_turn(clock.expiry, clock.now_ms);
-    assert_true(expiry_stands(clock.expiry));
-    report(&clock);
-    expiry_renewed(clock.expiry);
-    assert_false(expiry_stands(clock.expiry));
-    assert_in_range(lives_ms(&clock), TIMEOUT_MS / 2, TIMEOUT_MS / 2 + 3 * REPORT_MS);
-    expiry_free(clock.expiry);
+    pass(clock, TIMEOUT_MS / 2);
+    clock->now_ms += 10 * TIMEOUT_MS;
+    expiry_turn(clock->expiry, clock->now_ms);
+    assert_true(expiry_stands(clock->expiry));
+    report(clock);
+    expiry_renewed(clock->expiry);
+    assert_false(expiry_stands(clock->expiry));
+    assert_in_range(lives_ms(clock), TIMEOUT_MS / 2, TIMEOUT_MS / 2 + 3 * REPORT_MS);
 }
 
-TEST(no_session_expires_before_the_quorum_is_renewed)
+TEST(no_session_expires_before_the_quorum_is_renewed, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    (void)lives_ms(&clock);
-    clock.now_ms += 3 * REPORT_MS;
-    expiry_turn(clock.expiry, clock.now_ms);
-    assert_int_equal(due(&clock), 0);
-    pass(&clock, 10 * REPORT_MS);
-    assert_int_equal(due(&clock), 0);
-    expiry_renewed(clock.expiry);
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    (void)lives_ms(clock);
+    clock->now_ms += 3 * REPORT_MS;
+    expiry_turn(clock->expiry, clock->now_ms);
+    assert_int_equal(due(clock), 0);
+    pass(clock, 10 * REPORT_MS);
+    assert_int_equal(due(clock), 0);
+    expiry_renewed(clock->expiry);
+    assert_int_equal(due(clock), 1);
 }
 
 /* The sockets still hold what clients sent during the pause. */
-TEST(nor_does_one_before_a_further_interval)
+TEST(nor_does_one_before_a_further_interval, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
-    (void)lives_ms(&clock);
-    clock.now_ms += 3 * REPORT_MS;
-    expiry_turn(clock.expiry, clock.now_ms);
-    expiry_renewed(clock.expiry);
-    pass(&clock, REPORT_MS - 1);
-    assert_int_equal(due(&clock), 0);
-    pass(&clock, 1);
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    (void)lives_ms(clock);
+    clock->now_ms += 3 * REPORT_MS;
+    expiry_turn(clock->expiry, clock->now_ms);
+    expiry_renewed(clock->expiry);
+    pass(clock, REPORT_MS - 1);
+    assert_int_equal(due(clock), 0);
+    pass(clock, 1);
+    assert_int_equal(due(clock), 1);
 }
 
-TEST(a_slightly_late_turn_is_no_pause)
+TEST(a_slightly_late_turn_is_no_pause, clock, begin_one, end)
 {
-    struct clock clock;
-
-    begin(&clock, two, 1);
     for (uint64_t ms = 0; ms < TIMEOUT_MS + 4 * REPORT_MS; ms += 2 * REPORT_MS) {
-        clock.now_ms += 2 * REPORT_MS;
-        expiry_turn(clock.expiry, clock.now_ms);
-        report(&clock);
-        assert_false(expiry_stands(clock.expiry));
+        clock->now_ms += 2 * REPORT_MS;
+        expiry_turn(clock->expiry, clock->now_ms);
+        report(clock);
+        assert_false(expiry_stands(clock->expiry));
     }
-    assert_int_equal(due(&clock), 1);
-    expiry_free(clock.expiry);
+    assert_int_equal(due(clock), 1);
 }
 
 /* ---- Bounds. ---- */
@@ -521,19 +460,16 @@ TEST(many_sessions_expire_in_portions)
 }
 
 /* Longer than one turn of the wheel. */
-TEST(long_timeouts_are_kept)
+TEST(long_timeouts_are_kept, clock, begin_empty, end)
 {
-    struct clock clock;
     uint64_t hour_ms = 3600000;
 
-    begin(&clock, two, 0);
-    expiry_opened(clock.expiry, S1, (uint32_t)hour_ms);
-    uint64_t from_ms = clock.now_ms;
+    expiry_opened(clock->expiry, S1, (uint32_t)hour_ms);
+    uint64_t from_ms = clock->now_ms;
 
-    while (due(&clock) == 0) {
-        assert_true(clock.now_ms < from_ms + 2 * hour_ms);
-        pass(&clock, REPORT_MS);
+    while (due(clock) == 0) {
+        assert_true(clock->now_ms < from_ms + 2 * hour_ms);
+        pass(clock, REPORT_MS);
     }
-    assert_in_range(clock.now_ms - from_ms, hour_ms, hour_ms + 3 * REPORT_MS);
-    expiry_free(clock.expiry);
+    assert_in_range(clock->now_ms - from_ms, hour_ms, hour_ms + 3 * REPORT_MS);
 }

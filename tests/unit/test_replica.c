@@ -7,24 +7,21 @@ enum {
     GIVE_UP_MS = 2000 /* Two ticks. */
 };
 
-TEST(a_write_is_answered_when_it_is_applied)
+TEST(a_write_is_answered_when_it_is_applied, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_lead(&bench);
-    bench_create(&bench, "/a", &outcome);
-    assert_int_equal(drive_sent(&bench.drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(1, 1));
-    drive_persist(&bench.drive);
+    bench_create(bench, "/a", &outcome);
+    assert_int_equal(drive_sent(&bench->drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(1, 1));
+    drive_persist(&bench->drive);
     assert_int_equal(outcome.answers, 0);
-    assert_false(bench_has(&bench, "/a"));
-    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    assert_false(bench_has(bench, "/a"));
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, zxid_make(1, 1));
     assert_int_equal(outcome.answers, 1);
     assert_int_equal(outcome.err, ERR_OK);
     assert_int_equal(outcome.zxid, zxid_make(1, 1));
     assert_true(outcome.has_stat);
-    assert_true(bench_has(&bench, "/a"));
-    bench_close(&bench);
+    assert_true(bench_has(bench, "/a"));
 }
 
 static void confirm_round(struct bench *bench, uint32_t peer)
@@ -39,112 +36,97 @@ static void confirm_round(struct bench *bench, uint32_t peer)
 }
 
 /* Decision 5: a leader that was paused could refuse a request on the basis of an outdated tree. */
-TEST(a_refusal_waits_for_a_round)
+TEST(a_refusal_waits_for_a_round, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_lead(&bench);
-    bench_create(&bench, "/no/parent", &outcome);
-    assert_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
+    bench_create(bench, "/no/parent", &outcome);
+    assert_null(drive_asked(&bench->drive, ZAB_PERSIST_APPEND));
     assert_int_equal(outcome.answers, 0);
-    confirm_round(&bench, 1);
+    confirm_round(bench, 1);
     assert_int_equal(outcome.answers, 1);
     assert_int_equal(outcome.err, ERR_NO_NODE);
     assert_int_equal(outcome.zxid, zxid_make(1, 0));
-    bench_close(&bench);
 }
 
 /* The refusal depends on a proposal that is not committed yet: its answer waits for it. */
-TEST(a_refusal_waits_for_the_proposals_behind_it)
+TEST(a_refusal_waits_for_the_proposals_behind_it, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome first;
     struct outcome second;
 
-    bench_lead(&bench);
-    bench_create(&bench, "/a", &first);
-    bench_create(&bench, "/a", &second);
-    confirm_round(&bench, 1);
+    bench_create(bench, "/a", &first);
+    bench_create(bench, "/a", &second);
+    confirm_round(bench, 1);
     assert_int_equal(second.answers, 0);
-    drive_persist(&bench.drive);
-    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    drive_persist(&bench->drive);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, zxid_make(1, 1));
     assert_int_equal(first.err, ERR_OK);
     assert_int_equal(second.answers, 1);
     assert_int_equal(second.err, ERR_NODE_EXISTS);
     assert_int_equal(second.zxid, zxid_make(1, 1));
-    bench_close(&bench);
 }
 
-TEST(a_refusal_ends_with_the_role)
+TEST(a_refusal_ends_with_the_role, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_lead(&bench);
-    bench_create(&bench, "/no/parent", &outcome);
-    drive_down(&bench.drive, 1);
-    drive_down(&bench.drive, 2);
+    bench_create(bench, "/no/parent", &outcome);
+    drive_down(&bench->drive, 1);
+    drive_down(&bench->drive, 2);
     assert_int_equal(outcome.answers, 0);
-    drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
+    drive_tick(&bench->drive, BENCH_TIMEOUT_MS + 100);
     assert_int_equal(outcome.answers, 1);
     assert_int_equal(outcome.err, ERR_NOT_READY);
-    bench_close(&bench);
 }
 
 /* The maximum of rounds is waiting, so the refusal waits too; the leader prepares the request again
  * when there is room. */
-TEST(a_refusal_waits_for_room_for_its_round)
+TEST(a_refusal_waits_for_room_for_its_round, bench, bench_lead, bench_tear_down)
 {
     enum {
         ROUNDS_MAX = 65536
     };
 
-    struct bench bench;
     struct outcome outcome;
     struct op_args element;
     struct op_request *multi;
 
-    bench_lead(&bench);
     for (uint64_t i = 0; i <= ROUNDS_MAX; i++) {
-        drive_recv(&bench.drive, 1,
+        drive_recv(&bench->drive, 1,
                    &(struct zab_msg){.type = ZAB_READ_INDEX,
-                                     .dialogue = bench.drive.dialogues[1],
-                                     .epoch = bench.drive.promised,
+                                     .dialogue = bench->drive.dialogues[1],
+                                     .epoch = bench->drive.promised,
                                      .read_index.request = i + 1});
     }
     op_args_init(&element, OP_DELETE);
     element.path = slice_str("/none");
-    multi = bench_request(&bench, OP_MULTI, "/", &outcome);
+    multi = bench_request(bench, OP_MULTI, "/", &outcome);
     multi->args.ops = &element;
     multi->args.op_count = 1;
-    bench_submit(&bench, multi);
-    drive_tick(&bench.drive, 10);
+    bench_submit(bench, multi);
+    drive_tick(&bench->drive, 10);
     assert_int_equal(outcome.answers, 0);
     for (int round = 0; round < 3 && outcome.answers == 0; round++) {
-        confirm_round(&bench, 2);
-        drive_tick(&bench.drive, 10);
+        confirm_round(bench, 2);
+        drive_tick(&bench->drive, 10);
     }
     assert_int_equal(outcome.answers, 1);
     assert_int_equal(outcome.err, ERR_NO_NODE);
-    bench_close(&bench);
 }
 
-TEST(a_linearizable_read_waits_for_a_round)
+TEST(a_linearizable_read_waits_for_a_round, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
     struct op_request *request;
 
-    bench_lead(&bench);
-    request = bench_request(&bench, OP_GET, "/", &outcome);
+    request = bench_request(bench, OP_GET, "/", &outcome);
     request->consistency = OP_LINEARIZABLE;
-    bench_submit(&bench, request);
+    bench_submit(bench, request);
     assert_int_equal(outcome.answers, 0);
-    confirm_round(&bench, 2);
+    confirm_round(bench, 2);
     assert_int_equal(outcome.answers, 1);
     assert_int_equal(outcome.err, ERR_OK);
-    bench_close(&bench);
 }
 
 static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number, const char *path)
@@ -166,7 +148,7 @@ static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number
     buf_release(&bytes);
 }
 
-TEST(a_learners_write_names_its_origin, bench, bench_lead, bench_close)
+TEST(a_learners_write_names_its_origin, bench, bench_lead, bench_tear_down)
 {
     struct txn_header header;
     struct wire_reader reader;
@@ -180,7 +162,7 @@ TEST(a_learners_write_names_its_origin, bench, bench_lead, bench_close)
     assert_int_equal(header.request, 17);
 }
 
-TEST(a_learners_refusal_waits_for_a_round, bench, bench_lead, bench_close)
+TEST(a_learners_refusal_waits_for_a_round, bench, bench_lead, bench_tear_down)
 {
     struct op_result result;
 
@@ -197,7 +179,7 @@ TEST(a_learners_refusal_waits_for_a_round, bench, bench_lead, bench_close)
     op_result_release(&result);
 }
 
-TEST(a_learners_malformed_request_is_refused, bench, bench_lead, bench_close)
+TEST(a_learners_malformed_request_is_refused, bench, bench_lead, bench_tear_down)
 {
     struct zab_msg msg = {.type = ZAB_FORWARD, .epoch = 1, .forward.request = 3};
 
@@ -240,84 +222,76 @@ static void submit_in_fifo(struct bench *bench, enum op_id op, const char *path,
 
 /* The round of a sync does not cover uncommitted writes: its answer would name a state without the
  * earlier write on the same socket. */
-TEST(a_sync_is_answered_after_the_writes_of_its_fifo)
+TEST(a_sync_is_answered_after_the_writes_of_its_fifo, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome first;
     struct outcome second;
     struct outcome sync;
     struct outcome other;
 
-    bench_lead(&bench);
-    submit_in_fifo(&bench, OP_CREATE, "/a", 7, &first);
-    submit_in_fifo(&bench, OP_SYNC, "", 7, &sync);
-    submit_in_fifo(&bench, OP_SYNC, "", 8, &other);
-    submit_in_fifo(&bench, OP_CREATE, "/b", 7, &second);
-    confirm_round(&bench, 1);
-    confirm_round(&bench, 1); /* Requests that arrive during the first round need another one. */
+    submit_in_fifo(bench, OP_CREATE, "/a", 7, &first);
+    submit_in_fifo(bench, OP_SYNC, "", 7, &sync);
+    submit_in_fifo(bench, OP_SYNC, "", 8, &other);
+    submit_in_fifo(bench, OP_CREATE, "/b", 7, &second);
+    confirm_round(bench, 1);
+    confirm_round(bench, 1); /* Requests that arrive during the first round need another one. */
     assert_int_equal(sync.answers, 0);
     assert_int_equal(other.answers, 1); /* A request of another FIFO has nothing to wait for. */
-    drive_persist(&bench.drive);
-    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    drive_persist(&bench->drive);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, zxid_make(1, 1));
     assert_int_equal(first.answers, 1);
     assert_int_equal(sync.answers, 1); /* The sync does not wait for later writes. */
     assert_int_equal(sync.err, ERR_OK);
     assert_int_equal(sync.zxid, zxid_make(1, 1));
     assert_int_equal(second.answers, 0);
-    bench_close(&bench);
 }
 
-TEST(linearizable_reads_are_answered_after_the_writes_of_their_fifo)
+TEST(linearizable_reads_are_answered_after_the_writes_of_their_fifo, bench, bench_lead,
+     bench_tear_down)
 {
-    struct bench bench;
     struct outcome write;
     struct outcome reads[2];
 
-    bench_lead(&bench);
-    submit_in_fifo(&bench, OP_CREATE, "/a", 7, &write);
+    submit_in_fifo(bench, OP_CREATE, "/a", 7, &write);
     for (int i = 0; i < 2; i++) {
-        struct op_request *request = bench_request(&bench, OP_GET, "/a", &reads[i]);
+        struct op_request *request = bench_request(bench, OP_GET, "/a", &reads[i]);
 
         request->fifo = 7;
         request->consistency = OP_LINEARIZABLE;
-        bench_submit(&bench, request);
+        bench_submit(bench, request);
     }
-    confirm_round(&bench, 1);
-    confirm_round(&bench, 1);
+    confirm_round(bench, 1);
+    confirm_round(bench, 1);
     assert_int_equal(reads[0].answers + reads[1].answers, 0);
-    drive_persist(&bench.drive);
-    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    drive_persist(&bench->drive);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, zxid_make(1, 1));
     assert_int_equal(write.answers, 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(reads[i].answers, 1);
         assert_int_equal(reads[i].zxid, zxid_make(1, 1));
     }
-    bench_close(&bench);
 }
 
 /* Whatever the outcome of the write: its deadline is not after the sync's. */
-TEST(a_sync_ends_when_the_write_before_it_does)
+TEST(a_sync_ends_when_the_write_before_it_does, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome write;
     struct outcome first;
     struct outcome second;
 
-    bench_lead(&bench);
-    submit_in_fifo(&bench, OP_CREATE, "/a", 7, &write);
-    submit_in_fifo(&bench, OP_SYNC, "", 7, &first);
-    confirm_round(&bench, 1);
-    drive_tick(&bench.drive, BENCH_TIMEOUT_MS / 2);
-    submit_in_fifo(&bench, OP_SYNC, "", 7, &second);
-    confirm_round(&bench, 1);
+    submit_in_fifo(bench, OP_CREATE, "/a", 7, &write);
+    submit_in_fifo(bench, OP_SYNC, "", 7, &first);
+    confirm_round(bench, 1);
+    drive_tick(&bench->drive, BENCH_TIMEOUT_MS / 2);
+    submit_in_fifo(bench, OP_SYNC, "", 7, &second);
+    confirm_round(bench, 1);
     assert_int_equal(first.answers + second.answers, 0);
-    drive_tick(&bench.drive, BENCH_TIMEOUT_MS / 2 + 100);
+    drive_tick(&bench->drive, BENCH_TIMEOUT_MS / 2 + 100);
     assert_int_equal(write.err, ERR_OUTCOME_UNKNOWN);
     assert_int_equal(first.answers, 1);
     assert_int_equal(first.err, ERR_NOT_READY);
     assert_int_equal(second.answers, 1);
     assert_int_equal(second.err, ERR_OK);
-    bench_close(&bench);
 }
 
 /* ---- Bounds and the end. ---- */
@@ -341,21 +315,19 @@ static uint64_t forward_until_refused(struct bench *bench, uint32_t peer)
     return number;
 }
 
-TEST(waiting_writes_of_learners_are_bounded_in_bytes)
+TEST(waiting_writes_of_learners_are_bounded_in_bytes, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
     struct op_result result;
 
-    bench_lead(&bench);
-    bench_create(&bench, "/own", &outcome);
-    resign(&bench, true); /* Nothing is proposed for now. */
-    uint64_t first = forward_until_refused(&bench, 1);
-    uint64_t second = forward_until_refused(&bench, 2);
+    bench_create(bench, "/own", &outcome);
+    resign(bench, true); /* Nothing is proposed for now. */
+    uint64_t first = forward_until_refused(bench, 1);
+    uint64_t second = forward_until_refused(bench, 2);
 
     /* The bound is per learner: others have room. */
     assert_true(first > 5 && second > 1 && second < first);
-    const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
+    const struct zab_msg *reply = drive_sent(&bench->drive, 1, ZAB_FORWARD_REPLY);
 
     assert_int_equal(reply->forward.request, first);
     op_result_init(&result);
@@ -363,96 +335,83 @@ TEST(waiting_writes_of_learners_are_bounded_in_bytes)
     assert_int_equal(result.err, ERR_THROTTLED);
     op_result_release(&result);
     /* The kept requests are done, and there is room again. */
-    resign(&bench, false);
-    drive_tick(&bench.drive, 600);
-    drive_clear(&bench.drive);
-    resign(&bench, true);
-    assert_int_equal(forward_until_refused(&bench, 1), first);
-    bench_close(&bench);
+    resign(bench, false);
+    drive_tick(&bench->drive, 600);
+    drive_clear(&bench->drive);
+    resign(bench, true);
+    assert_int_equal(forward_until_refused(bench, 1), first);
 }
 
-TEST(queued_writes_keep_their_order)
+TEST(queued_writes_keep_their_order, bench, bench_wait, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome[3];
     uint64_t last = 0;
 
-    bench_open(&bench, 1, 3);
-    bench_create(&bench, "/a", &outcome[0]);
-    bench_create(&bench, "/b", &outcome[1]);
-    bench_create(&bench, "/c", &outcome[2]);
-    drive_follow(&bench.drive, 3, 1);
-    for (size_t i = 0; i < bench.drive.seen_count; i++) {
-        const struct zab_effect *effect = &bench.drive.seen[i];
+    bench_create(bench, "/a", &outcome[0]);
+    bench_create(bench, "/b", &outcome[1]);
+    bench_create(bench, "/c", &outcome[2]);
+    drive_follow(&bench->drive, 3, 1);
+    for (size_t i = 0; i < bench->drive.seen_count; i++) {
+        const struct zab_effect *effect = &bench->drive.seen[i];
 
         if (effect->type == ZAB_FX_SEND && effect->send.msg.type == ZAB_FORWARD) {
             assert_true(effect->send.msg.forward.request > last);
             last = effect->send.msg.forward.request;
         }
     }
-    assert_int_equal(drive_sent_count(&bench.drive, 3, ZAB_FORWARD), 3);
-    bench_close(&bench);
+    assert_int_equal(drive_sent_count(&bench->drive, 3, ZAB_FORWARD), 3);
 }
 
-TEST(too_many_requests_are_refused_at_once)
+TEST(too_many_requests_are_refused_at_once, bench, bench_wait, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome[BENCH_REQUESTS_MAX + 1];
 
-    bench_open(&bench, 1, 3);
     for (int i = 0; i <= BENCH_REQUESTS_MAX; i++) {
-        bench_create(&bench, "/a", &outcome[i]);
+        bench_create(bench, "/a", &outcome[i]);
     }
     assert_int_equal(outcome[BENCH_REQUESTS_MAX].err, ERR_THROTTLED);
     assert_int_equal(outcome[BENCH_REQUESTS_MAX - 1].answers, 0);
-    assert_int_equal(bench_status(&bench).requests, BENCH_REQUESTS_MAX);
-    bench_close(&bench);
+    assert_int_equal(bench_status(bench).requests, BENCH_REQUESTS_MAX);
 }
 
-TEST(draining_refuses_new_requests_and_finishes_old_ones)
+TEST(draining_refuses_new_requests_and_finishes_old_ones, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome old;
     struct outcome late;
 
-    bench_follow(&bench);
-    bench_create(&bench, "/a", &old);
-    assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
-    bench_take(&bench);
-    bench_create(&bench, "/b", &late);
+    bench_create(bench, "/a", &old);
+    assert_false(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
+    bench_take(bench);
+    bench_create(bench, "/b", &late);
     assert_int_equal(late.err, ERR_NOT_READY);
     assert_int_equal(old.answers, 0);
-    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
-    bench_commit(&bench.drive, zxid_make(1, 1));
+    drive_entry(&bench->drive, bench_record(&bench->drive, bench_forwarded(bench), "/a"), 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
     assert_int_equal(old.err, ERR_OK);
-    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
-    bench_take(&bench);
-    bench_close(&bench);
+    assert_true(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
+    bench_take(bench);
 }
 
 /* All replicas may be shutting down: then no leader appears that a write could wait for. */
-TEST(draining_does_not_wait_for_a_leader)
+TEST(draining_does_not_wait_for_a_leader, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome queued;
     struct op_request *request = NULL;
 
-    bench_follow(&bench);
-    drive_down(&bench.drive, 3);
-    request = bench_request(&bench, OP_CREATE, "/a", &queued);
+    drive_down(&bench->drive, 3);
+    request = bench_request(bench, OP_CREATE, "/a", &queued);
     request->deadline_ms += GIVE_UP_MS;
-    bench_submit(&bench, request);
-    assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
-    bench_take(&bench);
+    bench_submit(bench, request);
+    assert_false(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
+    bench_take(bench);
     assert_int_equal(queued.answers, 0);
-    drive_tick(&bench.drive, GIVE_UP_MS);
-    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    drive_tick(&bench->drive, GIVE_UP_MS);
+    assert_true(replica_drain(bench->replica, bench->drive.now_ms, &bench->effects));
     assert_int_equal(queued.err, ERR_NOT_READY);
-    bench_take(&bench);
-    bench_close(&bench);
+    bench_take(bench);
 }
 
-TEST(a_draining_leader_hands_over, bench, bench_lead, bench_close)
+TEST(a_draining_leader_hands_over, bench, bench_lead, bench_tear_down)
 {
     (void)replica_drain(bench->replica, bench->drive.now_ms, &bench->effects);
     bench_take(bench);
@@ -479,7 +438,7 @@ TEST(closing_answers_every_request)
 }
 
 /* A learner waits for a snapshot, and no snapshot verifies any more. */
-TEST(a_snapshot_is_taken_when_none_can_be_sent, bench, bench_lead, bench_close)
+TEST(a_snapshot_is_taken_when_none_can_be_sent, bench, bench_lead, bench_tear_down)
 {
     struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .snap_fetched.err = ERR_MISSING};
 

@@ -33,76 +33,64 @@ static void expect(const struct outcome *outcome, enum err err)
     assert_int_equal(outcome->err, err);
 }
 
-TEST(a_write_is_refused_at_once_and_sent_nowhere)
+TEST(a_write_is_refused_at_once_and_sent_nowhere, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_follow(&bench);
-    stand_aside(&bench, "no space");
-    assert_string_equal(bench_status(&bench).aside, "no space");
-    drive_clear(&bench.drive);
-    submit(&bench, OP_CREATE, "/a", 0, &outcome);
+    stand_aside(bench, "no space");
+    assert_string_equal(bench_status(bench).aside, "no space");
+    drive_clear(&bench->drive);
+    submit(bench, OP_CREATE, "/a", 0, &outcome);
     expect(&outcome, ERR_NOT_READY);
-    assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
-    stand_aside(&bench, NULL);
-    assert_null(bench_status(&bench).aside);
-    submit(&bench, OP_CREATE, "/a", 0, &outcome);
+    assert_null(drive_sent(&bench->drive, 3, ZAB_FORWARD));
+    stand_aside(bench, NULL);
+    assert_null(bench_status(bench).aside);
+    submit(bench, OP_CREATE, "/a", 0, &outcome);
     assert_int_equal(outcome.answers, 0);
-    assert_non_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
-    bench_close(&bench);
+    assert_non_null(drive_sent(&bench->drive, 3, ZAB_FORWARD));
 }
 
-TEST(a_write_that_waits_for_a_leader_is_refused)
+TEST(a_write_that_waits_for_a_leader_is_refused, bench, bench_wait, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_open(&bench, 1, 3);
-    submit(&bench, OP_CREATE, "/a", 0, &outcome);
+    submit(bench, OP_CREATE, "/a", 0, &outcome);
     assert_int_equal(outcome.answers, 0);
-    stand_aside(&bench, "no space");
+    stand_aside(bench, "no space");
     expect(&outcome, ERR_NOT_READY);
-    bench_close(&bench);
 }
 
-TEST(requests_in_progress_get_a_grace_time)
+TEST(requests_in_progress_get_a_grace_time, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome done;
     struct outcome open;
 
-    bench_follow(&bench);
-    submit(&bench, OP_CREATE, "/a", 0, &done);
-    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
-    submit(&bench, OP_CREATE, "/b", 0, &open);
-    stand_aside(&bench, "no space");
-    drive_tick(&bench.drive, SOON_MS);
+    submit(bench, OP_CREATE, "/a", 0, &done);
+    drive_entry(&bench->drive, bench_record(&bench->drive, bench_forwarded(bench), "/a"), 0);
+    submit(bench, OP_CREATE, "/b", 0, &open);
+    stand_aside(bench, "no space");
+    drive_tick(&bench->drive, SOON_MS);
     assert_int_equal(done.answers + open.answers, 0);
-    bench_commit(&bench.drive, zxid_make(1, 1)); /* Space came back in time. */
+    bench_commit(&bench->drive, zxid_make(1, 1)); /* Space came back in time. */
     expect(&done, ERR_OK);
-    drive_tick(&bench.drive, GRACE_MS);
+    drive_tick(&bench->drive, GRACE_MS);
     expect(&open, ERR_OUTCOME_UNKNOWN);
-    bench_close(&bench);
 }
 
-TEST(a_read_of_an_unapplied_zxid_is_refused_at_once)
+TEST(a_read_of_an_unapplied_zxid_is_refused_at_once, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome before;
     struct outcome behind;
     struct outcome now;
 
-    bench_follow(&bench);
-    submit(&bench, OP_GET, "/", zxid_make(1, 1), &before);
+    submit(bench, OP_GET, "/", zxid_make(1, 1), &before);
     assert_int_equal(before.answers, 0);
-    stand_aside(&bench, "no space");
+    stand_aside(bench, "no space");
     expect(&before, ERR_REPLICA_BEHIND);
-    submit(&bench, OP_GET, "/", zxid_make(1, 1), &behind);
+    submit(bench, OP_GET, "/", zxid_make(1, 1), &behind);
     expect(&behind, ERR_REPLICA_BEHIND);
-    submit(&bench, OP_GET, "/", 0, &now);
+    submit(bench, OP_GET, "/", 0, &now);
     expect(&now, ERR_OK);
-    bench_close(&bench);
 }
 
 static void leader_refuses(struct bench *bench, uint64_t number, bool replayed)
@@ -125,70 +113,61 @@ static void leader_refuses(struct bench *bench, uint64_t number, bool replayed)
 
 /* The leader's refusal depends on a state that this replica cannot apply: the write was not done. A
  * replayed result belongs to a write that was done. */
-TEST(a_deferred_refusal_that_cannot_be_applied)
+TEST(a_deferred_refusal_that_cannot_be_applied, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome refused;
     struct outcome replayed;
 
-    bench_follow(&bench);
-    submit(&bench, OP_CREATE, "/a", 0, &refused);
-    uint64_t first = bench_forwarded(&bench);
+    submit(bench, OP_CREATE, "/a", 0, &refused);
+    uint64_t first = bench_forwarded(bench);
 
-    submit(&bench, OP_CREATE, "/b", 0, &replayed);
-    uint64_t second = bench_forwarded(&bench);
+    submit(bench, OP_CREATE, "/b", 0, &replayed);
+    uint64_t second = bench_forwarded(bench);
 
-    stand_aside(&bench, "no space");
-    leader_refuses(&bench, first, false);
+    stand_aside(bench, "no space");
+    leader_refuses(bench, first, false);
     expect(&refused, ERR_REPLICA_BEHIND);
-    leader_refuses(&bench, second, true);
+    leader_refuses(bench, second, true);
     expect(&replayed, ERR_OUTCOME_UNKNOWN);
-    bench_close(&bench);
 }
 
 /* A write that was provably not done under the lost leader is normally forwarded to the next one.
  */
-TEST(no_write_is_forwarded_again_while_standing_aside)
+TEST(no_write_is_forwarded_again_while_standing_aside, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_follow(&bench);
-    submit(&bench, OP_CREATE, "/a", 0, &outcome);
-    stand_aside(&bench, "no space");
-    drive_down(&bench.drive, 3);
-    drive_clear(&bench.drive);
-    drive_follow(&bench.drive, 2, 2);
+    submit(bench, OP_CREATE, "/a", 0, &outcome);
+    stand_aside(bench, "no space");
+    drive_down(&bench->drive, 3);
+    drive_clear(&bench->drive);
+    drive_follow(&bench->drive, 2, 2);
     expect(&outcome, ERR_NOT_READY);
-    assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
-    bench_close(&bench);
+    assert_null(drive_sent(&bench->drive, 2, ZAB_FORWARD));
 }
 
 /* The other replicas' disks are a quorum without the leader's own. */
-TEST(a_leader_still_proposes_writes_of_other_replicas)
+TEST(a_leader_still_proposes_writes_of_other_replicas, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
     struct op_request *request = NULL;
     struct outcome unused;
     struct buf bytes;
 
-    bench_lead(&bench);
-    stand_aside(&bench, "no space");
-    submit(&bench, OP_CREATE, "/own", 0, &outcome);
+    stand_aside(bench, "no space");
+    submit(bench, OP_CREATE, "/own", 0, &outcome);
     expect(&outcome, ERR_NOT_READY);
-    drive_clear(&bench.drive);
-    request = bench_request(&bench, OP_CREATE, "/theirs", &unused);
+    drive_clear(&bench->drive);
+    request = bench_request(bench, OP_CREATE, "/theirs", &unused);
     buf_init(&bytes, 4096);
     forward_encode(1, request, &bytes);
-    drive_recv(&bench.drive, 1,
+    drive_recv(&bench->drive, 1,
                &(struct zab_msg){.type = ZAB_FORWARD,
-                                 .dialogue = bench.drive.dialogues[1],
-                                 .epoch = bench.drive.promised,
+                                 .dialogue = bench->drive.dialogues[1],
+                                 .epoch = bench->drive.promised,
                                  .forward.request = 7,
                                  .forward.bytes = buf_slice(&bytes)});
-    assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
+    assert_non_null(drive_asked(&bench->drive, ZAB_PERSIST_APPEND));
     buf_release(&bytes);
     op_request_free(request);
-    bench_close(&bench);
 }

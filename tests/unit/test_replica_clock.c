@@ -20,7 +20,7 @@ static struct txn_header proposed(struct bench *bench, const char *path)
 {
     struct wire_reader reader;
     struct txn_header header;
-    static struct outcome outcome; /* The answer may arrive later. */
+    static struct outcome outcome; /* The answer may arrive after the return. */
 
     drive_clear(&bench->drive);
     bench_create(bench, path, &outcome);
@@ -82,7 +82,7 @@ static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t l
     says(bench, said, 1, late_ms);
 }
 
-TEST(a_stamp_is_at_most_a_second_ahead_of_a_majority, bench, bench_lead, bench_close)
+TEST(a_stamp_is_at_most_a_second_ahead_of_a_majority, bench, bench_lead, bench_tear_down)
 {
     assert_int_equal(proposed(bench, "/none").stamp_ms, 0); /* No clock is known yet. */
     shows(bench, 1, NOW_MS + 300);
@@ -98,9 +98,9 @@ TEST(a_stamp_is_at_most_a_second_ahead_of_a_majority, bench, bench_lead, bench_c
 }
 
 /* The clocks of a majority are wrong for a moment in which nothing is written. */
-TEST(a_refused_request_does_not_move_stamps_back, bench, bench_lead, bench_close)
+TEST(a_refused_request_does_not_move_stamps_back, bench, bench_lead, bench_tear_down)
 {
-    static struct outcome outcome; /* The answer may arrive later. */
+    struct outcome outcome;
 
     shows(bench, 1, NOW_MS);
     bench->wall_ms += YEARS_MS;
@@ -112,7 +112,7 @@ TEST(a_refused_request_does_not_move_stamps_back, bench, bench_lead, bench_close
     assert_int_equal(proposed(bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
 }
 
-TEST(the_clock_of_a_long_absent_voter_counts_as_0, bench, bench_lead, bench_close)
+TEST(the_clock_of_a_long_absent_voter_counts_as_0, bench, bench_lead, bench_tear_down)
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
@@ -127,7 +127,8 @@ TEST(the_clock_of_a_long_absent_voter_counts_as_0, bench, bench_lead, bench_clos
 }
 
 /* Only one clock is wrong, and one connection breaks. */
-TEST(a_reconnecting_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, bench_lead, bench_close)
+TEST(a_reconnecting_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, bench_lead,
+     bench_tear_down)
 {
     shows(bench, 1, 5000);
     shows(bench, 2, NOW_MS);
@@ -161,7 +162,7 @@ static struct state *state_of_now(void)
 }
 
 /* Nor does a restart of all replicas: the last voter to return has not reported its clock yet. */
-TEST(a_late_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, no_set_up, bench_close)
+TEST(a_late_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, no_set_up, bench_tear_down)
 {
     bench_open_with(bench, 3, 3, state_of_now());
     drive_lead(&bench->drive);
@@ -172,7 +173,7 @@ TEST(a_late_voter_beside_a_wrong_clock_moves_no_stamp_back, bench, no_set_up, be
     assert_int_equal(proposed(bench, "/b").stamp_ms, 5000 + STAMP_SLACK_MS);
 }
 
-TEST(a_voters_report_of_other_clocks_is_ignored, bench, bench_lead, bench_close)
+TEST(a_voters_report_of_other_clocks_is_ignored, bench, bench_lead, bench_tear_down)
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
@@ -189,7 +190,7 @@ static int64_t clock_ahead_ms(const struct bench *bench)
 }
 
 /* This process was paused and now reads its sockets; or a link is slow. */
-TEST(a_late_heartbeat_is_no_wrong_clock, bench, bench_lead, bench_close)
+TEST(a_late_heartbeat_is_no_wrong_clock, bench, bench_lead, bench_tear_down)
 {
     shows(bench, 1, NOW_MS);
     shows(bench, 2, NOW_MS);
@@ -204,7 +205,7 @@ TEST(a_late_heartbeat_is_no_wrong_clock, bench, bench_lead, bench_close)
     assert_int_equal(clock_ahead_ms(bench), PAUSE_MS - 100);
 }
 
-TEST(a_late_heartbeat_moves_no_stamp_back, bench, bench_lead, bench_close)
+TEST(a_late_heartbeat_moves_no_stamp_back, bench, bench_lead, bench_tear_down)
 {
     idle(bench, LATE_MS, 2);
     bench->wall_ms += LATE_MS;
@@ -221,7 +222,7 @@ TEST(a_late_heartbeat_moves_no_stamp_back, bench, bench_lead, bench_close)
 
 /* A follower compares its clock with what its leader reports about all replicas. It knows the delay
  * from the round trip of its own heartbeat. */
-TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, bench_close)
+TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, bench_tear_down)
 {
     struct heartbeat said[3] = {0};
     struct zab_msg msg = {.type = ZAB_PING};
@@ -247,7 +248,7 @@ TEST(a_follower_knows_how_late_its_leaders_heartbeats_are, bench, bench_follow, 
     buf_release(&bytes);
 }
 
-TEST(a_reported_clock_continues_to_run, bench, bench_lead, bench_close)
+TEST(a_reported_clock_continues_to_run, bench, bench_lead, bench_tear_down)
 {
     bench->wall_ms += YEARS_MS;
     shows(bench, 1, NOW_MS);

@@ -30,7 +30,7 @@ TEST(a_silent_session_and_its_ephemerals_end_together)
     bench_close(&bench);
 }
 
-TEST(touches_at_the_leader_keep_a_session, bench, no_set_up, bench_close)
+TEST(touches_at_the_leader_keep_a_session, bench, no_set_up, bench_tear_down)
 {
     uint64_t id = lead_with_session(bench);
 
@@ -43,7 +43,7 @@ TEST(touches_at_the_leader_keep_a_session, bench, no_set_up, bench_close)
     assert_true(lives_ms(bench, &both, id) >= BENCH_SESSION_MS);
 }
 
-TEST(reports_of_a_learner_keep_a_session, bench, no_set_up, bench_close)
+TEST(reports_of_a_learner_keep_a_session, bench, no_set_up, bench_tear_down)
 {
     uint64_t id = lead_with_session(bench);
 
@@ -74,7 +74,7 @@ TEST(an_attachment_keeps_a_session)
 }
 
 /* The client may be speaking to the learner that does not report. */
-TEST(expiry_waits_for_the_reports_of_all_learners, bench, no_set_up, bench_close)
+TEST(expiry_waits_for_the_reports_of_all_learners, bench, no_set_up, bench_tear_down)
 {
     struct alive silent = both;
 
@@ -90,7 +90,7 @@ TEST(expiry_waits_for_the_reports_of_all_learners, bench, no_set_up, bench_close
 }
 
 /* A learner in step serves clients before its first report. */
-TEST(expiry_waits_for_the_first_report_of_a_learner_in_step, bench, no_set_up, bench_close)
+TEST(expiry_waits_for_the_first_report_of_a_learner_in_step, bench, no_set_up, bench_tear_down)
 {
     struct alive silent = both;
 
@@ -106,7 +106,7 @@ TEST(expiry_waits_for_the_first_report_of_a_learner_in_step, bench, no_set_up, b
 
 /* A slow link delays two reports. The first was made before the learner heard of the session: its
  * late arrival says nothing about the time since. */
-TEST(a_late_report_covers_no_more_than_its_mark, bench, no_set_up, bench_close)
+TEST(a_late_report_covers_no_more_than_its_mark, bench, no_set_up, bench_tear_down)
 {
     struct alive silent = both;
 
@@ -128,7 +128,7 @@ TEST(a_late_report_covers_no_more_than_its_mark, bench, no_set_up, bench_close)
 }
 
 /* The first part of a report says nothing about the sessions in the second. */
-TEST(a_part_does_not_count_as_a_report, bench, no_set_up, bench_close)
+TEST(a_part_does_not_count_as_a_report, bench, no_set_up, bench_tear_down)
 {
     struct alive silent = both;
 
@@ -147,7 +147,7 @@ TEST(a_part_does_not_count_as_a_report, bench, no_set_up, bench_close)
     assert_false(session_lives(bench, id));
 }
 
-TEST(a_lost_learner_counts_as_a_touch, bench, no_set_up, bench_close)
+TEST(a_lost_learner_counts_as_a_touch, bench, no_set_up, bench_tear_down)
 {
     struct alive one = both;
 
@@ -160,7 +160,7 @@ TEST(a_lost_learner_counts_as_a_touch, bench, no_set_up, bench_close)
     assert_in_range(lives_ms(bench, &one, id), BENCH_SESSION_MS, BENCH_SESSION_MS + 4 * REPORT_MS);
 }
 
-TEST(a_malformed_report_is_ignored, bench, no_set_up, bench_close)
+TEST(a_malformed_report_is_ignored, bench, no_set_up, bench_tear_down)
 {
     struct zab_msg msg = {.type = ZAB_FORWARD, .forward.bytes = slice_str("\x01?odd")};
 
@@ -173,7 +173,7 @@ TEST(a_malformed_report_is_ignored, bench, no_set_up, bench_close)
     assert_true(session_lives(bench, id));
 }
 
-TEST(a_new_leader_grants_the_whole_timeout, bench, no_set_up, bench_close)
+TEST(a_new_leader_grants_the_whole_timeout, bench, no_set_up, bench_tear_down)
 {
     uint64_t id = lead_with_session(bench);
 
@@ -191,7 +191,7 @@ TEST(a_new_leader_grants_the_whole_timeout, bench, no_set_up, bench_close)
 }
 
 /* During the pause the others may have elected a leader, and its sockets may hold touches. */
-TEST(a_paused_leader_renews_its_quorum_first, bench, no_set_up, bench_close)
+TEST(a_paused_leader_renews_its_quorum_first, bench, no_set_up, bench_tear_down)
 {
     struct zab_msg confirm = {.type = ZAB_CONFIRM_ACK};
 

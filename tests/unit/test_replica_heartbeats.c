@@ -62,7 +62,7 @@ static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
     return count;
 }
 
-TEST(a_leader_reports_all_replicas_to_all, bench, bench_lead, bench_close)
+TEST(a_leader_reports_all_replicas_to_all, bench, bench_lead, bench_tear_down)
 {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
 
@@ -83,7 +83,7 @@ TEST(a_leader_reports_all_replicas_to_all, bench, bench_lead, bench_close)
     assert_int_equal(heartbeats_find(heartbeats, count, 2)->at_ms, bench->drive.now_ms - 500);
 }
 
-TEST(a_follower_reports_itself_and_learns_about_all, bench, bench_follow, bench_close)
+TEST(a_follower_reports_itself_and_learns_about_all, bench, bench_follow, bench_tear_down)
 {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
     struct heartbeat heard[2] = {0};
@@ -103,7 +103,7 @@ TEST(a_follower_reports_itself_and_learns_about_all, bench, bench_follow, bench_
 }
 
 /* A new leader may know less about a lost replica than its predecessor. */
-TEST(the_newest_heartbeat_counts, bench, bench_follow, bench_close)
+TEST(the_newest_heartbeat_counts, bench, bench_follow, bench_tear_down)
 {
     drive_tick(&bench->drive, 1000);
     struct heartbeat two = follower(2, bench);
@@ -119,7 +119,7 @@ TEST(the_newest_heartbeat_counts, bench, bench_follow, bench_close)
 
 /* No other replica reports for this one, unknown ids are dropped, and malformed bytes are ignored.
  */
-TEST(invalid_heartbeats_are_dropped, bench, bench_follow, bench_close)
+TEST(invalid_heartbeats_are_dropped, bench, bench_follow, bench_tear_down)
 {
     struct heartbeat wrong[2] = {0};
 
@@ -134,7 +134,7 @@ TEST(invalid_heartbeats_are_dropped, bench, bench_follow, bench_close)
     assert_int_equal(heartbeat_of(bench, 9).id, 0);
 }
 
-TEST(a_replica_reports_since_when_it_has_its_role, bench, bench_follow, bench_close)
+TEST(a_replica_reports_since_when_it_has_its_role, bench, bench_follow, bench_tear_down)
 {
     drive_tick(&bench->drive, 200);
     uint64_t before_ms = heartbeat_of(bench, 1).role_ms;
@@ -169,7 +169,7 @@ static void says_limit(struct bench *bench, uint32_t id, uint64_t bytes_max)
     drive_tick(&bench->drive, 200);
 }
 
-TEST(the_smallest_limit_of_the_voters_in_step_is_in_force, bench, bench_lead, bench_close)
+TEST(the_smallest_limit_of_the_voters_in_step_is_in_force, bench, bench_lead, bench_tear_down)
 {
     drive_tick(&bench->drive, 200);
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
@@ -182,7 +182,7 @@ TEST(the_smallest_limit_of_the_voters_in_step_is_in_force, bench, bench_lead, be
     expect_room(bench, BENCH_TREE_BYTES_MAX, 3);
 }
 
-TEST(a_replica_that_is_not_in_step_limits_nothing, bench, bench_lead, bench_close)
+TEST(a_replica_that_is_not_in_step_limits_nothing, bench, bench_lead, bench_tear_down)
 {
     says_limit(bench, 1, 1000);
     expect_room(bench, 1000, 1);
@@ -219,7 +219,7 @@ TEST(a_leader_refuses_growth_and_names_the_limiting_replica)
     bench_close(&bench);
 }
 
-TEST(a_follower_knows_the_limit_from_its_leader, bench, bench_follow, bench_close)
+TEST(a_follower_knows_the_limit_from_its_leader, bench, bench_follow, bench_tear_down)
 {
     struct heartbeat heard[2] = {0};
 
@@ -235,7 +235,7 @@ TEST(a_follower_knows_the_limit_from_its_leader, bench, bench_follow, bench_clos
 }
 
 /* The clock started with the machine, long before this process. */
-TEST(a_replica_that_never_heard_a_leader_lags_since_its_start, bench, no_set_up, bench_close)
+TEST(a_replica_that_never_heard_a_leader_lags_since_its_start, bench, no_set_up, bench_tear_down)
 {
     bench_open(bench, 1, 3);
     uint64_t start_ms = bench->drive.now_ms;

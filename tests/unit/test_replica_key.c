@@ -191,7 +191,7 @@ static struct state *state_that_remembers(uint64_t count)
 }
 
 /* One transaction removes a thousand results. */
-TEST(all_due_answers_are_forgotten_together, bench, no_set_up, bench_close)
+TEST(all_due_answers_are_forgotten_together, bench, no_set_up, bench_tear_down)
 {
     bench_open_with(bench, 1, 1, state_that_remembers(2500));
     drive_persist(&bench->drive);

@@ -98,15 +98,13 @@ TEST(a_learners_write_is_in_its_session)
     bench_close(&bench);
 }
 
-TEST(a_forward_carries_the_whole_request)
+TEST(a_forward_carries_the_whole_request, bench, bench_lead, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
     struct forwarded got;
     struct buf bytes;
 
-    bench_lead(&bench);
-    struct op_request *request = ephemeral_request(&bench, "/e", 77, &outcome);
+    struct op_request *request = ephemeral_request(bench, "/e", 77, &outcome);
 
     request->key = slice_str("5b7c");
     (void)snprintf(request->principal.address, sizeof request->principal.address, "::1");
@@ -131,7 +129,6 @@ TEST(a_forward_carries_the_whole_request)
     }
     buf_release(&bytes);
     op_request_free(request);
-    bench_close(&bench);
 }
 
 /* ---- A learner. ---- */
@@ -158,22 +155,19 @@ static struct logrec *session_record(struct bench *bench, uint64_t request)
     return rec;
 }
 
-TEST(a_session_opens_on_a_learner)
+TEST(a_session_opens_on_a_learner, bench, bench_follow, bench_tear_down)
 {
-    struct bench bench;
     struct outcome outcome;
 
-    bench_follow(&bench);
-    bench_submit(&bench, session_request(&bench, OP_SESSION, &outcome));
-    drive_entry(&bench.drive, session_record(&bench, bench_forwarded(&bench)), 0);
-    bench_commit(&bench.drive, zxid_make(1, 1));
+    bench_submit(bench, session_request(bench, OP_SESSION, &outcome));
+    drive_entry(&bench->drive, session_record(bench, bench_forwarded(bench)), 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
     assert_int_equal(outcome.answers, 1);
     assert_int_equal(outcome.err, ERR_OK);
     assert_true(outcome.has_session);
     assert_int_equal(outcome.session.id, zxid_make(1, 1));
     assert_int_equal(outcome.session.timeout_ms, BENCH_SESSION_MS);
-    assert_true(session_lives(&bench, zxid_make(1, 1)));
-    bench_close(&bench);
+    assert_true(session_lives(bench, zxid_make(1, 1)));
 }
 
 /* The newest report that left, decoded; -1: none. */
@@ -218,7 +212,7 @@ static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t ma
     buf_release(&bytes);
 }
 
-TEST(a_report_names_the_newest_mark_of_the_leader, bench, bench_follow, bench_close)
+TEST(a_report_names_the_newest_mark_of_the_leader, bench, bench_follow, bench_tear_down)
 {
     drive_tick(&bench->drive, REPORT_MS);
     assert_int_equal(mark_reported(bench), 0);
@@ -231,7 +225,7 @@ TEST(a_report_names_the_newest_mark_of_the_leader, bench, bench_follow, bench_cl
 }
 
 /* Each term of a leader has its own time. */
-TEST(a_mark_of_another_term_is_not_named, bench, bench_follow, bench_close)
+TEST(a_mark_of_another_term_is_not_named, bench, bench_follow, bench_tear_down)
 {
     pinged(bench, 2, 1, 500);
     drive_tick(&bench->drive, REPORT_MS);
@@ -247,7 +241,7 @@ TEST(a_mark_of_another_term_is_not_named, bench, bench_follow, bench_close)
     assert_int_equal(mark_reported(bench), 10);
 }
 
-TEST(a_learner_reports_twice_a_tick, bench, bench_follow, bench_close)
+TEST(a_learner_reports_twice_a_tick, bench, bench_follow, bench_tear_down)
 {
     uint64_t first = 0;
 
@@ -264,7 +258,7 @@ TEST(a_learner_reports_twice_a_tick, bench, bench_follow, bench_close)
 
 /* The front ends have not yet read what clients sent during the pause: before they have, an empty
  * report would be wrong. */
-TEST(a_paused_learner_reads_its_sockets_before_it_reports, bench, bench_follow, bench_close)
+TEST(a_paused_learner_reads_its_sockets_before_it_reports, bench, bench_follow, bench_tear_down)
 {
     uint64_t first = 0;
 
@@ -278,7 +272,7 @@ TEST(a_paused_learner_reads_its_sockets_before_it_reports, bench, bench_follow, 
     assert_int_equal(first, 55);
 }
 
-TEST(many_touches_are_reported_in_parts, bench, bench_follow, bench_close)
+TEST(many_touches_are_reported_in_parts, bench, bench_follow, bench_tear_down)
 {
     uint64_t first = 0;
 
@@ -292,7 +286,7 @@ TEST(many_touches_are_reported_in_parts, bench, bench_follow, bench_close)
 }
 
 /* An accepted heartbeat is not lost with the leader. */
-TEST(touches_wait_for_the_next_leader, bench, bench_follow, bench_close)
+TEST(touches_wait_for_the_next_leader, bench, bench_follow, bench_tear_down)
 {
     uint64_t first = 0;
 
@@ -306,7 +300,7 @@ TEST(touches_wait_for_the_next_leader, bench, bench_follow, bench_close)
     assert_int_equal(first, 55);
 }
 
-TEST(a_learner_expires_no_session, bench, bench_follow, bench_close)
+TEST(a_learner_expires_no_session, bench, bench_follow, bench_tear_down)
 {
     zxid_t last;
 

@@ -128,7 +128,7 @@ static struct txn_header proposed(struct bench *bench, const char *path)
 {
     struct wire_reader reader;
     struct txn_header header;
-    static struct outcome outcome; /* The answer may arrive later. */
+    static struct outcome outcome; /* The answer may arrive after the return. */
 
     drive_clear(&bench->drive);
     bench_create(bench, path, &outcome);
@@ -138,7 +138,7 @@ static struct txn_header proposed(struct bench *bench, const char *path)
     return header;
 }
 
-TEST(a_restarted_leader_continues_the_age_of_its_state, bench, no_set_up, bench_close)
+TEST(a_restarted_leader_continues_the_age_of_its_state, bench, no_set_up, bench_tear_down)
 {
     struct state *state = state_new(7);
 
@@ -155,7 +155,7 @@ TEST(a_restarted_leader_continues_the_age_of_its_state, bench, no_set_up, bench_
     assert_int_equal(proposed(bench, "/newer").age_ms, AGE_MS + 300);
 }
 
-TEST(no_wall_clock_moves_the_age, bench, bench_lead, bench_close)
+TEST(no_wall_clock_moves_the_age, bench, bench_lead, bench_tear_down)
 {
     int64_t age_ms = proposed(bench, "/a").age_ms;
 
@@ -168,7 +168,7 @@ TEST(no_wall_clock_moves_the_age, bench, bench_lead, bench_close)
 }
 
 /* The leader was paused: the time has passed nevertheless. */
-TEST(the_age_counts_a_pause, bench, bench_lead, bench_close)
+TEST(the_age_counts_a_pause, bench, bench_lead, bench_tear_down)
 {
     int64_t age_ms = proposed(bench, "/a").age_ms;
 
@@ -208,7 +208,7 @@ static struct stat_view stat_of(struct bench *bench, const char *path)
 }
 
 /* One bad proposal could otherwise stop every replica that reads it. */
-TEST(absurd_times_of_a_committed_transaction_stop_no_follower, bench, bench_follow, bench_close)
+TEST(absurd_times_of_a_committed_transaction_stop_no_follower, bench, bench_follow, bench_tear_down)
 {
     commit_at(bench, "/a", 70, 80);
     assert_int_equal(stat_of(bench, "/a").ctime, 80);
@@ -225,7 +225,7 @@ TEST(absurd_times_of_a_committed_transaction_stop_no_follower, bench, bench_foll
 }
 
 /* A stamp in the future is no reason to continue with it. */
-TEST(a_leader_proposes_no_absurd_times, bench, no_set_up, bench_close)
+TEST(a_leader_proposes_no_absurd_times, bench, no_set_up, bench_tear_down)
 {
     struct state *state = state_new(7);
     const struct txn_header header = {.age_ms = TXN_AGE_MAX_MS, .stamp_ms = STAMP_MAX_MS};
@@ -294,7 +294,7 @@ TEST(a_bad_snapshot_leaves_no_age_behind)
     }
 }
 
-TEST(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it, bench, bench_follow, bench_close)
+TEST(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it, bench, bench_follow, bench_tear_down)
 {
     uint64_t digest = bench_end_digest();
 
@@ -369,7 +369,7 @@ static void commit_last(struct bench *bench)
     drive_clear(&bench->drive);
 }
 
-TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_up, bench_close)
+TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_up, bench_tear_down)
 {
     bench_open_with(bench, 3, 3, state_with_ttl(AGE_MS));
     drive_lead(&bench->drive);
@@ -391,7 +391,7 @@ TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_u
 }
 
 /* Otherwise a power failure every half minute would stop the age. */
-TEST(a_leader_writes_the_age_sooner_the_first_time, bench, no_set_up, bench_close)
+TEST(a_leader_writes_the_age_sooner_the_first_time, bench, no_set_up, bench_tear_down)
 {
     bench_open_keeping(bench, 3, 3, state_with_ttl(AGE_MS), MINUTE_MS);
     drive_lead(&bench->drive);
@@ -409,7 +409,8 @@ TEST(a_leader_writes_the_age_sooner_the_first_time, bench, no_set_up, bench_clos
     assert_in_range(written_age(bench), age_ms + MINUTE_MS, age_ms + MINUTE_MS + 1500);
 }
 
-TEST(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing, bench, bench_lead, bench_close)
+TEST(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing, bench, bench_lead,
+     bench_tear_down)
 {
     idle(bench, 4 * (uint64_t)BENCH_KEEP_AGE_MS);
     assert_int_equal(bench_status(bench).zab.state, ZAB_LEADING);
@@ -417,7 +418,7 @@ TEST(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing, bench, bench_l
 }
 
 /* The age has its maximum, so a transaction could not report more. */
-TEST(an_idle_leader_whose_age_cannot_grow_writes_nothing, bench, no_set_up, bench_close)
+TEST(an_idle_leader_whose_age_cannot_grow_writes_nothing, bench, no_set_up, bench_tear_down)
 {
     bench_open_with(bench, 3, 3, state_with_ttl(TXN_AGE_MAX_MS));
     drive_lead(&bench->drive);
@@ -444,7 +445,7 @@ TEST(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must)
     bench_close(&bench);
 }
 
-TEST(a_leader_that_drains_writes_the_age_first, bench, no_set_up, bench_close)
+TEST(a_leader_that_drains_writes_the_age_first, bench, no_set_up, bench_tear_down)
 {
     bench_open_with(bench, 3, 3, state_with_ttl(AGE_MS));
     drive_lead(&bench->drive);
@@ -456,7 +457,7 @@ TEST(a_leader_that_drains_writes_the_age_first, bench, no_set_up, bench_close)
 }
 
 /* The replica ends only when its disk has the age. */
-TEST(a_voter_alone_that_drains_waits_for_the_age_to_be_durable, bench, no_set_up, bench_close)
+TEST(a_voter_alone_that_drains_waits_for_the_age_to_be_durable, bench, no_set_up, bench_tear_down)
 {
     bench_open_with(bench, 1, 1, state_with_ttl(AGE_MS));
     drive_persist(&bench->drive);

@@ -58,7 +58,7 @@ TEST(each_transaction_is_a_set)
     drop(sets, count); /* The sets outlive the window, the log and the state. */
 }
 
-TEST(uncommitted_changes_are_not_in_the_window, bench, bench_follow, bench_close)
+TEST(uncommitted_changes_are_not_in_the_window, bench, bench_follow, bench_tear_down)
 {
     struct change_set *sets[SETS_MAX];
     struct window_mark mark;
@@ -77,7 +77,7 @@ static void count_wakes(void *ctx)
     (*wakes)++;
 }
 
-TEST(listeners_are_woken_once_for_a_run, bench, bench_follow, bench_close)
+TEST(listeners_are_woken_once_for_a_run, bench, bench_follow, bench_tear_down)
 {
     uint32_t wakes = 0;
     struct window_listener listener = {.wake = count_wakes, .ctx = &wakes};
@@ -90,7 +90,7 @@ TEST(listeners_are_woken_once_for_a_run, bench, bench_follow, bench_close)
     window_unlisten(bench->window, &listener);
 }
 
-TEST(the_window_continues_across_a_change_of_leader, bench, bench_follow, bench_close)
+TEST(the_window_continues_across_a_change_of_leader, bench, bench_follow, bench_tear_down)
 {
     struct window_mark mark;
     struct change_set *sets[SETS_MAX];
@@ -109,7 +109,7 @@ TEST(the_window_continues_across_a_change_of_leader, bench, bench_follow, bench_
 }
 
 /* A change of the members is a new text of /zookeeper/config. */
-TEST(a_new_configuration_is_a_change, bench, bench_follow, bench_close)
+TEST(a_new_configuration_is_a_change, bench, bench_follow, bench_tear_down)
 {
     struct window_mark mark;
     struct change_set *sets[SETS_MAX];
@@ -136,7 +136,7 @@ TEST(a_new_configuration_is_a_change, bench, bench_follow, bench_close)
 
 /* ---- Another state. ---- */
 
-TEST(recovered_transactions_precede_the_window, bench, no_set_up, bench_close)
+TEST(recovered_transactions_precede_the_window, bench, no_set_up, bench_tear_down)
 {
     bench_open(bench, 1, 3);
     assert_int_equal(extent(bench).restarts, 1);
@@ -146,7 +146,7 @@ TEST(recovered_transactions_precede_the_window, bench, no_set_up, bench_close)
     assert_int_equal(extent(bench).last, zxid_make(1, 0));
 }
 
-TEST(an_exact_snapshot_restarts_the_window_at_once, bench, bench_follow, bench_close)
+TEST(an_exact_snapshot_restarts_the_window_at_once, bench, bench_follow, bench_tear_down)
 {
     uint64_t restarts = extent(bench).restarts;
 
@@ -174,7 +174,7 @@ static enum err read_err(struct bench *bench, const struct window_mark *mark)
 
 /* The state can be replaced at any moment between the order to load another one and the report that
  * it is loaded. */
-TEST(no_read_is_answered_while_another_state_is_loaded, bench, bench_follow, bench_close)
+TEST(no_read_is_answered_while_another_state_is_loaded, bench, bench_follow, bench_tear_down)
 {
     struct window_mark mark;
 
@@ -192,7 +192,8 @@ TEST(no_read_is_answered_while_another_state_is_loaded, bench, bench_follow, ben
 }
 
 /* Of two states that are being loaded, only the second is the state of the log. */
-TEST(a_state_that_is_replaced_again_does_not_restart_the_window, bench, bench_follow, bench_close)
+TEST(a_state_that_is_replaced_again_does_not_restart_the_window, bench, bench_follow,
+     bench_tear_down)
 {
     struct window_mark mark;
     uint64_t restarts;
@@ -212,7 +213,7 @@ TEST(a_state_that_is_replaced_again_does_not_restart_the_window, bench, bench_fo
 
 /* A state that cannot be loaded does not end the window's suspension: the next state is being
  * loaded. */
-TEST(a_failed_load_leaves_the_window_to_the_next_state, bench, bench_follow, bench_close)
+TEST(a_failed_load_leaves_the_window_to_the_next_state, bench, bench_follow, bench_tear_down)
 {
     struct window_mark mark;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_MISSING};
@@ -232,7 +233,7 @@ TEST(a_failed_load_leaves_the_window_to_the_next_state, bench, bench_follow, ben
 
 /* When no further state follows, the process ends: no watcher waits for a window that stays
  * suspended. */
-TEST(a_final_failed_load_ends_the_process, bench, bench_follow, bench_close)
+TEST(a_final_failed_load_ends_the_process, bench, bench_follow, bench_tear_down)
 {
     struct window_mark mark;
     struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_CORRUPT};
@@ -274,7 +275,7 @@ static void on_lost(void *ctx, zxid_t from)
 
 /* The leader is lost while the state is loaded, and no other is found: the end of the load suffices
  * for watchers to learn that they have missed something. */
-TEST(watchers_learn_of_a_loss_after_the_load, bench, bench_follow, bench_close)
+TEST(watchers_learn_of_a_loss_after_the_load, bench, bench_follow, bench_tear_down)
 {
     struct listener watcher = {.listener = {.wake = on_wake}};
     const struct subscribe_sink sink = {.on_event = on_event, .on_lost = on_lost, .ctx = &watcher};
@@ -302,7 +303,7 @@ TEST(watchers_learn_of_a_loss_after_the_load, bench, bench_follow, bench_close)
 
 /* The leader sends a quarantined replica its state from the beginning: until the replica has
  * released the mark, its state does not count. */
-TEST(a_quarantined_replica_does_not_restart_the_window, bench, no_set_up, bench_close)
+TEST(a_quarantined_replica_does_not_restart_the_window, bench, no_set_up, bench_tear_down)
 {
     struct window_mark mark;
 
@@ -322,7 +323,7 @@ TEST(a_quarantined_replica_does_not_restart_the_window, bench, no_set_up, bench_
 }
 
 /* The transactions that it repeats on the way to the snapshot's end are no history. */
-TEST(a_fuzzy_snapshot_restarts_the_window_at_its_end, bench, bench_follow, bench_close)
+TEST(a_fuzzy_snapshot_restarts_the_window_at_its_end, bench, bench_follow, bench_tear_down)
 {
     struct window_extent before;
     struct window_mark mark;
@@ -351,7 +352,7 @@ TEST(a_fuzzy_snapshot_restarts_the_window_at_its_end, bench, bench_follow, bench
 }
 
 /* It is unknown whether its changes have happened. */
-TEST(a_state_that_is_wrong_at_its_end_adds_nothing, bench, bench_follow, bench_close)
+TEST(a_state_that_is_wrong_at_its_end_adds_nothing, bench, bench_follow, bench_tear_down)
 {
     uint64_t restarts;
 

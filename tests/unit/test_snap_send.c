@@ -116,161 +116,128 @@ static uint64_t rest(struct rig *rig, uint32_t peer, uint64_t offset)
     return offset;
 }
 
-TEST(the_newest_snapshot_is_sent_completely)
+TEST(the_newest_snapshot_is_sent_completely, rig, setup, teardown)
 {
-    struct rig rig;
+    assert_int_equal(begin(rig, 2), ERR_OK);
 
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
+    uint64_t sent = rest(rig, 2, 0);
 
-    uint64_t sent = rest(&rig, 2, 0);
-
-    assert_int_equal(sent, rig.info.file_bytes);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
-    snap_send_tidy(&rig.send, IDLE_MS, IDLE_MS);
-    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
-    teardown(&rig);
+    assert_int_equal(sent, rig->info.file_bytes);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 1));
+    snap_send_tidy(&rig->send, IDLE_MS, IDLE_MS);
+    assert_int_equal(piece(rig, 2, 0), ERR_CLOSED);
 }
 
-TEST(no_snapshot_is_sent_before_its_check)
+TEST(no_snapshot_is_sent_before_its_check, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
     assert_int_equal(
-        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
-    assert_false(snap_send_is_checked(&rig.send, 2));
-    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
-    teardown(&rig);
+        snap_send_begin(&rig->send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
+    assert_false(snap_send_is_checked(&rig->send, 2));
+    assert_int_equal(piece(rig, 2, 0), ERR_CLOSED);
 }
 
-TEST(a_damaged_snapshot_gives_way_to_an_older_one)
+TEST(a_damaged_snapshot_gives_way_to_an_older_one, rig, setup, teardown)
 {
-    struct rig rig;
     struct store_figures figures;
 
-    setup(&rig);
-    spoil(&rig, ROUNDS - 1);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 2));
-    assert_int_equal(rig.send.condemned, 1);
-    store_figures(rig.kit.store, &figures);
+    spoil(rig, ROUNDS - 1);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 2));
+    assert_int_equal(rig->send.condemned, 1);
+    store_figures(rig->kit.store, &figures);
     assert_int_equal(figures.snapshots, ROUNDS - 1);
-    teardown(&rig);
 }
 
 /* Even the head cannot be read. */
-TEST(an_unreadable_snapshot_gives_way_too)
+TEST(an_unreadable_snapshot_gives_way_too, rig, setup, teardown)
 {
-    struct rig rig;
     char name[VFS_NAME_MAX];
 
-    setup(&rig);
-    name_snap(name, 1, start_of(&rig, ROUNDS - 1));
-    vfs_mem_flip(rig.kit.disk, name, 9, 1);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 2));
-    teardown(&rig);
+    name_snap(name, 1, start_of(rig, ROUNDS - 1));
+    vfs_mem_flip(rig->kit.disk, name, 9, 1);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 2));
 }
 
-TEST(without_a_valid_snapshot_a_new_one_is_needed)
+TEST(without_a_valid_snapshot_a_new_one_is_needed, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
     for (size_t i = 0; i < ROUNDS; i++) {
-        spoil(&rig, i);
+        spoil(rig, i);
     }
-    assert_int_equal(begin(&rig, 2), ERR_MISSING);
+    assert_int_equal(begin(rig, 2), ERR_MISSING);
     assert_int_equal(
-        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0),
+        snap_send_begin(&rig->send, &(struct snap_piece){.peer = 2, .is_first = true}, 0),
         ERR_MISSING);
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 9);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
-    teardown(&rig);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 9);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS));
 }
 
 /* Reading 200 MB again for each of many learners would be too much; but a learner that asks for the
  * same snapshot again may have refused it. */
-TEST(a_file_is_checked_again_only_for_a_learner_that_asks_again)
+TEST(a_file_is_checked_again_only_for_a_learner_that_asks_again, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
     assert_int_equal(
-        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 3, .is_first = true}, 0), ERR_OK);
-    assert_true(snap_send_is_checked(&rig.send, 3));
-    (void)rest(&rig, 3, 0);
-    spoil(&rig, ROUNDS - 1);
+        snap_send_begin(&rig->send, &(struct snap_piece){.peer = 3, .is_first = true}, 0), ERR_OK);
+    assert_true(snap_send_is_checked(&rig->send, 3));
+    (void)rest(rig, 3, 0);
+    spoil(rig, ROUNDS - 1);
     assert_int_equal(
-        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
-    assert_false(snap_send_is_checked(&rig.send, 2));
-    assert_int_equal(check(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 2));
-    teardown(&rig);
+        snap_send_begin(&rig->send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
+    assert_false(snap_send_is_checked(&rig->send, 2));
+    assert_int_equal(check(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 2));
 }
 
-TEST(two_learners_do_not_affect_each_other)
+TEST(two_learners_do_not_affect_each_other, rig, setup, teardown)
 {
-    struct rig rig;
     uint64_t first = 0;
 
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
-    first = rig.piece.len;
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    assert_int_equal(piece(rig, 2, 0), ERR_OK);
+    first = rig->piece.len;
     /* A newer one appears, and the second learner begins with it. */
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 9);
-    assert_int_equal(begin(&rig, 3), ERR_OK);
-    assert_int_equal(piece(&rig, 3, 0), ERR_OK);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
-    (void)rest(&rig, 2, first);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
-    assert_int_equal(rig.piece.data[10], ROUNDS - 1);
-    (void)rest(&rig, 3, first);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
-    assert_int_equal(rig.piece.data[10], 9);
-    teardown(&rig);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 9);
+    assert_int_equal(begin(rig, 3), ERR_OK);
+    assert_int_equal(piece(rig, 3, 0), ERR_OK);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS));
+    (void)rest(rig, 2, first);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 1));
+    assert_int_equal(rig->piece.data[10], ROUNDS - 1);
+    (void)rest(rig, 3, first);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS));
+    assert_int_equal(rig->piece.data[10], 9);
 }
 
-TEST(a_learner_that_begins_again_gets_the_newest_snapshot)
+TEST(a_learner_that_begins_again_gets_the_newest_snapshot, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 9);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
-    teardown(&rig);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    assert_int_equal(piece(rig, 2, 0), ERR_OK);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 9);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS));
 }
 
-TEST(a_lost_learner_keeps_no_file_open)
+TEST(a_lost_learner_keeps_no_file_open, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(begin(rig, 2), ERR_OK);
     struct snap_piece first = {.peer = 2, .len = ZAB_CHUNK_BYTES_MAX};
 
-    assert_int_equal(snap_send_piece(&rig.send, &first, 1000, &rig.piece), ERR_OK);
-    snap_send_tidy(&rig.send, 1999, 1000);
-    assert_int_equal(piece(&rig, 2, rig.piece.len), ERR_OK);
-    snap_send_tidy(&rig.send, 2000, 1000);
-    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
-    teardown(&rig);
+    assert_int_equal(snap_send_piece(&rig->send, &first, 1000, &rig->piece), ERR_OK);
+    snap_send_tidy(&rig->send, 1999, 1000);
+    assert_int_equal(piece(rig, 2, rig->piece.len), ERR_OK);
+    snap_send_tidy(&rig->send, 2000, 1000);
+    assert_int_equal(piece(rig, 2, 0), ERR_CLOSED);
 }
 
 /* Checks the file of this peer to its end while the host tidies up; each block takes nearly as long
@@ -290,24 +257,21 @@ static uint64_t check_slowly(struct rig *rig, uint32_t peer, uint64_t *now_ms)
 }
 
 /* The second learner waits until the check for the first one has ended. */
-TEST(a_file_stays_open_during_its_check)
+TEST(a_file_stays_open_during_its_check, rig, setup, teardown)
 {
-    struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
     struct snap_piece second = {.peer = 3, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
     uint64_t now_ms = 0;
 
-    setup(&rig);
-    assert_int_equal(snap_send_begin(&rig.send, &first, now_ms), ERR_OK);
-    assert_int_equal(snap_send_begin(&rig.send, &second, now_ms), ERR_OK);
-    assert_int_equal(check_slowly(&rig, 2, &now_ms), BIG_BLOCKS * BIG_BLOCK);
-    assert_int_equal(snap_send_piece(&rig.send, &first, now_ms, &rig.piece), ERR_OK);
-    buf_clear(&rig.piece);
-    assert_int_equal(check_slowly(&rig, 3, &now_ms), BIG_BLOCKS * BIG_BLOCK);
-    assert_int_equal(snap_send_piece(&rig.send, &second, now_ms, &rig.piece), ERR_OK);
+    assert_int_equal(snap_send_begin(&rig->send, &first, now_ms), ERR_OK);
+    assert_int_equal(snap_send_begin(&rig->send, &second, now_ms), ERR_OK);
+    assert_int_equal(check_slowly(rig, 2, &now_ms), BIG_BLOCKS * BIG_BLOCK);
+    assert_int_equal(snap_send_piece(&rig->send, &first, now_ms, &rig->piece), ERR_OK);
+    buf_clear(&rig->piece);
+    assert_int_equal(check_slowly(rig, 3, &now_ms), BIG_BLOCKS * BIG_BLOCK);
+    assert_int_equal(snap_send_piece(&rig->send, &second, now_ms, &rig->piece), ERR_OK);
     /* A file that is not sent is closed at the end of its check. */
-    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
-    teardown(&rig);
+    assert_int_equal(piece(rig, 2, 0), ERR_CLOSED);
 }
 
 /* Reads `count` blocks of the file of peer 2. */
@@ -324,58 +288,49 @@ static void check_part(struct rig *rig, size_t count)
 
 /* A leader that needs this learner for its quorum begins again with each epoch: even a check that
  * takes longer than an epoch waits for its quorum has to end. */
-TEST(a_learner_that_begins_again_waits_for_the_rest_of_the_check)
+TEST(a_learner_that_begins_again_waits_for_the_rest_of_the_check, rig, setup, teardown)
 {
-    struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
     uint64_t now_ms = 0;
 
-    setup(&rig);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    check_part(&rig, BIG_BLOCKS - 3);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    check_part(&rig, 2);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    assert_int_equal(check_slowly(&rig, 2, &now_ms), BIG_BLOCK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
-    teardown(&rig);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    check_part(rig, BIG_BLOCKS - 3);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    check_part(rig, 2);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    assert_int_equal(check_slowly(rig, 2, &now_ms), BIG_BLOCK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 1));
 }
 
-TEST(a_check_of_an_outdated_snapshot_completes)
+TEST(a_check_of_an_outdated_snapshot_completes, rig, setup, teardown)
 {
-    struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
     uint64_t now_ms = 0;
 
-    setup(&rig);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    check_part(&rig, BIG_BLOCKS / 2);
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 9);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    assert_int_equal(check_slowly(&rig, 2, &now_ms), BIG_BLOCKS * BIG_BLOCK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
-    teardown(&rig);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    check_part(rig, BIG_BLOCKS / 2);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 9);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    assert_int_equal(check_slowly(rig, 2, &now_ms), BIG_BLOCKS * BIG_BLOCK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS));
 }
 
 /* The check ended just after the epoch that it was for. */
-TEST(a_second_check_is_valid_until_the_file_is_sent_again)
+TEST(a_second_check_is_valid_until_the_file_is_sent_again, rig, setup, teardown)
 {
-    struct rig rig;
     struct snap_piece first = {.peer = 2, .is_first = true};
 
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    assert_true(snap_send_is_checked(&rig.send, 2));
-    (void)rest(&rig, 2, 0);
-    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
-    assert_false(snap_send_is_checked(&rig.send, 2));
-    teardown(&rig);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    assert_true(snap_send_is_checked(&rig->send, 2));
+    (void)rest(rig, 2, 0);
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    assert_false(snap_send_is_checked(&rig->send, 2));
 }
 
 /* What a peer has of snapshot `id`, and where its next transfer begins. */
@@ -396,70 +351,54 @@ static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t
     return first.offset;
 }
 
-TEST(a_broken_transfer_resumes_at_its_offset)
+TEST(a_broken_transfer_resumes_at_its_offset, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
-    uint64_t id = rig.info.id;
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    assert_int_equal(piece(rig, 2, 0), ERR_OK);
+    uint64_t id = rig->info.id;
 
     /* A newer one exists by now. */
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 7);
-    assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
-    teardown(&rig);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 7);
+    assert_int_equal(resumed_at(rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 1));
 }
 
 /* The last pieces were sent, and the connection broke before the learner received them. */
-TEST(a_transfer_that_broke_just_before_its_end_resumes_too)
+TEST(a_transfer_that_broke_just_before_its_end_resumes_too, rig, setup, teardown)
 {
-    struct rig rig;
-
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    (void)rest(&rig, 2, 0);
-    uint64_t id = rig.info.id;
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    (void)rest(rig, 2, 0);
+    uint64_t id = rig->info.id;
 
     /* A newer one exists by now. */
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 7);
-    assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
-    teardown(&rig);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 7);
+    assert_int_equal(resumed_at(rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS - 1));
 }
 
-TEST(a_part_of_another_snapshot_is_not_resumed)
+TEST(a_part_of_another_snapshot_is_not_resumed, rig, setup, teardown)
 {
-    struct rig rig;
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    assert_int_equal(piece(rig, 2, 0), ERR_OK);
+    uint64_t id = rig->info.id;
 
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
-    uint64_t id = rig.info.id;
-
-    assert_int_equal(resumed_at(&rig, id + 1, ZAB_CHUNK_BYTES_MAX, 0), 0);
-    assert_int_equal(resumed_at(&rig, 0, ZAB_CHUNK_BYTES_MAX, 0), 0);
+    assert_int_equal(resumed_at(rig, id + 1, ZAB_CHUNK_BYTES_MAX, 0), 0);
+    assert_int_equal(resumed_at(rig, 0, ZAB_CHUNK_BYTES_MAX, 0), 0);
     /* More than the file contains. */
-    assert_int_equal(resumed_at(&rig, id, rig.info.file_bytes, 0), 0);
-    teardown(&rig);
+    assert_int_equal(resumed_at(rig, id, rig->info.file_bytes, 0), 0);
 }
 
 /* The log does not reach back to its start any more: the newest is sent. */
-TEST(a_part_of_a_snapshot_that_is_too_old_is_not_resumed)
+TEST(a_part_of_a_snapshot_that_is_too_old_is_not_resumed, rig, setup, teardown)
 {
-    struct rig rig;
+    assert_int_equal(begin(rig, 2), ERR_OK);
+    assert_int_equal(piece(rig, 2, 0), ERR_OK);
+    uint64_t id = rig->info.id;
 
-    setup(&rig);
-    assert_int_equal(begin(&rig, 2), ERR_OK);
-    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
-    uint64_t id = rig.info.id;
-
-    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
-    take(&rig.kit, 7);
-    assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, start_of(&rig, ROUNDS)), 0);
-    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
-    teardown(&rig);
+    assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+    take(&rig->kit, 7);
+    assert_int_equal(resumed_at(rig, id, ZAB_CHUNK_BYTES_MAX, start_of(rig, ROUNDS)), 0);
+    assert_int_equal(rig->info.start, start_of(rig, ROUNDS));
 }

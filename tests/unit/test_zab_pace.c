@@ -69,7 +69,6 @@ static void ask(struct rig *rig, uint32_t peer)
 
 static void leads(struct rig *rig, uint64_t rate)
 {
-    *rig = (struct rig){0};
     drive_init(&rig->drive, 3, 5);
     drive_log_reset(&rig->drive.disk, snap_start, 99);
     drive_log_add(&rig->drive.disk, snap_start + 1);
@@ -79,6 +78,21 @@ static void leads(struct rig *rig, uint64_t rate)
     rig->drive.init.limits.refill_rate = rate;
     drive_start(&rig->drive);
     drive_lead(&rig->drive);
+}
+
+static void leads_unlimited(struct rig *rig)
+{
+    leads(rig, 0);
+}
+
+static void leads_limited(struct rig *rig)
+{
+    leads(rig, RATE);
+}
+
+static void teardown(struct rig *rig)
+{
+    drive_release(&rig->drive);
 }
 
 /* The host answers the fetch for `peer`; false if there is none. */
@@ -141,40 +155,34 @@ static uint64_t fill_window(struct rig *rig, uint32_t peer)
     return rig->sent[peer] - from;
 }
 
-TEST(a_fast_learner_gets_more_pieces_at_a_time)
+TEST(a_fast_learner_gets_more_pieces_at_a_time, rig, leads_unlimited, teardown)
 {
-    struct rig rig;
     uint64_t acked = 0;
 
-    leads(&rig, 0);
-    ask(&rig, 2);
-    assert_in_range(fill_window(&rig, 2), CHUNK, 2 * CHUNK);
+    ask(rig, 2);
+    assert_in_range(fill_window(rig, 2), CHUNK, 2 * CHUNK);
     for (int i = 0; i < 3 * WINDOW_MAX; i++) {
-        acked = rig.sent[2];
-        pass(&rig, 1);
-        ack(&rig, 2, acked);
-        (void)fill_window(&rig, 2);
+        acked = rig->sent[2];
+        pass(rig, 1);
+        ack(rig, 2, acked);
+        (void)fill_window(rig, 2);
     }
-    assert_int_equal(rig.sent[2] - acked, WINDOW_MAX * CHUNK);
-    drive_release(&rig.drive);
+    assert_int_equal(rig->sent[2] - acked, WINDOW_MAX * CHUNK);
 }
 
 /* Heartbeats on its connection wait behind what is in flight. */
-TEST(a_slow_learner_gets_one_piece_at_a_time)
+TEST(a_slow_learner_gets_one_piece_at_a_time, rig, leads_unlimited, teardown)
 {
-    struct rig rig;
     uint64_t acked = 0;
 
-    leads(&rig, 0);
-    ask(&rig, 2);
+    ask(rig, 2);
     for (int i = 0; i < 10; i++) {
-        (void)fill_window(&rig, 2);
-        acked = rig.sent[2];
-        pass(&rig, 500);
-        ack(&rig, 2, acked);
+        (void)fill_window(rig, 2);
+        acked = rig->sent[2];
+        pass(rig, 500);
+        ack(rig, 2, acked);
     }
-    assert_int_equal(fill_window(&rig, 2), CHUNK);
-    drive_release(&rig.drive);
+    assert_int_equal(fill_window(rig, 2), CHUNK);
 }
 
 /* Each piece comes back after that time, however many are in flight. Returns the final bytes in
@@ -193,78 +201,58 @@ static uint64_t window_after(struct rig *rig, uint32_t peer, uint64_t delay_ms)
 }
 
 /* The round trip takes 300 ms: a piece that takes as long has not waited. */
-TEST(a_distant_learner_gets_more_pieces_at_a_time)
+TEST(a_distant_learner_gets_more_pieces_at_a_time, rig, leads_unlimited, teardown)
 {
-    struct rig rig;
-
-    leads(&rig, 0);
-    ask_from_afar(&rig, 2, 300);
-    assert_int_equal(window_after(&rig, 2, 310), WINDOW_MAX * CHUNK);
-    drive_release(&rig.drive);
+    ask_from_afar(rig, 2, 300);
+    assert_int_equal(window_after(rig, 2, 310), WINDOW_MAX * CHUNK);
 }
 
 /* The learner's disk was slow when the dialogue began; a heartbeat shows that it is near. */
-TEST(the_shortest_round_trip_counts)
+TEST(the_shortest_round_trip_counts, rig, leads_unlimited, teardown)
 {
-    struct rig rig;
-
-    leads(&rig, 0);
-    ask_from_afar(&rig, 2, 900);
-    assert_int_equal(window_after(&rig, 2, 700), WINDOW_MAX * CHUNK);
-    next_ping(&rig);
-    pong(&rig, 2, rig.ping);
-    assert_int_equal(window_after(&rig, 2, 700), CHUNK);
+    ask_from_afar(rig, 2, 900);
+    assert_int_equal(window_after(rig, 2, 700), WINDOW_MAX * CHUNK);
+    next_ping(rig);
+    pong(rig, 2, rig->ping);
+    assert_int_equal(window_after(rig, 2, 700), CHUNK);
 
     /* A later pong that took longer, answers an old PING or answers none changes nothing. */
-    pong(&rig, 2, 1);
-    pong(&rig, 2, 0);
-    pong(&rig, 2, rig.ping + 1);
-    assert_int_equal(window_after(&rig, 2, 700), CHUNK);
-    drive_release(&rig.drive);
+    pong(rig, 2, 1);
+    pong(rig, 2, 0);
+    pong(rig, 2, rig->ping + 1);
+    assert_int_equal(window_after(rig, 2, 700), CHUNK);
 }
 
 /* A paused learner looks far away: the estimate never exceeds a second. */
-TEST(the_estimated_distance_is_bounded)
+TEST(the_estimated_distance_is_bounded, rig, leads_unlimited, teardown)
 {
-    struct rig rig;
-
-    leads(&rig, 0);
-    ask_from_afar(&rig, 2, 60000);
-    assert_int_equal(window_after(&rig, 2, 1500), CHUNK);
-    drive_release(&rig.drive);
+    ask_from_afar(rig, 2, 60000);
+    assert_int_equal(window_after(rig, 2, 1500), CHUNK);
 }
 
 /* Each acknowledges at once; what is sent in a second is what the rate permits. */
-TEST(all_learners_share_the_rate)
+TEST(all_learners_share_the_rate, rig, leads_limited, teardown)
 {
-    struct rig rig;
-
-    leads(&rig, RATE);
-    ask(&rig, 2);
-    ask(&rig, 4);
+    ask(rig, 2);
+    ask(rig, 4);
     for (int ms = 0; ms < 1000; ms++) {
         for (uint32_t peer = 2; peer <= 4; peer += 2) {
-            if (answer(&rig, peer)) {
-                ack(&rig, peer, rig.sent[peer]);
+            if (answer(rig, peer)) {
+                ack(rig, peer, rig->sent[peer]);
             }
         }
-        pass(&rig, 1);
+        pass(rig, 1);
     }
-    assert_in_range(rig.sent[2] + rig.sent[4], RATE * 8 / 10, RATE * 11 / 10);
-    assert_in_range(rig.sent[2], RATE * 3 / 10, RATE * 7 / 10);
-    drive_release(&rig.drive);
+    assert_in_range(rig->sent[2] + rig->sent[4], RATE * 8 / 10, RATE * 11 / 10);
+    assert_in_range(rig->sent[2], RATE * 3 / 10, RATE * 7 / 10);
 }
 
 /* A chunk that waits for the rate needs no other event: the core says when it wants to wake. */
-TEST(the_leader_wakes_for_the_next_piece)
+TEST(the_leader_wakes_for_the_next_piece, rig, leads_limited, teardown)
 {
-    struct rig rig;
-
-    leads(&rig, RATE);
-    ask(&rig, 2);
-    while (answer(&rig, 2)) {
-        ack(&rig, 2, rig.sent[2]);
+    ask(rig, 2);
+    while (answer(rig, 2)) {
+        ack(rig, 2, rig->sent[2]);
     }
-    assert_in_range(zab_wake_ms(rig.drive.zab), rig.drive.now_ms, rig.drive.now_ms + 11);
-    drive_release(&rig.drive);
+    assert_in_range(zab_wake_ms(rig->drive.zab), rig->drive.now_ms, rig->drive.now_ms + 11);
 }
