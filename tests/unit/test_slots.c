@@ -36,21 +36,17 @@ static void expect(const struct fixture *f, const char *text)
     assert_true(slice_eq(slice_make(f->slots.payload, f->slots.len), slice_str(text)));
 }
 
-TEST(the_newest_value_is_read)
+TEST(the_newest_value_is_read, fixture, make, release)
 {
-    struct fixture f = {0};
-
-    make(&f);
-    expect(&f, "one");
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("second")), ERR_OK);
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("")), ERR_OK);
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("fourth")), ERR_OK);
-    reopen(&f, ERR_OK);
-    expect(&f, "fourth");
-    assert_int_equal(f.slots.seq, 4);
-    assert_false(f.slots.has_bad_slot);
-    assert_false(f.slots.has_old_slot);
-    release(&f);
+    expect(fixture, "one");
+    assert_int_equal(slots_write(&fixture->slots, &fixture->vfs, slice_str("second")), ERR_OK);
+    assert_int_equal(slots_write(&fixture->slots, &fixture->vfs, slice_str("")), ERR_OK);
+    assert_int_equal(slots_write(&fixture->slots, &fixture->vfs, slice_str("fourth")), ERR_OK);
+    reopen(fixture, ERR_OK);
+    expect(fixture, "fourth");
+    assert_int_equal(fixture->slots.seq, 4);
+    assert_false(fixture->slots.has_bad_slot);
+    assert_false(fixture->slots.has_old_slot);
 }
 
 /* A damaged sector in either slot never brings back an older value: both hold the newest. */
@@ -86,68 +82,54 @@ static void check_flip(struct fixture *f, uint64_t slot, uint64_t at, unsigned b
 
 /* The checksum covers the head and the value. The zeros after it mean nothing, and the next value
  * overwrites them. */
-TEST(flipped_bits_are_noticed_except_after_the_value)
+TEST(flipped_bits_are_noticed_except_after_the_value, fixture, make, release)
 {
     const uint64_t used = SLOTS_HEAD + strlen("new");
-    struct fixture f = {0};
     uint8_t byte = 0xff;
 
-    make(&f);
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("new")), ERR_OK);
+    assert_int_equal(slots_write(&fixture->slots, &fixture->vfs, slice_str("new")), ERR_OK);
     for (uint64_t slot = 0; slot < SLOTS_COUNT; slot++) {
         for (uint64_t at = 0; at < used; at++) {
             for (unsigned bit = 0; bit < 8; bit++) {
-                check_flip(&f, slot, at, bit, true);
+                check_flip(fixture, slot, at, bit, true);
             }
         }
         for (uint64_t at = used; at < VFS_BLOCK; at++) {
-            check_flip(&f, slot, at, (unsigned)(at % 8), false);
+            check_flip(fixture, slot, at, (unsigned)(at % 8), false);
         }
     }
-    vfs_mem_flip(f.disk, "x", VFS_BLOCK - 1, 1);
-    reopen(&f, ERR_OK);
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("next")), ERR_OK);
-    assert_true(vfs_mem_read(f.disk, "x", VFS_BLOCK - 1, &byte, 1));
+    vfs_mem_flip(fixture->disk, "x", VFS_BLOCK - 1, 1);
+    reopen(fixture, ERR_OK);
+    assert_int_equal(slots_write(&fixture->slots, &fixture->vfs, slice_str("next")), ERR_OK);
+    assert_true(vfs_mem_read(fixture->disk, "x", VFS_BLOCK - 1, &byte, 1));
     assert_int_equal(byte, 0);
-    release(&f);
 }
 
-TEST(both_slots_bad_is_corrupt)
+TEST(both_slots_bad_is_corrupt, fixture, make, release)
 {
-    struct fixture f = {0};
-
-    make(&f);
-    vfs_mem_flip(f.disk, "x", 1, 2);
-    vfs_mem_flip(f.disk, "x", VFS_BLOCK + 1, 2);
-    reopen(&f, ERR_CORRUPT);
-    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("newer")), ERR_OK);
-    reopen(&f, ERR_OK);
-    expect(&f, "newer");
-    release(&f);
+    vfs_mem_flip(fixture->disk, "x", 1, 2);
+    vfs_mem_flip(fixture->disk, "x", VFS_BLOCK + 1, 2);
+    reopen(fixture, ERR_CORRUPT);
+    assert_int_equal(slots_write(&fixture->slots, &fixture->vfs, slice_str("newer")), ERR_OK);
+    reopen(fixture, ERR_OK);
+    expect(fixture, "newer");
 }
 
-TEST(wrong_kind_does_not_verify)
+TEST(wrong_kind_does_not_verify, fixture, make, release)
 {
-    struct fixture f = {0};
-
-    make(&f);
-    slots_close(&f.slots, &f.vfs);
-    assert_int_equal(slots_open(&f.slots, &f.vfs, "x", SLOTS_MANIFEST), ERR_CORRUPT);
-    release(&f);
+    slots_close(&fixture->slots, &fixture->vfs);
+    assert_int_equal(slots_open(&fixture->slots, &fixture->vfs, "x", SLOTS_MANIFEST), ERR_CORRUPT);
 }
 
 /* A misdirected write of slot 0 over slot 1 must not pass for slot 1. */
-TEST(misplaced_slot_does_not_verify)
+TEST(misplaced_slot_does_not_verify, fixture, make, release)
 {
-    struct fixture f = {0};
     uint8_t block[VFS_BLOCK];
 
-    make(&f);
-    assert_true(vfs_mem_read(f.disk, "x", 0, block, sizeof(block)));
-    vfs_mem_poke(f.disk, "x", VFS_BLOCK, block, sizeof(block));
-    reopen(&f, ERR_OK);
-    assert_true(f.slots.has_bad_slot);
-    release(&f);
+    assert_true(vfs_mem_read(fixture->disk, "x", 0, block, sizeof(block)));
+    vfs_mem_poke(fixture->disk, "x", VFS_BLOCK, block, sizeof(block));
+    reopen(fixture, ERR_OK);
+    assert_true(fixture->slots.has_bad_slot);
 }
 
 /* A crash at any call of a change leaves the old or the new value, never neither. */
@@ -176,12 +158,8 @@ TEST(a_crash_in_a_change_leaves_the_old_or_the_new_value)
     }
 }
 
-TEST(missing_file_is_missing)
+TEST(missing_file_is_missing, fixture, make, release)
 {
-    struct fixture f = {0};
-
-    make(&f);
-    slots_close(&f.slots, &f.vfs);
-    assert_int_equal(slots_open(&f.slots, &f.vfs, "y", SLOTS_PROMISE), ERR_MISSING);
-    release(&f);
+    slots_close(&fixture->slots, &fixture->vfs);
+    assert_int_equal(slots_open(&fixture->slots, &fixture->vfs, "y", SLOTS_PROMISE), ERR_MISSING);
 }

@@ -10,13 +10,23 @@ enum {
     SENDS_MAX = 1000000
 };
 
-TEST(handshake)
+static void set_up(struct kit_setup *setup)
 {
-    struct kit_setup setup = kit_make_setup();
+    *setup = kit_make_setup();
+}
+
+static void stop_both(struct kit_setup *setup)
+{
+    (void)setup;
+    kit_stop_both();
+}
+
+TEST(handshake, kit_setup, set_up, stop_both)
+{
     struct tcp_figures figures;
 
-    setup.secret[1] = setup.secret[2] = "a secret of some length";
-    kit_connect_both(&setup);
+    kit_setup->secret[1] = kit_setup->secret[2] = "a secret of some length";
+    kit_connect_both(kit_setup);
     assert_int_equal(kit_nodes[1].peer, 2);
     assert_int_equal(kit_nodes[1].hello.incarnation, 102);
     assert_true(kit_nodes[1].hello.bootstrapping);
@@ -27,16 +37,12 @@ TEST(handshake)
     tcp_figures(kit_nodes[1].tcp, &figures);
     assert_int_equal(figures.connected, 1);
     assert_int_equal(figures.refused, 0);
-    kit_stop_both();
 }
 
-TEST(names_are_resolved)
+TEST(names_are_resolved, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    setup.host = "localhost";
-    kit_connect_both(&setup);
-    kit_stop_both();
+    kit_setup->host = "localhost";
+    kit_connect_both(kit_setup);
 }
 
 TEST(port_in_use)
@@ -59,144 +65,125 @@ TEST(port_in_use)
     kit_stop(1);
 }
 
-TEST(wrong_secret)
+TEST(wrong_secret, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
     struct tcp_figures figures = {.refused = 0};
 
-    setup.secret[1] = "a secret of some length";
-    setup.secret[2] = "a Secret of some length";
-    kit_start(&setup, 1);
-    kit_start(&setup, 2);
+    kit_setup->secret[1] = "a secret of some length";
+    kit_setup->secret[2] = "a Secret of some length";
+    kit_start(kit_setup, 1);
+    kit_start(kit_setup, 2);
     while (figures.refused < 3) { /* Many attempts, one report. */
-        KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals > 0);
-        kit_run(&setup);
+        KIT_RUN_UNTIL(kit_setup, kit_nodes[1].refusals > 0);
+        kit_run(kit_setup);
         tcp_figures(kit_nodes[1].tcp, &figures);
     }
     assert_int_equal(kit_nodes[1].refusals, 1);
     assert_non_null(strstr(kit_nodes[1].why, "peerSecretFile"));
     assert_int_equal(kit_nodes[1].ups + kit_nodes[2].ups + kit_nodes[1].downs + kit_nodes[2].downs,
                      0);
-    kit_stop_both();
 }
 
-TEST(foreign_cluster)
+TEST(foreign_cluster, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {7};
 
-    setup.cluster[2] = 8;
-    kit_start(&setup, 1);
-    kit_start(&setup, 2);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
+    kit_setup->cluster[2] = 8;
+    kit_start(kit_setup, 1);
+    kit_start(kit_setup, 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "another cluster"));
     assert_int_equal(kit_nodes[1].ups, 0);
     tcp_set_identity(kit_nodes[2].tcp, cluster, 0, false);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
-    kit_stop_both();
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
 }
 
 /* One of the two continued alone, and the other has not been emptied. */
-TEST(another_history)
+TEST(another_history, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {7};
 
-    setup.history[1] = 3;
-    setup.history[2] = 4;
-    kit_start(&setup, 1);
-    kit_start(&setup, 2);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
+    kit_setup->history[1] = 3;
+    kit_setup->history[2] = 4;
+    kit_start(kit_setup, 1);
+    kit_start(kit_setup, 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "another history"));
     assert_int_equal(kit_nodes[1].ups, 0);
     tcp_set_identity(kit_nodes[2].tcp, cluster, 3, false);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
-    kit_stop_both();
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
 }
 
-TEST(unknown_id)
+TEST(unknown_id, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    setup.claims = 9;
-    kit_start(&setup, 1);
-    kit_start(&setup, 2);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
+    kit_setup->claims = 9;
+    kit_start(kit_setup, 1);
+    kit_start(kit_setup, 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "replica 9 is not in the server list"));
-    KIT_RUN_UNTIL(&setup, kit_nodes[2].refusals == 1);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[2].refusals == 1);
     assert_non_null(strstr(kit_nodes[2].why, "it hangs up in the handshake: its log says why"));
-    kit_stop_both();
 }
 
-TEST(a_new_identity_reconnects)
+TEST(a_new_identity_reconnects, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
     uint8_t cluster[ZAB_CLUSTER_LEN] = {9};
 
-    setup.cluster[1] = setup.cluster[2] = 0;
-    kit_connect_both(&setup);
+    kit_setup->cluster[1] = kit_setup->cluster[2] = 0;
+    kit_connect_both(kit_setup);
     tcp_set_identity(kit_nodes[1].tcp, cluster, 0, false);
     assert_int_equal(kit_nodes[1].downs,
                      0); /* Reported by the flush, not from within the callback. */
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
     assert_int_equal(kit_nodes[1].downs, 1);
     assert_int_equal(kit_nodes[2].downs, 1);
     assert_int_equal(kit_nodes[2].hello.cluster[0], 9);
-    kit_stop_both();
 }
 
-TEST(both_directions)
+TEST(both_directions, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
     const uint64_t count = 20000;
 
-    setup.queue_bytes_max = 64 << 20;
-    kit_connect_both(&setup);
+    kit_setup->queue_bytes_max = 64 << 20;
+    kit_connect_both(kit_setup);
     for (uint64_t i = 0; i < count; i++) {
         kit_send_round(1, i);
         kit_send_round(2, i);
     }
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].messages == count && kit_nodes[2].messages == count);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].messages == count && kit_nodes[2].messages == count);
     kit_nodes[1].next_round = kit_nodes[2].next_round = 0;
     kit_nodes[1].echo = 2;
     for (uint64_t i = 0; i < count; i++) {
         kit_send_round(2, i);
     }
-    KIT_RUN_UNTIL(&setup, kit_nodes[2].messages == 2 * count);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[2].messages == 2 * count);
     assert_int_equal(kit_nodes[1].downs + kit_nodes[2].downs, 0);
-    kit_stop_both();
 }
 
-TEST(long_frames)
+TEST(long_frames, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    setup.queue_bytes_max = 64 << 20;
-    kit_connect_both(&setup);
+    kit_setup->queue_bytes_max = 64 << 20;
+    kit_connect_both(kit_setup);
     for (uint64_t round = 0; round < 6; round += 2) {
         kit_send_forward(2, round, ZAB_FORWARD_BYTES_MAX);
         kit_send_round(2, round + 1);
-        KIT_RUN_UNTIL(&setup, kit_nodes[1].messages == round + 2);
+        KIT_RUN_UNTIL(kit_setup, kit_nodes[1].messages == round + 2);
     }
     assert_int_equal(kit_nodes[1].bytes, 3ULL * ZAB_FORWARD_BYTES_MAX);
     assert_int_equal(kit_nodes[1].downs, 0);
-    kit_stop_both();
 }
 
-TEST(one_byte_at_a_time)
+TEST(one_byte_at_a_time, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    setup.secret[1] = setup.secret[2] = "a secret of some length";
-    kit_relay_open(&setup, 1, UINT64_MAX);
-    kit_connect_both(&setup);
+    kit_setup->secret[1] = kit_setup->secret[2] = "a secret of some length";
+    kit_relay_open(kit_setup, 1, UINT64_MAX);
+    kit_connect_both(kit_setup);
     kit_nodes[1].echo = 2;
     for (uint64_t i = 0; i < 5; i++) {
         kit_send_round(2, i);
     }
-    KIT_RUN_UNTIL(&setup, kit_nodes[2].messages == 5);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[2].messages == 5);
     kit_relay_close();
-    kit_stop_both();
 }
 
 /* Whichever byte is damaged, in the handshake or after it: the damaged connection delivers no
@@ -232,73 +219,63 @@ TEST(each_byte_damaged)
     }
 }
 
-TEST(back_pressure)
+TEST(back_pressure, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
     struct tcp_figures figures;
     uint64_t sent = 0;
 
-    setup.queue_bytes_max = 1 << 20;
-    kit_relay_open(&setup, KIT_RELAY_BYTES, UINT64_MAX);
-    kit_connect_both(&setup);
+    kit_setup->queue_bytes_max = 1 << 20;
+    kit_relay_open(kit_setup, KIT_RELAY_BYTES, UINT64_MAX);
+    kit_connect_both(kit_setup);
     kit_relay.stopped = true;
     while (kit_nodes[1].downs == 0) {
         assert_true(sent < SENDS_MAX);
         kit_send_forward(1, sent++, 16 << 10);
         tcp_figures(kit_nodes[1].tcp, &figures);
-        assert_true(figures.queued <= setup.queue_bytes_max + (32 << 10));
+        assert_true(figures.queued <= kit_setup->queue_bytes_max + (32 << 10));
         kit_turn(1, 0);
     }
     assert_non_null(strstr(kit_nodes[1].why, "does not read"));
     kit_relay.stopped = false;
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
     kit_send_round(1, 0);
     kit_nodes[2].next_round = 0;
     kit_nodes[2].messages = 0;
-    KIT_RUN_UNTIL(&setup, kit_nodes[2].messages == 1);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[2].messages == 1);
     kit_relay_close();
-    kit_stop_both();
 }
 
-TEST(disconnect_within_callback)
+TEST(disconnect_within_callback, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    kit_connect_both(&setup);
+    kit_connect_both(kit_setup);
     kit_nodes[1].disconnect_on = 2;
     for (uint64_t i = 0; i < 10; i++) {
         kit_send_round(2, i);
     }
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
     assert_int_equal(kit_nodes[1].messages, 2);
     assert_int_equal(kit_nodes[1].downs, 1);
     assert_int_equal(kit_nodes[2].downs, 1);
-    kit_stop_both();
 }
 
-TEST(dead_peer_is_noticed_and_found_again)
+TEST(dead_peer_is_noticed_and_found_again, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    kit_connect_both(&setup);
+    kit_connect_both(kit_setup);
     kit_stop(1);
-    KIT_RUN_UNTIL(&setup, kit_nodes[2].downs == 1);
-    kit_start(&setup, 1);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[2].downs == 1);
+    kit_start(kit_setup, 1);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 2);
     kit_stop(2);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
-    kit_start(&setup, 2);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 1);
-    kit_stop_both();
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].downs == 1);
+    kit_start(kit_setup, 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 1);
 }
 
 /* A replica reconnects before its old connection was found dead. */
-TEST(newest_connection_wins)
+TEST(newest_connection_wins, kit_setup, set_up, stop_both)
 {
-    struct kit_setup setup = kit_make_setup();
-
-    kit_relay_open(&setup, KIT_RELAY_BYTES, UINT64_MAX);
-    kit_connect_both(&setup);
+    kit_relay_open(kit_setup, KIT_RELAY_BYTES, UINT64_MAX);
+    kit_connect_both(kit_setup);
     kit_relay.stopped = true; /* The old connection stays open and silent. */
     kit_stop(2);
 
@@ -307,16 +284,15 @@ TEST(newest_connection_wins)
 
     kit_relay.in_fd = -1;
     kit_relay.stopped = false;
-    kit_start(&setup, 2);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 1);
+    kit_start(kit_setup, 2);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 1);
     assert_int_equal(kit_nodes[1].downs, 1);
     assert_non_null(strstr(kit_nodes[1].why, "newer"));
     close(old_in);
     close(old_out);
-    kit_run(&setup);
+    kit_run(kit_setup);
     kit_send_round(2, 0);
-    KIT_RUN_UNTIL(&setup, kit_nodes[1].messages == 1);
+    KIT_RUN_UNTIL(kit_setup, kit_nodes[1].messages == 1);
     assert_int_equal(kit_nodes[1].downs, 1);
     kit_relay_close();
-    kit_stop_both();
 }

@@ -24,37 +24,34 @@ static void append(struct trail *trail, struct drive_log *log, zxid_t zxid, uint
     trail_append(trail, drive_log_add(log, zxid), token);
 }
 
-TEST(the_trail_knows_its_records)
+TEST(the_trail_knows_its_records, drive_log, no_set_up, drive_log_release)
 {
-    struct drive_log log = {0};
     struct trail trail;
 
     trail_init(&trail, CACHE, 1 << 20);
-    append(&trail, &log, zxid_make(1, 0), 1);
-    append(&trail, &log, zxid_make(1, 1), 2);
-    append(&trail, &log, zxid_make(3, 0), 3);
+    append(&trail, drive_log, zxid_make(1, 0), 1);
+    append(&trail, drive_log, zxid_make(1, 1), 2);
+    append(&trail, drive_log, zxid_make(3, 0), 3);
     assert_true(trail_has(&trail, 0));
     assert_true(trail_has(&trail, zxid_make(1, 1)));
     assert_true(trail_has(&trail, zxid_make(3, 0)));
     assert_false(trail_has(&trail, zxid_make(1, 2)));
     assert_false(trail_has(&trail, zxid_make(2, 0)));
     assert_false(trail_has(&trail, zxid_make(3, 1)));
-    assert_ptr_equal(trail_after(&trail, zxid_make(1, 1)), log.recs[2]);
-    assert_ptr_equal(trail_find(&trail, zxid_make(1, 1)), log.recs[1]);
+    assert_ptr_equal(trail_after(&trail, zxid_make(1, 1)), drive_log->recs[2]);
+    assert_ptr_equal(trail_find(&trail, zxid_make(1, 1)), drive_log->recs[1]);
     assert_null(trail_after(&trail, zxid_make(3, 0)));
     assert_null(trail_find(&trail, zxid_make(2, 0)));
     trail_release(&trail);
-    drive_log_release(&log);
 }
 
-TEST(durable_moves_with_tokens_and_never_beyond)
+TEST(durable_moves_with_tokens_and_never_beyond, drive_log, no_set_up, drive_log_release)
 {
-    struct drive_log log = {0};
     struct trail trail;
 
     trail_init(&trail, CACHE, 1 << 20);
-    append(&trail, &log, zxid_make(1, 0), 4);
-    append(&trail, &log, zxid_make(1, 1), 7);
+    append(&trail, drive_log, zxid_make(1, 0), 4);
+    append(&trail, drive_log, zxid_make(1, 1), 7);
     assert_int_equal(trail.durable, 0);
     assert_false(trail_persisted(&trail, 3));
     assert_true(trail_persisted(&trail, 6));
@@ -63,39 +60,35 @@ TEST(durable_moves_with_tokens_and_never_beyond)
     assert_int_equal(trail.durable, zxid_make(1, 1));
     assert_false(trail_persisted(&trail, 9));
     trail_release(&trail);
-    drive_log_release(&log);
 }
 
-TEST(a_cut_removes_ranges_records_and_durability)
+TEST(a_cut_removes_ranges_records_and_durability, drive_log, no_set_up, drive_log_release)
 {
-    struct drive_log log = {0};
     struct trail trail;
 
     trail_init(&trail, CACHE, 1 << 20);
-    append(&trail, &log, zxid_make(1, 0), 1);
-    append(&trail, &log, zxid_make(1, 1), 2);
-    append(&trail, &log, zxid_make(2, 0), 3);
+    append(&trail, drive_log, zxid_make(1, 0), 1);
+    append(&trail, drive_log, zxid_make(1, 1), 2);
+    append(&trail, drive_log, zxid_make(2, 0), 3);
     (void)trail_persisted(&trail, 3);
     assert_true(trail_truncate(&trail, zxid_make(1, 0)));
     assert_int_equal(trail.last, zxid_make(1, 0));
     assert_int_equal(trail.durable, zxid_make(1, 0));
-    assert_int_equal(trail.last_chain, log.recs[0]->chain);
+    assert_int_equal(trail.last_chain, drive_log->recs[0]->chain);
     assert_int_equal(trail.epochs.count, 1);
-    drive_log_cut(&log, zxid_make(1, 0));
-    append(&trail, &log, zxid_make(3, 0), 4);
+    drive_log_cut(drive_log, zxid_make(1, 0));
+    append(&trail, drive_log, zxid_make(3, 0), 4);
     assert_false(trail_has(&trail, zxid_make(2, 0)));
     trail_release(&trail);
-    drive_log_release(&log);
 }
 
-TEST(the_cache_keeps_what_is_not_durable_or_still_needed)
+TEST(the_cache_keeps_what_is_not_durable_or_still_needed, drive_log, no_set_up, drive_log_release)
 {
-    struct drive_log log = {0};
     struct trail trail;
 
     trail_init(&trail, CACHE, 1 << 20);
     for (uint32_t i = 0; i < 20; i++) {
-        append(&trail, &log, zxid_make(1, i), i + 1);
+        append(&trail, drive_log, zxid_make(1, i), i + 1);
     }
     trail_shrink(&trail, zxid_make(1, 19));
     assert_int_equal(trail.ring_count, 20);
@@ -108,19 +101,17 @@ TEST(the_cache_keeps_what_is_not_durable_or_still_needed)
     assert_int_equal(trail.ring_count, CACHE);
     assert_true(trail_has(&trail, zxid_make(1, 0)));
     trail_release(&trail);
-    drive_log_release(&log);
 }
 
-TEST(purging_moves_the_base)
+TEST(purging_moves_the_base, drive_log, no_set_up, drive_log_release)
 {
-    struct drive_log log = {0};
     struct trail trail;
 
-    drive_log_add(&log, zxid_make(1, 0));
-    drive_log_add(&log, zxid_make(1, 1));
-    drive_log_add(&log, zxid_make(2, 0));
-    drive_log_add(&log, zxid_make(2, 1));
-    load(&trail, &log);
+    drive_log_add(drive_log, zxid_make(1, 0));
+    drive_log_add(drive_log, zxid_make(1, 1));
+    drive_log_add(drive_log, zxid_make(2, 0));
+    drive_log_add(drive_log, zxid_make(2, 1));
+    load(&trail, drive_log);
     trail_purge(&trail, zxid_make(2, 0));
     assert_int_equal(trail.base, zxid_make(2, 0));
     assert_true(trail_has(&trail, zxid_make(2, 0)));
@@ -129,7 +120,6 @@ TEST(purging_moves_the_base)
     trail_purge(&trail, zxid_make(1, 0));
     assert_int_equal(trail.base, zxid_make(2, 0));
     trail_release(&trail);
-    drive_log_release(&log);
 }
 
 /* An outline between replicas is bounded, a log is not: with rare snapshots and frequent elections,
