@@ -179,7 +179,7 @@ class Talk {
   }
 }
 
-async function sendAnything(ports, request) {
+async function sendRequest(ports, request) {
   judge(request, await ask(ports[request.replica % ports.length], request));
 }
 
@@ -283,7 +283,7 @@ async function askAnything(ensemble) {
   await talk.open();
   await sayAll(talk);
   await tryAll('requests', 5, requests(contract.openapi), (request) =>
-    sendAnything(ensemble.ports, request),
+    sendRequest(ensemble.ports, request),
   );
   const lists = fc.array(messages(contract.asyncapi), { minLength: 1, maxLength: IN_FLIGHT });
   await tryAll('lists of messages', 3, lists, async (list) => {

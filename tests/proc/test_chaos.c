@@ -274,7 +274,7 @@ static void stop_keepers(void)
         ENSEMBLE_WAIT(&chaos.ensemble, has_no_children(i));
     }
     print_message("%u sessions of 8 s: %u renewals, %u expired without a reachable replica, %u "
-                  "left alone; all had ended %.1f s after the last touch\n",
+                  "abandoned; all had ended %.1f s after the last renewal\n",
                   sum.opened, sum.touches, sum.expired, sum.abandoned,
                   (double)(os_now_ms() - start_ms) / 1e3);
 }
