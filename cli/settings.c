@@ -1,14 +1,16 @@
 #include "cli/settings.h"
 
 #include "base/check.h"
+#include "cli/inherited.h"
 #include "cli/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -95,19 +97,6 @@ bool settings_read_all(int fd, struct buf *out)
     }
 }
 
-static bool read_file(struct settings *settings, int fd, const char *name)
-{
-    struct stat stat;
-
-    if (fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0) {
-        return REFUSE(settings, "%s: other users may read or change this file; run: chmod 600 %s",
-                      name, name);
-    }
-    return settings_read_all(fd, &settings->file) ||
-           REFUSE(settings, "cannot read %s, or it is longer than %d bytes", name,
-                  (int)SETTINGS_FILE_MAX);
-}
-
 static char *trim(char *text)
 {
     size_t len = 0;
@@ -171,15 +160,23 @@ static bool load_file(struct settings *settings)
     char name[SETTINGS_PATH_MAX];
     bool has_home = settings_file("XDG_CONFIG_HOME", ".config", "config", name);
     int fd = has_home ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    struct stat stat;
 
     if (fd < 0) {
         return true; /* Most have none. */
     }
 
-    bool ok = read_file(settings, fd, name) && split_file(settings, name);
+    bool open_to_others = fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0;
+    bool ok = !open_to_others && settings_read_all(fd, &settings->file);
 
     close(fd);
-    return ok;
+    if (open_to_others) {
+        return REFUSE(settings, "%s: other users may read or change this file; run: chmod 600 %s",
+                      name, name);
+    }
+    return ok ? split_file(settings, name)
+              : REFUSE(settings, "cannot read %s, or it is longer than %d bytes", name,
+                       (int)SETTINGS_FILE_MAX);
 }
 
 /* ---- Values ---- */
@@ -379,52 +376,15 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
 
 /* ---- The password: of a terminal ---- */
 
-/* A signal during the typing ends the process as usual, but only after the terminal's echo is
- * restored. */
-
-static volatile sig_atomic_t signal_that_came;
-
-static void on_signal(int number)
+/* Waits until a line is typed. Returns the signal that comes before it, or 0. */
+static int wait_line(int terminal, int signals)
 {
-    signal_that_came = number;
-}
+    struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = terminal, .events = POLLIN}};
+    struct signalfd_siginfo info = {.ssi_signo = 0};
 
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
-enum {
-    ENDING_SIGNALS = sizeof(ending_signals) / sizeof(ending_signals[0])
-};
-
-/* How signals were dealt with before. */
-struct dealing {
-    struct sigaction actions[ENDING_SIGNALS];
-    sigset_t mask;
-};
-
-/* They interrupt a read from now on, also where they were blocked; what is ignored stays so. */
-static void take_signals(struct dealing *before)
-{
-    struct sigaction mine = {.sa_handler = on_signal};
-    sigset_t set;
-
-    signal_that_came = 0;
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < ENDING_SIGNALS; i++) {
-        (void)sigaction(ending_signals[i], NULL, &before->actions[i]);
-        if (before->actions[i].sa_handler != SIG_IGN) {
-            (void)sigaction(ending_signals[i], &mine, NULL);
-        }
-        (void)sigaddset(&set, ending_signals[i]);
+    while (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0 && errno == EINTR) {
     }
-    (void)pthread_sigmask(SIG_UNBLOCK, &set, &before->mask);
-}
-
-static void give_signals_back(const struct dealing *before)
-{
-    (void)pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
-    for (size_t i = 0; i < ENDING_SIGNALS; i++) {
-        (void)sigaction(ending_signals[i], &before->actions[i], NULL);
-    }
+    return read(signals, &info, sizeof(info)) > 0 ? (int)info.ssi_signo : 0;
 }
 
 /* Ends the process as the signal would have. */
@@ -440,10 +400,13 @@ static void end_by(int number)
     (void)raise(number);
 }
 
+/* A signal during the typing ends the process as usual, but only after the terminal's echo is
+ * restored. */
 static bool ask_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0};
     int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    struct dealing before;
+    sigset_t before;
     struct termios shown;
 
     if (fd < 0 || tcgetattr(fd, &shown) != 0) {
@@ -456,20 +419,22 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     }
 
     struct termios hidden = shown;
+    int signal_fd = inherited_take_signals(signals, &before);
 
     hidden.c_lflag &= ~(tcflag_t)ECHO;
-    take_signals(&before);
     (void)tcsetattr(fd, TCSAFLUSH, &hidden);
     (void)dprintf(fd, "password of %s: ", settings->user);
 
-    bool ok = signal_that_came == 0 && read_line(fd, password);
+    int number = wait_line(fd, signal_fd);
+    bool ok = number == 0 && read_line(fd, password);
 
     (void)tcsetattr(fd, TCSAFLUSH, &shown);
     (void)dprintf(fd, "\n");
     close(fd);
-    give_signals_back(&before);
-    if (signal_that_came) {
-        end_by(signal_that_came);
+    close(signal_fd);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (number) {
+        end_by(number);
     }
     return ok || REFUSE(settings, "the typed password is empty or too long");
 }
