@@ -31,7 +31,6 @@ enum {
     ZNODES_MAX = 500,
     READS_DEFAULT = 90,
     BENCH_PERCENT = 100,
-    SETUP_MAX = 1 << 20,
     REQUEST_MS = 15000,
     POLL_MS = 100,
     SHOW_MS = 500,
@@ -58,6 +57,7 @@ struct bench {
     int64_t time_ms;
     int64_t size;
     int64_t znodes;
+    int64_t made;    /* Znodes, with the top one. */
     struct buf base; /* The znode that all is below. */
     struct buf data;
     struct rng rng;
@@ -131,13 +131,36 @@ static size_t take_lines(char *data, size_t size, size_t count, void *ctx)
 
 /* ---- Requests ---- */
 
-static void start(struct bench_worker *worker, enum bench_what what,
-                  const struct client_request *request)
+/* A watch, a read, or a write: with watches, its data is when it starts. */
+static void start(struct bench_worker *worker, enum bench_what what)
 {
     struct bench *bench = worker->bench;
-    const struct endpoints *endpoints = &bench->cli->client->endpoints;
-    int place = (int)(worker - bench->workers) % endpoints->count;
-    int code = client_prepare(bench->cli->client, worker->easy, endpoints->urls[place], request,
+    struct client *client = bench->cli->client;
+    int place = (int)(worker - bench->workers) % client->endpoints.count;
+    struct client_request request = {.accept = "application/octet-stream"};
+    BUF_AUTO(path, URL_MAX);
+
+    buf_append_slice(&path, buf_slice(&bench->base));
+    if (!bench->watches) {
+        buf_printf(&path, "/z%" PRIu64, rng_below(&bench->rng, (uint64_t)bench->znodes));
+    } else if (what == BENCH_WRITE) {
+        bench->missing_events = bench->clients;
+        buf_clear(&bench->data);
+        buf_printf(&bench->data, "%" PRIu64, os_now_us());
+    }
+    request.path = buf_cstr(&path);
+    if (what == BENCH_WRITE) {
+        request.method = "PUT";
+        request.has_body = true;
+        request.body = buf_slice(&bench->data);
+    } else if (what == BENCH_EVENT) {
+        request.target = "/watch/v1";
+        request.params[0] = (struct client_param){"kind", "persistent"};
+        request.params[1] = (struct client_param){"values", "true"};
+        request.accept = "application/x-ndjson";
+    }
+
+    int code = client_prepare(client, worker->easy, client->endpoints.urls[place], &request,
                               &worker->headers);
 
     ASSERT(code == CMD_OK); /* The password was read before. */
@@ -153,46 +176,13 @@ static void start(struct bench_worker *worker, enum bench_what what,
     (void)curl_multi_add_handle(bench->multi, worker->easy);
 }
 
-/* The next read or write of a worker. */
+/* The next read or write. */
 static void go(struct bench_worker *worker)
 {
     struct bench *bench = worker->bench;
     bool read = (int)rng_below(&bench->rng, BENCH_PERCENT) < bench->reads_percent;
-    struct client_request request = {.method = read ? NULL : "PUT",
-                                     .has_body = !read,
-                                     .body = buf_slice(&bench->data),
-                                     .accept = "application/octet-stream"};
-    BUF_AUTO(path, URL_MAX);
 
-    buf_printf(&path, "%s/z%" PRIu64, buf_cstr(&bench->base),
-               rng_below(&bench->rng, (uint64_t)bench->znodes));
-    request.path = buf_cstr(&path);
-    start(worker, read ? BENCH_READ : BENCH_WRITE, &request);
-}
-
-/* A write whose data is its start time, for the watches. */
-static void go_tell(struct bench_worker *worker)
-{
-    struct bench *bench = worker->bench;
-    struct client_request request = {.method = "PUT",
-                                     .path = buf_cstr(&bench->base),
-                                     .has_body = true,
-                                     .accept = "application/octet-stream"};
-
-    buf_clear(&bench->data);
-    buf_printf(&bench->data, "%" PRIu64, os_now_us());
-    request.body = buf_slice(&bench->data);
-    start(worker, BENCH_WRITE, &request);
-    bench->missing_events = bench->clients;
-}
-
-static void go_watch(struct bench_worker *worker)
-{
-    start(worker, BENCH_EVENT,
-          &(struct client_request){.target = "/watch/v1",
-                                   .path = buf_cstr(&worker->bench->base),
-                                   .params = {{"kind", "persistent"}, {"values", "true"}},
-                                   .accept = "application/x-ndjson"});
+    start(worker, read ? BENCH_READ : BENCH_WRITE);
 }
 
 /* ---- The run ---- */
@@ -274,7 +264,7 @@ static void run_watches(struct bench *bench)
     bool writing = false;
 
     for (int i = 0; i < bench->clients; i++) {
-        go_watch(&bench->workers[i]);
+        start(&bench->workers[i], BENCH_EVENT);
     }
     while (bench->opened < bench->clients && os_now_ms() < ready_ms && !stopped) {
         turn(bench);
@@ -287,7 +277,7 @@ static void run_watches(struct bench *bench)
         if (!writing && told) {
             bench->errors[BENCH_EVENT] +=
                 bench->missing_events > 0 ? (uint64_t)bench->missing_events : 0;
-            go_tell(writer);
+            start(writer, BENCH_WRITE);
             round_ms = os_now_ms();
             writing = true;
         }
@@ -334,37 +324,25 @@ static void run_workers(struct bench *bench)
 
 /* ---- Before and after ---- */
 
-/* A multi makes all znodes, each with data of the wanted size. */
+/* Makes the top znode and those that are read and written, each with data of the wanted size. */
 static int make_znodes(struct bench *bench)
 {
-    struct client_request request = {
-        .method = "POST", .target = "/multi/v1", .has_body = true, .type = "application/json"};
-    const char *base = buf_cstr(&bench->base);
-    BUF_AUTO(body, SETUP_MAX);
-
-    buf_printf(&body, "{\"ops\":[{\"op\":\"create\",\"path\":\"%s\",\"dataUtf8\":\"zabra bench\"}",
-               base);
-    for (int64_t i = 0; i < bench->znodes; i++) {
-        buf_printf(&body, ",{\"op\":\"create\",\"path\":\"%s/z%" PRId64 "\",\"dataUtf8\":\"\"}",
-                   base, i);
-    }
-    buf_append_str(&body, "]}");
-    request.body = buf_slice(&body);
-    return cli_ask(bench->cli, &request);
-}
-
-static int fill_znodes(struct bench *bench)
-{
+    int64_t count = 1 + (bench->watches ? 0 : bench->znodes);
     int code = CMD_OK;
     BUF_AUTO(path, URL_MAX);
 
-    for (int64_t i = 0; code == CMD_OK && i < bench->znodes && !stopped; i++) {
+    while (code == CMD_OK && bench->made < count && !stopped) {
         buf_clear(&path);
-        buf_printf(&path, "%s/z%" PRId64, buf_cstr(&bench->base), i);
+        buf_append_slice(&path, buf_slice(&bench->base));
+        if (bench->made > 0) {
+            buf_printf(&path, "/z%" PRId64, bench->made - 1);
+        }
         code = cli_ask(bench->cli, &(struct client_request){.method = "PUT",
                                                             .path = buf_cstr(&path),
+                                                            .params = {{"upsert", "true"}},
                                                             .has_body = true,
                                                             .body = buf_slice(&bench->data)});
+        bench->made += code == CMD_OK ? 1 : 0;
     }
     return code;
 }
@@ -431,7 +409,7 @@ static void print(const struct bench *bench, const char *kind)
     out_table(&bench->cli->out, value, "results", columns);
 }
 
-/* Figures of nothing are none. */
+/* Without a request that succeeded there are no figures. */
 static int tell(const struct bench *bench, const char *kind)
 {
     uint64_t errors = 0;
@@ -482,21 +460,16 @@ static int choose_endpoints(struct cli *cli)
 static int run_made(struct bench *bench, const char *kind)
 {
     int code = make_znodes(bench);
+    int cleaned = CMD_OK;
 
-    if (code != CMD_OK) {
-        return code == CMD_TIMED_OUT && clean_up(bench) != CMD_OK ? CMD_PARTLY : code;
-    }
-    if (!bench->watches) {
-        code = fill_znodes(bench);
-    }
     if (code == CMD_OK && !stopped) {
         run_workers(bench);
         code = tell(bench, kind);
     }
-
-    int cleaned = clean_up(bench);
-
-    return code == CMD_OK && cleaned != CMD_OK ? CMD_PARTLY : code;
+    if (bench->made > 0 || code == CMD_TIMED_OUT) {
+        cleaned = clean_up(bench);
+    }
+    return cleaned != CMD_OK && (code == CMD_OK || bench->made == 0) ? CMD_PARTLY : code;
 }
 
 static int run_bench(struct bench *bench, const char *kind)
