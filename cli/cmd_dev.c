@@ -70,25 +70,19 @@ static const struct number {
                {"port", offsetof(struct dev, port), PORT_MAX},
                {"wait", offsetof(struct dev, wait_s), WAIT_MAX_S}};
 
-static int unknown_key(const char *arg)
-{
-    const char *meant = dev_key_meant(arg);
-    int len = (int)strcspn(arg, "=");
-
-    return meant ? OUT_USAGE(&cmd_dev, "unknown option or key %.*s; did you mean --%s?", len, arg,
-                             meant)
-                 : OUT_USAGE(&cmd_dev, "unknown option or key %.*s; see 'zabra help serve'", len,
-                             arg);
-}
-
 /* `--key value` or `--key=value` becomes a line of each configuration. */
 static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
 {
     const char *arg = args[*pos];
     const char *equals = strchr(arg, '=');
+    const char *meant = NULL;
+    int len = (int)strcspn(arg, "=");
 
-    if (dev_key_unknown(arg)) {
-        return unknown_key(arg);
+    if (!dev_key_known(arg, &meant)) {
+        return meant ? OUT_USAGE(&cmd_dev, "unknown option or key %.*s; did you mean --%s?", len,
+                                 arg, meant)
+                     : OUT_USAGE(&cmd_dev, "unknown option or key %.*s; see 'zabra help serve'",
+                                 len, arg);
     }
     if (strncmp(arg, "--", 2) != 0 || (!equals && *pos + 1 == arg_count)) {
         return OUT_USAGE(&cmd_dev, "\"%s\" is neither an option nor a key", arg);
@@ -145,35 +139,24 @@ static int complain(const char *path, const char *what)
     return CMD_USAGE;
 }
 
-/* Whether the command line has this key for the replicas. */
-static bool has_key(const struct dev *dev, const char *key)
+/* All replicas are on one machine: each gets its share of the memory, unless the command line sets
+ * the key. */
+static void append_tree_bytes(struct dev *dev, struct buf *out)
 {
-    const char *at = (const char *)dev->keys.data;
-    const char *end = at + dev->keys.len;
-    size_t len = strlen(key);
+    static const char key[] = "maxTreeBytes=";
+    uint64_t bytes = os_memory_max() / 2 / max_u32(dev->nodes, 1);
+    const char *keys = buf_cstr(&dev->keys);
+    const char *at = strstr(keys, key);
 
-    while (at && at < end) {
-        const char *next = memchr(at, '\n', (size_t)(end - at));
-
-        if ((size_t)(end - at) > len && memcmp(at, key, len) == 0 && at[len] == '=') {
-            return true;
-        }
-        at = next ? next + 1 : NULL;
+    while (at && at > keys && at[-1] != '\n') {
+        at = strstr(at + 1, key);
     }
-    return false;
-}
-
-/* All replicas are on one machine: each gets its share of the memory. */
-static void append_tree_bytes(const struct dev *dev, struct buf *out)
-{
-    uint64_t bytes = os_memory_max() / 2 / dev->nodes;
-
-    if (bytes > 0 && !has_key(dev, "maxTreeBytes")) {
-        buf_printf(out, "maxTreeBytes=%" PRIu64 "\n", bytes);
+    if (bytes > 0 && !at) {
+        buf_printf(out, "%s%" PRIu64 "\n", key, bytes);
     }
 }
 
-static void build_config(const struct dev *dev, const struct child *child, struct buf *out)
+static void build_config(struct dev *dev, const struct child *child, struct buf *out)
 {
     buf_append_str(out, "# Written by 'zabra dev' at each start.\n");
     buf_printf(out, "id=%u\ndataDir=%s/%u\n", child->id, dev->data_path, child->id);
@@ -186,7 +169,7 @@ static void build_config(const struct dev *dev, const struct child *child, struc
     buf_append_slice(out, buf_slice(&dev->keys));
 }
 
-static int write_config(const struct dev *dev, const struct child *child)
+static int write_config(struct dev *dev, const struct child *child)
 {
     int fd = open(child->config_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
     BUF_AUTO(text, 2 * (size_t)CONFIG_BYTES_MAX);
@@ -499,18 +482,16 @@ static int run_ensemble(struct dev *dev)
 
 static int run_prepared(struct dev *dev)
 {
-    int code = prepare_files(dev);
+    loop_init(&dev->loop);
+    open_signals(dev);
+    curl_handles_init();
 
-    if (code == CMD_OK) {
-        loop_init(&dev->loop);
-        open_signals(dev);
-        curl_handles_init();
-        code = run_ensemble(dev);
-        curl_global_cleanup();
-        loop_remove(&dev->loop, &dev->signals);
-        close(dev->signals.fd);
-        loop_release(&dev->loop);
-    }
+    int code = run_ensemble(dev);
+
+    curl_global_cleanup();
+    loop_remove(&dev->loop, &dev->signals);
+    close(dev->signals.fd);
+    loop_release(&dev->loop);
     return code;
 }
 
@@ -526,9 +507,8 @@ static int run(int arg_count, char **args)
 
     int code = parse(dev, arg_count, args);
 
-    if (code == CMD_OK) {
-        code = run_prepared(dev);
-    }
+    code = code == CMD_OK ? prepare_files(dev) : code;
+    code = code == CMD_OK ? run_prepared(dev) : code;
     buf_release(&dev->keys);
     mem_free(dev);
     return code;

@@ -225,39 +225,27 @@ void child_report_end(const struct child *child)
 
 /* ---- Keys: a typing error is one line, and not a refused start of each replica ---- */
 
-bool dev_key_unknown(const char *arg)
+bool dev_key_known(const char *arg, const char **ret_meant)
 {
-    const struct config_row *rows = NULL;
-    size_t count = config_rows(&rows);
-    size_t len = strcspn(arg, "=");
-
-    if (strncmp(arg, "--", 2) != 0 || strncmp(arg, "--server.", strlen("--server.")) == 0) {
-        return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(rows[i].key) == len - 2 && strncmp(rows[i].key, arg + 2, len - 2) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-const char *dev_key_meant(const char *arg)
-{
+    static const char *const own[] = {"nodes", "data", "port", "wait"};
     const struct config_row *rows = NULL;
     size_t count = config_rows(&rows);
     int wrong = ARGS_WRONG_MAX;
-    const char *best = NULL;
     char name[NAME_BYTES];
 
-    static const char *const own[] = {"nodes", "data", "port", "wait"};
-
+    *ret_meant = NULL;
+    if (strncmp(arg, "--", 2) != 0 || strncmp(arg, "--server.", strlen("--server.")) == 0) {
+        return true;
+    }
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        best = args_is_nearer(name, own[i], &wrong) ? own[i] : best;
+        *ret_meant = args_is_nearer(name, own[i], &wrong) ? own[i] : *ret_meant;
     }
     for (size_t i = 0; i < count; i++) {
-        best = args_is_nearer(name, rows[i].key, &wrong) ? rows[i].key : best;
+        if (strcmp(rows[i].key, name) == 0) {
+            return true;
+        }
+        *ret_meant = args_is_nearer(name, rows[i].key, &wrong) ? rows[i].key : *ret_meant;
     }
-    return best;
+    return false;
 }

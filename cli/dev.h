@@ -55,10 +55,8 @@ void child_signal(struct child *child, int signal_number);
  */
 void child_report_end(const struct child *child);
 
-/* True for `--name` or `--name=value` when no key of the configuration is called so. */
-bool dev_key_unknown(const char *arg);
-
-/* The option of dev or the key that the name of such an argument is a slip of, or NULL. */
-const char *dev_key_meant(const char *arg);
+/* Whether `--name` or `--name=value` names a key of the configuration; if not, `ret_meant` is the
+ * option of dev or the key that it is a slip of, or NULL. True for what is no option at all. */
+bool dev_key_known(const char *arg, const char **ret_meant);
 
 #endif
