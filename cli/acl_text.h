@@ -18,7 +18,7 @@ void acl_text_put(const json_t *entry, struct buf *out);
 /* Puts an entry into a list, in place of one for the same scheme and id. */
 void acl_text_add(json_t *list, json_t *entry);
 
-/* Takes those of "scheme:id" away; false when there are none. */
+/* Removes the entries of "scheme:id"; false when the list has none. */
 bool acl_text_remove(json_t *list, const char *who);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     ARGS_OPTIONS_MAX = 64, /* Given on one command line. */
     ARGS_ERROR_MAX = 256,
     ARGS_TABLES = 2,
-    ARGS_WRONG_MAX = 3 /* So many letters are too many for a slip. */
+    ARGS_WRONG_MAX = 3 /* Wrong letters that are too many for a typing error. */
 };
 
 struct args_given {

@@ -1,6 +1,5 @@
 #include "cli/cli.h"
 
-#include "cli/url.h"
 #include "cli/words.h"
 
 #include <errno.h>

@@ -34,7 +34,7 @@ int cli_run(const struct cmd *cmd, int arg_count, char **args);
 int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 
 /* client_ask() for the last request of a command, which reports its errors. CMD_OK, CMD_SHOWN or an
- * exit code: but for CMD_OK the command is over, and returns it. */
+ * exit code: with any but CMD_OK the command is over, and returns it. */
 int cli_ask(const struct cli *cli, const struct client_request *request);
 
 /* Reports the error of the last request of the client. Returns its exit code; this and

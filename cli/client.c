@@ -16,12 +16,13 @@ enum {
     PAUSE_MAX_MS = 1000, /* twice as long each time. */
     LAST_TRY_MS = 300,   /* Least time of the last try. */
     POLL_MS = 1000,
+    PREFER_MAX = 32,
     QUORUM_MS = 2000, /* A replica that has waited this long for a leader will not find one soon. */
     ANSWER_MS = 500,  /* Part of a try kept for the answer's way back. */
 };
 
 /* One request and its tries. */
-struct asking {
+struct attempts {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
     uint64_t end_ms;
@@ -39,11 +40,11 @@ struct asking {
     bool interrupted; /* The user interrupted a pause between attempts. */
 };
 
-/* What came of one try. */
+/* The result of one try. */
 enum outcome {
     ANSWERED,
-    ELSEWHERE, /* Another replica may do better. */
-    AGAIN,     /* This one, in a moment. */
+    TRY_NEXT_REPLICA, /* Another replica may do better. */
+    RETRY_LATER,      /* This one, in a moment. */
     INTERRUPTED
 };
 
@@ -156,25 +157,25 @@ int client_unanswered(struct client *client)
 }
 
 /* True when it is not known whether the write was done. */
-static bool is_unsure(const struct asking *asking)
+static bool is_unsure(const struct attempts *attempts)
 {
-    return asking->unsure && changes(asking->request);
+    return attempts->unsure && changes(attempts->request);
 }
 
 /* True when it was not answered in time. An attempt that had no time to be sent (the last one may
  * be short) does not count where other attempts found no replica, or a reason. */
-static bool is_late(const struct asking *asking)
+static bool is_late(const struct attempts *attempts)
 {
-    bool known = asking->refused || asking->heard.exit_code;
+    bool known = attempts->refused || attempts->heard.exit_code;
 
-    return asking->hung || (asking->unsent && !known) || is_unsure(asking);
+    return attempts->hung || (attempts->unsent && !known) || is_unsure(attempts);
 }
 
-static int too_late(struct client *client, const struct asking *asking)
+static int too_late(struct client *client, const struct attempts *attempts)
 {
     return client_fail(client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s%s",
                        client->settings->endpoints,
-                       is_unsure(asking) ? "; the write may or may not have been applied" : "");
+                       is_unsure(attempts) ? "; the write may or may not have been applied" : "");
 }
 
 /* ---- One try ---- */
@@ -226,29 +227,29 @@ static bool was_sent(const struct client *client)
 }
 
 /* A share of the time that is left: one replica that hangs must not use up all of it. */
-static long try_ms(const struct client *client, const struct asking *asking)
+static long try_ms(const struct client *client, const struct attempts *attempts)
 {
     uint64_t now_ms = os_now_ms();
-    uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 1;
-    uint64_t share_ms = left_ms / (asking->request->only ? 1 : (uint64_t)client->endpoints.count);
+    uint64_t left_ms = attempts->end_ms > now_ms ? attempts->end_ms - now_ms : 1;
+    uint64_t share_ms = left_ms / (attempts->request->only ? 1 : (uint64_t)client->endpoints.count);
 
     return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
 
 /* There was no answer. A read that was cut off counts as if no replica had listened. */
-static void judge_silence(struct client *client, struct asking *asking, CURLcode result)
+static void judge_silence(struct client *client, struct attempts *attempts, CURLcode result)
 {
-    uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
+    uint64_t since_ms = attempts->refused_since_ms ? attempts->refused_since_ms : os_now_ms();
 
     bool sent = was_sent(client);
     bool over = result == CURLE_OPERATION_TIMEDOUT;
 
-    asking->refused_since_ms = is_refused(result) ? since_ms : 0;
-    asking->refused = asking->refused || is_refused(result);
-    asking->hung = asking->hung || (over && sent);
-    asking->unsent = asking->unsent || (over && !sent);
-    asking->unsure = asking->unsure || sent;
-    (void)(is_late(asking) ? too_late(client, asking) : client_unanswered(client));
+    attempts->refused_since_ms = is_refused(result) ? since_ms : 0;
+    attempts->refused = attempts->refused || is_refused(result);
+    attempts->hung = attempts->hung || (over && sent);
+    attempts->unsent = attempts->unsent || (over && !sent);
+    attempts->unsure = attempts->unsure || sent;
+    (void)(is_late(attempts) ? too_late(client, attempts) : client_unanswered(client));
 }
 
 static bool is_read_only(const struct client_error *error)
@@ -258,36 +259,36 @@ static bool is_read_only(const struct client_error *error)
 
 /* The answer of a read-only replica is final only when no other replica gave a reason, and no other
  * replica may have applied the write. */
-static bool others_may(const struct client *client, const struct asking *asking)
+static bool others_may(const struct client *client, const struct attempts *attempts)
 {
-    return !asking->request->only &&
-           (asking->unsure || asking->read_only < client->endpoints.count);
+    return !attempts->request->only &&
+           (attempts->unsure || attempts->read_only < client->endpoints.count);
 }
 
-static void hear(const struct client *client, struct asking *asking)
+static void hear(const struct client *client, struct attempts *attempts)
 {
-    json_decref(asking->heard.problem);
-    asking->heard = client->error;
-    (void)json_incref(asking->heard.problem);
+    json_decref(attempts->heard.problem);
+    attempts->heard = client->error;
+    (void)json_incref(attempts->heard.problem);
 }
 
 /* Something else listens there: another program, or a proxy that has found no replica (503). With
  * any other error of its own a proxy may have passed the request on before it lost the answer. */
-static enum outcome judge_foreign(struct client *client, struct asking *asking)
+static enum outcome judge_foreign(struct client *client, struct attempts *attempts)
 {
     long status = client->reply.status;
     bool gateway = status >= HTTP_BAD_GATEWAY && status <= HTTP_UNKNOWN;
 
     (void)client_foreign(client, endpoints_url(&client->endpoints), status);
-    if (!gateway && !asking->refused_since_ms) {
-        asking->refused_since_ms = os_now_ms();
+    if (!gateway && !attempts->refused_since_ms) {
+        attempts->refused_since_ms = os_now_ms();
     }
-    asking->hung = asking->hung || status == HTTP_UNKNOWN;
-    asking->unsure = asking->unsure || (status / 100 == 5 && status != HTTP_UNAVAILABLE);
-    if (!asking->heard.exit_code) {
-        hear(client, asking);
+    attempts->hung = attempts->hung || status == HTTP_UNKNOWN;
+    attempts->unsure = attempts->unsure || (status / 100 == 5 && status != HTTP_UNAVAILABLE);
+    if (!attempts->heard.exit_code) {
+        hear(client, attempts);
     }
-    return ELSEWHERE;
+    return TRY_NEXT_REPLICA;
 }
 
 /* The replica has waited for a leader, and has not applied the write. Before that a new leader may
@@ -300,7 +301,7 @@ static bool is_leaderless(const struct client *client)
            client_waited_ms(client) >= QUORUM_MS;
 }
 
-static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
+static enum outcome judge(struct client *client, struct attempts *attempts, CURLcode result)
 {
     struct client_reply *reply = &client->reply;
 
@@ -313,14 +314,14 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
         return ANSWERED;
     }
     if (result != CURLE_OK) {
-        judge_silence(client, asking, result);
-        return ELSEWHERE;
+        judge_silence(client, attempts, result);
+        return TRY_NEXT_REPLICA;
     }
     (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &reply->status);
     if (!client_is_replica(client->easy)) {
-        return judge_foreign(client, asking);
+        return judge_foreign(client, attempts);
     }
-    asking->refused_since_ms = 0;
+    attempts->refused_since_ms = 0;
 
     curl_off_t wait_s = 0;
 
@@ -329,28 +330,28 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     reply->endpoint = client->endpoints.current;
     (void)snprintf(reply->etag, sizeof(reply->etag), "%s", client_header(client->easy, "ETag"));
     client_seen(client, client_header(client->easy, "Zk-Zxid"));
-    client->about = asking->request->about;
+    client->about = attempts->request->about;
     (void)client_judge(client, reply->status, buf_slice(&reply->body));
     client->about = NULL;
 
     bool in_flight = strcmp(client->error.code, "InFlight") == 0;
 
-    asking->read_only = is_read_only(&client->error) ? asking->read_only + 1 : 0;
-    if (asking->read_only > 0 && others_may(client, asking)) {
-        if (!asking->heard.exit_code) {
-            hear(client, asking);
+    attempts->read_only = is_read_only(&client->error) ? attempts->read_only + 1 : 0;
+    if (attempts->read_only > 0 && others_may(client, attempts)) {
+        if (!attempts->heard.exit_code) {
+            hear(client, attempts);
         }
-        return ELSEWHERE;
+        return TRY_NEXT_REPLICA;
     }
 
-    asking->hung = asking->hung || reply->status == HTTP_UNKNOWN;
-    asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;
-    asking->leaderless = asking->leaderless || is_leaderless(client);
+    attempts->hung = attempts->hung || reply->status == HTTP_UNKNOWN;
+    attempts->unsure = attempts->unsure || in_flight || reply->status == HTTP_UNKNOWN;
+    attempts->leaderless = attempts->leaderless || is_leaderless(client);
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
-        hear(client, asking);
-        return ELSEWHERE;
+        hear(client, attempts);
+        return TRY_NEXT_REPLICA;
     }
-    return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
+    return in_flight || reply->status == HTTP_TOO_MANY ? RETRY_LATER : ANSWERED;
 }
 
 static void log_try(const struct client *client, const struct client_request *request,
@@ -365,11 +366,12 @@ static void log_try(const struct client *client, const struct client_request *re
                   result == CURLE_OK ? "" : curl_easy_strerror(result));
 }
 
-static enum outcome try_once(struct client *client, struct asking *asking)
+static enum outcome try_once(struct client *client, struct attempts *attempts)
 {
-    const struct client_request *request = asking->request;
+    const struct client_request *request = attempts->request;
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
+    char prefer[PREFER_MAX];
 
     clear_reply(client);
     client->lines_left = request->lines_max > 0 ? request->lines_max : -1;
@@ -378,13 +380,14 @@ static enum outcome try_once(struct client *client, struct asking *asking)
         return ANSWERED;
     }
     if (changes(request) && !request->keyless) {
-        headers = client_put_header(headers, "Idempotency-Key: %s", asking->key);
+        headers = client_put_header(headers, "Idempotency-Key", attempts->key);
     }
-    long wait_ms = try_ms(client, asking);
+    long wait_ms = try_ms(client, attempts);
 
     if (changes(request) && wait_ms >= QUORUM_MS + ANSWER_MS) {
         /* So the replica answers whether it was applied before this client gives up. */
-        headers = client_put_header(headers, "Prefer: wait=%ld", (wait_ms - ANSWER_MS) / 1000);
+        (void)snprintf(prefer, sizeof(prefer), "wait=%ld", (wait_ms - ANSWER_MS) / 1000);
+        headers = client_put_header(headers, "Prefer", prefer);
     }
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, wait_ms);
@@ -398,7 +401,7 @@ static enum outcome try_once(struct client *client, struct asking *asking)
         log_try(client, request, result);
     }
     curl_slist_free_all(headers);
-    return whole ? judge(client, asking, result) : INTERRUPTED;
+    return whole ? judge(client, attempts, result) : INTERRUPTED;
 }
 
 /* ---- All tries ---- */
@@ -417,44 +420,45 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
 }
 
 /* At the end of a round. `elsewhere`: each replica was asked; none wants to be asked again. */
-static bool is_over(const struct asking *asking, uint64_t now_ms, bool elsewhere)
+static bool is_over(const struct attempts *attempts, uint64_t now_ms, bool elsewhere)
 {
-    bool refused = asking->refused_since_ms && now_ms >= asking->refused_since_ms + REFUSED_MS;
-    bool patient = asking->request->timeout_ms != 0; /* It waits for more than an answer. */
-    bool hopeless = asking->leaderless && !asking->unsure && !patient && changes(asking->request);
+    bool refused = attempts->refused_since_ms && now_ms >= attempts->refused_since_ms + REFUSED_MS;
+    bool patient = attempts->request->timeout_ms != 0; /* It waits for more than an answer. */
+    bool hopeless =
+        attempts->leaderless && !attempts->unsure && !patient && changes(attempts->request);
 
-    return now_ms >= asking->end_ms || refused || (hopeless && elsewhere);
+    return now_ms >= attempts->end_ms || refused || (hopeless && elsewhere);
 }
 
 /* Where to go next, and when. False: there is no more time, or it was interrupted. */
-static bool go_on(struct client *client, struct asking *asking, enum outcome outcome)
+static bool go_on(struct client *client, struct attempts *attempts, enum outcome outcome)
 {
-    bool here = outcome == AGAIN || asking->request->only;
+    bool here = outcome == RETRY_LATER || attempts->request->only;
     uint64_t now_ms = os_now_ms();
-    uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 0;
+    uint64_t left_ms = attempts->end_ms > now_ms ? attempts->end_ms - now_ms : 0;
 
     if (!here) {
-        asking->turns++;
+        attempts->turns++;
         endpoints_turn(&client->endpoints);
     }
 
-    bool round = here || asking->turns % client->endpoints.count == 0;
+    bool round = here || attempts->turns % client->endpoints.count == 0;
 
-    if (round && is_over(asking, now_ms, outcome == ELSEWHERE)) {
+    if (round && is_over(attempts, now_ms, outcome == TRY_NEXT_REPLICA)) {
         return false;
     }
     if (round) {
         bool busy = client->reply.status == HTTP_TOO_MANY;
         uint64_t asked_ms = busy ? (uint64_t)client->reply.retry_after_ms : 0;
-        uint64_t wait_ms = max_u64(asking->pause_ms, asked_ms);
+        uint64_t wait_ms = max_u64(attempts->pause_ms, asked_ms);
 
         /* An attempt that has no time for an answer would hide earlier answers. */
         if (left_ms <= LAST_TRY_MS) {
             return false;
         }
-        asking->pause_ms = min_u32(asking->pause_ms * 2, PAUSE_MAX_MS);
-        asking->interrupted = !pause_for(client, min_u64(wait_ms, left_ms - LAST_TRY_MS));
-        return !asking->interrupted;
+        attempts->pause_ms = min_u32(attempts->pause_ms * 2, PAUSE_MAX_MS);
+        attempts->interrupted = !pause_for(client, min_u64(wait_ms, left_ms - LAST_TRY_MS));
+        return !attempts->interrupted;
     }
     return left_ms > 0;
 }
@@ -471,28 +475,28 @@ static int show(const struct client *client, const struct client_request *reques
 /* All attempts are over, and none has a final answer. The last answer holds for its own replica
  * alone, and which one is last is chance: if one attempt was late the request is late, else the
  * reason of an earlier replica is reported. */
-static int give_up(struct client *client, struct asking *asking)
+static int give_up(struct client *client, struct attempts *attempts)
 {
-    if (asking->interrupted) {
+    if (attempts->interrupted) {
         return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
     }
-    if (is_late(asking) && client->error.exit_code != CMD_TIMED_OUT) {
-        return too_late(client, asking);
+    if (is_late(attempts) && client->error.exit_code != CMD_TIMED_OUT) {
+        return too_late(client, attempts);
     }
     if ((client->error.exit_code == CMD_NO_ENSEMBLE || is_read_only(&client->error)) &&
-        asking->heard.exit_code) {
+        attempts->heard.exit_code) {
         json_decref(client->error.problem);
-        client->error = asking->heard;
-        asking->heard.problem = NULL;
+        client->error = attempts->heard;
+        attempts->heard.problem = NULL;
     }
     return client->error.exit_code;
 }
 
 int client_ask(struct client *client, const struct client_request *request)
 {
-    struct asking asking = {.request = request, .pause_ms = PAUSE_MIN_MS};
+    struct attempts attempts = {.request = request, .pause_ms = PAUSE_MIN_MS};
     int64_t time_ms = request->timeout_ms ? request->timeout_ms : client->settings->timeout_ms;
-    enum outcome outcome = AGAIN;
+    enum outcome outcome = RETRY_LATER;
 
     if (request->only) {
         client->endpoints.current = request->only - 1;
@@ -504,16 +508,16 @@ int client_ask(struct client *client, const struct client_request *request)
             return shown;
         }
     }
-    op_secret_make(asking.key);
-    asking.end_ms = os_now_ms() + (uint64_t)time_ms;
+    op_secret_make(attempts.key);
+    attempts.end_ms = os_now_ms() + (uint64_t)time_ms;
     client_note_later(client);
     do {
-        outcome = try_once(client, &asking);
-        asking.interrupted = outcome == INTERRUPTED;
-    } while (!asking.interrupted && outcome != ANSWERED && go_on(client, &asking, outcome));
+        outcome = try_once(client, &attempts);
+        attempts.interrupted = outcome == INTERRUPTED;
+    } while (!attempts.interrupted && outcome != ANSWERED && go_on(client, &attempts, outcome));
 
-    int code = outcome == ANSWERED ? client->error.exit_code : give_up(client, &asking);
+    int code = outcome == ANSWERED ? client->error.exit_code : give_up(client, &attempts);
 
-    json_decref(asking.heard.problem);
+    json_decref(attempts.heard.problem);
     return code;
 }

@@ -35,7 +35,7 @@ enum {
     HTTP_TOO_MANY = 429,
     HTTP_BAD_GATEWAY = 502,
     HTTP_UNAVAILABLE = 503,
-    HTTP_UNKNOWN = 504 /* The outcome of a write is. */
+    HTTP_UNKNOWN = 504 /* The outcome of a write is unknown. */
 };
 
 /* A parameter of the query. */
@@ -59,7 +59,7 @@ struct client_request {
     bool reads;                              /* Changes nothing, though its method may. */
     bool keyless;                            /* A write that takes no Idempotency-Key. */
     bool last;     /* Nothing is asked that depends on the answer: with --curl it is only shown. */
-    int lines_max; /* The answer is cut behind so many lines; 0: it is taken whole. */
+    int lines_max; /* The answer is cut after this many lines; 0: it is taken whole. */
     int only;      /* Number of the one replica to ask, from 1; 0: any. */
     int64_t timeout_ms; /* 0: as the settings say. */
 };
@@ -153,9 +153,9 @@ int client_fail(struct client *client, int exit_code, const char *code, const ch
 
 /* ---- What the parts of the client share ---- */
 
-/* Appends a header; returns the list. */
-struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Appends a header, "Name: value", or with a NULL value one that is written out; returns the list.
+ */
+struct curl_slist *client_put_header(struct curl_slist *list, const char *name, const char *value);
 
 /* Appends the line for a shell that asks the same of the endpoint, with its line feed. */
 void client_put_curl(const struct client *client, const struct client_request *request,

@@ -5,7 +5,6 @@
 #include "cli/client.h"
 #include "cli/cmd.h"
 #include "cli/curl_handles.h"
-#include "cli/url.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 
 enum {
     MORE_MAX = 48,
+    ZXID_MAX = 32,
     ABOUT_MAX = 32
 };
 
@@ -174,25 +174,13 @@ int client_judge(struct client *client, long status, struct slice body)
 
 /* ---- Requests ---- */
 
-struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
+struct curl_slist *client_put_header(struct curl_slist *list, const char *name, const char *value)
 {
-    va_list args;
-    int len = 0;
+    BUF_AUTO(line, CLIENT_URL_MAX);
 
-    va_start(args, format);
-    len = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    ASSERT(len >= 0);
-    BUF_AUTO(line, (size_t)len + 1);
-
-    char *to = (char *)buf_reserve(&line, (size_t)len + 1);
-
-    ASSERT(to);
-    va_start(args, format);
-    (void)vsnprintf(to, (size_t)len + 1, format, args);
-    va_end(args);
-    list = curl_slist_append(list, to);
-    ASSERT(list);
+    buf_printf(&line, "%s%s%s", name, value ? ": " : "", value ? value : "");
+    list = curl_slist_append(list, buf_cstr(&line));
+    ASSERT(list && !line.overflow);
     return list;
 }
 
@@ -226,23 +214,24 @@ static int take_password(struct client *client)
 static struct curl_slist *common_headers(const struct client *client,
                                          const struct client_request *request)
 {
-    struct curl_slist *list = NULL;
+    struct curl_slist *list = client_put_header(NULL, "Expect:", NULL);
+    char zxid[ZXID_MAX];
 
-    list = client_put_header(list, "Accept: %s",
-                             request->accept ? request->accept : "application/json");
-    list = client_put_header(list, "Expect:");
+    list =
+        client_put_header(list, "Accept", request->accept ? request->accept : "application/json");
     if (request->has_body) {
-        list = client_put_header(list, "Content-Type: %s",
+        list = client_put_header(list, "Content-Type",
                                  request->type ? request->type : "application/octet-stream");
     }
     if (client->seen_zxid) {
-        list = client_put_header(list, "Zk-Min-Zxid: 0x%" PRIx64, client->seen_zxid);
+        (void)snprintf(zxid, sizeof(zxid), "0x%" PRIx64, client->seen_zxid);
+        list = client_put_header(list, "Zk-Min-Zxid", zxid);
     }
     if (client->session[0]) {
-        list = client_put_header(list, "Zk-Session: %s", client->session);
+        list = client_put_header(list, "Zk-Session", client->session);
     }
     for (int i = 0; i < CLIENT_HEADERS_MAX && request->headers[i]; i++) {
-        list = client_put_header(list, "%s", request->headers[i]);
+        list = client_put_header(list, request->headers[i], NULL);
     }
     return list;
 }

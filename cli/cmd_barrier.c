@@ -1,6 +1,5 @@
 /* barrier: wait until the barrier is lowered, or until enough members have entered. */
 #include "cli/commands.h"
-#include "cli/url.h"
 #include "cli/wait.h"
 
 #include <string.h>
@@ -74,7 +73,8 @@ static int lower(struct wait *wait, struct barrier *barrier)
     return delete_znode(wait, barrier->path);
 }
 
-/* It may be up again when it was down: so it is asked once more, and any replica may be behind. */
+/* A lowered barrier may have been raised again, and any replica may be behind: so a majority is
+ * asked once more. */
 static int pass(struct wait *wait, struct barrier *barrier)
 {
     const char *path = barrier->path;

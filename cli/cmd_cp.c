@@ -9,7 +9,6 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/copy.h"
-#include "cli/url.h"
 #include "cli/words.h"
 
 #include <inttypes.h>
@@ -31,7 +30,6 @@ struct copy {
     json_t *ops;        /* What is to be done: creates, and then deletes. The caller drops it. */
     size_t count;       /* Znodes. */
     int64_t ephemerals; /* Left out. */
-    bool told;          /* What went wrong has been said. */
 };
 
 /* ---- Lines of an export ---- */
@@ -71,10 +69,9 @@ static void join(const char *top, const char *below, struct buf *out)
     }
 }
 
-static int fail(struct cli *cli, struct copy *copy, int exit_code, const char *code,
+static int fail(struct cli *cli, const struct copy *copy, int exit_code, const char *code,
                 const char *why)
 {
-    copy->told = true;
     return cli_fail(cli, exit_code, code, "%s: %s", copy->from, why);
 }
 
@@ -166,32 +163,6 @@ static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
     return code;
 }
 
-/* Reads the source as it is at one moment, and fills in the operations. CMD_OK, CMD_SHOWN, or an
- * exit code: then `told` says whether client->error is still to be reported. */
-static int copy_read(struct cli *cli, struct copy *copy)
-{
-    json_auto_t *deletes = json_array();
-    struct client_request request = {.target = "/export/v1",
-                                     .path = copy->from,
-                                     .accept = "application/x-ndjson",
-                                     .lines_max = copy->recursive ? 0 : LINES_OF_ONE};
-    int code = client_ask(cli->client, &request);
-
-    json_decref(copy->ops);
-    copy->ops = json_array();
-    copy->count = 0;
-    if (code == CMD_OK) {
-        code = take_lines(cli, copy, deletes);
-    }
-    for (size_t i = json_array_size(deletes); i > 0; i--) {
-        (void)json_array_append(copy->ops,
-                                json_array_get(deletes, i - 1)); /* From the leaves up. */
-    }
-    return code;
-}
-
-/* ---- The commands ---- */
-
 /* Reported like any failure of the ensemble, with advice when the subtree is too large. */
 static int tell(const struct cli *cli, int code)
 {
@@ -205,6 +176,30 @@ static int tell(const struct cli *cli, int code)
                     "'zabra import'",
                     error->message);
 }
+
+/* Reads the source as it is at one moment, and fills in the operations. CMD_OK, CMD_SHOWN, or
+ * reported. */
+static int copy_read(struct cli *cli, struct copy *copy)
+{
+    json_auto_t *deletes = json_array();
+    struct client_request request = {.target = "/export/v1",
+                                     .path = copy->from,
+                                     .accept = "application/x-ndjson",
+                                     .lines_max = copy->recursive ? 0 : LINES_OF_ONE};
+    int code = client_ask(cli->client, &request);
+
+    json_decref(copy->ops);
+    copy->ops = json_array();
+    copy->count = 0;
+    code = code == CMD_OK ? take_lines(cli, copy, deletes) : code > CMD_OK ? tell(cli, code) : code;
+    for (size_t i = json_array_size(deletes); i > 0; i--) {
+        (void)json_array_append(copy->ops,
+                                json_array_get(deletes, i - 1)); /* From the leaves up. */
+    }
+    return code;
+}
+
+/* ---- The commands ---- */
 
 /* Whether what is in the way is in the source: it has changed since it was read. */
 static bool is_source(const struct cli *cli, size_t creates)
@@ -250,18 +245,15 @@ static void print_done(const struct cli *cli, const struct copy *copy)
 static int run_copy(struct cli *cli, struct copy *copy)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms;
-    bool again = true;
     int code = CMD_OK;
 
-    while (again) {
+    do {
         code = copy_read(cli, copy);
-        if (code == CMD_OK) {
-            code = ask_multi(cli, copy);
-        } else if (copy->told) {
+        if (code != CMD_OK) {
             return code;
         }
-        again = copy->move && code > CMD_OK && is_source(cli, copy->count) && os_now_ms() < end_ms;
-    }
+        code = ask_multi(cli, copy);
+    } while (copy->move && code > CMD_OK && is_source(cli, copy->count) && os_now_ms() < end_ms);
     if (code == CMD_OK) {
         print_done(cli, copy);
     }

@@ -1,5 +1,4 @@
 /* edit: opens a znode in an editor, and saves it only if no other client changed it meanwhile. */
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/live.h"
 #include "cli/revise.h"

@@ -2,6 +2,7 @@
 #include "base/os_clock.h"
 #include "cli/commands.h"
 #include "cli/transfer.h"
+#include "cli/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,8 @@ enum {
 /* The incoming stream: each complete line is printed, and the last one is kept. */
 struct exporting {
     const struct cli *cli;
-    struct buf line;
-    json_t *last; /* The line that ends the export, or reports what failed. */
+    struct buf line; /* Begun and not ended. */
+    json_t *last;    /* The line that ends the export, or reports what failed. */
     bool too_long;
 };
 
@@ -33,41 +34,31 @@ static bool may_be_last(struct slice line)
            slice_starts_with(line, slice_str("{\"error\""));
 }
 
-static bool take_line(struct exporting *exporting)
+static bool take_line(struct exporting *exporting, struct slice line)
 {
-    struct slice line = buf_slice(&exporting->line);
-
     if (may_be_last(line)) {
         json_decref(exporting->last);
         exporting->last = jsonr_parse(line, NULL);
         if (jsonr_at(exporting->last, "error")) {
-            buf_clear(&exporting->line);
             return true; /* Reported like all errors. */
         }
     }
-    out_bytes(&exporting->cli->out, line);
-    buf_clear(&exporting->line);
+    out_answer(&exporting->cli->out, line);
     return !ferror(stdout);
 }
 
 static bool take(void *ctx, struct slice bytes)
 {
     struct exporting *exporting = ctx;
+    bool goes = buf_append_slice(&exporting->line, bytes);
+    struct slice rest = buf_slice(&exporting->line);
 
-    while (bytes.len > 0) {
-        const uint8_t *feed = memchr(bytes.data, '\n', bytes.len);
-        size_t len = feed ? (size_t)(feed - bytes.data) + 1 : bytes.len;
-
-        if (!buf_append(&exporting->line, bytes.data, len)) {
-            exporting->too_long = true;
-            return false;
-        }
-        bytes = slice_make(bytes.data + len, bytes.len - len);
-        if (feed && !take_line(exporting)) {
-            return false;
-        }
+    exporting->too_long = !goes;
+    while (goes && rest.len > 0 && memchr(rest.data, '\n', rest.len)) {
+        goes = take_line(exporting, words_line(&rest));
     }
-    return true;
+    buf_consume(&exporting->line, exporting->line.len - rest.len);
+    return goes;
 }
 
 /* The stream has ended. */
@@ -251,7 +242,7 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
 /* ---- Before an import ---- */
 
-/* The next request would wait as long, in vain. */
+/* The next request would not be answered either. */
 static bool is_unanswered(int code)
 {
     return code == CMD_TIMED_OUT || code == CMD_NO_ENSEMBLE;

@@ -4,7 +4,6 @@
  */
 #include "cli/commands.h"
 #include "cli/revise.h"
-#include "cli/url.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* lock, elect, semaphore: run a command while holding a place. */
 #include "cli/commands.h"
-#include "cli/url.h"
 #include "cli/wait.h"
 
 #include <inttypes.h>
@@ -260,7 +259,7 @@ static void own_name(const struct cli *cli, char name[NAME_MAX_LEN])
     (void)snprintf(name, NAME_MAX_LEN, "%s:%ld", host, (long)getpid());
 }
 
-static int stand(struct hold *hold, void *ctx)
+static int run_candidate(struct hold *hold, void *ctx)
 {
     char name[NAME_MAX_LEN];
     int code = CMD_OK;
@@ -359,7 +358,7 @@ static int run_elect(struct cli *cli)
 {
     return args_has(&cli->args, "leader")
                ? ask_leader(cli, buf_cstr(&cli->named))
-               : hold_around(cli, "docs/recipes/election.md", stand, buf_cstr(&cli->named));
+               : hold_around(cli, "docs/recipes/election.md", run_candidate, buf_cstr(&cli->named));
 }
 
 const struct cmd cmd_elect = {

@@ -3,7 +3,6 @@
 #include "base/minmax.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/url.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@ struct queue {
     struct buf *data; /* and what a replica has answered for it. */
 };
 
-/* A path, or an item, needs no table. */
+/* A table of one path, or of one item, would say no more than the text. */
 static bool is_words(const struct cli *cli)
 {
     return out_is_text(&cli->out) || cli->out.format == SETTINGS_TABLE;

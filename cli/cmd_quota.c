@@ -1,9 +1,7 @@
 /* quota: the limits of a subtree. */
 #include "base/base64.h"
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/revise.h"
-#include "cli/url.h"
 #include "cli/words.h"
 
 #include <inttypes.h>
@@ -179,7 +177,7 @@ static int take_lines(const struct cli *cli, struct slice text, json_t *list)
                : code;
 }
 
-/* As an export: there may be more than one answer of another kind holds. */
+/* As an export, which has no limit: there may be more quotas than another answer can hold. */
 static int show_all(const struct cli *cli)
 {
     struct client_request request = {.target = "/export/v1" ROOT, .accept = "application/x-ndjson"};

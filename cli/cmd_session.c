@@ -1,5 +1,4 @@
 /* session: a command that runs in a session, and the session that a command is in. */
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/wait.h"
 

@@ -1,7 +1,6 @@
 /* set, create, rm: one write. */
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/url.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include "cli/help.h"
 #include "cli/inherited.h"
 #include "cli/shell_line.h"
-#include "cli/url.h"
 #include "cli/words.h"
 
 #include <errno.h>

@@ -73,46 +73,33 @@ static void add_words(json_t *replicas)
     }
 }
 
-struct tally {
-    int answered;
-    int serving;
-    int denied;
-};
-
-static json_t *collect(const struct replicas *replicas, struct tally *tally)
+static int print_status(const struct cli *cli, const struct replicas *replicas)
 {
-    json_t *list = json_array();
+    json_auto_t *value = json_pack("{s:[]}", "replicas");
+    json_t *list = jsonr_at(value, "replicas");
+    int answered = 0;
+    int serving = 0;
+    int denied = 0;
 
     for (int i = 0; i < replicas->count; i++) {
         const struct replicas_answer *answer = &replicas->answers[i];
 
-        tally->answered += answer->status != 0;
-        tally->denied += answer->status == HTTP_UNAUTHORIZED;
-        tally->serving += json_is_true(jsonr_at(answer->json, "serving"));
+        answered += answer->status != 0;
+        denied += answer->status == HTTP_UNAUTHORIZED;
+        serving += json_is_true(jsonr_at(answer->json, "serving"));
         (void)json_array_append_new(list, describe(answer));
     }
-    return json_pack("{s:o}", "replicas", list);
-}
-
-static int print_status(const struct cli *cli, const struct replicas *replicas)
-{
-    struct tally tally = {.answered = 0};
-    json_t *value = collect(replicas, &tally);
-
-    if (!out_is_json(&cli->out)) {
-        add_words(jsonr_at(value, "replicas"));
-    }
-    if (tally.answered > 0 && tally.denied < tally.answered) {
-        out_table(&cli->out, value, "replicas", status_columns);
-    }
-    json_decref(value);
-    if (tally.answered == 0) {
+    if (answered == 0) {
         return replicas_none(cli, replicas);
     }
-    if (tally.denied == tally.answered) {
+    if (denied == answered) {
         return cli_fail(cli, CMD_DENIED, "AuthFailed", "no replica accepts the password");
     }
-    return tally.serving > 0 ? CMD_OK : CMD_NO_ENSEMBLE;
+    if (!out_is_json(&cli->out)) {
+        add_words(list);
+    }
+    out_table(&cli->out, value, "replicas", status_columns);
+    return serving > 0 ? CMD_OK : CMD_NO_ENSEMBLE;
 }
 
 static int run_status(struct cli *cli)
@@ -227,23 +214,12 @@ static int take(const struct cli *cli, const char *url, struct slice body, json_
     return taken;
 }
 
-static int finish(const struct cli *cli, int taken, json_t *value, bool all)
-{
-    if (taken == 0) {
-        return cli_fail(cli, CMD_FAILED, "NoMetric", "no metric has that name");
-    }
-    if (cli->out.format != SETTINGS_TEXT) {
-        out_list(&cli->out, value, "metrics", all ? all_columns : metric_columns);
-    }
-    return CMD_OK;
-}
-
-static int run_all(struct cli *cli, json_t *value)
+/* The figures of each replica into the list; `ret_taken` is how many. */
+static int take_all(struct cli *cli, json_t *list, int *ret_taken)
 {
     struct replicas *replicas = NULL;
     int code = replicas_ask_all(cli, "/metrics", &replicas);
     int answered = 0;
-    int taken = 0;
 
     for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
         const struct replicas_answer *answer = &replicas->answers[i];
@@ -253,34 +229,40 @@ static int run_all(struct cli *cli, json_t *value)
                 out_say(&cli->out, "# %s\n", answer->url);
             }
             answered++;
-            taken += take(cli, answer->url, buf_slice(&answer->body), jsonr_at(value, "metrics"));
+            *ret_taken += take(cli, answer->url, buf_slice(&answer->body), list);
         }
     }
-    if (code == CMD_OK) {
-        code = answered > 0 ? finish(cli, taken, value, true) : replicas_none(cli, replicas);
+    if (code == CMD_OK && answered == 0) {
+        code = replicas_none(cli, replicas);
     }
     replicas_free(replicas);
     return code;
 }
 
-static int run_one(struct cli *cli, json_t *value)
+static int run_metrics(struct cli *cli)
 {
-    struct client_request request = {.target = "/metrics", .accept = "text/plain"};
-    int code = cli_ask(cli, &request);
+    struct client *client = cli->client;
+    json_auto_t *value = json_pack("{s:[]}", "metrics");
+    json_t *list = jsonr_at(value, "metrics");
+    bool all = args_has(&cli->args, "all");
+    int taken = 0;
+    int code =
+        all ? take_all(cli, list, &taken)
+            : cli_ask(cli, &(struct client_request){.target = "/metrics", .accept = "text/plain"});
 
     if (code != CMD_OK) {
         return code;
     }
-    return finish(cli,
-                  take(cli, endpoints_url(&cli->client->endpoints),
-                       buf_slice(&cli->client->reply.body), jsonr_at(value, "metrics")),
-                  value, false);
-}
-
-static int run_metrics(struct cli *cli)
-{
-    json_auto_t *value = json_pack("{s:[]}", "metrics");
-    return args_has(&cli->args, "all") ? run_all(cli, value) : run_one(cli, value);
+    if (!all) {
+        taken = take(cli, endpoints_url(&client->endpoints), buf_slice(&client->reply.body), list);
+    }
+    if (taken == 0) {
+        return cli_fail(cli, CMD_FAILED, "NoMetric", "no metric has that name");
+    }
+    if (cli->out.format != SETTINGS_TEXT) {
+        out_list(&cli->out, value, "metrics", all ? all_columns : metric_columns);
+    }
+    return CMD_OK;
 }
 
 const struct cmd cmd_metrics = {

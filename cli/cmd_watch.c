@@ -1,10 +1,8 @@
 /* watch: prints the changes of a znode, or runs a command for each. */
 #include "base/check.h"
 #include "base/os_clock.h"
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/live.h"
-#include "cli/url.h"
 #include "cli/words.h"
 
 #include <signal.h>
@@ -17,7 +15,8 @@ enum {
     VARIABLE_MAX = URL_MAX,
     VARIABLES = 5,
     BOOKMARK_MAX = 128,
-    LOOK_MS = 1000
+    LOOK_MS = 1000,
+    GO_ON = -2 /* No exit code. */
 };
 
 struct watch {
@@ -144,16 +143,12 @@ static void remember(struct watch *watch, const json_t *event)
     }
 }
 
-enum step {
-    GO_ON,
-    END
-};
+/* These return GO_ON, or the exit code when the watch ends. */
 
-static enum step take_event(struct watch *watch, const json_t *event, int *ret_code)
+static int take_event(struct watch *watch, const json_t *event)
 {
     bool change = is_change(event);
 
-    *ret_code = CMD_OK;
     watch->begun = true;
     watch->said = false;
     if (strcmp(jsonr_text(event, "event"), "heartbeat") == 0) {
@@ -161,23 +156,23 @@ static enum step take_event(struct watch *watch, const json_t *event, int *ret_c
     }
     remember(watch, event);
     if (watch->cli->args.child) {
-        *ret_code = change ? run_command(watch, event) : CMD_OK;
-        return *ret_code == CMD_OK ? GO_ON : END;
+        int code = change ? run_command(watch, event) : CMD_OK;
+
+        return code == CMD_OK ? GO_ON : code;
     }
     print_event(watch, event);
-    return change && args_has(&watch->cli->args, "once") ? END : GO_ON;
+    return change && args_has(&watch->cli->args, "once") ? CMD_OK : GO_ON;
 }
 
 /* A signal that was meant to end zabra has gone to the command, whose exit code counts. */
-static enum step take_child(struct watch *watch, int status, int *ret_code)
+static int take_child(struct watch *watch, int status)
 {
     int code = live_exit_code(status);
     int number = watch->live->last_signal;
     bool ending = number != 0 && number != SIGUSR1 && number != SIGUSR2;
 
-    *ret_code = code;
     if (ending || args_has(&watch->cli->args, "once")) {
-        return END;
+        return code;
     }
     if (code != CMD_OK) {
         (void)fprintf(stderr, "zabra watch: the command failed with exit code %d\n", code);
@@ -186,60 +181,55 @@ static enum step take_child(struct watch *watch, int status, int *ret_code)
 }
 
 /* Before the watch has begun this is an error; later it is reported, and the watch waits. */
-static enum step take_time(struct watch *watch, int *ret_code)
+static int take_time(struct watch *watch)
 {
     const struct settings *settings = &watch->cli->settings;
     uint64_t since_ms = watch->stream->down_ms;
 
-    *ret_code = CMD_OK;
     if (!since_ms || watch->said || os_now_ms() < since_ms + (uint64_t)settings->timeout_ms) {
         return GO_ON;
     }
     if (!watch->begun) {
-        *ret_code = live_report_down(watch->live);
-        return END;
+        return live_report_down(watch->live);
     }
     watch->said = true;
     (void)fprintf(stderr, "zabra watch: no replica serves at %s, waiting\n", settings->endpoints);
     return GO_ON;
 }
 
-static enum step take_news(struct watch *watch, const struct live_news *news, int *ret_code)
+static int take_news(struct watch *watch, const struct live_news *news)
 {
-    enum step step = GO_ON;
+    int code = GO_ON;
 
     switch (news->kind) {
     case LIVE_EVENT:
-        step = take_event(watch, news->event, ret_code);
+        code = take_event(watch, news->event);
         json_decref(news->event);
-        return step;
+        return code;
     case LIVE_CHILD:
-        return take_child(watch, news->status, ret_code);
+        return take_child(watch, news->status);
     case LIVE_SIGNAL:
-        *ret_code = CMD_SIGNAL + news->signal_number;
-        return END;
+        return CMD_SIGNAL + news->signal_number;
     case LIVE_OVER:
-        *ret_code = cli_tell(watch->cli);
-        return END;
+        return cli_tell(watch->cli);
     case LIVE_TIME:
     case LIVE_LOST:
         break;
     }
-    return take_time(watch, ret_code);
+    return take_time(watch);
 }
 
 /* While a command runs events wait: they are not taken. */
 static int watch_all(struct watch *watch)
 {
-    enum step step = GO_ON;
-    int code = CMD_OK;
+    int code = GO_ON;
 
-    while (step == GO_ON) {
+    while (code == GO_ON) {
         struct live_news news;
 
         watch->live->held = watch->live->child > 0;
         live_wait(watch->live, os_now_ms() + LOOK_MS, &news);
-        step = take_news(watch, &news, &code);
+        code = take_news(watch, &news);
     }
     return code;
 }

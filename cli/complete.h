@@ -2,8 +2,8 @@
  * complete.h - completions of a command line, by the table of commands; replicas know the znodes.
  *
  * A line of the result is a candidate, a tab and a few words; or one of ":file" (names of files),
- * ":command" (names of programs), ":nospace" (the one candidate is not the end of the word). What
- * goes wrong is silent: errors would disturb the typing.
+ * ":command" (names of programs), ":nospace" (the one candidate is not the end of the word). Errors
+ * are silent: they would disturb the typing.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H

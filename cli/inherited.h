@@ -14,7 +14,7 @@
 /* Called first of all: what is open now was given to us. */
 void inherited_note(void);
 
-/* As if this one, which must not be closed by exec, had been given to us, too. */
+/* Treats a descriptor as given to us, too; exec must not close it. */
 void inherited_add(int fd);
 
 /* True when the parent process has set this signal to be ignored, as nohup does with
@@ -26,7 +26,7 @@ bool inherited_ignores(int signal_number);
  * `old_mask` (or NULL) is what was blocked before. Without a descriptor the process ends. */
 int inherited_take_signals(const int *signals, sigset_t *old_mask);
 
-/* Whatever else is open will be closed by exec. Safe between fork and exec. */
+/* Lets exec close all other descriptors. Safe between fork and exec. */
 void inherited_only(void);
 
 #endif

@@ -6,7 +6,6 @@
 #include "base/os_clock.h"
 #include "cli/curl_handles.h"
 #include "cli/inherited.h"
-#include "cli/url.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -25,7 +25,7 @@ enum live_kind {
     LIVE_TIME,   /* The time to wait is over. */
     LIVE_EVENT,  /* A watch has an event. */
     LIVE_OVER,   /* A watch has ended; client->error says why, if it was refused. */
-    LIVE_SIGNAL, /* And there is no child. */
+    LIVE_SIGNAL, /* One has come, and there is no child. */
     LIVE_CHILD,  /* The child has ended. */
     LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
                     timeout. Reported once. */

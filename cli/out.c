@@ -68,20 +68,22 @@ void out_json(const struct out *out, const json_t *value)
 
 /* ---- Cells ---- */
 
-/* Names of znodes hold no control characters, but data may. */
-static void put_visible(struct buf *cell, struct slice text)
+/* Appends up to `max` bytes; what is no UTF-8 becomes "?", and with `visible` so does a control
+ * character: names of znodes hold none, but data may. */
+static void put_text(struct buf *out, struct slice text, size_t max, bool visible)
 {
     size_t pos = 0;
 
-    while (pos < text.len && cell->len < CELL_MAX - 4) {
+    while (pos < text.len && out->len < max) {
         size_t start = pos;
         int32_t point = utf8_next(text, &pos);
+        bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
 
-        if (point >= 0x20 && point != 0x7f && !(point >= 0x80 && point < 0xa0)) {
-            buf_append(cell, text.data + start, pos - start);
+        if (point >= 0 && !(visible && control)) {
+            buf_append(out, text.data + start, pos - start);
             continue;
         }
-        buf_append_byte(cell, '?');
+        buf_append_byte(out, '?');
         pos = point < 0 ? start + 1 : pos;
     }
 }
@@ -124,7 +126,8 @@ static void put_cell(struct buf *cell, const json_t *value)
 {
     buf_clear(cell);
     if (json_is_string(value)) {
-        put_visible(cell, slice_make(json_string_value(value), json_string_length(value)));
+        put_text(cell, slice_make(json_string_value(value), json_string_length(value)),
+                 CELL_MAX - 4, true);
     } else if (json_is_integer(value)) {
         buf_printf(cell, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     } else if (json_is_boolean(value)) {
@@ -185,35 +188,33 @@ static void print_facts(const json_t *value, const struct column *columns, int c
     }
 }
 
-void out_facts(const struct out *out, const json_t *value, const char *columns)
+void out_facts(const struct out *out, json_t *value, const char *columns)
 {
     struct column parsed[COLUMNS_MAX];
+    int count = 0;
+    const char *name = NULL;
+    const json_t *member = NULL;
 
-    if (out_is_json(out)) {
+    if (out_is_json(out) || out->silent) {
         out_json(out, value);
-    } else if (!out->silent) {
-        print_facts(value, parsed, parse_columns(columns, parsed));
+        return;
     }
+    if (columns) {
+        count = parse_columns(columns, parsed);
+    } else {
+        json_object_foreach(value, name, member)
+        {
+            ASSERT(count < COLUMNS_MAX);
+            parsed[count].title = slice_str(name);
+            (void)snprintf(parsed[count++].member, MEMBER_MAX, "%s", name);
+        }
+    }
+    print_facts(value, parsed, count);
 }
 
 void out_result(const struct out *out, json_t *value)
 {
-    struct column columns[COLUMNS_MAX];
-    const char *name = NULL;
-    const json_t *member = NULL;
-    int count = 0;
-
-    json_object_foreach(value, name, member)
-    {
-        ASSERT(count < COLUMNS_MAX);
-        columns[count].title = slice_str(name);
-        (void)snprintf(columns[count++].member, MEMBER_MAX, "%s", name);
-    }
-    if (out_is_json(out)) {
-        out_json(out, value);
-    } else if (!out->silent) {
-        print_facts(value, columns, count);
-    }
+    out_facts(out, value, NULL);
     json_decref(value);
 }
 
@@ -304,20 +305,9 @@ void out_table(const struct out *out, const json_t *value, const char *member, c
 
 json_t *out_string(const char *text)
 {
-    struct slice bytes = slice_str(text);
-    size_t pos = 0;
-    BUF_AUTO(words, bytes.len + 1);
+    BUF_AUTO(words, strlen(text) + 1);
 
-    while (pos < bytes.len) {
-        size_t start = pos;
-
-        if (utf8_next(bytes, &pos) >= 0) {
-            buf_append(&words, bytes.data + start, pos - start);
-        } else {
-            buf_append_byte(&words, '?');
-            pos = start + 1;
-        }
-    }
+    put_text(&words, slice_str(text), SIZE_MAX, false);
 
     json_t *value = json_string(buf_cstr(&words));
 

@@ -42,10 +42,10 @@ void out_bytes(const struct out *out, struct slice bytes);
 void out_answer(const struct out *out, struct slice json);
 void out_json(const struct out *out, const json_t *value);
 
-/* One result: a line of each column that is there, or JSON. */
-void out_facts(const struct out *out, const json_t *value, const char *columns);
+/* One result: a line of each column that is there, without columns of each member; or JSON. */
+void out_facts(const struct out *out, json_t *value, const char *columns);
 
-/* One result that the command itself has made: a line of each member, or JSON. Drops it. */
+/* One result that the command itself has made. Drops it. */
 void out_result(const struct out *out, json_t *value);
 
 /* Many: `value` has them in the list `member`, which JSON prints as it is; NDJSON is one line each,

@@ -1,7 +1,6 @@
 #include "cli/revise.h"
 
 #include "base/os_clock.h"
-#include "cli/url.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * revise.h - read a znode, and write it back only if no other client was quicker: what every change
- * that depends on what was there is made of.
+ * revise.h - reads a znode, and writes it back only if no other client was quicker: for changes
+ * that depend on the present data.
  */
 #ifndef CLI_REVISE_H
 #define CLI_REVISE_H

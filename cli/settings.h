@@ -1,6 +1,6 @@
 /*
- * settings.h - what holds for all commands that talk to the ensemble: a flag wins over the
- * environment, that over the file $XDG_CONFIG_HOME/zabra/config, that over the default.
+ * settings.h - the settings of all commands that talk to the ensemble: a flag overrides the
+ * environment, that the file $XDG_CONFIG_HOME/zabra/config, that the default.
  *
  * Secrets come from files, a terminal or the environment, never from the command line.
  */

@@ -4,7 +4,6 @@
 #include "base/minmax.h"
 #include "base/os_clock.h"
 #include "cli/curl_handles.h"
-#include "cli/url.h"
 #include "cli/words.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "cli/transfer.h"
 
+#include "base/minmax.h"
 #include "base/os_clock.h"
-#include "cli/client.h"
 #include "cli/curl_handles.h"
 
 #include <errno.h>
@@ -39,9 +39,8 @@ static void show(struct trying *trying, uint64_t now_ms)
     }
     trying->shown_ms = now_ms;
     if (progress->bytes_total > 0) {
-        int full = (int)(progress->bytes * BAR_WIDTH / progress->bytes_total);
+        int full = (int)min_u64(progress->bytes * BAR_WIDTH / progress->bytes_total, BAR_WIDTH);
 
-        full = full < BAR_WIDTH ? full : BAR_WIDTH;
         (void)fprintf(stderr, "\r%s [%.*s%*s] %" PRIu64 " KiB ", progress->verb, full,
                       "##############################", BAR_WIDTH - full, "",
                       progress->bytes / 1024);
@@ -175,10 +174,7 @@ static int judge(const struct trying *trying, CURLcode result)
     if (status > 0 && !client_is_replica(trying->easy)) {
         return judge_foreign(client, url, status, moved);
     }
-    if (status / 100 > 2 && transfer->answer.len > 0) {
-        return client_judge(client, status, buf_slice(&transfer->answer));
-    }
-    if (result == CURLE_OK) {
+    if (result == CURLE_OK || (status / 100 > 2 && transfer->answer.len > 0)) {
         return client_judge(client, status, buf_slice(&transfer->answer));
     }
     if (result == CURLE_OPERATION_TIMEDOUT) {
@@ -241,8 +237,8 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     return code;
 }
 
-/* Another replica may do better, and knows nothing of it yet. */
-static bool goes_on(const struct cli *cli, const struct transfer *transfer, int code)
+/* Another replica may answer, and nothing was transferred yet. */
+static bool may_try_next(const struct cli *cli, const struct transfer *transfer, int code)
 {
     long status = cli->client->error.status;
 
@@ -267,7 +263,7 @@ int transfer_run(struct cli *cli, struct transfer *transfer)
         uint64_t now_ms = os_now_ms();
 
         code = try_once(cli, transfer, now_ms < end_ms ? (end_ms - now_ms) / (uint64_t)left : 0);
-        if (!goes_on(cli, transfer, code)) {
+        if (!may_try_next(cli, transfer, code)) {
             return code;
         }
         hung = hung || code == CMD_TIMED_OUT;

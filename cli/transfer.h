@@ -30,9 +30,9 @@ struct transfer {
     /* Takes what comes, as it comes; false gives up. NULL: the answer is short, and collected. */
     bool (*take)(void *ctx, struct slice bytes);
     void *ctx;
-    int64_t
-        patience_ms; /* How long the transfer may stall; 0: as in the settings. Afterwards the rest
-                        of it after the waits for the first byte and for the answer; at least 1. */
+    /* How long the transfer may stall; 0: as in the settings. At its end: what is left of that time
+     * after the waits for the first byte and for the answer; at least 1. */
+    int64_t patience_ms;
     struct transfer_progress progress;
     struct buf answer; /* Of a refusal, or the whole answer when there is no callback. */
     bool input_failed; /* errno says why, in input_errno. */

@@ -135,7 +135,7 @@ static bool is_read(const struct client_request *request)
     return !request->method;
 }
 
-static bool is_nobody(int code)
+static bool is_unanswered(int code)
 {
     return code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
 }
@@ -164,7 +164,7 @@ static int tell(const struct wait *wait, int code)
     if (code <= CMD_OK || code > CMD_SIGNAL) {
         return code;
     }
-    if (!is_nobody(code) || wait->wait_ms <= 0 || os_now_ms() < wait->until_ms) {
+    if (!is_unanswered(code) || wait->wait_ms <= 0 || os_now_ms() < wait->until_ms) {
         return cli_tell(wait->cli);
     }
     client_explain(client);
@@ -199,8 +199,8 @@ int wait_ask(struct wait *wait, struct client_request *request)
     for (;;) {
         request->timeout_ms = is_read(request) ? read_patience_ms(wait) : patience_ms(wait);
         code = or_signal(wait, client_ask(wait->cli->client, request));
-        wait->answered = wait->answered || !is_nobody(code);
-        if (!is_nobody(code) || !wait->answered || !is_read(request) || os_now_ms() >= end_ms) {
+        wait->answered = wait->answered || !is_unanswered(code);
+        if (!is_unanswered(code) || !wait->answered || !is_read(request) || os_now_ms() >= end_ms) {
             break;
         }
 

@@ -3,7 +3,7 @@
  * ends it all; and holding, while a command runs.
  *
  * Nothing can be missed: after each begin of a watch, and after each event, the caller reads again.
- * A wait outlives replicas; it does not outlive the session that it is for.
+ * A wait survives the loss of replicas, but not of its session.
  */
 #ifndef CLI_WAIT_H
 #define CLI_WAIT_H
