@@ -25,12 +25,9 @@ static json_t *figures_of(const struct replicas_answer *answer)
     struct prom_line line;
 
     while (prom_next(&rest, &line)) {
-        char name[128];
-
-        if (line.labels.len == 0 && line.name.len < sizeof(name)) {
-            (void)snprintf(name, sizeof(name), "%.*s", (int)line.name.len,
-                           (const char *)line.name.data);
-            (void)json_object_set_new(figures, name, prom_value(&line));
+        if (line.labels.len == 0) {
+            (void)json_object_setn_new(figures, (const char *)line.name.data, line.name.len,
+                                       prom_value(&line));
         }
     }
     return figures;
@@ -111,7 +108,7 @@ static void drop_guesses(const struct cli *cli, json_t *facts)
         const json_t *fact = json_array_get(list, i - 1);
 
         if (jsonr_at(fact, "error") &&
-            !doctor_has(members, "client", jsonr_text(fact, "endpoint"))) {
+            !doctor_with(members, "client", jsonr_text(fact, "endpoint"))) {
             (void)json_array_remove(list, i - 1);
         }
     }

@@ -121,7 +121,10 @@ static void look_at_one(struct look *look, const json_t *replica)
     if (json_is_true(jsonr_at(replica, "foreign"))) {
         doctor_find(look, NOT_ZABRA, replica, "%s", jsonr_text(replica, "error"));
     } else if (jsonr_at(replica, "error")) {
-        look->nameless += doctor_member_at(look, jsonr_text(replica, "endpoint")) ? 0 : 1;
+        look->nameless += doctor_with(jsonr_at(look->ensemble, "members"), "client",
+                                      jsonr_text(replica, "endpoint"))
+                              ? 0
+                              : 1;
         doctor_find(look, UNREACHABLE, replica, "no answer: %s", jsonr_text(replica, "error"));
     } else if (!json_is_object(jsonr_at(replica, "status"))) {
         doctor_find(look, REFUSED, replica, "it answers with HTTP status %" PRId64,
@@ -274,7 +277,7 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
     char subject[SUBJECT_MAX];
 
     (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
-    if (*text && !doctor_has(look->findings, "subject", subject)) {
+    if (*text && !doctor_with(look->findings, "subject", subject)) {
         doctor_find(look, DUPLICATE_ID, member, "%s", text);
     }
 }
@@ -291,23 +294,6 @@ static void look_at_duplicates(struct look *look)
 }
 
 /* ---- All ---- */
-
-/* Errors before warnings, else in the order in which they were found. */
-static json_t *worst_first(json_t *findings)
-{
-    static const char *const severities[] = {"error", "warning"};
-    json_t *sorted = json_array();
-
-    for (size_t s = 0; s < sizeof(severities) / sizeof(severities[0]); s++) {
-        JSONR_EACH (finding, findings) {
-            if (strcmp(jsonr_text(finding, "severity"), severities[s]) == 0) {
-                (void)json_array_append(sorted, finding);
-            }
-        }
-    }
-    json_decref(findings);
-    return sorted;
-}
 
 json_t *doctor_look(const json_t *facts)
 {
@@ -328,5 +314,5 @@ json_t *doctor_look(const json_t *facts)
     look_at_lag(&look);
     look_at_clocks(&look);
     look_at_config(&look);
-    return worst_first(look.findings);
+    return look.findings;
 }

@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A list of {"severity","code","subject","found","meaning","advice"}, the worst first; the caller
  * drops it. Severity is "error" or "warning". */
@@ -58,7 +59,8 @@ enum doctor_kind {
 struct look {
     const json_t *replicas;
     const json_t *ensemble;
-    json_t *findings;
+    json_t *findings; /* Errors before warnings, else in the order in which they were found. */
+    size_t errors;
     int voters;      /* As one of them sees it; 0: none has answered. */
     int there;       /* Of them. */
     size_t nameless; /* Endpoints without an answer that no member calls its own, and that stand for
@@ -70,9 +72,6 @@ struct look {
 void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 
-/* The member that advertises this endpoint to clients, or NULL. */
-const json_t *doctor_member_at(const struct look *look, const char *endpoint);
-
 /* A failed check of its /readyz, of "a, b, c", the first one; NULL: none. */
 const json_t *doctor_failed(const json_t *replica, const char *names);
 
@@ -80,8 +79,9 @@ const json_t *doctor_failed(const json_t *replica, const char *names);
  * first. */
 #define DOCTOR_LEADER "leader, in_step, fresh"
 
-/* One of the objects in the list has this text in that member. */
-bool doctor_has(const json_t *list, const char *member, const char *text);
+/* The first object in the list that has this text, or number, in that member; NULL: none. */
+const json_t *doctor_with(const json_t *list, const char *member, const char *text);
+const json_t *doctor_with_number(const json_t *list, const char *member, int64_t number);
 
 /* A metric of it; 0: it has none of that name. */
 double doctor_figure(const json_t *replica, const char *name);

@@ -147,22 +147,15 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                         "List the quotas with 'zabra quota'."},
 };
 
-const json_t *doctor_member_at(const struct look *look, const char *endpoint)
-{
-    JSONR_EACH (member, jsonr_at(look->ensemble, "members")) {
-        if (strcmp(jsonr_text(member, "client"), endpoint) == 0) {
-            return member;
-        }
-    }
-    return NULL;
-}
-
 static void name(const struct look *look, const json_t *about, char subject[SUBJECT_MAX])
 {
     const char *endpoint = jsonr_text(about, "endpoint");
     int64_t id = jsonr_number(about, *endpoint ? "status.id" : "id");
 
-    id = id == 0 && *endpoint ? jsonr_number(doctor_member_at(look, endpoint), "id") : id;
+    if (id == 0 && *endpoint) {
+        id = jsonr_number(doctor_with(jsonr_at(look->ensemble, "members"), "client", endpoint),
+                          "id");
+    }
     if (id > 0 && *endpoint) {
         (void)snprintf(subject, SUBJECT_MAX, "replica %" PRId64 " (%s)", id, endpoint);
     } else if (id > 0) {
@@ -190,7 +183,9 @@ void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, 
                   texts[kind].meaning, "advice", texts[kind].advice);
 
     ASSERT(finding);
-    (void)json_array_append_new(look->findings, finding);
+    (void)json_array_insert_new(
+        look->findings, texts[kind].error ? look->errors++ : json_array_size(look->findings),
+        finding);
 }
 
 double doctor_figure(const json_t *replica, const char *name)
@@ -209,14 +204,24 @@ const json_t *doctor_failed(const json_t *replica, const char *names)
     return NULL;
 }
 
-bool doctor_has(const json_t *list, const char *member, const char *text)
+const json_t *doctor_with(const json_t *list, const char *member, const char *text)
 {
     JSONR_EACH (one, list) {
         if (strcmp(jsonr_text(one, member), text) == 0) {
-            return true;
+            return one;
         }
     }
-    return false;
+    return NULL;
+}
+
+const json_t *doctor_with_number(const json_t *list, const char *member, int64_t number)
+{
+    JSONR_EACH (one, list) {
+        if (jsonr_number(one, member) == number) {
+            return one;
+        }
+    }
+    return NULL;
 }
 
 bool doctor_is_explained(const json_t *replica)

@@ -29,16 +29,6 @@ static void look_at_leader(struct look *look, const json_t *replica)
 
 /* ---- Members ---- */
 
-static bool is_asked(const struct look *look, int64_t id)
-{
-    JSONR_EACH (replica, look->replicas) {
-        if (jsonr_number(replica, "status.id") == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Of "host:port", "[address]:port" or the URL of one. */
 static bool is_loopback(const char *address)
 {
@@ -56,17 +46,11 @@ static bool is_loopback(const char *address)
  * may be the member's: the same cause has been reported. */
 static bool is_told(struct look *look, const char *client)
 {
-    JSONR_EACH (replica, look->replicas) {
-        if (*client && jsonr_at(replica, "error") &&
-            strcmp(jsonr_text(replica, "endpoint"), client) == 0) {
-            return true;
-        }
-    }
-    if (!*client && look->nameless > 0) {
-        look->nameless--;
-        return true;
-    }
-    return false;
+    bool nameless = !*client && look->nameless > 0;
+
+    look->nameless -= nameless ? 1 : 0;
+    return nameless ||
+           (*client && jsonr_at(doctor_with(look->replicas, "endpoint", client), "error"));
 }
 
 static bool is_away(const json_t *member)
@@ -74,23 +58,16 @@ static bool is_away(const json_t *member)
     return words_find("unreachable, silent", jsonr_text(member, "state")) >= 0;
 }
 
-/* The member with that id, or NULL. */
-static const json_t *member_of(const struct look *look, int64_t id)
+static bool is_asked(const struct look *look, const json_t *member)
 {
-    JSONR_EACH (member, jsonr_at(look->ensemble, "members")) {
-        if (jsonr_number(member, "id") == id) {
-            return member;
-        }
-    }
-    return NULL;
+    return doctor_with_number(look->replicas, "status.id", jsonr_number(member, "id")) != NULL;
 }
 
 static void look_at_missing(struct look *look, const json_t *member)
 {
     int64_t seen_by = jsonr_number(look->ensemble, "seen_by");
 
-    if (!is_asked(look, jsonr_number(member, "id")) &&
-        is_told(look, jsonr_text(member, "client"))) {
+    if (!is_asked(look, member) && is_told(look, jsonr_text(member, "client"))) {
         return;
     }
     if (strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
@@ -105,7 +82,6 @@ static void look_at_missing(struct look *look, const json_t *member)
 static void look_at_member(struct look *look, const json_t *member)
 {
     static const char two[] = "two processes";
-    int64_t id = jsonr_number(member, "id");
     const char *client = jsonr_text(member, "client");
     const char *refused = jsonr_text(member, "refused");
 
@@ -115,7 +91,7 @@ static void look_at_member(struct look *look, const json_t *member)
     if (is_away(member)) {
         look_at_missing(look, member);
     } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
-               !is_asked(look, id)) {
+               !is_asked(look, member)) {
         doctor_find(look, NO_CLIENT_ADDRESS, member,
                     "it does not advertise an address for clients");
     }
@@ -161,10 +137,13 @@ static bool any_serves(const struct look *look)
 void doctor_look_at_quorum(struct look *look)
 {
     bool serves = any_serves(look);
-    bool explained = !serves && doctor_has(look->findings, "severity", "error");
+    bool explained = !serves && look->errors > 0;
 
     JSONR_EACH (replica, look->replicas) {
-        if (!explained && !is_away(member_of(look, jsonr_number(replica, "status.id")))) {
+        int64_t id = jsonr_number(replica, "status.id");
+
+        if (!explained &&
+            !is_away(doctor_with_number(jsonr_at(look->ensemble, "members"), "id", id))) {
             look_at_leader(look, replica);
         }
     }
