@@ -50,26 +50,20 @@ static const char *record_name(enum logrec_type type)
     return "unknown";
 }
 
-static void print_hex(const uint8_t *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        (void)printf("%02x", bytes[i]);
-    }
-}
-
 static void print_identity(const struct store_report *report)
 {
     const struct store_identity *identity = &report->identity;
+    char cluster[INSPECT_CLUSTER_MAX];
 
     (void)printf("identity\n");
     if (!report->has_identity) {
         (void)printf("  none: no replica has used this directory\n");
         return;
     }
-    (void)printf("  replica      %" PRIu32 "\n  incarnation  %016" PRIx64 "\n  cluster      ",
-                 identity->member_id, identity->incarnation);
-    print_hex(identity->cluster, sizeof(identity->cluster));
-    (void)printf("%s\n", identity->bootstrapping ? " (founding: in no cluster yet)" : "");
+    inspect_cluster(identity->cluster, cluster);
+    (void)printf("  replica      %" PRIu32 "\n  incarnation  %016" PRIx64 "\n  cluster      %s%s\n",
+                 identity->member_id, identity->incarnation, cluster,
+                 identity->bootstrapping ? " (founding: in no cluster yet)" : "");
     if (report->promised_epoch) {
         (void)printf("  promised     epoch %" PRIu32 " to replica %" PRIu32 "\n",
                      report->promised_epoch, report->promised_leader);
@@ -247,11 +241,9 @@ static json_t *hex(uint64_t number)
 static json_t *json_identity(const struct store_report *report)
 {
     const struct store_identity *identity = &report->identity;
-    char cluster[2 * STORE_CLUSTER_LEN + 1];
+    char cluster[INSPECT_CLUSTER_MAX];
 
-    for (size_t i = 0; i < STORE_CLUSTER_LEN; i++) {
-        (void)snprintf(cluster + 2 * i, 3, "%02x", identity->cluster[i]);
-    }
+    inspect_cluster(identity->cluster, cluster);
     return report->has_identity
                ? json_pack("{s:I,s:o,s:s,s:b,s:I,s:I}", "replica", (json_int_t)identity->member_id,
                            "incarnation", hex(identity->incarnation), "cluster", cluster,

@@ -52,11 +52,11 @@ static void print_members(const struct sole_voter *survivor)
 
 static void print_survivor(const struct sole_voter *survivor)
 {
-    (void)printf("cluster      ");
-    for (size_t i = 0; i < sizeof(survivor->identity.cluster); i++) {
-        (void)printf("%02x", survivor->identity.cluster[i]);
-    }
-    (void)printf("\nhistory      %016" PRIx64 "\n", survivor->config.history);
+    char cluster[INSPECT_CLUSTER_MAX];
+
+    inspect_cluster(survivor->identity.cluster, cluster);
+    (void)printf("cluster      %s\nhistory      %016" PRIx64 "\n", cluster,
+                 survivor->config.history);
     print_members(survivor);
     (void)printf("promised     epoch %" PRIu32 "\nlast record  0x%016" PRIx64 " of epoch %" PRIu32
                  "\ncommitted    0x%016" PRIx64 " at least\n\n",

@@ -55,6 +55,13 @@ enum err inspect_open(struct vfs vfs, bool read_only, struct store **ret_store,
     return store_open(&options, read_only, ret_store, ret_report);
 }
 
+void inspect_cluster(const uint8_t cluster[STORE_CLUSTER_LEN], char text[INSPECT_CLUSTER_MAX])
+{
+    for (size_t i = 0; i < STORE_CLUSTER_LEN; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", cluster[i]);
+    }
+}
+
 #define JUDGE(file, sound, word, ...)                                    \
     do {                                                                 \
         (file)->is_sound = (sound);                                      \
@@ -168,30 +175,18 @@ static void on_record(void *arg, const struct inspect_batch *batch,
     file->last = record->zxid;
 }
 
+/* The segment with that number; 0: the newest one, which comes last. */
 static struct inspect_file *segment_find(struct inspect_files *files, uint64_t number)
 {
-    for (size_t i = 0; i < files->count; i++) {
-        struct inspect_file *file = &files->items[i];
-
-        if (file->is_ours && strcmp(file->kind, "segment") == 0 &&
-            name_parse(file->name).number == number) {
-            return file;
-        }
-    }
-    return NULL;
-}
-
-static struct inspect_file *segment_newest(struct inspect_files *files)
-{
-    struct inspect_file *newest = NULL;
+    struct inspect_file *found = NULL;
 
     for (size_t i = 0; i < files->count; i++) {
         struct inspect_file *file = &files->items[i];
+        bool wanted = number == 0 || name_parse(file->name).number == number;
 
-        /* They come in the order of their numbers. */
-        newest = file->is_ours && strcmp(file->kind, "segment") == 0 ? file : newest;
+        found = wanted && file->is_ours && strcmp(file->kind, "segment") == 0 ? file : found;
     }
-    return newest;
+    return found;
 }
 
 /* A segment of the log, up to `end` in it; 0: to the end of its batches. */
@@ -218,7 +213,7 @@ static void judge_reached(struct inspect_file *file, uint64_t end,
 /* From the newest segment the headers lead back to the first; says whether they get there. */
 static bool walk_back(struct visit *visit)
 {
-    struct inspect_file *file = segment_newest(visit->files);
+    struct inspect_file *file = segment_find(visit->files, 0);
     uint64_t end = 0;
     uint64_t reached = 0;
 

@@ -13,6 +13,7 @@
 #include "storage/store.h"
 
 enum {
+    INSPECT_CLUSTER_MAX = 2 * STORE_CLUSTER_LEN + 1,
     INSPECT_TEXT_MAX = 200
 };
 
@@ -50,6 +51,9 @@ const char *inspect_lock(const char *dir, struct vfs *vfs);
 /* Opens its store; `ret_options` (or NULL) are those that it was opened with. */
 enum err inspect_open(struct vfs vfs, bool read_only, struct store **ret_store,
                       struct store_report *ret_report, struct store_options *ret_options);
+
+/* The id of a cluster as hexadecimal digits. */
+void inspect_cluster(const uint8_t cluster[STORE_CLUSTER_LEN], char text[INSPECT_CLUSTER_MAX]);
 
 /* Reads every file of the directory. ERR_IO: it cannot be listed. */
 enum err inspect_files_load(const struct store_options *options, const struct store_report *report,
