@@ -231,7 +231,7 @@ static long try_ms(const struct client *client, const struct attempts *attempts)
 {
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = attempts->end_ms > now_ms ? attempts->end_ms - now_ms : 1;
-    uint64_t share_ms = left_ms / (attempts->request->only ? 1 : (uint64_t)client->endpoints.count);
+    uint64_t share_ms = left_ms / (uint64_t)client->endpoints.count;
 
     return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
@@ -261,12 +261,15 @@ static bool is_read_only(const struct client_error *error)
  * replica may have applied the write. */
 static bool others_may(const struct client *client, const struct attempts *attempts)
 {
-    return !attempts->request->only &&
-           (attempts->unsure || attempts->read_only < client->endpoints.count);
+    return attempts->unsure || attempts->read_only < client->endpoints.count;
 }
 
-static void hear(const struct client *client, struct attempts *attempts)
+/* The error is reported if no attempt has a final answer. With `first` an earlier one stays. */
+static void hear(const struct client *client, struct attempts *attempts, bool first)
 {
+    if (first && attempts->heard.exit_code) {
+        return;
+    }
     json_decref(attempts->heard.problem);
     attempts->heard = client->error;
     (void)json_incref(attempts->heard.problem);
@@ -285,9 +288,7 @@ static enum outcome judge_foreign(struct client *client, struct attempts *attemp
     }
     attempts->hung = attempts->hung || status == HTTP_UNKNOWN;
     attempts->unsure = attempts->unsure || (status / 100 == 5 && status != HTTP_UNAVAILABLE);
-    if (!attempts->heard.exit_code) {
-        hear(client, attempts);
-    }
+    hear(client, attempts, true);
     return TRY_NEXT_REPLICA;
 }
 
@@ -338,9 +339,7 @@ static enum outcome judge(struct client *client, struct attempts *attempts, CURL
 
     attempts->read_only = is_read_only(&client->error) ? attempts->read_only + 1 : 0;
     if (attempts->read_only > 0 && others_may(client, attempts)) {
-        if (!attempts->heard.exit_code) {
-            hear(client, attempts);
-        }
+        hear(client, attempts, true);
         return TRY_NEXT_REPLICA;
     }
 
@@ -348,7 +347,7 @@ static enum outcome judge(struct client *client, struct attempts *attempts, CURL
     attempts->unsure = attempts->unsure || in_flight || reply->status == HTTP_UNKNOWN;
     attempts->leaderless = attempts->leaderless || is_leaderless(client);
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
-        hear(client, attempts);
+        hear(client, attempts, false);
         return TRY_NEXT_REPLICA;
     }
     return in_flight || reply->status == HTTP_TOO_MANY ? RETRY_LATER : ANSWERED;
@@ -433,7 +432,7 @@ static bool is_over(const struct attempts *attempts, uint64_t now_ms, bool elsew
 /* Where to go next, and when. False: there is no more time, or it was interrupted. */
 static bool go_on(struct client *client, struct attempts *attempts, enum outcome outcome)
 {
-    bool here = outcome == RETRY_LATER || attempts->request->only;
+    bool here = outcome == RETRY_LATER;
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = attempts->end_ms > now_ms ? attempts->end_ms - now_ms : 0;
 
@@ -498,9 +497,6 @@ int client_ask(struct client *client, const struct client_request *request)
     int64_t time_ms = request->timeout_ms ? request->timeout_ms : client->settings->timeout_ms;
     enum outcome outcome = RETRY_LATER;
 
-    if (request->only) {
-        client->endpoints.current = request->only - 1;
-    }
     if (client->settings->curl) {
         int shown = show(client, request);
 

@@ -60,7 +60,6 @@ struct client_request {
     bool keyless;                            /* A write that takes no Idempotency-Key. */
     bool last;     /* Nothing is asked that depends on the answer: with --curl it is only shown. */
     int lines_max; /* The answer is cut after this many lines; 0: it is taken whole. */
-    int only;      /* Number of the one replica to ask, from 1; 0: any. */
     int64_t timeout_ms; /* 0: as the settings say. */
 };
 

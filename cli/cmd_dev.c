@@ -428,12 +428,15 @@ static bool any_running(const struct dev *dev)
     return false;
 }
 
-static void signal_all(struct dev *dev, int signal_number)
+static void signal_all(const struct dev *dev, int signal_number)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
-        child_signal(&dev->children[i], signal_number);
-        /* A suspended process could not end. */
-        child_signal(&dev->children[i], SIGCONT);
+        pid_t pid = dev->children[i].pid;
+
+        if (pid > 0) {
+            (void)kill(pid, signal_number);
+            (void)kill(pid, SIGCONT); /* A suspended process could not end. */
+        }
     }
 }
 

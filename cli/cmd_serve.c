@@ -17,9 +17,7 @@
 
 /* Warnings about the machine. */
 struct notes {
-    bool has_connections;
-    bool has_streams;
-    char connections[FILES_TEXT_MAX];
+    char connections[FILES_TEXT_MAX]; /* "": none. */
     char streams[FILES_TEXT_MAX];
 };
 
@@ -57,8 +55,8 @@ static bool fit_files(struct config *config, struct notes *notes)
         (void)fprintf(stderr, "zabra: %s\n", notes->connections);
         return false;
     }
-    notes->has_connections = files_warn_connections(&plan, config, notes->connections);
-    notes->has_streams = files_warn_streams(&plan, config, notes->streams);
+    (void)files_warn_connections(&plan, config, notes->connections);
+    (void)files_warn_streams(&plan, config, notes->streams);
     files_apply(&plan, config);
     return true;
 }
@@ -66,10 +64,10 @@ static bool fit_files(struct config *config, struct notes *notes)
 /* Only once it serves: a refused start prints its reason in one line. */
 static void report_notes(const struct notes *notes)
 {
-    if (notes->has_connections) {
+    if (*notes->connections) {
         log_warn("config", "%s", notes->connections);
     }
-    if (notes->has_streams) {
+    if (*notes->streams) {
         log_warn("config", "%s", notes->streams);
     }
     if (os_is_root()) {
@@ -128,7 +126,7 @@ static void run_until_signal(const struct config *config, const struct notes *no
 
 static int run_server(struct config *config)
 {
-    struct notes notes;
+    struct notes notes = {.streams = ""};
     struct server *server = NULL;
     struct fronts fronts = {.ws = NULL};
     char error[SERVER_ERROR_MAX];

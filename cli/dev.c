@@ -168,13 +168,6 @@ bool child_start(struct child *child)
     return true;
 }
 
-void child_signal(struct child *child, int signal_number)
-{
-    if (child->pid > 0) {
-        (void)kill(child->pid, signal_number);
-    }
-}
-
 /* Its last words without what the front end of the log puts before them. */
 static const char *last_words(const struct child *child)
 {

@@ -9,7 +9,6 @@
 #define CLI_DEV_H
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/loop.h"
 
 #include <limits.h>
@@ -47,9 +46,6 @@ bool child_start(struct child *child);
 
 /* Reads what is left of the output, and closes the pipe. */
 void child_drain(struct child *child);
-
-/* Sends a signal if it runs. */
-void child_signal(struct child *child, int signal_number);
 
 /* Says on stderr how it ended: its exit code or signal, its last words, what the operator may do.
  */
