@@ -102,7 +102,8 @@ int cli_ask_pages(const struct cli *cli, const struct client_request *request, c
 {
     struct client_request next = *request;
     struct client_param *params = next.params;
-    int64_t left = cli_number(cli, "limit");
+    int64_t limit = cli_number(cli, "limit");
+    int64_t left = limit >= 0 ? limit : INT64_MAX;
     bool more = true;
 
     while (params->name) {

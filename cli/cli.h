@@ -48,9 +48,9 @@ json_t *cli_json(const struct cli *cli);
 int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
 
 /* A list that comes in pages, as one answer: the first page, whose list `member` has as many items
- * of all pages as the option --limit allows; `request` lacks the parameters `limit` and `after`.
- * With --curl one page is shown: the next one depends on it. The caller drops it, whatever is
- * returned. */
+ * of all pages as the option --limit, if there is one, allows; `request` lacks the parameters
+ * `limit` and `after`. With --curl one page is shown: the next one depends on it. The caller drops
+ * it, whatever is returned. */
 int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
                   json_t **ret_whole);
 

@@ -35,56 +35,42 @@ static json_t *words_of(struct slice text)
 
 json_t *acl_text_entry(struct slice text)
 {
-    const uint8_t *first = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
-    const uint8_t *last = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
+    struct slice rest = text;
+    struct slice scheme = slice_cut(&rest, ':');
+    const uint8_t *last = rest.len > 0 ? memrchr(rest.data, ':', rest.len) : NULL;
     json_t *list = NULL;
 
-    if (!first || first == last || first == text.data) {
+    if (scheme.len == 0 || !last) {
         return NULL;
     }
-    list = words_of(slice_make(last + 1, (size_t)(text.data + text.len - last - 1)));
-    if (!list) {
-        return NULL;
-    }
-    return json_pack("{s:o,s:s%,s:s%}", "perms", list, "scheme", (const char *)text.data,
-                     (size_t)(first - text.data), "id", (const char *)first + 1,
-                     (size_t)(last - first - 1));
-}
-
-static struct slice trim(const char *text, size_t len)
-{
-    while (len > 0 && *text == ' ') {
-        text++;
-        len--;
-    }
-    while (len > 0 && text[len - 1] == ' ') {
-        len--;
-    }
-    return slice_make(text, len);
+    list = words_of(slice_from(rest, (size_t)(last - rest.data) + 1));
+    return list ? json_pack("{s:o,s:s%,s:s%}", "perms", list, "scheme", scheme.data, scheme.len,
+                            "id", rest.data, (size_t)(last - rest.data))
+                : NULL;
 }
 
 json_t *acl_text_parse(const char *text)
 {
+    struct slice rest = slice_str(text);
     json_t *list = NULL;
 
     if (words_find("open, read, creator", text) >= 0) {
         return json_string(text);
     }
     list = json_array();
-    for (const char *at = text;;) {
-        size_t len = strcspn(at, ",");
-        json_t *entry = acl_text_entry(trim(at, len));
+    for (bool more = true; more && list;) {
+        more = slice_find(rest, ',') < rest.len;
 
-        if (!entry) {
+        json_t *entry = acl_text_entry(words_trim(slice_cut(&rest, ',')));
+
+        if (entry) {
+            (void)json_array_append_new(list, entry);
+        } else {
             json_decref(list);
-            return NULL;
+            list = NULL;
         }
-        (void)json_array_append_new(list, entry);
-        if (at[len] == '\0') {
-            return list;
-        }
-        at += len + 1;
     }
+    return list;
 }
 
 void acl_text_put(const json_t *entry, struct buf *out)

@@ -151,38 +151,23 @@ static bool is_read(const json_t *ops)
     return words_find("get, children, stat, exists", jsonr_text(json_array_get(ops, 0), "op")) >= 0;
 }
 
-/* The next line that has anything in it; an empty slice at the end. */
-static struct slice next_line(struct slice *rest)
-{
-    while (rest->len > 0) {
-        struct slice line = words_line(rest);
-
-        while (line.len > 0 && strchr(" \t\r", line.data[0])) {
-            line = slice_make(line.data + 1, line.len - 1);
-        }
-        if (line.len > 0) {
-            return line;
-        }
-    }
-    return slice_make(NULL, 0);
-}
-
 /* One operation a line. */
 static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *ops = json_array();
-    struct slice line;
 
-    while (ops && (line = next_line(&text)).len > 0) {
-        json_t *op = jsonr_parse(line, error);
+    while (ops && text.len > 0) {
+        struct slice line = words_trim(slice_cut(&text, '\n'));
+        json_t *op = line.len > 0 ? jsonr_parse(line, error) : NULL;
 
-        if (!op) {
+        if (op) {
+            buf_append_str(body, json_array_size(ops) > 0 ? "," : "");
+            buf_append_slice(body, line);
+            (void)json_array_append_new(ops, op);
+        } else if (line.len > 0) {
             json_decref(ops);
-            return NULL;
+            ops = NULL;
         }
-        buf_append_str(body, json_array_size(ops) > 0 ? "," : "");
-        buf_append_slice(body, line);
-        (void)json_array_append_new(ops, op);
     }
     return ops;
 }

@@ -170,34 +170,29 @@ static int act(struct barrier *barrier, const struct verb *verb)
     return code;
 }
 
-/* What `enter` and `leave` need besides the path. False: reported. */
-static bool check_member(struct barrier *barrier, const struct verb *verb)
+/* What `enter` and `leave` need besides the path. CMD_OK, or reported. */
+static int check_member(const struct barrier *barrier, const struct verb *verb)
 {
     const struct cli *cli = barrier->cli;
     bool enters = verb->act == enter;
 
     if (!verb->member) {
-        if (barrier->name || cli->args.child) {
-            (void)CLI_USAGE(cli, "%s takes one path", verb->name);
-        }
-        return !barrier->name && !cli->args.child;
+        return barrier->name || cli->args.child ? CLI_USAGE(cli, "%s takes one path", verb->name)
+                                                : CMD_OK;
     }
     if (!barrier->name || strchr(barrier->name, '/')) {
-        (void)CLI_USAGE(cli, "%s needs the name of the member after the path", verb->name);
-        return false;
+        return CLI_USAGE(cli, "%s needs the name of the member after the path", verb->name);
     }
     if (enters != args_has(&cli->args, "count") || (!enters && cli->args.child)) {
-        (void)CLI_USAGE(cli, enters ? "--count N is missing: the number of members to wait for"
-                                    : "leave takes neither --count nor a command");
-        return false;
+        return CLI_USAGE(cli, enters ? "--count N is missing: the number of members to wait for"
+                                     : "leave takes neither --count nor a command");
     }
     if (enters && !cli->args.child && !cli->settings.session) {
-        (void)CLI_USAGE(cli,
-                        "a member needs a session, and ZABRA_SESSION is not set: give a COMMAND, "
-                        "or run this within 'zabra session -- COMMAND'");
-        return false;
+        return CLI_USAGE(cli,
+                         "a member needs a session, and ZABRA_SESSION is not set: give a COMMAND, "
+                         "or run this within 'zabra session -- COMMAND'");
     }
-    return true;
+    return CMD_OK;
 }
 
 static int run(struct cli *cli)
@@ -210,7 +205,7 @@ static int run(struct cli *cli)
     BUF_AUTO(ready, URL_MAX);
     BUF_AUTO(mine, URL_MAX);
 
-    if (index < 0 || !check_member(&barrier, &verbs[index])) {
+    if (index < 0 || check_member(&barrier, &verbs[index]) != CMD_OK) {
         return CMD_USAGE;
     }
     buf_printf(&members, "%s/members", barrier.path);

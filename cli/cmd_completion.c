@@ -20,6 +20,12 @@ struct completing {
     struct slice lead; /* "--option=", which goes before each candidate. */
     struct buf *out;
     int candidates;
+
+    /* Where the words before have led to. */
+    const struct cmd_option *pending; /* Its value is being typed. */
+    int operands;
+    int child_words; /* Behind "--". */
+    bool rest;       /* "--" was there. */
 };
 
 static bool begins(const char *text, const char *with)
@@ -211,71 +217,62 @@ static void offer_operand(struct completing *c, int index)
 
 /* ---- A line ---- */
 
-/* Where the words before have led to. */
-struct place {
-    const struct cmd_option *pending; /* Its value is being typed. */
-    int operands;
-    int child_words; /* Behind "--". */
-    bool rest;       /* "--" was there. */
-};
-
-static void take_option(struct args *args, const struct cmd_option *option, const char *value)
+static void take_option(struct completing *c, const struct cmd_option *option, const char *value)
 {
+    struct args *args = &c->args;
+
+    c->pending = NULL;
     if (args->given_count < ARGS_OPTIONS_MAX) {
         args->given[args->given_count++] = (struct args_given){.option = option, .value = value};
     }
 }
 
-static void take_word(struct completing *c, struct place *place, char *word)
+static void take_word(struct completing *c, const char *word)
 {
-    const struct cmd_option *option = NULL;
     const char *equals = strchr(word, '=');
+    bool child = c->rest;
 
-    if (place->rest) {
-        place->child_words++;
-        place->operands++;
-        return;
-    }
-    if (place->pending) {
-        take_option(&c->args, place->pending, word);
-        place->pending = NULL;
-        return;
-    }
-    place->rest = strcmp(word, "--") == 0;
-    option = place->rest ? NULL : option_of(c->cmd, word);
-    if (option && option->value && !equals) {
-        place->pending = option;
+    c->rest = c->rest || (!c->pending && strcmp(word, "--") == 0);
+
+    const struct cmd_option *option = c->rest || c->pending ? NULL : option_of(c->cmd, word);
+
+    if (child) {
+        c->child_words++;
+        c->operands++;
+    } else if (c->pending) {
+        take_option(c, c->pending, word);
+    } else if (option && option->value && !equals) {
+        c->pending = option;
     } else if (option) {
-        take_option(&c->args, option, equals ? equals + 1 : "");
-    } else if (!place->rest && word[0] != '-') {
-        place->operands++;
+        take_option(c, option, equals ? equals + 1 : "");
+    } else if (!c->rest && word[0] != '-') {
+        c->operands++;
     }
 }
 
-static void offer_place(struct completing *c, const struct place *place)
+static void offer_place(struct completing *c)
 {
     const char *equals = begins(c->word, "--") ? strchr(c->word, '=') : NULL;
     const struct cmd_option *option = equals ? option_of(c->cmd, c->word) : NULL;
 
-    if (place->rest && c->cmd->has_child) {
-        buf_append_str(c->out, place->child_words == 0 ? ":command\n" : ":file\n");
-    } else if (place->pending) {
-        offer_value(c, place->pending);
+    if (c->rest && c->cmd->has_child) {
+        buf_append_str(c->out, c->child_words == 0 ? ":command\n" : ":file\n");
+    } else if (c->pending) {
+        offer_value(c, c->pending);
     } else if (option && option->value) {
         c->lead = slice_make(c->word, (size_t)(equals + 1 - c->word));
         c->word = equals + 1;
         offer_value(c, option);
-    } else if (c->word[0] == '-' && !place->rest) {
+    } else if (c->word[0] == '-' && !c->rest) {
         offer_options(c);
     } else {
-        offer_operand(c, place->operands);
+        offer_operand(c, c->operands);
     }
 }
 
 void complete(char *const *words, int count, const char *cwd, struct buf *out)
 {
     struct completing *c = mem_zalloc(1, sizeof(*c));
-    struct place place = {.operands = 0};
 
     c->out = out;
     c->cwd = cwd;
@@ -288,9 +285,9 @@ void complete(char *const *words, int count, const char *cwd, struct buf *out)
     }
     if (c->cmd) {
         for (int i = 1; i < count - 1; i++) {
-            take_word(c, &place, words[i]);
+            take_word(c, words[i]);
         }
-        offer_place(c, &place);
+        offer_place(c);
     }
     mem_free(c);
 }
@@ -408,7 +405,7 @@ static size_t hidden_len(const char *word, const char *breaks)
 static void print(struct slice lines, size_t hidden)
 {
     while (lines.len > 0) {
-        struct slice line = words_line(&lines);
+        struct slice line = slice_cut(&lines, '\n');
         size_t skip = line.data[0] == ':' ? 0 : hidden;
 
         (void)fwrite(line.data + skip, 1, line.len - skip, stdout);

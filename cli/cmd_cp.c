@@ -9,7 +9,6 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/copy.h"
-#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -148,7 +147,7 @@ static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
 
     while (code == CMD_OK && !done && rest.len > 0) {
         char error[JSONR_ERROR_MAX];
-        json_t *line = jsonr_parse(words_line(&rest), error);
+        json_t *line = jsonr_parse(slice_cut(&rest, '\n'), error);
 
         code = line ? take_line(cli, copy, line, &done)
                     : fail(cli, copy, CMD_FAILED, "BadAnswer", error);

@@ -2,7 +2,6 @@
 #include "base/os_clock.h"
 #include "cli/commands.h"
 #include "cli/transfer.h"
-#include "cli/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,22 +27,16 @@ struct exporting {
 };
 
 /* Lines of znodes are not read, there may be millions. */
-static bool may_be_last(struct slice line)
-{
-    return slice_starts_with(line, slice_str("{\"end\"")) ||
-           slice_starts_with(line, slice_str("{\"error\""));
-}
-
 static bool take_line(struct exporting *exporting, struct slice line)
 {
-    if (may_be_last(line)) {
+    if (slice_starts_with(line, slice_str("{\"end\"")) ||
+        slice_starts_with(line, slice_str("{\"error\""))) {
         json_decref(exporting->last);
         exporting->last = jsonr_parse(line, NULL);
-        if (jsonr_at(exporting->last, "error")) {
-            return true; /* Reported like all errors. */
-        }
     }
-    out_answer(&exporting->cli->out, line);
+    if (!jsonr_at(exporting->last, "error")) { /* Which is reported like all errors. */
+        out_answer(&exporting->cli->out, line);
+    }
     return !ferror(stdout);
 }
 
@@ -54,8 +47,8 @@ static bool take(void *ctx, struct slice bytes)
     struct slice rest = buf_slice(&exporting->line);
 
     exporting->too_long = !goes;
-    while (goes && rest.len > 0 && memchr(rest.data, '\n', rest.len)) {
-        goes = take_line(exporting, words_line(&rest));
+    while (goes && slice_find(rest, '\n') < rest.len) {
+        goes = take_line(exporting, slice_cut(&rest, '\n'));
     }
     buf_consume(&exporting->line, exporting->line.len - rest.len);
     return goes;

@@ -18,16 +18,11 @@ static bool parse(const struct revise *revise, int64_t *ret_number)
     struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
     struct slice data = buf_slice(&revise->data);
     char text[NUMBER_MAX];
-    size_t len = 0;
 
     while (data.len > 0 && strchr(" \t\r\n", data.data[data.len - 1])) {
         data.len--;
     }
-    len = data.len < NUMBER_MAX ? data.len : 0;
-    if (len > 0) {
-        memcpy(text, data.data, len);
-    }
-    text[len] = '\0';
+    (void)snprintf(text, sizeof(text), "%.*s", (int)data.len, (const char *)data.data);
     return strlen(text) == data.len && args_number(text, all, ret_number);
 }
 

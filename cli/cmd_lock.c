@@ -275,19 +275,6 @@ static int run_candidate(struct hold *hold, void *ctx)
     return code;
 }
 
-/* `*first` becomes the first in the queue; NULL: the queue is empty. The caller drops it. */
-static void take_first(const json_t *page, json_t **first)
-{
-    JSONR_EACH (child, jsonr_at(page, "children")) {
-        int64_t number = place_number(jsonr_text(child, "name"));
-
-        if (number >= 0 && (!*first || number < place_number(jsonr_text(*first, "name")))) {
-            json_decref(*first);
-            *first = json_incref(child);
-        }
-    }
-}
-
 /* The leader is the first in the queue, if that is a candidate: it may be a lock. */
 static int print_leader(const struct cli *cli, const char *path, const json_t *first)
 {
@@ -314,44 +301,32 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
     return CMD_OK;
 }
 
-/* One page of the queue; `after` is where it begins, then where the next one begins ("": the end).
- */
-static int ask_line(const struct cli *cli, const char *path, struct buf *after, json_t **first)
+static int ask_leader(const struct cli *cli, const char *path)
 {
     struct client_request request = {.path = path,
                                      .params = {{"view", "children"},
                                                 {"with", "data"},
                                                 {"dataformat", "auto"},
-                                                {"after", after->len > 0 ? buf_cstr(after) : NULL},
                                                 {"consistency", "linearizable"}}};
-    json_t *page = NULL;
-    int code = cli_ask_json(cli, &request, &page);
-
-    if (code != CMD_OK) {
-        return code;
-    }
-    take_first(page, first);
-    buf_clear(after);
-    buf_append_str(after, jsonr_text(page, "after"));
-    return CMD_OK;
-}
-
-static int ask_leader(const struct cli *cli, const char *path)
-{
-    json_auto_t *first = NULL;
-    int code = CMD_OK;
-    BUF_AUTO(after, URL_MAX);
+    json_auto_t *whole = NULL;
+    const json_t *first = NULL;
+    int64_t lowest = INT64_MAX;
 
     if (cli->args.child) {
         return CLI_USAGE(cli, "--leader only prints the leader: it takes no command");
     }
-    do {
-        code = ask_line(cli, path, &after, &first);
-    } while (code == CMD_OK && after.len > 0);
-    if (code == CMD_OK) {
-        code = print_leader(cli, path, first);
+
+    int code = cli_ask_pages(cli, &request, "children", &whole);
+
+    JSONR_EACH (child, jsonr_at(whole, "children")) {
+        int64_t number = place_number(jsonr_text(child, "name"));
+
+        if (number >= 0 && number < lowest) {
+            lowest = number;
+            first = child;
+        }
     }
-    return code;
+    return code == CMD_OK ? print_leader(cli, path, first) : code;
 }
 
 static int run_elect(struct cli *cli)
@@ -400,7 +375,7 @@ static int wait_lease(struct place *lease, int64_t leases)
         code = code == CMD_OK ? wait_next(lease->wait) : code;
         code = code == CMD_OK ? place_look(lease, &before, &last) : code;
     } while (code == CMD_OK && before >= leases);
-    wait_unwatch(lease->wait);
+    live_unwatch(lease->wait->live);
     return code;
 }
 

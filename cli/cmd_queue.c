@@ -105,23 +105,17 @@ static int try_item(struct queue *queue, const char *name)
     return code;
 }
 
-static int list_items(struct queue *queue)
+/* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else reported. */
+static int try_queue(struct queue *queue)
 {
     struct client_request request = {
         .path = queue->path,
         .params = {{"view", "children"}, {"limit", URL_NUMBER(queue->take ? PAGE : 1)}}};
-
-    return wait_ask(&queue->wait, &request);
-}
-
-/* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else reported. */
-static int try_queue(struct queue *queue)
-{
     int code = CMD_NO_NODE;
     bool more = true;
 
     while (code == CMD_NO_NODE && more) {
-        code = list_items(queue);
+        code = wait_ask(&queue->wait, &request);
         if (code != CMD_OK) {
             return code;
         }
@@ -152,7 +146,7 @@ static int wait_item(struct queue *queue)
             code = try_queue(queue);
         }
     } while (code == EMPTY || code == CMD_NO_NODE);
-    wait_unwatch(&queue->wait);
+    live_unwatch(queue->wait.live);
     return code;
 }
 

@@ -2,7 +2,6 @@
 #include "base/base64.h"
 #include "cli/commands.h"
 #include "cli/revise.h"
-#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,27 +37,19 @@ static const char columns[] =
 
 static void parse(struct slice text, int64_t values[LIMITS])
 {
-    size_t pos = 0;
+    char copy[TEXT_MAX];
 
+    (void)snprintf(copy, sizeof(copy), "%.*s", (int)text.len, (const char *)text.data);
     for (int i = 0; i < LIMITS; i++) {
+        size_t len = strlen(limits[i].key);
+
         values[i] = NONE;
-    }
-    while (pos < text.len) {
-        char pair[TEXT_MAX];
-        size_t len = 0;
-
-        while (pos + len < text.len && !strchr(",;", text.data[pos + len])) {
-            len++;
-        }
-        (void)snprintf(pair, sizeof(pair), "%.*s", (int)len, (const char *)text.data + pos);
-        for (int i = 0; i < LIMITS; i++) {
-            size_t key = strlen(limits[i].key);
-
-            if (strncmp(pair, limits[i].key, key) == 0 && pair[key] == '=') {
-                (void)sscanf(pair + key + 1, "%" SCNd64, &values[i]);
+        for (const char *at = copy; at; at = strpbrk(at + 1, ",;")) {
+            at += strspn(at, ",;");
+            if (strncmp(at, limits[i].key, len) == 0 && at[len] == '=') {
+                (void)sscanf(at + len + 1, "%" SCNd64, &values[i]);
             }
         }
-        pos += len + 1;
     }
 }
 
@@ -170,7 +161,7 @@ static int take_lines(const struct cli *cli, struct slice text, json_t *list)
     int code = CMD_OK;
 
     while (code == CMD_OK && !end && text.len > 0) {
-        code = take_line(cli, words_line(&text), list, &end);
+        code = take_line(cli, slice_cut(&text, '\n'), list, &end);
     }
     return code == CMD_OK && !end
                ? cli_fail(cli, CMD_FAILED, "BadAnswer", "the list of quotas was cut off; try again")

@@ -1,5 +1,4 @@
 /* watch: prints the changes of a znode, or runs a command for each. */
-#include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/commands.h"
 #include "cli/live.h"
@@ -22,7 +21,6 @@ enum {
 struct watch {
     struct cli *cli;
     struct live *live;
-    struct stream *stream;
     bool begun; /* A replica has served it: from then on it survives the loss of replicas. */
     bool said;  /* The lack of a serving replica was reported. */
     char bookmark[BOOKMARK_MAX]; /* After the last complete transaction that was printed: the
@@ -84,12 +82,10 @@ static int event_file(const json_t *event)
 
 static int start(struct watch *watch, const json_t *event, int input)
 {
-    static const char *const members[VARIABLES][2] = {{"ZABRA_EVENT_TYPE", "event"},
-                                                      {"ZABRA_EVENT_PATH", "path"},
-                                                      {"ZABRA_EVENT_ZXID", "zxid"},
-                                                      {"ZABRA_EVENT_BOOKMARK", NULL},
-                                                      {"ZABRA_ENDPOINTS", NULL}};
-    const char *others[VARIABLES] = {NULL, NULL, NULL, watch->bookmark,
+    static const char *const names[] = {"ZABRA_EVENT_TYPE", "ZABRA_EVENT_PATH", "ZABRA_EVENT_ZXID",
+                                        "ZABRA_EVENT_BOOKMARK", "ZABRA_ENDPOINTS"};
+    const char *values[VARIABLES] = {jsonr_text(event, "event"), jsonr_text(event, "path"),
+                                     jsonr_text(event, "zxid"), watch->bookmark,
                                      watch->cli->settings.endpoints};
     struct buf texts[VARIABLES];
     char *env[VARIABLES + 1] = {NULL};
@@ -97,8 +93,7 @@ static int start(struct watch *watch, const json_t *event, int input)
 
     for (int i = 0; i < VARIABLES; i++) {
         buf_init(&texts[i], VARIABLE_MAX);
-        buf_printf(&texts[i], "%s=%s", members[i][0],
-                   members[i][1] ? jsonr_text(event, members[i][1]) : others[i]);
+        buf_printf(&texts[i], "%s=%s", names[i], values[i]);
         env[i] = buf_cstr(&texts[i]);
     }
     code = live_run(watch->live, watch->cli->args.child, env, input);
@@ -134,7 +129,7 @@ static bool is_change(const json_t *event)
 
 static void remember(struct watch *watch, const json_t *event)
 {
-    const char *newest = watch->stream->bookmark;
+    const char *newest = watch->live->stream->bookmark;
     const char *zxid = jsonr_text(event, "zxid");
 
     if (*zxid && (json_is_true(jsonr_at(event, "end")) || !is_change(event))) {
@@ -184,7 +179,7 @@ static int take_child(struct watch *watch, int status)
 static int take_time(struct watch *watch)
 {
     const struct settings *settings = &watch->cli->settings;
-    uint64_t since_ms = watch->stream->down_ms;
+    uint64_t since_ms = watch->live->stream->down_ms;
 
     if (!since_ms || watch->said || os_now_ms() < since_ms + (uint64_t)settings->timeout_ms) {
         return GO_ON;
@@ -262,8 +257,7 @@ static int run(struct cli *cli)
         return show(cli, &request);
     }
     watch.live = live_open(cli);
-    watch.stream = live_watch(watch.live, &request);
-    ASSERT(watch.stream);
+    (void)live_watch(watch.live, &request);
     code = watch_all(&watch);
     live_close(watch.live);
     return code;

@@ -67,9 +67,7 @@ void live_close(struct live *live)
     }
     live->cli->client->interrupt_fd = -1;
     live_kill_child(live);
-    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
-        stream_close(live->streams[i]);
-    }
+    live_unwatch(live);
     stop_touch(live);
     close_session(live);
     curl_easy_cleanup(live->touch);
@@ -183,28 +181,20 @@ static bool is_lost(struct live *live, uint64_t now_ms)
     return true;
 }
 
-/* ---- Watches ---- */
+/* ---- The watch ---- */
 
 struct stream *live_watch(struct live *live, const struct stream_request *request)
 {
-    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
-        if (!live->streams[i]) {
-            live->streams[i] = stream_open(live->cli->client, live->multi, request);
-            return live->streams[i];
-        }
-    }
-    return NULL;
+    live_unwatch(live);
+    live->stream = stream_open(live->cli->client, live->multi, request);
+    return live->stream;
 }
 
-void live_unwatch(struct live *live, struct stream *stream)
+void live_unwatch(struct live *live)
 {
-    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
-        if (live->streams[i] == stream) {
-            live->streams[i] = NULL;
-            live->told_over[i] = false;
-        }
-    }
-    stream_close(stream);
+    stream_close(live->stream);
+    live->stream = NULL;
+    live->told_over = false;
 }
 
 int live_report_down(const struct live *live)
@@ -219,22 +209,16 @@ int live_report_down(const struct live *live)
 
 static bool take_event(struct live *live, struct live_news *news)
 {
-    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
-        struct stream *stream = live->streams[i];
+    bool over = false;
 
-        news->event = stream ? stream_next(stream) : NULL;
-        news->stream = stream;
-        if (news->event) {
-            news->kind = LIVE_EVENT;
-            return true;
-        }
-        if (stream && stream_is_over(stream) && !live->told_over[i]) {
-            live->told_over[i] = true;
-            news->kind = LIVE_OVER;
-            return true;
-        }
+    if (!live->stream || live->held) {
+        return false;
     }
-    return false;
+    news->event = stream_next(live->stream);
+    over = !news->event && stream_is_over(live->stream) && !live->told_over;
+    live->told_over = live->told_over || over;
+    news->kind = news->event ? LIVE_EVENT : over ? LIVE_OVER : news->kind;
+    return news->event || over;
 }
 
 /* ---- Waiting ---- */
@@ -277,7 +261,7 @@ static bool take_news(struct live *live, uint64_t now_ms, struct live_news *news
         news->kind = LIVE_LOST;
         return true;
     }
-    return !live->held && take_event(live, news);
+    return take_event(live, news);
 }
 
 static void take_ends(struct live *live)
@@ -286,15 +270,12 @@ static void take_ends(struct live *live)
     int left = 0;
 
     while ((message = curl_multi_info_read(live->multi, &left))) {
-        CURL *easy = message->easy_handle;
         uint64_t now_ms = os_now_ms();
-        bool taken = easy == live->touch;
 
-        if (taken) {
+        if (message->easy_handle == live->touch) {
             end_touch(live, message->data.result, now_ms);
-        }
-        for (int i = 0; i < LIVE_STREAMS_MAX && !taken; i++) {
-            taken = live->streams[i] && stream_take_end(live->streams[i], easy, now_ms);
+        } else if (live->stream) {
+            stream_take_end(live->stream, now_ms);
         }
     }
 }
@@ -305,10 +286,8 @@ static uint64_t turn(struct live *live, uint64_t now_ms)
     uint64_t due_ms = keep_session(live, now_ms);
     int running = 0;
 
-    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
-        uint64_t stream_ms = live->streams[i] ? stream_turn(live->streams[i], now_ms) : UINT64_MAX;
-
-        due_ms = min_u64(stream_ms, due_ms);
+    if (live->stream) {
+        due_ms = min_u64(stream_turn(live->stream, now_ms), due_ms);
     }
     (void)curl_multi_perform(live->multi, &running);
     take_ends(live);

@@ -1,7 +1,7 @@
 /*
  * live.h - what happens while a command waits: one thread, one place to wait in.
  *
- * A session is kept alive, watches are read, a child runs and signals come in; live_wait() returns
+ * A session is kept alive, a watch is read, a child runs and signals come in; live_wait() returns
  * with the next thing that has happened, so that a command is read from top to bottom. While a
  * child runs signals are passed on to it; else the command gets them as news. The child has the
  * process group of zabra: what the terminal sends (Ctrl-C) it has got already, and is not passed on
@@ -17,14 +17,13 @@
 #include <sys/types.h>
 
 enum {
-    LIVE_STREAMS_MAX = 4,
     LIVE_ENV_MAX = 16 /* More variables for a child. */
 };
 
 enum live_kind {
     LIVE_TIME,   /* The time to wait is over. */
-    LIVE_EVENT,  /* A watch has an event. */
-    LIVE_OVER,   /* A watch has ended; client->error says why, if it was refused. */
+    LIVE_EVENT,  /* The watch has an event. */
+    LIVE_OVER,   /* The watch has ended; client->error says why, if it was refused. */
     LIVE_SIGNAL, /* One has come, and there is no child. */
     LIVE_CHILD,  /* The child has ended. */
     LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
@@ -33,10 +32,9 @@ enum live_kind {
 
 struct live_news {
     enum live_kind kind;
-    struct stream *stream; /* LIVE_EVENT, LIVE_OVER: whose. */
-    json_t *event;         /* LIVE_EVENT; the caller drops it. */
-    int signal_number;     /* LIVE_SIGNAL. */
-    int status;            /* LIVE_CHILD: as waitpid gives it. */
+    json_t *event;     /* LIVE_EVENT; the caller drops it. */
+    int signal_number; /* LIVE_SIGNAL. */
+    int status;        /* LIVE_CHILD: as waitpid gives it. */
 };
 
 struct live {
@@ -58,8 +56,8 @@ struct live {
     uint64_t sent_ms;  /* When the one under way was sent, */
     uint64_t heard_ms; /* and the last one that was answered. */
 
-    struct stream *streams[LIVE_STREAMS_MAX];
-    bool told_over[LIVE_STREAMS_MAX];
+    struct stream *stream; /* The watch, or NULL. */
+    bool told_over;
     bool held; /* Events are kept and not delivered: the command cannot use them yet. */
 
     pid_t child;     /* 0: none. */
@@ -73,7 +71,7 @@ struct live {
  * next. */
 struct live *live_open(struct cli *cli);
 
-/* Ends what is left: child and what that has started (SIGKILL), streams, session (it is closed, if
+/* Ends what is left: child and what that has started (SIGKILL), watch, session (it is closed, if
  * there is an answer in time; a lost one as well, unless something of the child still runs). */
 void live_close(struct live *live);
 
@@ -85,9 +83,9 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms);
 /* How long no other client can get what the session holds; 0: it may be over. */
 int64_t live_session_left_ms(const struct live *live);
 
-/* Begins a watch; live_unwatch ends it, else live_close. NULL: there are too many. */
+/* Begins a watch, in place of the one before; live_unwatch ends it, else live_close. */
 struct stream *live_watch(struct live *live, const struct stream_request *request);
-void live_unwatch(struct live *live, struct stream *stream);
+void live_unwatch(struct live *live);
 
 /* Reports that no replica serves a watch. CMD_NO_ENSEMBLE. */
 int live_report_down(const struct live *live);

@@ -88,20 +88,26 @@ static pid_t next_child(DIR *processes)
     return 0;
 }
 
-/* Before a command is started: from now on what children of ours leave behind is ours. Those that
- * are there already have nothing to do with it. */
-static void children_adopt(void)
+/* Our children that run, as many as there is room for. */
+static void list_children(struct known *known)
 {
     DIR *processes = opendir("/proc");
     pid_t pid = 0;
 
-    before.count = 0;
-    while (processes && before.count < KNOWN_MAX && (pid = next_child(processes)) > 0) {
-        before.pids[before.count++] = pid;
+    known->count = 0;
+    while (processes && known->count < KNOWN_MAX && (pid = next_child(processes)) > 0) {
+        known->pids[known->count++] = pid;
     }
     if (processes) {
         (void)closedir(processes);
     }
+}
+
+/* Before a command is started: from now on what children of ours leave behind is ours. Those that
+ * are there already have nothing to do with it. */
+static void children_adopt(void)
+{
+    list_children(&before);
     if (!adopting) {
         first = before;
         adopting = true;
@@ -114,18 +120,15 @@ static void children_adopt(void)
  * so no foreign process is hit. */
 static int children_signal(int number)
 {
-    DIR *processes = before.count < KNOWN_MAX ? opendir("/proc") : NULL;
-    pid_t pid = 0;
+    struct known now;
     int count = 0;
 
-    while (processes && (pid = next_child(processes)) > 0) {
-        if (!is_in(&before, pid)) {
-            (void)kill(pid, number);
+    list_children(&now);
+    for (int i = 0; before.count < KNOWN_MAX && i < now.count; i++) {
+        if (!is_in(&before, now.pids[i])) {
+            (void)kill(now.pids[i], number);
             count++;
         }
-    }
-    if (processes) {
-        (void)closedir(processes);
     }
     return count;
 }

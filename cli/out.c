@@ -164,60 +164,6 @@ static void print_padded(struct slice text, int width, const struct column *colu
     (void)fputs(last ? "\n" : "  ", stdout);
 }
 
-/* ---- Facts ---- */
-
-static void print_facts(const json_t *value, const struct column *columns, int count)
-{
-    int width = 0;
-    BUF_AUTO(cell, CELL_MAX);
-
-    for (int i = 0; i < count; i++) {
-        if (jsonr_at(value, columns[i].member) && (int)columns[i].title.len > width) {
-            width = (int)columns[i].title.len;
-        }
-    }
-    for (int i = 0; i < count; i++) {
-        const json_t *member = jsonr_at(value, columns[i].member);
-
-        if (member) {
-            put_cell(&cell, member);
-            (void)printf("%.*s%*s  %s\n", (int)columns[i].title.len,
-                         (const char *)columns[i].title.data, width - (int)columns[i].title.len, "",
-                         buf_cstr(&cell));
-        }
-    }
-}
-
-void out_facts(const struct out *out, json_t *value, const char *columns)
-{
-    struct column parsed[COLUMNS_MAX];
-    int count = 0;
-    const char *name = NULL;
-    const json_t *member = NULL;
-
-    if (out_is_json(out) || out->silent) {
-        out_json(out, value);
-        return;
-    }
-    if (columns) {
-        count = parse_columns(columns, parsed);
-    } else {
-        json_object_foreach(value, name, member)
-        {
-            ASSERT(count < COLUMNS_MAX);
-            parsed[count].title = slice_str(name);
-            (void)snprintf(parsed[count++].member, MEMBER_MAX, "%s", name);
-        }
-    }
-    print_facts(value, parsed, count);
-}
-
-void out_result(const struct out *out, json_t *value)
-{
-    out_facts(out, value, NULL);
-    json_decref(value);
-}
-
 /* ---- Lists ---- */
 
 static void print_lines(const struct out *out, const json_t *list)
@@ -257,9 +203,8 @@ static void measure(const json_t *list, const struct column *columns, int count,
     }
 }
 
-static void print_table(const struct out *out, const json_t *list, const char *text)
+static void print_table(const struct out *out, const json_t *list, const char *text, bool titles)
 {
-    bool titles = out->format == SETTINGS_TABLE;
     struct column columns[COLUMNS_MAX];
     int count = parse_columns(text, columns);
     int widths[COLUMNS_MAX] = {0};
@@ -289,7 +234,7 @@ void out_list(const struct out *out, const json_t *value, const char *member, co
     } else if (out->format == SETTINGS_NDJSON) {
         print_lines(out, list);
     } else {
-        print_table(out, list, columns);
+        print_table(out, list, columns, out->format == SETTINGS_TABLE);
     }
 }
 
@@ -299,6 +244,53 @@ void out_table(const struct out *out, const json_t *value, const char *member, c
 
     with_titles.format = out->format == SETTINGS_TEXT ? SETTINGS_TABLE : out->format;
     out_list(&with_titles, value, member, columns);
+}
+
+/* ---- Facts ---- */
+
+/* A list of titles and the members that are there. */
+static json_t *facts_of(json_t *value, const char *text)
+{
+    struct column columns[COLUMNS_MAX];
+    int count = text ? parse_columns(text, columns) : 0;
+    json_t *facts = json_array();
+    const char *name = NULL;
+    json_t *member = NULL;
+
+    for (int i = 0; i < count; i++) {
+        member = jsonr_at(value, columns[i].member);
+        if (member) {
+            (void)json_array_append_new(facts,
+                                        json_pack("{s:s%,s:O}", "title", columns[i].title.data,
+                                                  columns[i].title.len, "value", member));
+        }
+    }
+    if (!text) {
+        json_object_foreach(value, name, member)
+        {
+            (void)json_array_append_new(facts,
+                                        json_pack("{s:s,s:O}", "title", name, "value", member));
+        }
+    }
+    return facts;
+}
+
+void out_facts(const struct out *out, json_t *value, const char *columns)
+{
+    if (out_is_json(out) || out->silent) {
+        out_json(out, value);
+        return;
+    }
+
+    json_auto_t *facts = facts_of(value, columns);
+
+    print_table(out, facts, "title:title, value:value", false);
+}
+
+void out_result(const struct out *out, json_t *value)
+{
+    out_facts(out, value, NULL);
+    json_decref(value);
 }
 
 /* ---- Errors ---- */

@@ -1,6 +1,6 @@
 #include "cli/prom.h"
 
-#include "cli/words.h"
+#include "base/minmax.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,52 +14,46 @@ enum {
 /* False: a comment, or nothing that can be read. */
 static bool take_apart(struct slice text, struct prom_line *line)
 {
-    const char *at = (const char *)text.data;
-    const char *end = at + text.len;
-    const char *name_end = at;
-    const char *close = NULL;
+    size_t name_len = min_size(slice_find(text, '{'), slice_find(text, ' '));
+    struct slice rest = slice_from(text, name_len);
 
-    if (text.len == 0 || *at == '#') {
+    if (text.len == 0 || text.data[0] == '#') {
         return false;
     }
-    while (name_end < end && *name_end != '{' && *name_end != ' ') {
-        name_end++;
-    }
-    *line = (struct prom_line){.text = text, .name = slice_make(at, (size_t)(name_end - at))};
-    if (name_end < end && *name_end == '{') {
-        close = memrchr(name_end, '}', (size_t)(end - name_end));
+    *line = (struct prom_line){.text = text, .name = slice_make(text.data, name_len)};
+    if (slice_starts_with(rest, slice_str("{"))) {
+        const uint8_t *close = memrchr(rest.data, '}', rest.len);
+
         if (!close) {
             return false;
         }
-        line->labels = slice_make(name_end + 1, (size_t)(close - name_end - 1));
-        name_end = close + 1;
+        line->labels = slice_make(rest.data + 1, (size_t)(close - rest.data) - 1);
+        rest = slice_from(rest, (size_t)(close - rest.data) + 1);
     }
-    while (name_end < end && *name_end == ' ') {
-        name_end++;
+    while (slice_starts_with(rest, slice_str(" "))) {
+        rest = slice_from(rest, 1);
     }
-    line->value = slice_make(name_end, (size_t)(end - name_end));
-    return line->value.len > 0;
+    line->value = rest;
+    return rest.len > 0;
 }
 
 /* Labels into an object. Our own values hold no quotes, so none is escaped. */
 json_t *prom_labels(const struct prom_line *line)
 {
     json_t *labels = json_object();
-    const char *at = (const char *)line->labels.data;
-    const char *end = at + line->labels.len;
+    struct slice rest = line->labels;
 
-    while (at < end) {
-        const char *equals = memchr(at, '=', (size_t)(end - at));
-        const char *open = equals && equals + 1 < end && equals[1] == '"' ? equals + 2 : NULL;
-        const char *close = open ? memchr(open, '"', (size_t)(end - open)) : NULL;
-        char name[VALUE_MAX];
+    while (rest.len > 0) {
+        struct slice name = slice_cut(&rest, '=');
+        bool quoted = slice_cut(&rest, '"').len == 0 && slice_find(rest, '"') < rest.len;
+        struct slice value = slice_cut(&rest, '"');
 
-        if (!close) {
+        if (!quoted) {
             break;
         }
-        (void)snprintf(name, sizeof(name), "%.*s", (int)(equals - at), at);
-        (void)json_object_set_new(labels, name, json_stringn(open, (size_t)(close - open)));
-        at = close + 1 < end && close[1] == ',' ? close + 2 : end;
+        (void)json_object_setn_new(labels, (const char *)name.data, name.len,
+                                   json_stringn((const char *)value.data, value.len));
+        (void)slice_cut(&rest, ',');
     }
     return labels;
 }
@@ -86,7 +80,7 @@ json_t *prom_value(const struct prom_line *line)
 bool prom_next(struct slice *rest, struct prom_line *ret_line)
 {
     while (rest->len > 0) {
-        if (take_apart(words_line(rest), ret_line)) {
+        if (take_apart(slice_cut(rest, '\n'), ret_line)) {
             return true;
         }
     }

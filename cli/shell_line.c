@@ -41,17 +41,10 @@ struct candidates {
     bool inner; /* The one is not the end of the word. */
 };
 
-/* Without the words about it. */
-static struct slice text_of(struct slice line)
-{
-    const uint8_t *tab = memchr(line.data, '\t', line.len);
-
-    return slice_make(line.data, tab ? (size_t)(tab - line.data) : line.len);
-}
-
 static void take_candidate(struct candidates *candidates, struct slice line)
 {
-    struct slice text = text_of(line);
+    struct slice text =
+        slice_make(line.data, slice_find(line, '\t')); /* Without the words about it. */
     size_t same = 0;
 
     if (line.len > 0 && line.data[0] == ':') {
@@ -74,12 +67,12 @@ static void take_candidates(struct candidates *candidates, struct slice lines, b
     int shown = 0;
 
     while (lines.len > 0) {
-        struct slice line = words_line(&lines);
+        struct slice line = slice_cut(&lines, '\n');
 
         if (!show) {
             take_candidate(candidates, line);
         } else if (line.len > 0 && line.data[0] != ':' && shown++ < SHOWN_MAX) {
-            (void)printf("%.*s\n", (int)text_of(line).len, (const char *)line.data);
+            (void)printf("%.*s\n", (int)slice_find(line, '\t'), (const char *)line.data);
         }
     }
 }

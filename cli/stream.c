@@ -141,8 +141,8 @@ static bool take_lines(struct stream *stream)
 {
     struct slice rest = buf_slice(&stream->line);
 
-    while (rest.len > 0 && memchr(rest.data, '\n', rest.len)) {
-        struct slice line = words_line(&rest);
+    while (slice_find(rest, '\n') < rest.len) {
+        struct slice line = slice_cut(&rest, '\n');
         json_t *event = line.len > 0 ? jsonr_parse(line, NULL) : NULL;
 
         if (line.len > 0 && (!event || is_full(stream))) {
@@ -262,15 +262,12 @@ static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
     try_next(stream, now_ms);
 }
 
-bool stream_take_end(struct stream *stream, CURL *easy, uint64_t now_ms)
+void stream_take_end(struct stream *stream, uint64_t now_ms)
 {
     long status = 0;
 
-    if (easy != stream->easy) {
-        return false;
-    }
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status > 0 && !stream->over && !client_is_replica(easy)) {
+    if (status > 0 && !stream->over && !client_is_replica(stream->easy)) {
         take_foreign(stream, status, now_ms);
     } else if (stream->over || status == 0 || status == 200) {
         try_next(stream, now_ms);
@@ -278,7 +275,6 @@ bool stream_take_end(struct stream *stream, CURL *easy, uint64_t now_ms)
         take_refusal(stream, status, now_ms);
     }
     stop(stream);
-    return true;
 }
 
 /* ---- Asking ---- */

@@ -63,9 +63,8 @@ void stream_close(struct stream *stream);
 /* Connects when it is time to. Returns when to call again at the latest (monotonic ms). */
 uint64_t stream_turn(struct stream *stream, uint64_t now_ms);
 
-/* The transfer with this handle has ended: true when it was the stream's. A stream that ends, for
- * any reason, resumes at another replica. */
-bool stream_take_end(struct stream *stream, CURL *easy, uint64_t now_ms);
+/* Its transfer has ended: for any reason the stream resumes at another replica. */
+void stream_take_end(struct stream *stream, uint64_t now_ms);
 
 /* The next event as JSON, which the caller drops; NULL: none yet. Besides changes: "watch" at each
  * connection (its "resumed" shows what was missed), "heartbeat", "overrun", "gap", "session". */

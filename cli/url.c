@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,91 +10,83 @@
 #include <string.h>
 
 #define SCHEME     "http://"
+#define PORT       "9998"
 #define PATH_PLAIN "/!$'()*,;:@"
 
 enum {
-    PORT_DEFAULT = 9998,
     PORT_DIGITS = 5
 };
 
 /* ---- Endpoints ---- */
 
-/* The colon before a port: behind the bracket of an address of IPv6. NULL: there is none. */
-static const char *find_port(const char *host, size_t len)
+/* The place of the colon before a port, behind the bracket of an address of IPv6; the length when
+ * there is none. */
+static size_t find_port(struct slice host)
 {
-    const char *bracket = memrchr(host, ']', len);
-    size_t from = bracket ? (size_t)(bracket - host) : 0;
+    const uint8_t *bracket = host.len > 0 ? memrchr(host.data, ']', host.len) : NULL;
+    size_t from = bracket ? (size_t)(bracket - host.data) : 0;
 
-    return memchr(host + from, ':', len - from);
+    return from + slice_find(slice_from(host, from), ':');
 }
 
-static bool is_digits(const char *text, size_t len)
+static bool is_digits(struct slice text)
 {
-    return len > 0 && strspn(text, "0123456789") >= len;
+    return text.len > 0 && strspn((const char *)text.data, "0123456789") >= text.len;
 }
 
 /* A host that is a number is a port whose host was forgotten. */
-static bool is_sound(const char *text, size_t len)
+static bool is_sound(struct slice text)
 {
-    const char *colon = find_port(text, len);
-    size_t host_len = colon ? (size_t)(colon - text) : len;
-    size_t port_len = colon ? len - host_len - 1 : 0;
-    unsigned long port = PORT_DEFAULT;
+    struct slice host = slice_make(text.data, find_port(text));
+    struct slice port = slice_from(text, host.len);
+    unsigned long number = 1; /* Without a port the usual one is meant. */
 
-    if (colon) {
-        port = is_digits(colon + 1, port_len) && port_len <= PORT_DIGITS
-                   ? strtoul(colon + 1, NULL, 10)
-                   : 0;
+    if (port.len > 0) {
+        port = slice_from(port, 1);
+        number = is_digits(port) && port.len <= PORT_DIGITS
+                     ? strtoul((const char *)port.data, NULL, 10)
+                     : 0;
     }
-    return host_len > 0 && !is_digits(text, host_len) && port > 0 && port <= UINT16_MAX;
+    return host.len > 0 && !is_digits(host) && number > 0 && number <= UINT16_MAX;
 }
 
-static bool add(struct endpoints *endpoints, const char *text, size_t len)
+static bool add(struct endpoints *endpoints, struct slice text)
 {
     char *url = endpoints->urls[endpoints->count];
     int put = 0;
 
-    if (len > strlen(SCHEME) && strncmp(text, SCHEME, strlen(SCHEME)) == 0) {
-        text += strlen(SCHEME);
-        len -= strlen(SCHEME);
+    if (text.len > strlen(SCHEME) && slice_starts_with(text, slice_str(SCHEME))) {
+        text = slice_from(text, strlen(SCHEME));
     }
-    while (len > 0 && text[len - 1] == '/') {
-        len--;
+    while (text.len > 0 && text.data[text.len - 1] == '/') {
+        text.len--;
     }
-    if (len == 0 || endpoints->count == ENDPOINTS_MAX || memchr(text, '/', len) ||
-        memchr(text, '@', len) || memchr(text, ' ', len) || !is_sound(text, len)) {
+    if (endpoints->count == ENDPOINTS_MAX || slice_find(text, '/') < text.len ||
+        slice_find(text, '@') < text.len || slice_find(text, ' ') < text.len || !is_sound(text)) {
         return false;
     }
-    put = find_port(text, len)
-              ? snprintf(url, ENDPOINT_MAX, SCHEME "%.*s", (int)len, text)
-              : snprintf(url, ENDPOINT_MAX, SCHEME "%.*s:%d", (int)len, text, (int)PORT_DEFAULT);
+    put = snprintf(url, ENDPOINT_MAX, SCHEME "%.*s%s", (int)text.len, (const char *)text.data,
+                   find_port(text) < text.len ? "" : ":" PORT);
     endpoints->count += put < ENDPOINT_MAX ? 1 : 0;
     return put < ENDPOINT_MAX;
 }
 
 bool endpoints_parse(struct endpoints *endpoints, const char *list, const char **ret_fault)
 {
+    struct slice rest = slice_str(list);
+    bool more = true;
+    bool sound = true;
+
     *endpoints = (struct endpoints){.count = 0};
-    for (const char *at = list;;) {
-        size_t len = 0;
+    while (more && sound) {
+        more = slice_find(rest, ',') < rest.len;
 
-        at += strspn(at, " ");
-        len = strcspn(at, ",");
-        *ret_fault = at;
+        struct slice text = words_trim(slice_cut(&rest, ','));
 
-        size_t used = len;
-
-        while (used > 0 && at[used - 1] == ' ') {
-            used--;
-        }
-        if (!add(endpoints, at, used)) {
-            return false;
-        }
-        if (at[len] == '\0') {
-            return true;
-        }
-        at += len + 1;
+        *ret_fault = (const char *)text.data;
+        sound = add(endpoints, text);
     }
+    return sound;
 }
 
 void endpoints_turn(struct endpoints *endpoints)

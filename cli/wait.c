@@ -43,7 +43,6 @@ void wait_again(struct wait *wait)
 
 void wait_close(struct wait *wait)
 {
-    wait_unwatch(wait);
     live_close(wait->live);
     wait->live = NULL;
 }
@@ -171,12 +170,15 @@ static int tell(const struct wait *wait, int code)
     return late(wait, client->error.message);
 }
 
-int wait_session(struct wait *wait, int64_t timeout_ms)
+/* Opens a session (live_session). CMD_OK, CMD_SHOWN, reported, or a signal. */
+static int open_in_time(struct wait *wait, int64_t timeout_ms)
 {
     return tell(wait, or_signal(wait, live_session(wait->live, timeout_ms, patience_ms(wait))));
 }
 
-int wait_still(struct wait *wait)
+/* CMD_OK: no signal has come, and the session cannot be over. Else reported, or the signal's code.
+ */
+static int check_still(struct wait *wait)
 {
     struct live_news news;
 
@@ -237,23 +239,12 @@ int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_
 
 void wait_watch(struct wait *wait, const char *path)
 {
-    wait_unwatch(wait);
-    wait->stream =
-        live_watch(wait->live, &(struct stream_request){.path = path, .kind = "persistent"});
-    ASSERT(wait->stream);
-}
-
-void wait_unwatch(struct wait *wait)
-{
-    if (wait->stream) {
-        live_unwatch(wait->live, wait->stream);
-        wait->stream = NULL;
-    }
+    (void)live_watch(wait->live, &(struct stream_request){.path = path, .kind = "persistent"});
 }
 
 static bool is_down(const struct wait *wait, uint64_t now_ms)
 {
-    uint64_t since_ms = wait->stream->down_ms;
+    uint64_t since_ms = wait->live->stream->down_ms;
 
     return since_ms && now_ms >= since_ms + (uint64_t)wait->cli->settings.timeout_ms;
 }
@@ -286,7 +277,7 @@ int wait_until(struct wait *wait, const char *path, bool there)
             code = wait_look(wait, path, false, &found);
         }
     } while (code == CMD_OK && found != there);
-    wait_unwatch(wait);
+    live_unwatch(wait->live);
     return code;
 }
 
@@ -294,7 +285,7 @@ int wait_until(struct wait *wait, const char *path, bool there)
 
 static int open_session(struct hold *hold)
 {
-    int code = wait_session(&hold->wait, cli_number(hold->cli, "ttl"));
+    int code = open_in_time(&hold->wait, cli_number(hold->cli, "ttl"));
     int64_t grace_ms = cli_number(hold->cli, "grace");
     int64_t granted_ms = hold->wait.live->timeout_ms;
 
@@ -375,7 +366,8 @@ static bool is_there(struct hold *hold)
                                      .timeout_ms = hold->wait.live->timeout_ms / LOOK_SHARE};
     int code = client_ask(hold->cli->client, &request);
 
-    hold->look_ms = code == CMD_OK && hold->wait.stream ? UINT64_MAX : os_now_ms() + LOOK_AGAIN_MS;
+    hold->look_ms =
+        code == CMD_OK && hold->wait.live->stream ? UINT64_MAX : os_now_ms() + LOOK_AGAIN_MS;
     return code != CMD_NO_NODE;
 }
 
@@ -411,7 +403,7 @@ static const char *take_held_news(struct hold *hold, const struct live_news *new
         return why;
     }
     if (news->kind == LIVE_OVER) {
-        wait_unwatch(&hold->wait); /* Every replica refuses it, so the znode is checked. */
+        live_unwatch(hold->wait.live); /* Every replica refuses it, so the znode is checked. */
         hold->look_ms = os_now_ms();
     }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
@@ -425,7 +417,7 @@ int hold_run(struct hold *hold, const char *path)
     const char *why = NULL;
     char zxid[ZXID_TEXT_MAX];
     struct live_news news;
-    int code = wait_still(&hold->wait); /* Much may have happened since the last answer. */
+    int code = check_still(&hold->wait); /* Much may have happened since the last answer. */
 
     if (code == CMD_OK) {
         /* Reads of the command see all writes of the previous holder. */

@@ -21,7 +21,6 @@ enum {
 struct wait {
     struct cli *cli;
     struct live *live;
-    struct stream *stream;
     int64_t wait_ms;   /* As --wait says; 0: --try; -1: for ever. */
     uint64_t until_ms; /* Monotonic; UINT64_MAX: for ever. */
     bool answered; /* A replica has answered: from then on a read survives the loss of replicas. */
@@ -40,9 +39,6 @@ void wait_close(struct wait *wait);
 /* The waiting time begins again: for the next thing to wait for. */
 void wait_again(struct wait *wait);
 
-/* Opens a session (live_session). CMD_OK, CMD_SHOWN, reported, or a signal. */
-int wait_session(struct wait *wait, int64_t timeout_ms);
-
 /* Asks. CMD_OK, CMD_SHOWN, or an exit code; all but CMD_NO_NODE and CMD_CONFLICT are reported. A
  * read that no replica answers is repeated, for as long as there may be an answer. With --wait a
  * request takes what is left of that time, but at least a second. */
@@ -51,16 +47,11 @@ int wait_ask(struct wait *wait, struct client_request *request);
 /* The same; all are reported, but `fine`, an exit code that is as good as CMD_OK and becomes it. */
 int wait_do(struct wait *wait, struct client_request *request, int fine);
 
-/* CMD_OK: no signal has come, and the session cannot be over. Else reported, or the signal's code.
- */
-int wait_still(struct wait *wait);
-
 /* CMD_OK: asked, and `ret_there` says whether there is such a znode. Else reported. */
 int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there);
 
 /* Begins to watch a znode, and the list of its children; ends the watch before. */
 void wait_watch(struct wait *wait, const char *path);
-void wait_unwatch(struct wait *wait);
 
 /* CMD_OK: something may have changed, so look. Else the wait is over: reported, or a signal. */
 int wait_next(struct wait *wait);

@@ -102,6 +102,17 @@ void words_release(struct words *words)
     buf_release(&words->text);
 }
 
+struct slice words_trim(struct slice text)
+{
+    while (text.len > 0 && is_blank((char)text.data[0])) {
+        text = slice_from(text, 1);
+    }
+    while (text.len > 0 && is_blank((char)text.data[text.len - 1])) {
+        text.len--;
+    }
+    return text;
+}
+
 int words_find(const char *list, const char *word)
 {
     size_t word_len = strlen(word);
@@ -117,14 +128,4 @@ int words_find(const char *list, const char *word)
         index++;
     }
     return -1;
-}
-
-struct slice words_line(struct slice *text)
-{
-    const uint8_t *feed = memchr(text->data, '\n', text->len);
-    struct slice line = slice_make(text->data, feed ? (size_t)(feed - text->data) : text->len);
-    size_t taken = line.len + (feed ? 1 : 0);
-
-    *text = slice_make(text->data + taken, text->len - taken);
-    return line;
 }

@@ -1,5 +1,5 @@
 /*
- * words.h - lines of a text; and a line taken apart into words, as a shell does it: blanks between,
+ * words.h - a line taken apart into words, as a shell does it: blanks between,
  * 'as it is', "with \" and \\", and a backslash before one character. Nothing is expanded; a word
  * that begins with # begins a comment. And short lists of words in one text. Pure.
  */
@@ -28,10 +28,10 @@ struct words {
 bool words_split(struct words *words, const char *line, bool unfinished);
 void words_release(struct words *words);
 
+/* Without the blanks before and after it. */
+struct slice words_trim(struct slice text);
+
 /* Which word of "a, b, c" it is, from 0; -1: none of them. */
 int words_find(const char *list, const char *word);
-
-/* Takes the next line off a text that is not empty; it comes without its line feed. */
-struct slice words_line(struct slice *text);
 
 #endif

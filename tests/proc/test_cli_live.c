@@ -162,7 +162,7 @@ TEST(a_watch_resumes_at_another_replica, open_live, close_live)
     make_changes(CHANGES, CHANGES);
     take_changes(CHANGES / 2, CHANGES + CHANGES / 2);
     assert_int_equal(stream->down_ms, 0);
-    live_unwatch(live, stream);
+    live_unwatch(live);
     ensemble_start(&ensemble, server - 1);
     ensemble_wait_all_ready(&ensemble);
 }
@@ -180,7 +180,7 @@ TEST(a_watch_for_one_event_ends, open_live, close_live)
     json_decref(news.event);
     expect(LIVE_OVER, &news);
     assert_int_equal(cli.client->error.exit_code, CMD_OK);
-    live_unwatch(live, news.stream);
+    live_unwatch(live);
     assert_non_null(
         live_watch(live, &(struct stream_request){.path = "/no//path", .kind = "data"}));
     expect(LIVE_OVER, &news);
