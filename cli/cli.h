@@ -26,12 +26,11 @@ struct cli {
     struct buf data;  /* Of cli_take_data. */
 };
 
-/* Runs the command of that row; `args` are those after its name. The process's exit code. */
-int cli_run(const struct cmd *cmd, int arg_count, char **args);
-
-/* The same as one of a series: it reads nothing that is older than `*zxid`, which is raised to what
- * it has seen. */
-int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
+/* Runs the command of that row; `args` are those after its name. It reads nothing that is older
+ * than
+ * `*zxid`, which is raised to what it has seen: 0 for a command that is no part of a series. The
+ * process's exit code. */
+int cli_run(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 
 /* client_ask() for the last request of a command, which reports its errors. CMD_OK, CMD_SHOWN or an
  * exit code: with any but CMD_OK the command is over, and returns it. */

@@ -111,7 +111,7 @@ static int run_parsed(struct cli *cli, uint64_t *zxid)
     return code;
 }
 
-int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid)
+int cli_run(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid)
 {
     struct cli *cli = NULL;
     int code = CMD_USAGE;
@@ -137,11 +137,4 @@ int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *z
     buf_release(&cli->data);
     mem_free(cli);
     return code;
-}
-
-int cli_run(const struct cmd *cmd, int arg_count, char **args)
-{
-    uint64_t zxid = 0;
-
-    return cli_run_after(cmd, arg_count, args, &zxid);
 }

@@ -20,15 +20,15 @@ enum {
 /* ---- A place ---- */
 
 /*
- * A place in a queue: an ephemeral, sequential znode. The first place holds what the
- * queue is for. The same znodes as the recipes of docs/recipes use, so that all can share one
- * queue.
+ * A place in a queue: an ephemeral, sequential znode. The first place holds what the queue is for.
+ * The recipes of docs/recipes use the same znodes, so that their programs can share a queue with
+ * these commands.
  *
  * The number of a place decides, whatever stands before it: a lock and an election at one path are
  * one queue, in the order of arrival. A znode without a number has no place in it.
  *
- * A create whose answer was lost is tried again with its key, and makes no second znode. Each waits
- * for the one just before, so that one release wakes one.
+ * A create whose answer was lost is retried with its key, and makes no second znode. Each process
+ * waits for the place just before its own, so that one release wakes one process.
  */
 struct place {
     struct wait *wait;

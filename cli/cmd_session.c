@@ -61,19 +61,13 @@ static int list(struct cli *cli)
     return code;
 }
 
-static int run_in(struct hold *hold, void *ctx)
-{
-    (void)ctx;
-    return hold_run(hold, NULL);
-}
-
 static int run(struct cli *cli)
 {
     static int (*const acts[])(struct cli * cli) = {show, close_session, list};
     const char *verb = args_operand(&cli->args, 0);
 
     if (!verb) {
-        return hold_around(cli, NULL, run_in, NULL);
+        return hold_around(cli, NULL, NULL, NULL);
     }
     if (cli->args.child) {
         return CLI_USAGE(cli, "give either \"%s\" or a command to run", verb);

@@ -102,7 +102,7 @@ static int run_child(const struct shell *shell, const struct cmd *cmd, struct wo
         (void)sigaction(SIGINT, &usual, NULL);
         shell_line_detach(shell->line);
 
-        int code = cli_run_after(cmd, words->count - 1, words->items + 1, shell->zxid);
+        int code = cli_run(cmd, words->count - 1, words->items + 1, shell->zxid);
 
         _exit(fflush(stdout) || ferror(stdout) ? CMD_FAILED : code);
     }

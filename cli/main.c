@@ -27,8 +27,9 @@ static int run(int arg_count, char **args)
 
     const char *name = strcmp(args[1], "--version") ? args[1] : "version";
     const struct cmd *cmd = cmd_by_name(name);
+    uint64_t zxid = 0;
 
-    return cmd ? cli_run(cmd, arg_count - 2, args + 2) : unknown(arg_count - 1, args + 1);
+    return cmd ? cli_run(cmd, arg_count - 2, args + 2, &zxid) : unknown(arg_count - 1, args + 1);
 }
 
 int main(int argc, char **argv)

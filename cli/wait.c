@@ -326,7 +326,7 @@ int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold,
     int code = hold_open(&hold, page);
 
     if (code == CMD_OK) {
-        code = act(&hold, ctx);
+        code = act ? act(&hold, ctx) : hold_run(&hold, NULL);
     }
     wait_close(&hold.wait);
     for (int i = 0; i < hold.env_count; i++) {

@@ -97,9 +97,8 @@ struct hold {
     "session after --ttl; when it wakes up it ends the command and closes the session.\n"
 
 /* Opens a session for the command that must follow "--", and calls `act`, which takes what is to be
- * held and ends with hold_run(). `page` (or NULL) is where the documentation shows all requests
- * that
- * --curl cannot print in one line. The exit code. */
+ * held and ends with hold_run(); NULL: only the session is held. `page` (or NULL) is where the
+ * documentation shows all requests that --curl cannot print in one line. The exit code. */
 int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold, void *ctx),
                 void *ctx);
 

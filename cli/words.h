@@ -1,7 +1,7 @@
 /*
- * words.h - a line taken apart into words, as a shell does it: blanks between,
- * 'as it is', "with \" and \\", and a backslash before one character. Nothing is expanded; a word
- * that begins with # begins a comment. And short lists of words in one text. Pure.
+ * words.h - a line taken apart into words, as a shell does it: blanks between, 'as it is',
+ * "with \" and \\", and a backslash before one character. Nothing is expanded; a word that begins
+ * with # begins a comment. Also short lists of words in one text. Pure.
  */
 #ifndef CLI_WORDS_H
 #define CLI_WORDS_H
