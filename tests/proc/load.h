@@ -53,7 +53,7 @@ void load_start(struct load *load, struct ensemble *ensemble, uint32_t writer_co
 void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writer_count,
                      enum load_kind kind);
 
-/* Waits until `more` further writes are acknowledged. */
+/* Waits until `count` further writes are acknowledged. */
 void load_wait(struct load *load, struct ensemble *ensemble, uint32_t count);
 
 /* Stops the writers and checks their answers. */

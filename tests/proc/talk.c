@@ -137,7 +137,7 @@ const char *talk_events(struct ensemble *ensemble, struct socket *socket, const 
     for (;;) {
         json_t *message = socket_next(socket, SOCKET_TIMEOUT_MS);
 
-        ensemble_check(ensemble, message != NULL, "the socket says more");
+        ensemble_check(ensemble, message != NULL, "a reply arrives in time");
         if (json_object_get(message, "id")) {
             assert_int_equal(json_integer_value(json_object_get(message, "id")), id);
             assert_true(json_is_true(json_object_get(message, "ok")));
