@@ -62,7 +62,14 @@ static void setup_patient(struct fixture *fixture)
 {
     kit_choice.slow_timeout_ms = KIT_DEADLINE_MS;
     setup_with(fixture, 10000, 10000);
+    kit_choice.slow_timeout_ms = 0;
+}
 
+/* A client may begin to read late, also on a machine that is slow just then. */
+static void setup_lenient(struct fixture *fixture)
+{
+    kit_choice.slow_timeout_ms = KIT_DEADLINE_MS;
+    setup_many(fixture);
     kit_choice.slow_timeout_ms = 0;
 }
 
@@ -436,7 +443,7 @@ static bool all_are_asked(const struct fixture *fixture)
 
 /* The client takes its answers slowly, as the kernel of a frozen client would: the connection
  * stays, and the session receives no sign of life. */
-TEST(bytes_taken_by_a_kernel_keep_no_session, fixture, setup_many, teardown)
+TEST(bytes_taken_by_a_kernel_keep_no_session, fixture, setup_lenient, teardown)
 {
     struct fixture frozen = {.gate = fixture->gate, .socket = open_narrow(fixture)};
     struct session session;
