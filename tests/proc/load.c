@@ -8,7 +8,7 @@
 
 enum {
     PAGE = 5000,
-    PAUSE_MS = 2 /* After each write: a steady load that leaves the machine to other tests. */
+    PAUSE_MS = 2 /* After each write of a patient writer: restarts need no higher load. */
 };
 
 static void note_wrong(struct load_writer *writer, struct web_reply *reply)
@@ -79,11 +79,11 @@ static void run(void *arg)
 
     web_reply_init(&reply);
     while (!atomic_load(&load->stopping) && atomic_load(&writer->next) < LOAD_WRITES_MAX) {
-        if (write_one(writer, web, &reply, load->ports[at])) {
-            (void)poll(NULL, 0, PAUSE_MS);
-        } else {
+        if (!write_one(writer, web, &reply, load->ports[at])) {
             at = (at + 1) % load->port_count;
             ensemble_breathe();
+        } else if (load->kind != LOAD_IMPATIENT) {
+            (void)poll(NULL, 0, PAUSE_MS);
         }
     }
     web_reply_release(&reply);
@@ -133,13 +133,21 @@ void load_wait(struct load *load, struct ensemble *ensemble, uint32_t count)
     ENSEMBLE_WAIT(ensemble, load_acked(load) >= target);
 }
 
-void load_stop(struct load *load, struct ensemble *ensemble)
+static void join(struct load *load)
 {
     atomic_store(&load->stopping, true);
+    for (uint32_t i = 0; i < load->writer_count && !load->joined; i++) {
+        thread_join(&load->writers[i].thread);
+    }
+    load->joined = true;
+}
+
+void load_stop(struct load *load, struct ensemble *ensemble)
+{
+    join(load);
     for (uint32_t i = 0; i < load->writer_count; i++) {
         struct load_writer *writer = &load->writers[i];
 
-        thread_join(&writer->thread);
         if (atomic_load(&writer->wrong)) {
             ensemble_print_logs(ensemble);
             fail_msg("wrong answer to a write: %s", writer->wrong_text);
@@ -208,6 +216,7 @@ void load_verify(struct load *load, struct ensemble *ensemble, uint32_t index)
 
 void load_release(struct load *load)
 {
+    join(load); /* A failed test has not stopped them. */
     for (uint32_t i = 0; i < load->writer_count; i++) {
         mem_free(load->writers[i].acked);
     }

@@ -45,6 +45,7 @@ struct load {
     enum load_kind kind;
     struct load_writer writers[LOAD_WRITERS_MAX];
     _Atomic bool stopping;
+    bool joined; /* The writers have ended. */
 };
 
 /* Creates /load if it is absent and starts the writers on different replicas; a writer without an

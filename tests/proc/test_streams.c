@@ -153,7 +153,7 @@ static void open_small(void)
 {
     ensemble_launch(&ensemble, 3,
                     "maxWindow=50\nmaxSocketQueueBytes=4096\nheartbeatInterval=200\n"
-                    "staleLimit=5000\n");
+                    "staleLimit=5000\nslowTimeout=300000\n");
 }
 
 TEST_GROUP(open_three, close_all)
