@@ -8,7 +8,7 @@
 
 enum {
     PAGE = 5000,
-    PAUSE_MS = 2 /* After each write of a patient writer: restarts need no higher load. */
+    PAUSE_MS = 2 /* After each write: a load that depends little on the speed of the machine. */
 };
 
 static void note_wrong(struct load_writer *writer, struct web_reply *reply)
@@ -79,11 +79,11 @@ static void run(void *arg)
 
     web_reply_init(&reply);
     while (!atomic_load(&load->stopping) && atomic_load(&writer->next) < LOAD_WRITES_MAX) {
-        if (!write_one(writer, web, &reply, load->ports[at])) {
+        if (write_one(writer, web, &reply, load->ports[at])) {
+            (void)poll(NULL, 0, PAUSE_MS);
+        } else {
             at = (at + 1) % load->port_count;
             ensemble_breathe();
-        } else if (load->kind != LOAD_IMPATIENT) {
-            (void)poll(NULL, 0, PAUSE_MS);
         }
     }
     web_reply_release(&reply);
