@@ -10,11 +10,11 @@
 #include <stdlib.h>
 
 enum {
-    FOUND_MAX_US = 120 * SIM_SECOND,
+    BOOTSTRAP_MAX_US = 120 * SIM_SECOND,
     SAFETY_MAX_US = 600 * SIM_SECOND,
-    KNOWN_TICKS = 6,                     /* Within them each replica hears how each other one is. */
+    KNOWN_TICKS = 6, /* Within this time each replica learns the state of each other replica. */
     CONVERGE_TICKS_MAX = 60,             /* Bound of the liveness phase, in ticks, ... */
-    CONVERGE_MORE_US = 120 * SIM_SECOND, /* ... besides this for refills and admissions. */
+    CONVERGE_MORE_US = 120 * SIM_SECOND, /* ... plus this for refills and admissions. */
     LOOK_US = 20 * SIM_MS,
     EVENTS_MAX = 20000000
 };
@@ -36,7 +36,7 @@ _Noreturn void sim_fail(struct sim *sim, const char *invariant, const char *form
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (fail_text) { /* The parent prints it with the totals. */
+    if (fail_text) { /* The parent process prints it with the totals. */
         (void)snprintf(fail_text, fail_size, "%s: %s", invariant, text);
     } else {
         (void)printf("FAILED seed %" PRIu64 ": %s: %s\n", sim->options.seed, invariant, text);
@@ -147,7 +147,7 @@ static void run_event(struct sim *sim, struct sim_event event)
         return;
     }
     if (node && event.at_us == node->awake_us && event.seq < node->awake_seq) {
-        event.seq = sim->seq++; /* What came during its pause is older. */
+        event.seq = sim->seq++; /* Events of the pause are older. */
         heap_push(&sim->heap, event);
         return;
     }
@@ -166,8 +166,7 @@ bool sim_run(struct sim *sim, uint64_t until_us, bool (*stop)(struct sim *sim))
         sim->now_us = event.at_us;
         sim->totals.events++;
         if (sim->totals.events > EVENTS_MAX) {
-            sim_fail(sim, "A25", "more than %d events: something goes round in circles",
-                     EVENTS_MAX);
+            sim_fail(sim, "A25", "more than %d events: an endless loop of events", EVENTS_MAX);
         }
         run_event(sim, event);
         if (stop && stop(sim)) {
@@ -178,7 +177,7 @@ bool sim_run(struct sim *sim, uint64_t until_us, bool (*stop)(struct sim *sim))
     return false;
 }
 
-/* ---- The life of a seed. ---- */
+/* ---- The phases of a seed. ---- */
 
 struct sim *sim_new(const struct sim_options *options)
 {
@@ -237,7 +236,7 @@ static void enter(struct sim *sim, enum sim_phase phase, const char *name)
     SIM_TRACE(sim, "---- %s", name);
 }
 
-static bool is_founded(struct sim *sim)
+static bool is_bootstrapped(struct sim *sim)
 {
     return sim_leader(sim) != NULL;
 }
@@ -251,14 +250,15 @@ static void start_node(struct sim *sim, struct sim_event *event)
     }
 }
 
-void sim_found(struct sim *sim)
+void sim_bootstrap(struct sim *sim)
 {
-    enter(sim, SIM_FOUNDING, "founding");
+    enter(sim, SIM_BOOTSTRAP, "bootstrap");
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         sim_after(sim, rng_below(&sim->rng, SIM_SECOND), start_node, "start", NULL)->a = id;
     }
-    if (!sim_run(sim, sim->now_us + FOUND_MAX_US, is_founded)) {
-        sim_fail(sim, "A24", "the ensemble was not founded within %d s", FOUND_MAX_US / SIM_SECOND);
+    if (!sim_run(sim, sim->now_us + BOOTSTRAP_MAX_US, is_bootstrapped)) {
+        sim_fail(sim, "A24", "the ensemble did not bootstrap within %d s",
+                 BOOTSTRAP_MAX_US / SIM_SECOND);
     }
 }
 
@@ -315,13 +315,14 @@ static void explain(struct sim *sim)
                       node->damaged ? " damaged" : "", (int)zab->state, (int)zab->phase,
                       zab->serving, zab->leader, zab->epoch, zab->promised, zab->last, zab->durable,
                       zab->committed, node->status.applied, node->status.digest,
-                      zab->quarantined ? " quarantined" : "", zab->unknown_disk ? " stranger" : "",
-                      zab->bootstrapping ? " founding" : "", zab->reason);
+                      zab->quarantined ? " quarantined" : "",
+                      zab->unknown_disk ? " unknown-disk" : "",
+                      zab->bootstrapping ? " bootstrapping" : "", zab->reason);
     }
     (void)fprintf(stderr, "  operations without an answer: %u\n", sim->pending);
 }
 
-/* Waits for convergence; looks now and then, not after each event. */
+/* Waits for convergence; it looks at intervals, not after each event. */
 void sim_settle(struct sim *sim)
 {
     uint64_t from_us = sim->now_us;
@@ -342,7 +343,7 @@ void sim_settle(struct sim *sim)
     }
 }
 
-/* Of each other one it has heard lately, and that it serves in the same epoch. */
+/* The replica has recent reports from each other replica, and each serves in the same epoch. */
 static bool knows_all(struct sim *sim, struct sim_node *node)
 {
     uint64_t recent_ms = (uint64_t)sim->knobs.limits.tick_ms * KNOWN_TICKS;
@@ -371,8 +372,9 @@ static bool all_know_all(struct sim *sim)
     return true;
 }
 
-/* Each tells its leader how it is, and that one all of them: two rounds of its pings. */
-static void check_signs(struct sim *sim)
+/* Each replica reports its state to the leader, which passes all reports on: two rounds of
+ * pings. */
+static void check_heartbeats(struct sim *sim)
 {
     uint64_t from_us = sim->now_us;
     uint64_t bound_us = (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * KNOWN_TICKS;
@@ -382,7 +384,7 @@ static void check_signs(struct sim *sim)
         (void)sim_run(sim, sim->now_us + LOOK_US, NULL);
         if (sim->now_us - from_us > bound_us) {
             explain(sim);
-            sim_fail(sim, "A29", "after %" PRIu64 " ms a replica does not know how another one is",
+            sim_fail(sim, "A29", "after %" PRIu64 " ms a replica lacks a recent report of another",
                      bound_us / SIM_MS);
         }
     }
@@ -398,7 +400,7 @@ void sim_finish(struct sim *sim)
     }
     sim->clients_stop = true;
     sim_settle(sim);
-    check_signs(sim);
+    check_heartbeats(sim);
     /* Meanwhile sessions have expired, and their records may have used up an epoch. */
     sim_clock_progress(sim);
     sim_settle(sim);
@@ -413,7 +415,7 @@ void sim_finish(struct sim *sim)
 
 void sim_seed(struct sim *sim)
 {
-    sim_found(sim);
+    sim_bootstrap(sim);
     enter(sim, SIM_SAFETY, "safety");
     sim_client_begin(sim);
     sim_fault_begin(sim);

@@ -8,8 +8,8 @@
 #include <inttypes.h>
 
 /*
- * The linker puts these functions between every caller and the state machine (--wrap), so the
- * checkers see what is really applied, without a hook in the product.
+ * The linker puts these functions between every caller and the state machine (--wrap). The checkers
+ * see each applied record without a hook in the product.
  */
 
 enum {
@@ -20,7 +20,7 @@ enum {
 enum err __real_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                             struct state_changes *ret_changes);
 
-/* What it holds, and what it counts for that: no sum may drift from that of another replica. */
+/* Digest of the tree and of its counters: no counter may drift from that of another replica. */
 static uint64_t digest_of(const struct state *state)
 {
     return hash64_mix(state_digest(state), state_memory_bytes(state));
@@ -74,9 +74,9 @@ static void note(const struct state *state, struct sim_applied applied)
     sim->applied[sim->applied_count++] = applied;
 }
 
-/* Each share counts the open sessions, also after a restart and in a state that was restored. Now
- * and then those of one session are looked at, a recent one if there is any: a wrong count stays.
- */
+/* Each quota share counts its open sessions, also after a restart and in a restored state. Only the
+ * shares of one session are checked at intervals, a recent one if possible: a wrong count persists,
+ * so a later check still finds it. */
 static void check_shares(const struct state *state, zxid_t zxid)
 {
     const struct state_session *session = NULL;
@@ -98,7 +98,7 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
 {
     enum err err;
 
-    inside_apply = true; /* It moves the zxid with state_skip. */
+    inside_apply = true; /* state_apply calls state_skip to move the zxid. */
     err = __real_state_apply(state, zxid, txn, fuzzy, ret_changes);
     inside_apply = false;
     if (err == ERR_OK) {
@@ -112,7 +112,7 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
     return err;
 }
 
-/* Whether a skipped record is inside a fuzzy range is not said; its digest is not compared. */
+/* A skipped record may lie inside a fuzzy range; its digest is not compared. */
 void __wrap_state_skip(struct state *state, zxid_t zxid)
 {
     __real_state_skip(state, zxid);
@@ -133,13 +133,13 @@ void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text
     }
 }
 
-/* A disk that does not count already, or that may be disowned. */
+/* The disk does not count anyway, or its replica may mark its state as diverged. */
 static bool may_spoil(struct sim *sim, struct sim_node *node)
 {
     return sim->options.scenario || node->damaged || sim_fault_may_harm(sim, node);
 }
 
-/* As when memory or the file's checksum had let a wrong byte through, in a process that runs. */
+/* As if memory or a checksum had let a wrong byte through in a running process. */
 static void spoil(struct sim *sim, struct state *state)
 {
     struct sim_node *node = sim->current;
@@ -151,7 +151,7 @@ static void spoil(struct sim *sim, struct state *state)
     if (sim->spoil_loaded != node->id || !node->replica || !may_spoil(sim, node)) {
         return;
     }
-    SIM_TRACE(sim, "fault: the state that %u loads is wrong", node->id);
+    SIM_TRACE(sim, "fault: node %u loads a wrong state", node->id);
     sim->spoil_loaded = 0;
     sim->totals.spoilt++;
     node->diverged = true;
@@ -164,7 +164,7 @@ static void spoil(struct sim *sim, struct state *state)
     buf_release(&txn);
 }
 
-/* A state that was loaded from a snapshot claims to have applied `start`. */
+/* A state that was loaded from a snapshot says that it has applied `start`. */
 void __wrap_state_restored(struct state *state, zxid_t start)
 {
     __real_state_restored(state, start);
@@ -186,7 +186,7 @@ static void check_digest(struct sim *sim, const struct sim_node *node, struct si
         rec->digest = applied->digest;
     }
     if (rec->digest != applied->digest) {
-        sim_fail(sim, "A17", "node %u has another state at %" PRIx64, node->id, applied->zxid);
+        sim_fail(sim, "A17", "node %u has a different state at %" PRIx64, node->id, applied->zxid);
     }
 }
 
@@ -196,14 +196,15 @@ static void check_one(struct sim *sim, struct sim_node *node, const struct sim_a
     zxid_t parent = rec && rec->parent ? rec->parent->rec->zxid : 0;
 
     if (!rec) {
-        sim_fail(sim, "A6", "node %u applied %" PRIx64 ", which nobody broadcast", node->id,
+        sim_fail(sim, "A6", "node %u applied %" PRIx64 ", which no leader broadcast", node->id,
                  applied->zxid);
     }
     if (rec->rec->type == LOGREC_TXN && applied->payload != hash64(0, logrec_payload(rec->rec))) {
-        sim_fail(sim, "A6", "node %u applied other bytes as %" PRIx64, node->id, applied->zxid);
+        sim_fail(sim, "A6", "node %u applied different bytes as %" PRIx64, node->id, applied->zxid);
     }
     if ((rec->rec->type == LOGREC_TXN) != (applied->type == LOGREC_TXN)) {
-        sim_fail(sim, "A6", "node %u took %" PRIx64 " for another kind", node->id, applied->zxid);
+        sim_fail(sim, "A6", "node %u applied %" PRIx64 " as a different record type", node->id,
+                 applied->zxid);
     }
     if (!rec->committed) {
         sim_fail(sim, "A7", "node %u applied %" PRIx64 ", which is not committed", node->id,
@@ -225,8 +226,9 @@ void sim_check_applied(struct sim *sim, struct sim_node *node)
         last = sim->applied[i].zxid;
     }
     if (last != 0 && !sim_log_holds(sim, node->shadow.last, last)) {
-        sim_fail(sim, "A16", "node %u applied %" PRIx64 ", its disk holds the log up to %" PRIx64,
-                 node->id, last, node->shadow.last);
+        sim_fail(sim, "A16",
+                 "node %u applied %" PRIx64 ", but its disk holds the log up to %" PRIx64, node->id,
+                 last, node->shadow.last);
     }
     sim->applied_count = 0;
 }

@@ -9,9 +9,9 @@
 #include <inttypes.h>
 
 /*
- * The invariants that are watched while a run goes on; their names are those of README.md. A log is
- * told by its last zxid: records form a tree (each has one parent), so "this log holds z" is a walk
- * from its end towards the root.
+ * The invariants that are checked during a run; README.md has their names. The last zxid of a log
+ * identifies it: records form a tree (each has one parent), so "this log holds z" is a walk from
+ * its end towards the root.
  */
 
 struct sim_rec *sim_rec_find(struct sim *sim, zxid_t zxid)
@@ -38,9 +38,10 @@ zxid_t sim_log_last(const struct sim *sim)
 }
 
 /*
- * Newest record that a leader below `epoch` has committed. Not: newest committed record of a lower
- * epoch; a tail of epoch 6 that the leader of 8 commits need not be known to the leader of 7, which
- * may collect old promises late, be established behind 8, and can commit nothing any more.
+ * Newest record that a leader of an epoch below `epoch` has committed. This may differ from the
+ * newest committed record of a lower epoch. Example: the leader of epoch 8 commits a tail of epoch
+ * 6. The leader of epoch 7 need not know that commit: it may collect old promises late, be
+ * established after the leader of 8, and can no longer commit anything.
  */
 static zxid_t committed_below(const struct sim *sim, uint32_t epoch)
 {
@@ -52,7 +53,7 @@ static zxid_t committed_below(const struct sim *sim, uint32_t epoch)
     return i > 0 ? sim->log[i - 1]->rec->zxid : 0;
 }
 
-/* ---- Who broadcast what. ---- */
+/* ---- Broadcasts. ---- */
 
 static void establish(struct sim *sim, struct sim_node *node, uint32_t epoch)
 {
@@ -79,7 +80,7 @@ static void establish(struct sim *sim, struct sim_node *node, uint32_t epoch)
     sim->totals.established++;
 }
 
-/* Primary integrity and local primary order, when a leader makes a record of its own. */
+/* Primary integrity and local primary order, for a record that a leader makes itself. */
 static void check_leader(struct sim *sim, struct sim_node *node, const struct logrec *rec)
 {
     uint32_t epoch = zxid_epoch(rec->zxid);
@@ -99,7 +100,7 @@ static void check_leader(struct sim *sim, struct sim_node *node, const struct lo
                  node->id, epoch, node->applied);
     }
     if (!est->broadcast && !sim_log_holds(sim, node->appended, committed_below(sim, epoch))) {
-        sim_fail(sim, "A11", "leader %u of epoch %u broadcasts without all committed records",
+        sim_fail(sim, "A11", "leader %u of epoch %u broadcasts, but lacks committed records",
                  node->id, epoch);
     }
     est->broadcast = true;
@@ -130,7 +131,7 @@ static void broadcast(struct sim *sim, struct sim_node *node, struct logrec *rec
     }
 }
 
-/* Records that belong to a snapshot on its way do not touch the log until it is installed. */
+/* Records that belong to a snapshot being received do not change the log until it is installed. */
 void sim_check_append(struct sim *sim, struct sim_node *node, struct logrec *rec)
 {
     const struct sim_rec *known = sim_rec_find(sim, rec->zxid);
@@ -168,7 +169,7 @@ static void check_claim(struct sim *sim, struct sim_node *node, const struct zab
 static void check_new_promise(struct sim *sim, struct sim_node *node, const struct zab_msg *msg)
 {
     if (node->shadow.promised_epoch < msg->epoch) {
-        sim_fail(sim, "A3", "node %u sends %s for epoch %u, its disk has promised %u", node->id,
+        sim_fail(sim, "A3", "node %u sends %s for epoch %u, but its disk has promised %u", node->id,
                  zab_msg_name(msg->type), msg->epoch, node->shadow.promised_epoch);
     }
 }
@@ -212,13 +213,15 @@ void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const s
         check_new_promise(sim, node, msg);
         break;
     case ZAB_SYNC_ACK:
-        if (!node->staging) { /* Of a snapshot's own log: flow control, never a vote. */
+        if (!node->staging) { /* An acknowledgement of a snapshot's own log is flow control and
+                                 never a vote. */
             check_claim(sim, node, msg, msg->ack.zxid, "A4");
         }
         break;
     case ZAB_PONG:
         if (node->telling) {
-            break; /* An installed snapshot may have replaced the log that the core still knows. */
+            break; /* An installed snapshot may have replaced the log that the core still refers to.
+                    */
         }
         check_claim(sim, node, msg, msg->pong.last, "A4");
         break;
@@ -276,10 +279,10 @@ static void check_quorum(struct sim *sim, const struct sim_node *node, zxid_t zx
         for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
             const struct sim_node *voter = &sim->nodes[id];
 
-            SIM_TRACE(sim,
-                      "voter %u: holds %" PRIx64 " harmed %d (had %" PRIx64 ") new %d vacant %d",
-                      id, voter->shadow.last, voter->damaged, voter->harmed_last, voter->emptied,
-                      voter->vacant);
+            SIM_TRACE(
+                sim, "voter %u: holds %" PRIx64 " harmed %d (had %" PRIx64 ") new %d empty seat %d",
+                id, voter->shadow.last, voter->damaged, voter->harmed_last, voter->emptied,
+                voter->empty_seat);
         }
         sim_fail(sim, "A5", "leader %u commits %" PRIx64 ", which no quorum has on disk", node->id,
                  zxid);
@@ -287,8 +290,9 @@ static void check_quorum(struct sim *sim, const struct sim_node *node, zxid_t zx
 }
 
 /*
- * Commits what follows `last`, in order, up to `rec`: a configuration among it says whose disks
- * count for what stands behind it, and was itself committed by those that counted before.
+ * Commits the records after `last`, in order, up to `rec`. A configuration among them decides which
+ * disks count for the records after it; the disks that counted before have committed the
+ * configuration itself.
  */
 static void commit_path(struct sim *sim, const struct sim_node *node, struct sim_rec *rec,
                         zxid_t last)
@@ -314,19 +318,20 @@ static void commit_path(struct sim *sim, const struct sim_node *node, struct sim
     mem_free(path);
 }
 
-/* A leader says that everything up to `zxid` is committed. */
+/* A leader reports that everything up to `zxid` is committed. */
 static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
 {
     struct sim_rec *rec = sim_rec_find(sim, zxid);
     zxid_t last = sim_log_last(sim);
 
     if (!rec) {
-        sim_fail(sim, "A6", "leader %u commits %" PRIx64 ", which nobody broadcast", node->id,
+        sim_fail(sim, "A6", "leader %u commits %" PRIx64 ", which no leader broadcast", node->id,
                  zxid);
     }
     if (!sim_log_holds(sim, zxid, last)) {
-        sim_fail(sim, "A7", "leader %u commits %" PRIx64 " beside the committed %" PRIx64, node->id,
-                 zxid, last);
+        sim_fail(sim, "A7",
+                 "leader %u commits %" PRIx64 " which diverges from the committed %" PRIx64,
+                 node->id, zxid, last);
     }
     commit_path(sim, node, rec, last);
     check_quorum(sim, node, zxid);
@@ -343,8 +348,8 @@ static void check_status(struct sim *sim, struct sim_node *node)
                  zab->promised);
     }
     if (zab->delivered > zab->committed) {
-        sim_fail(sim, "A16", "node %u applied %" PRIx64 ", committed is %" PRIx64, node->id,
-                 zab->delivered, zab->committed);
+        sim_fail(sim, "A16", "node %u applied %" PRIx64 ", but only %" PRIx64 " is committed",
+                 node->id, zab->delivered, zab->committed);
     }
     if (zab->serving && zab->delivered < node->whole_from) {
         sim_fail(sim, "A31",
@@ -353,11 +358,12 @@ static void check_status(struct sim *sim, struct sim_node *node)
                  node->id, zab->delivered, node->whole_from);
     }
     if (zab->delivered != 0 && (!rec || rec->rec->chain != zab->delivered_chain)) {
-        sim_fail(sim, "A6", "node %u delivered another record %" PRIx64, node->id, zab->delivered);
+        sim_fail(sim, "A6", "node %u delivered a different record %" PRIx64, node->id,
+                 zab->delivered);
     }
 }
 
-/* The leader of that epoch decides; it may have left its role in the same step. */
+/* The leader of that epoch decides; it may have left the leader role in the same step. */
 static bool decides(struct sim *sim, const struct sim_node *node, zxid_t zxid)
 {
     const struct sim_est *est = map_get_u64(&sim->ests, zxid_epoch(zxid));
@@ -373,7 +379,7 @@ static void check_committed(struct sim *sim, struct sim_node *node, zxid_t zxid)
         return;
     }
     if (!decides(sim, node, zxid)) {
-        sim_fail(sim, "A7", "node %u takes %" PRIx64 " for committed", node->id, zxid);
+        sim_fail(sim, "A7", "node %u treats %" PRIx64 " as committed", node->id, zxid);
     }
     grow_log(sim, node, zxid);
 }

@@ -5,8 +5,9 @@
 #include <inttypes.h>
 
 /*
- * What a disk is told, what it has confirmed, and what a restart may find on it. The shadow of a
- * node is its disk as far as the store has confirmed it; the issues are the changes on their way.
+ * Changes that a replica orders from its disk, changes that the disk has confirmed, and the logs
+ * that a restart may find. The shadow of a node is its disk as far as the store has confirmed it;
+ * the issues are the changes on their way.
  */
 
 static const char *node_text(const struct sim_node *node, char *out, size_t size)
@@ -35,7 +36,7 @@ static void check_truncate(struct sim *sim, struct sim_node *node, zxid_t zxid)
     sim->totals.truncs++;
 }
 
-/* What the new log lacks of what the old one had must not be committed. */
+/* Records that only the old log holds must not be committed. */
 static void check_install(struct sim *sim, struct sim_node *node)
 {
     const struct sim_rec *rec = sim_rec_find(sim, node->appended);
@@ -54,7 +55,7 @@ static void check_install(struct sim *sim, struct sim_node *node)
     sim->totals.snaps_sent++;
 }
 
-/* The record or zxid that a change is about. */
+/* The record or zxid that a change concerns. */
 static zxid_t zxid_of(const struct zab_persist *change)
 {
     switch ((int)change->type) {
@@ -99,7 +100,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         break;
     case ZAB_PERSIST_RESET:
         if (!node->damaged && node->appended != 0) {
-            sim_fail(sim, "A13", "node %u forgets its log without cause", node->id);
+            sim_fail(sim, "A13", "node %u discards its log without cause", node->id);
         }
         node->appended = 0;
         break;
@@ -120,7 +121,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         }
         if (!node->damaged) {
             node->harmed_last = node->shadow.last;
-            node->damaged = true; /* Its log is sound, but no longer believed. */
+            node->damaged = true; /* The log is sound, but the replica no longer trusts it. */
         }
         node->rotten = false; /* Its refill replaces all files. */
         sim->totals.quarantines++;
@@ -148,8 +149,8 @@ bool sim_quorum_holds(struct sim *sim, zxid_t zxid)
     for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
         const struct sim_node *node = &sim->nodes[id];
 
-        seats += !node->vacant;
-        count += !node->vacant && voter_holds(sim, node, zxid);
+        seats += !node->empty_seat;
+        count += !node->empty_seat && voter_holds(sim, node, zxid);
     }
     return count > seats / 2;
 }
@@ -164,7 +165,7 @@ static void check_promise(struct sim *sim, struct sim_node *node, const struct s
     node->shadow.promised_leader = issue->leader;
 }
 
-/* One change has become durable. */
+/* One change is durable now. */
 static void settle(struct sim *sim, struct sim_node *node, const struct sim_issue *issue,
                    const struct zab_ev_persisted *done)
 {
@@ -225,7 +226,8 @@ void sim_check_done(struct sim *sim, struct sim_node *node, const struct zab_ev_
 
     if (done->err == ERR_CORRUPT && sim->knobs.rot_ms == 0 && sim->knobs.decay_ms == 0 &&
         !sim->options.scenario) {
-        sim_fail(sim, "A26", "node %u: a received snapshot does not verify, but no disk was harmed",
+        sim_fail(sim, "A26",
+                 "node %u: a received snapshot does not verify, although no disk was harmed",
                  node->id);
     }
 
@@ -235,7 +237,7 @@ void sim_check_done(struct sim *sim, struct sim_node *node, const struct zab_ev_
         count++;
     }
     if (count == 0) {
-        sim_fail(sim, "host", "node %u: nothing was to be done for token %" PRIu64, node->id,
+        sim_fail(sim, "host", "node %u: no change was pending for token %" PRIu64, node->id,
                  done->token);
     }
     node->issue_count -= count;
@@ -244,7 +246,7 @@ void sim_check_done(struct sim *sim, struct sim_node *node, const struct zab_ev_
 
 /* ---- Restart. ---- */
 
-/* The log found must be what was durable, plus any first part of what was on its way. */
+/* The log on the disk must be the durable log plus any prefix of the changes on their way. */
 static bool is_explained(struct sim *sim, const struct sim_node *node, zxid_t found)
 {
     zxid_t last = node->shadow.last;
@@ -306,19 +308,19 @@ static void check_found(struct sim *sim, struct sim_node *node, const struct zab
     char text[64];
 
     if (!is_explained(sim, node, init->log_last)) {
-        sim_fail(sim, "A18", "%s finds a log up to %" PRIx64 ", %" PRIx64 " was durable",
+        sim_fail(sim, "A18", "%s finds a log up to %" PRIx64 ", but %" PRIx64 " was durable",
                  node_text(node, text, sizeof(text)), init->log_last, node->shadow.last);
     }
     if (init->log_last != 0 && (!rec || rec->rec->chain != init->log_chain)) {
-        sim_fail(sim, "A18", "%s finds another record %" PRIx64,
+        sim_fail(sim, "A18", "%s finds a different record %" PRIx64,
                  node_text(node, text, sizeof(text)), init->log_last);
     }
     if (init->committed != 0 && (!committed || !committed->committed)) {
-        sim_fail(sim, "A18", "%s takes %" PRIx64 " for committed",
+        sim_fail(sim, "A18", "%s treats %" PRIx64 " as committed",
                  node_text(node, text, sizeof(text)), init->committed);
     }
     if (!promise_explained(node, init->promised_epoch)) {
-        sim_fail(sim, "A2", "%s finds the promise %u, %u was durable",
+        sim_fail(sim, "A2", "%s finds the promise %u, but %u was durable",
                  node_text(node, text, sizeof(text)), init->promised_epoch,
                  node->shadow.promised_epoch);
     }
@@ -331,14 +333,15 @@ void sim_check_recovered(struct sim *sim, struct sim_node *node,
     char text[64];
 
     if (init->quarantined && !quarantine_explained(node)) {
-        sim_fail(sim, "A18", "%s is quarantined, but its disk was not harmed",
+        sim_fail(sim, "A18", "%s is quarantined, although its disk was not harmed",
                  node_text(node, text, sizeof(text)));
     }
     if (!init->quarantined && !node->emptied && !node->rolled_back) {
         check_found(sim, node, init);
-        node->damaged = false; /* The harm did not matter. */
+        node->damaged = false; /* The harm was in a place that does not matter. */
     }
-    node->rolled_back = false; /* It stays harmed until it is found out and refilled. */
+    node->rolled_back =
+        false; /* The disk stays harmed until its replica detects that and refills it. */
     node->issue_count = 0;
     node->staging = false;
     node->appended = init->log_last;

@@ -1,8 +1,8 @@
 /*
- * sim_check_int.h - what the files of the invariants share.
+ * sim_check_int.h - shared by the files of the invariants.
  *
- * They are split by what is looked at: sim_check.c at what replicas say and decide,
- * sim_check_disk.c at what their disks are told and keep.
+ * sim_check.c checks messages and decisions of replicas; sim_check_disk.c checks the changes that
+ * they order from their disks, and the contents of the disks.
  */
 #ifndef TESTS_SIM_SIM_CHECK_INT_H
 #define TESTS_SIM_SIM_CHECK_INT_H
@@ -10,12 +10,13 @@
 #include "tests/sim/sim.h"
 
 enum {
-    APPENDED_UNKNOWN = 1, /* In place of a zxid while a received snapshot is being installed. */
+    APPENDED_UNKNOWN = 1, /* Stands for the zxid while a received snapshot is being installed. */
 };
 
 /* The newest committed record; 0: none. */
 zxid_t sim_log_last(const struct sim *sim);
-/* By a quorum of the voters' disks, as confirmed (or as they were before the plan harmed them). */
+/* True when a quorum of the voters' disks holds `zxid`: as confirmed, or as before the plan harmed
+ * them. */
 bool sim_quorum_holds(struct sim *sim, zxid_t zxid);
 void sim_check_append(struct sim *sim, struct sim_node *node, struct logrec *rec);
 

@@ -10,13 +10,15 @@
 #include <inttypes.h>
 
 /*
- * Clients and the front end between them and a replica. A client talks to any replica, gives up
- * after a while, and may never see the answer that was sent; then it does not know what became of
- * its write, and nor does the checker until it finds it in the log.
+ * Clients, and the front end between them and a replica. A client talks to any replica and stops
+ * waiting after a while. The answer may get lost on the way; then the client does not know the
+ * outcome of its write, and the checker does not know it until it finds the write in the log.
  */
 
 enum {
-    PATIENCE_MORE_US = 500 * SIM_MS, /* A client waits this much longer than it told the server. */
+    PATIENCE_MORE_US =
+        500 *
+        SIM_MS, /* A client waits this much longer than the timeout that it sent to the server. */
     HOP_MAX_US = 2 * SIM_MS,
 };
 
@@ -33,8 +35,8 @@ static void free_request(struct sim *sim, struct sim_event *event)
     op->req = NULL;
 }
 
-/* It says something of the state at a zxid. */
-static bool is_told(enum sim_outcome outcome)
+/* The answer refers to the state at a zxid. */
+static bool has_zxid(enum sim_outcome outcome)
 {
     return outcome == SIM_OK || outcome == SIM_ERROR;
 }
@@ -50,17 +52,17 @@ static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome,
     client->inside--;
     sim->pending--;
     sim->totals.acked += outcome == SIM_OK;
-    sim->totals.verdicts += outcome == SIM_ERROR;
+    sim->totals.failed += outcome == SIM_ERROR;
     sim->totals.refused += outcome == SIM_REFUSED;
     sim->totals.tree_full += err == ERR_TREE_FULL;
     sim->totals.unknown += outcome == SIM_UNKNOWN;
     SIM_TRACE(sim, "op %u ends: %d %s zxid %" PRIx64, op->number, (int)outcome, err_symbol(err),
               op->zxid);
-    sim_session_told(sim, op);
+    sim_session_answered(sim, op);
     if (op->key != 0 && outcome == SIM_UNKNOWN) {
         client->keyed = op->key;
     }
-    if (!is_told(outcome)) {
+    if (!has_zxid(outcome)) {
         return;
     }
     if (client->seen < op->zxid) {
@@ -71,7 +73,7 @@ static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome,
     }
 }
 
-/* What an error means to whoever gets it (api.md, errors). */
+/* Meaning of an error for the client (api.md, errors). */
 static enum sim_outcome outcome_of(enum err err)
 {
     switch ((int)err) {
@@ -100,7 +102,7 @@ static enum sim_outcome outcome_of(enum err err)
     case ERR_CLOSED:
         return SIM_REFUSED;
     default:
-        return SIM_PENDING; /* Nobody asked for anything that ends like this. */
+        return SIM_PENDING; /* No operation of these clients ends like this. */
     }
 }
 
@@ -114,7 +116,7 @@ bool sim_op_is_write(const struct sim_op *op)
     return ops_by_id(op->id)->kind == OP_KIND_WRITE;
 }
 
-/* Names of children, in order, as one number. */
+/* Hash of the children's names, in order. */
 static uint64_t names_hash(const struct op_result *result)
 {
     uint64_t hash = 0;
@@ -147,7 +149,8 @@ static void take_result(struct sim_op *op, const struct op_result *result)
     if (op->id == OP_GET && result->data) {
         op->has_data = true;
         copy_slice(op->data, sizeof(op->data), blob_slice(result->data));
-        op->data[strcspn(op->data, "x")] = 0; /* The padding; no data of ours has one. */
+        op->data[strcspn(op->data, "x")] =
+            0; /* Removes the padding; no data in this simulation contain an x. */
     } else if (op->id == OP_CHILDREN && result->err == ERR_OK) {
         op->has_data = true;
         (void)snprintf(op->data, sizeof(op->data), "%" PRIx64, names_hash(result));
@@ -163,8 +166,8 @@ static void conclude(struct sim *sim, struct sim_op *op, const struct op_result 
                  op->subs[0].path, err_symbol(result->err));
     }
     take_result(op, result);
-    if (is_told(outcome) && op->zxid < op->min_zxid) {
-        sim_fail(sim, "A28", "operation %u answered from %" PRIx64 ", asked for %" PRIx64,
+    if (has_zxid(outcome) && op->zxid < op->min_zxid) {
+        sim_fail(sim, "A28", "operation %u is answered from %" PRIx64 ", but requires %" PRIx64,
                  op->number, op->zxid, op->min_zxid);
     }
     finish(sim, op, outcome, result->err);
@@ -179,13 +182,13 @@ static bool still_there(const struct sim *sim, const struct sim_op *op)
     return node->up && node->life == op->life;
 }
 
-/* The answer goes over the wire: a little later, or never. */
+/* The answer arrives at the client a little later, or never. */
 static void deliver(struct sim *sim, struct sim_event *event)
 {
     struct sim_op *op = sim->ops[event->a];
 
     if (op->outcome == SIM_PENDING && !op->lost) {
-        if (is_told(outcome_of(op->req->result.err))) {
+        if (has_zxid(outcome_of(op->req->result.err))) {
             sim_front_answers(sim, &sim->nodes[op->node], op->req->result.zxid);
         }
         conclude(sim, op, &op->req->result);
@@ -193,7 +196,7 @@ static void deliver(struct sim *sim, struct sim_event *event)
     free_request(sim, event);
 }
 
-/* One that is handed over in this very call has no number yet, and is behind all others. */
+/* A write that is handed over in this very call has no number yet, and is after all others. */
 static bool is_ahead(const struct sim_op *write, const struct sim_op *read)
 {
     return write->request != 0 && write->outcome == SIM_PENDING && write->sent &&
@@ -201,13 +204,14 @@ static bool is_ahead(const struct sim_op *write, const struct sim_op *read)
            write->life == read->life && write->request < read->request && sim_op_is_write(write);
 }
 
-/* A quorum round knows nothing of what is not committed, so its answer waits for the writes that
- * were asked before it over the same socket. */
+/* A quorum round does not cover uncommitted records, so its answer waits for earlier writes of the
+ * same socket. */
 static void check_lane(struct sim *sim, const struct sim_op *read)
 {
     for (size_t i = sim->op_first; i < sim->op_count; i++) {
         if (is_ahead(sim->ops[i], read)) {
-            sim_fail(sim, "A28", "operation %u is answered before %u, a write of its socket",
+            sim_fail(sim, "A28",
+                     "operation %u is answered before %u, an earlier write of its socket",
                      read->number, sim->ops[i]->number);
         }
     }
@@ -246,7 +250,7 @@ static void on_reply(struct op_request *request)
     event->a = op->number;
 }
 
-static const struct op_principal sim_nobody = {.address = "127.0.0.1"};
+static const struct op_principal anonymous = {.address = "127.0.0.1"};
 
 /* Clients come from a few addresses, all of the same length. */
 enum {
@@ -256,21 +260,21 @@ enum {
 
 static void ask_core(struct sim *sim, struct sim_node *node, struct sim_op *op);
 
-/* A watch that is registered with a read begins at the very state that was read. */
+/* A watch that a read registers begins at exactly the state that was read. */
 static void read_view(struct sim *sim, struct sim_op *op)
 {
     struct sim_node *node = &sim->nodes[op->node];
     struct op_result result;
 
     op_result_init(&result);
-    view_run(node->view, &sim_nobody, &op->args[0], &result);
-    if (result.zxid < op->need) { /* A snapshot has replaced the state meanwhile. */
+    view_run(node->view, &anonymous, &op->args[0], &result);
+    if (result.zxid < op->need) { /* A snapshot has replaced the state in the meantime. */
         result.err = ERR_REPLICA_BEHIND;
     }
     sim_front_read(sim, node, op, &result);
     if (op->id == OP_TOUCH && result.err == ERR_UNKNOWN_SESSION && op->need == 0) {
         op->need = 1;
-        ask_core(sim, node, op); /* The leader may know of it. */
+        ask_core(sim, node, op); /* The leader may know the session. */
     } else {
         sim_session_heard(sim, node, op);
         conclude(sim, op, &result);
@@ -312,7 +316,7 @@ static struct op_request *make_request(struct sim *sim, struct sim_op *op)
     request->consistency = op->linearizable || op->id == OP_TOUCH ? OP_LINEARIZABLE : OP_LOCAL;
     request->min_zxid = op->min_zxid;
     request->fifo = sim->knobs.lanes ? op->client + 1 : 0;
-    request->principal = sim_nobody;
+    request->principal = anonymous;
     request->principal.address[ADDRESS_DIGIT] = (char)('1' + op->client % ADDRESSES);
     sim_session_show(op, &request->session);
     request->key = slice_str(op->key_text);
@@ -322,7 +326,7 @@ static struct op_request *make_request(struct sim *sim, struct sim_op *op)
     return request;
 }
 
-/* Whatever needs more than the state that this replica has now. */
+/* The core handles each operation that needs more than the present state of this replica. */
 static void ask_core(struct sim *sim, struct sim_node *node, struct sim_op *op)
 {
     op->req = make_request(sim, op);
@@ -346,7 +350,7 @@ static void submit(struct sim *sim, struct sim_event *event)
 
     op->came = true;
     if (op->outcome != SIM_PENDING) {
-        return; /* The client has gone. */
+        return; /* The client no longer waits. */
     }
     sim_session_heard(sim, node, op);
     if (!is_read(op) || op->linearizable || op->min_zxid != 0) {
@@ -360,7 +364,7 @@ static void submit(struct sim *sim, struct sim_event *event)
 
 /* ---- Making operations. ---- */
 
-/* The tag, and then as many x as this world's data have. */
+/* The tag, and the number of x that this seed pads data with. */
 static struct slice padded(struct sim_op *op, uint32_t index)
 {
     const char *tag = op->subs[index].data;
@@ -373,7 +377,7 @@ static struct slice padded(struct sim_op *op, uint32_t index)
     return slice_make(op->pads[index], len + pad);
 }
 
-/* What everybody may do, whoever it is. */
+/* Permissions for every client, authenticated or not. */
 static void put_acl(struct sim_op *op, uint32_t index)
 {
     struct acl_entry entry = {
@@ -497,7 +501,7 @@ struct sim_op *sim_client_send(struct sim *sim, uint32_t node, const struct sim_
     return op;
 }
 
-/* Whoever waits for an answer of a process that died learns that the connection is gone. */
+/* The process died: each client with a pending request notices that the connection is closed. */
 void sim_client_lost(struct sim *sim, struct sim_node *node)
 {
     for (size_t i = sim->op_first; i < sim->op_count && sim->pending > 0; i++) {

@@ -9,22 +9,23 @@
 #define WALL_BASE_MS INT64_C(1700000000000)
 
 enum {
-    ROUNDING_MS = 70,     /* A monotonic clock that drifts does so in steps, one a second. */
-    DRIFT_PART = 20,      /* Monotonic clocks run fast by one part in so many at the most. */
-    HEARD_TICKS = 14,     /* A clock was heard of that long ago, beyond twice syncLimit, */
-                          /* and its voter or the leader was paused. */
-    HEARD_MORE_MS = 2000, /* And this, for slow networks. */
+    ROUNDING_MS = 70, /* A drifting monotonic clock is adjusted in steps, one a second. */
+    DRIFT_PART = 20,  /* A monotonic clock is fast by at most one part in so many. */
+    HEARD_TICKS = 14, /* A report of a clock may be this old, beyond twice syncLimit, if its voter
+                         or the leader was paused. */
+                      /* and its voter or the leader was paused. */
+    HEARD_MORE_MS = 2000, /* Added for slow networks. */
     EVEN_PPM = 10000,
-    STEADY_MARGIN_MS = 2500, /* A jump is noticed at the next tick. */
-    LOOK_MS = 20,            /* How often progress is looked for. */
-    PROGRESS_MORE_MS = 3000, /* For proposals, and for a leader that is being replaced. */
-    PATH_BYTES = 1024 * 100, /* Paths of TTL znodes that are looked at. */
+    STEADY_MARGIN_MS = 2500, /* A voter notices a jump at its next tick. */
+    LOOK_MS = 20,            /* Interval of the checks for progress. */
+    PROGRESS_MORE_MS = 3000, /* Added for proposals, and for a leader that is being replaced. */
+    PATH_BYTES = 1024 * 100, /* Limit of the paths of TTL znodes in one check. */
     PATHS_MAX = 1000,
 };
 
 /* ---- Clocks that jump. ---- */
 
-/* Of a clock that is right. */
+/* Value of a clock without an offset. */
 static int64_t wall_ms(const struct sim *sim)
 {
     return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS);
@@ -37,7 +38,7 @@ int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node)
 
 void sim_clock_set(struct sim *sim, struct sim_node *node, int64_t off_ms)
 {
-    SIM_TRACE(sim, "fault: the wall clock of %u jumps to %" PRId64, node->id, off_ms);
+    SIM_TRACE(sim, "fault: the wall clock of node %u is now %" PRId64 " ms off", node->id, off_ms);
     memmove(&node->walls[1], &node->walls[0], sizeof(node->walls) - sizeof(node->walls[0]));
     node->walls[0] = (struct sim_wall){.off_ms = node->wall_off_ms, .until_us = sim->now_us};
     node->wall_off_ms = off_ms;
@@ -56,13 +57,13 @@ void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint
     }
 }
 
-/* ---- Stamps: what the clocks said, and what transactions may say. ---- */
+/* ---- Stamps: values of the clocks, and permitted values in transactions. ---- */
 
-/* How long what was heard of a clock may stand for it. */
+/* Maximum age of a report that may stand for a voter's clock. */
 static uint64_t heard_ms(const struct sim *sim)
 {
     if (sim->knobs.voters == 1) {
-        return 0; /* It needs no heartbeat. */
+        return 0; /* The leader's own clock needs no heartbeat. */
     }
     return (uint64_t)sim->knobs.limits.tick_ms * (2 * sim->knobs.limits.sync_limit + HEARD_TICKS) +
            HEARD_MORE_MS;
@@ -83,16 +84,16 @@ static int64_t off_since(const struct sim_node *node, uint64_t since_us, bool la
     return off_ms;
 }
 
-/* ---- A voter alone: what its clock says for less than a minute is not believed. ---- */
+/* ---- A voter alone: it ignores a clock value that lasted less than a minute. ---- */
 
-/* A place of the clock, for as long as it was there. */
+/* An offset of the clock, and the time during which it lasted. */
 struct stay {
     int64_t off_ms;
     uint64_t from_us;
     uint64_t to_us;
 };
 
-/* The `i`th last one. */
+/* The `i`th last stay. */
 static struct stay stay_of(const struct sim *sim, const struct sim_node *node, size_t i)
 {
     return (struct stay){
@@ -102,7 +103,7 @@ static struct stay stay_of(const struct sim *sim, const struct sim_node *node, s
     };
 }
 
-/* Its clocks stay near each other for a minute. */
+/* The node's wall clock and its monotonic clock stay close to each other for a minute. */
 static bool is_even(const struct sim_node *node)
 {
     return node->drift_ppm < EVEN_PPM && node->drift_ppm > -EVEN_PPM;
@@ -111,11 +112,11 @@ static bool is_even(const struct sim_node *node)
 struct believed {
     int64_t least_ms;
     int64_t most_ms;
-    uint64_t since_us; /* It is as old as that. */
+    uint64_t since_us; /* Start of the oldest of these stays. */
 };
 
-/* A new process believes what it finds. Later places count when the clock was there for a minute,
- * about; where that is not certain, the one before counts as well. */
+/* A new process trusts the clock that it finds. A later offset counts once the clock had it for
+ * about a minute; where that is not certain, the offset before counts as well. */
 static struct believed believed(const struct sim *sim, const struct sim_node *node)
 {
     struct believed found = {.least_ms = INT64_MAX, .most_ms = INT64_MIN};
@@ -134,7 +135,7 @@ static struct believed believed(const struct sim *sim, const struct sim_node *no
             found.since_us = stay.to_us;
         }
     }
-    if (!certain) { /* More jumps than are kept. */
+    if (!certain) { /* The clock had more jumps than the simulator remembers. */
         found.least_ms = -STAMP_MAX_MS;
         found.most_ms = STAMP_MAX_MS;
     }
@@ -142,7 +143,7 @@ static struct believed believed(const struct sim *sim, const struct sim_node *no
     return found;
 }
 
-/* Meanwhile its monotonic clock alone counts, which may drift. */
+/* Until then only its monotonic clock counts, which may drift. */
 static void note_one(struct sim *sim, struct sim_rec *rec)
 {
     struct believed found = believed(sim, &sim->nodes[1]);
@@ -188,7 +189,7 @@ void sim_clock_made(struct sim *sim, struct sim_rec *rec)
 
 /* ---- Along what is committed. ---- */
 
-/* It never falls, and never grows by more than the time that has passed. */
+/* The age never falls, and never grows by more than the elapsed time. */
 static void check_age(struct sim *sim, const struct sim_rec *rec, int64_t age_ms)
 {
     const struct sim_times *last = &sim->times;
@@ -196,13 +197,13 @@ static void check_age(struct sim *sim, const struct sim_rec *rec, int64_t age_ms
     int64_t grown_ms = age_ms - last->age_ms;
 
     if (grown_ms < 0) {
-        sim_fail(sim, "clock", "%" PRIx64 " has an age that is %" PRId64 " ms below the one before",
+        sim_fail(sim, "clock",
+                 "%" PRIx64 " has an age %" PRId64 " ms below that of the record before",
                  rec->rec->zxid, -grown_ms);
     }
     if (grown_ms > passed_ms + passed_ms / DRIFT_PART + ROUNDING_MS) {
         sim_fail(sim, "clock",
-                 "%" PRIx64 " is %" PRId64 " ms older than the one before, %" PRId64
-                 " ms have passed",
+                 "%" PRIx64 " adds %" PRId64 " ms to the age, but only %" PRId64 " ms have passed",
                  rec->rec->zxid, grown_ms, passed_ms);
     }
 }
@@ -216,14 +217,14 @@ static void check_stamp(struct sim *sim, const struct sim_rec *rec, int64_t stam
     if (stamp_ms > rec->reached_ms + slack_ms && !held) {
         sim_fail(sim, "clock",
                  "%" PRIx64 " is stamped %" PRId64
-                 " ms after what a majority's clocks have reached",
+                 " ms after the time that a majority's clocks have reached",
                  rec->rec->zxid, stamp_ms - rec->reached_ms);
     }
     if (last->known && stamp_ms < last->stamp_ms &&
         last->stamp_ms <= rec->least_ms + STAMP_SLACK_MS + STAMP_HOLD_MS - slack_ms) {
         sim_fail(sim, "clock",
                  "the stamp of %" PRIx64 " steps back by %" PRId64
-                 " ms: no voter's clock is so far "
+                 " ms: no voter's clock is that far "
                  "behind",
                  rec->rec->zxid, last->stamp_ms - stamp_ms);
     }
@@ -252,7 +253,7 @@ void sim_clock_committed(struct sim *sim, const struct sim_rec *rec)
 
 /* ---- Progress. ---- */
 
-/* Whether the leader still has TTL znodes or results of writes that are no newer. */
+/* The leader still has TTL znodes or remembered results from `zxid` or before. */
 static bool has_old(struct sim *sim, const struct sim_node *leader, zxid_t zxid)
 {
     const struct state *state = view_read(leader->view);
@@ -270,7 +271,7 @@ static bool has_old(struct sim *sim, const struct sim_node *leader, zxid_t zxid)
         struct stat_view stat;
 
         znode_stat(state_find(state, path), &stat);
-        /* A child that was deleted lately has kept it. */
+        /* The deletion of a child has restarted the TTL. */
         if (stat.mzxid <= zxid && stat.pzxid <= zxid) {
             SIM_TRACE(sim, "still there: %.*s", (int)path.len, (const char *)path.data);
             old = true;
@@ -313,8 +314,8 @@ void sim_clock_progress(struct sim *sim)
         (void)sim_run(sim, sim->now_us + LOOK_MS * SIM_MS, NULL);
         if (sim->now_us - from_us > bound_ms * SIM_MS) {
             sim_fail(sim, "clock",
-                     "after %" PRIu64 " ms a TTL znode or a remembered result of before %" PRIx64
-                     " is still there",
+                     "after %" PRIu64 " ms a TTL znode or a remembered result from before %" PRIx64
+                     " still exists",
                      bound_ms, zxid);
         }
     }

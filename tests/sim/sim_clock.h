@@ -1,9 +1,9 @@
 /*
- * sim_clock.h - wall clocks that jump, and what transactions may say of time.
+ * sim_clock.h - wall clocks that jump, and the times in transactions.
  *
- * Checked along the committed log: the age never falls and never outruns the real time; the stamp
- * is what a majority of the voters' clocks has reached. And after each jump TTL znodes still end
- * and results of writes with a key are still forgotten.
+ * Checked along the committed log: the age never falls and never outruns real time; the stamp
+ * follows the time that a majority of the voters' clocks has reached. After each jump TTL znodes
+ * must still end, and results of writes with a key must still be forgotten.
  */
 #ifndef TESTS_SIM_SIM_CLOCK_H
 #define TESTS_SIM_SIM_CLOCK_H
@@ -14,24 +14,24 @@ enum {
     SIM_TTL_MAX_MS = 3000
 };
 
-/* The wall clock of a node is off by so much from now on. */
+/* Sets the offset of a node's wall clock. */
 void sim_clock_set(struct sim *sim, struct sim_node *node, int64_t off_ms);
 
-/* The same, and it is set right later; 0: it stays. */
+/* The same, and the clock is corrected after `for_ms`; 0: never. */
 void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint64_t for_ms);
 
 /* A leader has made a record. */
 void sim_clock_made(struct sim *sim, struct sim_rec *rec);
 
-/* It is committed; in the order of the log. */
+/* The record is committed; called in the order of the log. */
 void sim_clock_committed(struct sim *sim, const struct sim_rec *rec);
 
-/* Whether the leader still has TTL znodes or remembered results that are no newer; without a leader
- * it may. */
+/* The leader still has TTL znodes or remembered results from `zxid` or before; also true without a
+ * leader. */
 bool sim_clock_is_behind(struct sim *sim, zxid_t zxid);
 
-/* Runs until all TTL znodes and remembered results of now are gone, in seeds that have them; fails
- * when that takes too long. No fault may strike meanwhile but jumps of wall clocks. */
+/* Runs until all present TTL znodes and remembered results are gone, in seeds that have them; fails
+ * when that takes too long. Only jumps of wall clocks may happen meanwhile. */
 void sim_clock_progress(struct sim *sim);
 
 #endif

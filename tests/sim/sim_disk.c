@@ -8,9 +8,8 @@
 #include <inttypes.h>
 
 /*
- * The work of the log thread and of the worker thread, as events: what is asked for takes its time,
- * and a crash may come before, in the middle or after it, also between the disk and the core's
- * knowledge of it.
+ * The log thread and the worker thread, as events: each job takes time, and a crash may come
+ * before, during or after it, also between the disk's completion and the core's notification.
  */
 
 enum {
@@ -36,8 +35,8 @@ uint64_t sim_disk_us(struct sim *sim, struct sim_node *node)
     return node->slow ? us + rng_below(&sim->rng, SLOW_MAX_US) : us;
 }
 
-/* How long a job with snapshots takes: one after the other, as the server's one worker thread does
- * them. */
+/* Duration of a job with snapshots: they run one after the other, as in the server's one worker
+ * thread. */
 static uint64_t worker_us(struct sim *sim, struct sim_node *node)
 {
     uint64_t at_us = sim->now_us + sim_disk_us(sim, node);
@@ -46,7 +45,7 @@ static uint64_t worker_us(struct sim *sim, struct sim_node *node)
     return node->worker_us - sim->now_us;
 }
 
-/* True, and the process is gone, when the machine has died in the middle of a call. */
+/* True when the machine has died in the middle of a call; then the process is gone. */
 static bool died(struct sim *sim, struct sim_node *node)
 {
     if (!sim_disk_crashed(node)) {
@@ -64,8 +63,8 @@ static void expect(struct sim *sim, const struct sim_node *node, enum err err, c
     }
 }
 
-/* True, and the process is gone, when the disk failed: as in the server it ends at once, and
- * nothing is tried again. */
+/* True when the disk failed; then the process is gone. As in the server it ends at once and retries
+ * nothing. */
 static bool failed(struct sim *sim, struct sim_node *node, enum err err, const char *what)
 {
     if (err == ERR_OK) {
@@ -107,7 +106,7 @@ static void plan_preallocate(struct sim *sim, struct sim_node *node, uint64_t in
     }
 }
 
-/* The core is told when the reserve is all that is left, and when it no longer is. */
+/* Notifies the core when only the reserve is left, and when space is available again. */
 static void tell_space(struct sim *sim, struct sim_node *node)
 {
     bool low = store_is_low(node->store);
@@ -120,7 +119,7 @@ static void tell_space(struct sim *sim, struct sim_node *node)
     }
 }
 
-/* A purge without a snapshot of its own has moved the log's base. */
+/* A purge without a snapshot of this replica has moved the log's base. */
 static void tell_purged(struct sim *sim, struct sim_node *node)
 {
     struct zab_event step = {.type = ZAB_EV_PURGED};
@@ -198,7 +197,7 @@ static void run_batch(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* Group commit: what came while the disk was busy goes in one batch. */
+/* Group commit: all changes that came while the disk was busy form one batch. */
 void sim_disk_kick(struct sim *sim, struct sim_node *node)
 {
     if (node->disk_busy || node->filling.count == 0) {
@@ -216,7 +215,7 @@ void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_p
     persist_add(&node->filling, change, &node->identity);
 }
 
-/* ---- Reading for learners, and for deliveries that are no longer in memory. ---- */
+/* ---- Reading for learners, and for records that are no longer in memory. ---- */
 
 static void fetch(struct sim *sim, struct sim_event *event)
 {
@@ -237,7 +236,7 @@ static void fetch(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* Reads the file from end to end before its first piece; the server does other work in between. */
+/* Verifies the whole file before its first piece is sent; the server does other work in between. */
 static enum err begin_send(struct sim *sim, struct sim_node *node, const struct snap_piece *piece)
 {
     enum err err = snap_send_begin(&node->send, piece, sim_node_ms(sim, node));
@@ -299,7 +298,7 @@ void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_eff
     }
 }
 
-/* ---- Taking a received snapshot for our state. ---- */
+/* ---- Loading a received snapshot. ---- */
 
 static void drop_snapshot(struct sim_node *node)
 {
@@ -345,13 +344,13 @@ static void restore(struct sim *sim, struct sim_event *event)
     SIM_TRACE(sim, "restored %u at %" PRIx64 ": %s", node->id, restored->start,
               err_symbol(restored->err));
     if (restored->err != ERR_OK) {
-        node->diverged = diverged; /* The old state stands. */
+        node->diverged = diverged; /* The old state remains. */
     }
     if (restored->err == ERR_OK) {
         node->whole_from = restored->end;
     }
     if (restored->err == ERR_OK && restored->start == 0) {
-        node->state = NULL; /* A new one, and nothing in it. */
+        node->state = NULL; /* A new, empty state. */
     }
     sim_node_step(sim, node, &step);
 }
@@ -362,7 +361,7 @@ void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid)
     sim_after(sim, worker_us(sim, node), restore, "restore", node)->a = zxid;
 }
 
-/* ---- Snapshots of our own: fuzzy, slice by slice, while transactions go on. ---- */
+/* ---- Own snapshots: fuzzy, slice by slice, while transactions continue. ---- */
 
 static void snap_slice(struct sim *sim, struct sim_event *event);
 

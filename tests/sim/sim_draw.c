@@ -5,9 +5,9 @@
 #include "tests/sim/sim_watch.h"
 
 /*
- * What clients do: a few directories with a few leaves, so that they meet; in some seeds also
- * sessions, ephemerals, ACLs, quotas, watches, and retries with an idempotency key wherever the
- * outcome of a write is not known.
+ * The operations of clients: a few directories with a few leaves, so that clients conflict. Some
+ * seeds add sessions, ephemerals, ACLs, quotas, watches, and retries with an idempotency key when
+ * the outcome of a write is unknown.
  */
 
 enum {
@@ -28,7 +28,8 @@ static void draw_path(struct sim *sim, char *out, size_t size, bool leaf)
     }
 }
 
-/* What everybody may do: mostly everything, never without ADMIN, so that it can be mended. */
+/* Permissions for every client: nearly all, and always ADMIN, so that a later write can repair
+ * them. */
 static uint32_t draw_perms(struct sim *sim)
 {
     static const uint32_t without[] = {0, 0, 0, 0, ACL_READ, ACL_WRITE, ACL_CREATE, ACL_DELETE};
@@ -94,7 +95,7 @@ static void draw_setacl(struct sim *sim, struct sim_sub *sub)
     sub->version = (int32_t)rng_below(&sim->rng, 3);
 }
 
-/* Deletes what an earlier sequential create has made, so that the tree does not just grow. */
+/* Deletes a znode of an earlier sequential create, so that the tree does not only grow. */
 static bool draw_cleanup(struct sim *sim, struct sim_sub *sub)
 {
     const struct sim_op *old;
@@ -146,7 +147,8 @@ static void draw_read(struct sim *sim, struct sim_op *op)
     }
 }
 
-/* The first one with its key, or, wrongly, one with the key of another. */
+/* Gives the operation a new key or, as a client's mistake, a key that another operation has
+ * used. */
 static void draw_key(struct sim *sim, struct sim_op *op)
 {
     if (!rng_chance(&sim->rng, sim->knobs.key_ppm)) {
@@ -194,7 +196,7 @@ static void draw_op(struct sim *sim, struct sim_op *op)
     draw_key(sim, op);
 }
 
-/* The same again, with the same key, perhaps elsewhere: what became of it is not known. */
+/* Retries an operation of unknown outcome with the same key, possibly at another replica. */
 static bool draw_again(struct sim *sim, struct sim_client *client)
 {
     const struct sim_op *first;

@@ -333,7 +333,7 @@ static void take_txn(struct history *history, const struct logrec *rec)
 
 /* ---- Reads and verdicts. ---- */
 
-static void check_verdict(struct history *history, const struct sim_op *op)
+static void check_error(struct history *history, const struct sim_op *op)
 {
     struct model scratch = {.scratch = true, .book = history->model.book};
     const struct txn_header header = {0};
@@ -460,7 +460,7 @@ static void check_looks(struct history *history, zxid_t before)
         if (op->replayed) {
             check_replayed(history, op);
         } else if (sim_op_is_write(op)) {
-            check_verdict(history, op);
+            check_error(history, op);
         } else {
             check_read(history, op);
         }

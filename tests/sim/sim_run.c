@@ -194,11 +194,10 @@ void run_print(const struct run_result *result)
                  ", messages %" PRIu64 "\n",
                  t->seeds, (double)t->seeds / seconds, (double)t->virtual_us / 1e6,
                  (double)t->virtual_us / 1e6 / seconds, t->events, t->messages);
-    (void)printf("operations %" PRIu64 ": acknowledged %" PRIu64 ", verdicts %" PRIu64
-                 ", refused %" PRIu64 " (tree full %" PRIu64 "), unknown %" PRIu64
-                 "; reads %" PRIu64 "; records %" PRIu64 "\n",
-                 t->ops, t->acked, t->verdicts, t->refused, t->tree_full, t->unknown, t->reads,
-                 t->committed);
+    (void)printf(
+        "operations %" PRIu64 ": acknowledged %" PRIu64 ", verdicts %" PRIu64 ", refused %" PRIu64
+        " (tree full %" PRIu64 "), unknown %" PRIu64 "; reads %" PRIu64 "; records %" PRIu64 "\n",
+        t->ops, t->acked, t->failed, t->refused, t->tree_full, t->unknown, t->reads, t->committed);
     (void)printf("leaders established %" PRIu64 ", TRUNCs %" PRIu64 ", SNAPs %" PRIu64
                  ", snapshots taken %" PRIu64 ", crashes %" PRIu64 " (power cuts %" PRIu64
                  "), pauses %" PRIu64 ", partitions %" PRIu64 "\n",

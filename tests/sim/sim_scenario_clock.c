@@ -20,7 +20,7 @@ enum {
 
 static void begin(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     sim_client_begin(sim);
     script_run(sim, 2000);
 }
@@ -80,7 +80,7 @@ static void a_majoritys_clocks_jump(struct sim *sim)
  */
 static void a_leader_has_not_heard_of_idle_time(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int i = 0; i < ROUNDS; i++) {
         struct sim_node *first = script_leader(sim);
         struct sim_node *deaf = script_follower(sim, (uint32_t)i % 2);
@@ -108,7 +108,7 @@ static void a_ttl_ends_though_all_restart_each_night(struct sim *sim)
 {
     struct sim_sub sub = {.id = OP_CREATE, .path = "/k0/ttl", .data = "x", .ttl_ms = NIGHT_TTL_MS};
 
-    script_found(sim);
+    script_bootstrap(sim);
     (void)sim_client_send(sim, script_leader(sim)->id, &sub, false);
     script_write(sim, script_leader(sim));
     zxid_t zxid = sim->log[sim->log_count - 1]->rec->zxid;

@@ -26,7 +26,7 @@ static void crash_all(struct sim *sim, enum sim_crash how)
 
 static void s12(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 8; round++) {
         for (int i = 0; i < 20; i++) {
             (void)script_send(sim, script_leader(sim));
@@ -77,7 +77,7 @@ static void s17(struct sim *sim)
 {
     struct sim_node *behind = &sim->nodes[2];
 
-    script_found(sim);
+    script_bootstrap(sim);
     script_crash(sim, behind, SIM_KILL);
     while (sim->newest_epoch < EPOCHS) {
         set_once(sim);
@@ -107,7 +107,7 @@ static void tight(struct sim_knobs *knobs)
 
 static void s15(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (uint32_t full = 1; full <= sim->knobs.nodes; full++) {
         for (uint32_t id = 1; id <= full; id++) {
             sim_disk_limit(sim, &sim->nodes[id], true);
@@ -132,7 +132,7 @@ static void s15(struct sim *sim)
 
 static void s16(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 10; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)rng_below(&sim->rng, 2));
 
@@ -149,7 +149,7 @@ static void s16(struct sim *sim)
  * must be there again before it counts. */
 static void s16_leader(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 6; round++) {
         struct sim_node *leader = script_leader(sim);
         struct sim_node *node = script_follower(sim, 0);
@@ -178,7 +178,7 @@ static bool never(struct sim *sim)
 
 static void s19(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         struct sim_node *a = script_leader(sim);
         struct sim_node *b = script_follower(sim, 0);
@@ -205,7 +205,7 @@ static void s19(struct sim *sim)
 
 static void s20(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 4; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
         struct vfs_mem *image;
@@ -248,7 +248,7 @@ static void seat(struct sim *sim)
     struct sim_node *node = &sim->nodes[SEAT_NODE];
     uint32_t leader;
 
-    script_found(sim);
+    script_bootstrap(sim);
     script_writes(sim, script_leader(sim), 5);
     script_crash(sim, node, SIM_POWER);
     sim_seat_keep(node);
@@ -296,7 +296,7 @@ static void go_on_alone(struct sim *sim, struct sim_node *node)
 
 static void survivor(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
 
@@ -306,7 +306,7 @@ static void survivor(struct sim *sim)
         for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
             if (id != node->id) {
                 sim_disk_empty(sim, &sim->nodes[id]);
-                sim->nodes[id].vacant = true;
+                sim->nodes[id].empty_seat = true;
             }
         }
         go_on_alone(sim, node);
@@ -324,7 +324,7 @@ static void s16_lost(struct sim *sim)
 {
     static const char *const parts[] = {"identity", "promise", "manifest", "quarantine"};
 
-    script_found(sim);
+    script_bootstrap(sim);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         struct sim_node *node = script_follower(sim, (uint32_t)i % 2);
 
@@ -340,7 +340,7 @@ static void s16_lost(struct sim *sim)
 /* The identity is gone, and a write that a clean stop had promised. */
 static void s16_gone(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 4; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
 
@@ -384,7 +384,7 @@ static void come_and_go(struct sim *sim, struct sim_node *node)
 
 static void fuzzy(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     script_writes(sim, script_leader(sim), 20);
     for (int round = 0; round < 60; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
@@ -423,7 +423,7 @@ static void fat_five(struct sim_knobs *knobs)
  * is ever sent what does not verify. */
 static void spoilt(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         struct sim_node *leader = script_leader(sim);
         struct sim_node *behind = script_follower(sim, 0);
@@ -441,7 +441,7 @@ static void spoilt(struct sim *sim)
 /* Two learners fetch pieces at the same time, and the snapshot changes under them. */
 static void pieces(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         struct sim_node *leader = script_leader(sim);
 
@@ -481,7 +481,7 @@ static void corrupt(struct sim_node *node, const char *data)
 
 static void diverged(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         corrupt(round == 1 ? script_leader(sim) : script_follower(sim, 0), "rot");
         for (int i = 0; i < 140; i++) {
@@ -504,7 +504,7 @@ static bool is_spoilt(struct sim *sim)
  * covers it, and nobody is answered from it. */
 static void bad_load(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 6; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
         uint64_t caught = sim->totals.quarantines;
@@ -539,7 +539,7 @@ static void all_diverged(struct sim *sim)
 {
     static const char *const data[] = {"rot", "mould"};
 
-    script_found(sim);
+    script_bootstrap(sim);
     for (uint32_t i = 0; i < 2; i++) {
         corrupt(script_follower(sim, i), data[i]);
     }

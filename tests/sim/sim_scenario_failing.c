@@ -45,7 +45,7 @@ static void disk_fails(struct sim *sim)
 {
     static const unsigned kinds[] = {VFS_MEM_FAIL_SYNCS, VFS_MEM_FAIL_WRITES, VFS_MEM_FAIL_ALL};
 
-    script_found(sim);
+    script_bootstrap(sim);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         script_writes(sim, script_leader(sim), 3);
         fail_once(sim, script_follower(sim, (uint32_t)i % 2), kinds[i]);
@@ -57,7 +57,7 @@ static void disk_fails(struct sim *sim)
  * out, leaves, and is refilled from the third one, which brings both in step. */
 static void disk_decays(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int kind = 0; kind < SIM_DECAYS; kind++) {
         struct sim_node *leader = script_leader(sim);
         struct sim_node *behind = script_follower(sim, (uint32_t)kind % 2);
@@ -79,7 +79,7 @@ static void disk_decays(struct sim *sim)
 /* The same harm, of a follower: in use it does no harm, and the next start finds it. */
 static void disk_decays_unseen(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int kind = 0; kind < SIM_DECAYS; kind++) {
         struct sim_node *node = script_follower(sim, (uint32_t)kind % 2);
 

@@ -25,7 +25,7 @@ static bool nothing_pending(struct sim *sim)
 
 static void s22(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 6; round++) {
         struct sim_node *old = script_leader(sim);
 
@@ -49,7 +49,7 @@ static void s22(struct sim *sim)
 
 static void s24(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 6; round++) {
         struct sim_node *old = script_leader(sim);
 
@@ -81,7 +81,7 @@ static void narrow(struct sim_knobs *knobs)
 
 static void s10(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 20; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)rng_below(&sim->rng, 2));
 

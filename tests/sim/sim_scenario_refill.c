@@ -55,7 +55,7 @@ static void s40(struct sim *sim)
 {
     struct sim_node *learner;
 
-    script_found(sim);
+    script_bootstrap(sim);
     learner = script_follower(sim, 0);
     script_crash(sim, learner, SIM_KILL);
     script_writes(sim, script_leader(sim), S40_FILL);
@@ -71,7 +71,7 @@ static void s42(struct sim *sim)
 {
     struct sim_node *learner;
 
-    script_found(sim);
+    script_bootstrap(sim);
     learner = script_follower(sim, 0);
     script_crash(sim, learner, SIM_KILL);
     script_writes(sim, script_leader(sim), S40_FILL);
@@ -93,7 +93,7 @@ static void s43(struct sim *sim)
     struct sim_node *learner;
     struct sim_node *leader;
 
-    script_found(sim);
+    script_bootstrap(sim);
     leader = script_leader(sim);
     learner = script_follower(sim, 0);
     script_crash(sim, learner, SIM_KILL);
@@ -141,7 +141,7 @@ static struct sim_node *nearly_whole(struct sim *sim)
 {
     struct sim_node *learner;
 
-    script_found(sim);
+    script_bootstrap(sim);
     learner = script_follower(sim, 0);
     script_crash(sim, learner, SIM_KILL);
     script_writes(sim, script_leader(sim), S40_FILL);
@@ -245,7 +245,7 @@ static void s41(struct sim *sim)
 {
     struct sim_node *learner;
 
-    script_found(sim);
+    script_bootstrap(sim);
     learner = script_follower(sim, 0);
     script_crash(sim, learner, SIM_KILL);
     script_writes(sim, script_leader(sim), S40_FILL);

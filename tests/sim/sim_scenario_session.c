@@ -20,7 +20,7 @@ static uint64_t ticks_ms(const struct sim *sim, uint32_t tenths)
 
 static void begin(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     sim_client_begin(sim);
     script_run(sim, ticks_ms(sim, 80));
 }

@@ -70,7 +70,7 @@ static void s3_round(struct sim *sim, uint32_t moment)
 
 static void s3(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (uint32_t moment = 0; moment < 4; moment++) {
         s3_round(sim, moment);
         script_write(sim, script_leader(sim));
@@ -136,7 +136,7 @@ static bool busy_at_restore(struct sim *sim, struct sim_node *node, const struct
 
 static void s4_again(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
 
@@ -157,7 +157,7 @@ static void s4_again(struct sim *sim)
 
 static void s4(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (uint32_t moment = 0; moment < 4; moment++) {
         s4_round(sim, moment);
     }
@@ -192,7 +192,7 @@ static bool in_cut(struct sim *sim, struct sim_node *node, const struct zab_effe
 
 static void s5(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 4; round++) {
         struct sim_node *old = lonely_tail(sim);
 
@@ -229,7 +229,7 @@ static void s6(struct sim *sim)
 {
     struct sim_node *old[2];
 
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         old[0] = lonely_tail(sim);
         old[1] = lonely_tail(sim);
@@ -245,7 +245,7 @@ static void s6(struct sim *sim)
  * slowly, while commits go on. */
 static void s6_snap(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 3; round++) {
         struct sim_node *old = lonely_tail(sim);
 
@@ -267,7 +267,7 @@ static void s7(struct sim *sim)
 {
     struct sim_node *old;
 
-    script_found(sim);
+    script_bootstrap(sim);
     old = lonely_tail(sim);
     for (int i = 0; i < 8; i++) {
         struct sim_node *leader = script_leader(sim);
@@ -328,7 +328,7 @@ static void s8_round(struct sim *sim)
 
 static void s8(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 4; round++) {
         s8_round(sim);
         script_write(sim, script_leader(sim));
@@ -338,7 +338,7 @@ static void s8(struct sim *sim)
 /* Who hears whom changes all the time, and promises are slow to reach the disk. */
 static void storm(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 60; round++) {
         uint64_t for_ms = rng_range(&sim->rng, 50, 2500);
 
@@ -373,7 +373,7 @@ static void s9(struct sim *sim)
     struct sim_node *leader;
     struct sim_node *stuck;
 
-    script_found(sim);
+    script_bootstrap(sim);
     leader = script_leader(sim);
     stuck = script_follower(sim, 0);
     /* The promise is made, and nobody hears of it. */
@@ -395,7 +395,7 @@ static void s9(struct sim *sim)
 
 static void s11(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 5; round++) {
         struct sim_node *slow = &sim->nodes[rng_range(&sim->rng, 1, sim->knobs.nodes)];
 
@@ -416,7 +416,7 @@ static void s11(struct sim *sim)
 
 static void gap(struct sim *sim)
 {
-    script_found(sim);
+    script_bootstrap(sim);
     for (int round = 0; round < 5; round++) {
         struct sim_node *leader = script_leader(sim);
 

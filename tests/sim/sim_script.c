@@ -176,9 +176,9 @@ void script_writes(struct sim *sim, struct sim_node *node, uint32_t count)
     }
 }
 
-void script_found(struct sim *sim)
+void script_bootstrap(struct sim *sim)
 {
-    sim_found(sim);
+    sim_bootstrap(sim);
     sim_settle(sim);
     (void)create(sim, script_leader(sim), "/k0", false);
     script_until(sim, nothing_pending, "the first znode");

@@ -11,7 +11,7 @@ void script_until(struct sim *sim, bool (*pred)(struct sim *sim), const char *wh
 bool script_has_leader(struct sim *sim);
 
 /* Founds the ensemble and makes the znode that scenarios write below. */
-void script_found(struct sim *sim);
+void script_bootstrap(struct sim *sim);
 struct sim_node *script_leader(struct sim *sim); /* Waits for one. */
 struct sim_node *script_follower(struct sim *sim, uint32_t index);
 

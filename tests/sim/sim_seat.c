@@ -86,7 +86,7 @@ bool sim_seat_is_named(struct sim *sim, const struct sim_node *node)
 static void take_seat(struct sim *sim, struct sim_node *node)
 {
     node->emptied = false;
-    node->vacant = false;
+    node->empty_seat = false;
     node->damaged = sim_disk_is_quarantined(node);
     if (node->damaged) {
         node->harmed_last = node->shadow.last;

@@ -89,7 +89,7 @@ static bool fits_write(const struct sim_op *op)
     return sim_op_is_write(op) && op->outcome == SIM_OK && !op->replayed;
 }
 
-static bool fits_verdict(const struct sim_op *op)
+static bool fits_error(const struct sim_op *op)
 {
     return sim_op_is_write(op) && op->outcome == SIM_ERROR && op->err == ERR_NO_NODE;
 }
@@ -196,9 +196,9 @@ static bool wrong_path(struct sim *sim)
     return op != NULL;
 }
 
-static bool wrong_verdict(struct sim *sim)
+static bool wrong_error(struct sim *sim)
 {
-    struct sim_op *op = find(sim, fits_verdict);
+    struct sim_op *op = find(sim, fits_error);
 
     if (op) {
         op->err = ERR_NODE_EXISTS;
@@ -217,7 +217,7 @@ static bool refused_and_done(struct sim *sim)
     return op != NULL;
 }
 
-static bool nobody_asked(struct sim *sim)
+static bool unrequested(struct sim *sim)
 {
     struct sim_op *op = find(sim, fits_write);
 
@@ -464,9 +464,9 @@ static const struct corruption corruptions[] = {
     {"a write names another zxid", wrong_zxid},
     {"an answer carries a wrong stat", wrong_stat},
     {"a create names another path", wrong_path},
-    {"a verdict is wrong", wrong_verdict},
+    {"a verdict is wrong", wrong_error},
     {"a refused write is in the log", refused_and_done},
-    {"nobody asked for a transaction", nobody_asked},
+    {"nobody asked for a transaction", unrequested},
     {"an acknowledged write is lost", lost_write},
     {"a write is in the log twice", doubled_write},
     {"two writes are swapped", swapped_writes},

@@ -286,7 +286,7 @@ static void beat_after(struct sim *sim, const struct sim_session *session, uint6
     sim_after(sim, rng_below(&sim->rng, max_us) + 1, beat, "beat", NULL)->a = session->number;
 }
 
-static void told_touch(struct sim *sim, struct sim_session *session, const struct sim_op *op)
+static void touch_answered(struct sim *sim, struct sim_session *session, const struct sim_op *op)
 {
     uint64_t timeout_us = (uint64_t)session->timeout_ms * SIM_MS;
 
@@ -302,7 +302,7 @@ static void told_touch(struct sim *sim, struct sim_session *session, const struc
     }
 }
 
-static void told_session(struct sim *sim, struct sim_session *session, const struct sim_op *op)
+static void session_answered(struct sim *sim, struct sim_session *session, const struct sim_op *op)
 {
     if (op->outcome == SIM_OK) {
         session->id = op->told.id;
@@ -315,7 +315,7 @@ static void told_session(struct sim *sim, struct sim_session *session, const str
     }
 }
 
-void sim_session_told(struct sim *sim, struct sim_op *op)
+void sim_session_answered(struct sim *sim, struct sim_op *op)
 {
     struct sim_session *session = op->session;
 
@@ -323,9 +323,9 @@ void sim_session_told(struct sim *sim, struct sim_op *op)
         return;
     }
     if (op->id == OP_SESSION) {
-        told_session(sim, session, op);
+        session_answered(sim, session, op);
     } else if (op->id == OP_TOUCH) {
-        told_touch(sim, session, op);
+        touch_answered(sim, session, op);
     } else if (op->id == OP_ATTACH && op->outcome == SIM_OK) {
         session->before = session->attach;
         session->attach = op->told.attach;

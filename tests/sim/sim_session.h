@@ -63,7 +63,7 @@ void sim_session_show(const struct sim_op *op, struct op_session *ret_session);
 /* An operation was sent, has come to a front end, has ended for its client. */
 void sim_session_sent(struct sim *sim, const struct sim_op *op);
 void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op);
-void sim_session_told(struct sim *sim, struct sim_op *op);
+void sim_session_answered(struct sim *sim, struct sim_op *op);
 
 /* A leader has made this transaction: no session may be expired by it that was heard of in time. */
 void sim_session_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);

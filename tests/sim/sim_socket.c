@@ -22,7 +22,7 @@ enum {
     WATCH_BYTES_MAX = 1 << 20,
 };
 
-static const struct op_principal nobody = {.address = "127.0.0.1"};
+static const struct op_principal anonymous = {.address = "127.0.0.1"};
 
 /* ---- What a stream was told. ---- */
 
@@ -367,7 +367,7 @@ static void connect_to(struct sim_socket *socket, struct sim_node *node)
     socket->node = node;
     socket->stalled = false;
     socket->queued = 0;
-    watch_owner_init(&socket->owner, &nobody, WATCHES_MAX, WATCH_BYTES_MAX);
+    watch_owner_init(&socket->owner, &anonymous, WATCHES_MAX, WATCH_BYTES_MAX);
 }
 
 void sim_socket_break(struct sim_socket *socket)
