@@ -376,7 +376,7 @@ struct sim {
     size_t op_cap;
     size_t op_first;  /* All operations before this one have ended. */
     uint32_t pending; /* Operations without an answer. */
-    zxid_t told;      /* Newest zxid in any answer that a client has received. */
+    zxid_t seen;      /* Newest zxid in any answer that a client has received. */
     bool clients_stop;
     struct sim_session *sessions; /* SIM_SESSIONS_MAX of them; NULL while there is none. */
     uint32_t session_count;

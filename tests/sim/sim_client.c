@@ -68,8 +68,8 @@ static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome,
     if (client->seen < op->zxid) {
         client->seen = op->zxid;
     }
-    if (sim->told < op->zxid) {
-        sim->told = op->zxid;
+    if (sim->seen < op->zxid) {
+        sim->seen = op->zxid;
     }
 }
 
@@ -144,7 +144,7 @@ static void take_result(struct sim_op *op, const struct op_result *result)
     op->stat = result->stat;
     op->failed_index = result->failed_index;
     op->replayed = result->replayed;
-    op->told = result->session;
+    op->info = result->session;
     copy_slice(op->path, sizeof(op->path), result->path);
     if (op->id == OP_GET && result->data) {
         op->has_data = true;
@@ -450,7 +450,7 @@ struct sim_op *sim_op_new(struct sim *sim, uint32_t client, uint32_t node)
     op->life = sim->nodes[node].life;
     op->begin_us = sim->now_us;
     op->patience_us = rng_range(&sim->rng, 1, 10) * SIM_SECOND;
-    op->floor = sim->told;
+    op->floor = sim->seen;
     op->lost = rng_chance(&sim->rng, sim->knobs.lost_ppm);
     sim->ops[sim->op_count++] = op;
     return op;

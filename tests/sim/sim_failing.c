@@ -8,7 +8,7 @@
 enum {
     HISTORY_LEN = 13, /* Of "wal-", the digits of the history and a dash. */
     PROBE_LEN = 16,
-    TRIES = 8, /* To find a place that holds something. */
+    TRIES = 8, /* Attempts to find a place that holds something. */
 };
 
 bool sim_disk_is_sound(const struct sim_node *node)
@@ -38,7 +38,7 @@ void sim_disk_fail(struct sim *sim, struct sim_node *node, unsigned kinds)
 {
     ASSERT(kinds != VFS_MEM_FAIL_NONE);
 
-    SIM_TRACE(sim, "fault: disk of %u fails (%u)", node->id, kinds);
+    SIM_TRACE(sim, "fault: disk of node %u fails (kinds %u)", node->id, kinds);
     node->failing = kinds;
     vfs_mem_fail(node->disk, kinds, rng_u64(&sim->rng));
     sim->totals.failing++;
@@ -49,7 +49,7 @@ void sim_disk_mend(struct sim *sim, struct sim_node *node)
     if (node->failing == VFS_MEM_FAIL_NONE) {
         return;
     }
-    SIM_TRACE(sim, "disk of %u works again", node->id);
+    SIM_TRACE(sim, "disk of node %u works again", node->id);
     sim->totals.io_errors += vfs_mem_io_errors(node->disk);
     node->failing = VFS_MEM_FAIL_NONE;
     vfs_mem_fail(node->disk, VFS_MEM_FAIL_NONE, 0);
@@ -70,8 +70,8 @@ struct decay {
     struct sim *sim;
     struct vfs_mem *disk;
     enum sim_decay kind;
-    bool all;                  /* All of the log, instead of one place anywhere. */
-    char before[VFS_NAME_MAX]; /* The segment that was visited last. */
+    bool all;                  /* Every place in the log, instead of one place in any file. */
+    char before[VFS_NAME_MAX]; /* The segment that was visited before this one. */
     char chosen[VFS_NAME_MAX];
     uint64_t count;
 };
@@ -140,7 +140,8 @@ static void consider(struct decay *decay, const char *name)
     }
 }
 
-/* In the order of names: a segment is closed when another one of its history follows. */
+/* Visited in the order of names: a segment is closed when another segment of its history
+ * follows. */
 static void visit(void *arg, const char *name)
 {
     struct decay *decay = arg;

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 
 /*
- * The fault plan. Harm to disks stays within what is claimed: at any time only a minority of the
- * voters may have a disk that is damaged or replaced, and the next one is harmed only after the
- * others have been refilled. Everything else may happen at any time to anybody.
+ * The fault plan. Harm to disks stays within the claimed limit: at any time only a minority of the
+ * voters may have a disk that is damaged or replaced. The plan harms the next disk only after the
+ * others have been refilled. Every other fault may hit any node at any time.
  */
 
 typedef void (*fault_fn)(struct sim *sim);
@@ -22,8 +22,8 @@ struct fault {
 
 enum {
     PAUSE_TICKS_MAX = 10,
-    NOTICE_TICKS = 30, /* Longer than a leader, also one that was paused, leads without a quorum. */
-    MOMENT_MAX_MS = 3000, /* A wall clock is wrong for so long only. */
+    NOTICE_TICKS = 30,    /* Longer than any leader, also after a pause, leads without a quorum. */
+    MOMENT_MAX_MS = 3000, /* A wall clock is wrong for at most this long. */
     CUT_TICKS_MAX = 12,
     CALLS_MAX = 40,
     EFFECTS_MAX = 30,
@@ -41,7 +41,7 @@ static struct sim_node *any_node(struct sim *sim)
     return &sim->nodes[rng_range(&sim->rng, 1, sim->knobs.nodes)];
 }
 
-/* The leader now and then, because that is where most can go wrong. */
+/* Prefers the leader in a quarter of the draws, because most can go wrong there. */
 static struct sim_node *some_node(struct sim *sim)
 {
     struct sim_node *leader = rng_chance(&sim->rng, 250000) ? sim_leader(sim) : NULL;
@@ -49,8 +49,8 @@ static struct sim_node *some_node(struct sim *sim)
     return leader ? leader : any_node(sim);
 }
 
-/* A leader that has not noticed yet that another disk is back may propose to admit the one that has
- * gone. Together with two other lost disks of five neither of the two configurations had a
+/* A leader that has not noticed yet that another disk is back may propose to admit the disk that
+ * has gone. With two other disks of five lost, neither of the two configurations would have a
  * majority. */
 static bool may_be_named(struct sim *sim, const struct sim_node *node)
 {
@@ -86,7 +86,7 @@ static void back(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* For a node whose disk was changed while it was down, perhaps with a start already due. */
+/* For a node whose disk changed while the node was down; a start may be due already. */
 static void back_later(struct sim *sim, struct sim_node *node)
 {
     uint64_t in_us = rng_range(&sim->rng, 1, sim->knobs.down_max_ms) * SIM_MS;
@@ -108,7 +108,7 @@ static void fault_crash(struct sim *sim)
     }
 }
 
-/* The process dies after some more effects. */
+/* The process dies after a few more effects. */
 static void fault_crash_fx(struct sim *sim)
 {
     struct sim_node *node = some_node(sim);
@@ -129,7 +129,7 @@ static void fault_crash_vfs(struct sim *sim)
 
 static void fault_power(struct sim *sim)
 {
-    SIM_TRACE(sim, "fault: power cut of all");
+    SIM_TRACE(sim, "fault: power cut of all machines");
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 
@@ -179,7 +179,7 @@ static void fault_reset(struct sim *sim)
     }
 }
 
-/* One direction of one pair heals. */
+/* The cut of one direction of one pair ends. */
 static void heal(struct sim *sim, struct sim_event *event)
 {
     sim_net_heal(sim, (uint32_t)event->a, (uint32_t)event->b);
@@ -201,7 +201,7 @@ static void fault_clog(struct sim *sim)
     uint32_t b = any_node(sim)->id;
 
     if (a != b) {
-        SIM_TRACE(sim, "fault: clog %u->%u", a, b);
+        SIM_TRACE(sim, "fault: link %u->%u carries nothing", a, b);
         cut_for(sim, a, b, rng_range(&sim->rng, 1, 5000) * SIM_MS);
     }
 }
@@ -215,9 +215,9 @@ static bool cut_between(struct sim *sim, uint32_t kind, const uint8_t *side, uin
         return side[a] != side[b];
     case 1: /* Two sides, one direction. */
         return side[a] > side[b];
-    case 2: /* A ring: each hears its neighbours only. */
+    case 2: /* A ring: each node reaches its neighbours only. */
         return distance != 1 && distance != sim->knobs.nodes - 1;
-    default: /* A bridge: node 1 hears both sides. */
+    default: /* A bridge: node 1 reaches both sides. */
         return a != 1 && b != 1 && side[a] != side[b];
     }
 }
@@ -242,7 +242,7 @@ static void fault_cut(struct sim *sim)
     }
 }
 
-/* 0: it hears and is heard by nobody; 1: it hears nobody; 2: nobody hears it. */
+/* `which` 0: no message reaches or leaves the node; 1: none reaches it; 2: none leaves it. */
 static void isolate(struct sim *sim, const struct sim_node *node, uint64_t for_us, uint64_t which)
 {
     SIM_TRACE(sim, "fault: leader %u is isolated (%" PRIu64 ")", node->id, which);
@@ -278,7 +278,7 @@ static void fault_slow(struct sim *sim)
 {
     struct sim_node *node = some_node(sim);
 
-    SIM_TRACE(sim, "fault: disk of %u is slow", node->id);
+    SIM_TRACE(sim, "fault: disk of node %u is slow", node->id);
     node->slow = true;
     sim_after(sim, rng_range(&sim->rng, 1, 20) * SIM_SECOND, quick_again, "quick", NULL)->a =
         node->id;
@@ -317,7 +317,7 @@ static void fault_empty(struct sim *sim)
     back_later(sim, node);
 }
 
-/* The disk from the shelf comes back, however far its successor is by now. */
+/* The disk from the shelf comes back, whatever its successor has reached by now. */
 static void swap_disks(struct sim *sim, struct sim_node *node)
 {
     if (!node->spare || (!node->emptied && !sim_fault_may_harm(sim, node))) {
@@ -344,7 +344,7 @@ static void fault_full(struct sim *sim)
 {
     struct sim_node *node = some_node(sim);
 
-    SIM_TRACE(sim, "fault: disk of %u is full", node->id);
+    SIM_TRACE(sim, "fault: disk of node %u is full", node->id);
     sim->totals.full++;
     sim_disk_limit(sim, node, true);
     sim_after(sim, rng_range(&sim->rng, 1, 15) * SIM_SECOND, freed, "freed", NULL)->a = node->id;
@@ -355,8 +355,8 @@ static void mended(struct sim *sim, struct sim_event *event)
     sim_disk_mend(sim, &sim->nodes[event->a]);
 }
 
-/* One that cannot be read may make its replica disown it, which is harm; the others are none: what
- * was acknowledged is there. */
+/* A disk whose reads fail may make its replica give up the log, which counts as harm. Failed writes
+ * and syncs do no harm: acknowledged records are still there. */
 static void fault_fail(struct sim *sim)
 {
     static const unsigned kinds[] = {VFS_MEM_FAIL_WRITES, VFS_MEM_FAIL_SYNCS, VFS_MEM_FAIL_READS,
@@ -401,8 +401,8 @@ enum {
     STRIKE_TICKS_MAX = 2,
 };
 
-/* The leader with the new disk on one side, all others on the other one. The node of that disk
- * comes back to them first. */
+/* The leader and the node with the new disk are on one side, all others on the other. The node with
+ * the new disk comes back to the others first. */
 static void cut_off_pair(struct sim *sim, uint32_t leader, uint32_t fresh, uint64_t for_us)
 {
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
@@ -545,8 +545,8 @@ static bool keeps_no_majority(struct sim *sim)
 
 /*
  * A leader may propose to admit a disk that is back on the shelf by then, after another voter has
- * lost its own. If that configuration is never committed, neither majority that it asks for can be
- * there: then the lost disks come back.
+ * lost its own disk. That configuration needs two majorities, and neither may be available. If it
+ * is never committed, the lost disks come back.
  */
 static void return_disks(struct sim *sim)
 {
@@ -578,7 +578,8 @@ void sim_fault_end(struct sim *sim)
         if (node->paused) {
             sim_node_resume(sim, node);
         }
-        /* A restart finds rot; without one it must do no harm, or be found by who reads it. */
+        /* A restart finds rot; without a restart the rot must do no harm, or a reader must detect
+         * it. */
         if (node->up && node->rotten && rng_chance(&sim->rng, 500000)) {
             sim_node_crash(sim, node, SIM_KILL);
         }

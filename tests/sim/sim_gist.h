@@ -1,5 +1,5 @@
 /*
- * sim_gist.h - the fields of a message that a trace shows.
+ * sim_gist.h - the fields of a message that appear in a trace.
  */
 #ifndef TESTS_SIM_SIM_GIST_H
 #define TESTS_SIM_SIM_GIST_H
@@ -8,8 +8,8 @@
 
 /* 0: the type has no such field. */
 struct sim_gist {
-    uint32_t epoch; /* Or the sender's promise. */
-    zxid_t zxid;    /* Of the record, or of the log that is spoken of. */
+    uint32_t epoch; /* Epoch, or the promise of the sender. */
+    zxid_t zxid;    /* Zxid of the record, or end of the log that the message describes. */
     zxid_t commit;  /* Commit watermark, or the end of a log. */
     uint32_t flags;
 };

@@ -12,18 +12,17 @@
 #include <stdlib.h>
 
 /*
- * The history of the clients against the naive model. Each answer names the zxid it reflects, so
- * the order is known and one walk along the committed sequence is enough: each transaction is
- * performed by the model as its client asked for it, each read and each refusal is looked up in
- * the model at its zxid.
+ * Checks the clients' history against the naive model. Each answer names the zxid that it reflects,
+ * so the order is known and one walk along the committed sequence is enough. The model executes
+ * each transaction as its client requested it, and repeats each read and each refusal at its zxid.
  */
 
 struct history {
     struct sim *sim;
     struct sim_lanes lanes;
     struct model model;
-    struct map by_request; /* Who asked, by (boot, request). */
-    struct sim_op **looks; /* Reads and verdicts, ascending by zxid. */
+    struct map by_request; /* Write operations, by (boot, request). */
+    struct sim_op **looks; /* Reads and refusals, ascending by zxid. */
     size_t look_count;
     size_t look_next;
     struct sim_diffs *diffs;
@@ -52,12 +51,12 @@ static void gather(struct history *history)
     history->looks = mem_alloc((sim->op_count + 1) * sizeof(struct sim_op *));
     for (size_t i = 0; i < sim->op_count; i++) {
         struct sim_op *op = sim->ops[i];
-        bool told = op->outcome == SIM_OK || op->outcome == SIM_ERROR;
+        bool definite = op->outcome == SIM_OK || op->outcome == SIM_ERROR;
 
         if (sim_op_is_write(op) && op->sent) {
             (void)map_put_u64(&history->by_request, request_key(op->boot, op->request), op);
         }
-        if (told && (!sim_op_is_write(op) || op->outcome == SIM_ERROR || op->replayed)) {
+        if (definite && (!sim_op_is_write(op) || op->outcome == SIM_ERROR || op->replayed)) {
             history->looks[history->look_count++] = op;
         }
     }
@@ -93,14 +92,14 @@ static void check_session_answer(struct history *history, const struct sim_op *o
     bool attach = op->id == OP_ATTACH;
 
     if ((op->id != OP_SESSION && !attach) ||
-        (op->told.id == answer->session && (!attach || op->told.attach == op->zxid) &&
-         op->told.timeout_ms == op->session->timeout_ms)) {
+        (op->info.id == answer->session && (!attach || op->info.attach == op->zxid) &&
+         op->info.timeout_ms == op->session->timeout_ms)) {
         return;
     }
     sim_fail(history->sim, "A19",
-             "operation %u is told of session %" PRIx64 " attached %" PRIx64 " with %u ms, the "
+             "operation %u gets session %" PRIx64 " attached %" PRIx64 " with %u ms, the "
              "model says %" PRIx64 " and %u ms",
-             op->number, op->told.id, op->told.attach, op->told.timeout_ms, answer->session,
+             op->number, op->info.id, op->info.attach, op->info.timeout_ms, answer->session,
              op->session->timeout_ms);
 }
 
@@ -117,7 +116,8 @@ static void check_answer(struct history *history, const struct sim_op *op, zxid_
         return;
     }
     if (op->zxid != zxid) {
-        sim_fail(sim, "A19", "operation %u says zxid %" PRIx64 ", but is in the log at %" PRIx64,
+        sim_fail(sim, "A19",
+                 "operation %u was answered with zxid %" PRIx64 ", but is in the log at %" PRIx64,
                  op->number, op->zxid, zxid);
     }
     if (op->replayed) {
@@ -125,8 +125,8 @@ static void check_answer(struct history *history, const struct sim_op *op, zxid_
                  op->number, zxid);
     }
     if (op->id == OP_CREATE && strcmp(op->path, answer->path) != 0) {
-        sim_fail(sim, "A19", "operation %u created %s, the model %s", op->number, op->path,
-                 answer->path);
+        sim_fail(sim, "A19", "operation %u created %s, but the model created %s", op->number,
+                 op->path, answer->path);
     }
     check_session_answer(history, op, answer);
     if (op->has_stat && answer->has_node && op->sub_count == 1) {
@@ -134,7 +134,7 @@ static void check_answer(struct history *history, const struct sim_op *op, zxid_
     }
 }
 
-/* The ephemerals of a session go with it: all of them, in this transaction. */
+/* The ephemerals of a session end with it: all of them, in this transaction. */
 static void take_close(struct history *history, const struct logrec *rec,
                        const struct txn_session_close *close)
 {
@@ -162,13 +162,13 @@ static void take_forget(struct history *history, const struct logrec *rec,
 
     if (newest_ms != INT64_MIN && newest_ms + history->sim->knobs.remember_ms > age_ms) {
         sim_fail(history->sim, "A19",
-                 "%" PRIx64 " forgets a result that is %" PRId64 " ms old only", rec->zxid,
+                 "%" PRIx64 " forgets a result that is only %" PRId64 " ms old", rec->zxid,
                  age_ms - newest_ms);
     }
 }
 
-/* Effects that follow from no operation of a client alone: the end of a session, of results.
- * Returns whether there was one. */
+/* Effects of no operation of a client: the end of a session, forgotten results. Returns true when
+ * there was one. */
 static bool take_effects(struct history *history, const struct logrec *rec,
                          struct wire_reader reader, int64_t age_ms)
 {
@@ -187,7 +187,7 @@ static bool take_effects(struct history *history, const struct logrec *rec,
     return any;
 }
 
-/* The deletions of a transaction that ends a session, in its order. */
+/* The deletions of a transaction that ends a session, in the order of that transaction. */
 static void take_deletions(struct history *history, const struct logrec *rec,
                            struct wire_reader reader, uint64_t session)
 {
@@ -211,7 +211,7 @@ static void take_deletions(struct history *history, const struct logrec *rec,
     }
 }
 
-/* Which session a transaction ends; 0: none. */
+/* The session that a transaction ends; 0: none. */
 static uint64_t session_ended(struct wire_reader reader)
 {
     struct txn_effect effect;
@@ -224,7 +224,7 @@ static uint64_t session_ended(struct wire_reader reader)
     return 0;
 }
 
-/* TTL znodes that the leader removes: they had their time, by the age of the ensemble. */
+/* TTL znodes that the leader removes: their TTL has ended, by the age of the ensemble. */
 static bool take_reaped(struct history *history, const struct logrec *rec,
                         struct wire_reader reader, const struct txn_header *header)
 {
@@ -251,8 +251,8 @@ static bool take_reaped(struct history *history, const struct logrec *rec,
     return any;
 }
 
-/* The leader's own: it expires a session, forgets old results, removes a TTL znode, or keeps the
- * age of an idle ensemble. */
+/* Transactions of the leader itself: it expires a session, forgets old results, removes a TTL
+ * znode, or records the age of an idle ensemble. */
 static void take_own(struct history *history, const struct logrec *rec, struct wire_reader reader,
                      const struct txn_header *header)
 {
@@ -267,7 +267,7 @@ static void take_own(struct history *history, const struct logrec *rec, struct w
     bool tells_age = wire_reader_done(&reader) && model_counts_age(&history->model);
 
     if ((!any && !tells_age) || header->origin_member != 0) {
-        sim_fail(history->sim, "A6", "nobody asked for the transaction %" PRIx64, rec->zxid);
+        sim_fail(history->sim, "A6", "no client requested the transaction %" PRIx64, rec->zxid);
     }
 }
 
@@ -331,7 +331,7 @@ static void take_txn(struct history *history, const struct logrec *rec)
     (void)take_effects(history, rec, reader, header.age_ms);
 }
 
-/* ---- Reads and verdicts. ---- */
+/* ---- Reads and refusals. ---- */
 
 static void check_error(struct history *history, const struct sim_op *op)
 {
@@ -343,21 +343,22 @@ static void check_error(struct history *history, const struct sim_op *op)
     model_run(&scratch, op, op->zxid, &header, &answer);
     if (answer.err != op->err || (op->sub_count > 1 && answer.failed_index != op->failed_index)) {
         sim_fail(history->sim, "A19",
-                 "operation %u on %s got %s (element %u) at %" PRIx64 ", the model says %s (%u)",
+                 "operation %u on %s got %s (element %u) at %" PRIx64
+                 ", but the model says %s (%u)",
                  op->number, op->subs[0].path, err_symbol(op->err), op->failed_index, op->zxid,
                  err_symbol(answer.err), answer.failed_index);
     }
     if (op->err == ERR_BAD_VERSION && op->has_stat && op->sub_count == 1 && !answer.hidden) {
         compare_stat(history, op, &answer.node);
     } else if (op->err == ERR_BAD_VERSION && op->has_stat && answer.hidden) {
-        sim_fail(history->sim, "A19", "operation %u is told of a znode that nobody may read",
+        sim_fail(history->sim, "A19", "operation %u learns of a znode that no client may read",
                  op->number);
     }
     model_release(&scratch);
 }
 
-/* The one with that key whose answer names that place of the log: a key that was forgotten may be
- * used again. */
+/* The operation with that key whose answer names that zxid: a key that was forgotten may be used
+ * again. */
 static const struct sim_op *first_with_key(const struct sim *sim, const struct sim_op *op)
 {
     for (size_t i = 0; i < sim->op_count; i++) {
@@ -371,7 +372,7 @@ static const struct sim_op *first_with_key(const struct sim *sim, const struct s
     return NULL;
 }
 
-/* The first answer is given again, whatever has become of the znode since. */
+/* A retry gets the first answer, whatever has happened to the znode since. */
 static void check_replayed(struct history *history, const struct sim_op *op)
 {
     struct sim *sim = history->sim;
@@ -385,22 +386,22 @@ static void check_replayed(struct history *history, const struct sim_op *op)
         (strcmp(first->due_path, op->path) != 0 || first->due.czxid != op->stat.czxid ||
          first->due.mzxid != op->stat.mzxid || first->due.pzxid != op->stat.pzxid ||
          first->due.version != op->stat.version || first->due.aversion != op->stat.aversion)) {
-        sim_fail(sim, "A19", "operation %u got %s, the first answer (operation %u) was %s",
+        sim_fail(sim, "A19", "operation %u got %s, but the first answer (operation %u) was %s",
                  op->number, op->path, first->number, first->due_path);
     }
     sim->totals.replayed++;
 }
 
-/* A session is there, or it is not. */
+/* The lookup of a session must agree with the model. */
 static void check_touch(struct history *history, const struct sim_op *op)
 {
     uint64_t id = model_session_id(&history->model, op->session->number);
 
-    if ((id != 0) != (op->outcome == SIM_OK) || (id != 0 && op->told.id != id)) {
+    if ((id != 0) != (op->outcome == SIM_OK) || (id != 0 && op->info.id != id)) {
         sim_fail(history->sim, "A21",
                  "operation %u looks session %u up at %" PRIx64 ": %s %" PRIx64
-                 ", the model says %" PRIx64,
-                 op->number, op->session->number, op->zxid, err_symbol(op->err), op->told.id, id);
+                 ", but the model says %" PRIx64,
+                 op->number, op->session->number, op->zxid, err_symbol(op->err), op->info.id, id);
     }
 }
 
@@ -417,7 +418,7 @@ static void check_data(struct history *history, const struct sim_op *op,
     }
     if (op->id != OP_EXISTS && strcmp(want, op->data) != 0) {
         sim_fail(history->sim, "A19",
-                 "operation %u read \"%s\" from %s at %" PRIx64 ", the model says \"%s\"",
+                 "operation %u read \"%s\" from %s at %" PRIx64 ", but the model says \"%s\"",
                  op->number, op->data, op->subs[0].path, op->zxid, want);
     }
 }
@@ -435,8 +436,9 @@ static void check_read(struct history *history, const struct sim_op *op)
     }
     if (node && !(node->perms & ACL_READ)) {
         if (op->err != ERR_NO_AUTH) {
-            sim_fail(history->sim, "A19", "operation %u read %s at %" PRIx64 ", which nobody may",
-                     op->number, op->subs[0].path, op->zxid);
+            sim_fail(history->sim, "A19",
+                     "operation %u read %s at %" PRIx64 ", which no client may", op->number,
+                     op->subs[0].path, op->zxid);
         }
         return;
     }
@@ -469,24 +471,24 @@ static void check_looks(struct history *history, zxid_t before)
 
 /* ---- Real time. ---- */
 
-/* What was told to anybody before an operation began, that operation must know. */
+/* An operation must reflect every zxid that any client had received before it began. */
 static void check_time(struct sim *sim, const struct sim_op *op)
 {
-    bool told = op->outcome == SIM_OK || op->outcome == SIM_ERROR;
+    bool definite = op->outcome == SIM_OK || op->outcome == SIM_ERROR;
     bool binding = sim_op_is_write(op) || op->id == OP_SYNC || op->linearizable;
 
-    if (!told || !binding) {
+    if (!definite || !binding) {
         return;
     }
     bool made = sim_op_is_write(op) && op->outcome == SIM_OK;
 
     if (op->replayed) {
-        return; /* The first answer, with its zxid. */
+        return; /* A repeated first answer, with its zxid. */
     }
     if (op->zxid < op->floor || (made && op->zxid == op->floor)) {
         sim_fail(sim, "A28",
-                 "operation %u (%d on %s at node %u) answered from %" PRIx64 ", but %" PRIx64
-                 " had been told before it began",
+                 "operation %u (%d on %s at node %u) is answered from %" PRIx64
+                 ", but a client had received %" PRIx64 " before it began",
                  op->number, (int)op->id, op->subs[0].path, op->node, op->zxid, op->floor);
     }
 }
@@ -519,8 +521,8 @@ static void check_tree(struct history *history, const struct sim_node *node)
         sim_fail(history->sim, "A17", "node %u has no state at the end", node->id);
     }
     if (state_history(state) != zab_config(replica_zab(node->replica))->history) {
-        sim_fail(history->sim, "A17", "the state of node %u is of another history than its cluster",
-                 node->id);
+        sim_fail(history->sim, "A17",
+                 "the state of node %u belongs to a different history than its cluster", node->id);
     }
     for (size_t i = 0; i < history->model.count; i++) {
         const struct model_node *want = &history->model.nodes[i];
@@ -566,8 +568,8 @@ void sim_history_check(struct sim *sim)
         const struct logrec *rec = sim->log[i]->rec;
 
         if (rec->prev != last) {
-            sim_fail(sim, "A8", "in the committed sequence %" PRIx64 " comes after %" PRIx64,
-                     rec->zxid, last);
+            sim_fail(sim, "A8", "in the committed sequence %" PRIx64 " follows %" PRIx64, rec->zxid,
+                     last);
         }
         last = rec->zxid;
         check_looks(&history, rec->zxid);

@@ -11,7 +11,7 @@ void sim_lane_done(struct sim *sim, struct sim_lanes *lanes, const struct sim_op
     }
     if (end->life == op->life && op->request < end->request) {
         sim_fail(sim, "A28",
-                 "operation %u is done behind %u, a later write of its socket, at %" PRIx64,
+                 "operation %u is executed after %u, a later write of its socket, at %" PRIx64,
                  op->number, end->number, op->logged);
     }
     *end = (struct sim_lane_end){.life = op->life, .request = op->request, .number = op->number};

@@ -1,11 +1,11 @@
-/* sim_lane.h - the order of writes within a lane: what a client asks at a replica over one socket.
- */
+/* sim_lane.h - the order of writes within a lane: the FIFO of one client's requests to one replica,
+ * over one socket. */
 #ifndef TESTS_SIM_SIM_LANE_H
 #define TESTS_SIM_SIM_LANE_H
 
 #include "tests/sim/sim.h"
 
-/* The newest write of each lane in the log, by client and node; zero before the first. */
+/* The newest write of each lane in the log, by client and node; 0 before the first. */
 struct sim_lanes {
     struct sim_lane_end {
         uint32_t life;
@@ -14,7 +14,7 @@ struct sim_lanes {
     } ends[SIM_CLIENTS_MAX][SIM_NODES_MAX + 1];
 };
 
-/* The write is the next one in the log: none is done behind a later one of its lane. */
+/* The write is the next one in the log: it must not follow a later write of its lane. */
 void sim_lane_done(struct sim *sim, struct sim_lanes *lanes, const struct sim_op *op);
 
 #endif

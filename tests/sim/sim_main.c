@@ -89,7 +89,7 @@ static void take_seeds(struct command *command, const char *text)
     command->last = colon ? number(colon + 1) : command->first;
 }
 
-/* Numbers of the plan; false when it is none of them. */
+/* Parses the numeric options of the plan; false for any other option. */
 static bool take_number(struct command *command, int option, const char *text)
 {
     struct sim_options *options = &command->options;
@@ -158,7 +158,7 @@ static bool take_option(struct command *command, int option, const char *text)
     }
 }
 
-/* Each seed twice; the second run must be the first one, event by event. */
+/* Runs each seed twice; the second run must equal the first, event by event. */
 static int run_determinism(const struct command *command)
 {
     struct sim_totals totals = {0};
@@ -181,7 +181,7 @@ static int run_determinism(const struct command *command)
     return 0;
 }
 
-/* Scenarios reach what chance does not. */
+/* Scenarios reach probes that random seeds do not. */
 static void add_scenario_probes(const struct command *command, struct run_result *total)
 {
     static struct run_result result;
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
                               .finds = 5};
     int option = getopt_long(argc, argv, "", long_options, NULL);
 
-    /* One seed after the other needs what the last one gave back. */
+    /* Keeps freed memory: the next seed needs as much as the last. */
     (void)mallopt(M_TRIM_THRESHOLD, INT_MAX);
     (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
 

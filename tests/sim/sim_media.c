@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* The disk itself: what a crash leaves of it, and the harm that the fault plan does to it. */
+/* The disk itself: its contents after a crash, and the harm that the fault plan does to it. */
 
 enum {
     SLACK_MAX = 96 << 10, /* Bytes that still fit on a disk that "fills up". */
@@ -32,7 +32,7 @@ static enum vfs_mem_crash_mode draw_mode(struct sim *sim, enum sim_crash how)
     if (!sim->knobs.torn || rng_chance(&sim->rng, 200000)) {
         return VFS_MEM_LOSE_ALL;
     }
-    return VFS_MEM_SECTORS; /* A sector of 512 bytes is written whole or not at all. */
+    return VFS_MEM_SECTORS; /* A sector of 512 bytes is written completely or not at all. */
 }
 
 void sim_disk_freeze(struct sim *sim, struct sim_node *node, enum sim_crash how)
@@ -62,7 +62,7 @@ bool sim_disk_crashed(struct sim_node *node)
     return vfs_mem_fault_hit(node->disk);
 }
 
-/* From now on until it is refilled this disk's copy does not count. */
+/* This disk's copy does not count from now on, until it is refilled. */
 static void harm(struct sim_node *node)
 {
     if (!node->damaged) {
@@ -75,7 +75,7 @@ void sim_disk_empty(struct sim *sim, struct sim_node *node)
 {
     ASSERT(!node->up);
 
-    SIM_TRACE(sim, "fault: disk of %u is replaced", node->id);
+    SIM_TRACE(sim, "fault: disk of node %u is replaced", node->id);
     harm(node);
     vfs_mem_wipe(node->disk);
     node->emptied = true;
@@ -90,7 +90,7 @@ void sim_disk_rot(struct sim *sim, struct sim_node *node, uint32_t bits)
 {
     ASSERT(!node->up);
 
-    SIM_TRACE(sim, "fault: %u bits flip on the disk of %u", bits, node->id);
+    SIM_TRACE(sim, "fault: %u bits flip on the disk of node %u", bits, node->id);
     for (uint32_t i = 0; i < bits; i++) {
         (void)vfs_mem_rot(node->disk, &sim->rng);
     }
@@ -128,7 +128,7 @@ void sim_disk_ruin(struct sim *sim, struct sim_node *node, const char *part)
 
     ASSERT(!node->up);
 
-    SIM_TRACE(sim, "fault: %s of %u is ruined", part, node->id);
+    SIM_TRACE(sim, "fault: %s of node %u is ruined", part, node->id);
     vfs_mem_each(node->disk, ruin_file, &ruin);
     harm(node);
     sim->totals.rotted++;
@@ -138,7 +138,7 @@ void sim_disk_remove(struct sim *sim, struct sim_node *node, const char *name)
 {
     ASSERT(!node->up);
 
-    SIM_TRACE(sim, "fault: %s of %u is gone", name, node->id);
+    SIM_TRACE(sim, "fault: %s of node %u is gone", name, node->id);
     vfs_mem_remove(node->disk, name);
     harm(node);
 }
@@ -151,7 +151,7 @@ static void note_segment(void *arg, const char *name)
 {
     struct newest *newest = arg;
 
-    if (strncmp(name, "wal-", 4) == 0) { /* Visited in the order of names. */
+    if (strncmp(name, "wal-", 4) == 0) { /* Files are visited in the order of their names. */
         (void)snprintf(newest->name, sizeof(newest->name), "%s", name);
     }
 }
@@ -168,7 +168,7 @@ void sim_disk_forget(struct sim *sim, struct sim_node *node)
     if (!vfs_mem_size(node->disk, newest.name, &size)) {
         return;
     }
-    SIM_TRACE(sim, "fault: the last write to %s of %u is lost", newest.name, node->id);
+    SIM_TRACE(sim, "fault: the last write to %s of node %u is lost", newest.name, node->id);
     for (uint64_t at = size; at > 2 * VFS_BLOCK; at -= VFS_BLOCK) {
         (void)vfs_mem_read(node->disk, newest.name, at - VFS_BLOCK, block, sizeof(block));
         if (memcmp(block, zeros, sizeof(block)) != 0) {
@@ -183,7 +183,7 @@ void sim_disk_spoil(struct sim *sim, struct sim_node *node, const char *part)
 {
     struct ruin ruin = {.sim = sim, .disk = node->disk, .part = part, .once = true};
 
-    SIM_TRACE(sim, "fault: %s of %u is spoilt", part, node->id);
+    SIM_TRACE(sim, "fault: one bit of each %s of node %u flips", part, node->id);
     vfs_mem_each(node->disk, ruin_file, &ruin);
 }
 
@@ -196,7 +196,7 @@ void sim_disk_roll_back(struct sim *sim, struct sim_node *node, struct vfs_mem *
 {
     ASSERT(!node->up);
 
-    SIM_TRACE(sim, "fault: disk of %u is rolled back", node->id);
+    SIM_TRACE(sim, "fault: disk of node %u is rolled back", node->id);
     vfs_mem_free(node->disk);
     node->disk = take_image;
     node->failing = 0;
@@ -252,8 +252,8 @@ void sim_disk_verify(struct sim *sim, struct sim_node *node)
         (report->verdict == STORE_DAMAGED ||
          !sim_log_holds(sim, report->log_last, node->shadow.last))) {
         sim_fail(sim, "A4",
-                 "node %u: after a power cut its disk would hold the log up to %" PRIx64
-                 " only, not %" PRIx64 " (%s)",
+                 "node %u: after a power cut its disk would hold the log only up to %" PRIx64
+                 ", not up to %" PRIx64 " (%s)",
                  node->id, report->log_last, node->shadow.last, report->reason);
     }
     store_close(store, false);

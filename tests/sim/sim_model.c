@@ -36,7 +36,7 @@ void model_copy(struct model *to, const struct model *from)
     to->root_pzxid = from->root_pzxid;
 }
 
-/* Where `path` is, or would be. */
+/* Index of `path`, or the index at which it would be inserted. */
 static size_t place(const struct model *model, const char *path)
 {
     size_t low = 0;
@@ -92,8 +92,8 @@ static void parent_path(const char *path, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", (int)(slash - path), path);
 }
 
-/* The root and what is built in are not kept: they always exist, and nobody looks at their
- * counters. */
+/* The model does not hold the root and the built-in znodes: they always exist, and no client looks
+ * at their counters. */
 static bool is_above_all(const char *path)
 {
     return path[0] == 0 || strcmp(path, STATE_QUOTA_PATH) == 0;
@@ -108,11 +108,11 @@ static bool has_parent(const struct model *model, const char *path, struct model
     return is_above_all(parent) || *ret_parent != NULL;
 }
 
-/* One element, at its place in the transaction. */
+/* One operation, with its position in the transaction. */
 struct step {
     struct model *model;
     const struct sim_sub *sub;
-    uint64_t session; /* In which it is asked; 0: none. */
+    uint64_t session; /* The session in which the client requests it; 0: none. */
     uint32_t ephemerals_max;
     zxid_t zxid;
     const struct txn_header *header;
@@ -184,7 +184,7 @@ uint32_t model_owned(const struct model *model, uint64_t session)
     return count;
 }
 
-/* The one quota that clients set; see sim_draw.c. */
+/* Checks the one quota that clients set; see sim_draw.c. */
 static bool is_over_quota(const struct model *model, const char *path)
 {
     const struct model_node *limits = find(model, STATE_QUOTA_PATH "/k1/" STATE_LIMITS_NAME);
@@ -416,7 +416,7 @@ static enum err run_sub(struct step *step)
     }
 }
 
-/* Opens, attaches or closes; the ephemerals that go with it are in the transaction. */
+/* Opens, attaches or closes a session; its ephemerals are deleted by the transaction. */
 static enum err run_session(struct model *model, const struct sim_op *op, zxid_t zxid,
                             struct model_answer *answer)
 {
@@ -440,7 +440,7 @@ static enum err run_session(struct model *model, const struct sim_op *op, zxid_t
     return ERR_OK;
 }
 
-/* In whose session, and whether that may still do something from there. */
+/* Finds the session of the operation, and whether its attachment still permits operations. */
 static enum err admit(const struct model *model, const struct sim_op *op, uint64_t *ret_session)
 {
     uint64_t attach;
@@ -455,7 +455,8 @@ static enum err admit(const struct model *model, const struct sim_op *op, uint64
     return op->attach != 0 && op->attach != attach ? ERR_SESSION_MOVED : ERR_OK;
 }
 
-/* Only what is sent counts (fill_args): a delete or a check carries no data, whatever was drawn. */
+/* Compares only what is sent (fill_args): a delete or a check carries no data, even if the seed has
+ * drawn some. */
 static bool is_same_sub(const struct sim_sub *a, const struct sim_sub *b)
 {
     bool creates = a->id == OP_CREATE;

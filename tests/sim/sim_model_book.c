@@ -2,12 +2,13 @@
 #include "base/mem.h"
 #include "tests/sim/sim_model.h"
 
-/* What there is besides the tree: open sessions, remembered results, and what has fired. */
+/* The parts of the model besides the tree: open sessions, remembered results, and fired
+ * triggers. */
 
 struct model_session {
     uint64_t id;
     uint64_t attach;
-    uint32_t number; /* Of sim_session. */
+    uint32_t number; /* Number in sim_session. */
 };
 
 struct model_result {
@@ -162,7 +163,7 @@ bool model_counts_age(const struct model *model)
     return model->book->result_count > 0;
 }
 
-/* ---- What fires. ---- */
+/* ---- Triggers. ---- */
 
 void model_fire(struct model *model, enum watch_event_type type, const char *path, zxid_t zxid,
                 bool readable)

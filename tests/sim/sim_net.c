@@ -4,15 +4,15 @@
 #include "tests/sim/sim_gist.h"
 
 /*
- * TCP as far as the protocol sees it: per connection the bytes arrive in order or not at all. Each
- * direction of a pair is one queue; a cut holds it back, as retransmission does, and the connection
- * may die meanwhile at either end without the other one's knowledge.
+ * TCP as the protocol sees it: the bytes of a connection arrive in order or not at all. Each
+ * direction of a pair is one queue. A cut holds the queue back, as retransmission does. The
+ * connection may die meanwhile at either end, and the other end does not notice.
  */
 
 enum packet_kind {
     PACKET_DATA,
-    PACKET_DIAL,   /* The dialer's greeting. */
-    PACKET_ACCEPT, /* The other one's. */
+    PACKET_DIAL,   /* The greeting of the dialer. */
+    PACKET_ACCEPT, /* The greeting of the other end. */
     PACKET_FIN,
 };
 
@@ -20,8 +20,8 @@ enum {
     DIAL_MIN_US = 20 * SIM_MS,
     DIAL_MAX_US = 300 * SIM_MS,
     TAIL_FACTOR = 10,
-    MUTE_TICKS = 2,        /* Half of what a leader waits for a report (EXPIRY_BEHIND_REPORTS). */
-    KEEPALIVE_PPM = 30000, /* Per look at a pair: some five seconds. */
+    MUTE_TICKS = 2, /* Half of EXPIRY_BEHIND_REPORTS, after which a replica counts as lost. */
+    KEEPALIVE_PPM = 30000, /* For each look at a pair: about every five seconds. */
 };
 
 static uint64_t mute_bound_us(const struct sim *sim)
@@ -29,7 +29,7 @@ static uint64_t mute_bound_us(const struct sim *sim)
     return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * MUTE_TICKS;
 }
 
-/* While no fault is left, delays stay below what replicas take for silence: liveness needs that. */
+/* Without faults, delays stay below what replicas treat as silence: liveness needs that. */
 static uint64_t delay_us(struct sim *sim, const struct sim_link *link)
 {
     uint64_t tick_us = (uint64_t)sim->knobs.limits.tick_ms * SIM_MS;
@@ -42,7 +42,7 @@ static uint64_t delay_us(struct sim *sim, const struct sim_link *link)
     return sim->phase == SIM_LIVENESS ? min_u64(us, tick_us) : us;
 }
 
-/* What `at` believes of its connection to `peer` from now on. */
+/* The connection to `peer` as `at` sees it from now on. */
 static void set_end(struct sim *sim, uint32_t at, uint32_t peer, uint64_t conn)
 {
     sim->ends[at][peer] = conn;
@@ -106,7 +106,7 @@ static void push(struct sim *sim, uint32_t from, uint32_t to, struct sim_packet 
     }
     packet.sent_us = sim->now_us;
     packet.at_us = at_us > link->last_us ? at_us : link->last_us;
-    /* A slow link: its bytes come one after the other. */
+    /* On a slow link the bytes of one packet follow those of another. */
     packet.at_us += link->rate > 0 ? (uint64_t)packet.len * SIM_MS / link->rate : 0;
     link->last_us = packet.at_us;
     link->queued += packet.len;
@@ -143,7 +143,7 @@ static void peer_up(struct sim *sim, struct sim_event *event)
     sim_node_step(sim, node, &up);
 }
 
-/* Tells a process at once, or when it wakes from its pause. */
+/* Notifies a process at once, or when it wakes from its pause. */
 static void tell(struct sim *sim, struct sim_node *node, sim_fn run, const char *name,
                  uint32_t peer, const struct sim_packet *packet)
 {
@@ -216,12 +216,12 @@ static void receive(struct sim *sim, struct sim_event *event)
     zab_msg_release(&msg);
 }
 
-/* A paused process has its data waiting; a connection that dies meanwhile takes it along. */
+/* Data for a paused process wait; a connection that dies meanwhile discards them. */
 static void on_data(struct sim *sim, struct sim_node *node, uint32_t peer,
                     struct sim_packet *packet)
 {
     if (sim->ends[node->id][peer] != packet->conn) {
-        fin(sim, node->id, peer, packet->conn); /* As a kernel answers for a connection it lost. */
+        fin(sim, node->id, peer, packet->conn); /* As a kernel answers for an unknown connection. */
         return;
     }
 
@@ -253,7 +253,8 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
     head(link)->bytes = NULL;
     drop_head(link);
     if (!node->up) {
-        /* A machine that runs without the process answers with a reset; a dead one is silent. */
+        /* A running machine answers for a missing process with a reset; a dead machine is
+         * silent. */
         mem_free(packet.bytes);
         schedule(sim, from, to);
         return;
@@ -276,7 +277,7 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
     schedule(sim, from, to);
 }
 
-/* ---- What the host does. ---- */
+/* ---- Effects of the replica. ---- */
 
 void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const struct zab_msg *msg)
 {
@@ -297,7 +298,7 @@ void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const str
         sim_fail(sim, "A25", "a %s of node %u is too large", zab_msg_name(msg->type), from->id);
     }
     if (sim->knobs.queue_bytes > 0 && sim->links[from->id][to].queued >= sim->knobs.queue_bytes) {
-        SIM_TRACE(sim, "net %u drops %u, which does not read", from->id, to);
+        SIM_TRACE(sim, "net %u drops %u, whose queue is full", from->id, to);
         buf_release(&bytes);
         sim_net_close(sim, from, to);
         return;
@@ -323,7 +324,7 @@ void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to)
     tell(sim, from, peer_down, "down", to, NULL);
 }
 
-/* A process that dies leaves a FIN; a machine that dies leaves nothing. */
+/* A process that dies sends a FIN; a machine that dies sends nothing. */
 void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent)
 {
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
@@ -336,7 +337,7 @@ void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent)
     }
 }
 
-/* Peers learn the cluster of a new member by its next greeting. */
+/* Peers learn the cluster of a new member from its next greeting. */
 void sim_net_greet_again(struct sim *sim, struct sim_node *node)
 {
     node->hello = node->identity;
@@ -356,7 +357,7 @@ static void dial(struct sim *sim, uint32_t from, uint32_t to)
     push(sim, from, to, packet);
 }
 
-/* Keepalive: an end whose other end knows nothing of it is found out after some seconds. */
+/* Keepalive: an end whose peer does not know the connection is closed after some seconds. */
 static void find_half_open(struct sim *sim, uint32_t at, uint32_t peer)
 {
     uint64_t conn = sim->ends[at][peer];
@@ -386,7 +387,7 @@ static void look_at_pair(struct sim *sim, struct sim_event *event)
         find_half_open(sim, a, b);
         find_half_open(sim, b, a);
     }
-    if (sim->ends[b][a] == 0) { /* Of a pair the larger id dials. */
+    if (sim->ends[b][a] == 0) { /* In each pair the larger id dials. */
         dial(sim, b, a);
     }
 }
@@ -442,7 +443,7 @@ void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to)
     }
 }
 
-/* The last reason is gone. */
+/* The last cut of the link has ended. */
 static void healed(struct sim *sim, struct sim_link *link)
 {
     if (sim->now_us - link->cut_us >= mute_bound_us(sim)) {

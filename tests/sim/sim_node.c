@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* The host of one replica: what the server's main loop does, without sockets and threads. */
+/* The host of one replica: the work of the server's main loop, without sockets and threads. */
 
 enum {
     CLOCK_BASE_MS = 1000000,
@@ -40,13 +40,13 @@ static void tick(struct sim *sim, struct sim_event *event)
     struct zab_event step = {.type = ZAB_EV_TICK};
 
     if (event->at_us != node->tick_us && event->a == 0) {
-        return; /* An earlier one was asked for since. */
+        return; /* An earlier tick was requested in the meantime. */
     }
     node->tick_us = 0;
     sim_node_step(sim, node, &step);
 }
 
-/* Makes sure that a tick comes when the replica wants to wake. */
+/* Schedules a tick for the time at which the replica wants to wake. */
 static void arm(struct sim *sim, struct sim_node *node)
 {
     uint64_t now_ms = sim_node_ms(sim, node);
@@ -63,7 +63,7 @@ static void arm(struct sim *sim, struct sim_node *node)
 
 /* ---- Effects. ---- */
 
-/* Drops what is left of a list whose carrying out was cut short. */
+/* Frees the rest of a list of effects that is not carried out. */
 static void drop_effects(struct zab_effects *effects, size_t from)
 {
     for (size_t i = from; i < effects->count; i++) {
@@ -110,7 +110,7 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_PING_PAYLOAD:
     case ZAB_FX_ROLE:
     case ZAB_FX_HALT:
-        sim_fail(sim, "host", "node %u: effect %d is the replica's own", node->id,
+        sim_fail(sim, "host", "node %u: effect %d should have stayed inside the replica", node->id,
                  (int)effect->type);
     }
 }
@@ -151,7 +151,7 @@ static bool halts_here(struct sim *sim, struct sim_node *node, const struct zab_
     return true;
 }
 
-/* In a script that expects it the process stays down. */
+/* In a scenario that expects it the process stays down. */
 static void halt(struct sim *sim, struct sim_node *node)
 {
     if (sim->may_halt) {
@@ -212,7 +212,7 @@ static void trace_role(struct sim *sim, const struct sim_node *node, const struc
     }
 }
 
-/* What the replica says of itself now; its role is part of the trace. */
+/* Reads the replica's status; a change of role enters the trace. */
 static void look(struct sim *sim, struct sim_node *node)
 {
     struct zab_status old = node->status.zab;
@@ -335,17 +335,17 @@ static enum err open_and_recover(struct sim *sim, struct sim_node *node,
     return err;
 }
 
-/* A disk that fails now is waited for, whatever its directory looks like. */
+/* While the disk fails, a start is retried, whatever its directory looks like. */
 static bool must_wait(const struct sim_node *node, enum err err)
 {
     return node->failing != 0 && sim_disk_explains(node, err);
 }
 
-/* A lost disk: its owner puts an empty one in its place. */
+/* The disk is lost: the operator replaces it by an empty one. */
 static void replace_disk(struct sim *sim, struct sim_node *node)
 {
     if (!node->damaged) {
-        sim_fail(sim, "A18", "node %u finds a lost disk, but it was not harmed", node->id);
+        sim_fail(sim, "A18", "node %u reports a lost disk, but the disk was not harmed", node->id);
     }
     sim->applied_count = 0;
     sim_node_crash(sim, node, SIM_KILL);
@@ -395,12 +395,12 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     }
     err = open_and_recover(sim, node, options);
     if (before.incarnation != 0 && (err != ERR_OK || sim_disk_crashed(node))) {
-        node->identity = before; /* The disk is what it was, although this start did not read it. */
+        node->identity = before; /* The disk is unchanged, although this start could not read it. */
     }
     if (sim_disk_crashed(node)) {
         abort_start(sim, node);
     } else if (err == ERR_NO_SPACE || (err == ERR_IO && node->full) || must_wait(node, err)) {
-        /* A directory that cannot be formatted to its end is begun anew by the next process. */
+        /* The next process formats a directory again when its formatting was interrupted. */
         sim->applied_count = 0;
         sim_node_die(sim, node, SIM_KILL);
     } else if (err == ERR_CORRUPT) {
@@ -419,7 +419,7 @@ static const char *crash_name(enum sim_crash how)
     return how == SIM_KILL ? "kill" : how == SIM_POWER ? "power cut" : "stop";
 }
 
-/* Order matters: first the disk stops, so that nothing that is freed now can still write. */
+/* The order matters: the disk stops first, so that nothing that is freed now can write to it. */
 void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how)
 {
     ASSERT(node->up);
@@ -517,7 +517,7 @@ void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us)
     event->b = node->life;
 }
 
-/* A process that wakes may see its timers before its sockets or after them. */
+/* After a pause a process may handle its timers before its sockets, or after them. */
 void sim_node_resume(struct sim *sim, struct sim_node *node)
 {
     SIM_TRACE(sim, "resume %u with %zu events", node->id, node->inbox_count);

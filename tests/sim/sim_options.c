@@ -1,13 +1,13 @@
 #include "tests/sim/sim_watch.h"
 
-/* What a process is started with: the limits that the seed has drawn, and its share of chance. */
+/* Start options of a process: the limits that the seed has drawn, and its random numbers. */
 
 enum {
     REAP_EVERY_MS = 60000,
     KEEP_AGE_MS = 60000,
 };
 
-/* Each node has another bound, the same in all its lives; every third has none. */
+/* Each node has a different limit, the same in all its lives; every third node has none. */
 static uint64_t tree_bytes_of(const struct sim_knobs *knobs, uint32_t id)
 {
     return id % 3 == 0 ? 0 : knobs->tree_bytes - (uint64_t)id * knobs->tree_bytes / 20;
@@ -37,7 +37,7 @@ void sim_node_options(struct sim *sim, struct sim_node *node, struct replica_opt
         .requests_max = knobs->requests_max,
         .forward_bytes_max = knobs->forward_bytes,
         .forward_peer_bytes_max = knobs->forward_bytes / 2,
-        /* Some respect the leader's bound, some run into it. */
+        /* Some nodes stay within the leader's limit, others exceed it. */
         .forward_out_bytes_max = node->id % 2 ? knobs->forward_bytes / 2 : knobs->forward_bytes * 2,
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,

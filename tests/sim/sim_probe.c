@@ -3,23 +3,22 @@
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_run.h"
 
-/* The names come from the sources, by a script of the build (probes.cmake). */
+/* A script of the build collects the names from the sources (probes.cmake). */
 static const char *const names[] = {
 #include "tests/sim/sim_probes.inc"
 };
 
-/* What seeds and scenarios cannot reach, or not in each run, and why. */
+/* Probes that seeds and scenarios cannot reach, or not in each run, and the reason. */
 static const char *const unreachable[] = {
     "state.restore_remembered_twice", /* No key is used again within one scan: see tests/prop. */
     "storage.truncate_below_snapshot_refused", /* The protocol never cuts below a snapshot, */
-    "storage.truncate_drops_snapshot",         /* as it holds committed records alone: */
-    "storage.stale_snapshot",                  /* tests/fault does what it never does. */
+    "storage.truncate_drops_snapshot", /* because a snapshot holds committed records alone; */
+    "storage.stale_snapshot",          /* tests/fault does it. */
     "storage.log_behind_snapshot",
-    "storage.snapshot_of_replaced_log", /* Has to end between an install and its load; see
+    "storage.snapshot_of_replaced_log", /* A snapshot must end between an install and its load; see
                                            tests/unit/test_store_snap. */
-    "zab.partial_forgotten",         /* Another leader's log has to reach back further than that of
-                                        the first: not in each run; see
-                                        tests/unit/test_zab_resume. */
+    "zab.partial_forgotten", /* Another leader's log has to reach back further than that of the
+                                first: not in each run; see tests/unit/test_zab_resume. */
     "storage.empty_segment_dropped", /* A segment's header is durable before its name. */
 };
 

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 
 /*
- * Liveness of a refill: in seeds with slow links, once the faults are over, a replica is away until
- * the log behind it is gone, and must get in step beside steady clients. If they stopped first,
- * that would let a transfer succeed that never does in a busy ensemble.
+ * Liveness of a refill, in seeds with slow links. Once the faults are over, a replica is away until
+ * the log behind it is gone, and must get in step while clients write steadily. Without those
+ * writes a transfer could succeed that never ends in a busy ensemble.
  */
 
 enum {
@@ -14,13 +14,13 @@ enum {
     LOOK_US = 100 * SIM_MS,
     KEEP_BYTES_MIN = 64 << 20, /* Clients write less log in IN_STEP_US; a record takes a block. */
     VOTERS_MIN = 3,
-    COUNTER_MIN = 200,      /* Shorter epochs are used up before a learner can get in step. */
-    WRITE_US = 80 * SIM_MS, /* Between two writes more than the clients make. */
-    BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds. */
+    COUNTER_MIN = 200,      /* Shorter epochs end before a learner can get in step. */
+    WRITE_US = 80 * SIM_MS, /* Interval of the writes in addition to the clients'. */
+    BREAK_MIN_MS = 1000,    /* Between two resets of its connection, in half of the seeds. */
     BREAK_MAX_MS = 2000,
-    BREAKS_IN_STEP_US = 150 * SIM_SECOND, /* Each takes up to a second from the transfer. */
+    BREAKS_IN_STEP_US = 150 * SIM_SECOND, /* Each reset costs the transfer up to a second. */
     BREAKS_WRITE_US = 200 * SIM_MS,       /* A list of all children has at most 1,000 names. */
-    RATE = 20 /* Bytes in a ms to and from the learner: the snapshot takes seconds. */
+    RATE = 20 /* Bytes per ms to and from the learner: the snapshot takes seconds. */
 };
 
 static bool serves(const struct sim_node *node)
@@ -50,7 +50,7 @@ static void pass(struct sim *sim, uint64_t us)
     (void)sim_run(sim, sim->now_us + us, NULL);
 }
 
-/* A znode that clients may delete, and one more below it. */
+/* Creates a znode that clients may delete, and one below it. */
 static void write_some(struct sim *sim, uint64_t pause_us)
 {
     const struct sim_node *leader = sim_leader(sim);
@@ -97,7 +97,7 @@ static void refill(struct sim *sim, const struct sim_node *learner, bool breaks)
             break_us = sim->now_us + rng_range(&sim->rng, BREAK_MIN_MS, BREAK_MAX_MS) * SIM_MS;
         }
         if (sim->now_us > end_us) {
-            sim_fail(sim, "A24", "node %u is not in step after %" PRIu64 " s beside clients",
+            sim_fail(sim, "A24", "node %u is not in step after %" PRIu64 " s while clients write",
                      learner->id, in_step_us / SIM_SECOND);
         }
     }
@@ -117,7 +117,7 @@ void sim_refill_check(struct sim *sim)
         pass(sim, LOOK_US);
     }
     if (!all_serve(sim)) {
-        return; /* Its end is judged when all has settled. */
+        return; /* sim_settle judges its end. */
     }
     learner = learner_of(sim);
     sim_node_crash(sim, learner, SIM_KILL);
@@ -126,7 +126,7 @@ void sim_refill_check(struct sim *sim)
         write_some(sim, WRITE_US);
     }
     set_rate(sim, learner->id, RATE);
-    if (!learner->up) { /* What remained of an earlier fault may have started it. */
+    if (!learner->up) { /* An event of an earlier fault may have started it. */
         sim_node_start(sim, learner);
     }
     refill(sim, learner, rng_chance(&sim->rng, 500000));

@@ -16,7 +16,7 @@ enum {
     FINDS_MAX = 16,
 };
 
-/* Mutants that this simulator is to catch; see README.md. */
+/* Mutants that the simulator must catch; see README.md. */
 static const int mutants[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
                               14, 15, 16, 17, 20, 21, 22, 23, 24, 25, 26, 27, 28,
                               29, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
@@ -131,7 +131,7 @@ static int by_seed(const void *a, const void *b)
     return left->seed < right->seed ? -1 : left->seed > right->seed;
 }
 
-/* Scenarios first: what they catch needs no luck. */
+/* Scenarios come first: they need no luck. */
 static bool scenario_catches(int mutant, const struct sim_options *defaults, char *text,
                              size_t size)
 {
@@ -157,7 +157,7 @@ static bool scenario_catches(int mutant, const struct sim_options *defaults, cha
     return false;
 }
 
-/* What to look for, and for how long. */
+/* Target and limits of a search. */
 struct search {
     struct sim_options defaults;
     uint64_t budget; /* Seeds. */

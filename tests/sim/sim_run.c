@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a worker shares with its parent. */
+/* Memory that a worker shares with its parent. */
 struct worker {
     pid_t pid;
-    uint64_t seed; /* Under way, or the next. */
+    uint64_t seed; /* The current seed, or the next. */
     uint64_t last;
     uint64_t step;
     bool done;
@@ -86,7 +86,7 @@ static void spawn(const struct run_plan *plan, struct worker *worker)
 
     (void)fflush(NULL);
     worker->text[0] = 0;
-    pid = fork(); /* Not into the shared memory, which the child would overwrite. */
+    pid = fork(); /* Not into the shared memory: the child would overwrite worker->pid. */
     if (pid == 0) {
         work(plan, worker);
     }
@@ -101,11 +101,11 @@ static void note_failure(struct run_result *result, const struct worker *worker)
 
         failure->seed = worker->seed;
         (void)snprintf(failure->text, sizeof(failure->text), "%s",
-                       worker->text[0] ? worker->text : "the process died");
+                       worker->text[0] ? worker->text : "the worker process died");
     }
 }
 
-/* A worker has ended: by its own, or in the middle of a seed. True when it was started again. */
+/* A worker has ended, normally or in the middle of a seed. True when it was restarted. */
 static bool go_on(const struct run_plan *plan, struct worker *worker, struct run_result *result)
 {
     worker->pid = 0;
@@ -195,7 +195,7 @@ void run_print(const struct run_result *result)
                  t->seeds, (double)t->seeds / seconds, (double)t->virtual_us / 1e6,
                  (double)t->virtual_us / 1e6 / seconds, t->events, t->messages);
     (void)printf(
-        "operations %" PRIu64 ": acknowledged %" PRIu64 ", verdicts %" PRIu64 ", refused %" PRIu64
+        "operations %" PRIu64 ": acknowledged %" PRIu64 ", failed %" PRIu64 ", refused %" PRIu64
         " (tree full %" PRIu64 "), unknown %" PRIu64 "; reads %" PRIu64 "; records %" PRIu64 "\n",
         t->ops, t->acked, t->failed, t->refused, t->tree_full, t->unknown, t->reads, t->committed);
     (void)printf("leaders established %" PRIu64 ", TRUNCs %" PRIu64 ", SNAPs %" PRIu64
@@ -209,18 +209,17 @@ void run_print(const struct run_result *result)
                  t->rotted, t->emptied, t->swapped, t->full, t->quarantines, t->admissions,
                  t->strikes, t->converge_ms);
     (void)printf("disks in use: failing %" PRIu64 " (I/O errors %" PRIu64 "), rotten %" PRIu64
-                 "; states that came out wrong of a snapshot %" PRIu64 "\n",
+                 "; states wrong after loading a snapshot %" PRIu64 "\n",
                  t->failing, t->io_errors, t->decayed, t->spoilt);
     (void)printf(
         "sessions opened %" PRIu64 ", closed %" PRIu64 " (expired %" PRIu64 "), moved %" PRIu64
         "; ephemerals %" PRIu64 "; retries %" PRIu64 ", answered from memory %" PRIu64 "\n",
         t->opened, t->closed, t->expired, t->moved, t->ephemerals, t->retries, t->replayed);
-    (void)printf("TTL znodes removed %" PRIu64 "; all that counts the age had ended %" PRIu64
-                 " times\n",
+    (void)printf("TTL znodes removed %" PRIu64 "; nothing counted the age %" PRIu64 " times\n",
                  t->reaped, t->progress);
-    (void)printf("watches told %" PRIu64 ", resumed %" PRIu64 ", by difference %" PRIu64
-                 ", gaps %" PRIu64 ", subscribers fallen behind %" PRIu64 "\n",
-                 t->told, t->resumed, t->diffed, t->gaps, t->lost);
+    (void)printf("watch events %" PRIu64 ", resumed %" PRIu64 ", by difference %" PRIu64
+                 ", gaps %" PRIu64 ", subscribers behind %" PRIu64 "\n",
+                 t->delivered, t->resumed, t->diffed, t->gaps, t->lost);
     for (uint32_t i = 0; i < result->failure_count; i++) {
         (void)printf("FAILED seed %" PRIu64 ": %s\n", result->failures[i].seed,
                      result->failures[i].text);

@@ -1,6 +1,6 @@
 /*
- * sim_run.h - many seeds in worker processes: a failed assertion ends a worker, is written down as
- * the failure of its seed, and the next worker goes on behind it.
+ * sim_run.h - many seeds in worker processes. A failed assertion ends a worker; the run records it
+ * as the failure of that seed, and the next worker continues after it.
  */
 #ifndef TESTS_SIM_SIM_RUN_H
 #define TESTS_SIM_SIM_RUN_H
@@ -20,25 +20,25 @@ struct run_failure {
 
 struct run_result {
     struct sim_totals totals;
-    uint8_t probes[RUN_PROBES_MAX]; /* Reached at least once. */
+    uint8_t probes[RUN_PROBES_MAX]; /* Probes that were reached at least once. */
     struct run_failure failures[RUN_FAILURES_MAX];
     uint32_t failure_count;
     uint64_t wall_ms;
 };
 
 struct run_plan {
-    struct sim_options options; /* Of each seed. */
+    struct sim_options options; /* Options of every seed. */
     uint64_t first;
     uint64_t last;
     uint32_t jobs;
     uint32_t failures_max; /* Stop after so many. */
-    bool quiet;            /* Nothing from the workers. */
+    bool quiet;            /* Discards the output of the workers. */
 };
 
-/* One seed in this process; ends the process when it fails. Returns the trace hash. */
+/* Runs one seed in this process, which ends when the seed fails. Returns the hash of the trace. */
 uint64_t run_one(const struct sim_options *options, struct sim_totals *totals);
 
-/* All seeds of the plan. */
+/* Runs all seeds of the plan. */
 void run_all(const struct run_plan *plan, struct run_result *ret_result);
 
 void run_print(const struct run_result *result);
@@ -46,8 +46,8 @@ void run_print(const struct run_result *result);
 /* Prints probes that were not reached; returns how many. */
 size_t run_print_unhit(const struct run_result *result);
 
-/* `sim mutants`: looks for seeds that catch each mutant. Returns the number not caught. `only`:
- * this one, or 0: all. */
+/* `sim --mutants`: looks for seeds that catch each mutant, or the mutant `only`; 0: all. Returns
+ * the number not caught. */
 int mutants_search(int only, uint64_t budget, uint32_t finds, uint32_t jobs);
 
 /* Runs each line of a file of seeds; those with a mutant must fail. Returns the number of lines

@@ -2,7 +2,7 @@
 #include "tests/sim/sim_script.h"
 
 /*
- * Clocks: those of leaders and of majorities jump, and what counts time goes on all the same. The
+ * Clocks of leaders and of majorities jump, and TTLs and remembered results must still end. The
  * clients are those of random seeds, with TTL znodes and idempotency keys.
  */
 
@@ -15,7 +15,7 @@ enum {
     BREAKS = 40,
     NIGHT_TTL_MS = 3000,
     NIGHTS = 20,
-    DAY_MS = 700, /* The leader writes the age each 200 ms. */
+    DAY_MS = 700, /* The leader writes the age every 200 ms. */
 };
 
 static void begin(struct sim *sim)
@@ -40,7 +40,7 @@ static void restart_all(struct sim *sim)
     script_run(sim, sim->knobs.down_max_ms + 1);
 }
 
-/* One bad second of the leader's wall clock; now and then all are started again. */
+/* The leader's wall clock is wrong for a second; now and then all replicas restart. */
 static void leaders_clock_jumps(struct sim *sim)
 {
     begin(sim);
@@ -54,7 +54,7 @@ static void leaders_clock_jumps(struct sim *sim)
     }
 }
 
-/* The clocks of a majority are wrong, and set right later: stamps step back once. */
+/* The clocks of a majority are wrong and corrected later: stamps step back once. */
 static void a_majoritys_clocks_jump(struct sim *sim)
 {
     begin(sim);
@@ -75,8 +75,9 @@ static void a_majoritys_clocks_jump(struct sim *sim)
 }
 
 /*
- * Nothing is written for a while, and one follower does not hear of the time that passes. If it
- * leads next it counts on from less, and the other follower must forget what it has heard.
+ * The ensemble is idle for a while, and one follower does not receive the heartbeats that carry the
+ * age. If that follower leads next, it continues from a smaller age, and the other follower must
+ * forget the larger age that it has received.
  */
 static void a_leader_has_not_heard_of_idle_time(struct sim *sim)
 {
@@ -95,15 +96,15 @@ static void a_leader_has_not_heard_of_idle_time(struct sim *sim)
 
         script_write(sim, second);
         script_crash(sim, second, SIM_KILL);
-        script_start(sim, first); /* The third has the newest log, and leads. */
+        script_start(sim, first); /* Node 3 has the newest log and leads. */
         script_write(sim, script_leader(sim));
         script_start(sim, second);
         sim_settle(sim);
     }
 }
 
-/* Stopped each night, and never up for as long as a TTL: it ends all the same, because the age of
- * an idle ensemble is in its log. */
+/* The ensemble restarts every night, and is never up for as long as the TTL. The TTL must still
+ * end, because the log contains the age of an idle ensemble. */
 static void a_ttl_ends_though_all_restart_each_night(struct sim *sim)
 {
     struct sim_sub sub = {.id = OP_CREATE, .path = "/k0/ttl", .data = "x", .ttl_ms = NIGHT_TTL_MS};
@@ -125,8 +126,8 @@ static void a_ttl_ends_though_all_restart_each_night(struct sim *sim)
     }
 }
 
-/* A majority's clocks are right all the time. Connections break and processes stand still, for less
- * than a voter may be silent: no stamp steps back. */
+/* A majority's clocks are always right. Connections break and processes pause, for less time than a
+ * voter may be silent: no stamp steps back. */
 static void one_clock_is_wrong_while_connections_break(struct sim *sim)
 {
     begin(sim);
@@ -143,7 +144,8 @@ static void one_clock_is_wrong_while_connections_break(struct sim *sim)
         script_run(sim, rng_range(&sim->rng, 1, BAD_MS));
     }
     if (sim->times.steps_back > 0) {
-        sim_fail(sim, "clock", "stamps have stepped back, and one clock of three was wrong");
+        sim_fail(sim, "clock",
+                 "stamps have stepped back, although only one clock of three was wrong");
     }
 }
 

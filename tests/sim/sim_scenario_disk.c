@@ -22,7 +22,7 @@ static void crash_all(struct sim *sim, enum sim_crash how)
     }
 }
 
-/* ---- S12, S13: everybody loses power under load, also where everybody is one. ---- */
+/* ---- S12, S13: all machines lose power under load, also in an ensemble of one. ---- */
 
 static void s12(struct sim *sim)
 {
@@ -46,8 +46,9 @@ static void one(struct sim_knobs *knobs)
     knobs->snap_count = 30;
 }
 
-/* ---- A log of more epochs than an outline names, behind no snapshot: it is told to a replica that
- * knows the first one alone, found again after a power cut, and purged by a snapshot. ---- */
+/* ---- A log of more epochs than an outline lists, without a snapshot. A replica that has only
+ * the first epoch receives it, finds it again after a power cut, and purges it after a snapshot.
+ * ---- */
 
 enum {
     EPOCHS = ZAB_RANGES_MAX + 100,
@@ -123,12 +124,12 @@ static void s15(struct sim *sim)
         }
         start_all(sim);
         sim_settle(sim);
-        script_run(sim, 3000); /* The space is noticed by the next attempt to use it. */
+        script_run(sim, 3000); /* The next attempt to use the space notices it. */
         script_write(sim, script_leader(sim));
     }
 }
 
-/* ---- S16: bits flip on a minority, anywhere; the damaged one heals. ---- */
+/* ---- S16: bits flip anywhere on the disks of a minority; the damaged replica is refilled. ---- */
 
 static void s16(struct sim *sim)
 {
@@ -145,8 +146,8 @@ static void s16(struct sim *sim)
     }
 }
 
-/* A disk that rots and heals at once, with the leader gone right after: what it said it had before
- * must be there again before it counts. */
+/* A disk rots and heals at once, and the leader dies right after. The replica must hold again
+ * everything that it had acknowledged before it counts. */
 static void s16_leader(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -169,7 +170,7 @@ static void s16_leader(struct sim *sim)
     }
 }
 
-/* ---- S19: A acknowledges x with B while C is away; A's disk is replaced; C comes, B is away. */
+/* ---- S19: A and B acknowledge x while C is away; A's disk is replaced; C comes, B goes. */
 
 static bool never(struct sim *sim)
 {
@@ -201,7 +202,7 @@ static void s19(struct sim *sim)
     }
 }
 
-/* ---- S20: a disk goes back to what it was some time ago. ---- */
+/* ---- S20: a disk returns to an older image. ---- */
 
 static void s20(struct sim *sim)
 {
@@ -223,15 +224,15 @@ static void s20(struct sim *sim)
     }
 }
 
-/* ---- A disk comes back while the admission of another one to its seat is in the log: it gets the
- * record, is elected, and commits the loss of its own seat. ---- */
+/* ---- A disk comes back while the log contains the admission of another disk to its seat: its
+ * replica gets that record, is elected, and commits the loss of its own seat. ---- */
 
 enum {
-    SEAT_NODE = 3, /* Of equal logs the highest id leads. */
+    SEAT_NODE = 3, /* Among equal logs the highest id leads. */
     SEAT_APART_MS = 8000,
 };
 
-/* The admission is seen, and struck at, before a majority can have it. */
+/* The fault must strike after the proposal, before a majority can have it. */
 static void slow_net(struct sim_knobs *knobs)
 {
     knobs->delay_min_us = 15000;
@@ -267,7 +268,7 @@ static void seat(struct sim *sim)
     script_write(sim, script_leader(sim));
 }
 
-/* ---- A majority is lost for good: one survivor goes on alone, the others come back empty. ---- */
+/* ---- A majority is lost for good: a forced recovery; the others come back empty. ---- */
 
 static void go_on_alone(struct sim *sim, struct sim_node *node)
 {
@@ -284,7 +285,7 @@ static void go_on_alone(struct sim *sim, struct sim_node *node)
     if (store_open(&options, false, &store, report) != ERR_OK ||
         sole_voter_check(store, report, node->id, survivor, &why) != ERR_OK ||
         sole_voter_write(store, survivor, rng_u64(&sim->rng) | 1) != ERR_OK) {
-        sim_fail(sim, "A18", "node %u cannot go on alone", node->id);
+        sim_fail(sim, "A18", "node %u cannot recover alone", node->id);
     }
     store_close(store, true);
     (void)store_open(&options, true, &store, report);
@@ -301,7 +302,8 @@ static void survivor(struct sim *sim)
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
 
         script_writes(sim, script_leader(sim), 20);
-        sim_settle(sim); /* It has all: what it lacks would rightly be lost. */
+        sim_settle(
+            sim); /* The survivor has all records; records that it lacks would be lost by design. */
         crash_all(sim, round % 2 ? SIM_POWER : SIM_KILL);
         for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
             if (id != node->id) {
@@ -318,7 +320,7 @@ static void survivor(struct sim *sim)
     }
 }
 
-/* ---- What cannot be read any more: identity, promise, or a snapshot on its way. ---- */
+/* ---- Unreadable files: identity, promise, or a snapshot that is being received. ---- */
 
 static void s16_lost(struct sim *sim)
 {
@@ -337,7 +339,7 @@ static void s16_lost(struct sim *sim)
     }
 }
 
-/* The identity is gone, and a write that a clean stop had promised. */
+/* The identity is lost, and so is a write that a clean stop had completed. */
 static void s16_gone(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -368,7 +370,7 @@ static void small_slices(struct sim_knobs *knobs)
     knobs->disk_max_us = 10000;
 }
 
-/* Few names, so that each has many lives; one of them comes after all others. */
+/* Few names, so that each is created and deleted often; one sorts after all others. */
 static void come_and_go(struct sim *sim, struct sim_node *node)
 {
     static const enum op_id kinds[] = {OP_CREATE, OP_CREATE, OP_DELETE, OP_SET};
@@ -419,8 +421,8 @@ static void fat_five(struct sim_knobs *knobs)
     knobs->voters = 5;
 }
 
-/* All of the leader's snapshots rot where only a learner reads them: it takes a new one, and nobody
- * is ever sent what does not verify. */
+/* All of the leader's snapshots rot, and only a learner's transfer reads them: the leader takes a
+ * new one, and no learner receives a snapshot that does not verify. */
 static void spoilt(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -430,7 +432,7 @@ static void spoilt(struct sim *sim)
 
         script_crash(sim, behind, SIM_KILL);
         script_writes(sim, leader, 60);
-        sim_disk_spoil(sim, leader, "snap-0"); /* Complete ones. */
+        sim_disk_spoil(sim, leader, "snap-0"); /* Only complete snapshots. */
         script_start(sim, behind);
         script_run(sim, 3000);
         script_writes(sim, leader, 40);
@@ -438,7 +440,7 @@ static void spoilt(struct sim *sim)
     }
 }
 
-/* Two learners fetch pieces at the same time, and the snapshot changes under them. */
+/* Two learners fetch pieces at the same time, and the leader replaces the snapshot meanwhile. */
 static void pieces(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -460,7 +462,7 @@ static void pieces(struct sim *sim)
     }
 }
 
-/* ---- A state that differs in memory: the digests find it, and it is refilled. ---- */
+/* ---- A state differs in memory: digests detect it, and the replica is refilled. ---- */
 
 static void corrupt(struct sim_node *node, const char *data)
 {
@@ -500,8 +502,8 @@ static bool is_spoilt(struct sim *sim)
     return sim->spoil_loaded == 0;
 }
 
-/* A snapshot arrives whole and makes a wrong state all the same: its digest says so, where the log
- * covers it, and nobody is answered from it. */
+/* A snapshot arrives intact, but the loaded state is wrong. Its digest shows that where the log
+ * covers it, and the replica must answer no client from that state. */
 static void bad_load(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -522,9 +524,10 @@ static void bad_load(struct sim *sim)
             script_run(sim, 20);
         }
         sim_settle(sim);
-        /* Another one may have taken its place before it was whole. */
+        /* Another snapshot may have replaced the state before it was whole. */
         if (sim->totals.quarantines == caught && node->diverged) {
-            sim_fail(sim, "A17", "node %u goes on with a state that its snapshot denies", node->id);
+            sim_fail(sim, "A17", "node %u continues with a state that its snapshot contradicts",
+                     node->id);
         }
     }
 }
@@ -534,7 +537,7 @@ static bool all_halted(struct sim *sim)
     return sim->halts == sim->knobs.nodes;
 }
 
-/* Every state is another one: nobody may go on, and the disks are as good as before. */
+/* All states differ: no replica may continue, and the disks stay sound. */
 static void all_diverged(struct sim *sim)
 {
     static const char *const data[] = {"rot", "mould"};

@@ -6,7 +6,7 @@
 
 enum {
     AWAY_MS = 3000,
-    BEHIND_WRITES = 40, /* Some segments of them are closed. */
+    BEHIND_WRITES = 40, /* They fill and close some segments. */
 };
 
 static void tight(struct sim_knobs *knobs)
@@ -20,8 +20,8 @@ static bool has_ended(struct sim *sim)
     return sim->nodes[sim->hook_arg].life != sim->hook_hits || !sim->nodes[sim->hook_arg].up;
 }
 
-/* The process whose disk fails ends at its next write; whoever leads then takes writes, and the
- * replica comes back with all that it acknowledged as soon as its disk works. */
+/* The process whose disk fails ends at its next write. The next leader accepts writes, and once the
+ * disk works the replica returns with everything that it has acknowledged. */
 static void fail_once(struct sim *sim, struct sim_node *node, unsigned kinds)
 {
     uint64_t quarantines = sim->totals.quarantines;
@@ -36,7 +36,7 @@ static void fail_once(struct sim *sim, struct sim_node *node, unsigned kinds)
     sim_disk_mend(sim, node);
     sim_settle(sim);
     if (sim->totals.quarantines != quarantines) {
-        sim_fail(sim, "A18", "node %u was refilled, but its disk lost nothing", node->id);
+        sim_fail(sim, "A18", "node %u was refilled, although its disk lost nothing", node->id);
     }
     script_writes(sim, node, 3);
 }
@@ -53,8 +53,8 @@ static void disk_fails(struct sim *sim)
     }
 }
 
-/* A learner needs a part of the log that its leader cannot read any more: the leader finds that
- * out, leaves, and is refilled from the third one, which brings both in step. */
+/* A learner needs a part of the log that its leader can no longer read. The leader detects that,
+ * resigns, and is refilled by the third replica, which synchronises both. */
 static void disk_decays(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -70,13 +70,13 @@ static void disk_decays(struct sim *sim)
         script_start(sim, behind);
         sim_settle(sim);
         if (sim->totals.quarantines == quarantines) {
-            sim_fail(sim, "A18", "leader %u goes on with a log that it cannot read", leader->id);
+            sim_fail(sim, "A18", "leader %u continues with a log that it cannot read", leader->id);
         }
         script_writes(sim, leader, 3);
     }
 }
 
-/* The same harm, of a follower: in use it does no harm, and the next start finds it. */
+/* The same damage at a follower: it does no harm in use, and the next start detects it. */
 static void disk_decays_unseen(struct sim *sim)
 {
     script_bootstrap(sim);

@@ -21,7 +21,7 @@ static bool nothing_pending(struct sim *sim)
     return sim->pending == 0;
 }
 
-/* ---- S22: the leader sleeps while another one is elected, with requests in its sockets. ---- */
+/* ---- S22: the leader is paused while another is elected; requests wait in its sockets. ---- */
 
 static void s22(struct sim *sim)
 {
@@ -45,7 +45,7 @@ static void s22(struct sim *sim)
     }
 }
 
-/* ---- S24: the leader can send and not receive, or the other way round. ---- */
+/* ---- S24: the leader can send but not receive, or receive but not send. ---- */
 
 static void s24(struct sim *sim)
 {
@@ -68,7 +68,7 @@ static void s24(struct sim *sim)
     }
 }
 
-/* ---- A learner joins again and again while writes go on. ---- */
+/* ---- A learner joins repeatedly while clients write. ---- */
 
 static void narrow(struct sim_knobs *knobs)
 {

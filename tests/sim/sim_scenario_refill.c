@@ -6,10 +6,11 @@
 /* ---- S40: a learner behind a slow link, a short log and steady writes. ---- */
 
 enum {
-    S40_FILL = 600,   /* Writes that make the state. */
+    S40_FILL = 600,   /* Writes that fill the state. */
     S40_TURN_MS = 60, /* Between two writes while the learner is refilled. */
-    S40_TURNS = 1500, /* The learner must be in step by then, under load. */
-    S40_RATE = 6,     /* Bytes in a ms: more than the writes, so that it can. */
+    S40_TURNS = 1500, /* After so many the learner must be in step, under load. */
+    S40_RATE =
+        6, /* Bytes per ms: more than the writes need, so that the learner can get in step. */
 };
 
 static void slow_refill(struct sim_knobs *knobs)
@@ -32,7 +33,8 @@ static void set_rate(struct sim *sim, uint32_t id, uint32_t rate)
     }
 }
 
-/* The leader gets writes until `node` serves; `broken`: its connection breaks now and then. */
+/* The leader receives writes until `node` serves; with `broken` the node's connection breaks at
+ * intervals. */
 static void refill_under_load(struct sim *sim, struct sim_node *node, bool broken)
 {
     uint64_t reset_at = sim->now_us;
@@ -48,7 +50,7 @@ static void refill_under_load(struct sim *sim, struct sim_node *node, bool broke
             reset_at = sim->now_us + rng_range(&sim->rng, 2000, 4000) * SIM_MS;
         }
     }
-    sim_fail(sim, "A24", "node %u, behind a slow link, never gets in step under load", node->id);
+    sim_fail(sim, "A24", "node %u, behind a slow link, does not get in step under load", node->id);
 }
 
 static void s40(struct sim *sim)
@@ -66,7 +68,7 @@ static void s40(struct sim *sim)
     sim_settle(sim);
 }
 
-/* The same, and its connection breaks more often than the snapshot takes. */
+/* The same, and the connection breaks in shorter intervals than the snapshot takes. */
 static void s42(struct sim *sim)
 {
     struct sim_node *learner;
@@ -85,8 +87,8 @@ static void s42(struct sim *sim)
     }
 }
 
-/* The leader dies in the middle of the transfer: the next one has another snapshot, and what has
- * come of the first is no part of it. */
+/* The leader dies in the middle of the transfer. The next leader has another snapshot, which must
+ * not be combined with the received part of the first. */
 static void s43(struct sim *sim)
 {
     uint64_t refused = sim_probe_hits("storage.received_snapshot_refused");
@@ -111,9 +113,9 @@ static void s43(struct sim *sim)
     }
 }
 
-/* ---- S44, S45: the connection breaks when the snapshot is there and its log is not. ---- */
+/* ---- S44, S45: the connection breaks after the snapshot, before its log has arrived. ---- */
 
-/* A scan takes seconds, and the log of that time is long. */
+/* A scan takes seconds, and so the log that belongs to it is long. */
 static void long_scan(struct sim_knobs *knobs)
 {
     slow_refill(knobs);
@@ -122,7 +124,7 @@ static void long_scan(struct sim_knobs *knobs)
     knobs->disk_max_us = 20000;
 }
 
-/* The log of each replica reaches back to before the snapshot that another one sends. */
+/* The log of each replica starts before the snapshot that another replica sends. */
 static void long_scan_and_log(struct sim_knobs *knobs)
 {
     long_scan(knobs);
@@ -136,7 +138,7 @@ static bool has_a_part_of_the_log(struct sim *sim)
     return learner->staging && learner->staged != APPENDED_UNKNOWN;
 }
 
-/* A learner that has all of a snapshot and a part of its log. */
+/* Returns a learner that has a whole snapshot and a part of its log. */
 static struct sim_node *nearly_whole(struct sim *sim)
 {
     struct sim_node *learner;
@@ -152,8 +154,8 @@ static struct sim_node *nearly_whole(struct sim *sim)
     return learner;
 }
 
-/* One connection carries a part of that log: without what came over the last one it would never
- * end. */
+/* One connection carries only a part of that log: without the parts of earlier connections the
+ * transfer would never end. */
 static void s44(struct sim *sim)
 {
     uint64_t continued = sim_probe_hits("zab.snapshot_log_resumed");
@@ -177,8 +179,8 @@ static bool two_serve(struct sim *sim)
     return serving == 2;
 }
 
-/* The leader dies then. The next one does not have that snapshot, but the log; and it needs the
- * learner for its quorum. */
+/* The leader dies at that moment. The next leader does not have that snapshot, but it has the log;
+ * and it needs the learner for its quorum. */
 static void s45(struct sim *sim)
 {
     uint64_t continued = sim_probe_hits("zab.snapshot_log_resumed");
@@ -186,7 +188,7 @@ static void s45(struct sim *sim)
     struct sim_node *leader = script_leader(sim);
 
     script_crash(sim, leader, SIM_KILL);
-    script_until(sim, two_serve, "the other two in step");
+    script_until(sim, two_serve, "both remaining replicas in step");
     if (sim_probe_hits("zab.snapshot_log_resumed") == continued) {
         sim_fail(sim, "A24", "node %u got a second snapshot from another leader", learner->id);
     }
@@ -195,10 +197,10 @@ static void s45(struct sim *sim)
     sim_settle(sim);
 }
 
-/* ---- S46: it breaks when the learner serves again, and is still far behind. ---- */
+/* ---- S46: the connection breaks when the learner serves again, but is far behind. ---- */
 
 enum {
-    S46_WRITES = 40 /* Snapshots and purges. */
+    S46_WRITES = 40 /* They cause snapshots and purges. */
 };
 
 static bool serves_again(struct sim *sim)
@@ -206,7 +208,7 @@ static bool serves_again(struct sim *sim)
     return sim->nodes[sim->hook_arg].status.zab.serving;
 }
 
-/* The leader has no snapshot any more that the learner's log follows; but it has kept its log. */
+/* The leader has no snapshot left that the learner's log follows, but it has kept the log. */
 static void s46(struct sim *sim)
 {
     uint64_t installed = sim_probe_hits("zab.installed");
@@ -225,12 +227,12 @@ static void s46(struct sim *sim)
     sim_settle(sim);
 }
 
-/* ---- S41: a learner stops in the middle of its snapshot: the log is not kept for ever. ---- */
+/* ---- S41: a learner stalls in the middle of its snapshot: the leader purges the log. ---- */
 
 enum {
-    S41_BREAK_MS = 1500, /* The transfer has begun. */
+    S41_BREAK_MS = 1500, /* The transfer has started. */
     S41_STALL_MS = 320000,
-    S41_WRITES = 60, /* Snapshots and purges. */
+    S41_WRITES = 60, /* They cause snapshots and purges. */
 };
 
 static uint64_t kept_bytes(const struct sim_node *node)
@@ -255,12 +257,12 @@ static void s41(struct sim *sim)
     sim_node_pause(sim, learner, 3600 * UINT64_C(1000000));
     script_writes(sim, script_leader(sim), S41_WRITES);
     if (kept_bytes(script_leader(sim)) == 0) {
-        sim_fail(sim, "A24", "no log is kept for node %u, which gets a snapshot", learner->id);
+        sim_fail(sim, "A24", "no log is kept for node %u, which receives a snapshot", learner->id);
     }
     script_run(sim, S41_STALL_MS);
     script_writes(sim, script_leader(sim), S41_WRITES);
     if (kept_bytes(script_leader(sim)) > 0) {
-        sim_fail(sim, "A25", "log is kept for node %u, which stands still", learner->id);
+        sim_fail(sim, "A25", "log is still kept for node %u, which has stalled", learner->id);
     }
     sim_node_resume(sim, learner);
     set_rate(sim, learner->id, 0);

@@ -2,15 +2,15 @@
 #include "tests/sim/sim_script.h"
 
 /*
- * Sessions in the situations that chance meets too seldom. The clients are those of random seeds;
- * what goes wrong is scripted.
+ * Sessions in situations that random faults meet too seldom. The clients are those of random seeds;
+ * the faults are scripted.
  */
 
 enum {
     ROUNDS = 12,
     HOUR_MS = 3600000,
     MOVES = 8,
-    LATE_FACTOR = 3000, /* Messages take up to three ticks: less than what makes a report late. */
+    LATE_FACTOR = 3000, /* Messages take up to three ticks: no report is late by that. */
 };
 
 static uint64_t ticks_ms(const struct sim *sim, uint32_t tenths)
@@ -25,8 +25,8 @@ static void begin(struct sim *sim)
     script_run(sim, ticks_ms(sim, 80));
 }
 
-/* The leader stands still, not for so long that it is replaced, while its clients and those of
- * the others go on: what they have said waits in its sockets when it wakes. */
+/* The leader pauses, too briefly to be replaced. Its clients and those of the other replicas
+ * continue: their messages wait in its sockets when it wakes. */
 static void leader_pauses(struct sim *sim)
 {
     begin(sim);
@@ -39,7 +39,7 @@ static void leader_pauses(struct sim *sim)
     }
 }
 
-/* Somebody sets the wall clocks, forward and back. */
+/* The operator sets wall clocks forward and back. */
 static void clocks_jump(struct sim *sim)
 {
     begin(sim);
@@ -52,7 +52,7 @@ static void clocks_jump(struct sim *sim)
     }
 }
 
-/* Sessions come and go with their ephemerals while each replica writes snapshots all the time, and
+/* Sessions with ephemerals open and close while each replica writes snapshots continually and
  * restarts from them. */
 static void snapshots_and_restarts(struct sim *sim)
 {
@@ -68,7 +68,7 @@ static void snapshots_and_restarts(struct sim *sim)
     }
 }
 
-/* The leader dies again and again, and the next one hears of all sessions for the first time. */
+/* Leaders die repeatedly, and each new leader must learn of all sessions. */
 static void leaders_die(struct sim *sim)
 {
     begin(sim);
@@ -85,8 +85,8 @@ static void clients_move(struct sim *sim)
     }
 }
 
-/* What one follower says comes late to the leader, and clients move from one replica to another. A
- * report that was made before a client came is in front of the one that names its session. */
+/* Messages of one follower reach the leader late, and clients move from one replica to another. A
+ * report that was made before a client moved is sent ahead of the report that names its session. */
 static void reports_are_late(struct sim *sim)
 {
     begin(sim);

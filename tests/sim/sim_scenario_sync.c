@@ -12,10 +12,10 @@ static bool is_send(const struct zab_effect *effect, enum zab_msg_type type)
     return effect->type == ZAB_FX_SEND && effect->send.msg.type == type;
 }
 
-/* ---- S3: a follower dies anywhere in the NEWLEADER window, and the leader after it. ---- */
+/* ---- S3: a follower dies at any point of the NEWLEADER window, then the leader. ---- */
 
-/* `hook_arg`: the follower in the low byte, then the moment: 0 the cut, 1 a record, 2 the epoch's
- * start, 3 the acknowledgement. */
+/* `hook_arg`: the follower in the low byte, then the moment: 0 truncation, 1 a record, 2 the start
+ * of the epoch, 3 the acknowledgement. */
 static bool in_newleader_window(struct sim *sim, struct sim_node *node,
                                 const struct zab_effect *effect)
 {
@@ -49,14 +49,14 @@ static void s3_round(struct sim *sim, uint32_t moment)
     sim->hook_arg = behind->id | moment << 8;
     sim->hook_hits = 0;
     sim->hook_stays = true;
-    /* A new epoch, in which the one behind is brought in step and dies. */
+    /* In the new epoch the replica that is behind synchronises and dies. */
     script_crash(sim, leader, SIM_POWER);
     script_start(sim, behind);
     script_run(sim, rng_range(&sim->rng, 100, 4000));
     script_start(sim, leader);
     script_run(sim, rng_range(&sim->rng, 100, 4000));
     sim->hook = NULL;
-    /* Now the two that were there may be gone, and the one behind decides. */
+    /* Now the two complete replicas may die, and the one that was behind decides. */
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         if (rng_chance(&sim->rng, 500000)) {
             script_crash(sim, &sim->nodes[id], SIM_POWER);
@@ -77,7 +77,7 @@ static void s3(struct sim *sim)
     }
 }
 
-/* ---- S4: a snapshot is broken off, and another leader offers something else. ---- */
+/* ---- S4: a snapshot is interrupted, and the next leader synchronises differently. ---- */
 
 enum {
     S4_BUSY_US = 3 * SIM_SECOND
@@ -124,7 +124,7 @@ static void s4_round(struct sim *sim, uint32_t moment)
     sim_settle(sim);
 }
 
-/* The worker thread is busy, and the dialogue begins again and again: a damaged log is reset each
+/* The worker thread is busy, and the handshake restarts repeatedly: a damaged log is reset each
  * time before the empty state of the last reset has been loaded. */
 static bool busy_at_restore(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
@@ -163,9 +163,9 @@ static void s4(struct sim *sim)
     }
 }
 
-/* ---- S5: a truncation is broken off. S6: divergent tails. ---- */
+/* ---- S5: a truncation is interrupted. S6: divergent tails. ---- */
 
-/* The leader alone gets some writes on its own disk that nobody acknowledges. */
+/* The leader alone has some writes on its own disk; no follower acknowledges them. */
 static struct sim_node *lonely_tail(struct sim *sim)
 {
     struct sim_node *leader = script_leader(sim);
@@ -185,7 +185,7 @@ static bool in_cut(struct sim *sim, struct sim_node *node, const struct zab_effe
     if (node->id != sim->hook_arg || !is_persist(effect, ZAB_PERSIST_TRUNCATE)) {
         return false;
     }
-    /* The disk stops in the middle of what it does for the cut. */
+    /* The disk stops in the middle of the truncation. */
     sim_disk_plan_crash(sim, node, (uint32_t)rng_range(&sim->rng, 1, 12));
     return false;
 }
@@ -241,8 +241,8 @@ static void s6(struct sim *sim)
     }
 }
 
-/* The same, but the common point is purged meanwhile: a snapshot comes over the divergent tail,
- * slowly, while commits go on. */
+/* The same, but the common point is purged meanwhile: a snapshot replaces the divergent tail,
+ * slowly, while the leader commits writes. */
 static void s6_snap(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -261,7 +261,7 @@ static void s6_snap(struct sim *sim)
     }
 }
 
-/* ---- S7: many epochs without a write, then an old leader with an entry of its own. ---- */
+/* ---- S7: many epochs without a write, then an old leader with an own record. ---- */
 
 static void s7(struct sim *sim)
 {
@@ -297,12 +297,13 @@ static bool before_sync(struct sim *sim, struct sim_node *node, const struct zab
 
 static bool is_hit(struct sim *sim)
 {
-    return sim->hook_hits > 0 || sim_leader(sim); /* The other one may have the longer log. */
+    return sim->hook_hits > 0 || sim_leader(sim); /* The other replica may have the longer log. */
 }
 
 /*
- * 3 chooses an epoch with 1 and sleeps before its own promise is durable. 2 chooses the same one
- * with 1, is established and dies. 1 comes back to 3, which wakes: its promise to 2 must not count.
+ * Node 3 chooses an epoch with node 1 and pauses before its own promise is durable. Node 2 chooses
+ * the same epoch with node 1, is established and dies. Node 1 returns to node 3, which wakes: its
+ * promise to node 2 must not count.
  */
 static void s8_round(struct sim *sim)
 {
@@ -335,7 +336,7 @@ static void s8(struct sim *sim)
     }
 }
 
-/* Who hears whom changes all the time, and promises are slow to reach the disk. */
+/* The links that work change all the time, and promises are slow to reach the disk. */
 static void storm(struct sim *sim)
 {
     script_bootstrap(sim);
@@ -376,7 +377,7 @@ static void s9(struct sim *sim)
     script_bootstrap(sim);
     leader = script_leader(sim);
     stuck = script_follower(sim, 0);
-    /* The promise is made, and nobody hears of it. */
+    /* The promise is made, and no replica receives it. */
     sim->hook = after_newepoch;
     sim->hook_arg = stuck->id;
     sim->hook_stays = true;
@@ -391,7 +392,7 @@ static void s9(struct sim *sim)
     sim_settle(sim);
 }
 
-/* ---- S11: a slow disk lives through changes of role. ---- */
+/* ---- S11: a replica with a slow disk changes its role repeatedly. ---- */
 
 static void s11(struct sim *sim)
 {
@@ -412,7 +413,7 @@ static void s11(struct sim *sim)
     }
 }
 
-/* ---- A hole in the stream, as a faulty middle box might make it. ---- */
+/* ---- A gap in the stream, as a faulty middlebox might cause it. ---- */
 
 static void gap(struct sim *sim)
 {
@@ -425,7 +426,7 @@ static void gap(struct sim *sim)
         script_writes(sim, leader, 4);
         sim_settle(sim);
     }
-    sim->illegal = sim_probe_hits("zab.illegal_message"); /* These were to be refused. */
+    sim->illegal = sim_probe_hits("zab.illegal_message"); /* The replica had to refuse these. */
 }
 
 const struct script scripts_sync[] = {

@@ -103,7 +103,7 @@ void script_until(struct sim *sim, bool (*pred)(struct sim *sim), const char *wh
     for (uint64_t waited_ms = 0; !pred(sim); waited_ms += STEP_MS) {
         script_run(sim, STEP_MS);
         if (waited_ms > PATIENCE_MS) {
-            sim_fail(sim, "A24", "waited in vain: %s", what);
+            sim_fail(sim, "A24", "the scenario waited too long for %s", what);
         }
     }
 }
@@ -159,14 +159,14 @@ void script_write(struct sim *sim, struct sim_node *node)
 
     script_until(sim, nothing_pending, "an answer to a write");
     if (op->outcome != SIM_OK) {
-        sim_fail(sim, "A24", "a write in calm weather ended with %s", err_symbol(op->err));
+        sim_fail(sim, "A24", "a write without faults ended with %s", err_symbol(op->err));
     }
 }
 
 void script_try(struct sim *sim, struct sim_node *node)
 {
     (void)script_send(sim, node);
-    script_until(sim, nothing_pending, "an end of a write");
+    script_until(sim, nothing_pending, "the end of a write");
 }
 
 void script_writes(struct sim *sim, struct sim_node *node, uint32_t count)

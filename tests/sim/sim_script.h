@@ -1,4 +1,4 @@
-/* sim_script.h - the words that scenarios are written in. */
+/* sim_script.h - the functions that scenarios are written with. */
 #ifndef TESTS_SIM_SIM_SCRIPT_H
 #define TESTS_SIM_SIM_SCRIPT_H
 
@@ -6,19 +6,19 @@
 
 /* Time. */
 void script_run(struct sim *sim, uint64_t ms);
-/* Ends the run when it does not come true in time. */
+/* Ends the run when the condition does not become true in time. */
 void script_until(struct sim *sim, bool (*pred)(struct sim *sim), const char *what);
 bool script_has_leader(struct sim *sim);
 
-/* Founds the ensemble and makes the znode that scenarios write below. */
+/* Bootstraps the ensemble and creates the znode under which scenarios write. */
 void script_bootstrap(struct sim *sim);
-struct sim_node *script_leader(struct sim *sim); /* Waits for one. */
+struct sim_node *script_leader(struct sim *sim); /* Waits for a leader. */
 struct sim_node *script_follower(struct sim *sim, uint32_t index);
 
-/* Writes; `script_write` waits for the acknowledgement. */
+/* Sends a write; `script_write` waits for the acknowledgement. */
 struct sim_op *script_send(struct sim *sim, struct sim_node *node);
 void script_write(struct sim *sim, struct sim_node *node);
-void script_try(struct sim *sim, struct sim_node *node); /* The same, however it ends. */
+void script_try(struct sim *sim, struct sim_node *node); /* The same, with any outcome. */
 void script_writes(struct sim *sim, struct sim_node *node, uint32_t count);
 
 /* Processes and the network. */
@@ -27,7 +27,7 @@ void script_heal(struct sim *sim);
 void script_crash(struct sim *sim, struct sim_node *node, enum sim_crash how);
 void script_start(struct sim *sim, struct sim_node *node);
 
-/* The end of each: everything is mended, all converge, the history holds. */
+/* The end of each scenario: all faults end, all replicas converge, the history holds. */
 void script_end(struct sim *sim);
 
 struct script {

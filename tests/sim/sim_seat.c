@@ -9,16 +9,16 @@
 #include <inttypes.h>
 
 /*
- * Seats: which disk of each voter the committed configuration names. A node has one disk in its
- * machine and perhaps another one on the shelf: its own before an empty one took its place. The one
- * that has the seat counts, wherever it is; the other one is a stranger.
+ * Seats: the disk of each voter that the committed configuration names. A node has one disk in its
+ * machine and perhaps another on the shelf: its former disk, which an empty one has replaced. The
+ * disk with the seat counts, wherever it is; the other is an unknown disk.
  */
 
 static bool is_in_force(struct sim *sim, uint64_t version)
 {
     const struct sim_rec *rec = sim_rec_find(sim, version);
 
-    /* That of the founding, and one forced upon a survivor, are no records. */
+    /* The configurations of the bootstrap and of a forced recovery are not records. */
     return zxid_counter(version) == 0 || (rec && rec->committed && rec->rec->type == LOGREC_CONFIG);
 }
 
@@ -37,13 +37,13 @@ void sim_seat_check(struct sim *sim, struct sim_node *node)
     }
     node->config_version = version;
     if (!is_in_force(sim, version)) {
-        sim_fail(sim, "A30", "node %u takes %" PRIx64 " for the configuration in force", node->id,
+        sim_fail(sim, "A30", "node %u treats %" PRIx64 " as the configuration in force", node->id,
                  version);
     }
 }
 
-/* Whose seat it gives to another disk, which may be back on the shelf by now; the leader itself
- * when there is none. */
+/* The node whose seat the proposal gives to another disk, which may be back on the shelf by now;
+ * the leader itself when there is none. */
 static uint32_t fresh_in(const struct sim *sim, const struct sim_node *leader,
                          const struct zab_config *config)
 {
@@ -67,13 +67,13 @@ void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const str
         uint32_t fresh = fresh_in(sim, leader, &config);
 
         sim->nodes[fresh].named = rec->zxid;
-        SIM_TRACE(sim, "leader %u proposes %" PRIx64 ": the seat of %u for another disk",
+        SIM_TRACE(sim, "leader %u proposes %" PRIx64 ": another disk for the seat of node %u",
                   leader->id, rec->zxid, fresh);
         sim_fault_at_config(sim, leader, fresh);
     }
 }
 
-/* Still to be committed, and it may be yet: nothing beside it has been. */
+/* That configuration is not committed, and may still be: no diverging record has been committed. */
 bool sim_seat_is_named(struct sim *sim, const struct sim_node *node)
 {
     const struct sim_rec *rec = sim_rec_find(sim, node->named);
@@ -81,8 +81,8 @@ bool sim_seat_is_named(struct sim *sim, const struct sim_node *node)
     return rec && !rec->committed && sim_log_last(sim) < node->named;
 }
 
-/* It counts from now on, unless it has found itself wrong while it was being admitted: then it is a
- * harmed disk like another, which the majority that admitted it has to bear. */
+/* The disk counts from now on. If its replica has found its own state wrong during the admission,
+ * it counts as a harmed disk, and the majority that admitted it must tolerate that. */
 static void take_seat(struct sim *sim, struct sim_node *node)
 {
     node->emptied = false;
@@ -100,8 +100,8 @@ static bool is_on_shelf(const struct sim_node *node, uint64_t incarnation)
     return node->spare && node->spare_incarnation == incarnation;
 }
 
-/* The disk on the shelf has it, or one that was thrown away meanwhile, which has it for ever: then
- * neither of the two that are left counts. */
+/* The seat belongs to the disk on the shelf or to one that was thrown away meanwhile. In the second
+ * case the seat is lost for ever, and neither of the remaining disks counts. */
 static void lose_seat(struct sim *sim, struct sim_node *node, uint64_t incarnation)
 {
     bool on_shelf = is_on_shelf(node, incarnation);
@@ -166,8 +166,8 @@ void sim_seat_release(struct sim_node *node)
     node->spare_issues = NULL;
 }
 
-/* An earlier one is thrown away. It may have acknowledged records, and may be about to be admitted.
- */
+/* A disk that was on the shelf before is thrown away. It may have acknowledged records, and its
+ * admission may be pending. */
 void sim_seat_keep(struct sim_node *node)
 {
     ASSERT(!node->up && !node->emptied && !node->damaged);

@@ -8,16 +8,17 @@
 #include <unistd.h>
 
 /*
- * A checker that has never caught anything proves nothing. Here a run that holds is corrupted in
- * one place of its history, and the history check must stop.
+ * A checker proves nothing until it has caught a fault. This test corrupts the history of a correct
+ * run in one place, and the history check must fail.
  */
 
 struct corruption {
     const char *name;
-    bool (*apply)(struct sim *sim); /* False: this run has nothing to corrupt like that. */
+    bool (*apply)(
+        struct sim *sim); /* False: this run has nothing that can be corrupted like that. */
 };
 
-/* The newest operation that fits; late ones have the longest history before them. */
+/* The newest operation that fits; late operations have the longest history before them. */
 static struct sim_op *find(struct sim *sim, bool (*fits)(const struct sim_op *op))
 {
     for (size_t i = sim->op_count; i-- > 0;) {
@@ -227,7 +228,7 @@ static bool unrequested(struct sim *sim)
     return op != NULL;
 }
 
-/* Place in the log of an acknowledged write. */
+/* Index of an acknowledged write in the log. */
 static size_t place_of(const struct sim *sim, const struct sim_op *op)
 {
     for (size_t i = 0; op && i < sim->log_count; i++) {
@@ -309,7 +310,7 @@ static bool replay_of_nothing(struct sim *sim)
     return op != NULL;
 }
 
-/* Two writes are taken for one that was asked for again. */
+/* Two writes get one key, as if the second were a retry of the first. */
 static bool done_twice(struct sim *sim)
 {
     struct sim_op *op = find(sim, fits_keyed);
@@ -338,7 +339,7 @@ static bool wrong_owner(struct sim *sim)
 
 /* ---- Streams. ---- */
 
-/* The last event of the longest stream that was told of no difference. */
+/* The last event of the longest stream without a difference. */
 static struct sim_stream *long_stream(struct sim *sim)
 {
     struct sim_stream *best = NULL;
@@ -347,10 +348,10 @@ static struct sim_stream *long_stream(struct sim *sim)
         struct sim_stream *stream = sim->sockets->streams[i];
         bool plain = true;
 
-        for (size_t at = 0; at < stream->told_count; at++) {
-            plain = plain && stream->told[at].what == SIM_TOLD_EVENT;
+        for (size_t at = 0; at < stream->item_count; at++) {
+            plain = plain && stream->items[at].what == SIM_ITEM_EVENT;
         }
-        if (plain && stream->told_count > 3 && (!best || stream->told_count > best->told_count)) {
+        if (plain && stream->item_count > 3 && (!best || stream->item_count > best->item_count)) {
             best = stream;
         }
     }
@@ -362,9 +363,9 @@ static bool event_missing(struct sim *sim)
     struct sim_stream *stream = long_stream(sim);
 
     if (stream) {
-        stream->told[1] = stream->told[0];
-        stream->told[0].what = SIM_TOLD_FROM;
-        stream->told[0].zxid = stream->begin;
+        stream->items[1] = stream->items[0];
+        stream->items[0].what = SIM_ITEM_FROM;
+        stream->items[0].zxid = stream->begin;
     }
     return stream != NULL;
 }
@@ -374,7 +375,7 @@ static bool event_twice(struct sim *sim)
     struct sim_stream *stream = long_stream(sim);
 
     if (stream) {
-        stream->told[1] = stream->told[0];
+        stream->items[1] = stream->items[0];
     }
     return stream != NULL;
 }
@@ -384,7 +385,7 @@ static bool last_event_missing(struct sim *sim)
     struct sim_stream *stream = long_stream(sim);
 
     if (stream) {
-        stream->told_count--;
+        stream->item_count--;
     }
     return stream != NULL;
 }
@@ -394,10 +395,10 @@ static bool events_swapped(struct sim *sim)
     struct sim_stream *stream = long_stream(sim);
 
     if (stream) {
-        struct sim_told first = stream->told[0];
+        struct sim_item first = stream->items[0];
 
-        stream->told[0] = stream->told[1];
-        stream->told[1] = first;
+        stream->items[0] = stream->items[1];
+        stream->items[1] = first;
     }
     return stream != NULL;
 }
@@ -407,25 +408,25 @@ static bool wrong_event(struct sim *sim)
     struct sim_stream *stream = long_stream(sim);
 
     if (stream) {
-        stream->told[0].type =
-            stream->told[0].type == WATCH_CREATED ? WATCH_DELETED : WATCH_CREATED;
+        stream->items[0].type =
+            stream->items[0].type == WATCH_CREATED ? WATCH_DELETED : WATCH_CREATED;
     }
     return stream != NULL;
 }
 
-/* One stream's difference says nothing, or something else. */
-/* That a znode is gone may be as true of a shorter one. */
-static struct sim_told *event_of_diff(struct sim *sim, bool there)
+/* An event of a difference. With `there` it is no deletion, which a shorter difference may contain
+ * as well. */
+static struct sim_item *event_of_diff(struct sim *sim, bool there)
 {
     for (size_t i = 0; sim->sockets && i < sim->sockets->count; i++) {
         struct sim_stream *stream = sim->sockets->streams[i];
 
-        for (size_t at = 0; at + 1 < stream->told_count; at++) {
-            struct sim_told *told = &stream->told[at + 1];
+        for (size_t at = 0; at + 1 < stream->item_count; at++) {
+            struct sim_item *item = &stream->items[at + 1];
 
-            if (stream->told[at].what == SIM_TOLD_DIFF && told->diff &&
-                (!there || told->type != WATCH_DELETED)) {
-                return told;
+            if (stream->items[at].what == SIM_ITEM_DIFF && item->diff &&
+                (!there || item->type != WATCH_DELETED)) {
+                return item;
             }
         }
     }
@@ -434,57 +435,58 @@ static struct sim_told *event_of_diff(struct sim *sim, bool there)
 
 static bool wrong_diff(struct sim *sim)
 {
-    struct sim_told *told = event_of_diff(sim, false);
+    struct sim_item *item = event_of_diff(sim, false);
 
-    if (told) {
-        (void)snprintf(told->path, sizeof(told->path), "/elsewhere");
+    if (item) {
+        (void)snprintf(item->path, sizeof(item->path), "/elsewhere");
     }
-    return told != NULL;
+    return item != NULL;
 }
 
 static bool longer_diff(struct sim *sim)
 {
-    struct sim_told *told = event_of_diff(sim, true);
+    struct sim_item *item = event_of_diff(sim, true);
 
-    if (told) {
-        told[-1].since++;
-        told[-1].zxid = told[-1].since;
+    if (item) {
+        item[-1].since++;
+        item[-1].zxid = item[-1].since;
     }
-    return told != NULL;
+    return item != NULL;
 }
 
 static const struct corruption corruptions[] = {
-    {"a read returns foreign data", wrong_data},
-    {"a listing returns foreign names", wrong_names},
-    {"a read misses what is there", read_finds_nothing},
-    {"a read finds what is not there", read_finds_something},
+    {"a read returns wrong data", wrong_data},
+    {"a listing returns wrong names", wrong_names},
+    {"a read does not find a znode that exists", read_finds_nothing},
+    {"a read finds a znode that does not exist", read_finds_something},
     {"a linearizable read is stale", stale_read},
     {"a sync is stale", stale_sync},
-    {"a write is older than what was told before it began", write_before_its_time},
+    {"a write is older than an answer before it began", write_before_its_time},
     {"a write names another zxid", wrong_zxid},
     {"an answer carries a wrong stat", wrong_stat},
     {"a create names another path", wrong_path},
-    {"a verdict is wrong", wrong_error},
+    {"an operation fails with the wrong error", wrong_error},
     {"a refused write is in the log", refused_and_done},
-    {"nobody asked for a transaction", unrequested},
+    {"no client requested a transaction", unrequested},
     {"an acknowledged write is lost", lost_write},
     {"a write is in the log twice", doubled_write},
     {"two writes are swapped", swapped_writes},
-    {"a session is not found while it is open", touched_after_its_end},
-    {"an earlier answer is another one", foreign_replay},
-    {"an earlier answer is of no request", replay_of_nothing},
-    {"a write with a key is done twice", done_twice},
+    {"an open session is not found", touched_after_its_end},
+    {"a repeated answer differs from the first", foreign_replay},
+    {"a repeated answer has no first answer", replay_of_nothing},
+    {"a write with a key is executed twice", done_twice},
     {"an ephemeral has no owner", wrong_owner},
     {"a watcher misses a change", event_missing},
-    {"a watcher is told twice", event_twice},
+    {"a watcher receives an event twice", event_twice},
     {"a watcher misses the last change", last_event_missing},
     {"two events are swapped", events_swapped},
-    {"an event is of another kind", wrong_event},
-    {"a difference tells of another znode", wrong_diff},
-    {"a difference reaches less far than it says", longer_diff},
+    {"an event has the wrong type", wrong_event},
+    {"a difference names a wrong znode", wrong_diff},
+    {"a difference covers less than it claims", longer_diff},
 };
 
-/* In a process of its own: 0 not noticed, 2 nothing to corrupt; noticed means that it aborts. */
+/* Runs in its own process. Exit code 0: not noticed, 2: nothing to corrupt. When the checker
+ * notices the corruption, the process aborts. */
 static void attempt(const struct corruption *corruption, uint64_t seed)
 {
     struct sim_options options = {.seed = seed, .safety_ms = 20000, .ops_min = 300};
@@ -503,7 +505,7 @@ static void attempt(const struct corruption *corruption, uint64_t seed)
     if (null_fd >= 0) {
         (void)dup2(null_fd, STDERR_FILENO);
     }
-    sim_fail_to(text, sizeof(text)); /* It is meant to fail. */
+    sim_fail_to(text, sizeof(text)); /* The check is expected to fail. */
     sim_history_check(sim);
     _exit(0);
 }

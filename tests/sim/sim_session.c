@@ -9,16 +9,16 @@
 #include <inttypes.h>
 
 enum {
-    OPEN_PPM = 60000, /* Of a client's turns. */
+    OPEN_PPM = 60000, /* Share of a client's turns. */
     RECENT_MAX = 64,
     ATTACH_PPM = 40000,
     SILENT_PPM = 15000,
-    LATE_PPM = 30000, /* Of operations by socket: through the attachment before. */
+    LATE_PPM = 30000, /* Share of operations over a socket that use the previous attachment. */
     GONE_MORE_US = 30 * SIM_SECOND,
-    AWAKE_TICKS = 3, /* After a pause a report is put off. */
+    AWAKE_TICKS = 3, /* After a pause a report may be late by this much. */
 };
 
-/* ---- What a client knows. ---- */
+/* ---- The client's view. ---- */
 
 static struct sim_session *session_at(const struct sim *sim, uint32_t number)
 {
@@ -65,7 +65,7 @@ static struct sim_op *make_op(struct sim *sim, struct sim_session *session, enum
     return op;
 }
 
-/* Older ones than these have ended long ago, or nearly all. */
+/* Nearly all older sessions have ended long ago. */
 static uint32_t oldest_recent(const struct sim *sim)
 {
     return sim->session_count > RECENT_MAX ? sim->session_count - RECENT_MAX : 0;
@@ -140,7 +140,7 @@ void sim_session_join(struct sim *sim, struct sim_op *op)
 
 /* ---- The front end. ---- */
 
-/* An operation about the session itself names it by its arguments. */
+/* The arguments of an operation about a session name that session. */
 static bool is_about(enum op_id id)
 {
     return id == OP_SESSION || id == OP_ATTACH || id == OP_CLOSE || id == OP_TOUCH;
@@ -181,7 +181,7 @@ void sim_session_sent(struct sim *sim, const struct sim_op *op)
     }
 }
 
-/* What a leader's clock may make of a time-out at the least. */
+/* The shortest time that a leader's clock may count for a session timeout. */
 static uint64_t least_us(const struct sim *sim, const struct sim_session *session)
 {
     uint64_t us = (uint64_t)session->timeout_ms * SIM_MS;
@@ -191,9 +191,10 @@ static uint64_t least_us(const struct sim *sim, const struct sim_session *sessio
 }
 
 /*
- * The epoch whose leader must not end a session earlier than a time-out after this replica has
- * heard of it now: it is in step, and will report, or be lost, before it is given up in silence.
- * Not when it has come back to the same leader: that one respects its loss once only. 0: none.
+ * The epoch whose leader must keep the session for a full timeout after this replica's contact with
+ * the client. That holds if the replica is in step: it will report, or its connection will be lost,
+ * before the leader stops waiting for its report. It does not hold if the replica has returned to
+ * the same leader, which respects only its first loss. 0: none.
  */
 static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
 {
@@ -207,14 +208,15 @@ static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
     if (!listens || sim->now_us - node->awake_us < AWAKE_TICKS * tick_us) {
         return 0;
     }
-    /* Its reports cover the time up to marks of the leader, so it has to hear that one, too. */
+    /* Its reports cover the time up to marks from the leader, so it must receive the leader's
+     * messages as well. */
     bool is_heard = node == leader || (sim_net_is_heard(sim, node->id, leader->id) &&
                                        sim_net_is_heard(sim, leader->id, node->id));
     return is_heard ? zab->epoch : 0;
 }
 
-/* When the leader began to count: with its reign, or when the session was opened in it. A leader of
- * an earlier epoch that wakes up may propose to open it as well. */
+/* Start of the leader's count: its establishment, or the opening of the session in its epoch. A
+ * leader of an earlier epoch that wakes up may also propose to open the session. */
 static uint64_t counted_from_us(const struct sim_session *session, const struct sim_node *leader)
 {
     uint64_t from_us = leader->steady_us;
@@ -229,7 +231,7 @@ static uint64_t counted_from_us(const struct sim_session *session, const struct 
     return from_us;
 }
 
-/* A client that has been late once may lose its session at any time in that epoch. */
+/* Once a client has been late, its session may expire at any time in that epoch. */
 static void keep(struct sim *sim, const struct sim_node *node, const struct sim_op *op)
 {
     struct sim_session *session = op->session;
@@ -249,7 +251,7 @@ static void keep(struct sim *sim, const struct sim_node *node, const struct sim_
     session->kept_by = op->number;
 }
 
-/* Whoever shows a session that this replica knows touches it. */
+/* A request that names a session known to this replica touches that session. */
 void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op)
 {
     struct op_session who = {.shown = true};
@@ -291,7 +293,7 @@ static void touch_answered(struct sim *sim, struct sim_session *session, const s
     uint64_t timeout_us = (uint64_t)session->timeout_ms * SIM_MS;
 
     if (op->outcome == SIM_OK) {
-        session->id = op->told.id;
+        session->id = op->info.id;
         session->state = session->state == SIM_SESSION_OPENING ? SIM_SESSION_OPEN : session->state;
         beat_after(sim, session, timeout_us / 2);
     } else if (op->outcome == SIM_ERROR) {
@@ -305,12 +307,12 @@ static void touch_answered(struct sim *sim, struct sim_session *session, const s
 static void session_answered(struct sim *sim, struct sim_session *session, const struct sim_op *op)
 {
     if (op->outcome == SIM_OK) {
-        session->id = op->told.id;
+        session->id = op->info.id;
         session->state = SIM_SESSION_OPEN;
     } else if (op->outcome != SIM_UNKNOWN) {
         session->state = SIM_SESSION_GONE;
     }
-    if (is_kept(session)) { /* Perhaps it is there all the same: that will be seen. */
+    if (is_kept(session)) { /* The session may still exist: the next touch will show that. */
         beat_after(sim, session, (uint64_t)session->timeout_ms * SIM_MS / 3);
     }
 }
@@ -328,7 +330,7 @@ void sim_session_answered(struct sim *sim, struct sim_op *op)
         touch_answered(sim, session, op);
     } else if (op->id == OP_ATTACH && op->outcome == SIM_OK) {
         session->before = session->attach;
-        session->attach = op->told.attach;
+        session->attach = op->info.attach;
         session->at_node = op->node;
     } else if (op->id == OP_CLOSE && op->outcome != SIM_REFUSED) {
         session->state = SIM_SESSION_GONE;
@@ -340,13 +342,13 @@ void sim_session_answered(struct sim *sim, struct sim_op *op)
 
 /* ---- The truth about expiry. ---- */
 
-/* By then a touch has come to the leader, when nothing has gone wrong in between. */
+/* The time within which a touch reaches the leader when no fault intervenes. */
 static uint64_t report_us(const struct sim *sim)
 {
     return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS + (uint64_t)sim->knobs.delay_max_us * 20;
 }
 
-/* Since then this replica has been in step with that leader, with nothing in between. */
+/* The replica has been in step with that leader since then, without interruption. */
 static bool was_in_step(struct sim *sim, const struct sim_node *node, const struct sim_node *leader,
                         uint64_t since_us)
 {
@@ -370,15 +372,16 @@ static void check_touch(struct sim *sim, const struct sim_node *leader,
     }
     if (was_in_step(sim, node, leader, op->arrival_us)) {
         sim_fail(sim, "A22",
-                 "leader %u expires session %" PRIx64 " of %u ms, but node %u heard of it %" PRIu64
+                 "leader %u expires session %" PRIx64 " of %u ms, but node %u had contact %" PRIu64
                  " ms ago (operation %u)",
                  leader->id, id, session->timeout_ms, node->id, ago_us / SIM_MS, op->number);
     }
 }
 
 /*
- * Its client was heard of within each time-out until now, wherever that was, so the leader has been
- * told, or has not been told by a replica that it must wait for or has lost since.
+ * Until now some replica had contact with the client within each timeout. So either the leader has
+ * received a report of each contact, or it must wait for the replica that had the contact, or it
+ * has lost that replica since.
  */
 static void check_kept(struct sim *sim, const struct sim_node *leader,
                        const struct sim_session *session, const struct sim_opening *made)
@@ -388,7 +391,7 @@ static void check_kept(struct sim *sim, const struct sim_node *leader,
     if (session->kept_in == leader->status.zab.epoch && !session->late &&
         sim->now_us < session->kept_until_us) {
         sim_fail(sim, "A22",
-                 "leader %u expires session %" PRIx64 " of %u ms, but node %u heard of it %" PRIu64
+                 "leader %u expires session %" PRIx64 " of %u ms, but node %u had contact %" PRIu64
                  " ms ago (operation %u), in the same epoch",
                  leader->id, made->zxid, session->timeout_ms, op->node,
                  (sim->now_us - op->arrival_us) / SIM_MS, op->number);
@@ -404,8 +407,8 @@ static void check_expiry(struct sim *sim, const struct sim_node *leader,
     SIM_TRACE(sim, "leader %u expires session %" PRIx64, leader->id, made->zxid);
     if (sim->now_us - leader->steady_us < least) {
         sim_fail(sim, "A22",
-                 "leader %u expires session %" PRIx64 " of %u ms, but it has led for %" PRIu64
-                 " ms only",
+                 "leader %u expires session %" PRIx64 " of %u ms, but it has only led for %" PRIu64
+                 " ms",
                  leader->id, made->zxid, session->timeout_ms,
                  (sim->now_us - leader->steady_us) / SIM_MS);
     }
@@ -433,7 +436,8 @@ static void expired(struct sim *sim, const struct sim_node *leader, uint64_t id)
             }
         }
     }
-    sim_fail(sim, "A22", "leader %u ends session %" PRIx64 ", which nobody opened", leader->id, id);
+    sim_fail(sim, "A22", "leader %u ends session %" PRIx64 ", which no client opened", leader->id,
+             id);
 }
 
 static struct sim_session *session_with(struct sim *sim, const uint8_t *hash)
@@ -443,7 +447,7 @@ static struct sim_session *session_with(struct sim *sim, const uint8_t *hash)
             return &sim->sessions[i];
         }
     }
-    sim_fail(sim, "A22", "a leader opens a session that nobody asked for");
+    sim_fail(sim, "A22", "a leader opens a session that no client requested");
 }
 
 static void note_open(struct sim *sim, const struct sim_node *leader, zxid_t zxid,

@@ -1,9 +1,9 @@
 /*
- * sim_session.h - the sessions of simulated clients: what a client knows of each, and the truth.
+ * sim_session.h - the sessions of simulated clients: the client's view of each, and the truth.
  *
- * A client opens a session, keeps it alive by touching it wherever it finds a replica that answers,
- * attaches it now and then, closes it, or falls silent. The truth is when a front end heard of it
- * and when a leader proposed its end, so that nothing ends too early.
+ * A client opens a session, keeps it alive by touching it at any replica that answers, attaches it
+ * at intervals, closes it, or falls silent. The truth is the time of each contact with a front end
+ * and the time at which a leader proposed the end, so that no session may end too early.
  */
 #ifndef TESTS_SIM_SIM_SESSION_H
 #define TESTS_SIM_SIM_SESSION_H
@@ -11,10 +11,10 @@
 #include "tests/sim/sim.h"
 
 enum sim_session_state {
-    SIM_SESSION_OPENING, /* Its client has not been told yet that it is there. */
+    SIM_SESSION_OPENING, /* The client has no answer yet. */
     SIM_SESSION_OPEN,
-    SIM_SESSION_SILENT, /* Its client does nothing for it any more. */
-    SIM_SESSION_GONE,   /* Its client was told so, or has given it up. */
+    SIM_SESSION_SILENT, /* The client does nothing for the session any more. */
+    SIM_SESSION_GONE,   /* The client was informed of the end, or has abandoned the session. */
 };
 
 struct sim_opening {
@@ -29,46 +29,47 @@ struct sim_session {
     uint8_t hash[TXN_SECRET_HASH_LEN];
     uint32_t timeout_ms;
     enum sim_session_state state;
-    uint64_t id;      /* Public, as the client was told; 0: not yet. */
-    uint64_t attach;  /* Of the socket that its client has attached it to; 0: none. */
-    uint64_t before;  /* The attachment before that one. */
-    uint32_t at_node; /* Where that socket is. */
+    uint64_t id;      /* Public id, as the client received it; 0: not yet. */
+    uint64_t attach;  /* Attachment of the client's socket; 0: none. */
+    uint64_t before;  /* Previous attachment. */
+    uint32_t at_node; /* Node of that socket. */
     /* Truth. */
-    struct sim_opening made[SIM_MADE_MAX]; /* Newest proposals of its opening: leaders that are
-                                              none any more may make others. */
+    struct sim_opening made[SIM_MADE_MAX]; /* Newest proposals to open it: deposed leaders may make
+                                              further ones. */
     uint32_t made_count;
-    uint32_t touches[SIM_TOUCHES_MAX]; /* Newest operations that show it, by their numbers. */
+    uint32_t touches[SIM_TOUCHES_MAX]; /* Numbers of the newest operations that touch it. */
     uint32_t touch_count;
-    uint32_t kept_in;       /* Newest epoch whose leader must respect what was heard of it. */
-    bool late;              /* In that epoch nobody had heard of it for a time-out. */
-    uint64_t kept_until_us; /* Until then no longer than a time-out. */
-    uint32_t kept_by;       /* The operation. */
+    uint32_t kept_in;       /* Newest epoch whose leader must respect the contacts. */
+    bool late;              /* In that epoch no replica had contact for a timeout. */
+    uint64_t kept_until_us; /* End of the timeout after the last contact. */
+    uint32_t kept_by;       /* Operation of the last contact. */
 };
 
 void sim_session_release(struct sim *sim);
 
-/* Of a client at its turn: open, attach, close. */
+/* A client's turn: opens, attaches or closes a session. */
 void sim_session_turn(struct sim *sim, const struct sim_client *client);
 
-/* Lets a write be made in one of its client's sessions, or not. */
+/* The operation may join one of its client's sessions. */
 void sim_session_join(struct sim *sim, struct sim_op *op);
 bool sim_session_is_open(const struct sim_session *session);
 
-/* The secret, for the operations that are about the session itself. */
+/* Writes the secret into the arguments of operations about the session itself. */
 void sim_session_args(struct sim_session *session, struct op_args *args);
 
-/* As the front end tells the core in whose session a request is. */
+/* The session of a request, as the front end passes it to the core. */
 void sim_session_show(const struct sim_op *op, struct op_session *ret_session);
 
-/* An operation was sent, has come to a front end, has ended for its client. */
+/* An operation was sent, has reached a front end, or has ended for its client. */
 void sim_session_sent(struct sim *sim, const struct sim_op *op);
 void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op);
 void sim_session_answered(struct sim *sim, struct sim_op *op);
 
-/* A leader has made this transaction: no session may be expired by it that was heard of in time. */
+/* A leader has made this transaction: it must not expire a session whose client had contact in
+ * time. */
 void sim_session_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);
 
-/* At the end no client touches its session any more: all must expire. */
+/* At the end no client touches its sessions any more: all must expire. */
 void sim_session_wait_gone(struct sim *sim);
 
 #endif

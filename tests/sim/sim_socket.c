@@ -6,12 +6,13 @@
 #include <inttypes.h>
 
 /*
- * Clients that watch. What breaks with a socket is what its client had not received: it goes on
- * from one of the last places that it may resume from, and forgets what it was told behind it.
+ * Clients with watches. When a socket breaks, the client loses the events that it had not received.
+ * It resumes from one of the last zxids that the interface permits, and discards all events that it
+ * had received after that zxid.
  */
 
 enum {
-    CONNECT_PPM = 500000, /* Of a client's turns. */
+    CONNECT_PPM = 500000, /* Share of a client's turns. */
     BREAK_PPM = 25000,
     WATCH_PPM = 150000,
     UNWATCH_PPM = 15000,
@@ -24,19 +25,19 @@ enum {
 
 static const struct op_principal anonymous = {.address = "127.0.0.1"};
 
-/* ---- What a stream was told. ---- */
+/* ---- The events of a stream. ---- */
 
-static struct sim_told *put(struct sim_stream *stream, enum sim_told_what what, zxid_t zxid)
+static struct sim_item *put(struct sim_stream *stream, enum sim_item_kind what, zxid_t zxid)
 {
-    struct sim_told *told;
+    struct sim_item *item;
 
-    if (stream->told_count == stream->told_cap) {
-        stream->told_cap = stream->told_cap ? stream->told_cap * 2 : 16;
-        stream->told = mem_realloc(stream->told, stream->told_cap * sizeof(*stream->told));
+    if (stream->item_count == stream->item_cap) {
+        stream->item_cap = stream->item_cap ? stream->item_cap * 2 : 16;
+        stream->items = mem_realloc(stream->items, stream->item_cap * sizeof(*stream->items));
     }
-    told = &stream->told[stream->told_count++];
-    *told = (struct sim_told){.what = what, .zxid = zxid};
-    return told;
+    item = &stream->items[stream->item_count++];
+    *item = (struct sim_item){.what = what, .zxid = zxid};
+    return item;
 }
 
 static const struct sim_safe *newest_safe(const struct sim_stream *stream)
@@ -45,25 +46,25 @@ static const struct sim_safe *newest_safe(const struct sim_stream *stream)
     return &stream->safe[(stream->safe_count - 1) % SIM_SAFE_MAX];
 }
 
-/* Here its client has all of what it was told, and everything up to `zxid`. */
+/* At this point the client has all events that were sent, and every change up to `zxid`. */
 static void reach(struct sim_stream *stream, zxid_t zxid)
 {
     if (stream->have < zxid) {
         stream->have = zxid;
     }
     stream->safe[stream->safe_count++ % SIM_SAFE_MAX] =
-        (struct sim_safe){.count = stream->told_count, .have = stream->have};
+        (struct sim_safe){.count = stream->item_count, .have = stream->have};
 }
 
-/* What was told behind that place is void. */
+/* Discards the events after that point. */
 static void go_back(struct sim_stream *stream, const struct sim_safe *safe)
 {
-    ASSERT(safe->count <= stream->told_count);
-    stream->told_count = safe->count;
+    ASSERT(safe->count <= stream->item_count);
+    stream->item_count = safe->count;
     stream->have = safe->have;
 }
 
-/* Everything up to `zxid` was told to all that take events now. */
+/* All watches that take events now have every change up to `zxid`. */
 static void reach_all(struct sim_socket *socket, zxid_t zxid)
 {
     for (uint32_t i = 0; i < SIM_STREAMS_MAX; i++) {
@@ -85,7 +86,7 @@ void sim_socket_beat(struct sim_socket *socket, zxid_t zxid)
 
 /* ---- Events. ---- */
 
-/* The one that is being added has no number yet. */
+/* The stream that is being added has no number yet. */
 static struct sim_stream *stream_of(struct sim_socket *socket, const struct watch *watch)
 {
     for (uint32_t i = 0; i < SIM_STREAMS_MAX; i++) {
@@ -97,8 +98,9 @@ static struct sim_stream *stream_of(struct sim_socket *socket, const struct watc
     return socket->only;
 }
 
-/* Its owner takes no more: from this zxid on all is thrown away, also what came before of it. What
- * lies before is complete, and its client is told so; but of a difference nothing is. */
+/* The client takes no more events. It discards events from this zxid on, including those that it
+ * has; it has every earlier change, and the front end says so. Of an unfinished difference it keeps
+ * nothing. */
 static void hold(struct sim_stream *stream, struct watch *watch, zxid_t from, bool diff)
 {
     watch_hold(watch);
@@ -108,9 +110,9 @@ static void hold(struct sim_stream *stream, struct watch *watch, zxid_t from, bo
         go_back(stream, newest_safe(stream));
         return;
     }
-    while (stream->told_count > newest_safe(stream)->count &&
-           stream->told[stream->told_count - 1].zxid >= from) {
-        stream->told_count--;
+    while (stream->item_count > newest_safe(stream)->count &&
+           stream->items[stream->item_count - 1].zxid >= from) {
+        stream->item_count--;
     }
     reach(stream, from - 1);
 }
@@ -119,19 +121,19 @@ static void tell(struct sim_socket *socket, struct sim_stream *stream, const str
                  const struct watch_event *event)
 {
     struct window_mark known;
-    struct sim_told *told;
+    struct sim_item *item;
 
     window_end(sim_front_window(socket->node), &known);
 
     if (event->diff && !stream->marked) {
         stream->marked = true;
-        put(stream, SIM_TOLD_DIFF, watch->diff_upto)->since = watch->diff_since;
+        put(stream, SIM_ITEM_DIFF, watch->diff_upto)->since = watch->diff_since;
     }
-    told = put(stream, SIM_TOLD_EVENT, event->zxid);
-    told->type = event->type;
-    told->diff = event->diff;
-    told->known = known.zxid;
-    (void)snprintf(told->path, sizeof(told->path), "%.*s", (int)event->path.len,
+    item = put(stream, SIM_ITEM_EVENT, event->zxid);
+    item->type = event->type;
+    item->diff = event->diff;
+    item->known = known.zxid;
+    (void)snprintf(item->path, sizeof(item->path), "%.*s", (int)event->path.len,
                    (const char *)event->path.data);
     stream->used_up = watch_is_one_shot(stream->kind);
 }
@@ -144,7 +146,7 @@ void sim_socket_event(struct sim_socket *socket, struct watch *hits,
 
     for (struct watch *watch = hits; watch; watch = watch->hit_next) {
         stream = stream_of(socket, watch);
-        SIM_TRACE(socket->sim, "told %u: %s %s %.*s at %" PRIx64 "%s%s", stream->number,
+        SIM_TRACE(socket->sim, "event of stream %u: %s %s %.*s at %" PRIx64 "%s%s", stream->number,
                   watch_kind_name(stream->kind), watch_event_name(event->type),
                   (int)event->path.len, (const char *)event->path.data, event->zxid,
                   event->diff ? " diff" : "", event->last ? " last" : "");
@@ -161,28 +163,29 @@ void sim_socket_event(struct sim_socket *socket, struct watch *hits,
     if (stream != socket->only) {
         reach_all(socket, event->zxid);
     } else if (!stream->held) {
-        reach(stream, event->zxid); /* What it has missed concerns no other one. */
+        reach(stream,
+              event->zxid); /* Other streams are not concerned by what this one has missed. */
     }
 }
 
-/* ---- What was missed. ---- */
+/* ---- Missed events. ---- */
 
 static void note_missed(struct sim *sim, struct sim_stream *stream, const struct watch *watch,
                         const struct subscribe_result *result)
 {
-    SIM_TRACE(sim, "stream %u goes on: %s from %" PRIx64 " at %" PRIx64 "%s", stream->number,
+    SIM_TRACE(sim, "stream %u resumes: %s from %" PRIx64 " at %" PRIx64 "%s", stream->number,
               subscribe_resumed_name(result->resumed), stream->have, result->zxid,
               result->used_up ? " used up" : "");
     stream->used_up = stream->used_up || result->used_up;
     if (result->resumed == SUBSCRIBE_GAP) {
-        put(stream, SIM_TOLD_GAP, result->zxid);
+        put(stream, SIM_ITEM_GAP, result->zxid);
         reach(stream, result->zxid);
         sim->totals.gaps++;
     }
     if (result->resumed == SUBSCRIBE_DIFFED) {
         sim->totals.diffed++;
         if (!stream->marked && !stream->held) {
-            put(stream, SIM_TOLD_DIFF, result->zxid)->since =
+            put(stream, SIM_ITEM_DIFF, result->zxid)->since =
                 watch ? watch->diff_since : stream->have;
         }
     }
@@ -195,7 +198,7 @@ static void catch_up(struct sim_socket *socket, struct sim_stream *stream, zxid_
     struct watch *watch = watch_by_id(table, &socket->owner, stream->id);
     struct subscribe_result result;
 
-    if (!watch) { /* Used up by what its owner may not read. */
+    if (!watch) { /* A change that its client may not read has used it up. */
         stream->used_up = true;
         return;
     }
@@ -264,8 +267,8 @@ static void added(struct sim_socket *socket, struct sim_stream *stream, bool beg
     }
 }
 
-/* Registers a stream at the front end: fresh, behind a read of state `at`, or from where its client
- * has it all. */
+/* Registers a stream at the front end: a new one, after a read of state `at`, or from the last
+ * complete zxid of its client. */
 static void add(struct sim_socket *socket, struct sim_stream *stream, const zxid_t *at)
 {
     struct subscriber *subscriber = sim_front_subscriber(socket->node);
@@ -284,7 +287,7 @@ static void add(struct sim_socket *socket, struct sim_stream *stream, const zxid
         stream->begin = *at;
         reach(stream, *at);
     } else if (!fresh) {
-        put(stream, SIM_TOLD_FROM, stream->have);
+        put(stream, SIM_ITEM_FROM, stream->have);
         socket->sim->totals.resumed++;
     }
     stream->marked = false;
@@ -295,7 +298,7 @@ static void add(struct sim_socket *socket, struct sim_stream *stream, const zxid
     if (err == ERR_OK) {
         added(socket, stream, fresh && !at, &result);
     } else {
-        stream->told_count = before.told_count;
+        stream->item_count = before.item_count;
         stream->safe_count = before.safe_count;
     }
 }
@@ -337,7 +340,7 @@ static struct sim_stream *new_stream(struct sim *sim)
     return stream;
 }
 
-/* The watch begins at the end of what there is, or at exactly `at`, the state of a read. */
+/* The watch begins at the end of the window, or at exactly `at`, the state of a read. */
 void sim_socket_watch(struct sim_socket *socket, enum watch_kind kind, const char *path,
                       const zxid_t *at)
 {
@@ -354,7 +357,7 @@ void sim_socket_watch(struct sim_socket *socket, enum watch_kind kind, const cha
     stream->history = history_of(socket->node);
     *place = stream;
     add(socket, stream, at);
-    if (is_fresh(stream)) { /* Refused. */
+    if (is_fresh(stream)) { /* The watch was refused. */
         stream->used_up = true;
         *place = NULL;
     }
@@ -408,7 +411,7 @@ static void resume_all(struct sim_socket *socket)
     }
 }
 
-/* Watches that are used up, once their client has seen it, and now and then another. */
+/* Drops watches that are used up, once their client has noticed, and now and then another one. */
 static void drop_some(struct sim_socket *socket)
 {
     for (uint32_t i = 0; i < SIM_STREAMS_MAX; i++) {
@@ -487,8 +490,8 @@ static void finish(struct sim *sim, struct sim_socket *socket)
 {
     socket->stalled = false;
     socket->queued = 0;
-    /* The front end may have been behind, so far that the window has lost what it needs: watches
-     * that are held for that go on as well. */
+    /* The front end may be so far behind that the window has lost what it needs; then the watches
+     * that it holds for that reason resume as well. */
     sim_front_answers(sim, socket->node, socket->node->status.applied);
     resume_all(socket);
     sim_socket_beat(socket, subscribe_at(sim_front_subscriber(socket->node)));
@@ -497,8 +500,8 @@ static void finish(struct sim *sim, struct sim_socket *socket)
 
         if (stream && !stream->used_up && stream->have < socket->node->status.applied) {
             sim_fail(sim, "A20",
-                     "stream %u (%s %s of client %u) has come to %" PRIx64
-                     " only, its replica is at %" PRIx64,
+                     "stream %u (%s %s of client %u) has only reached %" PRIx64
+                     " , but its replica is at %" PRIx64,
                      stream->number, watch_kind_name(stream->kind), stream->path, stream->client,
                      stream->have, socket->node->status.applied);
         }
@@ -529,7 +532,7 @@ void sim_sockets_init(struct sim *sim)
 void sim_sockets_release(struct sim *sim)
 {
     for (size_t i = 0; sim->sockets && i < sim->sockets->count; i++) {
-        mem_free(sim->sockets->streams[i]->told);
+        mem_free(sim->sockets->streams[i]->items);
         mem_free(sim->sockets->streams[i]);
     }
     if (sim->sockets) {

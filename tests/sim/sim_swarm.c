@@ -1,26 +1,25 @@
 #include "tests/sim/sim.h"
 
 /*
- * Swarm testing: a seed first draws which faults exist at all and how often they come. A run in
- * which everything happens all the time reaches less than many runs in which few things happen
- * often.
+ * Swarm testing: a seed first draws which faults exist and how often they strike. A run with all
+ * faults at once reaches less than many runs with a few frequent faults each.
  */
 
 enum {
-    ROOM_EVERY = 8,  /* One seed in so many has bounds of the tree. */
-    LANES_EVERY = 4, /* One seed in so many, another one, has clients with sockets. */
-    LINKS_EVERY = 8, /* One seed in so many, again another one, has slow links. */
+    ROOM_EVERY = 8,  /* One seed in so many has limits for the tree. */
+    LANES_EVERY = 4, /* One seed in so many, different ones, has clients with sockets. */
+    LINKS_EVERY = 8, /* One seed in so many, different ones, has slow links. */
     ROOM_SALT = 0x726f6f6d,
     LINKS_SALT = 0x6c696e6b,
     LINKS_WINDOW = 16,       /* Fewer records in a round trip could be less than clients write. */
     QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
     KEEP_PLENTY = 256 << 20, /* Far more log than clients write while a snapshot is on its way. */
-    CLOCK_EVERY = 8,         /* One seed in so many, others, has TTL znodes and clocks that jump. */
-    CLOCK_PENDING = 16,      /* Each look removes as many at the least: there is a bound for all. */
+    CLOCK_EVERY = 8, /* One seed in so many, different ones, has TTL znodes and clocks that jump. */
+    CLOCK_PENDING = 16, /* Each look removes at least as many, so the time for all is bounded. */
     CLOCK_SALT = 0x636c6f63,
-    FAILING_EVERY = 8, /* One seed in so many, others, has disks that fail or rot in use. */
+    FAILING_EVERY = 8, /* One seed in so many, different ones, has disks that fail or rot in use. */
     FAILING_SALT = 0x6661696c,
-    FAILING_VOTERS_MIN = 3, /* So that one of them may rot. */
+    FAILING_VOTERS_MIN = 3, /* One of so many voters may rot. */
 };
 
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
@@ -77,7 +76,7 @@ static void draw_shape(struct rng *rng, struct sim_knobs *knobs)
     knobs->lost_ppm = PICK(rng, 0, 10000, 100000);
 }
 
-/* Half of the seeds know nothing of all this, so that they go as deep as ever into the rest. */
+/* Half of the seeds have none of this, so that they test the protocol as deeply as before. */
 static void draw_coordination(struct rng *rng, struct sim_knobs *knobs)
 {
     bool sessions = rng_chance(rng, 500000);
@@ -128,8 +127,8 @@ static void draw_faults(struct rng *rng, struct sim_knobs *knobs)
     knobs->torn = rng_chance(rng, 800000);
 }
 
-/* Two seeds of five replace disks, most of them all the time: each makes two configurations or
- * more, and what strikes while one is pending is the worst that can happen to it. */
+/* Two seeds in five replace disks, most of them all the time. Each replacement makes two or more
+ * configurations, and a fault while one is pending is the worst case. */
 static void draw_disks(struct rng *rng, struct sim_knobs *knobs)
 {
     knobs->empty_ms = every_ms(rng, 40, 3000, 20000);
@@ -142,9 +141,10 @@ static void draw_disks(struct rng *rng, struct sim_knobs *knobs)
 }
 
 /*
- * One seed of five refills all the time: each snapshot purges the log behind it, so whoever was
- * away gets it, and one that is taken under load has a fuzzy part; what of the log belongs to that
- * comes from the disk. Epochs last, because a snapshot of an older one hides all this.
+ * One seed in five refills replicas all the time. Each snapshot purges the log behind it, so a
+ * replica that was away gets a snapshot. A snapshot taken under load has a fuzzy part, and the log
+ * records of that part come from the disk. Epochs are drawn last, because a snapshot of an older
+ * epoch hides all this.
  */
 static void draw_refills(struct rng *rng, struct sim_knobs *knobs)
 {
@@ -173,7 +173,7 @@ static void draw_refills(struct rng *rng, struct sim_knobs *knobs)
     knobs->power_ms = 0;
 }
 
-/* Its own source of chance, so that all other seeds stay what they are. */
+/* It has its own random numbers, so that all other seeds stay the same. */
 void sim_draw_room(uint64_t seed, struct sim_knobs *knobs)
 {
     struct rng rng;
@@ -182,14 +182,14 @@ void sim_draw_room(uint64_t seed, struct sim_knobs *knobs)
     knobs->tree_bytes = seed % ROOM_EVERY == ROOM_EVERY - 1 ? PICK(&rng, 3000, 6000, 12000) : 0;
 }
 
-/* No chance at all, for the same reason. */
+/* It draws no random numbers, for the same reason. */
 void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs)
 {
     knobs->lanes = seed % LANES_EVERY == 1;
 }
 
-/* Slow links and snapshots that take many pieces: a transfer lasts for seconds, beside writes and
- * with a short log. */
+/* Slow links and snapshots of many pieces: a transfer lasts for seconds, with concurrent writes and
+ * a short log. */
 void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
 {
     struct rng rng;
@@ -214,7 +214,7 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
     knobs->limits.refill_rate = PICK(&rng, 0, 20000, 1 << 20);
     knobs->limits.pending_bytes_max = 1 << 16;
     if (knobs->empty_ms == 0) {
-        knobs->empty_ms = 15000; /* So that a replica has to be refilled. */
+        knobs->empty_ms = 15000; /* Causes refills. */
     }
     knobs->full_ms = PICK(&rng, knobs->full_ms, 3000, 6000);
 }
@@ -240,9 +240,9 @@ void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs)
 }
 
 /*
- * Disks that fail or rot in use, and states that come out wrong of a snapshot. What follows from
- * that is a refill while the process runs with a newer state, so the log behind a snapshot is short
- * in memory, and snapshots are fuzzy.
+ * Disks that fail or rot in use, and states that are wrong after loading a snapshot. Both cause a
+ * refill while the process runs with a newer state. So that this matters, the in-memory log behind
+ * a snapshot is short, and snapshots are fuzzy.
  */
 void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs)
 {
@@ -267,7 +267,7 @@ void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs)
     knobs->limits.counter_max = 1 << 30;
     knobs->think_ms = PICK(&rng, 50, 100, 200);
     if (knobs->crash_ms == 0) {
-        knobs->crash_ms = 8000; /* So that there are refills. */
+        knobs->crash_ms = 8000; /* Causes refills. */
     }
 }
 

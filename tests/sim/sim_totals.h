@@ -1,6 +1,6 @@
 /*
- * sim_totals.h - what a run has seen, summed over its seeds and printed at its end: many seeds
- * without an election, a TRUNC, a SNAP or a quarantine prove little.
+ * sim_totals.h - counts of a run, summed over its seeds and printed at its end: many seeds without
+ * an election, a TRUNC, a SNAP or a quarantine prove little.
  */
 #ifndef TESTS_SIM_SIM_TOTALS_H
 #define TESTS_SIM_SIM_TOTALS_H
@@ -30,13 +30,13 @@ struct sim_totals {
     uint64_t swapped; /* Disks that came back from the shelf. */
     uint64_t rotted;
     uint64_t partitions;
-    uint64_t strikes; /* While a configuration was pending. */
+    uint64_t strikes; /* Faults while a configuration was pending. */
     uint64_t pauses;
     uint64_t full;
-    uint64_t failing;   /* Disks that gave I/O errors for a while, ... */
-    uint64_t io_errors; /* ... and how many. */
+    uint64_t failing;   /* Disks that failed for a while, ... */
+    uint64_t io_errors; /* ... and their I/O errors. */
     uint64_t decayed;   /* Disks whose closed files rotted in use. */
-    uint64_t spoilt;    /* States that came out wrong of a snapshot. */
+    uint64_t spoilt;    /* Wrong states after loading a snapshot. */
     uint64_t tree_full; /* Operations refused because the tree had no room. */
     uint64_t committed;
     uint64_t messages;
@@ -46,15 +46,15 @@ struct sim_totals {
     uint64_t moved;
     uint64_t ephemerals;
     uint64_t retries;
-    uint64_t replayed; /* Answers by an idempotency key. */
-    uint64_t told;     /* Events of watches. */
-    uint64_t resumed;  /* Watches, on another socket. */
+    uint64_t replayed;  /* Answers repeated for an idempotency key. */
+    uint64_t delivered; /* Events of watches. */
+    uint64_t resumed;   /* Watches that resumed on another socket. */
     uint64_t diffed;
     uint64_t gaps;
     uint64_t lost;        /* Subscribers that fell behind. */
     uint64_t reaped;      /* TTL znodes. */
-    uint64_t progress;    /* Times that all which counts the age had ended. */
-    uint64_t converge_ms; /* Longest. */
+    uint64_t progress;    /* Times that all TTL znodes and remembered results had ended. */
+    uint64_t converge_ms; /* Longest convergence. */
 };
 
 #endif

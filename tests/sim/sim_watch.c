@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* The front end of one process: a window, a subscriber, and a pump that may be late. */
+/* The front end of one process: a window, a subscriber, and a pump that may run late. */
 
 enum {
     WINDOW_BYTES_MAX = 1 << 20,
@@ -39,7 +39,7 @@ static struct sim_socket *socket_at(const struct sim_front *front, uint32_t clie
     return socket->node == front->node ? socket : NULL;
 }
 
-/* ---- What the subscriber says. ---- */
+/* ---- Events of the subscriber. ---- */
 
 static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
                      const struct watch_event *event)
@@ -52,14 +52,14 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     if (state) {
         if (state_applied(state) < event->zxid) {
             sim_fail(sim, "A20",
-                     "node %u tells of %s of %.*s at %" PRIx64
-                     " before that is in its state (%" PRIx64 ")",
+                     "node %u delivers %s of %.*s at %" PRIx64
+                     " before its state contains it (%" PRIx64 ")",
                      front->node->id, watch_event_name(event->type), (int)event->path.len,
                      (const char *)event->path.data, event->zxid, state_applied(state));
         }
         view_read_done(front->node->view);
     }
-    sim->totals.told++;
+    sim->totals.delivered++;
     sim_socket_event(socket, hits, event);
 }
 
@@ -68,7 +68,7 @@ static void on_lost(void *ctx, zxid_t from)
     struct sim_front *front = ctx;
 
     front->sim->totals.lost++;
-    SIM_TRACE(front->sim, "front %u has lost what follows %" PRIx64, front->node->id, from);
+    SIM_TRACE(front->sim, "front %u has lost the changes after %" PRIx64, front->node->id, from);
     for (uint32_t i = 0; i < front->sim->knobs.clients; i++) {
         struct sim_socket *socket = socket_at(front, i);
 
@@ -108,7 +108,7 @@ static void pump(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* Only a signal: the front end looks when its own thread comes to it. */
+/* Only a signal: the front end looks when its own thread runs. */
 static void wake(void *ctx)
 {
     struct sim_front *front = ctx;
@@ -130,8 +130,9 @@ void sim_front_answers(struct sim *sim, struct sim_node *node, zxid_t zxid)
     pump_to(node->front, zxid);
     if (subscribe_at(subscriber) < zxid) {
         sim_fail(sim, "A20",
-                 "node %u answers from %" PRIx64 ", but has told its watchers up to "
-                 "%" PRIx64 " only",
+                 "node %u answers from %" PRIx64
+                 ", but its watchers have only received changes up to "
+                 "%" PRIx64,
                  node->id, zxid, subscribe_at(subscriber));
     }
 }
@@ -152,7 +153,7 @@ void sim_front_read(struct sim *sim, struct sim_node *node, const struct sim_op 
     }
 }
 
-/* ---- With the process. ---- */
+/* ---- Start and end with the process. ---- */
 
 void sim_front_open(struct sim *sim, struct sim_node *node)
 {
@@ -206,7 +207,7 @@ void sim_front_check_loading(struct sim *sim, struct sim_node *node)
 
     window_end(window, &end);
     if (window_read(window, &end, &set, 1, &count, &last) != ERR_NOT_READY) {
-        sim_fail(sim, "A20", "node %u: changes are told while another state is loaded", node->id);
+        sim_fail(sim, "A20", "node %u: delivers changes while another state is loaded", node->id);
     }
     ASSERT(count == 0);
 }

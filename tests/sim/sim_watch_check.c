@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 /*
- * What watchers were told against what happened. Between two marks of a stream each change that
- * concerns its watch must be there, once and in order; a difference must say of each znode what the
- * tree says; only a gap excuses everything before it.
+ * Compares the events that watchers received with the history. Between two marks of a stream, each
+ * change that concerns its watch must be there, once and in order. A difference must give the
+ * present state of each znode. Only a gap excuses missing changes before it.
  */
 
 static bool is_below(const char *path, const char *root)
@@ -52,7 +52,7 @@ struct walk_along {
     const struct sim_trigger *triggers;
     size_t count;
     size_t next;
-    bool spent; /* A one-shot watch that has fired. */
+    bool spent; /* A one-shot watch has fired. */
 };
 
 static _Noreturn void fail(const struct walk_along *walk, const char *what, zxid_t zxid,
@@ -64,8 +64,8 @@ static _Noreturn void fail(const struct walk_along *walk, const char *what, zxid
              watch_kind_name(stream->kind), stream->path, stream->client, what, path, zxid);
 }
 
-/* The next trigger up to `upto` that its client must be told of, or NULL. One that it may not read
- * uses up a one-shot watch all the same. */
+/* The next trigger up to `upto` that the client must receive, or NULL. A trigger that it may not
+ * read uses up a one-shot watch as well. */
 static const struct sim_trigger *next_due(struct walk_along *walk, zxid_t upto)
 {
     while (walk->next < walk->count && walk->triggers[walk->next].zxid <= upto) {
@@ -82,7 +82,7 @@ static const struct sim_trigger *next_due(struct walk_along *walk, zxid_t upto)
     return NULL;
 }
 
-/* Its path was closed later: when its turn to be told came, it may have been. */
+/* An ACL closed its path later, possibly before the front end delivered it. */
 static bool was_closed_later(const struct walk_along *walk, const struct sim_trigger *trigger)
 {
     for (const struct sim_trigger *at = trigger + 1; at < walk->triggers + walk->count; at++) {
@@ -93,7 +93,7 @@ static bool was_closed_later(const struct walk_along *walk, const struct sim_tri
     return false;
 }
 
-/* By the newest ACL that a replica knows which has come to `known`. */
+/* Uses the newest ACL known to a replica that has applied `known`. */
 static bool is_open_at(const struct walk_along *walk, const struct sim_trigger *trigger,
                        zxid_t known)
 {
@@ -106,46 +106,47 @@ static bool is_open_at(const struct walk_along *walk, const struct sim_trigger *
     return open;
 }
 
-/* Up to here everything must have been told. */
+/* The client must have received every trigger up to here. */
 static void expect_none(struct walk_along *walk, zxid_t upto)
 {
     const struct sim_trigger *missed;
 
     while ((missed = next_due(walk, upto)) != NULL) {
         if (!was_closed_later(walk, missed)) {
-            fail(walk, "was never told", missed->zxid, missed->path);
+            fail(walk, "never received", missed->zxid, missed->path);
         }
     }
 }
 
-static bool is_it(const struct sim_trigger *trigger, const struct sim_told *told)
+static bool is_it(const struct sim_trigger *trigger, const struct sim_item *item)
 {
-    return trigger->zxid == told->zxid && trigger->type == told->type &&
-           strcmp(trigger->path, told->path) == 0;
+    return trigger->zxid == item->zxid && trigger->type == item->type &&
+           strcmp(trigger->path, item->path) == 0;
 }
 
-static void expect(struct walk_along *walk, const struct sim_told *told)
+static void expect(struct walk_along *walk, const struct sim_item *item)
 {
-    const struct sim_trigger *due = next_due(walk, told->zxid);
+    const struct sim_trigger *due = next_due(walk, item->zxid);
 
-    while (due && !is_it(due, told) && was_closed_later(walk, due)) {
-        due = next_due(walk, told->zxid);
+    while (due && !is_it(due, item) && was_closed_later(walk, due)) {
+        due = next_due(walk, item->zxid);
     }
     if (!due) {
-        fail(walk, "was told of what did not happen, or twice", told->zxid, told->path);
+        fail(walk, "received a change that did not happen, or received it twice", item->zxid,
+             item->path);
     }
-    if (due->zxid != told->zxid) {
-        fail(walk, "was never told", due->zxid, due->path);
+    if (due->zxid != item->zxid) {
+        fail(walk, "never received", due->zxid, due->path);
     }
-    if (!is_it(due, told)) {
+    if (!is_it(due, item)) {
         fail(walk, watch_event_name(due->type), due->zxid, due->path);
     }
-    if (!is_open_at(walk, due, told->known)) {
-        fail(walk, "was told of what had been closed", due->zxid, due->path);
+    if (!is_open_at(walk, due, item->known)) {
+        fail(walk, "received a change that its ACL forbids", due->zxid, due->path);
     }
 }
 
-/* What follows is told from behind `zxid`, which may lie before what was told already. */
+/* The next events follow `zxid`, which may lie before earlier events. */
 static void go_to(struct walk_along *walk, zxid_t zxid)
 {
     size_t low = 0;
@@ -164,36 +165,36 @@ static void go_to(struct walk_along *walk, zxid_t zxid)
     walk->spent = false;
 }
 
-/* A one-shot watch is used up by the difference, too. */
+/* A difference uses up a one-shot watch as well. */
 static void take_diff(struct walk_along *walk, size_t at)
 {
-    const struct sim_told *mark = &walk->stream->told[at];
+    const struct sim_item *mark = &walk->stream->items[at];
 
     expect_none(walk, mark->since);
     go_to(walk, mark->zxid);
 }
 
-static void take_told(struct walk_along *walk, size_t at)
+static void take_item(struct walk_along *walk, size_t at)
 {
-    const struct sim_told *told = &walk->stream->told[at];
+    const struct sim_item *item = &walk->stream->items[at];
 
-    switch (told->what) {
-    case SIM_TOLD_EVENT:
-        if (!told->diff) {
-            expect(walk, told);
+    switch (item->what) {
+    case SIM_ITEM_EVENT:
+        if (!item->diff) {
+            expect(walk, item);
         } else if (watch_is_one_shot(walk->stream->kind)) {
             walk->spent = true;
         }
         break;
-    case SIM_TOLD_FROM:
-        expect_none(walk, told->zxid);
-        go_to(walk, told->zxid);
+    case SIM_ITEM_FROM:
+        expect_none(walk, item->zxid);
+        go_to(walk, item->zxid);
         break;
-    case SIM_TOLD_DIFF:
+    case SIM_ITEM_DIFF:
         take_diff(walk, at);
         break;
-    case SIM_TOLD_GAP:
-        go_to(walk, told->zxid);
+    case SIM_ITEM_GAP:
+        go_to(walk, item->zxid);
         break;
     }
 }
@@ -206,11 +207,11 @@ void sim_streams_check(struct sim *sim, const struct sim_trigger *triggers, size
             .sim = sim, .stream = stream, .triggers = triggers, .count = count};
 
         if (stream->safe_count == 0) {
-            continue; /* It never began. */
+            continue; /* The stream never began. */
         }
         go_to(&walk, stream->begin);
-        for (size_t at = 0; at < stream->told_count; at++) {
-            take_told(&walk, at);
+        for (size_t at = 0; at < stream->item_count; at++) {
+            take_item(&walk, at);
         }
         if (!stream->used_up) {
             expect_none(&walk, stream->have);
@@ -223,7 +224,7 @@ void sim_streams_check(struct sim *sim, const struct sim_trigger *triggers, size
 struct sim_diff {
     zxid_t upto;
     const struct sim_stream *stream;
-    size_t at; /* Of its mark. */
+    size_t at; /* Index of its mark. */
 };
 
 struct sim_diffs {
@@ -246,13 +247,13 @@ static int by_upto(const void *a, const void *b)
 
 static void gather(struct sim_diffs *diffs, const struct sim_stream *stream, bool store)
 {
-    for (size_t at = 0; at < stream->told_count; at++) {
-        if (stream->told[at].what != SIM_TOLD_DIFF) {
+    for (size_t at = 0; at < stream->item_count; at++) {
+        if (stream->items[at].what != SIM_ITEM_DIFF) {
             continue;
         }
         if (store) {
             diffs->items[diffs->count] =
-                (struct sim_diff){.upto = stream->told[at].zxid, .stream = stream, .at = at};
+                (struct sim_diff){.upto = stream->items[at].zxid, .stream = stream, .at = at};
         }
         diffs->count++;
     }
@@ -281,7 +282,7 @@ void sim_diffs_free(struct sim_diffs *diffs)
     mem_free(diffs);
 }
 
-/* What a difference should say, told off one by one against what it has said. */
+/* Compares the expected difference with the delivered one, change by change. */
 struct diff_walk {
     struct sim *sim;
     const struct model *model;
@@ -290,13 +291,13 @@ struct diff_walk {
     size_t due;
 };
 
-static size_t told_in(const struct sim_diff *diff)
+static size_t items_in(const struct sim_diff *diff)
 {
     const struct sim_stream *stream = diff->stream;
     size_t at = diff->at + 1;
 
-    while (at < stream->told_count && stream->told[at].what == SIM_TOLD_EVENT &&
-           stream->told[at].diff) {
+    while (at < stream->item_count && stream->items[at].what == SIM_ITEM_EVENT &&
+           stream->items[at].diff) {
         at++;
     }
     return at - diff->at - 1;
@@ -305,23 +306,24 @@ static size_t told_in(const struct sim_diff *diff)
 static void due(struct diff_walk *walk, enum watch_event_type type, const char *path)
 {
     const struct sim_stream *stream = walk->diff->stream;
-    size_t count = told_in(walk->diff);
+    size_t count = items_in(walk->diff);
 
     walk->due++;
     for (size_t i = 0; i < count; i++) {
-        const struct sim_told *told = &stream->told[walk->diff->at + 1 + i];
+        const struct sim_item *item = &stream->items[walk->diff->at + 1 + i];
 
-        if (told->type == type && strcmp(told->path, path) == 0) {
+        if (item->type == type && strcmp(item->path, path) == 0) {
             return;
         }
     }
     sim_fail(walk->sim, "A20",
-             "stream %u (%s %s): the difference from %" PRIx64 " to %" PRIx64 " lacks %s of %s",
+             "stream %u (%s %s): the difference from %" PRIx64 " to %" PRIx64
+             " lacks the event %s of %s",
              stream->number, watch_kind_name(stream->kind), stream->path, walk->since,
              walk->diff->upto, watch_event_name(type), path);
 }
 
-/* The newest change of the children of the deepest ancestor that is there. */
+/* The newest change among the children of the deepest ancestor that exists. */
 static zxid_t changed_above(const struct model *model, const char *path)
 {
     char parent[64];
@@ -340,7 +342,8 @@ static zxid_t changed_above(const struct model *model, const char *path)
     return model->root_pzxid;
 }
 
-/* Whether its last ACL let anybody read: a replica that has seen it go tells of it only then. */
+/* The last ACL of the znode let every client read: a replica that has seen the deletion reports it
+ * only then. */
 static bool was_open(const struct diff_walk *walk, const char *path)
 {
     size_t count;
@@ -358,7 +361,7 @@ static void absent(struct diff_walk *walk)
     const struct sim_stream *stream = walk->diff->stream;
     bool was_there = stream->kind == WATCH_DATA || stream->kind == WATCH_CHILDREN;
 
-    if (told_in(walk->diff) == 0 && !was_open(walk, stream->path)) {
+    if (items_in(walk->diff) == 0 && !was_open(walk, stream->path)) {
         return;
     }
 
@@ -407,7 +410,7 @@ static void check_diff(struct sim *sim, const struct model *model, const struct 
     const struct sim_stream *stream = diff->stream;
     const struct model_node *node = model_find(model, stream->path);
     struct diff_walk walk = {
-        .sim = sim, .model = model, .diff = diff, .since = stream->told[diff->at].since};
+        .sim = sim, .model = model, .diff = diff, .since = stream->items[diff->at].since};
 
     if (!node) {
         absent(&walk);
@@ -421,12 +424,12 @@ static void check_diff(struct sim *sim, const struct model *model, const struct 
             in_subtree(&walk, below);
         }
     }
-    if (walk.due != told_in(diff)) {
+    if (walk.due != items_in(diff)) {
         sim_fail(sim, "A20",
                  "stream %u (%s %s): the difference from %" PRIx64 " to %" PRIx64
-                 " tells of %zu changes instead of %zu",
+                 " has %zu changes instead of %zu",
                  stream->number, watch_kind_name(stream->kind), stream->path, walk.since,
-                 diff->upto, told_in(diff), walk.due);
+                 diff->upto, items_in(diff), walk.due);
     }
 }
 
