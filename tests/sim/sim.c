@@ -372,8 +372,7 @@ static bool all_know_all(struct sim *sim)
     return true;
 }
 
-/* Each replica reports its state to the leader, which passes all reports on: two rounds of
- * pings. */
+/* Each replica reports to the leader, which passes all reports on: two rounds of pings. */
 static void check_heartbeats(struct sim *sim)
 {
     uint64_t from_us = sim->now_us;

@@ -73,10 +73,9 @@ struct sim_knobs {
     uint32_t snap_count;
     uint64_t segment_bytes;
     uint32_t snapshots_keep;
-    uint64_t keep_bytes_max; /* maxRefillLogBytes. */
-    uint32_t
-        link_rates[SIM_RATES]; /* Bytes per ms of each direction; drawn from these; 0: no limit. */
-    uint32_t queue_bytes;      /* Limit of each connection's queue; 0: no limit. */
+    uint64_t keep_bytes_max;        /* maxRefillLogBytes. */
+    uint32_t link_rates[SIM_RATES]; /* Bytes per ms of each direction, to draw from; 0: no limit. */
+    uint32_t queue_bytes;           /* Limit of each connection's queue; 0: no limit. */
     uint32_t requests_max;
     uint32_t forward_bytes; /* Limit of forwarded requests that wait in the leader. */
     uint32_t slice_bytes;   /* Part of our own snapshot that is written at a time. */
@@ -324,7 +323,7 @@ struct sim_link {             /* One direction. */
     bool scheduled;
     uint32_t cuts;     /* Number of faults that block the link now. */
     uint64_t cut_us;   /* Start of the first of them. */
-    uint64_t mute_us;  /* A long silence ended: one end may have closed the connection. */
+    uint64_t mute_us;  /* End of a long silence: one end may have closed the connection. */
     uint64_t since_us; /* Time when the last cut healed, or the connection was opened or closed. */
     uint32_t delay_factor;
     uint32_t rate;   /* Bytes per ms; 0: no limit. */
@@ -471,8 +470,8 @@ void sim_node_drain(struct sim *sim, struct sim_node *node);
 
 /* Passes an event to the replica and carries out the effects. The node may crash. */
 void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *event);
-void sim_node_aside(struct sim *sim, struct sim_node *node,
-                    const char *why); /* Why the log is set aside; NULL: it no longer is. */
+/* Why the log is set aside; NULL: it no longer is. */
+void sim_node_aside(struct sim *sim, struct sim_node *node, const char *why);
 void sim_node_effects(struct sim *sim, struct sim_node *node);
 void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us);
 void sim_node_resume(struct sim *sim, struct sim_node *node);
@@ -487,8 +486,8 @@ void sim_disk_kick(struct sim *sim, struct sim_node *node);
 void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
 void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid);
 void sim_disk_snapshot(struct sim *sim, struct sim_node *node);
-void sim_disk_drop(struct sim *sim, struct sim_node *node,
-                   enum sim_crash how); /* Frees what the process had in memory. */
+/* Frees what the process had in memory. */
+void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how);
 uint64_t sim_disk_us(struct sim *sim, struct sim_node *node);
 
 /* ---- sim_media.c: the disk itself and the faults that it may suffer. ---- */

@@ -74,9 +74,9 @@ static void note(const struct state *state, struct sim_applied applied)
     sim->applied[sim->applied_count++] = applied;
 }
 
-/* Each quota share counts its open sessions, also after a restart and in a restored state. Only the
- * shares of one session are checked at intervals, a recent one if possible: a wrong count persists,
- * so a later check still finds it. */
+/* Each share, of a client or a network, counts its open sessions, also after a restart and in a
+ * restored state. Only the shares of one session are checked at intervals, a recent one if
+ * possible: a wrong count persists, so a later check still finds it. */
 static void check_shares(const struct state *state, zxid_t zxid)
 {
     const struct state_session *session = NULL;

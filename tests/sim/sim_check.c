@@ -201,8 +201,9 @@ void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const s
     if (sim->options.trace) {
         struct sim_gist gist = sim_gist(msg);
 
-        SIM_TRACE(sim, "send %u->%u %s link %u epoch %u zxid %" PRIx64 " commit %" PRIx64, node->id,
-                  to, zab_msg_name(msg->type), msg->dialogue, gist.epoch, gist.zxid, gist.commit);
+        SIM_TRACE(sim, "send %u->%u %s dialogue %u epoch %u zxid %" PRIx64 " commit %" PRIx64,
+                  node->id, to, zab_msg_name(msg->type), msg->dialogue, gist.epoch, gist.zxid,
+                  gist.commit);
     }
     switch ((int)msg->type) {
     case ZAB_ACKEPOCH:
@@ -213,15 +214,13 @@ void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const s
         check_new_promise(sim, node, msg);
         break;
     case ZAB_SYNC_ACK:
-        if (!node->staging) { /* An acknowledgement of a snapshot's own log is flow control and
-                                 never a vote. */
+        if (!node->staging) { /* Acknowledging a snapshot's own log is never a vote. */
             check_claim(sim, node, msg, msg->ack.zxid, "A4");
         }
         break;
     case ZAB_PONG:
         if (node->telling) {
-            break; /* An installed snapshot may have replaced the log that the core still refers to.
-                    */
+            break; /* A snapshot may have replaced the log that the core still refers to. */
         }
         check_claim(sim, node, msg, msg->pong.last, "A4");
         break;
@@ -330,7 +329,7 @@ static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
     }
     if (!sim_log_holds(sim, zxid, last)) {
         sim_fail(sim, "A7",
-                 "leader %u commits %" PRIx64 " which diverges from the committed %" PRIx64,
+                 "leader %u commits %" PRIx64 ", which diverges from the committed %" PRIx64,
                  node->id, zxid, last);
     }
     commit_path(sim, node, rec, last);

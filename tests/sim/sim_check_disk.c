@@ -340,8 +340,7 @@ void sim_check_recovered(struct sim *sim, struct sim_node *node,
         check_found(sim, node, init);
         node->damaged = false; /* The harm was in a place that does not matter. */
     }
-    node->rolled_back =
-        false; /* The disk stays harmed until its replica detects that and refills it. */
+    node->rolled_back = false; /* It stays harmed until its replica detects that and refills it. */
     node->issue_count = 0;
     node->staging = false;
     node->appended = init->log_last;

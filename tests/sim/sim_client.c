@@ -17,8 +17,7 @@
 
 enum {
     PATIENCE_MORE_US =
-        500 *
-        SIM_MS, /* A client waits this much longer than the timeout that it sent to the server. */
+        500 * SIM_MS, /* A client waits this much longer than its request's timeout. */
     HOP_MAX_US = 2 * SIM_MS,
 };
 
@@ -52,7 +51,7 @@ static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome,
     client->inside--;
     sim->pending--;
     sim->totals.acked += outcome == SIM_OK;
-    sim->totals.failed += outcome == SIM_ERROR;
+    sim->totals.errors += outcome == SIM_ERROR;
     sim->totals.refused += outcome == SIM_REFUSED;
     sim->totals.tree_full += err == ERR_TREE_FULL;
     sim->totals.unknown += outcome == SIM_UNKNOWN;
@@ -149,8 +148,7 @@ static void take_result(struct sim_op *op, const struct op_result *result)
     if (op->id == OP_GET && result->data) {
         op->has_data = true;
         copy_slice(op->data, sizeof(op->data), blob_slice(result->data));
-        op->data[strcspn(op->data, "x")] =
-            0; /* Removes the padding; no data in this simulation contain an x. */
+        op->data[strcspn(op->data, "x")] = 0; /* Removes the padding; no data contain an x. */
     } else if (op->id == OP_CHILDREN && result->err == ERR_OK) {
         op->has_data = true;
         (void)snprintf(op->data, sizeof(op->data), "%" PRIx64, names_hash(result));

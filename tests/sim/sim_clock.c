@@ -13,7 +13,6 @@ enum {
     DRIFT_PART = 20,  /* A monotonic clock is fast by at most one part in so many. */
     HEARD_TICKS = 14, /* A report of a clock may be this old, beyond twice syncLimit, if its voter
                          or the leader was paused. */
-                      /* and its voter or the leader was paused. */
     HEARD_MORE_MS = 2000, /* Added for slow networks. */
     EVEN_PPM = 10000,
     STEADY_MARGIN_MS = 2500, /* A voter notices a jump at its next tick. */
@@ -84,7 +83,7 @@ static int64_t off_since(const struct sim_node *node, uint64_t since_us, bool la
     return off_ms;
 }
 
-/* ---- A voter alone: it ignores a clock value that lasted less than a minute. ---- */
+/* ---- A single voter: it ignores a clock value that lasted less than a minute. ---- */
 
 /* An offset of the clock, and the time during which it lasted. */
 struct stay {
@@ -112,7 +111,7 @@ static bool is_even(const struct sim_node *node)
 struct believed {
     int64_t least_ms;
     int64_t most_ms;
-    uint64_t since_us; /* Start of the oldest of these stays. */
+    uint64_t since_us; /* End of the oldest of these stays. */
 };
 
 /* A new process trusts the clock that it finds. A later offset counts once the clock had it for
@@ -157,7 +156,7 @@ static void note_one(struct sim *sim, struct sim_rec *rec)
     rec->least_ms = rec->least_ms > 0 ? rec->least_ms : 0;
 }
 
-/* ---- All others. ---- */
+/* ---- Several voters. ---- */
 
 static void note_clocks(struct sim *sim, struct sim_rec *rec)
 {
@@ -187,7 +186,7 @@ void sim_clock_made(struct sim *sim, struct sim_rec *rec)
     }
 }
 
-/* ---- Along what is committed. ---- */
+/* ---- Along the committed log. ---- */
 
 /* The age never falls, and never grows by more than the elapsed time. */
 static void check_age(struct sim *sim, const struct sim_rec *rec, int64_t age_ms)

@@ -140,8 +140,7 @@ static void consider(struct decay *decay, const char *name)
     }
 }
 
-/* Visited in the order of names: a segment is closed when another segment of its history
- * follows. */
+/* Visits in the order of names: a segment is closed when another of its history follows. */
 static void visit(void *arg, const char *name)
 {
     struct decay *decay = arg;

@@ -20,8 +20,7 @@ enum sim_decay {
 /* The contents are as written, and reads return them. */
 bool sim_disk_is_sound(const struct sim_node *node);
 
-/* The same, and its replica has no reason to mark the state as diverged or the log as
- * unreadable. */
+/* The same, and its replica has no reason to give up its state or log. */
 bool sim_disk_counts(const struct sim_node *node);
 
 /* The disk may be the cause of this error of its process, or of this reason to halt. */

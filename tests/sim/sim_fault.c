@@ -578,8 +578,7 @@ void sim_fault_end(struct sim *sim)
         if (node->paused) {
             sim_node_resume(sim, node);
         }
-        /* A restart finds rot; without a restart the rot must do no harm, or a reader must detect
-         * it. */
+        /* A restart finds rot; without one the rot must do no harm, or a reader must detect it. */
         if (node->up && node->rotten && rng_chance(&sim->rng, 500000)) {
             sim_node_crash(sim, node, SIM_KILL);
         }

@@ -21,7 +21,7 @@ struct history {
     struct sim *sim;
     struct sim_lanes lanes;
     struct model model;
-    struct map by_request; /* Write operations, by (boot, request). */
+    struct map by_request; /* Operations, by (boot, request). */
     struct sim_op **looks; /* Reads and refusals, ascending by zxid. */
     size_t look_count;
     size_t look_next;
@@ -357,8 +357,7 @@ static void check_error(struct history *history, const struct sim_op *op)
     model_release(&scratch);
 }
 
-/* The operation with that key whose answer names that zxid: a key that was forgotten may be used
- * again. */
+/* The operation with that key whose answer names that zxid: forgotten keys may be used again. */
 static const struct sim_op *first_with_key(const struct sim *sim, const struct sim_op *op)
 {
     for (size_t i = 0; i < sim->op_count; i++) {

@@ -2,8 +2,7 @@
 #include "base/mem.h"
 #include "tests/sim/sim_model.h"
 
-/* The parts of the model besides the tree: open sessions, remembered results, and fired
- * triggers. */
+/* The model besides the tree: open sessions, remembered results, and fired triggers. */
 
 struct model_session {
     uint64_t id;

@@ -208,7 +208,7 @@ static void receive(struct sim *sim, struct sim_event *event)
     if (sim->options.trace) {
         struct sim_gist gist = sim_gist(&msg);
 
-        SIM_TRACE(sim, "recv %u<-%u %s link %u epoch %u zxid %lx commit %lx flags %x", node->id,
+        SIM_TRACE(sim, "recv %u<-%u %s dialogue %u epoch %u zxid %lx commit %lx flags %x", node->id,
                   recv.peer, zab_msg_name(msg.type), msg.dialogue, gist.epoch,
                   (unsigned long)gist.zxid, (unsigned long)gist.commit, gist.flags);
     }
@@ -253,8 +253,7 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
     head(link)->bytes = NULL;
     drop_head(link);
     if (!node->up) {
-        /* A running machine answers for a missing process with a reset; a dead machine is
-         * silent. */
+        /* A running machine resets connections to a missing process; a dead one is silent. */
         mem_free(packet.bytes);
         schedule(sim, from, to);
         return;

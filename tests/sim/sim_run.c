@@ -106,7 +106,7 @@ static void note_failure(struct run_result *result, const struct worker *worker)
 }
 
 /* A worker has ended, normally or in the middle of a seed. True when it was restarted. */
-static bool go_on(const struct run_plan *plan, struct worker *worker, struct run_result *result)
+static bool take_end(const struct run_plan *plan, struct worker *worker, struct run_result *result)
 {
     worker->pid = 0;
     if (worker->done) {
@@ -142,7 +142,7 @@ static void supervise(const struct run_plan *plan, struct worker *workers, uint3
 
         ASSERT(pid > 0);
         for (uint32_t i = 0; i < jobs; i++) {
-            if (pid > 0 && workers[i].pid == pid && !go_on(plan, &workers[i], result)) {
+            if (pid > 0 && workers[i].pid == pid && !take_end(plan, &workers[i], result)) {
                 running--;
             }
         }
@@ -195,9 +195,9 @@ void run_print(const struct run_result *result)
                  t->seeds, (double)t->seeds / seconds, (double)t->virtual_us / 1e6,
                  (double)t->virtual_us / 1e6 / seconds, t->events, t->messages);
     (void)printf(
-        "operations %" PRIu64 ": acknowledged %" PRIu64 ", failed %" PRIu64 ", refused %" PRIu64
+        "operations %" PRIu64 ": acknowledged %" PRIu64 ", errors %" PRIu64 ", refused %" PRIu64
         " (tree full %" PRIu64 "), unknown %" PRIu64 "; reads %" PRIu64 "; records %" PRIu64 "\n",
-        t->ops, t->acked, t->failed, t->refused, t->tree_full, t->unknown, t->reads, t->committed);
+        t->ops, t->acked, t->errors, t->refused, t->tree_full, t->unknown, t->reads, t->committed);
     (void)printf("leaders established %" PRIu64 ", TRUNCs %" PRIu64 ", SNAPs %" PRIu64
                  ", snapshots taken %" PRIu64 ", crashes %" PRIu64 " (power cuts %" PRIu64
                  "), pauses %" PRIu64 ", partitions %" PRIu64 "\n",

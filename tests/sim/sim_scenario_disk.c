@@ -46,9 +46,10 @@ static void one(struct sim_knobs *knobs)
     knobs->snap_count = 30;
 }
 
-/* ---- A log of more epochs than an outline lists, without a snapshot. A replica that has only
- * the first epoch receives it, finds it again after a power cut, and purges it after a snapshot.
- * ---- */
+/* ---- A log of more epochs than an outline lists, without a snapshot. ---- */
+
+/* A replica that has only the first epoch receives it, finds it again after a power cut, and purges
+ * it after a snapshot. */
 
 enum {
     EPOCHS = ZAB_RANGES_MAX + 100,
@@ -170,7 +171,7 @@ static void s16_leader(struct sim *sim)
     }
 }
 
-/* ---- S19: A and B acknowledge x while C is away; A's disk is replaced; C comes, B goes. */
+/* ---- S19: A and B acknowledge x while C is away; A's disk is replaced; C comes, B goes. ---- */
 
 static bool never(struct sim *sim)
 {
@@ -224,8 +225,9 @@ static void s20(struct sim *sim)
     }
 }
 
-/* ---- A disk comes back while the log contains the admission of another disk to its seat: its
- * replica gets that record, is elected, and commits the loss of its own seat. ---- */
+/* ---- A disk comes back while the admission of another disk to its seat is pending. ---- */
+
+/* Its replica gets that record, is elected, and commits the loss of its own seat. */
 
 enum {
     SEAT_NODE = 3, /* Among equal logs the highest id leads. */
@@ -270,7 +272,7 @@ static void seat(struct sim *sim)
 
 /* ---- A majority is lost for good: a forced recovery; the others come back empty. ---- */
 
-static void go_on_alone(struct sim *sim, struct sim_node *node)
+static void recover_alone(struct sim *sim, struct sim_node *node)
 {
     struct store_options options = {.vfs = node->vfs,
                                     .segment_bytes = sim->knobs.segment_bytes,
@@ -302,8 +304,7 @@ static void survivor(struct sim *sim)
         struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
 
         script_writes(sim, script_leader(sim), 20);
-        sim_settle(
-            sim); /* The survivor has all records; records that it lacks would be lost by design. */
+        sim_settle(sim); /* The survivor has all records; others would be lost by design. */
         crash_all(sim, round % 2 ? SIM_POWER : SIM_KILL);
         for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
             if (id != node->id) {
@@ -311,7 +312,7 @@ static void survivor(struct sim *sim)
                 sim->nodes[id].empty_seat = true;
             }
         }
-        go_on_alone(sim, node);
+        recover_alone(sim, node);
         script_start(sim, node);
         script_write(sim, node);
         start_all(sim);

@@ -9,8 +9,7 @@ enum {
     S40_FILL = 600,   /* Writes that fill the state. */
     S40_TURN_MS = 60, /* Between two writes while the learner is refilled. */
     S40_TURNS = 1500, /* After so many the learner must be in step, under load. */
-    S40_RATE =
-        6, /* Bytes per ms: more than the writes need, so that the learner can get in step. */
+    S40_RATE = 6,     /* Bytes per ms: more than the writes need. */
 };
 
 static void slow_refill(struct sim_knobs *knobs)
@@ -33,8 +32,7 @@ static void set_rate(struct sim *sim, uint32_t id, uint32_t rate)
     }
 }
 
-/* The leader receives writes until `node` serves; with `broken` the node's connection breaks at
- * intervals. */
+/* The leader gets writes until `node` serves; `broken`: its connection breaks at intervals. */
 static void refill_under_load(struct sim *sim, struct sim_node *node, bool broken)
 {
     uint64_t reset_at = sim->now_us;

@@ -26,7 +26,7 @@ static void begin(struct sim *sim)
 }
 
 /* The leader pauses, too briefly to be replaced. Its clients and those of the other replicas
- * continue: their messages wait in its sockets when it wakes. */
+ * continue: their messages wait in the leader's sockets when it wakes. */
 static void leader_pauses(struct sim *sim)
 {
     begin(sim);

@@ -261,7 +261,7 @@ static void s6_snap(struct sim *sim)
     }
 }
 
-/* ---- S7: many epochs without a write, then an old leader with an own record. ---- */
+/* ---- S7: many epochs without a write, then an old leader with a record of its own. ---- */
 
 static void s7(struct sim *sim)
 {

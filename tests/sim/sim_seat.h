@@ -16,8 +16,7 @@ void sim_seat_started(struct sim_node *node);
 void sim_seat_check(struct sim *sim, struct sim_node *node);
 /* A leader has proposed a configuration: a fault may strike now. */
 void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);
-/* A configuration may still be committed that gives the seat to another disk than the present
- * one. */
+/* A proposed configuration that gives the seat to another disk may still be committed. */
 bool sim_seat_is_named(struct sim *sim, const struct sim_node *node);
 /* So many disks, without that of `but`, know the newest committed configuration as committed that
  * no majority can form without one of them. */

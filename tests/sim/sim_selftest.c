@@ -14,8 +14,7 @@
 
 struct corruption {
     const char *name;
-    bool (*apply)(
-        struct sim *sim); /* False: this run has nothing that can be corrupted like that. */
+    bool (*apply)(struct sim *sim); /* False: this run has nothing to corrupt like that. */
 };
 
 /* The newest operation that fits; late operations have the longest history before them. */
@@ -414,8 +413,7 @@ static bool wrong_event(struct sim *sim)
     return stream != NULL;
 }
 
-/* An event of a difference. With `there` it is no deletion, which a shorter difference may contain
- * as well. */
+/* An event of a difference; `there`: no deletion, which a shorter difference may contain, too. */
 static struct sim_item *event_of_diff(struct sim *sim, bool there)
 {
     for (size_t i = 0; sim->sockets && i < sim->sockets->count; i++) {

@@ -268,7 +268,7 @@ void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op
     }
 }
 
-/* ---- Keeping it alive. ---- */
+/* ---- Keeping a session alive. ---- */
 
 static void beat(struct sim *sim, struct sim_event *event)
 {

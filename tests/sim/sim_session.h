@@ -40,7 +40,7 @@ struct sim_session {
     uint32_t touches[SIM_TOUCHES_MAX]; /* Numbers of the newest operations that touch it. */
     uint32_t touch_count;
     uint32_t kept_in;       /* Newest epoch whose leader must respect the contacts. */
-    bool late;              /* In that epoch no replica had contact for a timeout. */
+    bool late;              /* In that epoch no replica had contact for a whole timeout. */
     uint64_t kept_until_us; /* End of the timeout after the last contact. */
     uint32_t kept_by;       /* Operation of the last contact. */
 };

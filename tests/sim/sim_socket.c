@@ -98,9 +98,9 @@ static struct sim_stream *stream_of(struct sim_socket *socket, const struct watc
     return socket->only;
 }
 
-/* The client takes no more events. It discards events from this zxid on, including those that it
- * has; it has every earlier change, and the front end says so. Of an unfinished difference it keeps
- * nothing. */
+/* The client takes no more events. It discards events from this zxid on, including received
+ * ones. It has every earlier change, and the front end confirms that. It keeps no part of an
+ * unfinished difference. */
 static void hold(struct sim_stream *stream, struct watch *watch, zxid_t from, bool diff)
 {
     watch_hold(watch);
@@ -163,8 +163,7 @@ void sim_socket_event(struct sim_socket *socket, struct watch *hits,
     if (stream != socket->only) {
         reach_all(socket, event->zxid);
     } else if (!stream->held) {
-        reach(stream,
-              event->zxid); /* Other streams are not concerned by what this one has missed. */
+        reach(stream, event->zxid); /* Other streams have not missed these changes. */
     }
 }
 
@@ -501,7 +500,7 @@ static void finish(struct sim *sim, struct sim_socket *socket)
         if (stream && !stream->used_up && stream->have < socket->node->status.applied) {
             sim_fail(sim, "A20",
                      "stream %u (%s %s of client %u) has only reached %" PRIx64
-                     " , but its replica is at %" PRIx64,
+                     ", but its replica is at %" PRIx64,
                      stream->number, watch_kind_name(stream->kind), stream->path, stream->client,
                      stream->have, socket->node->status.applied);
         }

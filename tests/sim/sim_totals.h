@@ -13,7 +13,7 @@ struct sim_totals {
     uint64_t events;
     uint64_t ops;
     uint64_t acked;
-    uint64_t failed;
+    uint64_t errors; /* Operations that failed at a zxid. */
     uint64_t unknown;
     uint64_t refused;
     uint64_t reads;

@@ -131,8 +131,7 @@ void sim_front_answers(struct sim *sim, struct sim_node *node, zxid_t zxid)
     if (subscribe_at(subscriber) < zxid) {
         sim_fail(sim, "A20",
                  "node %u answers from %" PRIx64
-                 ", but its watchers have only received changes up to "
-                 "%" PRIx64,
+                 ", but its watchers have only received changes up to %" PRIx64,
                  node->id, zxid, subscribe_at(subscriber));
     }
 }
@@ -207,7 +206,7 @@ void sim_front_check_loading(struct sim *sim, struct sim_node *node)
 
     window_end(window, &end);
     if (window_read(window, &end, &set, 1, &count, &last) != ERR_NOT_READY) {
-        sim_fail(sim, "A20", "node %u: delivers changes while another state is loaded", node->id);
+        sim_fail(sim, "A20", "node %u delivers changes while another state is loaded", node->id);
     }
     ASSERT(count == 0);
 }
