@@ -53,6 +53,81 @@ size_t http_pool_left(size_t head_max, size_t head_len, size_t entries)
     return used < pool ? pool - used : 0;
 }
 
+/* ---- Bytes ---- */
+
+enum {
+    BYTE_TOKEN = 1,
+    BYTE_CONTROL = 2 /* Except a tab. */
+};
+
+__extension__ static const uint8_t byte_class[256] = {
+    [0x00 ... 0x08] = BYTE_CONTROL,
+    [0x0a ... 0x1f] = BYTE_CONTROL,
+    [0x7f] = BYTE_CONTROL,
+    ['0' ... '9'] = BYTE_TOKEN,
+    ['A' ... 'Z'] = BYTE_TOKEN,
+    ['a' ... 'z'] = BYTE_TOKEN,
+    ['!'] = BYTE_TOKEN,
+    ['#' ... '\''] = BYTE_TOKEN,
+    ['*'] = BYTE_TOKEN,
+    ['+'] = BYTE_TOKEN,
+    ['-'] = BYTE_TOKEN,
+    ['.'] = BYTE_TOKEN,
+    ['^' ... '`'] = BYTE_TOKEN,
+    ['|'] = BYTE_TOKEN,
+    ['~'] = BYTE_TOKEN,
+};
+
+/* A method or the name of a header. */
+static bool is_token(struct slice text)
+{
+    uint8_t all = BYTE_TOKEN;
+
+    for (size_t i = 0; i < text.len; i++) {
+        all &= byte_class[text.data[i]];
+    }
+    return text.len > 0 && all != 0;
+}
+
+#define EACH_BYTE(byte) (UINT64_MAX / 255 * (byte))
+
+/* False when none of eight bytes is a control character; true when one may be. */
+static bool may_have_control(const uint8_t *bytes)
+{
+    uint64_t word = 0;
+
+    memcpy(&word, bytes, sizeof(word));
+
+    uint64_t del = word ^ EACH_BYTE(0x7f);
+    uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
+
+    return ((low | ((del - EACH_BYTE(1)) & ~del)) & EACH_BYTE(0x80)) != 0;
+}
+
+static bool is_clean(struct slice text)
+{
+    uint8_t any = 0;
+    size_t pos = 0;
+
+    while (pos + sizeof(uint64_t) <= text.len && !may_have_control(text.data + pos)) {
+        pos += sizeof(uint64_t);
+    }
+    for (; pos < text.len; pos++) {
+        any |= byte_class[text.data[pos]];
+    }
+    return (any & BYTE_CONTROL) == 0;
+}
+
+/* Finds control characters in a line without its end: returns a constant sentence, or NULL. */
+static const char *lint(struct slice line)
+{
+    if (is_clean(line)) {
+        return NULL;
+    }
+    return memchr(line.data, '\r', line.len) ? "a carriage return stands alone"
+                                             : "the request head has a control character";
+}
+
 /* ---- The request line ---- */
 
 static void count_params(struct slice target, struct scan *scan)
@@ -91,7 +166,7 @@ static void scan_request_line(struct slice line, struct scan *scan)
     const uint8_t *first = memchr(line.data, ' ', line.len);
     const uint8_t *last = memrchr(line.data, ' ', line.len);
 
-    if (!first || !http_is_token(slice_make(line.data, (size_t)(first - line.data)))) {
+    if (!first || !is_token(slice_make(line.data, (size_t)(first - line.data)))) {
         refuse(scan, "the request line does not begin with a method");
         return;
     }
@@ -152,7 +227,7 @@ static void scan_header_line(struct slice line, struct scan *scan)
     } else if (name.len == line.len) {
         refuse(scan, "a header line has no colon");
     } else {
-        if (!http_is_token(name)) {
+        if (!is_token(name)) {
             refuse(scan, "a header's name is not a token");
         }
         take_framing(name, slice_from(line, name.len + 1), scan);
@@ -200,29 +275,21 @@ static size_t scan_lines(struct slice bytes, struct scan *scan)
     while (at < end && scan->refusal.err == ERR_OK) {
         const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
         size_t len = feed ? (size_t)(feed - at) : (size_t)(end - at);
+        bool ends = len > 0 && at[len - 1] == '\r';
+        struct slice line = slice_make(at, ends ? len - 1 : len);
+        const char *fault = feed && !ends ? "a line ends without a carriage return" : lint(line);
 
-        if (!feed) {
-            const char *fault = http_head_lint(slice_make(at, len));
-
-            if (fault) {
-                refuse(scan, fault);
-            }
-            return 0;
-        }
-        if (len == 0 || at[len - 1] != '\r') {
-            refuse(scan, "a line ends without a carriage return");
-            return 0;
-        }
-
-        struct slice line = slice_make(at, len - 1);
-        const char *fault = http_line_lint(line);
-
-        at = feed + 1;
         if (fault) {
             refuse(scan, fault);
-        } else if (line.len == 0) {
+        }
+        if (fault || !feed) {
+            return 0;
+        }
+        at = feed + 1;
+        if (line.len == 0) {
             return (size_t)(at - bytes.data);
-        } else if (first) {
+        }
+        if (first) {
             scan_request_line(line, scan);
         } else {
             scan_header_line(line, scan);
@@ -353,7 +420,7 @@ static void take_trailer(struct http_chunks *chunks, uint8_t byte)
         chunks->state = CHUNK_END_FEED;
     } else if (byte == ':' && !begin) {
         chunks->state = CHUNK_TRAILER_VALUE;
-    } else if (!http_is_token(slice_make(&byte, 1))) {
+    } else if (!is_token(slice_make(&byte, 1))) {
         chunks->fault = "a trailer line is malformed";
     } else {
         chunks->state = CHUNK_TRAILER;

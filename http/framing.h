@@ -2,8 +2,10 @@
  * framing.h - where requests begin and end in the bytes of a connection, by our own strict rules.
  *
  * The acceptor applies them to the first head of a connection and the inlet (inlet.h) to all later
- * ones, so each head is treated alike. The library has no reason to refuse what passes. Pure: no
- * I/O.
+ * ones, so each head is treated alike. The library has no reason to refuse what passes. By itself
+ * it accepts ambiguous framing (two lengths, a length next to chunks, two hosts, names with
+ * blanks); a proxy in front may read such a request differently, so it is refused and the
+ * connection ends. Pure: no I/O.
  */
 #ifndef HTTP_FRAMING_H
 #define HTTP_FRAMING_H

@@ -29,7 +29,7 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
     struct http_head *head = cls;
 
     (void)kind;
-    http_head_add_checked(head, slice_make(name, name_len), slice_make(value, value_len));
+    http_head_add(head, slice_make(name, name_len), slice_make(value, value_len));
     return MHD_YES;
 }
 
@@ -44,7 +44,6 @@ static void read_head(struct http_conn *conn, const char *method)
         request->method = slice_str("GET");
     }
     (void)MHD_get_connection_values_n(conn->mhd, MHD_HEADER_KIND, on_header, &request->head);
-    http_head_finish(&request->head);
     request->replica.history = gate_history(conn->http->gate);
     http_decode_head(conn);
 }

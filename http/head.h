@@ -1,9 +1,7 @@
 /*
- * head.h - the headers that a request uses, and what is wrong with them.
+ * head.h - the headers that a request uses, of a head that has passed http_head_check_framing.
  *
- * The library accepts ambiguous framing (two lengths, a length next to chunks, two hosts, names
- * with blanks). A proxy in front may read such a request differently, so it is refused and the
- * connection ends. Values belong to the library and live as long as the request.
+ * Values belong to the library and live as long as the request.
  */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
@@ -24,34 +22,40 @@ enum http_media {
     HTTP_MEDIA_NDJSON /* One JSON value a line. */
 };
 
+/* X(member, name, is_list). Repeated lines of a list are legal; the first one counts. */
+#define HTTP_HEADERS(X)                                \
+    X(host, "Host", false)                             \
+    X(accept, "Accept", true)                          \
+    X(prefer, "Prefer", true)                          \
+    X(acl, "Zk-Acl", false)                            \
+    X(origin, "Origin", false)                         \
+    X(expect, "Expect", false)                         \
+    X(upgrade, "Upgrade", true)                        \
+    X(if_match, "If-Match", false)                     \
+    X(connection, "Connection", true)                  \
+    X(history, "Zk-History", false)                    \
+    X(session, "Zk-Session", false)                    \
+    X(min_zxid, "Zk-Min-Zxid", false)                  \
+    X(content_type, "Content-Type", false)             \
+    X(authorization, "Authorization", false)           \
+    X(last_event_id, "Last-Event-ID", false)           \
+    X(if_none_match, "If-None-Match", false)           \
+    X(content_length, "Content-Length", false)         \
+    X(accept_encoding, "Accept-Encoding", true)        \
+    X(fetch_site, "Sec-Fetch-Site", false)             \
+    X(content_encoding, "Content-Encoding", true)      \
+    X(idempotency_key, "Idempotency-Key", false)       \
+    X(socket_key, "Sec-WebSocket-Key", false)          \
+    X(transfer_encoding, "Transfer-Encoding", false)   \
+    X(socket_version, "Sec-WebSocket-Version", false)  \
+    X(socket_protocol, "Sec-WebSocket-Protocol", true) \
+    X(access_method, "Access-Control-Request-Method", false)
+
 struct http_head {
-    struct slice accept;
-    struct slice accept_encoding;
-    struct slice access_method; /* Access-Control-Request-Method. */
-    struct slice acl;           /* Zk-Acl. */
-    struct slice authorization;
-    struct slice connection;
-    struct slice content_encoding;
-    struct slice content_length;
-    struct slice content_type;
-    struct slice expect;
-    struct slice fetch_site; /* Sec-Fetch-Site. */
-    struct slice host;
-    struct slice idempotency_key;
-    struct slice if_match;
-    struct slice if_none_match;
-    struct slice last_event_id;
-    struct slice origin;
-    struct slice prefer;
-    struct slice socket_key; /* Sec-WebSocket-Key. */
-    struct slice socket_protocol;
-    struct slice socket_version;
-    struct slice transfer_encoding;
-    struct slice upgrade;
-    struct slice history; /* Zk-History. */
-    struct slice min_zxid;
-    struct slice session;
-    const char *fault; /* Why the head is ambiguous or malformed; NULL: it is correct. */
+#define X(member, name, is_list) struct slice member;
+    HTTP_HEADERS(X)
+#undef X
+    const char *fault; /* A header that may appear only once is given twice; NULL: it is not. */
 };
 
 /* Equal, ignoring case. */
@@ -72,17 +76,11 @@ static inline struct slice http_trim(struct slice text)
 /* A decimal number of at most 18 digits. */
 bool http_number(struct slice text, uint64_t *ret_number);
 
-/* Adds one header; blanks around the value are dropped. */
+/* Adds one header; blanks around the value are dropped. May set `fault`. */
 void http_head_add(struct http_head *head, struct slice name, struct slice value);
-
-/* The same for a header that the inlet has checked. */
-void http_head_add_checked(struct http_head *head, struct slice name, struct slice value);
 
 /* The value of a header of struct http_head by its name; `data` NULL: not given. */
 struct slice http_head_get(const struct http_head *head, const char *name);
-
-/* Checks that need all headers; sets `fault`. */
-void http_head_finish(struct http_head *head);
 
 /* The browser says that the page is from another origin (another site, or this site under another
  * host or port), but not from which. */
@@ -91,24 +89,14 @@ bool http_head_is_cross_origin(const struct http_head *head);
 /* True when a body follows; `*ret_len` is its length, or UINT64_MAX when it is chunked. */
 bool http_head_body(const struct http_head *head, uint64_t *ret_len);
 
-/* Checks the bytes of a head that have arrived: bare line feeds, control characters and folded
- * lines are faults. Returns a constant sentence, or NULL when there is none. */
-const char *http_head_lint(struct slice bytes);
-
-/* The same for one complete line without its end. */
-const char *http_line_lint(struct slice line);
-
-/* A method or the name of a header. */
-bool http_is_token(struct slice text);
-
 /* The request line without its version. */
 struct http_line {
     struct slice method;
     struct slice target; /* As sent. */
 };
 
-/* Reads a complete head that has passed the lint, with its blank line. Returns a constant sentence,
- * or NULL when there is no fault. Slices point into `bytes`. */
+/* Reads a complete head that has passed http_head_check_framing, with its blank line. Returns
+ * `fault`. Slices point into `bytes`. */
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
                            struct http_head *ret_head);
 

@@ -20,7 +20,8 @@ static enum err refuse(const char **ret_why, const char *why)
     return ERR_BAD_ARGUMENTS;
 }
 
-int http_escape_at(struct slice text, size_t pos)
+/* The value of the escape %XX at `text[pos]`, or -1. */
+static int escape_at(struct slice text, size_t pos)
 {
     if (pos + 2 >= text.len) {
         return -1;
@@ -45,7 +46,7 @@ static enum err decode(struct slice text, bool plus_is_blank, struct buf *decode
         int byte = text.data[pos];
 
         if (byte == '%') {
-            byte = http_escape_at(text, pos);
+            byte = escape_at(text, pos);
             pos += 2;
         } else if (byte == '+' && plus_is_blank) {
             byte = ' ';
@@ -195,7 +196,7 @@ void http_target_encode(struct buf *out, struct slice path)
 /* Returns the byte at `*pos`, which may be escaped, and moves past it. */
 static uint8_t next_byte(struct slice raw, size_t *pos)
 {
-    int escaped = raw.data[*pos] == '%' ? http_escape_at(raw, *pos) : -1;
+    int escaped = raw.data[*pos] == '%' ? escape_at(raw, *pos) : -1;
     uint8_t byte = raw.data[*pos];
 
     *pos += escaped < 0 ? 1 : 3;

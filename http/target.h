@@ -35,9 +35,6 @@ struct http_target {
 /* The value of a hexadecimal digit, or -1. */
 int http_hex_digit(uint8_t byte);
 
-/* The value of the escape %XX at `text[pos]`, or -1. */
-int http_escape_at(struct slice text, size_t pos);
-
 /* Slices point into `raw` and `decoded`. `decoded` is overwritten, and afterwards only
  * http_target_join may change it. ERR_BAD_ARGUMENTS with a constant sentence. */
 enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_target *ret_target,

@@ -46,7 +46,6 @@ static size_t add_lines(struct slice head, struct http_head *parsed, const char 
         count += name.len == strlen(counted) &&
                  strncasecmp((const char *)name.data, counted, name.len) == 0;
     }
-    http_head_finish(parsed);
     return count;
 }
 
@@ -108,31 +107,18 @@ static void check_clean(struct slice head)
     }
 }
 
-/* The end of the first head, which blank lines may precede; 0: it is incomplete. */
-static size_t head_end(struct slice input)
-{
-    size_t blank = 0;
-    const uint8_t *end = NULL;
-
-    while (blank < input.len && (input.data[blank] == '\r' || input.data[blank] == '\n')) {
-        blank++;
-    }
-    if (blank < input.len) {
-        end = memmem(input.data + blank, input.len - blank, "\r\n\r\n", 4);
-    }
-    return end ? (size_t)(end + 4 - input.data) : 0;
-}
-
 bool fuzz_one(struct slice input)
 {
     struct http_head head = {.fault = NULL};
-    size_t end = head_end(input);
-    struct slice bytes = slice_make(input.data, end ? end : input.len);
+    struct http_framing framing;
 
-    ASSERT(end <= input.len);
-    if (http_head_lint(bytes) || end == 0) {
+    if (http_head_check_framing(input, input.len, &framing).err != ERR_OK ||
+        framing.head_len == 0) {
         return false;
     }
+
+    struct slice bytes = slice_make(input.data, framing.head_len);
+
     check_clean(bytes);
 
     struct http_line line;
