@@ -48,18 +48,18 @@ void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *
     }
 }
 
-void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
-                      const char *detail)
+void http_raw_problem(struct http *http, struct buf *out, struct http_refusal refusal)
 {
     struct buf body;
     struct jsonw json;
-    struct op_problem problem = op_problem_make(OP_KIND_INFO, err); /* No operation has started. */
+    /* No operation has started. */
+    struct op_problem problem = op_problem_make(OP_KIND_INFO, refusal.err);
+    uint32_t status = refusal.status;
     bool retry = status == 429 || status == 503;
     struct gate_status now;
     char instance[HTTP_INSTANCE_MAX];
 
-    ASSERT(err != ERR_OK);
-    problem.detail = detail;
+    problem.detail = refusal.detail;
     problem.retry_after_ms = retry ? HTTP_RETRY_AFTER_MS : 0;
     problem.status = status;
     gate_status(http->gate, &now);
@@ -80,16 +80,21 @@ void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t
     buf_release(&body);
 }
 
-void http_raw_turn_away(struct http *http, int take_fd)
+void http_raw_refuse(struct http *http, int fd, struct http_refusal refusal)
 {
     struct buf out;
 
-    metric_add(&http->metrics.refused_total, 1);
     buf_init(&out, HTTP_KEEP_BYTES);
-    http_raw_problem(http, &out, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
-                     "this replica is out of file descriptors");
-    (void)loop_send(take_fd, out.data, out.len);
+    http_raw_problem(http, &out, refusal);
+    (void)loop_send(fd, out.data, out.len);
     buf_release(&out);
+}
+
+void http_raw_turn_away(struct http *http, int take_fd)
+{
+    metric_add(&http->metrics.refused_total, 1);
+    http_raw_refuse(http, take_fd,
+                    http_refusal_make(ERR_NOT_READY, "this replica is out of file descriptors"));
     close(take_fd);
 }
 
@@ -434,29 +439,21 @@ void http_conn_reset(struct http_conn *conn)
 
 /* A reset would destroy the answer for a client that is still sending. So the library continues to
  * read, and closes when the client does or when http_conns_scan has shut the connection down. */
-void http_conn_send_problem(struct http_conn *conn, enum err err, uint32_t status,
-                            const char *detail)
+void http_conn_send_problem(struct http_conn *conn, struct http_refusal refusal)
 {
-    struct buf out;
-
     ASSERT(atomic_load(&conn->phase) == HTTP_EXPIRED);
-    buf_init(&out, HTTP_KEEP_BYTES);
-    http_raw_problem(conn->http, &out, err, status, detail);
-    (void)loop_send(conn->fd, out.data, out.len);
-    buf_release(&out);
+    http_raw_refuse(conn->http, conn->fd, refusal);
     atomic_store(&conn->deadline_ms, os_now_ms() + HTTP_LINGER_MS);
     loop_shutdown_write(conn->fd);
 }
 
 void http_conn_refuse(struct http_conn *conn)
 {
-    const struct http_refusal *refusal = &conn->inlet.refusal;
-
     metric_add(&conn->http->metrics.refused_head, 1);
-    conn->request.fault.err = refusal->err;
-    conn->request.answer.status = refusal->status;
+    conn->request.fault.err = conn->inlet.refusal.err;
+    conn->request.answer.status = conn->inlet.refusal.status;
     if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
-        http_conn_send_problem(conn, refusal->err, refusal->status, refusal->detail);
+        http_conn_send_problem(conn, conn->inlet.refusal);
     }
 }
 
@@ -471,9 +468,9 @@ static bool expire(struct http_conn *conn, uint32_t phase)
         metric_add(&conn->http->metrics.timeouts, 1);
     }
     if (phase == HTTP_HEAD || phase == HTTP_BODY) {
-        http_conn_send_problem(conn, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
-                               phase == HTTP_HEAD ? "the request head took too long"
-                                                  : "the request body took too long");
+        http_conn_send_problem(conn, http_refusal_late(phase == HTTP_HEAD
+                                                           ? "the request head took too long"
+                                                           : "the request body took too long"));
         return true;
     }
     atomic_store(&conn->deadline_ms, 0);

@@ -23,20 +23,10 @@ struct scan {
     uint64_t length;
 };
 
-static struct http_refusal bad(const char *detail)
-{
-    return (struct http_refusal){ERR_BAD_ARGUMENTS, 400, detail};
-}
-
-static struct http_refusal too_large(const char *detail)
-{
-    return (struct http_refusal){ERR_HEADER_TOO_LARGE, 431, detail};
-}
-
 static void refuse(struct scan *scan, const char *detail)
 {
     if (scan->refusal.err == ERR_OK) {
-        scan->refusal = bad(detail);
+        scan->refusal = http_refusal_make(ERR_BAD_ARGUMENTS, detail);
     }
 }
 
@@ -261,7 +251,8 @@ static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
         refuse(scan, "Content-Length and Transfer-Encoding exclude each other");
     }
     if (scan->refusal.err == ERR_OK && head_len + (size_t)scan->entries * HTTP_ENTRY_BYTES > room) {
-        scan->refusal = too_large("the request head has too many headers and query parameters");
+        scan->refusal = http_refusal_make(
+            ERR_HEADER_TOO_LARGE, "the request head has too many headers and query parameters");
     }
 }
 
@@ -308,7 +299,8 @@ struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
 
     *ret_framing = (struct http_framing){.head_len = 0};
     if (scan.refusal.err == ERR_OK && (len > head_max || (len == 0 && looked > head_max))) {
-        return too_large("the request head is larger than maxHeadBytes");
+        return http_refusal_make(ERR_HEADER_TOO_LARGE,
+                                 "the request head is larger than maxHeadBytes");
     }
     if (len > 0) {
         check_whole(&scan, len, head_max);

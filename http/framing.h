@@ -33,6 +33,17 @@ struct http_refusal {
     const char *detail; /* Constant. */
 };
 
+/* With the status of the error. */
+static inline struct http_refusal http_refusal_make(enum err err, const char *detail)
+{
+    return (struct http_refusal){err, (uint32_t)err_http_status(err), detail};
+}
+
+static inline struct http_refusal http_refusal_late(const char *detail)
+{
+    return (struct http_refusal){ERR_BAD_ARGUMENTS, 408, detail};
+}
+
 /* The length of a head, and of the body after it. */
 struct http_framing {
     size_t

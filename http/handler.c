@@ -114,8 +114,7 @@ static enum MHD_Result cut_off(struct http_conn *conn, size_t *len)
     const struct op_fault *fault = &conn->request.fault;
 
     if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
-        http_conn_send_problem(conn, fault->err, (uint32_t)err_http_status(fault->err),
-                               fault->detail);
+        http_conn_send_problem(conn, http_refusal_make(fault->err, fault->detail));
     }
     return swallow(conn, len);
 }
@@ -291,6 +290,16 @@ static enum MHD_Result run_op(struct http_conn *conn)
     return run_here(conn);
 }
 
+/* By the kind of the route. The decoder has refused HTTP_ROUTE_SOCKET. */
+static enum MHD_Result (*const answers[])(struct http_conn *conn) = {
+    [HTTP_ROUTE_OPS] = run_op,
+    [HTTP_ROUTE_INDEX] = http_answer_index,
+    [HTTP_ROUTE_PROBE] = http_answer_probe,
+    [HTTP_ROUTE_METRICS] = http_answer_metrics,
+    [HTTP_ROUTE_DOCUMENT] = http_answer_document,
+    [HTTP_ROUTE_UI] = http_answer_ui,
+};
+
 static enum MHD_Result finish(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -305,23 +314,7 @@ static enum MHD_Result finish(struct http_conn *conn)
     if (slice_eq(request->method, slice_str("OPTIONS"))) {
         return http_answer_options(conn);
     }
-    switch (request->route->kind) {
-    case HTTP_ROUTE_INDEX:
-        return http_answer_index(conn);
-    case HTTP_ROUTE_PROBE:
-        return http_answer_probe(conn);
-    case HTTP_ROUTE_METRICS:
-        return http_answer_metrics(conn);
-    case HTTP_ROUTE_DOCUMENT:
-        return http_answer_document(conn);
-    case HTTP_ROUTE_UI:
-        return http_answer_ui(conn);
-    case HTTP_ROUTE_OPS:
-        return run_op(conn);
-    case HTTP_ROUTE_SOCKET:
-        break; /* The decoder has refused it. */
-    }
-    UNREACHABLE();
+    return answers[request->route->kind](conn);
 }
 
 // NOLINTNEXTLINE(readability-function-size): the library calls it so.

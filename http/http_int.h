@@ -86,7 +86,7 @@ struct http_transfers {
 struct http_large {
     pthread_mutex_t mutex;
     struct list waiting; /* Suspended connections by struct http_large_turn.node, in FIFO order. */
-    uint32_t waiting_count;
+    _Atomic uint32_t waiting_count; /* Changed with the mutex held, read without. */
     uint32_t running;
     uint32_t running_max;
 };
@@ -122,9 +122,10 @@ struct http {
     _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
     _Atomic bool draining;
     _Atomic uint32_t ending; /* Large reads that http_stop resumed and that are not answered yet. */
-    pthread_mutex_t wait_mutex; /* Guards `suspended`; http_stop waits on `changed`. */
+    pthread_mutex_t wait_mutex; /* For `changed`, on which http_stop waits. */
     pthread_cond_t changed;
-    uint32_t suspended; /* Requests that another thread will resume. */
+    /* Requests that another thread will resume. Changed with wait_mutex held, read without. */
+    _Atomic uint32_t suspended;
     struct http_transfers transfers;
     struct http_large large;
     struct http_relief relief;
@@ -188,8 +189,7 @@ bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t lim
 
 /* Answers in the middle of a request, where the library accepts no answer: writes raw bytes and
  * ends the connection. The caller has entered HTTP_EXPIRED. */
-void http_conn_send_problem(struct http_conn *conn, enum err err, uint32_t status,
-                            const char *detail);
+void http_conn_send_problem(struct http_conn *conn, struct http_refusal refusal);
 
 /* Sends the refusal of the inlet and ends the connection; on its library thread. */
 void http_conn_refuse(struct http_conn *conn);
@@ -233,8 +233,10 @@ struct http_raw {
 };
 
 void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw);
-void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
-                      const char *detail);
+void http_raw_problem(struct http *http, struct buf *out, struct http_refusal refusal);
+
+/* Sends the problem, as far as the kernel takes it at once. */
+void http_raw_refuse(struct http *http, int fd, struct http_refusal refusal);
 
 /* Answers a connection with 503 and closes it, because there are no descriptors. */
 void http_raw_turn_away(struct http *http, int take_fd);
@@ -264,7 +266,6 @@ zxid_t http_least_zxid(const struct http_request *request);
  * thread must not touch the connection or `http` afterwards: http_stop waits for the last one. */
 void http_suspend(struct http_conn *conn);
 void http_resume(struct http *http, struct MHD_Connection *mhd);
-uint32_t http_suspended(struct http *http);
 
 /* Gives the request, with the principal of the connection, to the gate and suspends the connection.
  * When the handler is called again the reply is in request.op. */
@@ -317,7 +318,6 @@ void http_large_scan(struct http *http, uint64_t now_ms);
 
 /* Answers all waiting large reads with 503; http.ending counts them. */
 void http_large_end(struct http *http);
-uint32_t http_large_waiting(struct http_large *large);
 
 /* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* May refuse the request. */

@@ -219,9 +219,10 @@ static void write_own_metrics(struct http *http, struct buf *out)
                        metric_get(&metrics->seats_ever));
     metric_put_gauge(out, "zabra_http_large_waiting",
                      "Large reads that wait for other large reads.",
-                     http_large_waiting(&http->large));
+                     atomic_load(&http->large.waiting_count));
     metric_put_gauge(out, "zabra_http_suspended",
-                     "Requests that wait for the core, or for a change.", http_suspended(http));
+                     "Requests that wait for the core, or for a change.",
+                     atomic_load(&http->suspended));
 }
 
 void http_write_metrics(struct http *http, struct buf *out)

@@ -137,7 +137,7 @@ static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look
         look->good -= chunks->trailers_len;
     }
     if (chunks->fault) {
-        inlet->refusal = (struct http_refusal){ERR_BAD_ARGUMENTS, 400, chunks->fault};
+        inlet->refusal = http_refusal_make(ERR_BAD_ARGUMENTS, chunks->fault);
         inlet->state = HTTP_INLET_REFUSED;
         if (look->last_head != SIZE_MAX) {
             look->good = look->last_head;

@@ -36,13 +36,6 @@ struct first_head {
     struct http_head head;
 };
 
-struct upgrade_request {
-    char key[SOCKET_KEY_LEN + 1]; /* Valid without an error. */
-    enum err err;                 /* Why it is refused. */
-    const char *detail;           /* Constant. */
-    struct auth *auth;            /* The credentials; the caller owns the reference. */
-};
-
 void http_seat_give(void *take_seat)
 {
     struct http_seat *seat = take_seat;
@@ -57,31 +50,6 @@ static bool is_upgrade(const struct http_line *line, const struct http_head *hea
            http_list_has(head->connection, "upgrade");
 }
 
-static void refuse_upgrade(struct upgrade_request *request, enum err err, const char *detail)
-{
-    if (request->err == ERR_OK) {
-        request->err = err;
-        request->detail = detail;
-    }
-}
-
-static void check_page(const struct http *http, const struct http_head *head,
-                       struct upgrade_request *request)
-{
-    if (head->host.data && !http_host_allowed(http->names, head->host)) {
-        refuse_upgrade(request, ERR_MISDIRECTED, "the Host is not in allowedHosts");
-    }
-    if (head->origin.data && !http_origin_is_host(head->origin, head->host) &&
-        !http_origin_allowed(http, head->origin)) {
-        refuse_upgrade(request, ERR_NO_AUTH, "the Origin is not in allowedOrigins");
-    }
-    if (http_head_is_cross_origin(head)) {
-        refuse_upgrade(
-            request, ERR_NO_AUTH,
-            "Sec-Fetch-Site names another site, and the request has no Origin of allowedOrigins");
-    }
-}
-
 /* The version follows the target in the request line. */
 static bool is_http_1_0(const struct http_line *line)
 {
@@ -91,7 +59,7 @@ static bool is_http_1_0(const struct http_line *line)
 }
 
 /* Exactly 16 bytes in canonical base64. */
-static void take_key(struct slice key, struct upgrade_request *request)
+static bool is_key(struct slice key)
 {
     struct buf bytes;
     bool sound = false;
@@ -100,91 +68,86 @@ static void take_key(struct slice key, struct upgrade_request *request)
     sound =
         key.len == SOCKET_KEY_LEN && base64_decode(&bytes, key) == ERR_OK && bytes.len == KEY_BYTES;
     buf_release(&bytes);
-    if (sound) {
-        memcpy(request->key, key.data, key.len);
-    } else {
-        refuse_upgrade(request, ERR_BAD_ARGUMENTS, "Sec-WebSocket-Key must be 16 bytes in base64");
-    }
+    return sound;
 }
 
-static void check_protocol(const struct http_line *line, const struct http_head *head,
-                           struct upgrade_request *request)
+/* What is wrong with it, besides its credentials. */
+static struct http_refusal check_upgrade(const struct http *http, const struct first_head *first,
+                                         const struct http_target *target)
 {
+    const struct http_head *head = &first->head;
     uint64_t body_len = 0;
 
-    if (is_http_1_0(line)) {
-        refuse_upgrade(request, ERR_BAD_ARGUMENTS, "a WebSocket needs HTTP/1.1");
-    }
-    if (http_head_body(head, &body_len)) {
-        refuse_upgrade(request, ERR_BAD_ARGUMENTS, "the request for a WebSocket has a body");
-    }
-    if (!slice_eq(head->socket_version, slice_str("13"))) {
-        refuse_upgrade(request, ERR_UPGRADE_REQUIRED, "Sec-WebSocket-Version must be 13");
-    }
-    take_key(head->socket_key, request);
-    if (!http_list_has(head->socket_protocol, OP_PROTOCOL)) {
-        refuse_upgrade(request, ERR_BAD_ARGUMENTS,
-                       "Sec-WebSocket-Protocol must offer zabra.v1.json, the only subprotocol");
-    }
-}
+    const struct {
+        bool fails;
+        enum err err;
+        const char *detail;
+    } checks[] = {
+        {head->host.data && !http_host_allowed(http->names, head->host), ERR_MISDIRECTED,
+         "the Host is not in allowedHosts"},
+        {head->origin.data && !http_origin_is_host(head->origin, head->host) &&
+             !http_origin_allowed(http, head->origin),
+         ERR_NO_AUTH, "the Origin is not in allowedOrigins"},
+        {http_head_is_cross_origin(head), ERR_NO_AUTH,
+         "Sec-Fetch-Site names another site, and the request has no Origin of allowedOrigins"},
+        {is_http_1_0(&first->line), ERR_BAD_ARGUMENTS, "a WebSocket needs HTTP/1.1"},
+        {http_head_body(head, &body_len), ERR_BAD_ARGUMENTS,
+         "the request for a WebSocket has a body"},
+        {!slice_eq(head->socket_version, slice_str("13")), ERR_UPGRADE_REQUIRED,
+         "Sec-WebSocket-Version must be 13"},
+        {!is_key(head->socket_key), ERR_BAD_ARGUMENTS,
+         "Sec-WebSocket-Key must be 16 bytes in base64"},
+        {!http_list_has(head->socket_protocol, OP_PROTOCOL), ERR_BAD_ARGUMENTS,
+         "Sec-WebSocket-Protocol must offer zabra.v1.json, the only subprotocol"},
+        {target->param_count > 0, ERR_BAD_ARGUMENTS,
+         "the URL of a WebSocket must have no query; to use a session, send attach"},
+        {!http->upgrade.take, ERR_UNIMPLEMENTED, "this replica serves no WebSockets"},
+        {atomic_load(&http->draining), ERR_NOT_READY, "this replica is shutting down"},
+    };
 
-/* Takes the credentials, when nothing else is wrong. */
-static void check_ready(const struct http *http, const struct http_head *head,
-                        struct upgrade_request *request)
-{
-    if (!http->upgrade.take) {
-        refuse_upgrade(request, ERR_UNIMPLEMENTED, "this replica serves no WebSockets");
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        if (checks[i].fails) {
+            return http_refusal_make(checks[i].err, checks[i].detail);
+        }
     }
-    if (atomic_load(&http->draining)) {
-        refuse_upgrade(request, ERR_NOT_READY, "this replica is shutting down");
-    }
-    if (request->err == ERR_OK && head->authorization.data &&
-        auth_basic(head->authorization, http->limits->super_digest, &request->auth) != ERR_OK) {
-        refuse_upgrade(request, ERR_AUTH_FAILED, "Authorization must be Basic with user:password");
-    }
+    return (struct http_refusal){.err = ERR_OK};
 }
 
 /* True when it asks for a WebSocket; false: it is for the library. */
 static bool read_upgrade(const struct http *http, const struct first_head *first,
-                         struct upgrade_request *ret_request)
+                         struct http_refusal *ret_refusal)
 {
-    const struct http_head *head = &first->head;
     struct http_target target;
     struct buf decoded;
     const char *why = NULL;
     bool mine = false;
 
-    *ret_request = (struct upgrade_request){.err = ERR_OK};
-    if (!is_upgrade(&first->line, head)) {
+    if (!is_upgrade(&first->line, &first->head)) {
         return false;
     }
     buf_init(&decoded, (size_t)http->limits->head_bytes_max * 4 + 2);
-    if (http_target_parse(first->line.target, &decoded, &target, &why) == ERR_OK) {
-        mine = target.authority.len == 0 && slice_eq(target.path, slice_str("/ws/v1"));
-    }
+    mine = http_target_parse(first->line.target, &decoded, &target, &why) == ERR_OK &&
+           target.authority.len == 0 && slice_eq(target.path, slice_str("/ws/v1"));
     if (mine) {
-        check_page(http, head, ret_request);
-        check_protocol(&first->line, head, ret_request);
-        if (target.param_count > 0) {
-            refuse_upgrade(
-                ret_request, ERR_BAD_ARGUMENTS,
-                "the URL of a WebSocket must have no query; to use a session, send attach");
-        }
-        check_ready(http, head, ret_request);
+        *ret_refusal = check_upgrade(http, first, &target);
     }
     buf_release(&decoded);
     return mine;
 }
 
 /* Counts malformed credentials, and refuses a user whose passwords have failed too often. */
-static void guard_upgrade(const struct http *http, const struct op_principal *principal,
-                          struct upgrade_request *request)
+static struct http_refusal take_credentials(const struct http *http, struct slice authorization,
+                                            struct op_principal *principal)
 {
-    if (request->err == ERR_AUTH_FAILED) {
+    if (authorization.data &&
+        auth_basic(authorization, http->limits->super_digest, &principal->auth) != ERR_OK) {
         gate_credentials_failed(http->gate, principal, GATE_FAILED_MALFORMED);
-    } else if (request->err == ERR_OK && gate_credentials_wait(http->gate, principal, 0) > 0) {
-        refuse_upgrade(request, ERR_THROTTLED, gate_credentials_slowed);
+        return http_refusal_make(ERR_AUTH_FAILED, "Authorization must be Basic with user:password");
     }
+    if (gate_credentials_wait(http->gate, principal, 0) > 0) {
+        return http_refusal_make(ERR_THROTTLED, gate_credentials_slowed);
+    }
+    return (struct http_refusal){.err = ERR_OK};
 }
 
 /* ---- Connections of the acceptor ---- */
@@ -227,16 +190,12 @@ static uint32_t at_most(uint32_t limit, uint32_t most)
 
 /* Answers without the library. The socket is read for a while before it is closed: closing it with
  * unread bytes would reset the connection and destroy the answer. */
-static void refuse(struct pending *pending, enum err err, uint32_t status, const char *detail)
+static void refuse(struct pending *pending, struct http_refusal refusal)
 {
     struct http_accept *accept = pending->accept;
-    struct buf out;
 
     leave_seat(pending);
-    buf_init(&out, HTTP_KEEP_BYTES);
-    http_raw_problem(accept->http, &out, err, status, detail);
-    (void)loop_send(pending->watch.fd, out.data, out.len);
-    buf_release(&out);
+    http_raw_refuse(accept->http, pending->watch.fd, refusal);
     loop_shutdown_write(pending->watch.fd);
     if (accept->lingering >= at_most(accept->http->limits->lingers_max, LINGERS_MAX)) {
         pending_drop(pending, true);
@@ -268,43 +227,42 @@ static void hand_over(struct pending *pending, const struct first_head *first)
     }
 }
 
-static void refuse_head(struct pending *pending, enum err err, uint32_t status, const char *detail)
+static void refuse_head(struct pending *pending, struct http_refusal refusal)
 {
     metric_add(&pending->accept->http->metrics.refused_head, 1);
-    refuse(pending, err, status, detail);
+    refuse(pending, refusal);
 }
 
 /* The bytes stay in the socket: the taker reads the head again. */
-static void hand_to_sockets(struct pending *pending, size_t head_len, const char *key,
+static void hand_to_sockets(struct pending *pending, const struct first_head *first,
                             struct op_principal *principal)
 {
+    char key[SOCKET_KEY_LEN + 1] = {0};
     struct http_accept *accept = pending->accept;
     struct http *http = accept->http;
     struct http_seat *seat = mem_alloc(sizeof(*seat));
 
+    memcpy(key, first->head.socket_key.data, SOCKET_KEY_LEN);
     *seat = (struct http_seat){.http = http, .address_key = http_address_key(address_of(pending))};
     loop_low_water(pending->watch.fd, 1);
     loop_remove(&accept->loop, &pending->watch);
-    if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, head_len, key, principal, seat)) {
+    if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, first->len, key, principal,
+                           seat)) {
         list_remove(&pending->node);
         mem_free(pending);
         return;
     }
     mem_free(seat);
     loop_add(&accept->loop, &pending->watch);
-    refuse(pending, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
-           "all WebSockets of this replica are taken");
+    refuse(pending, http_refusal_make(ERR_NOT_READY, "all WebSockets of this replica are taken"));
 }
 
 static void refuse_over_cap(struct pending *pending)
 {
-    if (pending->cap == HTTP_CAP_TOTAL) {
-        refuse(pending, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
-               "all connections of this replica are taken");
-    } else {
-        refuse(pending, ERR_THROTTLED, MHD_HTTP_TOO_MANY_REQUESTS,
-               "too many connections from this address");
-    }
+    refuse(pending,
+           pending->cap == HTTP_CAP_TOTAL
+               ? http_refusal_make(ERR_NOT_READY, "all connections of this replica are taken")
+               : http_refusal_make(ERR_THROTTLED, "too many connections from this address"));
 }
 
 /* Over a cap a probe is still answered, by the thread for probes. */
@@ -329,31 +287,33 @@ static void admit_probe(struct pending *pending, const struct http_line *line)
     refuse_over_cap(pending);
 }
 
-/* Consumes the credentials of the request. */
-static void upgrade(struct pending *pending, size_t head_len, struct upgrade_request *request)
+static void upgrade(struct pending *pending, const struct first_head *first,
+                    struct http_refusal refusal)
 {
-    struct op_principal principal = {.auth = request->auth};
+    struct op_principal principal = {.auth = NULL};
 
     http_address_text(address_of(pending), principal.address, sizeof(principal.address));
-    guard_upgrade(pending->accept->http, &principal, request);
-    if (request->err != ERR_OK) {
-        refuse(pending, request->err, (uint32_t)err_http_status(request->err), request->detail);
+    if (refusal.err == ERR_OK) {
+        refusal = take_credentials(pending->accept->http, first->head.authorization, &principal);
+    }
+    if (refusal.err != ERR_OK) {
+        refuse(pending, refusal);
     } else {
-        hand_to_sockets(pending, head_len, request->key, &principal);
+        hand_to_sockets(pending, first, &principal);
     }
     principal_release(&principal);
 }
 
 static void admit(struct pending *pending, const struct first_head *first)
 {
-    struct upgrade_request request;
+    struct http_refusal refusal;
 
     if (pending->cap != HTTP_CAP_OK) {
         admit_probe(pending, &first->line);
-    } else if (!read_upgrade(pending->accept->http, first, &request)) {
+    } else if (!read_upgrade(pending->accept->http, first, &refusal)) {
         hand_over(pending, first);
     } else {
-        upgrade(pending, first->len, &request);
+        upgrade(pending, first, refusal);
     }
 }
 
@@ -381,10 +341,10 @@ static void look_at_head(struct pending *pending)
         struct slice head = slice_make(bytes.data, first.len);
         const char *fault = http_head_read(head, &first.line, &first.head);
 
-        refusal = (struct http_refusal){fault ? ERR_BAD_ARGUMENTS : ERR_OK, 400, fault};
+        refusal = http_refusal_make(fault ? ERR_BAD_ARGUMENTS : ERR_OK, fault);
     }
     if (refusal.err != ERR_OK) {
-        refuse_head(pending, refusal.err, refusal.status, refusal.detail);
+        refuse_head(pending, refusal);
     } else if (first.len > 0) {
         admit(pending, &first);
     } else {
@@ -463,8 +423,7 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
             /* A connection that has sent nothing has no request to answer. */
             pending_drop(pending, true);
         } else {
-            refuse_head(pending, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
-                        "the request head took too long");
+            refuse_head(pending, http_refusal_late("the request head took too long"));
         }
     }
 }
@@ -474,8 +433,7 @@ void http_pending_refuse_silent(struct http_accept *accept)
 {
     list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
         if (!pending->lingering && pending->peeked == 0) {
-            refuse(pending, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
-                   "this replica is shutting down");
+            refuse(pending, http_refusal_make(ERR_NOT_READY, "this replica is shutting down"));
         }
     }
 }

@@ -110,26 +110,25 @@ static void write_body(struct http *http, const struct http_line *line,
     buf_release(&body);
 }
 
-static void write_problem(struct http *http, struct buf *out, enum err err, const char *detail)
-{
-    http_raw_problem(http, out, err, (uint32_t)err_http_status(err), detail);
-}
-
 static void write_answer(struct http *http, struct slice bytes, struct buf *out)
 {
+    struct http_refusal refusal = {.err = ERR_OK};
     struct http_line line;
     struct http_head head;
     const char *fault = http_head_read(bytes, &line, &head);
 
     if (fault) {
-        write_problem(http, out, ERR_BAD_ARGUMENTS, fault);
+        refusal = http_refusal_make(ERR_BAD_ARGUMENTS, fault);
     } else if (head.host.data && !http_host_allowed(http->names, head.host)) {
-        write_problem(http, out, ERR_MISDIRECTED, "the Host is not in allowedHosts");
+        refusal = http_refusal_make(ERR_MISDIRECTED, "the Host is not in allowedHosts");
     } else if (!is_probe_path(line.target)) {
-        write_problem(http, out, ERR_NOT_FOUND,
-                      "this port serves /livez, /readyz and /metrics only");
+        refusal =
+            http_refusal_make(ERR_NOT_FOUND, "this port serves /livez, /readyz and /metrics only");
     } else if (!reads(line.method)) {
-        write_problem(http, out, ERR_METHOD_NOT_ALLOWED, "probes can only be read");
+        refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes can only be read");
+    }
+    if (refusal.err != ERR_OK) {
+        http_raw_problem(http, out, refusal);
     } else {
         write_body(http, &line, &head, out);
     }
@@ -170,7 +169,7 @@ static void seat_answer(struct seat *seat, struct http_refusal refusal, size_t h
     struct http *http = seat->probe->http;
 
     if (refusal.err != ERR_OK) {
-        http_raw_problem(http, &seat->out, refusal.err, refusal.status, refusal.detail);
+        http_raw_problem(http, &seat->out, refusal);
     } else {
         write_answer(http, slice_make(seat->in.data, head_len), &seat->out);
     }
@@ -255,10 +254,7 @@ static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
             continue;
         }
         if (seat->place.stage == SEATS_BEGUN) {
-            seat_answer(seat,
-                        (struct http_refusal){ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
-                                              "the request head took too long"},
-                        0);
+            seat_answer(seat, http_refusal_late("the request head took too long"), 0);
         } else {
             seat_free(seat);
         }

@@ -254,16 +254,6 @@ static bool is_large(const struct http_request *request, const struct op_result 
     return bytes + bytes_of(result) > LARGE_BYTES;
 }
 
-uint32_t http_large_waiting(struct http_large *large)
-{
-    pthread_mutex_lock(&large->mutex);
-
-    uint32_t waiting = large->waiting_count;
-
-    pthread_mutex_unlock(&large->mutex);
-    return waiting;
-}
-
 /* A read waits as long as a request at the gate may. */
 static void wait_in_queue(struct http_conn *conn)
 {

@@ -100,16 +100,6 @@ void http_resume(struct http *http, struct MHD_Connection *mhd)
     pthread_mutex_unlock(&http->wait_mutex);
 }
 
-uint32_t http_suspended(struct http *http)
-{
-    pthread_mutex_lock(&http->wait_mutex);
-
-    uint32_t suspended = http->suspended;
-
-    pthread_mutex_unlock(&http->wait_mutex);
-    return suspended;
-}
-
 /* ---- The core ---- */
 
 /* Core thread. */

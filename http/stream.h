@@ -64,8 +64,9 @@ struct http_stream {
 
     pthread_mutex_t mutex; /* Guards what follows. */
     struct pieces queue;
-    bool parked;       /* Suspended because the queue is empty. */
-    bool overrun;      /* Its events were discarded; catches up when the library asks for more. */
+    bool parked; /* Suspended because the queue is empty. */
+    /* Its events were discarded; catches up when the library asks for more. Read without. */
+    _Atomic bool overrun;
     bool ended;        /* The response ends after the queue. */
     bool broken;       /* The connection is closed, or must be. */
     bool wants_room;   /* Calls WATCHER_ROOM when the queue is empty. */
@@ -84,7 +85,6 @@ void stream_put_gathered(struct http_stream *stream);
 
 /* Bytes in the queue; `ret_moved_ms`, when the client last made progress, may be NULL. */
 size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms);
-bool stream_is_overrun(struct http_stream *stream);
 void stream_resume(struct http_stream *stream); /* Its connection, if there is something to send. */
 
 struct watch *stream_watch(struct http_stream *stream); /* NULL: it has fired, or was released. */

@@ -291,7 +291,7 @@ static void hold_again(struct http_stream *stream, zxid_t from)
 
 void stream_catch_up(struct http_stream *stream)
 {
-    if (watcher_over_budget(&stream->client) || stream_is_overrun(stream) ||
+    if (watcher_over_budget(&stream->client) || atomic_load(&stream->overrun) ||
         !finds_room(stream->client.watcher)) {
         return; /* It is tried again: after WATCHER_RETRY_MS, or when the library has room. */
     }

@@ -66,16 +66,6 @@ size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms)
     return len;
 }
 
-bool stream_is_overrun(struct http_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-
-    bool overrun = stream->overrun;
-
-    pthread_mutex_unlock(&stream->mutex);
-    return overrun;
-}
-
 /* ---- Hold and overrun ---- */
 
 struct watch *stream_watch(struct http_stream *stream)

@@ -150,7 +150,7 @@ TEST(a_queued_large_read_does_not_delay_the_stop)
     int fd = kit_connect(http_port(http));
 
     kit_send(fd, request);
-    while (http_suspended(http) == 0) {
+    while (atomic_load(&http->suspended) == 0) {
         assert_true(os_now_ms() < end_ms);
         poll(NULL, 0, 1);
     }
@@ -171,7 +171,7 @@ static void put_in_line(int *fds, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         fds[i] = kit_connect(http_port(http));
         kit_send(fds[i], request);
-        while (http_large_waiting(&http->large) < i + 1) {
+        while (atomic_load(&http->large.waiting_count) < i + 1) {
             assert_true(os_now_ms() < end_ms);
             poll(NULL, 0, 1);
         }

@@ -441,7 +441,7 @@ TEST(a_large_read_waits_its_turn_and_no_longer_than_its_timeout, setup_hasty, te
     answer = kit_ask(port, "GET", "/znodes/v1/", "", NULL);
     assert_int_equal(answer.status, 200);
     kit_free(&answer);
-    assert_int_equal(http_suspended(http), 0);
+    assert_int_equal(atomic_load(&http->suspended), 0);
     set_large_running(0);
     answer = kit_ask(port, "GET", "/znodes/v1/?view=tree", "", NULL);
     assert_int_equal(answer.status, 200);
