@@ -196,11 +196,13 @@ static void watch_all(struct http_accept *accept, int listen_fd)
 
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 {
-    int listen_fd = http_listen(http->limits->client_address, http->limits->client_port, BACKLOG);
     struct http_accept *accept = NULL;
+    int listen_fd = -1;
+    enum err err =
+        http_listen(http->limits->client_address, http->limits->client_port, BACKLOG, &listen_fd);
 
-    if (listen_fd < 0) {
-        return http_listen_error(listen_fd);
+    if (err != ERR_OK) {
+        return err;
     }
     accept = mem_zalloc(1, sizeof(*accept));
     accept->http = http;

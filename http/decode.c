@@ -168,26 +168,31 @@ static const struct op_field *query_field(const struct op_def *def, struct slice
     return field && (field->source == OP_FROM_QUERY) ? field : NULL;
 }
 
-/* `name` is the client's name for the field. */
-static void take_field(struct http_conn *conn, const struct op_field *field, struct slice name,
-                       struct slice value)
+/* Into `args`. `name` is the client's name for the field. */
+static void parse_into(struct http_conn *conn, const struct op_field *field, struct slice name,
+                       struct slice value, struct op_args *args)
 {
-    struct http_request *request = &conn->request;
     const char *why = NULL;
-
-    if (field->type == OP_FIELD_NAME) {
-        if (slice_find(value, '/') < value.len) {
-            http_refuse(conn, ERR_BAD_ARGUMENTS, "name must not hold a slash");
-        }
-        request->body.name = value.data ? value : slice_str("");
-        return;
-    }
-
-    enum err err = op_field_parse(field, value, &request->args, &why);
+    enum err err = op_field_parse(field, value, args, &why);
 
     if (err != ERR_OK) {
         http_refuse(conn, err, "%.*s %s", http_quote_len(name), http_quote(name), why);
     }
+}
+
+static void take_field(struct http_conn *conn, const struct op_field *field, struct slice name,
+                       struct slice value)
+{
+    struct http_request *request = &conn->request;
+
+    if (field->type != OP_FIELD_NAME) {
+        parse_into(conn, field, name, value, &request->args);
+        return;
+    }
+    if (slice_find(value, '/') < value.len) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "name must not hold a slash");
+    }
+    request->body.name = value.data ? value : slice_str("");
 }
 
 static void take_path_alias(struct http_conn *conn, struct slice value)
@@ -211,29 +216,23 @@ static void take_consistency(struct http_conn *conn, struct slice value)
 }
 
 /* Old clients send dataformat everywhere: it is checked, and ignored where it has no meaning. */
-static void check_dataformat(struct http_conn *conn, struct slice value)
+static void check_dataformat(struct http_conn *conn, const struct http_param *param)
 {
-    const struct op_field *field = op_field_find(ops_by_id(OP_GET), slice_str("dataformat"));
     struct op_args unused = {.op = OP_GET};
-    const char *why = NULL;
 
-    if (op_field_parse(field, value, &unused, &why) != ERR_OK) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "dataformat %s", why);
-    }
+    parse_into(conn, op_field_find(ops_by_id(OP_GET), param->name), param->name, param->value,
+               &unused);
 }
 
 /* Whether a stream keeps its session alive. It is no field of the row, because WebSockets do that
  * in another way. */
-static void take_keep_session(struct http_conn *conn, struct slice value)
+static void take_keep_session(struct http_conn *conn, const struct http_param *param)
 {
     static const struct op_field field = {
         "keepSession", OP_FIELD_BOOL, OP_FROM_QUERY, offsetof(struct op_args, values), 0, 0, 1};
     struct op_args read = {.op = OP_WATCH};
-    const char *why = NULL;
 
-    if (op_field_parse(&field, value, &read, &why) != ERR_OK) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "keepSession %s", why);
-    }
+    parse_into(conn, &field, param->name, param->value, &read);
     conn->request.wants.keep_session = read.values;
 }
 
@@ -249,7 +248,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     if (field) {
         take_field(conn, field, param->name, param->value);
     } else if (slice_eq(param->name, slice_str("dataformat"))) {
-        check_dataformat(conn, param->value);
+        check_dataformat(conn, param);
     } else if (key.len > 0 && slice_eq(param->name, key)) {
         return; /* It has selected the row. */
     } else if (route->has_path && slice_eq(param->name, slice_str("path"))) {
@@ -257,7 +256,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (reads_tree && slice_eq(param->name, slice_str("consistency"))) {
         take_consistency(conn, param->value);
     } else if (op == OP_WATCH && slice_eq(param->name, slice_str("keepSession"))) {
-        take_keep_session(conn, param->value);
+        take_keep_session(conn, param);
     } else if (slice_eq(param->name, slice_str("callback"))) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
     } else if (slice_eq(param->name, slice_str("session"))) {

@@ -443,9 +443,8 @@ void http_address_text(const struct sockaddr *address, char *out, size_t out_len
 /* One key per client: an IPv4 address, or an IPv6 network of 64 bits. Never 0. */
 uint64_t http_address_key(const struct sockaddr *address);
 
-/* Listens on a numeric address; returns a descriptor, or a negative errno for http_listen_error. */
-int http_listen(const char *address, uint16_t port, int backlog);
-enum err http_listen_error(int error);
+/* Listens on a numeric address. ERR_BUSY, ERR_CONFIG, ERR_IO. */
+enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_fd);
 
 struct http_names *http_names_new(const struct config_clients *limits);
 void http_names_free(struct http_names *names);

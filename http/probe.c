@@ -357,11 +357,13 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
 {
     const struct config_clients *limits = http->limits;
     bool own = limits->probe_address[0] != '\0';
-    int listen_fd = own ? http_listen(limits->probe_address, limits->probe_port, BACKLOG) : -1;
+    int listen_fd = -1;
     struct http_probe *probe = NULL;
+    enum err err =
+        own ? http_listen(limits->probe_address, limits->probe_port, BACKLOG, &listen_fd) : ERR_OK;
 
-    if (own && listen_fd < 0) {
-        return http_listen_error(listen_fd);
+    if (err != ERR_OK) {
+        return err;
     }
     probe = mem_zalloc(1, sizeof(*probe));
     probe->http = http;
