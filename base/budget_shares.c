@@ -17,6 +17,13 @@ void budget_shares_release(struct budget_shares *shares)
     (void)pthread_mutex_destroy(&shares->mutex);
 }
 
+void budget_shares_forget(struct budget_shares *shares)
+{
+    budget_give(&shares->budget, budget_used(&shares->budget));
+    map_release(&shares->taken);
+    map_init(&shares->taken);
+}
+
 static uint64_t taken_by(const struct budget_shares *shares, uint64_t key)
 {
     return (uintptr_t)map_get_u64(&shares->taken, key);

@@ -22,6 +22,9 @@ struct budget_shares {
 void budget_shares_init(struct budget_shares *shares, uint64_t max, uint64_t address_max);
 void budget_shares_release(struct budget_shares *shares); /* All was given back. */
 
+/* Gives back all that is taken, because its owners will not. */
+void budget_shares_forget(struct budget_shares *shares);
+
 /* Any thread. False when `amount` more would exceed the budget or the part of the address; then
  * nothing is taken. */
 bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t amount);

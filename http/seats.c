@@ -79,70 +79,39 @@ struct seats_entry *seats_weakest(const struct seats *seats)
 
 void http_caps_init(struct http_caps *caps, const struct config_clients *limits)
 {
-    pthread_mutex_init(&caps->mutex, NULL);
-    map_init(&caps->counts);
-    caps->total = 0;
-    caps->total_max = limits->connections_max;
-    caps->address_max = limits->connections_per_address_max;
-    caps->copies = 0;
-    caps->files_max = limits->client_files_max ? limits->client_files_max : UINT32_MAX;
+    uint32_t files_max = limits->client_files_max ? limits->client_files_max : UINT32_MAX;
+
+    budget_shares_init(&caps->connections, limits->connections_max,
+                       limits->connections_per_address_max);
+    budget_init(&caps->files, files_max);
 }
 
 void http_caps_release(struct http_caps *caps, uint32_t lost)
 {
-    ASSERT(caps->total == lost && caps->copies == 0);
+    ASSERT(budget_used(&caps->files) == lost);
 
-    map_release(&caps->counts);
-    pthread_mutex_destroy(&caps->mutex);
+    if (lost > 0) {
+        budget_shares_forget(&caps->connections);
+    }
+    budget_shares_release(&caps->connections);
 }
 
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key)
 {
-    enum http_cap cap = HTTP_CAP_OK;
+    const struct budget *all = &caps->connections.budget;
 
-    pthread_mutex_lock(&caps->mutex);
-
-    uint32_t count = count_of(&caps->counts, address_key);
-
-    if (caps->total >= caps->total_max || caps->total + caps->copies >= caps->files_max) {
-        cap = HTTP_CAP_TOTAL;
-    } else if (count >= caps->address_max) {
-        cap = HTTP_CAP_ADDRESS;
-    } else {
-        caps->total++;
-        set_count(&caps->counts, address_key, count + 1);
+    if (!budget_try_take(&caps->files, 1)) {
+        return HTTP_CAP_TOTAL;
     }
-    pthread_mutex_unlock(&caps->mutex);
-    return cap;
+    if (budget_shares_try_take(&caps->connections, address_key, 1)) {
+        return HTTP_CAP_OK;
+    }
+    budget_give(&caps->files, 1);
+    return budget_used(all) >= all->max ? HTTP_CAP_TOTAL : HTTP_CAP_ADDRESS;
 }
 
 void http_caps_give(struct http_caps *caps, uint64_t address_key)
 {
-    pthread_mutex_lock(&caps->mutex);
-
-    uint32_t count = count_of(&caps->counts, address_key);
-
-    ASSERT(count > 0 && caps->total > 0);
-    caps->total--;
-    set_count(&caps->counts, address_key, count - 1);
-    pthread_mutex_unlock(&caps->mutex);
-}
-
-bool http_caps_take_copy(struct http_caps *caps)
-{
-    pthread_mutex_lock(&caps->mutex);
-
-    bool fits = caps->total + caps->copies < caps->files_max;
-
-    caps->copies += fits ? 1U : 0U;
-    pthread_mutex_unlock(&caps->mutex);
-    return fits;
-}
-
-void http_caps_give_copy(struct http_caps *caps)
-{
-    pthread_mutex_lock(&caps->mutex);
-    ASSERT(caps->copies > 0);
-    caps->copies--;
-    pthread_mutex_unlock(&caps->mutex);
+    budget_shares_give(&caps->connections, address_key, 1);
+    budget_give(&caps->files, 1);
 }

@@ -14,23 +14,16 @@
 #ifndef HTTP_SEATS_H
 #define HTTP_SEATS_H
 
+#include "base/budget_shares.h"
 #include "base/list.h"
-#include "base/map.h"
-
-#include <pthread.h>
-#include <stdint.h>
 
 struct config_clients;
 
-/* Connections per address; any thread. */
+/* Any thread. */
 struct http_caps {
-    pthread_mutex_t mutex;
-    struct map counts; /* Of connections, by the hash of an address. */
-    uint32_t total;
-    uint32_t total_max;
-    uint32_t address_max;
-    uint32_t copies;    /* Duplicated descriptors of connections that wait for changes. */
-    uint32_t files_max; /* Limit for connections and copies together. */
+    struct budget_shares connections; /* By the key of an address. */
+    /* Descriptors of connections, and duplicated ones of those that wait for changes. */
+    struct budget files;
 };
 
 enum http_cap {
@@ -45,10 +38,6 @@ void http_caps_init(struct http_caps *caps, const struct config_clients *limits)
 void http_caps_release(struct http_caps *caps, uint32_t lost);
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
 void http_caps_give(struct http_caps *caps, uint64_t address_key);
-
-/* Counts a duplicated descriptor of a connection; false: clients have used up their share. */
-bool http_caps_take_copy(struct http_caps *caps);
-void http_caps_give_copy(struct http_caps *caps);
 
 /* ---- Seats; one thread ---- */
 

@@ -104,9 +104,9 @@ static void on_hangup(struct loop_watch *watch, uint32_t ready)
  * none. */
 static int copy_of(struct http_watcher *watcher, int fd)
 {
-    struct http_caps *caps = &watcher->http->caps;
+    struct budget *files = &watcher->http->caps.files;
 
-    if (!http_caps_take_copy(caps)) {
+    if (!budget_try_take(files, 1)) {
         return -1;
     }
 
@@ -118,7 +118,7 @@ static int copy_of(struct http_watcher *watcher, int fd)
     if (copy >= 0) {
         close(copy);
     }
-    http_caps_give_copy(caps);
+    budget_give(files, 1);
     return -1;
 }
 
@@ -161,7 +161,7 @@ void watcher_remove(struct watcher_client *client)
     if (client->hangup.fd >= 0) {
         close(client->hangup.fd);
         client->hangup.fd = -1;
-        http_caps_give_copy(&watcher->http->caps);
+        budget_give(&watcher->http->caps.files, 1);
     }
 }
 
