@@ -53,6 +53,12 @@ void metric_put(struct buf *out, const char *name, const char *labels, uint64_t 
 /* One family with one value, and its head. */
 void metric_put_gauge(struct buf *out, const char *name, const char *help, uint64_t value);
 void metric_put_counter(struct buf *out, const char *name, const char *help, uint64_t value);
+
+/* For families that a list X(member, type, name, help) names: the member, and its lines. */
+#define METRIC_MEMBER(member, type, name, help) struct metric_counter member;
+#define METRIC_PUT(member, type, name, help) \
+    metric_put_##type(out, name, help, metric_get(&metrics->member));
+
 void metric_put_double(struct buf *out, const char *name, const char *labels, double value);
 void metric_put_histogram(struct buf *out, const char *name, const char *labels,
                           const struct metric_histogram *histogram);

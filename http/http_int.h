@@ -70,16 +70,22 @@ struct http_metrics {
 };
 
 /* Exports and imports. */
+#define HTTP_TRANSFER_METRICS(X)                                                                  \
+    X(exports, gauge, "zabra_http_exports", "Running exports.")                                   \
+    X(exports_ever, counter, "zabra_http_exports_total", "Exports started.")                      \
+    X(exports_failed, counter, "zabra_http_exports_failed_total",                                 \
+      "Exports that ended without their last line.")                                              \
+    X(exported_znodes, counter, "zabra_http_exported_znodes_total", "Znodes written by exports.") \
+    X(imports, gauge, "zabra_http_imports", "Running imports.")                                   \
+    X(imports_ever, counter, "zabra_http_imports_total", "Imports started.")                      \
+    X(imports_failed, counter, "zabra_http_imports_failed_total",                                 \
+      "Imports that were not completed.")                                                         \
+    X(imported_znodes, counter, "zabra_http_imported_znodes_total",                               \
+      "Znodes created or overwritten by imports.")
+
 struct http_transfers {
-    struct budget_shares places;          /* In use, of config_clients.transfers_max. */
-    struct metric_counter exports;        /* Under way. */
-    struct metric_counter exports_ever;   /* Begun. */
-    struct metric_counter exports_failed; /* Ended before the last line. */
-    struct metric_counter exported_znodes;
-    struct metric_counter imports;         /* Under way. */
-    struct metric_counter imports_ever;    /* Begun. */
-    struct metric_counter imports_failed;  /* Ended before the last line was applied. */
-    struct metric_counter imported_znodes; /* Created or overwritten. */
+    struct budget_shares places; /* In use, of config_clients.transfers_max. */
+    HTTP_TRANSFER_METRICS(METRIC_MEMBER)
 };
 
 /* Large reads; see read.c. */

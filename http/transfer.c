@@ -191,26 +191,9 @@ enum MHD_Result http_export_begin(struct http_conn *conn)
 
 void http_transfer_write_metrics(const struct http *http, struct buf *out)
 {
-    const struct http_transfers *transfers = &http->transfers;
+    const struct http_transfers *metrics = &http->transfers;
 
-    metric_put_gauge(out, "zabra_http_exports", "Running exports.",
-                     metric_get(&transfers->exports));
-    metric_put_counter(out, "zabra_http_exports_total", "Exports started.",
-                       metric_get(&transfers->exports_ever));
-    metric_put_counter(out, "zabra_http_exports_failed_total",
-                       "Exports that ended without their last line.",
-                       metric_get(&transfers->exports_failed));
-    metric_put_counter(out, "zabra_http_exported_znodes_total", "Znodes written by exports.",
-                       metric_get(&transfers->exported_znodes));
-    metric_put_gauge(out, "zabra_http_imports", "Running imports.",
-                     metric_get(&transfers->imports));
-    metric_put_counter(out, "zabra_http_imports_total", "Imports started.",
-                       metric_get(&transfers->imports_ever));
-    metric_put_counter(out, "zabra_http_imports_failed_total", "Imports that were not completed.",
-                       metric_get(&transfers->imports_failed));
-    metric_put_counter(out, "zabra_http_imported_znodes_total",
-                       "Znodes created or overwritten by imports.",
-                       metric_get(&transfers->imported_znodes));
+    HTTP_TRANSFER_METRICS(METRIC_PUT)
 }
 
 /* ---- Imports ---- */

@@ -501,16 +501,5 @@ void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *
 {
     const struct watcher_metrics *metrics = &watcher->metrics;
 
-    metric_put_gauge(out, "zabra_http_streams", "Open streams of events.",
-                     metric_get(&metrics->streams));
-    metric_put_gauge(out, "zabra_http_waits", "Long polls that wait.", metric_get(&metrics->waits));
-    metric_put_counter(out, "zabra_http_stream_events_total", "Events written to streams.",
-                       metric_get(&metrics->events));
-    metric_put_counter(out, "zabra_http_stream_overruns_total",
-                       "Slow streams that received a difference.", metric_get(&metrics->overruns));
-    metric_put_counter(out, "zabra_http_stream_gaps_total",
-                       "Streams that lost events and received a gap.", metric_get(&metrics->gaps));
-    metric_put_counter(out, "zabra_http_stream_slow_total",
-                       "Streams that were closed because their client was slow.",
-                       metric_get(&metrics->slow));
+    WATCHER_METRICS(METRIC_PUT)
 }

@@ -84,13 +84,19 @@ struct watcher_frames {
     struct blob *shared[WATCHER_FRAMES]; /* NULL: not encoded yet. */
 };
 
+#define WATCHER_METRICS(X)                                                             \
+    X(streams, gauge, "zabra_http_streams", "Open streams of events.")                 \
+    X(waits, gauge, "zabra_http_waits", "Long polls that wait.")                       \
+    X(events, counter, "zabra_http_stream_events_total", "Events written to streams.") \
+    X(overruns, counter, "zabra_http_stream_overruns_total",                           \
+      "Slow streams that received a difference.")                                      \
+    X(gaps, counter, "zabra_http_stream_gaps_total",                                   \
+      "Streams that lost events and received a gap.")                                  \
+    X(slow, counter, "zabra_http_stream_slow_total",                                   \
+      "Streams that were closed because their client was slow.")
+
 struct watcher_metrics {
-    struct metric_counter streams;  /* Open now. */
-    struct metric_counter waits;    /* Long polls waiting now. */
-    struct metric_counter events;   /* Written to streams. */
-    struct metric_counter overruns; /* Slow streams that received a difference. */
-    struct metric_counter gaps;     /* Streams that lost events and must read again. */
-    struct metric_counter slow;     /* Streams that were closed because their client was slow. */
+    WATCHER_METRICS(METRIC_MEMBER)
 };
 
 /* Makes room in the budget. Called between events, so it may end clients. */

@@ -34,27 +34,7 @@ void ws_metrics_write(void *ctx, struct buf *out)
     const struct ws_metrics *metrics = &ws->metrics;
     char label[sizeof("code=\"client\"") + 8];
 
-    metric_put_gauge(out, "zabra_ws_sockets", "Open WebSocket connections.",
-                     metric_get(&metrics->sockets));
-    metric_put_counter(out, "zabra_ws_sockets_total", "WebSocket connections accepted.",
-                       metric_get(&metrics->sockets_ever));
-    metric_put_counter(out, "zabra_ws_messages_total", "Messages received from clients.",
-                       metric_get(&metrics->messages));
-    metric_put_counter(out, "zabra_ws_events_total", "Events sent.", metric_get(&metrics->events));
-    metric_put_gauge(out, "zabra_ws_watches", "Watches of all WebSocket connections.",
-                     metric_get(&metrics->watches));
-    metric_put_gauge(out, "zabra_ws_unfinished_bytes", "Bytes of incomplete messages.",
-                     metric_get(&metrics->pieces));
-    metric_put_counter(out, "zabra_ws_overruns_total",
-                       "Watches whose events were discarded because their client was slow.",
-                       metric_get(&metrics->overruns));
-    metric_put_counter(out, "zabra_ws_gaps_total", "Gaps reported to clients.",
-                       metric_get(&metrics->gaps));
-    metric_put_counter(out, "zabra_ws_unsent_refused_total",
-                       "Reads refused because their reply did not fit into maxUnsentBytes.",
-                       metric_get(&metrics->refused_unsent));
-    metric_put_counter(out, "zabra_ws_sent_bytes_total", "Bytes sent.",
-                       metric_get(&metrics->sent_bytes));
+    WS_METRICS(METRIC_PUT)
     metric_head(out, "zabra_ws_closed_total", "counter",
                 "WebSocket connections closed, by the close code of the server.");
     for (size_t i = 0; i < CODES; i++) {

@@ -85,17 +85,22 @@ enum ws_code {
 
 struct ws_socket;
 
+#define WS_METRICS(X)                                                                     \
+    X(sockets, gauge, "zabra_ws_sockets", "Open WebSocket connections.")                  \
+    X(sockets_ever, counter, "zabra_ws_sockets_total", "WebSocket connections accepted.") \
+    X(messages, counter, "zabra_ws_messages_total", "Messages received from clients.")    \
+    X(events, counter, "zabra_ws_events_total", "Events sent.")                           \
+    X(watches, gauge, "zabra_ws_watches", "Watches of all WebSocket connections.")        \
+    X(pieces, gauge, "zabra_ws_unfinished_bytes", "Bytes of incomplete messages.")        \
+    X(overruns, counter, "zabra_ws_overruns_total",                                       \
+      "Watches whose events were discarded because their client was slow.")               \
+    X(gaps, counter, "zabra_ws_gaps_total", "Gaps reported to clients.")                  \
+    X(refused_unsent, counter, "zabra_ws_unsent_refused_total",                           \
+      "Reads refused because their reply did not fit into maxUnsentBytes.")               \
+    X(sent_bytes, counter, "zabra_ws_sent_bytes_total", "Bytes sent.")
+
 struct ws_metrics {
-    struct metric_counter sockets; /* Open now. */
-    struct metric_counter sockets_ever;
-    struct metric_counter messages;
-    struct metric_counter events;
-    struct metric_counter overruns; /* Watches whose events were discarded. */
-    struct metric_counter gaps;
-    struct metric_counter refused_unsent; /* Reads without room in maxUnsentBytes. */
-    struct metric_counter sent_bytes;
-    struct metric_counter watches;
-    struct metric_counter pieces;           /* Bytes of incomplete messages. */
+    WS_METRICS(METRIC_MEMBER)
     struct metric_counter closes[WS_CODES]; /* By row of the table in report.c. */
 };
 
