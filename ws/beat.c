@@ -84,12 +84,16 @@ static void look_at_silence(struct ws_socket *socket, uint64_t now_ms)
 
 static void beat(struct ws_socket *socket, uint64_t now_ms)
 {
+    struct jsonw json;
+
     if (!socket->open || socket->closing.farewell || socket->closing.mute) {
         return;
     }
     if (now_ms >= socket->clock.beat_ms) {
         socket->clock.beat_ms = now_ms + socket->ws->limits->heartbeat_ms;
-        ws_notice_heartbeat(socket, ws_order_complete(socket));
+        json = ws_out_begin(socket->ws);
+        op_json_heartbeat(&json, ws_order_complete(socket));
+        (void)ws_out_end(socket, PIECE_BEAT);
     }
     if (now_ms >= socket->clock.ping_ms) {
         socket->clock.ping_ms = now_ms + ws_timer_ping_every(socket);
@@ -176,11 +180,6 @@ void ws_beat_start(struct ws_socket *socket)
     socket->clock.beat_ms = now_ms + every_ms / 2 + rng_below(&socket->ws->rng, every_ms / 2 + 1);
     socket->clock.ping_ms = socket->clock.beat_ms;
     ws_timer_set(socket, socket->clock.beat_ms);
-}
-
-void ws_beat_stop(struct ws_socket *socket)
-{
-    ev_timer_stop(socket->ws->loop, &socket->clock.timer);
 }
 
 /* A replica that has been cut off for too long sends its clients to other replicas. */

@@ -1,6 +1,21 @@
 /* How a socket ends: pending replies, the last message, the close frame, the end. */
 #include "ws/ws_int.h"
 
+const enum ws_code ws_codes[WS_CODES] = {
+    WS_CODE_NONE,   WS_CODE_GOING_AWAY, WS_CODE_NOT_TEXT,      WS_CODE_NOT_UTF8,
+    WS_CODE_POLICY, WS_CODE_TOO_LARGE,  WS_CODE_SESSION_ENDED, WS_CODE_SESSION_MOVED,
+    WS_CODE_UNFIT,  WS_CODE_SLOW,       WS_CODE_NO_ROOM,       WS_CODE_PROTOCOL,
+};
+
+void ws_close_count(struct ws *ws, enum ws_code code)
+{
+    for (size_t i = 0; i < WS_CODES; i++) {
+        if (ws_codes[i] == code) {
+            metric_add(&ws->metrics.closes[i], 1);
+        }
+    }
+}
+
 void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason)
 {
     if (socket->closing.code != WS_CODE_NONE || socket->closing.farewell) {
@@ -24,11 +39,19 @@ void ws_close_slow(struct ws_socket *socket)
     ws_close_begin(socket, WS_CODE_SLOW, "slow");
 }
 
-void ws_close_frame_queued(struct ws_socket *socket)
+/* The last message names the other replicas. */
+static void send_closing(struct ws_socket *socket)
 {
-    socket->closing.farewell = true;
-    socket->closing.end_ms = os_now_ms() + WS_LINGER_MS;
-    ws_timer_at(socket, socket->closing.end_ms);
+    struct buf servers;
+    struct jsonw json;
+
+    buf_init(&servers, WS_REPLY_MAX);
+    jsonw_init(&json, &servers);
+    gate_write_servers(socket->ws->gate, &json);
+    json = ws_out_begin(socket->ws);
+    op_json_closing(&json, socket->closing.reason, buf_slice(&servers));
+    (void)ws_out_end(socket, PIECE_FIXED);
+    buf_release(&servers);
 }
 
 /* Queues the last message and the close frame once all messages are answered, or the rest would
@@ -45,10 +68,9 @@ void ws_close_farewell(struct ws_socket *socket)
     if (socket->queue.count > 0) {
         return;
     }
-    ws_notice_closing(socket);
+    send_closing(socket);
     ws_out_close(socket, (uint16_t)socket->closing.code,
                  socket->closing.rule ? socket->closing.rule : socket->closing.reason);
-    ws_close_frame_queued(socket);
 }
 
 /* Both sides have sent a close frame, or the client has broken the protocol: we send no more; the

@@ -176,15 +176,15 @@ static void rewind_watches(struct ws_socket *socket, const struct cutting *cutti
     }
 }
 
-/* Names all lags: earlier notices of them may have been discarded, too. */
-static void notify_all(struct ws_socket *socket)
+/* Earlier notices of these lags may have been discarded. */
+void ws_lags_notify(struct ws_socket *socket, uint32_t newest)
 {
     const struct ws_lags *lags = &socket->lags;
     uint32_t ids[WS_IDS_MAX];
     zxid_t least = ZXID_MAX;
     size_t count = 0;
 
-    for (uint32_t i = lags->first; i < lags->count; i++) {
+    for (uint32_t i = lags->count - newest; i < lags->count; i++) {
         ids[count++] = lags->list[i].watch;
         least = min_u64(lags->list[i].from, least);
         if (count == WS_IDS_MAX || i + 1 == lags->count) {
@@ -208,7 +208,7 @@ void ws_lags_cut(struct ws_socket *socket)
         tidy(socket);
         rewind_lags(socket, &cutting);
         rewind_watches(socket, &cutting);
-        notify_all(socket);
+        ws_lags_notify(socket, socket->lags.count - socket->lags.first);
         socket->order.last_event = 0;
         socket->lags.must_empty = true;
     }

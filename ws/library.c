@@ -103,16 +103,17 @@ static void socket_free(struct ws_socket *socket)
 
     socket->open = false;
     ws_intake_drop_message(socket);
-    ws_read_release(socket);
+    ws->bytes -= socket->intake.kept.len;
+    buf_release(&socket->intake.kept);
     if (ws->adopting == socket) {
         ws->adopting = NULL;
     }
-    ws_metrics_closed(ws, socket->closing.code);
+    ws_close_count(ws, socket->closing.code);
     ws_session_detach(socket);
     ws_message_release_all(socket);
     ws_lags_forget(socket);
     list_remove(&socket->lags.line);
-    ws_beat_stop(socket);
+    ev_timer_stop(ws->loop, &socket->clock.timer);
     watch_owner_release(subscribe_table(ws->subscriber), &socket->owner);
     list_remove(&socket->node);
     list_remove(&socket->turn);

@@ -30,7 +30,7 @@ static void on_reply(struct op_request *request)
 {
     struct ws_message *message = request->ctx;
     struct ws *ws = message->ws;
-    enum err err = mailbox_post_always(&ws->replies, &request->node);
+    enum err err = mailbox_post_always(&ws->replies.box, &request->node);
 
     ASSERT(err == ERR_OK);
 }

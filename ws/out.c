@@ -113,6 +113,9 @@ void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason)
     memcpy(payload + CODE_LEN, text.data, text.len);
     put_control(socket, PIECE_FIXED, FRAME_CLOSE,
                 slice_make(payload, code != 0 ? CODE_LEN + text.len : 0));
+    socket->closing.farewell = true;
+    socket->closing.end_ms = os_now_ms() + WS_LINGER_MS;
+    ws_timer_at(socket, socket->closing.end_ms);
 }
 
 struct jsonw ws_out_begin(struct ws *ws)
@@ -311,38 +314,7 @@ bool ws_out_flush(struct ws_socket *socket)
     return true;
 }
 
-/* ---- Messages that the server sends by itself, besides events ---- */
-
-void ws_notice_heartbeat(struct ws_socket *socket, zxid_t zxid)
-{
-    struct jsonw json = ws_out_begin(socket->ws);
-
-    op_json_heartbeat(&json, zxid);
-    (void)ws_out_end(socket, PIECE_BEAT);
-}
-
-void ws_notice_session(struct ws_socket *socket, const char *state, zxid_t zxid)
-{
-    struct jsonw json = ws_out_begin(socket->ws);
-
-    op_json_session_event(&json, state, socket->session.attached.id, zxid);
-    (void)ws_out_end(socket, PIECE_FIXED);
-}
-
-void ws_notice_closing(struct ws_socket *socket)
-{
-    struct ws *ws = socket->ws;
-    struct buf servers;
-    struct jsonw json;
-
-    buf_init(&servers, WS_REPLY_MAX);
-    jsonw_init(&json, &servers);
-    gate_write_servers(ws->gate, &json);
-    json = ws_out_begin(ws);
-    op_json_closing(&json, socket->closing.reason, buf_slice(&servers));
-    (void)ws_out_end(socket, PIECE_FIXED);
-    buf_release(&servers);
-}
+/* ---- Notices of lost events ---- */
 
 void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid)
 {

@@ -185,29 +185,16 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
  * A watch that has just caught up may be ahead of it. */
 static void lose_place(struct ws_socket *socket, zxid_t from)
 {
-    uint32_t ids[WS_IDS_MAX];
-    zxid_t least = ZXID_MAX;
-    size_t count = 0;
+    uint32_t added = 0;
 
     list_for_each_entry (struct watch, watch, by_owner, &socket->owner.watches) {
-        zxid_t place = max_u64(from, watch->start);
-
-        if (watch->held) {
-            continue;
-        }
-        watch_hold(watch);
-        ws_lags_add(socket, watch->id, place, false);
-        least = min_u64(place, least);
-        ids[count++] = watch->id;
-        if (count == WS_IDS_MAX) {
-            ws_notice_overrun(socket, ids, count, least);
-            least = ZXID_MAX;
-            count = 0;
+        if (!watch->held) {
+            watch_hold(watch);
+            ws_lags_add(socket, watch->id, max_u64(from, watch->start), false);
+            added++;
         }
     }
-    if (count > 0) {
-        ws_notice_overrun(socket, ids, count, least);
-    }
+    ws_lags_notify(socket, added);
     if (ws_lags_any(socket)) {
         stand_in_line(socket);
     }

@@ -115,7 +115,6 @@ static void take_close(struct ws_socket *socket, uint16_t code)
     if (!socket->closing.farewell) {
         ws_message_release_all(socket);
         ws_out_close(socket, code, "");
-        ws_close_frame_queued(socket);
     }
     ws_turn_soon(socket);
 }
@@ -225,9 +224,4 @@ void ws_read_kept(struct ws_socket *socket)
         drop_kept(socket, take_some(socket, socket->intake.kept.data, socket->intake.kept.len));
     }
     ws_intake_pace(socket);
-}
-
-void ws_read_release(struct ws_socket *socket)
-{
-    drop_kept(socket, socket->intake.kept.len);
 }

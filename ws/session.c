@@ -69,7 +69,10 @@ void ws_session_detach(struct ws_socket *socket)
 
 static void lose(struct ws_socket *socket, enum err err, const char *state, zxid_t zxid)
 {
-    ws_notice_session(socket, state, zxid);
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_session_event(&json, state, socket->session.attached.id, zxid);
+    (void)ws_out_end(socket, PIECE_FIXED);
     ws_session_detach(socket);
     socket->session.lost = err;
     ws_close_begin(socket, err == ERR_SESSION_MOVED ? WS_CODE_SESSION_MOVED : WS_CODE_SESSION_ENDED,

@@ -8,7 +8,97 @@
 #include "base/os_rng.h"
 #include "ws/ws_int.h"
 
+#include <stdio.h>
 #include <unistd.h>
+
+/* ---- Metrics, on any thread ---- */
+
+static void write_metrics(void *ctx, struct buf *out)
+{
+    struct ws *ws = ctx;
+    const struct ws_metrics *metrics = &ws->metrics;
+    char label[sizeof("code=\"client\"") + 8];
+
+    WS_METRICS(METRIC_PUT)
+    metric_head(out, "zabra_ws_closed_total", "counter",
+                "WebSocket connections closed, by the close code of the server.");
+    for (size_t i = 0; i < WS_CODES; i++) {
+        if (ws_codes[i] == WS_CODE_NONE) {
+            (void)snprintf(label, sizeof(label), "code=\"client\"");
+        } else {
+            (void)snprintf(label, sizeof(label), "code=\"%d\"", (int)ws_codes[i]);
+        }
+        metric_put(out, "zabra_ws_closed_total", label, metric_get(&metrics->closes[i]));
+    }
+}
+
+static void add_figures(void *ctx, struct gate_front_figures *figures)
+{
+    const struct ws *ws = ctx;
+
+    figures->sockets += metric_get(&ws->metrics.sockets);
+    figures->watches += metric_get(&ws->metrics.watches);
+    figures->events += metric_get(&ws->metrics.events);
+}
+
+/* ---- The watch listing ---- */
+
+/* Bounded by the HTTP connections, each of which waits for its answer. */
+static void ask_listing(void *ctx, struct watch_listing *listing)
+{
+    struct ws *ws = ctx;
+    enum err err = mailbox_post_always(&ws->asked.box, &listing->node);
+
+    ASSERT(err == ERR_OK);
+}
+
+static struct watch_listing_client client_of(const struct ws_socket *socket)
+{
+    return (struct watch_listing_client){
+        .owner = &socket->owner, .session = socket->session.attached.id, .over = "websocket"};
+}
+
+static void add_place(const struct ws *ws, struct watch_listing *listing)
+{
+    const struct watch_table *table = subscribe_table(ws->subscriber);
+    const struct watch *watch = watch_at(table, listing->path, NULL);
+    bool more = true;
+
+    while (watch && more) {
+        struct watch_listing_client client =
+            client_of(list_entry(watch->owner, struct ws_socket, owner));
+
+        more = watch_listing_add_watch(listing, &client, watch);
+        watch = watch_at(table, listing->path, watch);
+    }
+}
+
+static void add_all(struct ws *ws, struct watch_listing *listing)
+{
+    bool more = true;
+
+    for (struct list *it = ws->sockets.next; it != &ws->sockets && more; it = it->next) {
+        struct watch_listing_client client = client_of(list_entry(it, struct ws_socket, node));
+
+        more = watch_listing_add_client(listing, &client);
+    }
+}
+
+static void add_watches(struct ws *ws, struct watch_listing *listing)
+{
+    const struct ws_socket *socket = map_get_u64(&ws->attached, listing->session);
+
+    watch_listing_begin(listing);
+    if (listing->path.len > 0 && !listing->clients) {
+        add_place(ws, listing);
+    } else if (listing->session == 0) {
+        add_all(ws, listing);
+    } else if (socket) {
+        struct watch_listing_client client = client_of(socket);
+
+        (void)watch_listing_add_client(listing, &client);
+    }
+}
 
 /* ---- The end of a turn ---- */
 
@@ -63,7 +153,7 @@ static void give_turns(struct ws *ws)
 static void look_empty(struct ws *ws)
 {
     if (atomic_load(&ws->draining) && !mailbox_is_closed(&ws->emptied) &&
-        list_empty(&ws->sockets) && mailbox_count(&ws->arrivals) == 0) {
+        list_empty(&ws->sockets) && mailbox_count(&ws->arrivals.box) == 0) {
         mailbox_close(&ws->emptied);
     }
 }
@@ -91,55 +181,67 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
 
 /* ---- What wakes it ---- */
 
-static void on_arrivals(struct ev_loop *loop, struct ev_io *watcher, int events)
+/* Each node is taken out first: it may go into another mailbox. */
+static void take_all(struct ws *ws, struct ws_inbox *inbox)
 {
-    struct ws *ws = watcher->data;
-    struct list arrivals;
+    struct list nodes;
 
+    (void)mailbox_drain(&inbox->box, &nodes);
+    while (!list_empty(&nodes)) {
+        inbox->take(ws, list_pop(&nodes));
+    }
+}
+
+static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events)
+{
     (void)loop;
     (void)events;
-    (void)mailbox_drain(&ws->arrivals, &arrivals);
-    list_for_each_safe (it, tmp, &arrivals) {
-        ws_library_adopt(ws, list_entry(it, struct ws_arrival, node));
-    }
+    take_all(watcher->data, list_entry(watcher, struct ws_inbox, io));
+}
+
+static void take_arrival(struct ws *ws, struct list *node)
+{
+    ws_library_adopt(ws, list_entry(node, struct ws_arrival, node));
 }
 
 /* There may be room in the gate again. */
 static void resume_held(struct ws *ws)
 {
-    list_for_each_entry_safe (struct ws_socket, socket, tmp, queue.held, &ws->held) {
-        list_remove(&socket->queue.held);
-        ws_turn_soon(socket);
+    while (!list_empty(&ws->held)) {
+        ws_turn_soon(list_take(&ws->held, struct ws_socket, queue.held));
     }
 }
 
-static void on_replies(struct ev_loop *loop, struct ev_io *watcher, int events)
+static void take_reply(struct ws *ws, struct list *node)
 {
-    struct ws *ws = watcher->data;
-    struct list replies;
-
-    (void)loop;
-    (void)events;
-    (void)mailbox_drain(&ws->replies, &replies);
-    list_for_each_safe (it, tmp, &replies) {
-        ws_queue_back(ws, list_entry(it, struct op_request, node));
-    }
+    ws_queue_back(ws, list_entry(node, struct op_request, node));
     resume_held(ws);
 }
 
-static void on_asked(struct ev_loop *loop, struct ev_io *watcher, int events)
+static void take_asked(struct ws *ws, struct list *node)
 {
-    (void)loop;
-    (void)events;
-    ws_listing_answer(watcher->data);
+    struct watch_listing *listing = list_entry(node, struct watch_listing, node);
+
+    add_watches(ws, listing);
+    watch_listing_pass(listing);
 }
 
 static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
 {
-    (void)loop;
+    struct ws *ws = watcher->data;
+
     (void)events;
-    ws_order_pump_some(watcher->data);
-    ws_order_retry(watcher->data);
+    if (atomic_load(&ws->draining)) {
+        list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
+            ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
+        }
+    }
+    if (atomic_load(&ws->stopping)) {
+        ev_break(loop, EVBREAK_ALL);
+        return;
+    }
+    ws_order_pump_some(ws);
+    ws_order_retry(ws);
 }
 
 static void on_retry(struct ev_loop *loop, struct ev_timer *watcher, int events)
@@ -157,44 +259,30 @@ static void on_look(struct ev_loop *loop, struct ev_timer *watcher, int events)
     ws_order_retry(watcher->data);
 }
 
-static void on_command(struct ev_loop *loop, struct ev_async *watcher, int events)
+static void open_inbox(struct ws *ws, struct ws_inbox *inbox, size_t count_max,
+                       void (*take)(struct ws *ws, struct list *node))
 {
-    struct ws *ws = watcher->data;
-
-    (void)events;
-    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
-        ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
-    }
-    if (atomic_load(&ws->stopping)) {
-        ev_break(loop, EVBREAK_ALL);
-    }
-}
-
-static void watch_io(struct ws *ws, struct ev_io *watcher, struct mailbox *box,
-                     void (*on_ready)(struct ev_loop *, struct ev_io *, int))
-{
-    ev_io_init(watcher, on_ready, box->event_fd, EV_READ);
-    watcher->data = ws;
-    ev_io_start(ws->loop, watcher);
+    mailbox_init(&inbox->box, count_max);
+    ev_io_init(&inbox->io, on_inbox, inbox->box.event_fd, EV_READ);
+    inbox->io.data = ws;
+    inbox->take = take;
+    ev_io_start(ws->loop, &inbox->io);
 }
 
 static void watch_all(struct ws *ws)
 {
-    watch_io(ws, &ws->arrivals_io, &ws->arrivals, on_arrivals);
-    watch_io(ws, &ws->replies_io, &ws->replies, on_replies);
-    watch_io(ws, &ws->asked_io, &ws->asked, on_asked);
+    open_inbox(ws, &ws->arrivals, ws->limits->web_sockets_max, take_arrival);
+    open_inbox(ws, &ws->replies, 1, take_reply);
+    open_inbox(ws, &ws->asked, 1, take_asked);
     ev_async_init(&ws->changed, on_changed);
-    ev_async_init(&ws->command, on_command);
     ev_prepare_init(&ws->turn_end, on_turn_end);
     ev_timer_init(&ws->retry, on_retry, 0., 0.);
     ev_timer_init(&ws->look, on_look, WS_LOOK_MS / 1000., WS_LOOK_MS / 1000.);
     ws->changed.data = ws;
-    ws->command.data = ws;
     ws->turn_end.data = ws;
     ws->retry.data = ws;
     ws->look.data = ws;
     ev_async_start(ws->loop, &ws->changed);
-    ev_async_start(ws->loop, &ws->command);
     ev_prepare_start(ws->loop, &ws->turn_end);
     ev_timer_start(ws->loop, &ws->look);
 }
@@ -213,9 +301,9 @@ static void free_all(struct ws *ws)
     ASSERT(list_empty(&ws->sockets) && ws->inside == 0);
 
     ev_loop_destroy(ws->loop); /* With its watchers. */
-    mailbox_release(&ws->arrivals);
-    mailbox_release(&ws->replies);
-    mailbox_release(&ws->asked);
+    mailbox_release(&ws->arrivals.box);
+    mailbox_release(&ws->replies.box);
+    mailbox_release(&ws->asked.box);
     mailbox_release(&ws->emptied);
     map_release(&ws->attached);
     budget_shares_release(&ws->pieces);
@@ -239,9 +327,6 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     }
     budget_shares_init(&ws->pieces, ws->limits->pool_bytes_max, ws->limits->address_pool_max);
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
-    mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
-    mailbox_init(&ws->replies, 1);
-    mailbox_init(&ws->asked, 1);
     mailbox_init(&ws->emptied, 1);
     list_init(&ws->sockets);
     list_init(&ws->turn);
@@ -255,6 +340,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     text_init(&ws->answer, WS_REPLY_MAX, gate_unsent(gate));
     ws->block = mem_alloc(WS_BLOCK_BYTES);
     rng_init(&ws->rng, os_random_u64());
+    watch_all(ws);
     return ws;
 }
 
@@ -269,13 +355,11 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
         free_all(ws);
         return ERR_IO;
     }
-    watch_all(ws);
     ws_events_open(ws);
-    gate_set_front(gate, GATE_FRONT_WS,
-                   (struct gate_front_hooks){.figures = ws_metrics_add,
-                                             .metrics = ws_metrics_write,
-                                             .listing = ws_listing_ask,
-                                             .ctx = ws});
+    gate_set_front(
+        gate, GATE_FRONT_WS,
+        (struct gate_front_hooks){
+            .figures = add_figures, .metrics = write_metrics, .listing = ask_listing, .ctx = ws});
     thread_start(&ws->thread, "zabra-ws", body, ws);
     *ret_ws = ws;
     return ERR_OK;
@@ -301,7 +385,7 @@ bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
     ASSERT(strlen(key) < sizeof(arrival->key));
     memcpy(arrival->key, key, strlen(key));
 
-    enum err err = mailbox_post_always(&ws->arrivals, &arrival->node);
+    enum err err = mailbox_post_always(&ws->arrivals.box, &arrival->node);
 
     ASSERT(err == ERR_OK);
     return true;
@@ -310,7 +394,7 @@ bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
 void ws_drain(struct ws *ws)
 {
     atomic_store(&ws->draining, true);
-    ev_async_send(ws->loop, &ws->command);
+    ev_async_send(ws->loop, &ws->changed);
     (void)mailbox_wait(&ws->emptied, WS_DRAIN_MS);
 }
 
@@ -318,7 +402,7 @@ static void drop_arrivals(struct ws *ws)
 {
     struct list arrivals;
 
-    (void)mailbox_drain(&ws->arrivals, &arrivals);
+    (void)mailbox_drain(&ws->arrivals.box, &arrivals);
     list_for_each_safe (it, tmp, &arrivals) {
         struct ws_arrival *arrival = list_entry(it, struct ws_arrival, node);
 
@@ -336,16 +420,16 @@ void ws_stop(struct ws *ws)
     }
     atomic_store(&ws->draining, true);
     atomic_store(&ws->stopping, true);
-    ev_async_send(ws->loop, &ws->command);
+    ev_async_send(ws->loop, &ws->changed);
     thread_join(&ws->thread);
     gate_set_front(ws->gate, GATE_FRONT_WS, (struct gate_front_hooks){0});
-    ws_listing_answer(ws); /* Requests that have arrived meanwhile. */
+    take_all(ws, &ws->asked); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);
-    while (ws->inside >
-           0) { /* No socket is left, but the gate owns each request until its answer. */
-        (void)mailbox_wait(&ws->replies, -1);
-        on_replies(ws->loop, &ws->replies_io, 0);
+    /* No socket is left, but the gate owns each request until its answer. */
+    while (ws->inside > 0) {
+        (void)mailbox_wait(&ws->replies.box, -1);
+        take_all(ws, &ws->replies);
     }
     ws_events_close(ws);
     free_all(ws);

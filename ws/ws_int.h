@@ -101,7 +101,7 @@ struct ws_socket;
 
 struct ws_metrics {
     WS_METRICS(METRIC_MEMBER)
-    struct metric_counter closes[WS_CODES]; /* By row of the table in report.c. */
+    struct metric_counter closes[WS_CODES]; /* By index in ws_codes. */
 };
 
 /* The last event in JSON without its "watches": all sockets that wait for it refer to it. */
@@ -118,6 +118,13 @@ struct ws_payload {
     enum op_dataformat format; /* Of values. */
 };
 
+/* A mailbox that the loop waits on. */
+struct ws_inbox {
+    struct mailbox box;
+    struct ev_io io;
+    void (*take)(struct ws *ws, struct list *node);
+};
+
 struct ws {
     struct gate *gate;
     const struct config_clients *limits;
@@ -128,14 +135,10 @@ struct ws {
     struct lws_vhost *vhost;
     struct ws_socket *adopting; /* Being handed to the library; NULL once it is gone. */
 
-    struct mailbox arrivals; /* Any thread; of struct ws_arrival. */
-    struct mailbox replies;  /* Core thread; of op_request.node. */
-    struct mailbox asked;    /* Any thread; of struct watch_listing.node. */
-    struct ev_io arrivals_io;
-    struct ev_io replies_io;
-    struct ev_io asked_io;
-    struct ev_async changed; /* The window has grown. */
-    struct ev_async command; /* `draining` or `stopping` has been set. */
+    struct ws_inbox arrivals; /* Any thread; of struct ws_arrival. */
+    struct ws_inbox replies;  /* Core thread; of op_request.node. */
+    struct ws_inbox asked;    /* Any thread; of struct watch_listing.node. */
+    struct ev_async changed;  /* The window has grown, or `draining` or `stopping` has been set. */
     struct ev_prepare turn_end;
     struct ev_timer retry; /* Runs while `held` is not empty. */
     struct ev_timer look;
@@ -405,8 +408,13 @@ enum err ws_out_answer(struct ws_socket *socket, bool may_refuse);
 /* A frame of WS_PARTS parts, and then the bytes of `shared` from `shared_at` on. */
 void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
                   const struct slice parts[WS_PARTS], struct blob *shared, size_t shared_at);
+void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
+void ws_notice_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count,
+                       zxid_t from);
 void ws_out_ping(struct ws_socket *socket);
-void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason); /* 0: none. */
+
+/* Our close frame, the last of all. `code` 0: none. */
+void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason);
 size_t ws_out_unsent(const struct ws_socket *socket);
 bool ws_out_is_full(const struct ws_socket *socket); /* Of replies. */
 bool ws_out_flush(struct ws_socket *socket);         /* False: the connection is broken. */
@@ -433,19 +441,14 @@ void ws_message_identify(struct ws_message *message);
 /* Hands the message's request to the gate. False: no room, the socket is held. */
 bool ws_message_submit(struct ws_message *message);
 
-/* Messages that the server sends by itself. */
-void ws_notice_heartbeat(struct ws_socket *socket, zxid_t zxid);
-void ws_notice_session(struct ws_socket *socket, const char *state, zxid_t zxid);
-void ws_notice_closing(struct ws_socket *socket);
-void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
-void ws_notice_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count,
-                       zxid_t from);
-
 /* ---- lags.c: what a client has seen and missed ---- */
 void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap);
 void ws_lags_resumed(struct ws_socket *socket, uint32_t id);       /* A watch with `since`. */
 zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* `zxid`, or less. */
 void ws_lags_forget(struct ws_socket *socket);                     /* All. */
+
+/* Names the newest ones to the client. */
+void ws_lags_notify(struct ws_socket *socket, uint32_t newest);
 
 /* Is there any lag? Are all lags later than `zxid`? */
 bool ws_lags_any(const struct ws_socket *socket);
@@ -487,13 +490,18 @@ void ws_reply_end(struct ws_message *message, struct jsonw *json);
 
 /* ---- close.c: how a socket ends ---- */
 
+/* The codes that the server closes sockets with; 0: closed by its client, or a broken connection.
+ */
+extern const enum ws_code ws_codes[WS_CODES];
+
+void ws_close_count(struct ws *ws, enum ws_code code); /* In the metrics. */
+
 /* Answers pending messages, gives the reason, and closes; the first reason stays. */
 void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason);
-void ws_close_slow(struct ws_socket *socket);         /* Drops its messages: it reads too little. */
-void ws_close_farewell(struct ws_socket *socket);     /* The last frames, once they are due. */
-void ws_close_frame_queued(struct ws_socket *socket); /* Our close frame is in `out`. */
-void ws_close_part(struct ws_socket *socket);         /* Our end, after both close frames. */
-void ws_close_cut(struct ws_socket *socket);          /* At once, without a frame. */
+void ws_close_slow(struct ws_socket *socket);     /* Drops its messages: it reads too little. */
+void ws_close_farewell(struct ws_socket *socket); /* The last frames, once they are due. */
+void ws_close_part(struct ws_socket *socket);     /* Our end, after both close frames. */
+void ws_close_cut(struct ws_socket *socket);      /* At once, without a frame. */
 
 /* ---- overrun.c: clients that do not keep up ---- */
 void ws_overrun_relieve(struct ws *ws); /* Between turns: it may close sockets. */
@@ -543,11 +551,9 @@ void ws_queue_back(struct ws *ws, struct op_request *take_request);
 /* ---- read.c: a client's bytes ---- */
 void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len); /* Unmasks them. */
 void ws_read_kept(struct ws_socket *socket); /* Takes kept bytes, as far as messages are taken. */
-void ws_read_release(struct ws_socket *socket);
 
 /* ---- beat.c: time ---- */
 void ws_beat_start(struct ws_socket *socket);
-void ws_beat_stop(struct ws_socket *socket);
 void ws_beat_look(struct ws *ws); /* Closes sockets when this replica may not answer. */
 
 /* ---- library.c: libwebsockets, and the life of a socket ---- */
@@ -567,12 +573,5 @@ void ws_library_close(struct ws *ws);
 
 /* Gives the connection to the library; when that fails, closes it and frees the socket. */
 void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival);
-
-/* ---- report.c: the watch listing, and metrics ---- */
-void ws_listing_ask(void *ctx, struct watch_listing *listing); /* Any thread. */
-void ws_listing_answer(struct ws *ws);                         /* All requests in ws.asked. */
-void ws_metrics_closed(struct ws *ws, enum ws_code code);
-void ws_metrics_write(void *ctx, struct buf *out); /* Of a struct ws; any thread. */
-void ws_metrics_add(void *ctx, struct gate_front_figures *figures);
 
 #endif
