@@ -245,6 +245,9 @@ void http_accept_finish(struct http_accept *accept, uint64_t end_ms)
 
 void http_accept_stop(struct http_accept *accept)
 {
+    if (!accept) {
+        return;
+    }
     atomic_store(&accept->stop, true);
     loop_wake(accept->wake.fd);
     thread_join(&accept->thread);

@@ -128,10 +128,7 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
         err = http_accept_start(http, &http->accept);
     }
     if (err != ERR_OK) {
-        http_probe_stop(http->probe);
-        stop_daemons(http);
-        http_watcher_stop(http->watcher);
-        http_free(http);
+        http_stop(http);
         return err;
     }
     *ret_http = http;

@@ -259,6 +259,7 @@ const char *http_quote(struct slice text);
 
 /* False, with the request refused: this replica may not answer from its own state now. */
 bool http_check_local(struct http_conn *conn);
+bool http_check_serving(struct http_conn *conn); /* Nor when it is shutting down. */
 
 /* The gate's status, fetched once per request, and only when something depends on it; fetched
  * again after a suspension (http_status_renew). */
@@ -292,7 +293,7 @@ void http_accept_close(struct http_accept *accept); /* Returns when no new conne
 /* Returns when all connections are closed, the busy ones after their answer; at `end_ms` (as
  * os_now_ms) at the latest. */
 void http_accept_finish(struct http_accept *accept, uint64_t end_ms);
-void http_accept_stop(struct http_accept *accept);
+void http_accept_stop(struct http_accept *accept); /* Accepts NULL. */
 
 /* ---- handler.c: what the library calls ---- */
 void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd);

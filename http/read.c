@@ -185,9 +185,7 @@ static bool wait_begin(struct http_conn *conn, const struct op_result *result)
         return false;
     }
     if (!wait) {
-        if (!watcher_take_slot(conn->http->watcher)) {
-            http_refuse(conn, ERR_THROTTLED,
-                        "the limit of streams and waiting requests (maxStreams) is reached");
+        if (!watcher_take_slot(conn)) {
             return false;
         }
         wait = wait_new(conn, result->err == ERR_NO_NODE);

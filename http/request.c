@@ -51,6 +51,14 @@ bool http_check_local(struct http_conn *conn)
     return err == ERR_OK;
 }
 
+bool http_check_serving(struct http_conn *conn)
+{
+    if (http_check_local(conn) && atomic_load(&conn->http->draining)) {
+        http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
+    }
+    return !conn->request.refused;
+}
+
 /* ---- The state of this replica ---- */
 
 const struct gate_status *http_status(struct http_conn *conn)

@@ -26,29 +26,18 @@ void http_header(struct MHD_Response *response, const char *name, const char *va
     (void)MHD_add_response_header(response, name, value);
 }
 
-static void write_date(time_t second, char out[DATE_LEN])
-{
-    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    static const char *const weekdays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    struct tm tm;
-
-    (void)gmtime_r(&second, &tm);
-    (void)snprintf(out, DATE_LEN, "%s, %02d %s %04d %02d:%02d:%02d GMT", weekdays[tm.tm_wday],
-                   tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
-                   tm.tm_sec);
-}
-
-/* Formatting a date costs as much as the rest of a small answer, so it is done once a second. */
+/* Formatting a date costs as much as the rest of a small answer, so it is done once a second. The
+ * names are English, because zabra never sets a locale. */
 static const char *date_now(void)
 {
     static _Thread_local char text[DATE_LEN];
-    static _Thread_local int64_t second;
-    int64_t now = os_wall_ms() / 1000;
+    static _Thread_local time_t second;
+    time_t now = os_wall_ms() / 1000;
+    struct tm tm;
 
     if (now != second) {
         second = now;
-        write_date(now, text);
+        (void)strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
     }
     return text;
 }

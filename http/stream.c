@@ -292,12 +292,8 @@ static bool may_begin(struct http_conn *conn)
     const struct http_request *request = &conn->request;
     const struct op_args *args = &request->args;
 
-    if (!http_check_local(conn)) {
-        return false;
-    }
-    if (atomic_load(&conn->http->draining)) {
-        http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
-    } else if (args->has_since_history && args->since_history != request->replica.history) {
+    if (http_check_serving(conn) && args->has_since_history &&
+        args->since_history != request->replica.history) {
         http_refuse(conn, ERR_HISTORY_CHANGED,
                     "this ensemble has another history: read again, then watch without since");
     }
@@ -366,9 +362,7 @@ enum MHD_Result http_stream_begin(struct http_conn *conn)
     if (request->is_head) {
         return answer_head(conn, http_response_empty());
     }
-    if (!watcher_take_slot(conn->http->watcher)) {
-        http_refuse(conn, ERR_THROTTLED,
-                    "the limit of streams and waiting requests (maxStreams) is reached");
+    if (!watcher_take_slot(conn)) {
         return http_answer_fault(conn);
     }
     stream = stream_new(conn);

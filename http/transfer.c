@@ -48,11 +48,7 @@ static bool take_slot(struct http_conn *conn)
 {
     struct http *http = conn->http;
 
-    if (!http_check_local(conn)) {
-        return false;
-    }
-    if (atomic_load(&http->draining)) {
-        http_refuse(conn, ERR_NOT_READY, "this replica is shutting down: use another replica");
+    if (!http_check_serving(conn)) {
         return false;
     }
     if (budget_shares_try_take(&http->transfers.places, conn->address_key, 1)) {

@@ -13,20 +13,24 @@ enum {
 
 /* ---- Any thread ---- */
 
-bool watcher_take_slot(struct http_watcher *watcher)
-{
-    if (atomic_fetch_add(&watcher->slots, 1) < watcher->http->limits->streams_max) {
-        return true;
-    }
-    watcher_give_slot(watcher);
-    return false;
-}
-
-void watcher_give_slot(struct http_watcher *watcher)
+static void give_slot(struct http_watcher *watcher)
 {
     uint32_t before = atomic_fetch_sub(&watcher->slots, 1);
 
     ASSERT(before > 0);
+}
+
+bool watcher_take_slot(struct http_conn *conn)
+{
+    struct http_watcher *watcher = conn->http->watcher;
+
+    if (atomic_fetch_add(&watcher->slots, 1) < conn->http->limits->streams_max) {
+        return true;
+    }
+    give_slot(watcher);
+    http_refuse(conn, ERR_THROTTLED,
+                "the limit of streams and waiting requests (maxStreams) is reached");
+    return false;
 }
 
 void watcher_client_init(struct watcher_client *client, const struct watcher_ops *ops,
@@ -50,7 +54,7 @@ void watcher_client_release(struct watcher_client *client)
     ASSERT(!client->known && client->hangup.fd < 0);
 
     principal_release(&client->principal);
-    watcher_give_slot(client->watcher);
+    give_slot(client->watcher);
 }
 
 void watcher_call(struct watcher_client *client, enum watcher_call call)

@@ -151,9 +151,8 @@ void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *
 
 /* ---- Any thread ---- */
 
-/* Takes a slot for a client; false: all are in use. */
-bool watcher_take_slot(struct http_watcher *watcher);
-void watcher_give_slot(struct http_watcher *watcher);
+/* Takes a slot for a client of `conn`; false, with the request refused: all are in use. */
+bool watcher_take_slot(struct http_conn *conn);
 
 /* A client of `conn`, for which a slot was taken. */
 void watcher_client_init(struct watcher_client *client, const struct watcher_ops *ops,
