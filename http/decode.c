@@ -20,7 +20,7 @@ static void check_host(struct http_conn *conn)
     /* Only HTTP/1.0 may have no Host; other requests without one are refused earlier. */
     if (host.data && !http_host_allowed(conn->http->names, host)) {
         http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts",
-                    http_quote_len(host), http_quote(host));
+                    HTTP_QUOTE(host));
     }
 }
 
@@ -38,7 +38,7 @@ static void check_origin(struct http_conn *conn)
     if (http_head_is_cross_origin(&request->head) && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH,
                     "Sec-Fetch-Site is %.*s, and the request has no Origin of allowedOrigins",
-                    http_quote_len(request->head.fetch_site), http_quote(request->head.fetch_site));
+                    HTTP_QUOTE(request->head.fetch_site));
     }
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;
@@ -46,7 +46,7 @@ static void check_origin(struct http_conn *conn)
     request->answer.cors = origin.len <= HTTP_ORIGIN_MAX && http_origin_allowed(conn->http, origin);
     if (!request->answer.cors && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH, "the Origin %.*s is not in allowedOrigins",
-                    http_quote_len(origin), http_quote(origin));
+                    HTTP_QUOTE(origin));
     }
 }
 
@@ -120,7 +120,7 @@ static const struct op_def *choose_row(struct http_conn *conn)
 
     if (!def || !http_route_is_of(def, element)) {
         http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s does not have the method %.*s", route->name,
-                    http_quote_len(request->method), http_quote(request->method));
+                    HTTP_QUOTE(request->method));
         return NULL;
     }
     if (param) {
@@ -128,8 +128,8 @@ static const struct op_def *choose_row(struct http_conn *conn)
         def = def && http_route_is_of(def, element) ? def : NULL;
     }
     if (!def) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "%.*s has the unknown value %.*s", (int)key.len,
-                    http_quote(key), http_quote_len(value), http_quote(value));
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "%.*s has the unknown value %.*s", HTTP_QUOTE(key),
+                    HTTP_QUOTE(value));
     }
     return def;
 }
@@ -176,7 +176,7 @@ static void parse_into(struct http_conn *conn, const struct op_field *field, str
     enum err err = op_field_parse(field, value, args, &why);
 
     if (err != ERR_OK) {
-        http_refuse(conn, err, "%.*s %s", http_quote_len(name), http_quote(name), why);
+        http_refuse(conn, err, "%.*s %s", HTTP_QUOTE(name), why);
     }
 }
 
@@ -265,7 +265,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
         request->wants.verbose = true;
     } else {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "unknown query parameter %.*s",
-                    http_quote_len(param->name), http_quote(param->name));
+                    HTTP_QUOTE(param->name));
     }
 }
 
@@ -276,7 +276,7 @@ static void take_query(struct http_conn *conn)
     for (uint32_t i = 0; i < target->param_count; i++) {
         if (find_param(target, target->params[i].name) != &target->params[i]) {
             http_refuse(conn, ERR_BAD_ARGUMENTS, "query parameter %.*s is given twice",
-                        http_quote_len(target->params[i].name), http_quote(target->params[i].name));
+                        HTTP_QUOTE(target->params[i].name));
         }
         take_param(conn, &target->params[i]);
     }

@@ -78,44 +78,39 @@ static void choose_form(struct http_conn *conn)
 /* No encoding is decoded: compressed data would be stored as it is. */
 static void check_encoding(struct http_conn *conn)
 {
-    struct slice encoding = conn->request.head.content_encoding;
-    struct slice list = encoding;
+    struct slice list = conn->request.head.content_encoding;
     struct slice element;
-    uint64_t len = 0;
 
-    if (!encoding.data || !http_head_body(&conn->request.head, &len)) {
-        return;
-    }
     while (http_list_next(&list, &element)) {
         if (!slice_eq(element, slice_str("identity"))) {
             http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
                         "the body has the Content-Encoding %.*s; send it as it is, without one",
-                        http_quote_len(element), http_quote(element));
+                        HTTP_QUOTE(element));
         }
     }
 }
 
-static void check_length(struct http_conn *conn)
+void http_check_body_len(struct http_conn *conn, uint64_t len)
 {
-    struct http_request *request = &conn->request;
-    uint64_t len = 0;
+    uint64_t max = conn->request.body.max;
 
-    if (!http_head_body(&request->head, &len)) {
-        return;
-    }
-    if (request->body.max == 0) {
+    if (max == 0) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "this request takes no body");
-    } else if (len != UINT64_MAX && len > request->body.max) {
+    } else if (len != UINT64_MAX && len > max) {
         http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %llu bytes",
-                    (unsigned long long)request->body.max);
+                    (unsigned long long)max);
     }
 }
 
 void http_choose_body(struct http_conn *conn)
 {
+    uint64_t len = 0;
+
     choose_form(conn);
-    check_encoding(conn);
-    check_length(conn);
+    if (http_head_body(&conn->request.head, &len)) {
+        check_encoding(conn);
+        http_check_body_len(conn, len);
+    }
 }
 
 /* ---- After the body ---- */

@@ -132,10 +132,7 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     }
     request->body.seen += *len;
     if (!request->refused && request->body.seen > request->body.max) {
-        http_refuse(conn, request->body.max ? ERR_TOO_LARGE : ERR_BAD_ARGUMENTS,
-                    request->body.max ? "the body is larger than %llu bytes"
-                                      : "this request takes no body",
-                    (unsigned long long)request->body.max);
+        http_check_body_len(conn, request->body.seen);
         http_request_body_drop(conn);
     }
     if (!request->refused) {
@@ -401,7 +398,7 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
         count(conn);
     }
     http_conn_reset(conn);
-    if (http_inlet_has_part(&conn->inlet)) {
+    if (conn->inlet.held.len > 0) { /* The next head has started to arrive. */
         (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     } else {
         (void)http_conn_enter(conn, HTTP_IDLE, http->limits->idle_timeout_ms);

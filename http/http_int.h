@@ -43,6 +43,7 @@ enum {
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
     HTTP_ENDING_MS = 3000,  /* For the last answers at http_stop, which are small. */
+    HTTP_QUOTE_MAX = 64,    /* Bytes of a client's text that an error repeats. */
     HTTP_INSTANCE_MAX = 64, /* Bytes of the text that identifies a request. */
     HTTP_BYTES_PER_MS = 16, /* The slowest acceptable reader of an answer. */
     HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* How far a reader may fall behind, in bytes. */
@@ -253,9 +254,9 @@ void http_raw_turn_away(struct http *http, int take_fd);
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A client's text for a format of "%.*s", cut to the length that an error may repeat. */
-int http_quote_len(struct slice text);
-const char *http_quote(struct slice text);
+/* A client's text as the two arguments of "%.*s", cut to the length that an error may repeat. */
+#define HTTP_QUOTE(text) \
+    (int)min_size((text).len, HTTP_QUOTE_MAX), (text).len > 0 ? (const char *)(text).data : ""
 
 /* False, with the request refused: this replica may not answer from its own state now. */
 bool http_check_local(struct http_conn *conn);
@@ -330,6 +331,9 @@ void http_large_end(struct http *http);
 void http_decode_head(struct http_conn *conn); /* May refuse the request. */
 void http_choose_body(struct http_conn *conn); /* From the head: the form and the maximum size. */
 void http_decode_body(struct http_conn *conn); /* The body is complete. */
+
+/* Refuses a body of `len` bytes (UINT64_MAX: not known) that is too long. */
+void http_check_body_len(struct http_conn *conn, uint64_t len);
 
 /* False, with the request refused: the budget has no room. request.body.max bytes at most. */
 bool http_request_body_append(struct http_conn *conn, const char *data, size_t len);

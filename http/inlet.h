@@ -59,10 +59,4 @@ void http_inlet_begin(struct http_inlet *inlet);
 /* The request that the library began last stands for refused bytes: `refusal` is the answer. */
 bool http_inlet_refuses(const struct http_inlet *inlet);
 
-/* A head has started to arrive. */
-static inline bool http_inlet_has_part(const struct http_inlet *inlet)
-{
-    return inlet->held.len > 0;
-}
-
 #endif

@@ -40,19 +40,12 @@ struct seat {
     struct buf out; /* The unsent rest of the answer. */
 };
 
-/* A socket that the acceptor hands over. */
-struct given {
-    struct list node;
-    int fd;
-    uint64_t address_key;
-};
-
 struct http_probe {
     struct http *http;
     struct loop loop;
     struct loop_watch listen; /* `fd` -1: none. */
     uint64_t paused_ms;       /* Accepts nothing until then; 0: accepts. */
-    struct mailbox given;     /* Of struct given, without a seat so far; closed: stop. */
+    struct mailbox given;     /* Of struct seat, not taken so far; closed: stop. */
     struct loop_watch given_watch;
     struct seats seats[KINDS];
     struct thread thread;
@@ -228,21 +221,27 @@ static void free_weakest(struct http_probe *probe, enum kind kind)
     seat_free(list_entry(seats_weakest(&probe->seats[kind]), struct seat, place));
 }
 
-static void take_seat(struct http_probe *probe, int fd, uint64_t address_key, enum kind kind)
+static struct seat *seat_new(struct http_probe *probe, int fd, uint64_t address_key, enum kind kind)
 {
     struct seat *seat = mem_zalloc(1, sizeof(*seat));
 
-    if (probe->seats[kind].count >= seats_max(probe)) {
-        free_weakest(probe, kind);
-    }
     seat->probe = probe;
     seat->kind = kind;
-    seat->deadline_ms = os_now_ms() + HEAD_MS;
+    seat->place.address_key = address_key;
     buf_init(&seat->in, (size_t)probe->http->limits->head_bytes_max + 1);
     buf_init(&seat->out, ANSWER_MAX + HTTP_KEEP_BYTES);
     seat->watch =
         (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
-    seats_take(&probe->seats[kind], &seat->place, address_key);
+    return seat;
+}
+
+static void take_seat(struct http_probe *probe, struct seat *seat)
+{
+    if (probe->seats[seat->kind].count >= seats_max(probe)) {
+        free_weakest(probe, seat->kind);
+    }
+    seat->deadline_ms = os_now_ms() + HEAD_MS;
+    seats_take(&probe->seats[seat->kind], &seat->place, seat->place.address_key);
     loop_add(&probe->loop, &seat->watch);
     seat_read(seat);
 }
@@ -273,7 +272,9 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
         int fd = loop_accept(watch->fd, &address);
 
         if (fd >= 0) {
-            take_seat(probe, fd, http_address_key((const struct sockaddr *)&address), KIND_OWN);
+            uint64_t key = http_address_key((const struct sockaddr *)&address);
+
+            take_seat(probe, seat_new(probe, fd, key, KIND_OWN));
         } else if (os_files_is_lack(-fd)) {
             /* The next connection gets its descriptor. */
             if (probe->seats[KIND_OWN].count > 0) {
@@ -297,10 +298,7 @@ static void on_given(struct loop_watch *watch, uint32_t ready)
     (void)ready;
     (void)mailbox_drain(&probe->given, &batch);
     while (!list_empty(&batch)) {
-        struct given *given = list_take(&batch, struct given, node);
-
-        take_seat(probe, given->fd, given->address_key, KIND_GIVEN);
-        mem_free(given);
+        take_seat(probe, list_take(&batch, struct seat, place.node));
     }
 }
 
@@ -331,13 +329,12 @@ static void run(void *arg)
 
 bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key)
 {
-    struct given *given = mem_alloc(sizeof(*given));
+    struct seat *seat = seat_new(probe, fd, address_key, KIND_GIVEN);
 
-    *given = (struct given){.fd = fd, .address_key = address_key};
-    if (mailbox_post(&probe->given, &given->node) == ERR_OK) {
+    if (mailbox_post(&probe->given, &seat->place.node) == ERR_OK) {
         return true;
     }
-    mem_free(given);
+    mem_free(seat);
     return false;
 }
 

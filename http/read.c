@@ -72,7 +72,7 @@ static void on_call(struct watcher_client *client, uint32_t calls)
 
     (void)calls;
     metric_add(&watcher->metrics.waits, 1);
-    if (!watcher_add(&wait->client, wait->conn->fd) || watcher->ended) {
+    if (!watcher_add(&wait->client) || watcher->ended) {
         end_wait(wait);
         return;
     }
@@ -358,20 +358,14 @@ void http_large_scan(struct http *http, uint64_t now_ms)
 /* In FIFO order; each is resumed before the next one is taken. */
 void http_large_end(struct http *http)
 {
-    struct http_large *large = &http->large;
     struct http_conn *last = NULL;
 
     ASSERT(atomic_load(&http->draining)); /* No read can enter the queue any more. */
-    do {
-        pthread_mutex_lock(&large->mutex);
-        last = list_empty(&large->waiting) ? NULL : take_first(large, HTTP_LARGE_LATE);
-        pthread_mutex_unlock(&large->mutex);
-        if (last) {
-            last->request.large.ends = true;
-            atomic_fetch_add(&http->ending, 1);
-            http_resume(http, last->mhd);
-        }
-    } while (last);
+    while ((last = take_late(&http->large, UINT64_MAX)) != NULL) {
+        last->request.large.ends = true;
+        atomic_fetch_add(&http->ending, 1);
+        http_resume(http, last->mhd);
+    }
 }
 
 /* After it was resumed; false, with the request refused: its time is over. */

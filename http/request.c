@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 enum {
-    QUOTE_MAX = 64,        /* Bytes of a client's text that an error repeats. */
     SMALL_BYTES = 32 << 10 /* Of a body and its decoded parts. */
 };
 
@@ -28,16 +27,6 @@ void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(request->fault.detail, sizeof(request->fault.detail), format, args);
     va_end(args);
-}
-
-int http_quote_len(struct slice text)
-{
-    return (int)min_size(text.len, QUOTE_MAX);
-}
-
-const char *http_quote(struct slice text)
-{
-    return text.len > 0 ? (const char *)text.data : "";
 }
 
 bool http_check_local(struct http_conn *conn)

@@ -265,7 +265,6 @@ static struct http_stream *stream_new(struct http_conn *conn)
     watcher_client_init(&stream->client, &stream_ops, conn);
     stream->http = conn->http;
     stream->mhd = conn->mhd;
-    stream->fd = conn->fd;
     stream->sse = request->wants.media == HTTP_MEDIA_SSE;
     stream->format = args->values ? args->dataformat : OP_AUTO;
     stream->history = request->replica.history;
@@ -308,20 +307,12 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
     return http_send_lines(conn, response, sse ? "text/event-stream" : "application/x-ndjson");
 }
 
-static const char *refusal_text(enum err err)
-{
-    if (err == ERR_REPLICA_BEHIND) {
-        return "this replica has not applied the zxid of since or Zk-Min-Zxid yet: retry, or "
-               "use another replica";
-    }
-    if (err == ERR_NOT_READY) {
-        return "this replica is shutting down or has no leader: use another replica";
-    }
-    if (err == ERR_THROTTLED) {
-        return "unread answers fill maxUnsentBytes: try again later, or use another replica";
-    }
-    return err_text(err);
-}
+static const char *const refusal_texts[ERR_COUNT] = {
+    [ERR_REPLICA_BEHIND] = "this replica has not applied the zxid of since or Zk-Min-Zxid yet: "
+                           "retry, or use another replica",
+    [ERR_NOT_READY] = "this replica is shutting down or has no leader: use another replica",
+    [ERR_THROTTLED] = "unread answers fill maxUnsentBytes: try again later, or use another replica",
+};
 
 static enum MHD_Result opened(struct http_conn *conn)
 {
@@ -334,7 +325,9 @@ static enum MHD_Result opened(struct http_conn *conn)
         return MHD_NO; /* The client has closed the connection. */
     }
     if (stream->err != ERR_OK) {
-        http_refuse(conn, stream->err, "%s", refusal_text(stream->err));
+        const char *text = refusal_texts[stream->err];
+
+        http_refuse(conn, stream->err, "%s", text ? text : err_text(stream->err));
         return http_answer_fault(conn);
     }
     request->answer.zxid = stream->zxid;

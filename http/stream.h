@@ -38,7 +38,6 @@ struct http_stream {
     uint64_t session;   /* The public id of its session, or 0. */
     bool keeps_session; /* Its heartbeats keep the session alive. */
     uint32_t beat_every_ms;
-    int fd;                    /* The library's. */
     bool sse;                  /* Server-Sent Events; else NDJSON. */
     enum op_dataformat format; /* Of the values in events. */
 

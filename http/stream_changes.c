@@ -425,9 +425,7 @@ void stream_try_open(struct http_stream *stream)
 
 void stream_begin(struct http_stream *stream)
 {
-    bool added = watcher_add(&stream->client, stream->fd);
-
-    if (!added || stream->client.watcher->ended) {
+    if (!watcher_add(&stream->client) || stream->client.watcher->ended) {
         stream_answer(stream, ERR_NOT_READY);
     } else {
         stream_try_open(stream);

@@ -46,6 +46,7 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
     list_init(&client->node);
     list_init(&client->listening);
     list_init(&client->due);
+    client->fd = conn->fd;
     client->hangup.fd = -1;
 }
 
@@ -126,10 +127,10 @@ static int copy_of(struct http_watcher *watcher, int fd)
     return -1;
 }
 
-bool watcher_add(struct watcher_client *client, int fd)
+bool watcher_add(struct watcher_client *client)
 {
     struct http_watcher *watcher = client->watcher;
-    int copy = copy_of(watcher, fd);
+    int copy = copy_of(watcher, client->fd);
 
     ASSERT(!client->known);
     if (copy < 0) {

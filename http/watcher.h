@@ -69,6 +69,7 @@ struct watcher_client {
     struct list node;              /* In watcher.clients. */
     struct list listening;         /* In watcher.listeners. */
     struct list due;               /* In watcher.due, or watcher.later. */
+    int fd;                        /* The library's. */
     struct loop_watch hangup;      /* The duplicated descriptor; -1: none. */
     bool watched;                  /* `hangup` is in the loop. */
     bool known;                    /* In watcher.clients. */
@@ -163,9 +164,8 @@ void watcher_call(struct watcher_client *client, enum watcher_call call);
 /* ---- The watcher's thread ---- */
 struct budget *watcher_unsent(const struct http_watcher *watcher);
 
-/* Registers the client and watches `fd`, which the caller keeps, for a close by the client. False:
- * no descriptor is left. */
-bool watcher_add(struct watcher_client *client, int fd);
+/* Registers the client and watches its connection for a close. False: no descriptor is left. */
+bool watcher_add(struct watcher_client *client);
 
 /* The client wants on_change. */
 void watcher_listen(struct watcher_client *client);
