@@ -96,6 +96,13 @@ void loop_add(struct loop *loop, struct loop_watch *watch)
     control(loop, EPOLL_CTL_ADD, watch);
 }
 
+void loop_add_reader(struct loop *loop, struct loop_watch *watch, int fd,
+                     void (*on_ready)(struct loop_watch *watch, uint32_t ready), void *ctx)
+{
+    *watch = (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_ready, .ctx = ctx};
+    loop_add(loop, watch);
+}
+
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest)
 {
     if (watch->interest != interest) {

@@ -62,6 +62,10 @@ void loop_wake(int fd);
 void loop_wake_clear(int fd);
 void loop_release(struct loop *loop);
 void loop_add(struct loop *loop, struct loop_watch *watch);
+
+/* Fills in a watch for bytes of `fd`, and adds it. */
+void loop_add_reader(struct loop *loop, struct loop_watch *watch, int fd,
+                     void (*on_ready)(struct loop_watch *watch, uint32_t ready), void *ctx);
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);
 void loop_remove(struct loop *loop, struct loop_watch *watch);
 

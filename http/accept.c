@@ -86,10 +86,10 @@ static void on_wake(struct loop_watch *watch, uint32_t ready)
 
 static void set_flag(struct http_accept *accept, bool *flag, bool value)
 {
-    pthread_mutex_lock(&accept->mutex);
+    pthread_mutex_lock(&accept->http->wait_mutex);
     *flag = value;
-    pthread_cond_signal(&accept->changed);
-    pthread_mutex_unlock(&accept->mutex);
+    pthread_cond_broadcast(&accept->http->changed);
+    pthread_mutex_unlock(&accept->http->wait_mutex);
 }
 
 static void close_listen(struct http_accept *accept)
@@ -183,17 +183,6 @@ static void run(void *arg)
     http_pending_drop_all(accept);
 }
 
-static void watch_all(struct http_accept *accept, int listen_fd)
-{
-    accept->spare_fd = eventfd(0, EFD_CLOEXEC);
-    accept->listen = (struct loop_watch){
-        .fd = listen_fd, .interest = LOOP_READ, .on_ready = on_listen, .ctx = accept};
-    accept->wake = (struct loop_watch){
-        .fd = loop_wake_open(), .interest = LOOP_READ, .on_ready = on_wake, .ctx = accept};
-    loop_add(&accept->loop, &accept->listen);
-    loop_add(&accept->loop, &accept->wake);
-}
-
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 {
     struct http_accept *accept = NULL;
@@ -211,11 +200,11 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
     accept->head = mem_alloc(http->limits->head_bytes_max + (size_t)1);
     list_init(&accept->pending);
     seats_init(&accept->seats);
-    pthread_mutex_init(&accept->mutex, NULL);
-    pthread_cond_init(&accept->changed, NULL);
     accept->listening = true;
     http->port = loop_local_port(listen_fd);
-    watch_all(accept, listen_fd);
+    accept->spare_fd = eventfd(0, EFD_CLOEXEC);
+    loop_add_reader(&accept->loop, &accept->listen, listen_fd, on_listen, accept);
+    loop_add_reader(&accept->loop, &accept->wake, loop_wake_open(), on_wake, accept);
     thread_start(&accept->thread, "accept", run, accept);
     *ret_accept = accept;
     return ERR_OK;
@@ -224,11 +213,11 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 static void await_flag(struct http_accept *accept, const bool *flag, bool value)
 {
     loop_wake(accept->wake.fd);
-    pthread_mutex_lock(&accept->mutex);
+    pthread_mutex_lock(&accept->http->wait_mutex);
     while (*flag != value) {
-        pthread_cond_wait(&accept->changed, &accept->mutex);
+        pthread_cond_wait(&accept->http->changed, &accept->http->wait_mutex);
     }
-    pthread_mutex_unlock(&accept->mutex);
+    pthread_mutex_unlock(&accept->http->wait_mutex);
 }
 
 void http_accept_close(struct http_accept *accept)
@@ -255,8 +244,6 @@ void http_accept_stop(struct http_accept *accept)
     (void)close(accept->spare_fd); /* -1 does no harm. */
     seats_release(&accept->seats);
     loop_release(&accept->loop);
-    pthread_cond_destroy(&accept->changed);
-    pthread_mutex_destroy(&accept->mutex);
     mem_free(accept->head);
     mem_free(accept);
 }

@@ -38,9 +38,7 @@ struct http_accept {
     _Atomic uint64_t finish_ms; /* The deadline of the drain; 0: not draining. */
     uint64_t grace_end_ms;
     _Atomic bool stop;
-    pthread_mutex_t mutex; /* Guards `listening` and `finished`. */
-    pthread_cond_t changed;
-    bool listening;
+    bool listening; /* Both: changed with http.wait_mutex held. */
     bool finished;
 };
 

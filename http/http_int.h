@@ -129,7 +129,7 @@ struct http {
     _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
     _Atomic bool draining;
     _Atomic uint32_t ending; /* Large reads that http_stop resumed and that are not answered yet. */
-    pthread_mutex_t wait_mutex; /* For `changed`, on which http_stop waits. */
+    pthread_mutex_t wait_mutex; /* For `changed`, on which the thread that stops waits. */
     pthread_cond_t changed;
     /* Requests that another thread will resume. Changed with wait_mutex held, read without. */
     _Atomic uint32_t suspended;

@@ -375,10 +375,8 @@ static struct pending *pending_new(struct http_accept *accept, int fd,
     pending->accept = accept;
     pending->address = *address;
     pending->deadline_ms = os_now_ms() + accept->http->limits->head_timeout_ms;
-    pending->watch = (struct loop_watch){
-        .fd = fd, .interest = LOOP_READ, .on_ready = on_pending, .ctx = pending};
     list_push_back(&accept->pending, &pending->node);
-    loop_add(&accept->loop, &pending->watch);
+    loop_add_reader(&accept->loop, &pending->watch, fd, on_pending, pending);
     return pending;
 }
 

@@ -230,8 +230,7 @@ static struct seat *seat_new(struct http_probe *probe, int fd, uint64_t address_
     seat->place.address_key = address_key;
     buf_init(&seat->in, (size_t)probe->http->limits->head_bytes_max + 1);
     buf_init(&seat->out, ANSWER_MAX + HTTP_KEEP_BYTES);
-    seat->watch =
-        (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
+    seat->watch.fd = fd;
     return seat;
 }
 
@@ -242,7 +241,7 @@ static void take_seat(struct http_probe *probe, struct seat *seat)
     }
     seat->deadline_ms = os_now_ms() + HEAD_MS;
     seats_take(&probe->seats[seat->kind], &seat->place, seat->place.address_key);
-    loop_add(&probe->loop, &seat->watch);
+    loop_add_reader(&probe->loop, &seat->watch, seat->watch.fd, on_seat, seat);
     seat_read(seat);
 }
 
@@ -338,18 +337,6 @@ bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key)
     return false;
 }
 
-static void watch_all(struct http_probe *probe, int listen_fd)
-{
-    probe->listen = (struct loop_watch){
-        .fd = listen_fd, .interest = LOOP_READ, .on_ready = on_listen, .ctx = probe};
-    probe->given_watch = (struct loop_watch){
-        .fd = probe->given.event_fd, .interest = LOOP_READ, .on_ready = on_given, .ctx = probe};
-    loop_add(&probe->loop, &probe->given_watch);
-    if (listen_fd >= 0) {
-        loop_add(&probe->loop, &probe->listen);
-    }
-}
-
 enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
 {
     const struct config_clients *limits = http->limits;
@@ -369,8 +356,10 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
         seats_init(&probe->seats[kind]);
     }
     mailbox_init(&probe->given, seats_max(probe));
-    watch_all(probe, listen_fd);
+    loop_add_reader(&probe->loop, &probe->given_watch, probe->given.event_fd, on_given, probe);
+    probe->listen.fd = listen_fd;
     if (own) {
+        loop_add_reader(&probe->loop, &probe->listen, listen_fd, on_listen, probe);
         log_info("http", "probes are also answered on http://%s:%u", limits->probe_address,
                  limits->probe_port);
     }

@@ -61,15 +61,14 @@ struct http_stream {
     uint64_t limit_ms;  /* The deadline for opening; when ended, for reading the queue. */
     uint64_t ended_ms;  /* When it ended. */
 
-    pthread_mutex_t mutex; /* Guards what follows. */
+    pthread_mutex_t mutex; /* Guards what follows and is not atomic. */
     struct pieces queue;
-    bool parked; /* Suspended because the queue is empty. */
-    /* Its events were discarded; catches up when the library asks for more. Read without. */
-    _Atomic bool overrun;
-    bool ended;        /* The response ends after the queue. */
-    bool broken;       /* The connection is closed, or must be. */
-    bool wants_room;   /* Calls WATCHER_ROOM when the queue is empty. */
-    uint64_t moved_ms; /* When the library last took bytes, or the first were put. */
+    bool parked;             /* Suspended because the queue is empty. */
+    _Atomic bool overrun;    /* Its events were discarded; catches up when more is asked for. */
+    _Atomic bool ended;      /* The response ends after the queue. */
+    _Atomic bool broken;     /* The connection is closed, or must be. */
+    _Atomic bool wants_room; /* Calls WATCHER_ROOM when the queue is empty. */
+    uint64_t moved_ms;       /* When the library last took bytes, or the first were put. */
 };
 
 static inline struct http_stream *stream_of(struct watcher_client *client)

@@ -84,9 +84,7 @@ void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid)
     if (stream->behind_ms == 0) {
         stream->behind_ms = os_now_ms();
     }
-    pthread_mutex_lock(&stream->mutex);
-    stream->wants_room = true;
-    pthread_mutex_unlock(&stream->mutex);
+    atomic_store(&stream->wants_room, true);
     watcher_due(&stream->client); /* The queue may already be empty. */
 }
 
@@ -150,9 +148,7 @@ void stream_resume(struct http_stream *stream)
 /* The client is gone, or does not read. */
 void stream_break_off(struct http_stream *stream)
 {
-    pthread_mutex_lock(&stream->mutex);
-    stream->broken = true;
-    pthread_mutex_unlock(&stream->mutex);
+    atomic_store(&stream->broken, true);
     if (stream->client.hangup.fd >= 0) {
         loop_shutdown(stream->client.hangup.fd);
     }
@@ -173,9 +169,7 @@ void stream_end(struct http_stream *stream)
     watcher_ask_by(watcher, stream->limit_ms);
     watch_owner_release(subscribe_table(watcher->subscriber), &stream->client.owner);
     atomic_fetch_sub_explicit(&watcher->metrics.streams.value, 1, memory_order_relaxed);
-    pthread_mutex_lock(&stream->mutex);
-    stream->ended = true;
-    pthread_mutex_unlock(&stream->mutex);
+    atomic_store(&stream->ended, true);
     watcher_due(&stream->client);
 }
 

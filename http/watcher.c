@@ -424,15 +424,11 @@ static void on_wake(struct loop_watch *watch, uint32_t ready)
 
 static void watch_descriptors(struct http_watcher *watcher)
 {
-    watcher->inbox_watch = (struct loop_watch){
-        .fd = watcher->inbox.event_fd, .interest = LOOP_READ, .on_ready = on_inbox, .ctx = watcher};
-    watcher->wake = (struct loop_watch){
-        .fd = loop_wake_open(), .interest = LOOP_READ, .on_ready = on_wake, .ctx = watcher};
-    watcher->asked_watch = (struct loop_watch){
-        .fd = watcher->asked.event_fd, .interest = LOOP_READ, .on_ready = on_inbox, .ctx = watcher};
-    loop_add(&watcher->loop, &watcher->inbox_watch);
-    loop_add(&watcher->loop, &watcher->asked_watch);
-    loop_add(&watcher->loop, &watcher->wake);
+    struct loop *loop = &watcher->loop;
+
+    loop_add_reader(loop, &watcher->inbox_watch, watcher->inbox.event_fd, on_inbox, watcher);
+    loop_add_reader(loop, &watcher->asked_watch, watcher->asked.event_fd, on_inbox, watcher);
+    loop_add_reader(loop, &watcher->wake, loop_wake_open(), on_wake, watcher);
 }
 
 static void add_figures(void *ctx, struct gate_front_figures *figures)

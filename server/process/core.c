@@ -494,9 +494,7 @@ static void body(void *arg)
 static void watch_mailbox(struct server *server, struct loop_watch *watch, struct mailbox *box,
                           void (*on_ready)(struct loop_watch *watch, uint32_t ready))
 {
-    *watch = (struct loop_watch){
-        .fd = box->event_fd, .interest = LOOP_READ, .on_ready = on_ready, .ctx = server};
-    loop_add(&server->core.loop, watch);
+    loop_add_reader(&server->core.loop, watch, box->event_fd, on_ready, server);
 }
 
 void core_open(struct server *server)

@@ -86,9 +86,7 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
     if (fd < 0) {
         return fd;
     }
-    *watch = (struct loop_watch){
-        .fd = fd, .interest = LOOP_READ, .on_ready = on_listener_ready, .ctx = tcp};
-    loop_add(tcp->loop, watch);
+    loop_add_reader(tcp->loop, watch, fd, on_listener_ready, tcp);
     tcp->listener_count++;
     return 0;
 }
