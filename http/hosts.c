@@ -73,9 +73,7 @@ enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_f
 /* ---- Hosts and origins ---- */
 
 struct http_names {
-    char *hosts; /* Copies of the configured lists. */
-    char *origins;
-    char client_address[HOST_TEXT_MAX];
+    const struct config_clients *limits;
     char advertised[HOST_TEXT_MAX]; /* Without its port; "": none. */
     bool loopback;                  /* Bound to loopback only. */
 };
@@ -113,11 +111,8 @@ struct http_names *http_names_new(const struct config_clients *limits)
 {
     struct http_names *names = mem_zalloc(1, sizeof(*names));
 
-    names->hosts = mem_strdup(limits->allowed_hosts);
-    names->origins = mem_strdup(limits->allowed_origins);
-    (void)snprintf(names->client_address, sizeof(names->client_address), "%s",
-                   limits->client_address);
-    names->loopback = is_loopback(names->client_address);
+    names->limits = limits;
+    names->loopback = is_loopback(limits->client_address);
     if (!host_only(slice_str(limits->advertise_client), names->advertised)) {
         names->advertised[0] = '\0';
     }
@@ -126,8 +121,6 @@ struct http_names *http_names_new(const struct config_clients *limits)
 
 void http_names_free(struct http_names *names)
 {
-    mem_free(names->hosts);
-    mem_free(names->origins);
     mem_free(names);
 }
 
@@ -139,19 +132,20 @@ bool http_host_allowed(const struct http_names *names, struct slice authority)
         return false;
     }
     if (strcasecmp(host, "localhost") == 0 || is_loopback(host) ||
-        strcasecmp(host, names->client_address) == 0 || strcasecmp(host, names->advertised) == 0) {
+        strcasecmp(host, names->limits->client_address) == 0 ||
+        strcasecmp(host, names->advertised) == 0) {
         return true;
     }
     if (!names->loopback && is_address(host)) {
         return true;
     }
-    return http_list_has(slice_str(names->hosts), host) ||
-           http_list_has(slice_str(names->hosts), "*");
+    return http_list_has(slice_str(names->limits->allowed_hosts), host) ||
+           http_list_has(slice_str(names->limits->allowed_hosts), "*");
 }
 
 bool http_origin_listed(const struct http_names *names, struct slice origin)
 {
-    struct slice list = slice_str(names->origins);
+    struct slice list = slice_str(names->limits->allowed_origins);
     struct slice element;
 
     while (http_list_next(&list, &element)) {

@@ -444,7 +444,6 @@ enum MHD_Result http_stream_begin(struct http_conn *conn);
 /* ---- transfer.c: exports and imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);
 void http_import_begin(struct http_conn *conn); /* The head has arrived; may refuse it. */
-void http_transfer_write_metrics(const struct http *http, struct buf *out);
 
 /* ---- hosts.c: addresses, hosts and origins ---- */
 
@@ -457,7 +456,7 @@ uint64_t http_address_key(const struct sockaddr *address);
 /* Listens on a numeric address. ERR_BUSY, ERR_CONFIG, ERR_IO. */
 enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_fd);
 
-struct http_names *http_names_new(const struct config_clients *limits);
+struct http_names *http_names_new(const struct config_clients *limits); /* Kept, not copied. */
 void http_names_free(struct http_names *names);
 bool http_host_allowed(const struct http_names *names, struct slice host);
 

@@ -225,12 +225,22 @@ static void write_own_metrics(struct http *http, struct buf *out)
                      atomic_load(&http->suspended));
 }
 
+static void write_watcher(const struct watcher_metrics *metrics, struct buf *out)
+{
+    WATCHER_METRICS(METRIC_PUT)
+}
+
+static void write_transfers(const struct http_transfers *metrics, struct buf *out)
+{
+    HTTP_TRANSFER_METRICS(METRIC_PUT)
+}
+
 void http_write_metrics(struct http *http, struct buf *out)
 {
     gate_write_metrics(http->gate, out);
     write_own_metrics(http, out);
-    http_watcher_write_metrics(http->watcher, out);
-    http_transfer_write_metrics(http, out);
+    write_watcher(&http->watcher->metrics, out);
+    write_transfers(&http->transfers, out);
 }
 
 enum MHD_Result http_answer_metrics(struct http_conn *conn)

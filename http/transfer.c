@@ -183,15 +183,6 @@ enum MHD_Result http_export_begin(struct http_conn *conn)
     return done;
 }
 
-/* ---- Metrics ---- */
-
-void http_transfer_write_metrics(const struct http *http, struct buf *out)
-{
-    const struct http_transfers *metrics = &http->transfers;
-
-    HTTP_TRANSFER_METRICS(METRIC_PUT)
-}
-
 /* ---- Imports ---- */
 
 struct http_import {

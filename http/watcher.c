@@ -497,10 +497,3 @@ void http_watcher_stop(struct http_watcher *watcher)
     loop_release(&watcher->loop);
     mem_free(watcher);
 }
-
-void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *out)
-{
-    const struct watcher_metrics *metrics = &watcher->metrics;
-
-    WATCHER_METRICS(METRIC_PUT)
-}

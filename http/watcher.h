@@ -148,8 +148,6 @@ void http_watcher_drain(struct http_watcher *watcher);
 /* Returns when all clients are gone. The library's daemons must have been stopped. */
 void http_watcher_stop(struct http_watcher *watcher);
 
-void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *out);
-
 /* ---- Any thread ---- */
 
 /* Takes a slot for a client of `conn`; false, with the request refused: all are in use. */

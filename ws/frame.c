@@ -27,9 +27,6 @@ enum {
     MASK_LEN = 4,
     WORD = 8, /* Bytes that are unmasked at a time. */
 
-    CODE_PROTOCOL = 1002,
-    CODE_NOT_UTF8 = 1007,
-    CODE_TOO_LARGE = 1009,
     CODE_LEN = 2,
     HANDSHAKE_HASHED_MAX = 128
 };
@@ -49,7 +46,7 @@ static bool fail(struct ws_frame_reader *reader, uint16_t code, const char *reas
 
 static bool break_rule(struct ws_frame_reader *reader, const char *rule)
 {
-    return fail(reader, CODE_PROTOCOL, rule);
+    return fail(reader, WS_CODE_PROTOCOL, rule);
 }
 
 static uint8_t opcode_of(const struct ws_frame_reader *reader)
@@ -127,7 +124,7 @@ static bool take_length(struct ws_frame_reader *reader)
         return break_rule(reader, "a length has more bytes than it needs");
     }
     if (!is_control(reader) && len > reader->message_max - reader->message) {
-        return fail(reader, CODE_TOO_LARGE, "larger than maxMessageBytes");
+        return fail(reader, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
     }
     reader->left = len;
     return true;
@@ -269,7 +266,7 @@ static bool check_close(struct ws_frame_reader *reader, struct ws_frame *frame)
     }
     frame->bytes = slice_make(bytes + CODE_LEN, len - CODE_LEN);
     return utf8_valid(frame->bytes) ||
-           fail(reader, CODE_NOT_UTF8, "the reason for closing is not UTF-8");
+           fail(reader, WS_CODE_NOT_UTF8, "the reason for closing is not UTF-8");
 }
 
 static enum ws_frame_kind take_control(struct ws_frame_reader *reader, uint8_t **at, size_t *len,

@@ -24,6 +24,22 @@ enum {
     WS_FRAME_CONTROL_MAX = 125 /* Payload of a control frame. */
 };
 
+/* Close codes; docs/websocket.md says what they mean. */
+enum ws_code {
+    WS_CODE_NONE = 0,
+    WS_CODE_GOING_AWAY = 1001,
+    WS_CODE_PROTOCOL = 1002,
+    WS_CODE_NOT_TEXT = 1003,
+    WS_CODE_NOT_UTF8 = 1007,
+    WS_CODE_POLICY = 1008,
+    WS_CODE_TOO_LARGE = 1009,
+    WS_CODE_NO_ROOM = 1013,
+    WS_CODE_SESSION_ENDED = 4408,
+    WS_CODE_SESSION_MOVED = 4409,
+    WS_CODE_UNFIT = 4503,
+    WS_CODE_SLOW = 4508,
+};
+
 /* What comes next in a client's bytes. */
 enum ws_frame_kind {
     WS_FRAME_NONE,  /* Nothing until there are more bytes. */

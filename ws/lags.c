@@ -237,15 +237,6 @@ void ws_order_pump(struct ws *ws, zxid_t until)
     }
 }
 
-void ws_order_pump_some(struct ws *ws)
-{
-    zxid_t before = subscribe_at(ws->subscriber);
-
-    if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
-        ev_async_send(ws->loop, &ws->changed);
-    }
-}
-
 /* Has the client received all events up to this zxid? */
 static bool has_all(struct ws_socket *socket, zxid_t until)
 {

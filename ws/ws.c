@@ -229,6 +229,7 @@ static void take_asked(struct ws *ws, struct list *node)
 static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
 {
     struct ws *ws = watcher->data;
+    zxid_t before = subscribe_at(ws->subscriber);
 
     (void)events;
     if (atomic_load(&ws->draining)) {
@@ -240,7 +241,9 @@ static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int event
         ev_break(loop, EVBREAK_ALL);
         return;
     }
-    ws_order_pump_some(ws);
+    if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
+        ev_async_send(ws->loop, &ws->changed); /* There may be more. */
+    }
     ws_order_retry(ws);
 }
 

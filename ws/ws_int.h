@@ -67,22 +67,6 @@ enum {
     WS_SECRET_LEN = OP_SECRET_LEN
 };
 
-/* Close codes, documented in README.md. */
-enum ws_code {
-    WS_CODE_NONE = 0,
-    WS_CODE_GOING_AWAY = 1001,
-    WS_CODE_PROTOCOL = 1002,
-    WS_CODE_NOT_TEXT = 1003,
-    WS_CODE_NOT_UTF8 = 1007,
-    WS_CODE_POLICY = 1008,
-    WS_CODE_TOO_LARGE = 1009,
-    WS_CODE_NO_ROOM = 1013,
-    WS_CODE_SESSION_ENDED = 4408,
-    WS_CODE_SESSION_MOVED = 4409,
-    WS_CODE_UNFIT = 4503,
-    WS_CODE_SLOW = 4508,
-};
-
 struct ws_socket;
 
 #define WS_METRICS(X)                                                                     \
@@ -465,7 +449,6 @@ void ws_order_saw(struct ws_socket *socket, zxid_t zxid); /* In an event or a re
 /* The newest zxid up to which all events have been queued: a reply or heartbeat may name it. */
 zxid_t ws_order_complete(const struct ws_socket *socket);
 void ws_order_pump(struct ws *ws, zxid_t until); /* Hands out all changes up to there. */
-void ws_order_pump_some(struct ws *ws);          /* A bounded part of what there is. */
 
 /* May the reply to this message, which shows the state of `until`, leave? False: events must leave
  * first. When their changes have not come to this replica's window yet, the socket is in
