@@ -307,9 +307,12 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
     return http_send_lines(conn, response, sse ? "text/event-stream" : "application/x-ndjson");
 }
 
+static const char behind_text[] =
+    "this replica has not applied the zxid of since or Zk-Min-Zxid yet: retry, or use another "
+    "replica";
+
 static const char *const refusal_texts[ERR_COUNT] = {
-    [ERR_REPLICA_BEHIND] = "this replica has not applied the zxid of since or Zk-Min-Zxid yet: "
-                           "retry, or use another replica",
+    [ERR_REPLICA_BEHIND] = behind_text,
     [ERR_NOT_READY] = "this replica is shutting down or has no leader: use another replica",
     [ERR_THROTTLED] = "unread answers fill maxUnsentBytes: try again later, or use another replica",
 };
