@@ -77,7 +77,7 @@ bool budget_is_relieved(const struct budget *budget)
     return budget_used(budget) <= budget->max / 2;
 }
 
-void budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
+bool budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
                     budget_cut_fn *cut, void *ctx)
 {
     uint64_t used = budget_used(budget);
@@ -86,6 +86,7 @@ void budget_relieve(struct budget_relief *relief, const struct budget *budget, u
         cut(ctx, 0);
         relief->next_ms = budget_used(budget) < used ? now_ms : now_ms + BUDGET_RELIEF_MS;
     }
+    return budget_level(budget) != BUDGET_FULL;
 }
 
 void budget_relieve_early(struct budget_relief *relief, uint64_t now_ms, budget_cut_fn *cut,

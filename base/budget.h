@@ -67,8 +67,8 @@ typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
 /* Half is free: more than necessary, so that not every event needs relief. */
 bool budget_is_relieved(const struct budget *budget);
 
-/* The budget is full: cuts the slowest queues at once. */
-void budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
+/* The budget is full: cuts the slowest queues at once. True when it is full no more. */
+bool budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
                     budget_cut_fn *cut, void *ctx);
 
 /* It is short: cuts queues that are clearly slow, before others are affected. */

@@ -103,6 +103,13 @@ enum err mailbox_post_always(struct mailbox *box, struct list *take_node)
 }
 
 /* Clears in any case: a wake may come when its message has been taken already. */
+void mailbox_must_post(struct mailbox *box, struct list *take_node)
+{
+    enum err err = mailbox_post_always(box, take_node);
+
+    ASSERT(err == ERR_OK);
+}
+
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 {
     lock(box);

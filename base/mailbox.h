@@ -35,6 +35,9 @@ enum err mailbox_post(struct mailbox *box, struct list *take_node);
 /* As mailbox_post but ignores the bound: for completions whose number is bounded by requests. */
 enum err mailbox_post_always(struct mailbox *box, struct list *take_node);
 
+/* The same for a mailbox that must be open. */
+void mailbox_must_post(struct mailbox *box, struct list *take_node);
+
 /* Receiver only: moves everything queued to `ret_list` (initialised by the callee), clears the
  * eventfd. Returns how many. */
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list);

@@ -182,12 +182,6 @@ static void pending_drop(struct pending *pending, bool close_fd)
     mem_free(pending);
 }
 
-/* The smaller limit; 0 in `limit`: the limit of open files is high enough. */
-static uint32_t at_most(uint32_t limit, uint32_t most)
-{
-    return limit > 0 ? min_u32(limit, most) : most;
-}
-
 /* Answers without the library. The socket is read for a while before it is closed: closing it with
  * unread bytes would reset the connection and destroy the answer. */
 static void refuse(struct pending *pending, struct http_refusal refusal)
@@ -197,7 +191,7 @@ static void refuse(struct pending *pending, struct http_refusal refusal)
     leave_seat(pending);
     http_raw_refuse(accept->http, pending->watch.fd, refusal);
     loop_shutdown_write(pending->watch.fd);
-    if (accept->lingering >= at_most(accept->http->limits->lingers_max, LINGERS_MAX)) {
+    if (accept->lingering >= seats_limit(accept->http->limits->lingers_max, LINGERS_MAX)) {
         pending_drop(pending, true);
         return;
     }
@@ -387,7 +381,7 @@ static void take_seat(struct pending *pending, enum http_cap cap)
 
     metric_add(cap == HTTP_CAP_TOTAL ? &metrics->refused_total : &metrics->refused_address, 1);
     metric_add(&metrics->seats_ever, 1);
-    if (accept->seats.count >= at_most(accept->http->limits->seats_max, SEATS_MAX)) {
+    if (accept->seats.count >= seats_limit(accept->http->limits->seats_max, SEATS_MAX)) {
         refuse_over_cap(list_entry(seats_weakest(&accept->seats), struct pending, seat));
     }
     pending->cap = cap;

@@ -208,12 +208,10 @@ static void on_seat(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-/* Half as many of each kind as the acceptor has, within the limit of open files. */
+/* Half as many of each kind as the acceptor has. */
 static uint32_t seats_max(const struct http_probe *probe)
 {
-    uint32_t half = probe->http->limits->seats_max / 2;
-
-    return half > 0 ? min_u32(half, SEATS_MAX) : SEATS_MAX;
+    return seats_limit(probe->http->limits->seats_max / 2, SEATS_MAX);
 }
 
 static void free_weakest(struct http_probe *probe, enum kind kind)

@@ -61,6 +61,12 @@ struct seats {
     uint32_t count;
 };
 
+/* The smaller one; `limit` 0: the limit of open files is high enough. */
+static inline uint32_t seats_limit(uint32_t limit, uint32_t most)
+{
+    return limit > 0 ? min_u32(limit, most) : most;
+}
+
 void seats_init(struct seats *seats);
 
 /* All seats must be free. */

@@ -74,7 +74,7 @@ static void overrun_slowest(void *ctx, uint64_t grace_ms)
     struct slow *all = NULL;
     size_t count = find_slow(watcher, grace_ms, &all);
 
-    for (size_t i = 0; i < count && !budget_is_relieved(watcher_unsent(watcher)); i++) {
+    for (size_t i = 0; i < count && !budget_is_relieved(gate_unsent(watcher->http->gate)); i++) {
         if (&all[i].stream->client != watcher->gatherer) {
             stream_overrun(all[i].stream);
         }
@@ -85,18 +85,15 @@ static void overrun_slowest(void *ctx, uint64_t grace_ms)
 /* Whether more events may be queued. Without room, the slowest streams lose their events first. */
 static bool finds_room(struct http_watcher *watcher)
 {
-    const struct budget *budget = watcher_unsent(watcher);
+    const struct budget *budget = gate_unsent(watcher->http->gate);
 
-    if (budget_level(budget) != BUDGET_FULL) {
-        return true;
-    }
-    budget_relieve(&watcher->relief, budget, os_now_ms(), overrun_slowest, watcher);
-    return budget_level(budget) != BUDGET_FULL;
+    return budget_level(budget) != BUDGET_FULL ||
+           budget_relieve(&watcher->relief, budget, os_now_ms(), overrun_slowest, watcher);
 }
 
 static void cut_off_slowest(struct http_watcher *watcher)
 {
-    const struct budget *budget = watcher_unsent(watcher);
+    const struct budget *budget = gate_unsent(watcher->http->gate);
     struct slow *all = NULL;
     size_t count = find_slow(watcher, STREAM_RELIEF_CLOSE_MS, &all);
 
@@ -111,7 +108,7 @@ static void cut_off_slowest(struct http_watcher *watcher)
 
 void stream_relief(struct http_watcher *watcher)
 {
-    enum budget_level level = budget_level(watcher_unsent(watcher));
+    enum budget_level level = budget_level(gate_unsent(watcher->http->gate));
 
     if (level == BUDGET_SHORT) {
         budget_relieve_early(&watcher->relief, os_now_ms(), overrun_slowest, watcher);

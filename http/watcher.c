@@ -63,9 +63,7 @@ void watcher_call(struct watcher_client *client, enum watcher_call call)
     struct http_watcher *watcher = client->watcher;
 
     if (atomic_fetch_or(&client->calls, (uint32_t)call) == 0) {
-        enum err err = mailbox_post_always(&watcher->inbox, &client->call);
-
-        ASSERT(err == ERR_OK);
+        mailbox_must_post(&watcher->inbox, &client->call);
     }
 }
 
@@ -85,11 +83,6 @@ static void on_news(void *ctx)
     if (atomic_load(&watcher->slots) > 0) {
         wake(watcher);
     }
-}
-
-struct budget *watcher_unsent(const struct http_watcher *watcher)
-{
-    return gate_unsent(watcher->http->gate);
 }
 
 /* ---- Clients ---- */
@@ -335,9 +328,7 @@ static int wait_ms(const struct http_watcher *watcher)
 static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct http_watcher *watcher = ctx;
-    enum err err = mailbox_post_always(&watcher->asked, &listing->node);
-
-    ASSERT(err == ERR_OK);
+    mailbox_must_post(&watcher->asked, &listing->node);
 }
 
 static bool is_at(const struct watcher_client *client, const struct watch_listing *listing)
@@ -457,7 +448,7 @@ struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *r
     list_init(&watcher->listeners);
     list_init(&watcher->due);
     list_init(&watcher->later);
-    pieces_init(&watcher->gather, watcher_unsent(watcher));
+    pieces_init(&watcher->gather, gate_unsent(http->gate));
     buf_init(&watcher->text, SIZE_MAX / 2);
     watcher->subscriber = subscriber_new(gate_view(http->gate), gate_window(http->gate), &sink);
     watch_descriptors(watcher);

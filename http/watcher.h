@@ -160,8 +160,6 @@ void watcher_client_release(struct watcher_client *client); /* Gives the slot ba
 void watcher_call(struct watcher_client *client, enum watcher_call call);
 
 /* ---- The watcher's thread ---- */
-struct budget *watcher_unsent(const struct http_watcher *watcher);
-
 /* Registers the client and watches its connection for a close. False: no descriptor is left. */
 bool watcher_add(struct watcher_client *client);
 

@@ -86,11 +86,6 @@ zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid)
     return zxid;
 }
 
-bool ws_lags_none_until(const struct ws_socket *socket, zxid_t zxid)
-{
-    return ws_lags_bound(socket, zxid) == zxid;
-}
-
 void ws_lags_forget(struct ws_socket *socket)
 {
     struct ws_lags *lags = &socket->lags;
@@ -248,7 +243,7 @@ static bool has_all(struct ws_socket *socket, zxid_t until)
         list_push_back(&ws->waiting, &socket->order.waiting);
         return false;
     }
-    return ws_lags_none_until(socket, until);
+    return ws_lags_bound(socket, until) == until;
 }
 
 void ws_order_retry(struct ws *ws)

@@ -30,9 +30,7 @@ static void on_reply(struct op_request *request)
 {
     struct ws_message *message = request->ctx;
     struct ws *ws = message->ws;
-    enum err err = mailbox_post_always(&ws->replies.box, &request->node);
-
-    ASSERT(err == ERR_OK);
+    mailbox_must_post(&ws->replies.box, &request->node);
 }
 
 void ws_message_refuse(struct ws_message *message, enum err err, const char *detail)

@@ -51,11 +51,8 @@ static bool finds_room(struct ws *ws)
 {
     const struct budget *budget = gate_unsent(ws->gate);
 
-    if (budget_level(budget) != BUDGET_FULL) {
-        return true;
-    }
-    budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
-    return budget_level(budget) != BUDGET_FULL;
+    return budget_level(budget) != BUDGET_FULL ||
+           budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
 }
 
 /* Closes slow sockets with many unsent bytes when no events are left to discard. */
@@ -82,7 +79,7 @@ void ws_overrun_relieve(struct ws *ws)
     const struct budget *budget = gate_unsent(ws->gate);
 
     if (is_full(ws)) {
-        budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
+        (void)budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
         close_slowest(ws);
     } else if (budget_level(budget) == BUDGET_SHORT) {
         budget_relieve_early(&ws->relief.times, os_now_ms(), cut_slowest, ws);
@@ -331,7 +328,7 @@ static bool is_hopeless(const struct ws_message *message)
     struct ws_socket *socket = message->socket;
     uint64_t patience_us = (uint64_t)message->ws->limits->request_timeout_ms * 1000;
 
-    if (ws_lags_none_until(socket, socket->lags.round_end)) {
+    if (ws_lags_bound(socket, socket->lags.round_end) == socket->lags.round_end) {
         socket->lags.rounds++;
         socket->lags.round_end = end_of_round(socket);
     }

@@ -119,23 +119,14 @@ static void take_close(struct ws_socket *socket, uint16_t code)
     ws_turn_soon(socket);
 }
 
-static const char *reason_of(uint16_t code)
-{
-    switch (code) {
-    case WS_CODE_NOT_UTF8:
-        return "not UTF-8";
-    case WS_CODE_TOO_LARGE:
-        return "larger than maxMessageBytes";
-    default:
-        return "malformed frame";
-    }
-}
-
 static void take_fault(struct ws_socket *socket, const struct ws_frame *frame)
 {
     socket->closing.parted = true; /* Further bytes have no meaning. */
     socket->closing.rule = frame->reason;
-    ws_close_begin(socket, (enum ws_code)frame->code, reason_of(frame->code));
+    ws_close_begin(socket, (enum ws_code)frame->code,
+                   frame->code == WS_CODE_NOT_UTF8    ? "not UTF-8"
+                   : frame->code == WS_CODE_TOO_LARGE ? "larger than maxMessageBytes"
+                                                      : "malformed frame");
 }
 
 /* ---- Bytes ---- */

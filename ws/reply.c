@@ -87,15 +87,6 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     reply_problem(message, &problem);
 }
 
-void ws_reply_slowed(struct ws_message *message, const char *detail, uint32_t retry_after_ms)
-{
-    struct op_problem problem = op_problem_make(kind_of(message), ERR_THROTTLED);
-
-    problem.detail = detail;
-    problem.retry_after_ms = retry_after_ms;
-    reply_problem(message, &problem);
-}
-
 /* A read has large values, and can be repeated; the reply to a write has none, and must be given.
  */
 static struct jsonw begin_result(struct ws *ws, bool is_read)

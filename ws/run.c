@@ -190,7 +190,9 @@ static bool may_show(struct ws_message *message, struct auth *auth)
     uint32_t wait_ms = gate_credentials_wait(message->ws->gate, &shown, known);
 
     if (wait_ms > 0) {
-        ws_reply_slowed(message, gate_credentials_slowed, wait_ms);
+        ws_message_refuse(message, ERR_THROTTLED, gate_credentials_slowed);
+        message->fault->retry_after_ms = wait_ms;
+        ws_reply_fault(message);
     }
     return wait_ms == 0;
 }

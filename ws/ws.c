@@ -47,9 +47,7 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
 static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct ws *ws = ctx;
-    enum err err = mailbox_post_always(&ws->asked.box, &listing->node);
-
-    ASSERT(err == ERR_OK);
+    mailbox_must_post(&ws->asked.box, &listing->node);
 }
 
 static struct watch_listing_client client_of(const struct ws_socket *socket)
@@ -388,9 +386,7 @@ bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
     ASSERT(strlen(key) < sizeof(arrival->key));
     memcpy(arrival->key, key, strlen(key));
 
-    enum err err = mailbox_post_always(&ws->arrivals.box, &arrival->node);
-
-    ASSERT(err == ERR_OK);
+    mailbox_must_post(&ws->arrivals.box, &arrival->node);
     return true;
 }
 

@@ -428,15 +428,13 @@ bool ws_message_submit(struct ws_message *message);
 /* ---- lags.c: what a client has seen and missed ---- */
 void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap);
 void ws_lags_resumed(struct ws_socket *socket, uint32_t id);       /* A watch with `since`. */
-zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* `zxid`, or less. */
+zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* Or less: a lag's. */
 void ws_lags_forget(struct ws_socket *socket);                     /* All. */
 
 /* Names the newest ones to the client. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest);
 
-/* Is there any lag? Are all lags later than `zxid`? */
 bool ws_lags_any(const struct ws_socket *socket);
-bool ws_lags_none_until(const struct ws_socket *socket, zxid_t zxid);
 
 /* Discards the events queued after the last reply, and notifies the client; they are sent later. */
 void ws_lags_cut(struct ws_socket *socket);
@@ -461,7 +459,6 @@ void ws_reply_plain(struct ws_message *message); /* With nothing but a zxid. */
 void ws_reply_fault(struct ws_message *message); /* With its refusal. */
 void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
 void ws_reply_failure(struct ws_message *message, const struct op_result *result);
-void ws_reply_slowed(struct ws_message *message, const char *detail, uint32_t retry_after_ms);
 
 /* With the id of a watch, 0: none. False: an error was replied instead. */
 bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch);

@@ -119,9 +119,7 @@ static bool answer_all(struct resolver *resolver)
             resolve_now(job->host, job->port, &job->answer);
         }
 
-        enum err err = mailbox_post_always(&resolver->answers, &job->node);
-
-        ASSERT(err == ERR_OK);
+        mailbox_must_post(&resolver->answers, &job->node);
     }
     return going;
 }
@@ -149,9 +147,7 @@ struct resolver *resolver_open(void)
 
 static void post(struct resolver *resolver, struct resolve_job *take_job)
 {
-    enum err err = mailbox_post_always(&resolver->questions, &take_job->node);
-
-    ASSERT(err == ERR_OK);
+    mailbox_must_post(&resolver->questions, &take_job->node);
 }
 
 /* A job without a host is the stop mark: after it the thread touches nothing of the owner's. */
