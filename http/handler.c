@@ -201,13 +201,12 @@ static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct op_result *result = &request->op->result;
-    zxid_t zxid = 0;
 
     gate_credentials_refused(conn->http->gate, request->op);
     if (result->has_session) {
         gate_touch(conn->http->gate, result->session.id);
-    } else if (request->auth.session.shown && request->auth.session_id == 0) {
-        (void)http_session_look(conn, &zxid);
+    } else if (request->auth.session_id == 0) {
+        http_session_look(conn);
     }
     return http_answer_result(conn, result);
 }
@@ -267,11 +266,8 @@ static bool needs_core(struct http_conn *conn)
 static enum MHD_Result run_op(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
-    zxid_t zxid = 0;
 
-    if (request->auth.session.shown) {
-        (void)http_session_look(conn, &zxid);
-    }
+    http_session_look(conn);
     if (needs_session(request) && request->auth.session_id == 0) {
         /* It may be too new for this replica to know it. */
         request->wants.consistency = OP_LINEARIZABLE;

@@ -279,10 +279,9 @@ void http_resume(struct http *http, struct MHD_Connection *mhd);
  * When the handler is called again the reply is in request.op. */
 enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op);
 
-/* Looks up the session of the request on this replica and records a heartbeat for it.
- * ERR_UNKNOWN_SESSION is certain only if a quorum round that began after the request is part of
- * `*ret_zxid`, the state that was read. */
-enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
+/* Looks up the session of the request, if it names one, on this replica and records a heartbeat for
+ * it. */
+void http_session_look(struct http_conn *conn);
 
 /* After a quorum round: a session that this replica does not know has ended, unless a snapshot has
  * installed an older state since. */

@@ -141,33 +141,36 @@ enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op)
 
 /* ---- Sessions ---- */
 
-enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
+static enum err look(struct http_conn *conn, zxid_t *ret_zxid)
 {
-    struct http_request *request = &conn->request;
-    struct op_args args;
-    struct op_result result;
+    struct http_auth *auth = &conn->request.auth;
+    struct op_session_info info = {.zxid = 0};
+    enum err err = view_find_session(gate_view(conn->http->gate), &auth->session, &info);
 
-    ASSERT(request->auth.session.shown);
-    op_args_init(&args, OP_GETSESSION);
-    args.secret_hash = slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
-    op_result_init(&result);
-    view_run(gate_view(conn->http->gate), &conn->principal, &args, &result);
-
-    enum err err = result.err;
-
-    *ret_zxid = result.zxid;
+    ASSERT(auth->session.shown);
+    *ret_zxid = info.zxid;
     if (err == ERR_OK) {
-        request->auth.session_id = result.session.id;
-        gate_touch(conn->http->gate, request->auth.session_id);
+        auth->session_id = info.id;
+        gate_touch(conn->http->gate, info.id);
     }
-    op_result_release(&result);
     return err;
 }
 
+void http_session_look(struct http_conn *conn)
+{
+    zxid_t zxid = 0;
+
+    if (conn->request.auth.session.shown) {
+        (void)look(conn, &zxid);
+    }
+}
+
+/* ERR_UNKNOWN_SESSION is certain only if a quorum round that began after the request is part of the
+ * state that was read. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why)
 {
     zxid_t zxid = 0;
-    enum err err = http_session_look(conn, &zxid);
+    enum err err = look(conn, &zxid);
 
     *ret_why = "the session has expired, or was closed";
     if (err == ERR_UNKNOWN_SESSION && zxid >= http_least_zxid(&conn->request)) {

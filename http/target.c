@@ -191,7 +191,8 @@ void http_target_encode(struct buf *out, struct slice path)
 
 /* ---- Redaction ---- */
 
-#define MASK "*"
+#define MASK    "*"
+#define SESSION "session="
 
 /* Returns the byte at `*pos`, which may be escaped, and moves past it. */
 static uint8_t next_byte(struct slice raw, size_t *pos)
@@ -217,15 +218,30 @@ static size_t uuid_end(struct slice raw, size_t pos)
     return op_is_uuid(slice_make(text, sizeof(text))) ? pos : 0;
 }
 
-static void put_redacted(struct slice raw, struct buf *out)
+/* The end of "session=value", if a parameter with a value begins at `pos` of a query; else 0. */
+static size_t session_end(struct slice raw, size_t pos)
+{
+    struct slice rest = slice_from(raw, pos);
+    size_t len = slice_find(rest, '&');
+    bool begins = pos == 0 || raw.data[pos - 1] == '&';
+
+    return begins && len > strlen(SESSION) &&
+                   strncasecmp((const char *)rest.data, SESSION, strlen(SESSION)) == 0
+               ? pos + len
+               : 0;
+}
+
+/* The value of session= is redacted even if it is no UUID. */
+static void put_redacted(struct slice raw, bool query, struct buf *out)
 {
     size_t pos = 0;
 
     while (pos < raw.len) {
-        size_t end = uuid_end(raw, pos);
+        size_t session = query ? session_end(raw, pos) : 0;
+        size_t end = session > 0 ? session : uuid_end(raw, pos);
 
         if (end > 0) {
-            buf_append_str(out, MASK);
+            buf_append_str(out, session > 0 ? SESSION MASK : MASK);
             pos = end;
         } else {
             buf_append_byte(out, raw.data[pos++]);
@@ -233,36 +249,10 @@ static void put_redacted(struct slice raw, struct buf *out)
     }
 }
 
-/* "name=value"; the value of session= is redacted even if it is no UUID. */
-static void put_param(struct slice raw, struct buf *out)
-{
-    size_t len = strlen("session=");
-
-    if (raw.len > len && strncasecmp((const char *)raw.data, "session=", len) == 0) {
-        buf_append_str(out, "session=" MASK);
-    } else {
-        put_redacted(raw, out);
-    }
-}
-
-static void put_query(struct slice raw, struct buf *out)
-{
-    const uint8_t *end = raw.data + raw.len;
-
-    while (raw.len > 0) {
-        struct slice param = slice_cut(&raw, '&');
-
-        put_param(param, out);
-        if (param.data + param.len < end) {
-            buf_append_byte(out, '&');
-        }
-    }
-}
-
 void http_redact_path(const struct http_route *route, struct slice path, struct buf *out)
 {
     if (!route) {
-        put_redacted(path, out); /* The meaning of the path is unknown. */
+        put_redacted(path, false, out); /* The meaning of the path is unknown. */
     } else if (route->has_id && path.len > route->fixed_len + 1) {
         buf_append_str(out, route->name);
     } else {
@@ -277,6 +267,6 @@ void http_redact_target(const struct http_route *route, struct slice raw, struct
     http_redact_path(route, slice_make(raw.data, path_len), out);
     if (path_len < raw.len) {
         buf_append_byte(out, '?');
-        put_query(slice_from(raw, path_len + 1), out);
+        put_redacted(slice_from(raw, path_len + 1), true, out);
     }
 }

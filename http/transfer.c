@@ -426,12 +426,9 @@ void http_import_begin(struct http_conn *conn)
                                                 .multi_bytes_max = limits->multi_bytes_max};
     struct http_import *import = NULL;
     const char *why = NULL;
-    zxid_t zxid = 0;
     enum err err = op_args_check(&request->args, &why);
 
-    if (request->auth.session.shown) {
-        (void)http_session_look(conn, &zxid);
-    }
+    http_session_look(conn);
     if (err != ERR_OK) {
         http_refuse(conn, err, "%s", why);
         return;

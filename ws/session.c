@@ -37,20 +37,18 @@ void ws_session_keep(struct ws_socket *socket)
 
 void ws_session_touch(struct ws_message *message)
 {
-    struct op_request *request = message->request;
-    struct op_args *args = &request->args;
-    struct op_result result;
+    struct op_args *args = &message->request->args;
+    struct op_session session = {.shown = true};
+    struct op_session_info info;
 
     if (!message->about_session || op_args_kind(args) != OP_KIND_READ || args->secret.len == 0) {
         return;
     }
     op_args_hash_secret(args, message->hash);
-    op_result_init(&result);
-    view_run(gate_view(message->ws->gate), &message->socket->principal, args, &result);
-    if (result.has_session) {
-        gate_touch(message->ws->gate, result.session.id);
+    memcpy(session.hash, message->hash, sizeof(session.hash));
+    if (view_find_session(gate_view(message->ws->gate), &session, &info) == ERR_OK) {
+        gate_touch(message->ws->gate, info.id);
     }
-    op_result_release(&result);
 }
 
 /* ---- Out of a session ---- */

@@ -202,6 +202,7 @@ struct op_session_info {
     int64_t opened_ms;
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes;
+    zxid_t zxid; /* Of the state that view_find_session has read; not part of an answer. */
 };
 
 /* A session in a list. */

@@ -108,7 +108,7 @@ void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
 
 /* Looks up a session by id, or by hash (`id` 0), without a whole answer. OK, ERR_UNKNOWN_SESSION,
- * ERR_NOT_READY. Any thread. */
+ * ERR_NOT_READY. With the first two `ret_info->zxid` is set. Any thread. */
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
 

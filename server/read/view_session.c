@@ -36,6 +36,7 @@ enum err view_find_session(struct view *view, const struct op_session *session,
     if (found != NULL) {
         view_fill_session(found, ret_info);
     }
+    ret_info->zxid = state_applied(state);
     view_read_done(view);
     return found != NULL ? ERR_OK : ERR_UNKNOWN_SESSION;
 }
