@@ -181,8 +181,3 @@ void http_stop(struct http *http)
     http_watcher_stop(http->watcher);
     http_free(http);
 }
-
-uint16_t http_port(const struct http *http)
-{
-    return http->port;
-}

@@ -13,7 +13,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct gate;
 struct http;
@@ -56,8 +55,5 @@ void http_drain(struct http *http);
 /* Ends the threads and frees everything. Waits for requests that the gate still holds; all seats
  * must have been given back. Accepts NULL. */
 void http_stop(struct http *http);
-
-/* The port in use; when the configured port is 0, the one that the kernel chose. */
-uint16_t http_port(const struct http *http);
 
 #endif

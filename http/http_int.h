@@ -122,7 +122,7 @@ struct http {
     struct http_accept *accept;
     struct http_probe *probe;
     struct http_upgrade upgrade; /* `take` NULL: no WebSockets. */
-    uint16_t port;
+    uint16_t port; /* In use; when the configured port is 0, the one that the kernel chose. */
     pthread_mutex_t conns_mutex;
     struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
     _Atomic uint64_t next_request;

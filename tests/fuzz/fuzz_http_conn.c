@@ -36,7 +36,7 @@ static void start(void)
     gate->limits.wait_max_ms = SHORT_MS;
     err = http_start(gate, NULL, &http);
     ASSERT(err == ERR_OK);
-    port = http_port(http); /* It lives as long as the process. */
+    port = kit_port(http); /* It lives as long as the process. */
 }
 
 /* ---- The requests ---- */

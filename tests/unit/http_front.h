@@ -12,7 +12,7 @@ static uint16_t port;
 static inline void front_start(void)
 {
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
+    port = kit_port(http);
 }
 
 /* Serves a new gate; `change`, if given, changes its limits first. */

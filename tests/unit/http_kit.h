@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_HTTP_KIT_H
 #define TESTS_UNIT_HTTP_KIT_H
 
-#include "http/http.h"
+#include "http/http_int.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/http_gate.h"
 
@@ -23,6 +23,12 @@ enum {
     KIT_DEADLINE_MS = 60000,
     KIT_ANSWER_MAX = 8 << 20
 };
+
+/* The port that the kernel chose. */
+static inline uint16_t kit_port(const struct http *http)
+{
+    return http->port;
+}
 
 /* ---- The client ---- */
 

@@ -77,7 +77,7 @@ static int close_once(void)
     gate = kit_gate_new();
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     for (int i = 0; i < CLIENTS; i++) {
-        clients[i].port = http_port(http);
+        clients[i].port = kit_port(http);
         thread_start(&clients[i].thread, "client", ask_until_refused, &clients[i]);
     }
     for (int i = 0; i < CLIENTS; i++) {
@@ -115,7 +115,7 @@ TEST(a_silent_client_is_redirected)
     gate = kit_gate_new();
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
 
-    int fd = dial(http_port(http));
+    int fd = dial(kit_port(http));
 
     assert_true(fd >= 0);
     http_drain(http);
@@ -147,7 +147,7 @@ TEST(a_queued_large_read_does_not_delay_the_stop)
     http->large.running_max = 0;
     pthread_mutex_unlock(&http->large.mutex);
 
-    int fd = kit_connect(http_port(http));
+    int fd = kit_connect(kit_port(http));
 
     kit_send(fd, request);
     while (atomic_load(&http->suspended) == 0) {
@@ -169,7 +169,7 @@ static void put_in_line(int *fds, uint32_t count)
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
     for (uint32_t i = 0; i < count; i++) {
-        fds[i] = kit_connect(http_port(http));
+        fds[i] = kit_connect(kit_port(http));
         kit_send(fds[i], request);
         while (atomic_load(&http->large.waiting_count) < i + 1) {
             assert_true(os_now_ms() < end_ms);
@@ -234,7 +234,7 @@ TEST(a_large_read_is_refused_while_draining)
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     http->large.running_max = 0;
 
-    int fd = kit_connect(http_port(http));
+    int fd = kit_connect(kit_port(http));
 
     atomic_store(&http->draining, true);
     kit_send(fd, request);

@@ -51,7 +51,7 @@ static void start(const struct http_upgrade *upgrade, uint32_t connections_max)
     gate = kit_gate_new();
     gate->limits.connections_per_address_max = connections_max;
     assert_int_equal(http_start(gate, upgrade, &http), ERR_OK);
-    port = http_port(http);
+    port = kit_port(http);
 }
 
 static void setup(void)

@@ -17,7 +17,7 @@ static void setup(struct fixture *fixture)
 
 TEST(a_plain_request_gets_426, fixture, setup, teardown)
 {
-    struct kit_answer answer = kit_ask(http_port(fixture->http), "GET", "/ws/v1", "", NULL);
+    struct kit_answer answer = kit_ask(kit_port(fixture->http), "GET", "/ws/v1", "", NULL);
 
     assert_int_equal(answer.status, 426);
     kit_free(&answer);

@@ -164,7 +164,7 @@ static bool one_overrun(const struct fixture *fixture)
 static struct socket *open_narrow(const struct fixture *fixture,
                                   const struct socket_options *options)
 {
-    struct socket *socket = socket_open(http_port(fixture->http), options);
+    struct socket *socket = socket_open(kit_port(fixture->http), options);
 
     json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
     return socket;

@@ -41,7 +41,7 @@ static void check_and_teardown(struct fixture *fixture)
 static struct socket *open_narrow(const struct fixture *fixture)
 {
     static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
-    struct socket *socket = socket_open(http_port(fixture->http), &narrow);
+    struct socket *socket = socket_open(kit_port(fixture->http), &narrow);
 
     json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
     return socket;

@@ -40,7 +40,7 @@ static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
 
 static struct socket *open_narrow(const struct fixture *fixture)
 {
-    struct socket *socket = socket_open(http_port(fixture->http), &narrow);
+    struct socket *socket = socket_open(kit_port(fixture->http), &narrow);
 
     json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
     return socket;

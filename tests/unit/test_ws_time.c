@@ -388,7 +388,7 @@ TEST(a_server_that_is_always_late_cuts_off_silent_clients, fixture, setup_often,
 static struct socket *open_narrow(const struct fixture *fixture)
 {
     const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
-    struct socket *socket = socket_open(http_port(fixture->http), &narrow);
+    struct socket *socket = socket_open(kit_port(fixture->http), &narrow);
 
     assert_int_equal(socket_status(socket), 101);
     return socket;

@@ -40,7 +40,7 @@ static struct {
 
 static inline struct socket *open_socket(const struct fixture *fixture)
 {
-    struct socket *socket = socket_open(http_port(fixture->http), NULL);
+    struct socket *socket = socket_open(kit_port(fixture->http), NULL);
 
     assert_int_equal(socket_status(socket), 101);
     json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
