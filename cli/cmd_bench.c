@@ -36,7 +36,7 @@ enum {
     SHOW_MS = 500,
     EVENT_MAX = 64 << 10, /* Bytes of a line of a stream. */
     ROUND_MS = 1000,      /* How long a write waits for its events. */
-    STREAMS_MS = 5000     /* And the first one for the streams. */
+    STREAMS_MS = 5000     /* How long the first write waits for the streams. */
 };
 
 enum bench_what {

@@ -200,7 +200,7 @@ static int copy_read(struct cli *cli, struct copy *copy)
 
 /* ---- The commands ---- */
 
-/* Whether what is in the way is in the source: it has changed since it was read. */
+/* An operation on the source has failed: the source was changed after it was read. */
 static bool is_source(const struct cli *cli, size_t creates)
 {
     const json_t *index = json_object_get(cli->client->error.problem, "op_index");

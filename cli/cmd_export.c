@@ -254,7 +254,8 @@ static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
     return is_unanswered(code) ? code : CMD_OK;
 }
 
-/* The lines as a dry run: its exit code. The next one is to wait no longer than this one leaves. */
+/* Sends the lines as a dry run: its exit code. The import may wait for the time that this leaves.
+ */
 static int run_dry(struct cli *cli, struct transfer *transfer)
 {
     struct transfer dry = *transfer;

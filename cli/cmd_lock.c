@@ -112,7 +112,7 @@ struct walk {
     bool found;       /* Our znode exists. */
 };
 
-/* In whichever order the names come: one line may have more than one prefix. */
+/* Names come in any order: one queue may have more than one prefix. */
 static void take_name(struct walk *walk, const char *line, const char *name)
 {
     int64_t number = place_number(name);

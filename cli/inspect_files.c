@@ -210,7 +210,7 @@ static void judge_reached(struct inspect_file *file, uint64_t end,
     }
 }
 
-/* From the newest segment the headers lead back to the first; says whether they get there. */
+/* Follows the headers back from the newest segment; true when they lead to the first one. */
 static bool walk_back(struct visit *visit)
 {
     struct inspect_file *file = segment_find(visit->files, 0);
@@ -228,7 +228,8 @@ static bool walk_back(struct visit *visit)
     return visit->first != 0 && reached == visit->first;
 }
 
-/* What the way back does not lead to was cut off, unless it ends too early. */
+/* A segment that the headers do not lead back to is no part of the log, unless they end too early.
+ */
 static void judge_segments(struct visit *visit)
 {
     bool is_whole = walk_back(visit);

@@ -153,7 +153,7 @@ static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
     live->expired = status == HTTP_UNAUTHORIZED;
 }
 
-/* When nothing more can be known about it; the rest of the time-out is for ending the child. */
+/* From then on the session may be over; the rest of its timeout is for ending the child. */
 static uint64_t doubt_ms(const struct live *live)
 {
     return live->heard_ms + (uint64_t)live->timeout_ms * 2 / TOUCHES;

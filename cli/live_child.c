@@ -311,7 +311,7 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
 
         int left = children_signal(had && live->child <= 0 ? number : 0);
 
-        children_wait(live->child); /* Behind it: what was not counted has ended, and is gone. */
+        children_wait(live->child); /* After the count: what was not counted has ended. */
         had = live->child > 0;
         if (left == 0 && !had) {
             return true;
@@ -323,7 +323,7 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
     }
 }
 
-/* Each round makes orphans of what the killed ones have started, and so finds them in the next. */
+/* Killing a process makes orphans of its children: the next round finds them. */
 static void kill_all(struct live *live, int *ret_status)
 {
     uint64_t until_ms = os_now_ms() + KILL_MS;

@@ -83,7 +83,7 @@ static void remember(struct stream *stream, const json_t *event)
     }
 }
 
-/* Resumption begins behind what the greeting names only where nothing is missing before it. */
+/* A stream resumes after the zxid of its greeting only when nothing is missing before that. */
 static bool is_bookmark(const json_t *event, const char *name)
 {
     const char *resumed = jsonr_text(event, "resumed");
@@ -200,7 +200,7 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
     (void)curl_multi_add_handle(stream->multi, stream->easy);
 }
 
-/* Elsewhere, in a moment. */
+/* Connects to the next replica after a pause. */
 static void try_next(struct stream *stream, uint64_t now_ms)
 {
     stream->endpoint = (stream->endpoint + 1) % stream->client->endpoints.count;

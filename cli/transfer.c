@@ -96,7 +96,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     note_move(trying);
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
     if (!client_is_replica(trying->easy)) {
-        return len; /* The words of another server are no lines. */
+        return len; /* What another server answers is no export. */
     }
     if (status != HTTP_OK || !transfer->take) {
         return buf_append(&transfer->answer, data, len) ? len : 0;
@@ -116,7 +116,7 @@ static uint64_t patience_ms(const struct trying *trying)
                                                 : trying->share_ms;
 }
 
-/* The time in which something moves is not waited. */
+/* Time in which data moves does not count as waiting. */
 static void take_off_waits(const struct trying *trying, uint64_t start_ms)
 {
     int64_t *patience_ms = &trying->transfer->patience_ms;
@@ -155,7 +155,7 @@ static int judge_foreign(struct client *client, const char *url, long status, bo
                : client_foreign(client, url, status);
 }
 
-/* What has come of it, into client->error. */
+/* The result, into client->error. */
 static int judge(const struct trying *trying, CURLcode result)
 {
     struct client *client = trying->cli->client;

@@ -39,8 +39,8 @@ void url_path(struct buf *url, const char *path);
 /* Appends "?name=value" or "&name=value"; the value is escaped. */
 void url_param(struct buf *url, const char *name, const char *value);
 
-/* The value of a parameter that is a number (the text is good until the end of the block), and of
- * one that is there and true, or not there. */
+/* The value of a parameter: a number (the text is valid until the end of the block); "true", or
+ * NULL when the flag is not given. */
 #define URL_NUMBER(value) url_number((char[URL_NUMBER_MAX]){0}, value)
 
 const char *url_number(char text[URL_NUMBER_MAX], int64_t value);
