@@ -2,6 +2,7 @@
 
 #include "server/state/state.h"
 #include "server/state/txn.h"
+#include "tests/lib/limits_kit.h"
 
 static bool outcomes_are_gone; /* The test has ended. */
 
@@ -34,20 +35,7 @@ static void open_replica(struct bench *bench, struct state *take_state, uint32_t
                  take_state ? take_state : state_new(bench->drive.init.config.history));
     struct replica_options options = {
         .zab = bench->drive.init,
-        .prep = {.data_bytes_max = 1 << 20,
-                 .txn_bytes_max = 1 << 20,
-                 .multi_ops_max = 100,
-                 .tree.recursive_max = 100,
-                 .tree.session_min_ms = 1000,
-                 .tree.session_max_ms = 60000,
-                 .tree.session_default_ms = BENCH_SESSION_MS,
-                 .tree.sessions_max = 1000,
-                 .tree.session_ephemerals_max = 100,
-                 .tree.session_ephemeral_bytes_max = 10000,
-                 .tree.remembered_max = 1000,
-                 .tree.remembered_bytes_max = 1 << 20,
-                 .tree.result_bytes_max = 1 << 16,
-                 .tree.remember_ms = BENCH_REMEMBER_MS},
+        .prep = kit_limits,
         .boot = BENCH_BOOT,
         .requests_max = BENCH_REQUESTS_MAX,
         .forward_bytes_max = BENCH_FORWARD_BYTES_MAX,
@@ -63,6 +51,8 @@ static void open_replica(struct bench *bench, struct state *take_state, uint32_t
         .touched = bench->touched,
     };
 
+    options.prep.tree.session_default_ms = BENCH_SESSION_MS;
+    options.prep.tree.remember_ms = BENCH_REMEMBER_MS;
     replica_effects_init(&bench->effects);
     bench->replica = replica_new(&options);
     bench->drive.observed = replica_zab(bench->replica);

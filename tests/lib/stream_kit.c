@@ -298,7 +298,7 @@ static void check_name(struct kit_stream *stream, const char *name)
     }
 }
 
-const char *kit_stream_told(struct kit_stream *stream)
+const char *kit_stream_event(struct kit_stream *stream)
 {
     static char out[EVENT_TEXT_MAX];
     size_t at = 0;

@@ -56,7 +56,7 @@ const char *kit_stream_next(struct kit_stream *stream);
 /* The same without heartbeats, in few words: "NodeCreated /a", with " ='x'" for data in UTF-8, "
  * diff" for an event of a difference and " end" for the last one of its zxid; for other frames the
  * name and the content: "watch replayed", "closing drain", "overrun", "gap", "session expired". */
-const char *kit_stream_told(struct kit_stream *stream);
+const char *kit_stream_event(struct kit_stream *stream);
 
 /* A member of the last frame's object, as text without quotes; "" when it has none. */
 const char *kit_stream_member(struct kit_stream *stream, const char *name);

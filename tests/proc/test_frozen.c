@@ -116,9 +116,9 @@ TEST(a_holder_that_wakes_up_closes_its_session)
     pass(DOUBT_MS);
     kit_stream_open(&stream, ensemble.replicas[1].client_port, "/watch/v1/w?mode=persistent",
                     header);
-    assert_string_equal(kit_stream_told(&stream), "watch fresh");
+    assert_string_equal(kit_stream_event(&stream), "watch fresh");
     wake_holder();
-    assert_string_equal(kit_stream_told(&stream), "session closed");
+    assert_string_equal(kit_stream_event(&stream), "session closed");
     kit_stream_close(&stream);
 }
 
@@ -174,8 +174,8 @@ TEST(a_stream_renews_its_session_only_on_request)
     (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", secret);
     kit_stream_open(&stream, ensemble.replicas[1].client_port, "/watch/v1/x?mode=persistent",
                     header);
-    assert_string_equal(kit_stream_told(&stream), "watch fresh");
-    assert_string_equal(kit_stream_told(&stream), "session expired");
+    assert_string_equal(kit_stream_event(&stream), "watch fresh");
+    assert_string_equal(kit_stream_event(&stream), "session expired");
     assert_in_range(os_now_ms() - start_ms, STREAM_TTL_MS, ENSEMBLE_DEADLINE_MS);
     assert_false(is_there("/streamed"));
     kit_stream_close(&stream);

@@ -117,7 +117,7 @@ static void open_stream(struct kit_stream *stream, uint32_t index, const char *t
                    session ? session->header : "", session ? "\r\n" : "");
     kit_stream_open(stream, ensemble.replicas[index].client_port, target, headers);
     assert_int_equal(stream->status, 200);
-    assert_string_equal(kit_stream_told(stream), "watch fresh");
+    assert_string_equal(kit_stream_event(stream), "watch fresh");
 }
 
 static bool is_there(uint32_t index, const char *path)
@@ -230,9 +230,9 @@ static void check_watchers(struct scene *scene)
     if (strcmp(received, orders[0]) != 0 && strcmp(received, orders[1]) != 0) {
         fail_msg("the socket received: %s", received);
     }
-    (void)snprintf(first, sizeof(first), "%s", kit_stream_told(&scene->watching));
+    (void)snprintf(first, sizeof(first), "%s", kit_stream_event(&scene->watching));
     assert_null(strstr(first, " end"));
-    (void)snprintf(orders[0], TEXT_LEN, "%s", kit_stream_told(&scene->watching));
+    (void)snprintf(orders[0], TEXT_LEN, "%s", kit_stream_event(&scene->watching));
     assert_non_null(strstr(orders[0], " end"));
     assert_true((strstr(first, "/by-socket") && strstr(orders[0], "/by-http-")) ||
                 (strstr(first, "/by-http-") && strstr(orders[0], "/by-socket")));
@@ -250,10 +250,10 @@ static void check_notified(struct scene *scene, const char *state)
     assert_true(socket_wait_end(scene->in_session, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(scene->in_session), ENDED);
     (void)snprintf(line, sizeof(line), "session %s", state);
-    assert_string_equal(kit_stream_told(&scene->stream_in_session), line);
+    assert_string_equal(kit_stream_event(&scene->stream_in_session), line);
     assert_string_equal(kit_stream_member(&scene->stream_in_session, "session"),
                         scene->session.public);
-    assert_null(kit_stream_told(&scene->stream_in_session));
+    assert_null(kit_stream_event(&scene->stream_in_session));
     assert_true(scene->stream_in_session.complete);
 }
 
@@ -336,14 +336,14 @@ TEST(only_attaching_moves_a_session)
                201);
     }
     talk_ok(&ensemble, second, "\"op\":\"create\",\"path\":\"/moves\",\"ephemeral\":true");
-    assert_string_equal(kit_stream_told(&stream), "NodeCreated /moves end");
+    assert_string_equal(kit_stream_event(&stream), "NodeCreated /moves end");
     assert_string_equal(talk_field(second, "stat.ephemeralOwner",
                                    "\"op\":\"get\",\"path\":\"/placed\",\"consistency\":"
                                    "\"linearizable\""),
                         session.public);
     talk_ok(&ensemble, second, "\"op\":\"close\"");
-    assert_string_equal(kit_stream_told(&stream), "NodeDeleted /moves end");
-    assert_string_equal(kit_stream_told(&stream), "session closed");
+    assert_string_equal(kit_stream_event(&stream), "NodeDeleted /moves end");
+    assert_string_equal(kit_stream_event(&stream), "session closed");
     assert_false(is_there(0, "/placed"));
     kit_stream_close(&stream);
     socket_close(first);

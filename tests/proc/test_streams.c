@@ -81,10 +81,10 @@ static void open_at(struct kit_stream *stream, uint32_t index, const char *targe
     (void)snprintf(all, sizeof(all), "%sZk-Min-Zxid: %s\r\n", headers, zxid ? zxid : "0x0");
     kit_stream_open(stream, ensemble.replicas[index].client_port, target, all);
     assert_int_equal(stream->status, 200);
-    assert_string_equal(kit_stream_told(stream), begin);
+    assert_string_equal(kit_stream_event(stream), begin);
 }
 
-#define EVENT(stream, text) assert_string_equal(kit_stream_told(stream), text)
+#define EVENT(stream, text) assert_string_equal(kit_stream_event(stream), text)
 
 /* ---- The table of ZooKeeper. ---- */
 
@@ -143,7 +143,7 @@ static void check_row(const struct row *row, uint32_t writer, uint32_t reader, c
         EVENT(&stream, line);
     }
     if (one_shot) {
-        assert_null(kit_stream_told(&stream));
+        assert_null(kit_stream_event(&stream));
         assert_true(stream.complete);
     }
     kit_stream_close(&stream);
@@ -261,7 +261,7 @@ static bool read_rounds(struct kit_stream *stream, int *at, int end, char id[128
                   {"NodeDeleted /r/m", true, " end"}};
 
     for (; *at < end; (*at)++) {
-        const char *told = kit_stream_told(stream);
+        const char *told = kit_stream_event(stream);
         char number[16] = "";
         char line[PATH_MAX_LEN];
 
@@ -388,7 +388,7 @@ TEST(closing_a_session_ends_its_streams)
     (void)snprintf(target, sizeof(target), "/sessions/v1/%s", id);
     call(ensemble_wait_leader(&ensemble), "DELETE", target, NULL, NULL, 204);
     EVENT(&stream, "session closed");
-    assert_null(kit_stream_told(&stream));
+    assert_null(kit_stream_event(&stream));
     kit_stream_close(&stream);
 }
 
@@ -453,7 +453,7 @@ TEST(a_stopping_replica_closes_its_streams)
     assert_int_equal(ensemble_stop(&ensemble, reader), 0);
     EVENT(&stream, "closing drain");
     assert_non_null(strstr(buf_cstr(&stream.frame), "\"servers\":["));
-    assert_null(kit_stream_told(&stream));
+    assert_null(kit_stream_event(&stream));
     assert_true(stream.complete);
     kit_stream_read_head(&wait);
     assert_int_equal(wait.status, 304);
@@ -493,7 +493,7 @@ TEST(a_slow_reader_gets_an_overrun)
     set_many(reader, "/znodes/v1/o", 1500);
     change(reader, "/o", "=");
     do {
-        told = kit_stream_told(&stream);
+        told = kit_stream_event(&stream);
         assert_non_null(told);
         if (strcmp(told, "overrun") == 0) {
             overruns++;
@@ -550,7 +550,7 @@ TEST(an_isolated_replica_closes_its_streams)
     ensemble_kill(&ensemble, (reader + 1) % 3);
     ensemble_kill(&ensemble, (reader + 2) % 3);
     EVENT(&stream, "closing cut-off");
-    assert_null(kit_stream_told(&stream));
+    assert_null(kit_stream_event(&stream));
     kit_stream_close(&stream);
     call(reader, "GET", "/watch/v1/x?mode=persistent", NULL, NULL, 503);
     call(reader, "GET", "/znodes/v1/", NULL, NULL, 503); /* Plain reads are refused, too. */

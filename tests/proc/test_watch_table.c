@@ -342,7 +342,7 @@ static void open_stream(struct row *row, size_t number, const char *kind, enum f
                    front == BY_SSE ? "text/event-stream" : "application/x-ndjson", zxid);
     kit_stream_open(&row->stream, ensemble.replicas[watched].client_port, target, headers);
     assert_int_equal(row->stream.status, 200);
-    assert_string_equal(kit_stream_told(&row->stream), "watch fresh");
+    assert_string_equal(kit_stream_event(&row->stream), "watch fresh");
 }
 
 static void begin(size_t number, const char *zxid)

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "tests/lib/limits_kit.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -415,22 +416,10 @@ void kit_put_state(struct gate *gate, zxid_t zxid)
 struct gate *kit_gate_new(void)
 {
     struct gate *gate = mem_zalloc(1, sizeof(*gate));
-    /* The most bytes of data: the front end refuses more than 4096, or than a test has chosen. */
-    struct prep_limits prep = {.data_bytes_max = 1 << 16,
-                               .txn_bytes_max = 1 << 20,
-                               .multi_ops_max = 100,
-                               .tree.recursive_max = 1000,
-                               .tree.session_min_ms = 1000,
-                               .tree.session_max_ms = 60000,
-                               .tree.session_default_ms = 10000,
-                               .tree.sessions_max = 1000,
-                               .tree.session_ephemerals_max = 100,
-                               .tree.session_ephemeral_bytes_max = 10000,
-                               .tree.remembered_max = 1000,
-                               .tree.remembered_bytes_max = 1 << 20,
-                               .tree.result_bytes_max = 1 << 16,
-                               .tree.remember_ms = 60000};
+    struct prep_limits prep = kit_limits;
 
+    /* The most bytes of data: the front end refuses more than 4096, or than a test has chosen. */
+    prep.data_bytes_max = 1 << 16;
     (void)pthread_mutex_init(&gate->front_mutex, NULL);
     budget_init(&gate->unsent, 256 << 20);
     guard_init(&gate->guard, "");

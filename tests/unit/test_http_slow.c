@@ -130,7 +130,7 @@ static void open_stream(struct kit_stream *stream, const char *target, int recei
 {
     kit_stream_ask(stream, kit_stream_connect(port, receive_bytes), port, target, "");
     assert_int_equal(stream->status, 200);
-    assert_string_equal(kit_stream_told(stream), "watch fresh");
+    assert_string_equal(kit_stream_event(stream), "watch fresh");
 }
 
 static long metric(const char *name)
@@ -152,7 +152,7 @@ static long metric(const char *name)
 static int read_numbers(struct kit_stream *stream, int from, int count)
 {
     for (int i = 0; i < count; i++) {
-        const char *event = kit_stream_told(stream);
+        const char *event = kit_stream_event(stream);
 
         assert_non_null(event);
         if (strncmp(event, "NodeDataChanged", 15) != 0 || strstr(event, " diff")) {
@@ -204,7 +204,7 @@ TEST(a_reader_that_stops_for_long_gets_an_overrun, setup, teardown)
     for (int next = read_numbers(&slow, 0, COUNT); next < COUNT;) {
         assert_string_equal(kit_stream_member(&slow, "event"), "overrun");
         assert_string_equal(kit_stream_id(&slow), "");
-        assert_non_null(strstr(kit_stream_told(&slow), " diff end"));
+        assert_non_null(strstr(kit_stream_event(&slow), " diff end"));
         assert_true(number_of(&slow) >= next);
         next = number_of(&slow) + 1;
         next = read_numbers(&slow, next, COUNT - next);
@@ -221,13 +221,13 @@ TEST(a_reader_that_stops_for_long_gets_an_overrun, setup, teardown)
 /* Reads events of created znodes up to the one of that name; false: a gap. */
 static bool reports_creation_of(struct kit_stream *stream, const char *name)
 {
-    const char *event = kit_stream_told(stream);
+    const char *event = kit_stream_event(stream);
 
     while (strncmp(event, "NodeCreated", 11) == 0) {
         if (strstr(event, name)) {
             return true;
         }
-        event = kit_stream_told(stream);
+        event = kit_stream_event(stream);
     }
     assert_string_equal(kit_stream_member(stream, "event"), "gap");
     assert_string_not_equal(kit_stream_id(stream), ""); /* From here on the stream is complete. */
@@ -270,9 +270,9 @@ TEST(too_large_a_resumption_is_a_gap_from_the_start, setup, teardown)
         create(path);
     }
     kit_stream_open(&stream, port, "/watch/v1/a?mode=recursive&since=0x100000001", "");
-    assert_string_equal(kit_stream_told(&stream), "watch gap");
+    assert_string_equal(kit_stream_event(&stream), "watch gap");
     create("/a/new");
-    assert_string_equal(kit_stream_told(&stream), "NodeCreated /a/new end");
+    assert_string_equal(kit_stream_event(&stream), "NodeCreated /a/new end");
     kit_stream_close(&stream);
 }
 
@@ -294,7 +294,7 @@ TEST(many_streams_resume_at_once, setup, teardown)
     }
     for (int i = 0; i < STREAMS; i++) {
         kit_stream_read_head(&streams[i]);
-        assert_string_equal(kit_stream_told(&streams[i]), "watch replayed");
+        assert_string_equal(kit_stream_event(&streams[i]), "watch replayed");
     }
     for (int i = 0; i < STREAMS; i++) {
         assert_int_equal(read_numbers(&streams[i], 0, COUNT), COUNT);
@@ -362,8 +362,8 @@ TEST(without_any_room_a_difference_comes_later, setup_crowded, teardown)
     assert_int_equal(late.status, 429);
     kit_stream_close(&late);
     budget_give(&gate->unsent, ROOM_BYTES);
-    assert_string_equal(kit_stream_told(&stream), "overrun");
-    event = kit_stream_told(&stream);
+    assert_string_equal(kit_stream_event(&stream), "overrun");
+    event = kit_stream_event(&stream);
     assert_non_null(strstr(event, " diff end"));
     assert_int_equal(number_of(&stream), 2 * WINDOW_SETS - 1);
     kit_stream_close(&stream);
@@ -436,7 +436,7 @@ TEST(without_any_room_a_stream_is_cut_off_in_the_middle_of_an_event, setup_wide,
     open_stream(&quick, "/watch/v1/a?mode=persistent", 0);
     check_cut_off("Accept: text/event-stream\r\n");
     check_cut_off("Accept: application/x-ndjson\r\n");
-    assert_string_equal(kit_stream_told(&quick),
+    assert_string_equal(kit_stream_event(&quick),
                         "NodeDataChanged /a end"); /* This stream is still open. */
     kit_stream_close(&quick);
 }

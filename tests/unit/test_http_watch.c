@@ -31,10 +31,10 @@ static void open_stream(struct kit_stream *stream, const char *target)
 {
     kit_stream_open(stream, port, target, "");
     assert_int_equal(stream->status, 200);
-    assert_non_null(kit_stream_told(stream));
+    assert_non_null(kit_stream_event(stream));
 }
 
-#define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
+#define TOLD(stream, text) assert_string_equal(kit_stream_event(stream), text)
 
 /* ---- Events. ---- */
 
@@ -97,7 +97,7 @@ TEST(values_come_in_the_requested_format, front_setup, front_teardown)
     }
     set("/a", "[1]");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_non_null(kit_stream_told(&streams[i]));
+        assert_non_null(kit_stream_event(&streams[i]));
         assert_non_null(strstr(buf_cstr(&streams[i].frame), rows[i].data));
         assert_int_equal(strstr(buf_cstr(&streams[i].frame), "[1]") != NULL,
                          strstr(rows[i].data, "[1]") != NULL);

@@ -19,10 +19,10 @@ static void open_stream(struct kit_stream *stream, const char *target, const cha
 {
     kit_stream_open(stream, port, target, headers);
     assert_int_equal(stream->status, 200);
-    assert_string_equal(kit_stream_told(stream), "watch fresh");
+    assert_string_equal(kit_stream_event(stream), "watch fresh");
 }
 
-#define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
+#define TOLD(stream, text) assert_string_equal(kit_stream_event(stream), text)
 
 /* ---- Rights. ---- */
 
@@ -151,10 +151,10 @@ TEST(a_missing_session_has_expired, setup, front_teardown)
     open_session(header, "5");
     open_stream(&stream, "/watch/v1/a?mode=persistent", header);
     kit_put_state(gate, gate->zxid + 10);
-    event = kit_stream_told(&stream);
+    event = kit_stream_event(&stream);
     if (event && !strcmp(event, "overrun")) {
-        event =
-            kit_stream_told(&stream); /* Its queue was empty, so it looked at the missed changes. */
+        event = kit_stream_event(
+            &stream); /* Its queue was empty, so it looked at the missed changes. */
     }
     assert_string_equal(event, "session expired");
     assert_null(kit_stream_next(&stream));

@@ -1,6 +1,7 @@
 /* maxTreeBytes: a write that grows the tree needs room, in flight or not; a write that frees memory
  * passes. */
 #include "server/op/acl.h"
+#include "tests/lib/limits_kit.h"
 #include "tests/unit/prep_kit.h"
 
 #include <stdio.h>
@@ -11,23 +12,6 @@ enum {
     LARGE = 200 /* Bytes of data that make a difference. */
 };
 
-static const struct prep_limits wide = {
-    .data_bytes_max = 1000,
-    .txn_bytes_max = 100000,
-    .multi_ops_max = 10,
-    .tree.recursive_max = 10,
-    .tree.session_min_ms = 2000,
-    .tree.session_max_ms = 60000,
-    .tree.session_default_ms = 15000,
-    .tree.sessions_max = 10,
-    .tree.session_ephemerals_max = 10,
-    .tree.session_ephemeral_bytes_max = 1000,
-    .tree.remembered_max = 10,
-    .tree.remembered_bytes_max = 100000,
-    .tree.result_bytes_max = 10000,
-    .tree.remember_ms = 8000,
-};
-
 static const char bytes[LARGE + 100];
 
 static void wide_setup(struct fixture *fixture)
@@ -35,7 +19,7 @@ static void wide_setup(struct fixture *fixture)
     setup(fixture);
 
     prep_free(fixture->prep);
-    fixture->prep = prep_new(&wide);
+    fixture->prep = prep_new(&kit_limits);
 }
 
 static struct op_args with_data(enum op_id id, const char *path, size_t len)
