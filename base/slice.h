@@ -55,6 +55,12 @@ static inline size_t slice_find(struct slice text, uint8_t byte)
     return at ? (size_t)(at - text.data) : text.len;
 }
 
+static inline bool slice_is_zero(struct slice bytes)
+{
+    return bytes.len == 0 ||
+           (bytes.data[0] == 0 && memcmp(bytes.data, bytes.data + 1, bytes.len - 1) == 0);
+}
+
 /* Without its first `len` bytes, which it must have. */
 static inline struct slice slice_from(struct slice text, size_t len)
 {

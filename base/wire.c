@@ -161,60 +161,133 @@ struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max)
 
 /* ---- Structs by a table. ---- */
 
-static void put_int(struct buf *buf, const void *from, size_t size)
+/* Bytes of a field that is neither BYTES nor TEXT. */
+static size_t width_of(const struct wire_field *field)
 {
-    if (size == sizeof(uint64_t)) {
-        wire_put_u64(buf, *(const uint64_t *)from);
-    } else if (size == sizeof(uint32_t)) {
-        wire_put_u32(buf, *(const uint32_t *)from);
+    ASSERT(field->form < WIRE_BYTES);
+    return field->form == WIRE_BOOL || field->form == WIRE_ENUM ? 1 : field->size;
+}
+
+static void store(uint8_t *out, const struct wire_field *field, const void *from)
+{
+    const void *at = (const uint8_t *)from + field->offset;
+
+    if (field->form == WIRE_RAW || field->size == 1) {
+        memcpy(out, at, field->size);
+    } else if (field->form == WIRE_ENUM) {
+        *out = (uint8_t) * (const uint32_t *)at;
+    } else if (field->size == sizeof(uint64_t)) {
+        wire_store_u64(out, *(const uint64_t *)at);
+    } else if (field->size == sizeof(uint32_t)) {
+        wire_store_u32(out, *(const uint32_t *)at);
     } else {
-        ASSERT(size == 1);
-        wire_put_u8(buf, *(const uint8_t *)from);
+        ASSERT(field->size == sizeof(uint16_t));
+        uint16_t le = htole16(*(const uint16_t *)at);
+
+        memcpy(out, &le, sizeof(le));
+    }
+}
+
+static void load(const uint8_t *in, const struct wire_field *field, void *to)
+{
+    void *at = (uint8_t *)to + field->offset;
+
+    if (field->form == WIRE_BOOL) {
+        *(bool *)at = *in != 0;
+    } else if (field->form == WIRE_RAW || field->size == 1) {
+        memcpy(at, in, field->size);
+    } else if (field->form == WIRE_ENUM) {
+        *(uint32_t *)at = *in;
+    } else if (field->size == sizeof(uint64_t)) {
+        *(uint64_t *)at = wire_load_u64(in);
+    } else if (field->size == sizeof(uint32_t)) {
+        *(uint32_t *)at = wire_load_u32(in);
+    } else {
+        ASSERT(field->size == sizeof(uint16_t));
+        uint16_t le;
+
+        memcpy(&le, in, sizeof(le));
+        *(uint16_t *)at = le16toh(le);
+    }
+}
+
+void wire_put_field(struct buf *buf, const struct wire_field *field, const void *from)
+{
+    const void *at = (const uint8_t *)from + field->offset;
+
+    if (field->form == WIRE_BYTES) {
+        wire_put_bytes(buf, *(const struct slice *)at);
+    } else if (field->form == WIRE_TEXT) {
+        wire_put_bytes(buf, slice_str(at));
+    } else {
+        uint8_t *out = buf_reserve(buf, width_of(field));
+
+        if (out) {
+            store(out, field, from);
+            buf->len += width_of(field);
+        }
+    }
+}
+
+static void get_text(struct wire_reader *reader, char *to, size_t size)
+{
+    struct slice text = wire_get_bytes(reader, size - 1);
+
+    if (slice_find(text, '\0') < text.len) {
+        wire_reader_fail(reader);
+        text.len = 0;
+    }
+    if (text.len > 0) {
+        memcpy(to, text.data, text.len);
+    }
+    to[text.len] = '\0';
+}
+
+void wire_get_field(struct wire_reader *reader, const struct wire_field *field, void *to)
+{
+    void *at = (uint8_t *)to + field->offset;
+
+    if (field->form == WIRE_BYTES) {
+        *(struct slice *)at = wire_get_bytes(reader, field->size);
+    } else if (field->form == WIRE_TEXT) {
+        get_text(reader, at, field->size);
+    } else {
+        const uint8_t *in = take(reader, width_of(field));
+
+        if (in) {
+            load(in, field, to);
+        } else {
+            memset(at, 0, field->size);
+        }
     }
 }
 
 void wire_put_fields(struct buf *buf, const struct wire_field *fields, const void *from)
 {
     for (const struct wire_field *field = fields; field->form != WIRE_END; field++) {
-        const void *at = (const uint8_t *)from + field->offset;
-
-        if (field->form == WIRE_INT) {
-            put_int(buf, at, field->size);
-        } else if (field->form == WIRE_RAW) {
-            wire_put_raw(buf, slice_make(at, field->size));
-        } else {
-            wire_put_bytes(buf, *(const struct slice *)at);
-        }
-    }
-}
-
-static void get_int(struct wire_reader *reader, void *to, size_t size)
-{
-    if (size == sizeof(uint64_t)) {
-        *(uint64_t *)to = wire_get_u64(reader);
-    } else if (size == sizeof(uint32_t)) {
-        *(uint32_t *)to = wire_get_u32(reader);
-    } else {
-        ASSERT(size == 1);
-        *(uint8_t *)to = wire_get_u8(reader);
+        wire_put_field(buf, field, from);
     }
 }
 
 void wire_get_fields(struct wire_reader *reader, const struct wire_field *fields, void *to)
 {
     for (const struct wire_field *field = fields; field->form != WIRE_END; field++) {
-        void *at = (uint8_t *)to + field->offset;
+        wire_get_field(reader, field, to);
+    }
+}
 
-        if (field->form == WIRE_INT) {
-            get_int(reader, at, field->size);
-        } else if (field->form == WIRE_RAW) {
-            const uint8_t *from = take(reader, field->size);
+void wire_store_fields(uint8_t *out, const struct wire_field *fields, const void *from)
+{
+    for (const struct wire_field *field = fields; field->form != WIRE_END; field++) {
+        store(out, field, from);
+        out += width_of(field);
+    }
+}
 
-            if (from) {
-                memcpy(at, from, field->size);
-            }
-        } else {
-            *(struct slice *)at = wire_get_bytes(reader, field->size);
-        }
+void wire_load_fields(const uint8_t *in, const struct wire_field *fields, void *to)
+{
+    for (const struct wire_field *field = fields; field->form != WIRE_END; field++) {
+        load(in, field, to);
+        in += width_of(field);
     }
 }

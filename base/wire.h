@@ -42,13 +42,17 @@ struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max);
  * bytes of a struct for both directions. */
 enum wire_form {
     WIRE_END,
-    WIRE_INT,  /* An integer or enum of 1, 4 or 8 bytes. */
-    WIRE_RAW,  /* An array of bytes, without a length. */
-    WIRE_BYTES /* A slice: u32 length, then the bytes. */
+    WIRE_INT,   /* An integer or enum of 1, 2, 4 or 8 bytes. */
+    WIRE_BOOL,  /* One byte; all but 0 is true. */
+    WIRE_ENUM,  /* An enum with few values: one byte. */
+    WIRE_RAW,   /* An array of bytes, without a length. */
+    WIRE_BYTES, /* A slice: u32 length, then the bytes. */
+    WIRE_TEXT,  /* A C string in an array: u32 length, then its bytes, none of which is NUL. */
+    WIRE_OWN    /* From here on: forms that the owner of the table writes and reads itself. */
 };
 
 struct wire_field {
-    enum wire_form form;
+    unsigned form; /* enum wire_form. */
     size_t offset; /* In the struct. */
     size_t size;   /* Of the member; BYTES: the most that is accepted. */
 };
@@ -62,9 +66,15 @@ struct wire_field {
         WIRE_BYTES, offsetof(type, member), len_max \
     }
 
-/* Writes the members of `from`, reads those of `to`. */
+/* Writes the members of `from`, reads those of `to`; all of the table, or one of its fields. */
 void wire_put_fields(struct buf *buf, const struct wire_field *fields, const void *from);
 void wire_get_fields(struct wire_reader *reader, const struct wire_field *fields, void *to);
+void wire_put_field(struct buf *buf, const struct wire_field *field, const void *from);
+void wire_get_field(struct wire_reader *reader, const struct wire_field *field, void *to);
+
+/* The same in memory, for headers of fixed length: no field is BYTES or TEXT. */
+void wire_store_fields(uint8_t *out, const struct wire_field *fields, const void *from);
+void wire_load_fields(const uint8_t *in, const struct wire_field *fields, void *to);
 
 /* Marks the input as malformed. */
 void wire_reader_fail(struct wire_reader *reader);

@@ -185,19 +185,20 @@ const struct name *names_find(const struct names *names, enum name_kind kind, ui
 
 /* ---- The manifest. ---- */
 
+#define MANIFEST(form, member) WIRE_FIELD(WIRE_##form, struct manifest, member)
+
+static const struct wire_field manifest_fields[] = {
+    MANIFEST(INT, history),    MANIFEST(INT, first),        MANIFEST(INT, top),
+    MANIFEST(BOOL, clean),     MANIFEST(INT, clean_number), MANIFEST(INT, clean_offset),
+    MANIFEST(INT, clean_last), MANIFEST(INT, clean_chain),  {.form = WIRE_END},
+};
+
 void manifest_encode(const struct manifest *manifest, struct buf *out)
 {
     ASSERT(manifest->history > 0 && manifest->first > 0);
     ASSERT(manifest->top >= manifest->first);
 
-    wire_put_u64(out, manifest->history);
-    wire_put_u64(out, manifest->first);
-    wire_put_u64(out, manifest->top);
-    wire_put_u8(out, manifest->clean);
-    wire_put_u64(out, manifest->clean_number);
-    wire_put_u64(out, manifest->clean_offset);
-    wire_put_u64(out, manifest->clean_last);
-    wire_put_u64(out, manifest->clean_chain);
+    wire_put_fields(out, manifest_fields, manifest);
     ASSERT(!out->overflow);
 }
 
@@ -206,15 +207,7 @@ enum err manifest_decode(struct slice bytes, struct manifest *ret_manifest)
     struct wire_reader reader;
 
     wire_reader_init(&reader, bytes);
-    *ret_manifest = (struct manifest){0};
-    ret_manifest->history = wire_get_u64(&reader);
-    ret_manifest->first = wire_get_u64(&reader);
-    ret_manifest->top = wire_get_u64(&reader);
-    ret_manifest->clean = wire_get_u8(&reader) != 0;
-    ret_manifest->clean_number = wire_get_u64(&reader);
-    ret_manifest->clean_offset = wire_get_u64(&reader);
-    ret_manifest->clean_last = wire_get_u64(&reader);
-    ret_manifest->clean_chain = wire_get_u64(&reader);
+    wire_get_fields(&reader, manifest_fields, ret_manifest);
     if (!wire_reader_done(&reader) || ret_manifest->history == 0 || ret_manifest->first == 0 ||
         ret_manifest->top < ret_manifest->first || ret_manifest->top > NAME_NUMBER_MAX ||
         ret_manifest->history > NAME_HISTORY_MAX) {

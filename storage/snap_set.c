@@ -80,9 +80,8 @@ void snap_figures(struct store *store)
 /* Reads head and trailer of one. ERR_NO_FILES; a bad one is no error. */
 static enum err entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
 {
-    static const uint8_t none[STORE_CLUSTER_LEN];
     struct snapfile_reader reader;
-    const uint8_t *mine = store->identity.cluster;
+    struct slice mine = slice_make(store->identity.cluster, STORE_CLUSTER_LEN);
 
     *entry = (struct snap_entry){.is_bad = true};
 
@@ -90,10 +89,8 @@ static enum err entry_load(struct store *store, const struct name *name, struct 
         snapfile_open(&reader, &store->options.vfs, name->text, store->options.record_bytes_max);
 
     if (err == ERR_OK) {
-        const uint8_t *theirs = reader.info.cluster;
-        bool is_foreign = memcmp(mine, none, sizeof(none)) != 0 &&
-                          memcmp(theirs, none, sizeof(none)) != 0 &&
-                          memcmp(mine, theirs, sizeof(none)) != 0;
+        struct slice theirs = slice_make(reader.info.cluster, STORE_CLUSTER_LEN);
+        bool is_foreign = !slice_is_zero(mine) && !slice_is_zero(theirs) && !slice_eq(mine, theirs);
 
         entry->info = reader.info;
         entry->is_bad = is_foreign || reader.info.shown.start != name->number;

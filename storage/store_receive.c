@@ -115,10 +115,9 @@ enum err receive_chunk(struct store *store, const struct store_op *op)
 
 static bool is_foreign(const struct store *store, const struct snapfile_info *info)
 {
-    static const uint8_t none[STORE_CLUSTER_LEN];
-    const uint8_t *mine = store->identity.cluster;
+    struct slice mine = slice_make(store->identity.cluster, STORE_CLUSTER_LEN);
 
-    return memcmp(mine, none, sizeof(none)) != 0 && memcmp(mine, info->cluster, sizeof(none)) != 0;
+    return !slice_is_zero(mine) && !slice_eq(mine, slice_make(info->cluster, STORE_CLUSTER_LEN));
 }
 
 static bool is_followed_by(const struct snapfile_info *info, const struct logrec *first)

@@ -8,14 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#define IDENTITY(form, member) WIRE_FIELD(WIRE_##form, struct store_identity, member)
+
+/* Before the founding configuration. */
+static const struct wire_field identity_fields[] = {
+    IDENTITY(RAW, cluster),        IDENTITY(INT, member_id), IDENTITY(INT, incarnation),
+    IDENTITY(BOOL, bootstrapping), {.form = WIRE_END},
+};
+
 void identity_encode(const struct store_identity *identity, struct buf *out)
 {
     ASSERT(identity->incarnation != 0 && identity->genesis_len <= STORE_GENESIS_MAX);
 
-    wire_put_raw(out, slice_make(identity->cluster, STORE_CLUSTER_LEN));
-    wire_put_u32(out, identity->member_id);
-    wire_put_u64(out, identity->incarnation);
-    wire_put_u8(out, identity->bootstrapping);
+    wire_put_fields(out, identity_fields, identity);
     wire_put_bytes(out, slice_make(identity->genesis, identity->genesis_len));
     ASSERT(!out->overflow);
 }
@@ -26,19 +31,12 @@ enum err identity_decode(struct slice bytes, struct store_identity *ret_identity
 
     wire_reader_init(&reader, bytes);
     *ret_identity = (struct store_identity){0};
-
-    struct slice cluster = wire_get_raw(&reader, STORE_CLUSTER_LEN);
-
-    ret_identity->member_id = wire_get_u32(&reader);
-    ret_identity->incarnation = wire_get_u64(&reader);
-    ret_identity->bootstrapping = wire_get_u8(&reader) != 0;
-
+    wire_get_fields(&reader, identity_fields, ret_identity);
     struct slice genesis = wire_get_bytes(&reader, STORE_GENESIS_MAX);
 
     if (!wire_reader_done(&reader) || ret_identity->incarnation == 0) {
         return ERR_CORRUPT;
     }
-    memcpy(ret_identity->cluster, cluster.data, STORE_CLUSTER_LEN);
     if (genesis.len > 0) {
         memcpy(ret_identity->genesis, genesis.data, genesis.len);
     }

@@ -6,28 +6,16 @@
 
 #include <string.h>
 
-enum {
-    ZERO_PIECE = 64 * 1024
-};
-
 /* True when the file holds a segment's header at most. ERR_NO_FILES. */
 static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *ret_is_zero)
 {
     struct vfs_file *file = NULL;
-    uint8_t *piece = mem_alloc(ZERO_PIECE);
     enum err err = vfs->ops->open(vfs->ctx, name, false, &file);
-    bool is_zero = err == ERR_OK;
-    size_t got = ZERO_PIECE;
 
-    for (uint64_t at = VFS_BLOCK; is_zero && got == ZERO_PIECE; at += ZERO_PIECE) {
-        is_zero = vfs->ops->pread(file, at, piece, ZERO_PIECE, &got) == ERR_OK &&
-                  walfmt_is_zero(piece, got);
-    }
-    if (file) {
+    *ret_is_zero = err == ERR_OK && wal_is_never_used(vfs, file);
+    if (err == ERR_OK) {
         vfs->ops->close(file);
     }
-    mem_free(piece);
-    *ret_is_zero = is_zero;
     return err == ERR_NO_FILES ? err : ERR_OK;
 }
 

@@ -232,6 +232,9 @@ struct wal_found {
  * cannot be opened; a damaged log is a verdict, and then the log is not open. */
 enum err wal_recover(struct wal *wal, const struct names *names, struct wal_found *ret_found);
 
+/* True when all behind the header of a segment is zero: no batch was ever written. */
+bool wal_is_never_used(const struct vfs *vfs, struct vfs_file *file);
+
 /* Restores the zeros behind the last good batch and makes them durable. */
 enum err wal_cut_torn(struct wal *wal, const struct wal_found *found);
 

@@ -41,7 +41,7 @@ static enum err load_sectors(const struct wal *wal, struct vfs_file *file,
     if (got != len) {
         return ERR_CORRUPT;
     }
-    if (first == 0 && walfmt_is_zero(to, VFS_SECTOR)) {
+    if (first == 0 && slice_is_zero(slice_make(to, VFS_SECTOR))) {
         return ERR_MISSING;
     }
     if (!walfmt_unframe(place, first, to, len / VFS_SECTOR)) {

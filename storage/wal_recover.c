@@ -65,27 +65,25 @@ static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const ch
 
 static bool owner_matches(const struct wal *wal, const struct walfmt_header *header)
 {
-    static const uint8_t none[STORE_CLUSTER_LEN];
     const struct store_identity *identity = wal->identity;
+    struct slice theirs = slice_make(header->cluster, STORE_CLUSTER_LEN);
 
     /* Segments made before the replica joined a cluster carry none. */
     return header->incarnation == identity->incarnation &&
            header->member_id == identity->member_id &&
-           (memcmp(header->cluster, none, sizeof(none)) == 0 ||
-            memcmp(header->cluster, identity->cluster, sizeof(none)) == 0);
+           (slice_is_zero(theirs) ||
+            slice_eq(theirs, slice_make(identity->cluster, STORE_CLUSTER_LEN)));
 }
 
-/* True when all behind the header is zero: no batch was ever written. */
-static bool is_never_used(struct scan *scan, struct vfs_file *file, uint64_t size)
+bool wal_is_never_used(const struct vfs *vfs, struct vfs_file *file)
 {
     uint8_t *piece = mem_alloc(TAIL_PIECE);
     bool is_zero = true;
+    size_t got = TAIL_PIECE;
 
-    for (uint64_t at = VFS_BLOCK; is_zero && at < size; at += TAIL_PIECE) {
-        size_t got = 0;
-
-        is_zero = scan->wal->options->vfs.ops->pread(file, at, piece, TAIL_PIECE, &got) == ERR_OK &&
-                  walfmt_is_zero(piece, got);
+    for (uint64_t at = VFS_BLOCK; is_zero && got == TAIL_PIECE; at += TAIL_PIECE) {
+        is_zero = vfs->ops->pread(file, at, piece, TAIL_PIECE, &got) == ERR_OK &&
+                  slice_is_zero(slice_make(piece, got));
     }
     mem_free(piece);
     return is_zero;
@@ -108,12 +106,10 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
 }
 
 /* True for a segment that a crash at its creation left behind: the newest one, never written. */
-static bool is_unfinished(struct scan *scan, const struct name *name, struct vfs_file *file,
-                          uint64_t size)
+static bool is_unfinished(const struct wal *wal, const struct name *name, struct vfs_file *file)
 {
-    bool is_newest = scan->wal->live.count == 0;
-
-    return is_newest && name->number > scan->wal->manifest.top && is_never_used(scan, file, size);
+    return wal->live.count == 0 && name->number > wal->manifest.top &&
+           wal_is_never_used(&wal->options->vfs, file);
 }
 
 /* Opens a segment and reads its header. `*ret_segment` stays NULL, without damage, for one that is
@@ -145,7 +141,7 @@ static bool segment_open(struct scan *scan, const struct name *name,
 
         if (is_valid) {
             is_good = check_header(scan, &header, name, size);
-        } else if (is_unfinished(scan, name, file, size)) {
+        } else if (is_unfinished(scan->wal, name, file)) {
             PROBE("storage.empty_segment_dropped");
             vfs->ops->close(file);
             return true;
@@ -279,7 +275,7 @@ static void tail_look(const struct walfmt_place *place, uint64_t offset, const u
 {
     ASSERT(offset >= place->offset && len % VFS_SECTOR == 0);
 
-    if (walfmt_is_zero(piece, len)) {
+    if (slice_is_zero(slice_make(piece, len))) {
         return;
     }
     for (size_t at = 0; at + VFS_SECTOR <= len && tail->bad_offset == 0; at += VFS_SECTOR) {

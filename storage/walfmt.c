@@ -25,10 +25,23 @@ static uint32_t seed_of(uint64_t salt, uint64_t offset, uint64_t number)
     return crc32c(0, bytes, sizeof(bytes));
 }
 
-bool walfmt_is_zero(const uint8_t *data, size_t len)
-{
-    return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
-}
+#define HEADER(form, member) WIRE_FIELD(WIRE_##form, struct walfmt_header, member)
+#define BATCH(member)        WIRE_FIELD(WIRE_INT, struct walfmt_batch, member)
+
+/* Behind magic and version. */
+static const struct wire_field header_fields[] = {
+    HEADER(RAW, cluster),     HEADER(INT, member_id), HEADER(INT, incarnation),
+    HEADER(INT, history),     HEADER(INT, number),    HEADER(INT, prev_number),
+    HEADER(INT, prev_offset), HEADER(INT, prev_zxid), HEADER(INT, prev_chain),
+    HEADER(INT, committed),   HEADER(INT, salt),      HEADER(INT, bytes),
+    HEADER(INT, batch_first), {.form = WIRE_END},
+};
+
+/* Behind magic, checksum and the batch's number. */
+static const struct wire_field batch_fields[] = {
+    BATCH(len),   BATCH(count),     BATCH(durable_upto),
+    BATCH(chain), BATCH(committed), {.form = WIRE_END},
+};
 
 void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BLOCK])
 {
@@ -38,19 +51,7 @@ void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BL
     memset(out, 0, VFS_BLOCK);
     wire_store_u32(out, HEADER_MAGIC);
     wire_store_u32(out + 4, WALFMT_VERSION);
-    memcpy(out + 8, header->cluster, STORE_CLUSTER_LEN);
-    wire_store_u32(out + 24, header->member_id);
-    wire_store_u64(out + 28, header->incarnation);
-    wire_store_u64(out + 36, header->history);
-    wire_store_u64(out + 44, header->number);
-    wire_store_u64(out + 52, header->prev_number);
-    wire_store_u64(out + 60, header->prev_offset);
-    wire_store_u64(out + 68, header->prev_zxid);
-    wire_store_u64(out + 76, header->prev_chain);
-    wire_store_u64(out + 84, header->committed);
-    wire_store_u64(out + 92, header->salt);
-    wire_store_u64(out + 100, header->bytes);
-    wire_store_u64(out + 108, header->batch_first);
+    wire_store_fields(out + 8, header_fields, header);
     wire_store_u32(out + HEADER_BYTES, crc32c(0, out, HEADER_BYTES));
 }
 
@@ -60,22 +61,10 @@ enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header 
 
     if (wire_load_u32(in) != HEADER_MAGIC || wire_load_u32(in + 4) != WALFMT_VERSION ||
         wire_load_u32(in + HEADER_BYTES) != crc32c(0, in, HEADER_BYTES) ||
-        !walfmt_is_zero(in + used, VFS_BLOCK - used)) {
+        !slice_is_zero(slice_make(in + used, VFS_BLOCK - used))) {
         return ERR_CORRUPT;
     }
-    memcpy(ret_header->cluster, in + 8, STORE_CLUSTER_LEN);
-    ret_header->member_id = wire_load_u32(in + 24);
-    ret_header->incarnation = wire_load_u64(in + 28);
-    ret_header->history = wire_load_u64(in + 36);
-    ret_header->number = wire_load_u64(in + 44);
-    ret_header->prev_number = wire_load_u64(in + 52);
-    ret_header->prev_offset = wire_load_u64(in + 60);
-    ret_header->prev_zxid = wire_load_u64(in + 68);
-    ret_header->prev_chain = wire_load_u64(in + 76);
-    ret_header->committed = wire_load_u64(in + 84);
-    ret_header->salt = wire_load_u64(in + 92);
-    ret_header->bytes = wire_load_u64(in + 100);
-    ret_header->batch_first = wire_load_u64(in + 108);
+    wire_load_fields(in + 8, header_fields, ret_header);
     return ERR_OK;
 }
 
@@ -141,11 +130,7 @@ void walfmt_batch_end(struct buf *raw, const struct walfmt_place *place,
 
     wire_store_u32(head, BATCH_MAGIC);
     wire_store_u64(head + 8, place->number);
-    wire_store_u32(head + 16, batch->len);
-    wire_store_u32(head + 20, batch->count);
-    wire_store_u64(head + 24, batch->durable_upto);
-    wire_store_u64(head + 32, batch->chain);
-    wire_store_u64(head + 40, batch->committed);
+    wire_store_fields(head + 16, batch_fields, batch);
 
     uint32_t seed = seed_of(place->salt, place->offset, place->number);
 
@@ -196,7 +181,7 @@ enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_
     if (wire_load_u32(sector + WALFMT_CONTENT) == stamp_of(place, index, sector)) {
         return WALFMT_SECTOR_GOOD;
     }
-    return walfmt_is_zero(sector, VFS_SECTOR) ? WALFMT_SECTOR_ZERO : WALFMT_SECTOR_BAD;
+    return slice_is_zero(slice_make(sector, VFS_SECTOR)) ? WALFMT_SECTOR_ZERO : WALFMT_SECTOR_BAD;
 }
 
 bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *framed,
@@ -223,13 +208,7 @@ enum err walfmt_batch_decode(const uint8_t content[WALFMT_BATCH_HEAD],
         wire_load_u64(content + 8) != place->number) {
         return ERR_CORRUPT;
     }
-    *ret_batch = (struct walfmt_batch){
-        .len = wire_load_u32(content + 16),
-        .count = wire_load_u32(content + 20),
-        .durable_upto = wire_load_u64(content + 24),
-        .chain = wire_load_u64(content + 32),
-        .committed = wire_load_u64(content + 40),
-    };
+    wire_load_fields(content + 16, batch_fields, ret_batch);
     return ret_batch->count > 0 && ret_batch->len > 0 ? ERR_OK : ERR_CORRUPT;
 }
 

@@ -70,9 +70,6 @@ enum walfmt_sector {
     WALFMT_SECTOR_BAD,
 };
 
-/* True when all bytes are zero. */
-bool walfmt_is_zero(const uint8_t *data, size_t len);
-
 void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BLOCK]);
 /* ERR_CORRUPT. */
 enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header *ret_header);

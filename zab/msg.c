@@ -11,75 +11,95 @@ enum {
     RANGE_BYTES = 12,
 };
 
-/* ---- Fields: each is written to `out` or, without one, read from `in`. ---- */
-
-struct codec {
-    struct buf *out;
-    struct wire_reader in;
-    bool is_newer; /* The sender is of a later version. */
+/* Forms of fields besides those of base/wire.h; `size` is the most bytes that one may have. */
+enum {
+    FORM_RESERVED = WIRE_OWN, /* Zero in this version; as many bytes. */
+    FORM_REC,                 /* A record: type u8, zxid, prev, chain, payload. */
+    FORM_MAYBE_REC,           /* u8 whether there is one, then the record. */
+    FORM_RANGES,              /* Count u32; of each range: epoch, first, last. */
 };
 
-static void code_u8(struct codec *codec, uint8_t *value)
-{
-    if (codec->out) {
-        wire_put_u8(codec->out, *value);
-    } else {
-        *value = wire_get_u8(&codec->in);
+enum {
+    FIELDS_MAX = 10 /* Of one type, with the end. */
+};
+
+struct msg_layout {
+    const char *name; /* NULL: no such type. */
+    struct wire_field fields[FIELDS_MAX];
+};
+
+#define INT(member)        WIRE_FIELD(WIRE_INT, struct zab_msg, member)
+#define BYTES(member, max) WIRE_SLICE(struct zab_msg, member, max)
+#define OWN(form, max) \
+    {                  \
+        form, 0, max   \
     }
-}
+#define HEAD INT(dialogue), INT(epoch)
 
-static void code_u32(struct codec *codec, uint32_t *value)
-{
-    if (codec->out) {
-        wire_put_u32(codec->out, *value);
-    } else {
-        *value = wire_get_u32(&codec->in);
-    }
-}
+/* The fields of each type, in the order of their bytes. A field that a later version adds goes to
+ * the end of its type; it is zero when an earlier version sends the message. */
+static const struct msg_layout layouts[] = {
+    [ZAB_VOTE] = {"VOTE",
+                  {INT(vote.promised), INT(vote.candidate_last), INT(vote.last), INT(vote.round),
+                   INT(vote.candidate), INT(vote.state), INT(vote.flags), INT(vote.config_version),
+                   INT(vote.voters)}},
+    [ZAB_CEPOCH] = {"CEPOCH",
+                    {INT(dialogue), INT(cepoch.promised), INT(cepoch.last), INT(cepoch.flags)}},
+    [ZAB_NEWEPOCH] = {"NEWEPOCH", {HEAD, BYTES(newepoch.config, CONFIG_BYTES_MAX)}},
+    [ZAB_ACKEPOCH] = {"ACKEPOCH",
+                      {HEAD, INT(ackepoch.last), INT(ackepoch.last_chain), INT(ackepoch.flags),
+                       INT(ackepoch.base), OWN(FORM_RANGES, (size_t)ZAB_RANGES_MAX *RANGE_BYTES),
+                       INT(ackepoch.snap_id), INT(ackepoch.snap_offset)}},
+    [ZAB_SYNC] = {"SYNC", {HEAD, INT(sync.common), INT(sync.target), INT(sync.flags)}},
+    [ZAB_SNAP_CHUNK] = {"SNAP_CHUNK",
+                        {HEAD, INT(snap_chunk.start), INT(snap_chunk.start_chain),
+                         INT(snap_chunk.end), INT(snap_chunk.flags), INT(snap_chunk.offset),
+                         BYTES(snap_chunk.bytes, ZAB_CHUNK_BYTES_MAX), INT(snap_chunk.snap_id)}},
+    [ZAB_SNAP_ACK] = {"SNAP_ACK", {HEAD, INT(snap_ack.offset)}},
+    [ZAB_ENTRY] = {"ENTRY",
+                   {HEAD, INT(entry.commit),
+                    OWN(FORM_REC, REC_HEAD_BYTES + (size_t)ZAB_RECORD_BYTES_MAX)}},
+    [ZAB_SYNC_ACK] = {"SYNC_ACK", {HEAD, INT(ack.zxid)}},
+    [ZAB_NEWLEADER] = {"NEWLEADER",
+                       {HEAD, INT(newleader.sent), OWN(FORM_RESERVED, 8),
+                        OWN(FORM_MAYBE_REC, REC_HEAD_BYTES + CONFIG_BYTES_MAX),
+                        BYTES(newleader.config, CONFIG_BYTES_MAX)}},
+    [ZAB_ACK_NEWLEADER] = {"ACK_NEWLEADER",
+                           {HEAD, INT(ack.zxid), OWN(FORM_RESERVED, 8),
+                            BYTES(ack.payload, ZAB_PING_PAYLOAD_MAX)}},
+    [ZAB_UPTODATE] = {"UPTODATE", {HEAD, INT(commit.zxid)}},
+    [ZAB_ACK] = {"ACK", {HEAD, INT(ack.zxid)}},
+    [ZAB_COMMIT] = {"COMMIT", {HEAD, INT(commit.zxid)}},
+    [ZAB_PING] = {"PING",
+                  {HEAD, INT(ping.commit), INT(ping.round),
+                   BYTES(ping.payload, ZAB_PING_PAYLOAD_MAX)}},
+    [ZAB_PONG] = {"PONG",
+                  {HEAD, INT(pong.last), INT(pong.round), INT(pong.flags), INT(pong.digest_zxid),
+                   INT(pong.digest), BYTES(pong.payload, ZAB_PING_PAYLOAD_MAX)}},
+    [ZAB_CONFIRM] = {"CONFIRM", {HEAD, INT(confirm.round)}},
+    [ZAB_CONFIRM_ACK] = {"CONFIRM_ACK", {HEAD, INT(confirm.round)}},
+    [ZAB_READ_INDEX] = {"READ_INDEX", {HEAD, INT(read_index.request)}},
+    [ZAB_READ_REPLY] = {"READ_REPLY",
+                        {HEAD, INT(read_reply.zxid), INT(read_reply.request),
+                         OWN(FORM_RESERVED, 4)}},
+    [ZAB_FORWARD] = {"FORWARD",
+                     {HEAD, INT(forward.request), BYTES(forward.bytes, ZAB_FORWARD_BYTES_MAX)}},
+    [ZAB_FORWARD_REPLY] = {"FORWARD_REPLY",
+                           {HEAD, INT(forward.request),
+                            BYTES(forward.bytes, ZAB_FORWARD_BYTES_MAX)}},
+    [ZAB_RESIGN] = {"RESIGN", {HEAD}},
+    [ZAB_EXCLUDE] = {"EXCLUDE", {HEAD, INT(exclude.zxid), INT(exclude.flags)}},
+    [ZAB_CONFIG] = {"CONFIG", {BYTES(config.bytes, CONFIG_BYTES_MAX)}},
+};
+static const struct wire_field range_fields[] = {
+    WIRE_FIELD(WIRE_INT, struct epoch_range, epoch),
+    WIRE_FIELD(WIRE_INT, struct epoch_range, first),
+    WIRE_FIELD(WIRE_INT, struct epoch_range, last),
+    {.form = WIRE_END},
+};
 
-static void code_u64(struct codec *codec, uint64_t *value)
-{
-    if (codec->out) {
-        wire_put_u64(codec->out, *value);
-    } else {
-        *value = wire_get_u64(&codec->in);
-    }
-}
+/* ---- Writing. ---- */
 
-static void code_bytes(struct codec *codec, struct slice *bytes, size_t len_max)
-{
-    if (codec->out) {
-        wire_put_bytes(codec->out, *bytes);
-    } else {
-        *bytes = wire_get_bytes(&codec->in, len_max);
-    }
-}
-
-/* Zero in this version. */
-static void code_reserved(struct codec *codec, uint64_t value)
-{
-    if (value != 0 && !codec->is_newer) {
-        wire_reader_fail(&codec->in);
-    }
-}
-
-static void code_reserved_u32(struct codec *codec)
-{
-    uint32_t value = 0;
-
-    code_u32(codec, &value);
-    code_reserved(codec, value);
-}
-
-static void code_reserved_u64(struct codec *codec)
-{
-    uint64_t value = 0;
-
-    code_u64(codec, &value);
-    code_reserved(codec, value);
-}
-
-/* type u8, zxid, prev, chain, payload. */
 static void put_rec(struct buf *out, const struct logrec *rec)
 {
     ASSERT(rec && rec->len <= ZAB_RECORD_BYTES_MAX);
@@ -91,17 +111,49 @@ static void put_rec(struct buf *out, const struct logrec *rec)
     wire_put_bytes(out, logrec_payload(rec));
 }
 
-/* The chain value is taken as sent: only the receiver's own log can check it. */
-static struct logrec *get_rec(struct wire_reader *reader)
+static void put_ranges(struct buf *out, const struct zab_msg_ackepoch *ackepoch)
 {
-    uint8_t type = wire_get_u8(reader);
-    zxid_t zxid = wire_get_u64(reader);
-    zxid_t prev = wire_get_u64(reader);
-    uint64_t chain = wire_get_u64(reader);
-    struct slice payload = wire_get_bytes(reader, ZAB_RECORD_BYTES_MAX);
+    ASSERT(ackepoch->range_count <= ZAB_RANGES_MAX);
+    wire_put_u32(out, ackepoch->range_count);
+    for (uint32_t i = 0; i < ackepoch->range_count; i++) {
+        wire_put_fields(out, range_fields, &ackepoch->ranges[i]);
+    }
+}
 
-    if (!wire_reader_ok(reader) || type < LOGREC_TXN || type > LOGREC_STAMP || prev >= zxid) {
-        wire_reader_fail(reader);
+static void put_field(struct buf *out, const struct wire_field *field, const struct zab_msg *msg)
+{
+    static const uint8_t zeros[8];
+    const struct logrec *rec = zab_msg_rec(msg);
+
+    if (field->form == FORM_REC) {
+        put_rec(out, rec);
+    } else if (field->form == FORM_MAYBE_REC) {
+        wire_put_u8(out, rec != NULL);
+        if (rec) {
+            put_rec(out, rec);
+        }
+    } else if (field->form == FORM_RANGES) {
+        put_ranges(out, &msg->ackepoch);
+    } else if (field->form == FORM_RESERVED) {
+        wire_put_raw(out, slice_make(zeros, field->size));
+    } else {
+        wire_put_field(out, field, msg);
+    }
+}
+
+/* ---- Reading. ---- */
+
+/* The chain value is taken as sent: only the receiver's own log can check it. */
+static struct logrec *get_rec(struct wire_reader *in)
+{
+    uint8_t type = wire_get_u8(in);
+    zxid_t zxid = wire_get_u64(in);
+    zxid_t prev = wire_get_u64(in);
+    uint64_t chain = wire_get_u64(in);
+    struct slice payload = wire_get_bytes(in, ZAB_RECORD_BYTES_MAX);
+
+    if (!wire_reader_ok(in) || type < LOGREC_TXN || type > LOGREC_STAMP || prev >= zxid) {
+        wire_reader_fail(in);
         return NULL;
     }
     struct logrec *rec = logrec_new((enum logrec_type)type, zxid, prev, 0, payload);
@@ -111,258 +163,41 @@ static struct logrec *get_rec(struct wire_reader *reader)
     return rec;
 }
 
-static void code_rec(struct codec *codec, struct logrec **rec)
+static void get_ranges(struct wire_reader *in, struct zab_msg_ackepoch *ackepoch)
 {
-    if (codec->out) {
-        put_rec(codec->out, *rec);
-    } else {
-        *rec = get_rec(&codec->in);
-    }
-}
+    uint32_t count = wire_get_u32(in);
 
-static void code_ranges(struct codec *codec, struct zab_msg_ackepoch *ackepoch)
-{
-    code_u32(codec, &ackepoch->range_count);
-    if (!codec->out) {
-        uint32_t count = ackepoch->range_count;
-
-        if (count > ZAB_RANGES_MAX ||
-            (size_t)(codec->in.end - codec->in.pos) < (size_t)count * RANGE_BYTES) {
-            wire_reader_fail(&codec->in);
-            ackepoch->range_count = 0;
-            return;
-        }
-        ackepoch->ranges = mem_zalloc(count + 1, sizeof ackepoch->ranges[0]);
+    if (count > ZAB_RANGES_MAX || (size_t)(in->end - in->pos) < (size_t)count * RANGE_BYTES) {
+        wire_reader_fail(in);
+        return;
     }
-    ASSERT(ackepoch->range_count <= ZAB_RANGES_MAX);
-    for (uint32_t i = 0; i < ackepoch->range_count; i++) {
+    ackepoch->range_count = count;
+    ackepoch->ranges = mem_zalloc(count + 1, sizeof ackepoch->ranges[0]);
+    for (uint32_t i = 0; i < count; i++) {
         struct epoch_range *range = &ackepoch->ranges[i];
 
-        code_u32(codec, &range->epoch);
-        code_u32(codec, &range->first);
-        code_u32(codec, &range->last);
-        if (!codec->out &&
-            (range->first > range->last || (i > 0 && range->epoch <= range[-1].epoch))) {
-            wire_reader_fail(&codec->in);
+        wire_get_fields(in, range_fields, range);
+        if (range->first > range->last || (i > 0 && range->epoch <= range[-1].epoch)) {
+            wire_reader_fail(in);
         }
     }
 }
 
-/* ---- The layout of each type. A field that a later version adds goes to the end of its type; it
- * is zero when an earlier version sends the message. ---- */
-
-static void code_vote(struct codec *codec, struct zab_msg *msg)
+static void get_field(struct wire_reader *in, const struct wire_field *field, bool is_newer,
+                      struct zab_msg *msg)
 {
-    struct zab_msg_vote *vote = &msg->vote;
-
-    code_u32(codec, &vote->promised);
-    code_u64(codec, &vote->candidate_last);
-    code_u64(codec, &vote->last);
-    code_u64(codec, &vote->round);
-    code_u32(codec, &vote->candidate);
-    code_u8(codec, &vote->state);
-    code_u32(codec, &vote->flags);
-    code_u64(codec, &vote->config_version);
-    code_u32(codec, &vote->voters);
-}
-
-static void code_cepoch(struct codec *codec, struct zab_msg *msg)
-{
-    code_u32(codec, &msg->dialogue);
-    code_u32(codec, &msg->cepoch.promised);
-    code_u64(codec, &msg->cepoch.last);
-    code_u32(codec, &msg->cepoch.flags);
-}
-
-/* All of RESIGN, and what the types below begin with. */
-static void code_head(struct codec *codec, struct zab_msg *msg)
-{
-    code_u32(codec, &msg->dialogue);
-    code_u32(codec, &msg->epoch);
-}
-
-static void code_newepoch(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_bytes(codec, &msg->newepoch.config, CONFIG_BYTES_MAX);
-}
-
-static void code_ackepoch(struct codec *codec, struct zab_msg *msg)
-{
-    struct zab_msg_ackepoch *ackepoch = &msg->ackepoch;
-
-    code_head(codec, msg);
-    code_u64(codec, &ackepoch->last);
-    code_u64(codec, &ackepoch->last_chain);
-    code_u32(codec, &ackepoch->flags);
-    code_u64(codec, &ackepoch->base);
-    code_ranges(codec, ackepoch);
-    code_u64(codec, &ackepoch->snap_id);
-    code_u64(codec, &ackepoch->snap_offset);
-}
-
-static void code_sync(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->sync.common);
-    code_u64(codec, &msg->sync.target);
-    code_u32(codec, &msg->sync.flags);
-}
-
-static void code_snap_chunk(struct codec *codec, struct zab_msg *msg)
-{
-    struct zab_msg_snap_chunk *chunk = &msg->snap_chunk;
-
-    code_head(codec, msg);
-    code_u64(codec, &chunk->start);
-    code_u64(codec, &chunk->start_chain);
-    code_u64(codec, &chunk->end);
-    code_u32(codec, &chunk->flags);
-    code_u64(codec, &chunk->offset);
-    code_bytes(codec, &chunk->bytes, ZAB_CHUNK_BYTES_MAX);
-    code_u64(codec, &chunk->snap_id);
-}
-
-static void code_snap_ack(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->snap_ack.offset);
-}
-
-static void code_entry(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->entry.commit);
-    code_rec(codec, &msg->entry.rec);
-}
-
-static void code_newleader(struct codec *codec, struct zab_msg *msg)
-{
-    struct zab_msg_newleader *newleader = &msg->newleader;
-    uint8_t has_rec = newleader->rec ? 1 : 0;
-
-    code_head(codec, msg);
-    code_u64(codec, &newleader->sent);
-    code_reserved_u64(codec);
-    code_u8(codec, &has_rec);
-    if (has_rec != 0) {
-        code_rec(codec, &newleader->rec);
+    if (field->form == FORM_REC) {
+        msg->entry.rec = get_rec(in);
+    } else if (field->form == FORM_MAYBE_REC) {
+        msg->newleader.rec = wire_get_u8(in) != 0 ? get_rec(in) : NULL;
+    } else if (field->form == FORM_RANGES) {
+        get_ranges(in, &msg->ackepoch);
+    } else if (field->form != FORM_RESERVED) {
+        wire_get_field(in, field, msg);
+    } else if (!slice_is_zero(wire_get_raw(in, field->size)) && !is_newer) {
+        wire_reader_fail(in);
     }
-    code_bytes(codec, &newleader->config, CONFIG_BYTES_MAX);
 }
-
-static void code_ack(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->ack.zxid);
-}
-
-static void code_ack_newleader(struct codec *codec, struct zab_msg *msg)
-{
-    code_ack(codec, msg);
-    code_reserved_u64(codec);
-    code_bytes(codec, &msg->ack.payload, ZAB_PING_PAYLOAD_MAX);
-}
-
-static void code_commit(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->commit.zxid);
-}
-
-static void code_ping(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->ping.commit);
-    code_u64(codec, &msg->ping.round);
-    code_bytes(codec, &msg->ping.payload, ZAB_PING_PAYLOAD_MAX);
-}
-
-static void code_pong(struct codec *codec, struct zab_msg *msg)
-{
-    struct zab_msg_pong *pong = &msg->pong;
-
-    code_head(codec, msg);
-    code_u64(codec, &pong->last);
-    code_u64(codec, &pong->round);
-    code_u32(codec, &pong->flags);
-    code_u64(codec, &pong->digest_zxid);
-    code_u64(codec, &pong->digest);
-    code_bytes(codec, &pong->payload, ZAB_PING_PAYLOAD_MAX);
-}
-
-static void code_confirm(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->confirm.round);
-}
-
-static void code_read_index(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->read_index.request);
-}
-
-static void code_read_reply(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->read_reply.zxid);
-    code_u64(codec, &msg->read_reply.request);
-    code_reserved_u32(codec);
-}
-
-static void code_forward(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->forward.request);
-    code_bytes(codec, &msg->forward.bytes, ZAB_FORWARD_BYTES_MAX);
-}
-
-static void code_exclude(struct codec *codec, struct zab_msg *msg)
-{
-    code_head(codec, msg);
-    code_u64(codec, &msg->exclude.zxid);
-    code_u32(codec, &msg->exclude.flags);
-}
-
-static void code_config(struct codec *codec, struct zab_msg *msg)
-{
-    code_bytes(codec, &msg->config.bytes, CONFIG_BYTES_MAX);
-}
-
-struct msg_layout {
-    const char *name; /* NULL: no such type. */
-    void (*code)(struct codec *codec, struct zab_msg *msg);
-    size_t variable_max; /* Bytes beyond the scalars. */
-};
-
-static const struct msg_layout layouts[] = {
-    [ZAB_VOTE] = {"VOTE", code_vote, 0},
-    [ZAB_CEPOCH] = {"CEPOCH", code_cepoch, 0},
-    [ZAB_NEWEPOCH] = {"NEWEPOCH", code_newepoch, CONFIG_BYTES_MAX},
-    [ZAB_ACKEPOCH] = {"ACKEPOCH", code_ackepoch, (size_t)ZAB_RANGES_MAX *RANGE_BYTES},
-    [ZAB_SYNC] = {"SYNC", code_sync, 0},
-    [ZAB_SNAP_CHUNK] = {"SNAP_CHUNK", code_snap_chunk, ZAB_CHUNK_BYTES_MAX},
-    [ZAB_SNAP_ACK] = {"SNAP_ACK", code_snap_ack, 0},
-    [ZAB_ENTRY] = {"ENTRY", code_entry, REC_HEAD_BYTES + (size_t)ZAB_RECORD_BYTES_MAX},
-    [ZAB_SYNC_ACK] = {"SYNC_ACK", code_ack, 0},
-    [ZAB_NEWLEADER] = {"NEWLEADER", code_newleader, REC_HEAD_BYTES + (size_t)CONFIG_BYTES_MAX * 2},
-    [ZAB_ACK_NEWLEADER] = {"ACK_NEWLEADER", code_ack_newleader, ZAB_PING_PAYLOAD_MAX},
-    [ZAB_UPTODATE] = {"UPTODATE", code_commit, 0},
-    [ZAB_ACK] = {"ACK", code_ack, 0},
-    [ZAB_COMMIT] = {"COMMIT", code_commit, 0},
-    [ZAB_PING] = {"PING", code_ping, ZAB_PING_PAYLOAD_MAX},
-    [ZAB_PONG] = {"PONG", code_pong, ZAB_PING_PAYLOAD_MAX},
-    [ZAB_CONFIRM] = {"CONFIRM", code_confirm, 0},
-    [ZAB_CONFIRM_ACK] = {"CONFIRM_ACK", code_confirm, 0},
-    [ZAB_READ_INDEX] = {"READ_INDEX", code_read_index, 0},
-    [ZAB_READ_REPLY] = {"READ_REPLY", code_read_reply, 0},
-    [ZAB_FORWARD] = {"FORWARD", code_forward, ZAB_FORWARD_BYTES_MAX},
-    [ZAB_FORWARD_REPLY] = {"FORWARD_REPLY", code_forward, ZAB_FORWARD_BYTES_MAX},
-    [ZAB_RESIGN] = {"RESIGN", code_head, 0},
-    [ZAB_EXCLUDE] = {"EXCLUDE", code_exclude, 0},
-    [ZAB_CONFIG] = {"CONFIG", code_config, CONFIG_BYTES_MAX},
-};
 
 static const struct msg_layout *layout_of(enum zab_msg_type type)
 {
@@ -385,32 +220,42 @@ size_t zab_msg_size_max(enum zab_msg_type type)
 {
     const struct msg_layout *layout = layout_of(type);
 
-    return layout ? SCALARS_BYTES_MAX + layout->variable_max : 0;
+    size_t size = SCALARS_BYTES_MAX;
+
+    if (!layout) {
+        return 0;
+    }
+    for (const struct wire_field *field = layout->fields; field->form != WIRE_END; field++) {
+        size += field->form == WIRE_BYTES || field->form > FORM_RESERVED ? field->size : 0;
+    }
+    return size;
 }
 
 void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
 {
     const struct msg_layout *layout = layout_of(msg->type);
-    struct codec codec = {.out = out};
-    struct zab_msg copy = *msg; /* Writing changes nothing, but the compiler cannot know that. */
 
     ASSERT(layout);
-    layout->code(&codec, &copy);
+    for (const struct wire_field *field = layout->fields; field->form != WIRE_END; field++) {
+        put_field(out, field, msg);
+    }
 }
 
 static enum err decode(enum zab_msg_type type, struct slice payload, bool is_newer,
                        struct zab_msg *ret_msg)
 {
     const struct msg_layout *layout = layout_of(type);
-    struct codec codec = {.is_newer = is_newer};
     struct zab_msg msg = {.type = type};
+    struct wire_reader in;
 
     if (!layout) {
         return ERR_FORMAT;
     }
-    wire_reader_init(&codec.in, payload);
-    layout->code(&codec, &msg);
-    if (is_newer ? !wire_reader_ok(&codec.in) : !wire_reader_done(&codec.in)) {
+    wire_reader_init(&in, payload);
+    for (const struct wire_field *field = layout->fields; field->form != WIRE_END; field++) {
+        get_field(&in, field, is_newer, &msg);
+    }
+    if (is_newer ? !wire_reader_ok(&in) : !wire_reader_done(&in)) {
         zab_msg_release(&msg);
         return ERR_FORMAT;
     }

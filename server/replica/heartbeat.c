@@ -5,8 +5,6 @@
 #include "base/wire.h"
 #include "server/replica/clock.h"
 
-#include <stdio.h>
-
 enum {
     HEARTBEAT_FORMAT = 5,
     HEARTBEAT_ENTRY_MAX = 160 /* With room for additions of later versions. */
@@ -46,30 +44,38 @@ const char *replica_role_name(enum replica_role role)
 
 /* ---- Format u8, count u8, then for each its length u32 and its bytes. ---- */
 
+#define FIELD(form, member) WIRE_FIELD(WIRE_##form, struct heartbeat, member)
+
+/* Behind id u32 and u32 ms since it was made. */
+static const struct wire_field heartbeat_fields[] = {
+    FIELD(ENUM, role),
+    FIELD(INT, flags),
+    FIELD(INT, epoch),
+    FIELD(INT, zxid),
+    FIELD(INT, lag_ms),
+    FIELD(INT, role_ms),
+    FIELD(INT, wall_ms),
+    FIELD(INT, made_ms),
+    FIELD(INT, late_ms),
+    FIELD(INT, age_ms),
+    FIELD(INT, tree_bytes_max),
+    FIELD(INT, room_bytes_max),
+    FIELD(INT, room_member),
+    FIELD(INT, mark),
+    FIELD(INT, host.up_ms),
+    FIELD(INT, host.sync_p50_us),
+    FIELD(INT, host.sync_p99_us),
+    FIELD(TEXT, host.version),
+    {.form = WIRE_END},
+};
+
 static void put_heartbeat(const struct heartbeat *heartbeat, uint64_t now_ms, struct buf *out)
 {
     uint64_t gone_ms = now_ms > heartbeat->at_ms ? now_ms - heartbeat->at_ms : 0;
 
     wire_put_u32(out, heartbeat->id);
     wire_put_u32(out, (uint32_t)min_u64(gone_ms, UINT32_MAX));
-    wire_put_u8(out, (uint8_t)heartbeat->role);
-    wire_put_u32(out, heartbeat->flags);
-    wire_put_u32(out, heartbeat->epoch);
-    wire_put_u64(out, heartbeat->zxid);
-    wire_put_u32(out, heartbeat->lag_ms);
-    wire_put_u64(out, heartbeat->role_ms);
-    wire_put_u64(out, (uint64_t)heartbeat->wall_ms);
-    wire_put_u64(out, heartbeat->made_ms);
-    wire_put_u32(out, heartbeat->late_ms);
-    wire_put_u64(out, (uint64_t)heartbeat->age_ms);
-    wire_put_u64(out, heartbeat->tree_bytes_max);
-    wire_put_u64(out, heartbeat->room_bytes_max);
-    wire_put_u32(out, heartbeat->room_member);
-    wire_put_u64(out, heartbeat->mark);
-    wire_put_u64(out, heartbeat->host.up_ms);
-    wire_put_u32(out, heartbeat->host.sync_p50_us);
-    wire_put_u32(out, heartbeat->host.sync_p99_us);
-    wire_put_bytes(out, slice_str(heartbeat->host.version));
+    wire_put_fields(out, heartbeat_fields, heartbeat);
 }
 
 void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_t now_ms,
@@ -100,28 +106,8 @@ static bool get_heartbeat(struct slice entry, uint64_t now_ms, struct heartbeat 
     uint32_t gone_ms = wire_get_u32(&reader);
 
     heartbeat->at_ms = now_ms > gone_ms ? now_ms - gone_ms : 0;
-    heartbeat->role = (enum replica_role)wire_get_u8(&reader);
-    heartbeat->flags = wire_get_u32(&reader);
-    heartbeat->epoch = wire_get_u32(&reader);
-    heartbeat->zxid = wire_get_u64(&reader);
-    heartbeat->lag_ms = wire_get_u32(&reader);
-    heartbeat->role_ms = wire_get_u64(&reader);
-    heartbeat->wall_ms = (int64_t)wire_get_u64(&reader);
-    heartbeat->made_ms = wire_get_u64(&reader);
-    heartbeat->late_ms = wire_get_u32(&reader);
-    heartbeat->age_ms = (int64_t)wire_get_u64(&reader);
-    heartbeat->tree_bytes_max = wire_get_u64(&reader);
-    heartbeat->room_bytes_max = wire_get_u64(&reader);
-    heartbeat->room_member = wire_get_u32(&reader);
-    heartbeat->mark = wire_get_u64(&reader);
-    heartbeat->host.up_ms = wire_get_u64(&reader);
-    heartbeat->host.sync_p50_us = wire_get_u32(&reader);
-    heartbeat->host.sync_p99_us = wire_get_u32(&reader);
+    wire_get_fields(&reader, heartbeat_fields, heartbeat);
     heartbeat->host.disk_low = (heartbeat->flags & HEARTBEAT_DISK_LOW) != 0;
-    struct slice version = wire_get_bytes(&reader, HEARTBEAT_VERSION_MAX - 1);
-
-    (void)snprintf(heartbeat->host.version, sizeof(heartbeat->host.version), "%.*s",
-                   (int)version.len, version.len > 0 ? (const char *)version.data : "");
     return wire_reader_ok(&reader) && heartbeat->id != 0 && (unsigned)heartbeat->role < ROLES &&
            heartbeat->wall_ms >= 0 && heartbeat->wall_ms <= STAMP_MAX_MS &&
            heartbeat->age_ms >= 0 && heartbeat->age_ms <= TXN_AGE_MAX_MS;

@@ -8,28 +8,29 @@ enum {
 
 /* ---- A write: version u8, boot u64, principal, session, key, arguments. ---- */
 
+#define SESSION(form, member) WIRE_FIELD(WIRE_##form, struct op_session, member)
+
+/* Of a session that was shown. */
+static const struct wire_field session_fields[] = {
+    SESSION(INT, id),
+    SESSION(INT, attach),
+    SESSION(RAW, hash),
+    {.form = WIRE_END},
+};
+
 static void put_session(struct buf *out, const struct op_session *session)
 {
     wire_put_u8(out, session->shown);
     if (session->shown) {
-        wire_put_u64(out, session->id);
-        wire_put_u64(out, session->attach);
-        wire_put_raw(out, slice_make(session->hash, sizeof session->hash));
+        wire_put_fields(out, session_fields, session);
     }
 }
 
 static void get_session(struct wire_reader *reader, struct op_session *ret_session)
 {
     *ret_session = (struct op_session){.shown = wire_get_u8(reader) != 0};
-    if (!ret_session->shown) {
-        return;
-    }
-    ret_session->id = wire_get_u64(reader);
-    ret_session->attach = wire_get_u64(reader);
-    struct slice hash = wire_get_raw(reader, sizeof ret_session->hash);
-
-    if (hash.len == sizeof ret_session->hash) {
-        memcpy(ret_session->hash, hash.data, hash.len);
+    if (ret_session->shown) {
+        wire_get_fields(reader, session_fields, ret_session);
     }
 }
 

@@ -11,6 +11,14 @@
 #define DATA                   BYTES(data, UINT32_MAX)
 #define ACL                    BYTES(acl, UINT32_MAX)
 
+#define HEADER(member) WIRE_FIELD(WIRE_INT, struct txn_header, member)
+
+/* Behind version and flags. */
+static const struct wire_field header_fields[] = {
+    HEADER(origin_member), HEADER(origin_boot), HEADER(request),
+    HEADER(age_ms),        HEADER(stamp_ms),    {.form = WIRE_END},
+};
+
 enum {
     FIELDS_MAX = 6 /* Of one type, with the end. */
 };
@@ -51,11 +59,7 @@ void txn_begin(struct buf *out, const struct txn_header *header)
 
     wire_put_u8(out, TXN_VERSION);
     wire_put_u8(out, 0);
-    wire_put_u32(out, header->origin_member);
-    wire_put_u64(out, header->origin_boot);
-    wire_put_u64(out, header->request);
-    wire_put_u64(out, (uint64_t)header->age_ms);
-    wire_put_u64(out, (uint64_t)header->stamp_ms);
+    wire_put_fields(out, header_fields, header);
 }
 
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header)
@@ -67,11 +71,9 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
     if (version != TXN_VERSION || flags != 0) {
         return ERR_FORMAT;
     }
-    ret_header->origin_member = wire_get_u32(reader);
-    ret_header->origin_boot = wire_get_u64(reader);
-    ret_header->request = wire_get_u64(reader);
-    ret_header->age_ms = age_within((int64_t)wire_get_u64(reader));
-    ret_header->stamp_ms = stamp_within((int64_t)wire_get_u64(reader));
+    wire_get_fields(reader, header_fields, ret_header);
+    ret_header->age_ms = age_within(ret_header->age_ms);
+    ret_header->stamp_ms = stamp_within(ret_header->stamp_ms);
     return wire_reader_ok(reader) ? ERR_OK : ERR_FORMAT;
 }
 

@@ -134,7 +134,7 @@ TEST(a_sector_verifies_only_in_its_place)
     for (size_t i = 0; i < framed.len / VFS_SECTOR; i++) {
         const uint8_t *sector = framed.data + i * VFS_SECTOR;
 
-        assert_false(walfmt_is_zero(sector, VFS_SECTOR));
+        assert_false(slice_is_zero(slice_make(sector, VFS_SECTOR)));
         assert_int_equal(walfmt_sector_state(&place, i, sector), WALFMT_SECTOR_GOOD);
         assert_int_equal(walfmt_sector_state(&place, i + 1, sector), WALFMT_SECTOR_BAD);
         other = place;

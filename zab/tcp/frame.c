@@ -6,28 +6,30 @@
 
 enum {
     MAGIC = 0x4652425a, /* "ZBRF" */
-    AT_VERSION = 4,
-    AT_TYPE = 6,
-    AT_LEN = 8,
-    AT_FROM = 12,
-    AT_TO = 16,
-    AT_EPOCH = 20,
-    AT_NONCE = 24,
-    AT_CLUSTER = 32,
-    AT_PAYLOAD_CRC = 48,
     AT_HEADER_CRC = 52,
 };
 
-static void store_u16(uint8_t *to, uint16_t value)
-{
-    to[0] = (uint8_t)value;
-    to[1] = (uint8_t)(value >> 8);
-}
+#define HEADER(form, member)  WIRE_FIELD(WIRE_##form, struct frame_header, member)
+#define CONTROL(form, member) WIRE_FIELD(WIRE_##form, struct control, member)
 
-static uint16_t load_u16(const uint8_t *from)
-{
-    return (uint16_t)(from[0] | from[1] << 8);
-}
+/* Between the magic and the checksum of the header. */
+static const struct wire_field header_fields[] = {
+    HEADER(INT, version),     HEADER(INT, type),  HEADER(INT, len),   HEADER(INT, from),
+    HEADER(INT, to),          HEADER(INT, epoch), HEADER(INT, nonce), HEADER(RAW, cluster),
+    HEADER(INT, payload_crc), {.form = WIRE_END},
+};
+
+/* Before the list of SEEN. */
+static const struct wire_field control_fields[] = {
+    CONTROL(INT, id),    CONTROL(INT, start),      CONTROL(BOOL, yes),
+    CONTROL(TEXT, text), CONTROL(INT, seen_count), {.form = WIRE_END},
+};
+
+static const struct wire_field seen_fields[] = {
+    WIRE_FIELD(WIRE_INT, struct control_seen, id),
+    WIRE_FIELD(WIRE_INT, struct control_seen, start),
+    {.form = WIRE_END},
+};
 
 uint32_t frame_payload_crc(struct slice payload, uint32_t number)
 {
@@ -39,15 +41,7 @@ void frame_encode(const struct frame_header *header, uint32_t number, uint8_t ou
     ASSERT(header->type != 0);
 
     wire_store_u32(out, MAGIC);
-    store_u16(out + AT_VERSION, header->version);
-    store_u16(out + AT_TYPE, header->type);
-    wire_store_u32(out + AT_LEN, header->len);
-    wire_store_u32(out + AT_FROM, header->from);
-    wire_store_u32(out + AT_TO, header->to);
-    wire_store_u32(out + AT_EPOCH, header->epoch);
-    wire_store_u64(out + AT_NONCE, header->nonce);
-    memcpy(out + AT_CLUSTER, header->cluster, ZAB_CLUSTER_LEN);
-    wire_store_u32(out + AT_PAYLOAD_CRC, header->payload_crc);
+    wire_store_fields(out + sizeof(uint32_t), header_fields, header);
     wire_store_u32(out + AT_HEADER_CRC, crc32c(number, out, AT_HEADER_CRC));
 }
 
@@ -58,15 +52,7 @@ enum err frame_decode(const uint8_t in[FRAME_HEADER_LEN], uint32_t number,
         wire_load_u32(in + AT_HEADER_CRC) != crc32c(number, in, AT_HEADER_CRC)) {
         return ERR_FORMAT;
     }
-    ret_header->version = load_u16(in + AT_VERSION);
-    ret_header->type = load_u16(in + AT_TYPE);
-    ret_header->len = wire_load_u32(in + AT_LEN);
-    ret_header->from = wire_load_u32(in + AT_FROM);
-    ret_header->to = wire_load_u32(in + AT_TO);
-    ret_header->epoch = wire_load_u32(in + AT_EPOCH);
-    ret_header->nonce = wire_load_u64(in + AT_NONCE);
-    memcpy(ret_header->cluster, in + AT_CLUSTER, ZAB_CLUSTER_LEN);
-    ret_header->payload_crc = wire_load_u32(in + AT_PAYLOAD_CRC);
+    wire_load_fields(in + sizeof(uint32_t), header_fields, ret_header);
     return ERR_OK;
 }
 
@@ -81,22 +67,17 @@ void control_encode(const struct control *control, struct buf *out)
 {
     ASSERT(control_is((uint16_t)control->type) && control->seen_count <= ZAB_MEMBERS_MAX);
 
-    wire_put_u32(out, control->id);
-    wire_put_u64(out, control->start);
-    wire_put_u8(out, control->yes ? 1 : 0);
-    wire_put_bytes(out, slice_str(control->text));
-    wire_put_u32(out, control->seen_count);
+    wire_put_fields(out, control_fields, control);
     for (uint32_t i = 0; i < control->seen_count; i++) {
-        wire_put_u32(out, control->seen[i].id);
-        wire_put_u64(out, control->seen[i].start);
+        wire_put_fields(out, seen_fields, &control->seen[i]);
     }
 }
 
 /* It is logged and becomes JSON. */
-static bool is_printable(struct slice text)
+static bool is_printable(const char *text)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < ' ' || text.data[i] > '~') {
+    for (; *text; text++) {
+        if (*text < ' ' || *text > '~') {
             return false;
         }
     }
@@ -109,23 +90,14 @@ enum err control_decode(enum control_type type, struct slice payload, struct con
 
     ASSERT(control_is((uint16_t)type));
     wire_reader_init(&reader, payload);
-    *ret_control = (struct control){.type = type, .id = wire_get_u32(&reader)};
-    ret_control->start = wire_get_u64(&reader);
-    ret_control->yes = wire_get_u8(&reader) != 0;
-
-    struct slice text = wire_get_bytes(&reader, CONTROL_TEXT_MAX);
-
-    ret_control->seen_count = wire_get_u32(&reader);
-    if (!wire_reader_ok(&reader) || !is_printable(text) ||
+    *ret_control = (struct control){.type = type};
+    wire_get_fields(&reader, control_fields, ret_control);
+    if (!wire_reader_ok(&reader) || !is_printable(ret_control->text) ||
         ret_control->seen_count > ZAB_MEMBERS_MAX) {
         return ERR_FORMAT;
     }
-    if (text.len > 0) {
-        memcpy(ret_control->text, text.data, text.len);
-    }
     for (uint32_t i = 0; i < ret_control->seen_count; i++) {
-        ret_control->seen[i].id = wire_get_u32(&reader);
-        ret_control->seen[i].start = wire_get_u64(&reader);
+        wire_get_fields(&reader, seen_fields, &ret_control->seen[i]);
     }
     return wire_reader_ok(&reader) ? ERR_OK : ERR_FORMAT;
 }

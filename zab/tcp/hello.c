@@ -11,6 +11,14 @@ enum {
     AT_NONCE = 16,
 };
 
+#define IDENTITY(form, member) WIRE_FIELD(WIRE_##form, struct hello, member)
+
+static const struct wire_field identity_fields[] = {
+    IDENTITY(INT, incarnation), IDENTITY(RAW, cluster), IDENTITY(BOOL, bootstrapping),
+    IDENTITY(TEXT, advertise),  IDENTITY(INT, history), IDENTITY(INT, start),
+    IDENTITY(TEXT, refusal),    {.form = WIRE_END},
+};
+
 _Static_assert(AT_NONCE + GREETING_NONCE_LEN == GREETING_LEN, "the nonce ends the greeting");
 
 void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN])
@@ -70,13 +78,7 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     uint8_t proof[CRYPTO_SHA256_LEN];
 
     buf_init(&identity, HELLO_PAYLOAD_MAX);
-    wire_put_u64(&identity, hello->incarnation);
-    wire_put_raw(&identity, slice_make(hello->cluster, ZAB_CLUSTER_LEN));
-    wire_put_u8(&identity, hello->bootstrapping ? 1 : 0);
-    wire_put_bytes(&identity, slice_str(hello->advertise));
-    wire_put_u64(&identity, hello->history);
-    wire_put_u64(&identity, hello->start);
-    wire_put_bytes(&identity, slice_str(hello->refusal));
+    wire_put_fields(&identity, identity_fields, hello);
     ASSERT(!identity.overflow);
 
     prove(role_of(by_dialer), transcript, buf_slice(&identity), secret, proof);
@@ -85,44 +87,14 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     buf_release(&identity);
 }
 
-/* As a C string; false when it holds a NUL. */
-static bool take_text(struct slice text, char *to, size_t max)
-{
-    ASSERT(text.len <= max);
-
-    if (text.len > 0) {
-        memcpy(to, text.data, text.len);
-    }
-    to[text.len] = '\0';
-    return strlen(to) == text.len;
-}
-
 /* Only reached with a good proof; a later version may have added members at the end. */
 static enum err parse_identity(struct slice identity, struct hello *hello)
 {
     struct wire_reader reader;
 
     wire_reader_init(&reader, identity);
-    hello->incarnation = wire_get_u64(&reader);
-
-    struct slice cluster = wire_get_raw(&reader, ZAB_CLUSTER_LEN);
-
-    hello->bootstrapping = wire_get_u8(&reader) != 0;
-
-    struct slice advertise = wire_get_bytes(&reader, HELLO_ADVERTISE_MAX);
-
-    hello->history = wire_get_u64(&reader);
-    hello->start = wire_get_u64(&reader);
-
-    struct slice refusal = wire_get_bytes(&reader, HELLO_REFUSAL_MAX);
-
-    if (!wire_reader_ok(&reader) || hello->start == 0 ||
-        !take_text(advertise, hello->advertise, HELLO_ADVERTISE_MAX) ||
-        !take_text(refusal, hello->refusal, HELLO_REFUSAL_MAX)) {
-        return ERR_FORMAT;
-    }
-    memcpy(hello->cluster, cluster.data, ZAB_CLUSTER_LEN);
-    return ERR_OK;
+    wire_get_fields(&reader, identity_fields, hello);
+    return wire_reader_ok(&reader) && hello->start != 0 ? ERR_OK : ERR_FORMAT;
 }
 
 enum err hello_decode(struct slice in, const struct hello_transcript *transcript,

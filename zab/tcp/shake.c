@@ -162,19 +162,12 @@ static bool take_greeting(struct conn *conn)
     return true;
 }
 
-static bool is_zero(const uint8_t cluster[ZAB_CLUSTER_LEN])
-{
-    static const uint8_t zero[ZAB_CLUSTER_LEN];
-
-    return !memcmp(cluster, zero, ZAB_CLUSTER_LEN);
-}
-
 static bool check_identity(struct conn *conn)
 {
-    const uint8_t *own = conn->tcp->options.cluster;
-    const uint8_t *theirs = conn->identity.cluster;
+    struct slice own = slice_make(conn->tcp->options.cluster, ZAB_CLUSTER_LEN);
+    struct slice theirs = slice_make(conn->identity.cluster, ZAB_CLUSTER_LEN);
 
-    if (!is_zero(own) && !is_zero(theirs) && memcmp(own, theirs, ZAB_CLUSTER_LEN) != 0) {
+    if (!slice_is_zero(own) && !slice_is_zero(theirs) && !slice_eq(own, theirs)) {
         tcp_refuse(conn, "it belongs to another cluster: check its data directory");
         return false;
     }
