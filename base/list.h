@@ -75,6 +75,9 @@ static inline struct list *list_pop(struct list *head)
 #define list_for_each_entry_safe(type, it, tmp, member, head)                                     \
     for (type *it = list_first(head, type, member), *tmp = list_first(&it->member, type, member); \
          &it->member != (head); it = tmp, tmp = list_first(&tmp->member, type, member))
+/* The same, each already taken out of the list. */
+#define list_take_each(type, it, member, head) \
+    for (type * it; (it = list_empty(head) ? NULL : list_take(head, type, member)) != NULL;)
 /* NOLINTEND(*-parentheses) */
 
 #endif

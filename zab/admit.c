@@ -95,9 +95,9 @@ void admit_tick(struct zab *zab)
         propose_config(zab, &config);
         return;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (may_admit(zab, &zab->peers[i])) {
-            propose_admission(zab, &zab->peers[i]);
+    for_each_peer (peer, zab) {
+        if (may_admit(zab, peer)) {
+            propose_admission(zab, peer);
             return;
         }
     }

@@ -3,9 +3,7 @@
 
 static bool all_founders_here(const struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->seed_voter && (!peer->up || !peer->bootstrapping || peer->id < zab->id)) {
             return false;
         }
@@ -52,9 +50,7 @@ static void found(struct zab *zab)
     config.history = rng_u64(&zab->rng) | 1;
     member_insert(&config, (struct zab_member){
                                .id = zab->id, .voter = true, .incarnation = zab->incarnation});
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         member_insert(&config,
                       (struct zab_member){.id = peer->id,
                                           .voter = peer->seed_voter,
@@ -68,9 +64,7 @@ static void found(struct zab *zab)
 void bootstrap_tell(struct zab *zab)
 {
     ASSERT(!zab->bootstrapping);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->up && peer->bootstrapping &&
             zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation)) {
             peer->bootstrapping = false;

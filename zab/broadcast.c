@@ -170,9 +170,9 @@ void broadcast_commit(struct zab *zab)
     if (zab->committed != before) {
         settle_pending(zab, before);
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        broadcast_uptodate(zab, &zab->peers[i]);
-        send_commit(zab, &zab->peers[i]);
+    for_each_peer (peer, zab) {
+        broadcast_uptodate(zab, peer);
+        send_commit(zab, peer);
     }
     roll_over(zab);
 }
@@ -184,9 +184,7 @@ void broadcast_ping(struct zab *zab)
     ASSERT(zab->state == ZAB_LEADING);
     zab->lead.ping_round++;
     zab->lead.pings_ms[zab->lead.ping_round % PINGS_TIMED] = zab->now_ms;
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (!peer->up || peer->learner.dialogue == 0) {
             continue;
         }
@@ -279,9 +277,9 @@ static void round_start(struct zab *zab)
     zab->lead.waiting = swap;
     zab->lead.round++;
     zab->lead.round_active = true;
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (is_in_step(&zab->peers[i])) {
-            send_confirm(zab, &zab->peers[i]);
+    for_each_peer (peer, zab) {
+        if (is_in_step(peer)) {
+            send_confirm(zab, peer);
         }
     }
 }
@@ -385,9 +383,7 @@ bool zab_is_dialogue(const struct zab *zab, uint32_t peer_id, uint32_t dialogue)
 {
     ASSERT(dialogue != 0);
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->id == peer_id) {
             return is_broadcasting(zab) && peer->up && peer->learner.dialogue == dialogue;
         }

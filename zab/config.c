@@ -15,9 +15,9 @@ enum {
 
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
 {
-    for (uint32_t i = 0; i < config->count; i++) {
-        if (config->members[i].id == id) {
-            return &config->members[i];
+    for_each_member (member, config) {
+        if (member->id == id) {
+            return member;
         }
     }
     return NULL;
@@ -34,8 +34,8 @@ uint32_t zab_config_voters(const struct zab_config *config)
 {
     uint32_t voters = 0;
 
-    for (uint32_t i = 0; i < config->count; i++) {
-        voters += config->members[i].voter ? 1 : 0;
+    for_each_member (member, config) {
+        voters += member->voter ? 1 : 0;
     }
     return voters;
 }
@@ -46,9 +46,7 @@ void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarna
     ASSERT(zab_config_find(config, id) && incarnation != 0);
     ASSERT(version > config->version);
 
-    for (uint32_t i = 0; i < config->count; i++) {
-        struct zab_member *member = &config->members[i];
-
+    for_each_member (member, config) {
         member->empty_seat = member->empty_seat || member->voter;
         member->voter = false;
         member->incarnation = 0;
@@ -80,15 +78,13 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
     wire_put_raw(out, slice_make(config->cluster, ZAB_CLUSTER_LEN));
     wire_put_u64(out, config->history);
     wire_put_u32(out, config->count);
-    for (uint32_t i = 0; i < config->count; i++) {
-        const struct zab_member *member = &config->members[i];
-
+    for_each_member (member, config) {
         wire_put_u32(out, member->id);
         wire_put_u8(out, kind_of(member));
         wire_put_u64(out, member->incarnation);
     }
-    for (uint32_t i = 0; i < config->count; i++) {
-        wire_put_u64(out, config->members[i].admitted_age_ms);
+    for_each_member (member, config) {
+        wire_put_u64(out, member->admitted_age_ms);
     }
 }
 
@@ -97,8 +93,8 @@ static bool is_sound(const struct zab_config *config)
 {
     uint32_t previous = 0;
 
-    for (uint32_t i = 0; i < config->count; i++) {
-        uint32_t id = config->members[i].id;
+    for_each_member (member, config) {
+        uint32_t id = member->id;
 
         if (id <= previous || id > ZAB_ID_MAX) {
             return false;
@@ -117,22 +113,22 @@ static bool is_complete(const struct wire_reader *reader, uint8_t format)
 
 static void get_members(struct wire_reader *reader, struct zab_config *config)
 {
-    for (uint32_t i = 0; i < config->count; i++) {
-        config->members[i].id = wire_get_u32(reader);
+    for_each_member (member, config) {
+        member->id = wire_get_u32(reader);
         uint8_t kind = wire_get_u8(reader);
 
-        config->members[i].voter = kind == KIND_VOTER;
-        config->members[i].empty_seat = kind == KIND_EMPTY_SEAT;
+        member->voter = kind == KIND_VOTER;
+        member->empty_seat = kind == KIND_EMPTY_SEAT;
         if (kind > KIND_EMPTY_SEAT) {
             wire_reader_fail(reader);
         }
-        config->members[i].incarnation = wire_get_u64(reader);
+        member->incarnation = wire_get_u64(reader);
     }
-    for (uint32_t i = 0; i < config->count; i++) {
+    for_each_member (member, config) {
         uint64_t age_ms = wire_get_u64(reader);
 
         /* All replicas read a committed record alike: to refuse it would stop all of them. */
-        config->members[i].admitted_age_ms = age_ms <= ZAB_AGE_MAX_MS ? age_ms : 0;
+        member->admitted_age_ms = age_ms <= ZAB_AGE_MAX_MS ? age_ms : 0;
     }
 }
 

@@ -37,6 +37,12 @@ struct zab_config {
     struct zab_member members[ZAB_MEMBERS_MAX]; /* Ascending by id. */
 };
 
+/* Each member in turn. NOLINTBEGIN(*-parentheses): `member` is declared here. */
+#define for_each_member(member, config)                                \
+    for (__typeof__(&(config)->members[0]) member = (config)->members; \
+         member < (config)->members + (config)->count; member++)
+/* NOLINTEND(*-parentheses) */
+
 /* NULL when there is no such member. */
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id);
 

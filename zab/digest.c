@@ -61,9 +61,7 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
         known++;
         equal += theirs == digest ? 1 : 0;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation) &&
             peer_digest(peer, zxid, &theirs)) {
             known++;
@@ -87,10 +85,9 @@ static uint32_t most_common(const struct zab *zab, zxid_t zxid, uint64_t *ret_di
         best = count_equal(zab, zxid, digest, ret_known);
         *ret_digest = digest;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        uint32_t equal = peer_digest(&zab->peers[i], zxid, &digest)
-                             ? count_equal(zab, zxid, digest, ret_known)
-                             : 0;
+    for_each_peer (peer, zab) {
+        uint32_t equal =
+            peer_digest(peer, zxid, &digest) ? count_equal(zab, zxid, digest, ret_known) : 0;
 
         if (equal > best) {
             best = equal;
@@ -120,8 +117,8 @@ void digest_halt(struct zab *zab, zxid_t zxid)
 static void stop_all(struct zab *zab, zxid_t zxid)
 {
     PROBE("zab.no_majority_of_digests");
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        tell(zab, &zab->peers[i], zxid, ZAB_FLAG_NO_MAJORITY);
+    for_each_peer (peer, zab) {
+        tell(zab, peer, zxid, ZAB_FLAG_NO_MAJORITY);
     }
     digest_halt(zab, zxid);
 }
@@ -157,9 +154,7 @@ void digest_compare(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         for (uint32_t j = 0; j < PEER_CHECKPOINTS && zab->state == ZAB_LEADING; j++) {
             const struct checkpoint *theirs = &peer->digests.items[j];
             uint64_t ours = 0;

@@ -66,9 +66,9 @@ static void send_vote(struct zab *zab, const struct peer *peer)
  * looking. */
 void election_announce(struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (zab->peers[i].up) {
-            send_vote(zab, &zab->peers[i]);
+    for_each_peer (peer, zab) {
+        if (peer->up) {
+            send_vote(zab, peer);
         }
     }
 }
@@ -94,9 +94,7 @@ static void election_start(struct zab *zab)
     ASSERT(zab->state == ZAB_LOOKING);
 
     zab->election.round++;
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         /* The event that made this replica look may have outdated the vote of a settled peer. */
         if (peer->vote.valid && peer->vote.state != ZAB_LOOKING) {
             peer->vote.valid = false;
@@ -156,9 +154,7 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 /* No connected voter names another candidate: there is nothing to wait for. */
 static bool unanimous(const struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->up && quorum_counts(zab, peer->id, peer->incarnation) &&
             !agrees_with_me(zab, peer)) {
             return false;
@@ -191,8 +187,7 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
     uint32_t voters = zab->seed_voter ? 1 : 0;
     uint32_t named = zab->seed_voter && quorum_self_counts(zab) ? 1 : 0;
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
+    for_each_peer (peer, zab) {
         const struct vote *vote = &peer->vote;
 
         voters += peer->seed_voter ? 1 : 0;
@@ -208,8 +203,7 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
 /* Follows a peer that reports itself as the leader, if a quorum (with this replica) follows it. */
 static bool check_settled(struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
+    for_each_peer (peer, zab) {
         const struct vote *vote = &peer->vote;
 
         if (!peer->up || !vote->valid || vote->state != ZAB_LEADING ||
@@ -240,9 +234,7 @@ static bool weigh_votes(struct zab *zab)
     bool changed = false;
     uint64_t round = zab->election.round;
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         round = is_looking_voter(peer) ? max_u64(round, peer->vote.round) : round;
     }
     if (round > zab->election.round) {
@@ -250,9 +242,7 @@ static bool weigh_votes(struct zab *zab)
         vote_initial(zab);
         changed = true;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (is_looking_voter(peer) && peer->vote.round == zab->election.round) {
             changed = consider(zab, &peer->vote) || changed;
         }
@@ -351,8 +341,8 @@ void election_mark_votes_stale(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        zab->peers[i].vote.stale = true;
+    for_each_peer (peer, zab) {
+        peer->vote.stale = true;
     }
 }
 

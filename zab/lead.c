@@ -51,8 +51,8 @@ void lead_start(struct zab *zab)
         .waiting = waiting,
         .round = round,
     };
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        zab->peers[i].seen_ms = zab->now_ms;
+    for_each_peer (peer, zab) {
+        peer->seen_ms = zab->now_ms;
     }
     election_mark_votes_stale(zab);
     follow_snap_forget(zab);
@@ -71,9 +71,7 @@ void lead_leave(struct zab *zab)
     if (zab->lead.phase == LEADER_BROADCAST) {
         zab->heard_ms = zab->lead.quorum_ms;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->up && peer->learner.dialogue != 0) {
             tell_learner(zab, peer, (struct zab_msg){.type = ZAB_RESIGN});
         }
@@ -110,8 +108,8 @@ static void choose_epoch(struct zab *zab)
 {
     uint32_t highest = zab->promise.epoch;
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct learner *learner = &zab->peers[i].learner;
+    for_each_peer (peer, zab) {
+        const struct learner *learner = &peer->learner;
 
         if (learner->stage >= LEARNER_CEPOCH) {
             highest = max_u32(highest, learner->promised);
@@ -124,9 +122,9 @@ static void choose_epoch(struct zab *zab)
     ASSERT(zab->lead.epoch > zxid_epoch(zab->trail.last));
     zab->lead.promise_token = fx_persist_promise(zab, zab->lead.epoch, zab->id);
     if (MUTANT(12)) {
-        for (uint32_t i = 0; i < zab->peer_count; i++) {
-            if (zab->peers[i].up && zab->peers[i].learner.stage == LEARNER_CEPOCH) {
-                send_newepoch(zab, &zab->peers[i]);
+        for_each_peer (peer, zab) {
+            if (peer->up && peer->learner.stage == LEARNER_CEPOCH) {
+                send_newepoch(zab, peer);
             }
         }
     }
@@ -137,9 +135,7 @@ static void announce_epoch(struct zab *zab)
     ASSERT(zab->promise.epoch == zab->lead.epoch);
     zab->lead.phase = LEADER_OUTLINE;
     zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->up && peer->learner.stage == LEARNER_CEPOCH && !MUTANT(12)) {
             send_newepoch(zab, peer);
         }
@@ -164,9 +160,9 @@ static void establish(struct zab *zab)
     log_append(zab, logrec_new(LOGREC_EPOCH, zxid_make(zab->lead.epoch, 0), zab->trail.last,
                                zab->trail.last_chain, buf_slice(&stamp)));
     buf_release(&stamp);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (zab->peers[i].up && zab->peers[i].learner.stage == LEARNER_ACKED) {
-            sync_begin(zab, &zab->peers[i]);
+    for_each_peer (peer, zab) {
+        if (peer->up && peer->learner.stage == LEARNER_ACKED) {
+            sync_begin(zab, peer);
         }
     }
 }

@@ -80,9 +80,7 @@ void keep_tick(struct zab *zab)
     uint64_t limit_ms = ticks_ms(zab, REFILL_STALL_TICKS);
 
     ASSERT(zab->state == ZAB_LEADING);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (!peer->keep.is_on || zab->now_ms - peer->keep.moved_ms < limit_ms) {
             continue;
         }
@@ -119,9 +117,7 @@ static void lose(struct zab *zab, struct peer *peer)
 void keep_on_purged(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->keep.is_on && !peer->keep.is_open && peer->keep.after < zab->trail.base) {
             lose(zab, peer);
         }
@@ -132,9 +128,9 @@ void keep_on_purged(struct zab *zab)
  * were. */
 void keep_clear(struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        keep_end(&zab->peers[i]);
-        zab->peers[i].refill_stalled = false;
+    for_each_peer (peer, zab) {
+        keep_end(peer);
+        peer->refill_stalled = false;
     }
 }
 
@@ -142,10 +138,8 @@ zxid_t zab_keep(const struct zab *zab)
 {
     zxid_t after = ZAB_KEEP_NONE;
 
-    for (uint32_t i = 0; i < zab->peer_count && !MUTANT(40); i++) {
-        const struct keep *keep = &zab->peers[i].keep;
-
-        after = keep->is_on ? min_u64(after, keep->after) : after;
+    for_each_peer (peer, zab) {
+        after = peer->keep.is_on && !MUTANT(40) ? min_u64(after, peer->keep.after) : after;
     }
     return after;
 }
@@ -154,8 +148,8 @@ uint32_t keep_count(const struct zab *zab)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        count += zab->peers[i].keep.is_on ? 1 : 0;
+    for_each_peer (peer, zab) {
+        count += peer->keep.is_on ? 1 : 0;
     }
     return count;
 }

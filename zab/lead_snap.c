@@ -238,8 +238,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
 void sync_retry(struct zab *zab, bool now)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
+    for_each_peer (peer, zab) {
         struct learner *learner = &peer->learner;
 
         if (learner->stage == LEARNER_SNAP && learner->snap.retry_ms != 0 &&

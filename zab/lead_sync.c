@@ -140,8 +140,8 @@ void sync_pump(struct zab *zab, struct peer *peer)
 
 void sync_pump_all(struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        sync_pump(zab, &zab->peers[i]);
+    for_each_peer (peer, zab) {
+        sync_pump(zab, peer);
     }
 }
 
@@ -200,9 +200,9 @@ void sync_begin(struct zab *zab, struct peer *peer)
 
 struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (token != 0 && zab->peers[i].learner.fetch_token == token) {
-            return &zab->peers[i];
+    for_each_peer (peer, zab) {
+        if (token != 0 && peer->learner.fetch_token == token) {
+            return peer;
         }
     }
     return NULL;

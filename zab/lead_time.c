@@ -13,9 +13,7 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
 /* A voter in step has all records: it can take over without delay. */
 static bool successor_ready(const struct zab *zab)
 {
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (is_in_step(peer) && quorum_counts(zab, peer->id, peer->incarnation) &&
             !(zab->low_space && (peer->learner.flags & ZAB_FLAG_LOW_SPACE)) &&
             peer->learner.acked == zab->trail.last) {
@@ -32,9 +30,7 @@ static void space_tick(struct zab *zab)
         return;
     }
     zab->lead.space_resign_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (is_in_step(peer) && quorum_counts(zab, peer->id, peer->incarnation) &&
             !(peer->learner.flags & ZAB_FLAG_LOW_SPACE)) {
             PROBE("zab.resigns_for_space");

@@ -90,10 +90,10 @@ bool list_agrees(const struct zab *zab, const struct zab_config *config)
     if (!self || has_seat(self) != zab->seed_voter || config->count != zab->peer_count + 1) {
         return false;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct zab_member *member = zab_config_find(config, zab->peers[i].id);
+    for_each_peer (peer, zab) {
+        const struct zab_member *member = zab_config_find(config, peer->id);
 
-        if (!member || has_seat(member) != zab->peers[i].seed_voter) {
+        if (!member || has_seat(member) != peer->seed_voter) {
             return false;
         }
     }

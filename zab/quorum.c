@@ -5,9 +5,9 @@ struct peer *peer_find(struct zab *zab, uint32_t id)
 {
     ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
 
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        if (zab->peers[i].id == id) {
-            return &zab->peers[i];
+    for_each_peer (peer, zab) {
+        if (peer->id == id) {
+            return peer;
         }
     }
     return NULL;
@@ -40,9 +40,7 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
     if (self && is_voter(config, zab->id, zab->incarnation)) {
         yes++;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (is_voter(config, peer->id, peer->incarnation) && pred(zab, peer)) {
             yes++;
         }
@@ -109,9 +107,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
     if (is_voter(config, zab->id, zab->incarnation)) {
         acked[count++] = zab->trail.durable;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->learner.stage == LEARNER_SYNCED &&
             is_voter(config, peer->id, peer->incarnation)) {
             acked[count++] = peer->learner.acked;

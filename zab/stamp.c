@@ -54,15 +54,13 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out)
     uint32_t count = 0;
 
     ASSERT(zab->state == ZAB_LEADING);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        count += zab->peers[i].known_promised != 0 ? 1 : 0;
+    for_each_peer (peer, zab) {
+        count += peer->known_promised != 0 ? 1 : 0;
     }
     wire_put_u8(out, STAMP_FORMAT);
     wire_put_u32(out, count + 1);
     put_watermark(out, zab->id, zab->incarnation, zab->lead.epoch, zab->trail.durable);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
+    for_each_peer (peer, zab) {
         if (peer->known_promised != 0) {
             put_watermark(out, peer->id, peer->known_incarnation, peer->known_promised,
                           peer->known_last);

@@ -39,9 +39,9 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
     }
     status->refills = keep_count(zab);
     status->low_voters = zab->low_space ? 1 : 0;
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        status->refills_stalled += zab->peers[i].refill_stalled ? 1 : 0;
-        status->low_voters += is_low(&zab->peers[i]) ? 1 : 0;
+    for_each_peer (peer, zab) {
+        status->refills_stalled += peer->refill_stalled ? 1 : 0;
+        status->low_voters += is_low(peer) ? 1 : 0;
     }
     status->quorum_low = status->low_voters > 0 && !quorum_has(zab, !zab->low_space, has_space);
     ASSERT(status->low_voters <= zab->peer_count + 1);

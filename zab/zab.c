@@ -103,10 +103,10 @@ void zab_free(struct zab *zab)
     if (!zab) {
         return;
     }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        learner_reset(zab, &zab->peers[i]);
-        mem_free(zab->peers[i].learner.flight.zxids);
-        mem_free(zab->peers[i].learner.flight.bytes);
+    for_each_peer (peer, zab) {
+        learner_reset(zab, peer);
+        mem_free(peer->learner.flight.zxids);
+        mem_free(peer->learner.flight.bytes);
     }
     inbox_clear(&zab->follow.inbox);
     mem_free(zab->follow.inbox.items);

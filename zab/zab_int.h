@@ -35,6 +35,7 @@ enum {
     RESIGN_TICKS = 3,         /* A leader that resigned is no candidate for this long. */
     DISCOVERY_TICKS = 2,      /* To collect a quorum of promises. */
     INBOX_MAX = 65536,        /* Messages kept while the disk cuts the log back. */
+    PENDING_CHANGES_MAX = 64, /* Asked of the disk and not yet durable, appends aside. */
 };
 
 /* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper's currentEpoch
@@ -289,10 +290,6 @@ struct pending_change {
     uint32_t leader;
 };
 
-enum {
-    PENDING_CHANGES_MAX = 64
-};
-
 /* Changes asked of the disk. */
 struct disk_tokens {
     uint64_t issued;
@@ -389,17 +386,22 @@ struct zab {
     struct buf ping_payload; /* What the host attaches to each heartbeat. */
 };
 
-/* A leader is followed, in a dialogue. */
-static inline bool in_dialogue(const struct zab *zab)
-{
-    return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-           zab->follow.leader != 0 && zab->follow.dialogue != 0;
-}
+/* Each other replica in turn. NOLINTBEGIN(*-parentheses): `peer` is declared here. */
+#define for_each_peer(peer, zab)                           \
+    for (__typeof__(&(zab)->peers[0]) peer = (zab)->peers; \
+         peer < (zab)->peers + (zab)->peer_count; peer++)
 
-/* In a dialogue with a leader, whether that counts this replica or not. */
+/* NOLINTEND(*-parentheses) */
+
+/* Follows a leader, whether that counts this replica or not. */
 static inline bool is_learner(const struct zab *zab)
 {
     return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
+}
+
+static inline bool in_dialogue(const struct zab *zab)
+{
+    return is_learner(zab) && zab->follow.leader != 0 && zab->follow.dialogue != 0;
 }
 
 /* Leads, and a quorum follows. */

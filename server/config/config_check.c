@@ -200,7 +200,7 @@ static void share_connections(struct config *config)
 static enum err check_sizes(struct config_loader *loader)
 {
     const struct config_clients *clients = &loader->config->clients;
-    uint32_t least = clients->data_bytes_max + TXN_OVERHEAD;
+    uint64_t least = (uint64_t)clients->data_bytes_max + TXN_OVERHEAD;
 
     share_connections(loader->config);
     if (loader->config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
@@ -209,7 +209,7 @@ static enum err check_sizes(struct config_loader *loader)
     if (clients->multi_bytes_max < least) {
         return config_fail(loader,
                            "maxMultiBytes: %u cannot hold one write of maxDataBytes=%u; give at "
-                           "least %u",
+                           "least %" PRIu64,
                            clients->multi_bytes_max, clients->data_bytes_max, least);
     }
     return ERR_OK;

@@ -519,9 +519,7 @@ size_t overlay_subtree(const struct overlay *overlay, const struct state *state,
     const struct znode *node = state_find(state, top);
     size_t count = node != NULL ? add_from_tree(overlay, node, top, count_max, paths) : 0;
 
-    list_for_each (it, &overlay->order) {
-        const struct overlay_entry *entry = list_entry(it, struct overlay_entry, order);
-
+    list_for_each_entry (struct overlay_entry, entry, order, &overlay->order) {
         if (count > count_max) {
             break;
         }
@@ -584,9 +582,7 @@ void overlay_usage(const struct overlay *overlay, const struct state *state, str
         }
         walk_release(&walk);
     }
-    list_for_each (it, &overlay->order) {
-        const struct overlay_entry *entry = list_entry(it, struct overlay_entry, order);
-
+    list_for_each_entry (struct overlay_entry, entry, order, &overlay->order) {
         if (is_within(entry, top)) {
             *ret_count += 1;
             *ret_bytes += entry->value.node.stat.data_length;

@@ -221,10 +221,8 @@ static void on_requests(struct loop_watch *watch, uint32_t ready)
     core->now_ms = os_now_ms();
     int64_t wall_ms = os_wall_ms();
 
-    list_for_each_safe (it, tmp, &requests) {
-        list_remove(it);
-        replica_request(core->replica, list_entry(it, struct op_request, node), core->now_ms,
-                        wall_ms, &core->effects);
+    list_take_each (struct op_request, request, node, &requests) {
+        replica_request(core->replica, request, core->now_ms, wall_ms, &core->effects);
     }
     run_effects(server);
 }
@@ -235,10 +233,7 @@ static void take_dones(struct server *server, bool stopped)
     struct list dones;
 
     (void)mailbox_drain(&server->core.dones, &dones);
-    list_for_each_safe (it, tmp, &dones) {
-        struct log_done *done = list_entry(it, struct log_done, node);
-
-        list_remove(it);
+    list_take_each (struct log_done, done, node, &dones) {
         for (size_t i = 0; i < done->dones.count && !stopped; i++) {
             struct zab_event event = {.type = ZAB_EV_PERSISTED, .persisted = done->dones.items[i]};
 
@@ -302,10 +297,7 @@ static void take_worker_dones(struct server *server, bool stopped)
     struct list jobs;
 
     (void)mailbox_drain(&server->core.worker_dones, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        struct worker_job *job = list_entry(it, struct worker_job, node);
-
-        list_remove(it);
+    list_take_each (struct worker_job, job, node, &jobs) {
         if (!stopped) {
             worker_done(server, job);
         }

@@ -14,10 +14,7 @@ static void collect(struct log_thread *log)
     struct list posted;
 
     (void)mailbox_drain(&log->inbox, &posted);
-    list_for_each_safe (it, tmp, &posted) {
-        struct persist_batch *batch = list_entry(it, struct persist_batch, node);
-
-        list_remove(it);
+    list_take_each (struct persist_batch, batch, node, &posted) {
         persist_merge(&log->pending, batch);
         persist_batch_release(batch);
         mem_free(batch);

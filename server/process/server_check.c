@@ -133,9 +133,7 @@ static void resolve_own(const struct config *config, struct resolve_answer *ret_
     while (poll(&ready, 1, RESOLVE_STEP_MS) <= 0 && os_now_ms() < end_ms && !is_to_end()) {
     }
     resolver_answers(resolver, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        struct resolve_job *done = list_entry(it, struct resolve_job, node);
-
+    list_take_each (struct resolve_job, done, node, &jobs) {
         *ret_answer = done->answer;
         mem_free(done);
     }

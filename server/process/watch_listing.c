@@ -129,11 +129,11 @@ bool watch_listing_add_client(struct watch_listing *listing,
         put_row(listing, client, NULL);
         return true;
     }
-    list_for_each (it, &client->owner->watches) {
+    list_for_each_entry (struct watch, watch, by_owner, &client->owner->watches) {
         if (!look(listing)) {
             return false;
         }
-        put_row(listing, client, list_entry(it, struct watch, by_owner));
+        put_row(listing, client, watch);
     }
     return true;
 }

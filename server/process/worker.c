@@ -268,10 +268,7 @@ static void check_and_send(struct worker *worker, struct worker_job *job, struct
 /* When another state is loaded, jobs about the old one end. */
 static void refuse(struct worker *worker, struct list *later)
 {
-    list_for_each_safe (it, tmp, later) {
-        struct worker_job *job = list_entry(it, struct worker_job, node);
-
-        list_remove(it);
+    list_take_each (struct worker_job, job, node, later) {
         job->err = ERR_CLOSED;
         answer(worker, job);
     }
@@ -283,10 +280,7 @@ static void run_jobs(struct worker *worker, struct list *later)
     struct list jobs;
 
     (void)mailbox_drain(&worker->inbox, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        struct worker_job *job = list_entry(it, struct worker_job, node);
-
-        list_remove(it);
+    list_take_each (struct worker_job, job, node, &jobs) {
         switch (job->type) {
         case WORKER_FETCH:
             fetch(worker, job);
@@ -328,17 +322,13 @@ static void body(void *arg)
         prepare(worker);
         (void)mailbox_wait(&worker->inbox, PREPARE_MS);
         run_jobs(worker, &later);
-        while (!list_empty(&later)) {
-            struct worker_job *job = list_first(&later, struct worker_job, node);
-
-            list_remove(&job->node);
+        list_take_each (struct worker_job, job, node, &later) {
             run_long(worker, job, &later);
         }
     }
     run_jobs(worker, &later);
-    list_for_each_safe (it, tmp, &later) {
-        list_remove(it);
-        worker_job_free(list_entry(it, struct worker_job, node));
+    list_take_each (struct worker_job, job, node, &later) {
+        worker_job_free(job);
     }
 }
 

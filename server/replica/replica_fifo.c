@@ -85,16 +85,6 @@ void fifo_hold(struct replica *replica, struct op_request *request)
     list_push_back(behind->next, &request->fifo_node);
 }
 
-struct op_request *fifo_take_unblocked(struct replica *replica)
-{
-    struct op_request *request = first_of(&replica->requests.unblocked);
-
-    if (request) {
-        list_remove(&request->fifo_node);
-    }
-    return request;
-}
-
 /* A write that was done, or may have been: earlier writes of its FIFO must not be done after it. */
 void fifo_note_done(struct replica *replica, const struct op_request *request)
 {

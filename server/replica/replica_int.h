@@ -250,7 +250,6 @@ void fifo_leave(struct replica *replica, struct op_request *request); /* ... and
  */
 bool fifo_blocks(struct replica *replica, const struct op_request *request);
 void fifo_hold(struct replica *replica, struct op_request *request);
-struct op_request *fifo_take_unblocked(struct replica *replica); /* NULL: no more. */
 void fifo_note_done(struct replica *replica, const struct op_request *request);
 bool fifo_is_overtaken(const struct replica *replica, const struct op_request *request);
 

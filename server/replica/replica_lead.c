@@ -195,11 +195,12 @@ void lead_run_forwards(struct replica *replica)
 /* Work for learners ends with the role; they send their requests to the next leader. */
 void lead_clear(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->learners.deferred) {
-        deferred_free(replica, list_entry(it, struct deferred_reply, node));
+    list_for_each_entry_safe (struct deferred_reply, reply, tmp, node,
+                              &replica->learners.deferred) {
+        deferred_free(replica, reply);
     }
-    list_for_each_safe (it, tmp, &replica->learners.forwards) {
-        forward_free(replica, list_entry(it, struct forward, node));
+    list_for_each_entry_safe (struct forward, forward, tmp, node, &replica->learners.forwards) {
+        forward_free(replica, forward);
     }
     ASSERT(replica->learners.forward_count == 0 && replica->learners.forward_bytes == 0);
 }

@@ -112,7 +112,6 @@ static void give_up(struct replica *replica, struct op_request *request)
     enum err err = late_error(request, &detail);
 
     op_result_release(&request->result);
-    op_result_init(&request->result);
     request_reply(replica, request, err, replica->aside.why ? replica->aside.why : detail);
 }
 
@@ -135,7 +134,6 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
 static void queue_again(struct replica *replica, struct op_request *request)
 {
     op_result_release(&request->result);
-    op_result_init(&request->result);
     set_stage(replica, request, REQUEST_QUEUED);
 }
 
@@ -253,9 +251,7 @@ void requests_run_queue(struct replica *replica)
     if (replica->requests.queued == 0 || !replica->status.serving) {
         return;
     }
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
         if (request->stage != REQUEST_QUEUED) {
             continue;
         }
@@ -291,9 +287,7 @@ void requests_applied(struct replica *replica)
         return;
     }
     replica->requests.waiting_min = UINT64_MAX;
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
         if (request->stage != REQUEST_WAITING) {
             continue;
         }
@@ -307,11 +301,8 @@ void requests_applied(struct replica *replica)
 
 void requests_unblocked(struct replica *replica)
 {
-    struct op_request *request = fifo_take_unblocked(replica);
-
-    while (request) {
+    list_take_each (struct op_request, request, fifo_node, &replica->requests.unblocked) {
         wait_for(replica, request, request->wait_zxid);
-        request = fifo_take_unblocked(replica);
     }
 }
 
@@ -340,7 +331,6 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
         return;
     }
     op_result_release(&request->result);
-    op_result_init(&request->result);
     if (op_result_decode(bytes, &request->result) != ERR_OK) {
         request_reply(replica, request, ERR_SYSTEM_ERROR, "the leader's answer is malformed");
         return;
@@ -457,13 +447,18 @@ void requests_answer_ready(struct replica *replica)
 
 /* ---- Ends of roles. ---- */
 
+/* Whether the request may be committed on the disks of others, so that only its answer is missing.
+ */
+static bool may_be_committed(const struct op_request *request)
+{
+    return request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED;
+}
+
 /* Quorum rounds and refusals of the old role are void. The outcome of proposed and forwarded
  * requests is not known yet, so they wait. */
 void requests_role_ended(struct replica *replica)
 {
-    list_for_each (it, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-
+    list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
         /* A deferred reply rests on proposals that this epoch may never commit; a larger zxid of
          * the next epoch does not tell that it did. */
         if (request->stage == REQUEST_CONFIRMING ||
@@ -481,10 +476,8 @@ void requests_role_ended(struct replica *replica)
  */
 void requests_new_epoch(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-
-        if (request->stage != REQUEST_FORWARDED && request->stage != REQUEST_PROPOSED) {
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
+        if (!may_be_committed(request)) {
             continue;
         }
         if (request->id <= replica->tree.lost_seq || request->wait_epoch >= replica->status.epoch) {
@@ -501,9 +494,7 @@ void requests_new_epoch(struct replica *replica)
 
 void requests_give_up(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
         if (request->stage == REQUEST_QUEUED) {
             give_up(replica, request);
         }
@@ -511,20 +502,12 @@ void requests_give_up(struct replica *replica)
     requests_unblocked(replica);
 }
 
-/* Whether the request may be committed on the disks of others, so that only its answer is missing.
- */
-static bool may_be_committed(const struct op_request *request)
-{
-    return request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED;
-}
-
 void requests_stand_aside(struct replica *replica)
 {
     bool over = replica->now_ms >= replica->aside.since_ms + ASIDE_GRACE_MS;
 
     ASSERT(replica->aside.why);
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
         bool queued = request->stage == REQUEST_QUEUED && is_write(request);
 
         if (queued || request->stage == REQUEST_WAITING || (over && may_be_committed(request))) {
@@ -537,9 +520,7 @@ void requests_stand_aside(struct replica *replica)
 
 void requests_check_deadlines(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
         if (replica->now_ms >= request->deadline_ms) {
             PROBE("replica.deadline");
             give_up(replica, request);
@@ -549,13 +530,10 @@ void requests_check_deadlines(struct replica *replica)
 
 void requests_close(struct replica *replica)
 {
-    list_for_each_safe (it, tmp, &replica->requests.all) {
-        struct op_request *request = list_entry(it, struct op_request, node);
-        bool sent = request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED ||
-                    request->result.replayed;
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
+        bool sent = may_be_committed(request) || request->result.replayed;
 
         op_result_release(&request->result);
-        op_result_init(&request->result);
         request_reply(replica, request, sent ? ERR_OUTCOME_UNKNOWN : ERR_NOT_READY,
                       "this replica is shutting down");
     }

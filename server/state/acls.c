@@ -101,10 +101,7 @@ void acls_unref(struct acls *acls, uint32_t index)
 
 void acls_collect(struct acls *acls)
 {
-    list_for_each_safe (it, tmp, &acls->idle) {
-        struct acl *acl = list_entry(it, struct acl, idle);
-
-        list_remove(it);
+    list_take_each (struct acl, acl, idle, &acls->idle) {
         if (acl->refs > 0) {
             continue;
         }

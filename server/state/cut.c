@@ -138,9 +138,7 @@ static void save(const struct state *state, struct state_cut *cut, const struct 
 
 void cuts_save(struct state *state, const struct znode *node, struct slice path)
 {
-    list_for_each (it, &state->cuts) {
-        struct state_cut *cut = list_entry(it, struct state_cut, node);
-
+    list_for_each_entry (struct state_cut, cut, node, &state->cuts) {
         ASSERT(cut->state == NULL); /* No reader is in a slice now. */
         if (cut->fate == STATE_CUT_GOOD && is_as_it_was(cut, node) && is_ahead(cut, path)) {
             save(state, cut, node, path);

@@ -3,8 +3,8 @@
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
  * i64, then effects until the end: type u8, flags u8, fields (txn.c has those of each type). The
- * fields of an effect that is not about a znode are wrapped in one field of bytes, so that it can
- * be skipped without knowledge of it.
+ * fields of an effect that is not about a znode are wrapped in one field of bytes. A type that is
+ * not known makes the transaction malformed: to skip the effect would be to lose it.
  *
  * A transaction carries two times. Its *age* is the time by which the state machine expires things:
  * it counts the time for which a leader led, never decreases, and no wall clock moves it. Its

@@ -99,9 +99,7 @@ void watch_table_raise(struct watch_table *table, zxid_t zxid)
 
     while ((place = map_each(&table->places, &cursor)) != NULL) {
         for (int kind = WATCH_DATA; kind < WATCH_KINDS; kind++) {
-            list_for_each (it, &place->by_kind[kind]) {
-                struct watch *watch = list_entry(it, struct watch, by_place);
-
+            list_for_each_entry (struct watch, watch, by_place, &place->by_kind[kind]) {
                 watch->start = max_u64(watch->start, zxid);
             }
         }

@@ -112,9 +112,7 @@ typedef void (*visit_fn)(struct fire *fire, struct watch *watch);
 static void visit_kind(struct fire *fire, struct watch_place *place, enum watch_kind kind,
                        visit_fn visit)
 {
-    list_for_each (it, &place->by_kind[kind]) {
-        struct watch *watch = list_entry(it, struct watch, by_place);
-
+    list_for_each_entry (struct watch, watch, by_place, &place->by_kind[kind]) {
         if (watch->start < fire->zxid && !watch->held) {
             visit(fire, watch);
         }
@@ -229,9 +227,7 @@ static void hand_out(struct fire *fire, bool single)
 
 static void remove_used_kind(struct fire *fire, struct watch_place *place, enum watch_kind kind)
 {
-    list_for_each_safe (it, next, &place->by_kind[kind]) {
-        struct watch *watch = list_entry(it, struct watch, by_place);
-
+    list_for_each_entry_safe (struct watch, watch, next, by_place, &place->by_kind[kind]) {
         if (watch->start < fire->zxid && !watch->held) {
             watch_remove(fire->table, watch);
         }

@@ -259,9 +259,7 @@ void window_wake(struct window *window)
     }
     window->news = false;
     ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
-    list_for_each (it, &window->listeners) {
-        struct window_listener *listener = list_entry(it, struct window_listener, node);
-
+    list_for_each_entry (struct window_listener, listener, node, &window->listeners) {
         listener->wake(listener->ctx);
     }
     ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);

@@ -30,9 +30,7 @@ static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_
     if (link_is_up(link) && link->up->identity.start != start) {
         return true;
     }
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        const struct link *other = &tcp->links[i];
-
+    for_each_link (other, tcp) {
         if (link_is_up(other) && other->seen[index] != 0 && other->seen[index] != start) {
             return true;
         }
@@ -189,9 +187,7 @@ bool claim_settle(struct tcp *tcp)
     bool changed = false;
 
     ASSERT(tcp->depth > 0);
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        struct link *link = &tcp->links[i];
-
+    for_each_link (link, tcp) {
         changed |= link->claim && settle_claim(tcp, link);
         changed |= rival_settle(tcp, link);
     }
@@ -205,9 +201,7 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
 
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        struct link *link = &tcp->links[i];
-
+    for_each_link (link, tcp) {
         if (link->claim) {
             if (!link->claim->asked && !link->claim->doomed && now_ms >= ask_at_ms(link->claim)) {
                 ask(tcp, link);

@@ -128,9 +128,7 @@ static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
 {
     int count = 0;
 
-    list_for_each (it, &conn->out) {
-        struct chunk *chunk = list_entry(it, struct chunk, node);
-
+    list_for_each_entry (struct chunk, chunk, node, &conn->out) {
         if (count == GATHER_MAX) {
             break;
         }

@@ -81,9 +81,7 @@ static void on_resolver_ready(struct loop_watch *watch, uint32_t ready)
 
     (void)ready;
     resolver_answers(tcp->resolver, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        struct resolve_job *job = list_entry(it, struct resolve_job, node);
-
+    list_take_each (struct resolve_job, job, node, &jobs) {
         take_answer(tcp, job);
         mem_free(job);
     }
@@ -94,9 +92,7 @@ static bool needs_resolver(const struct tcp *tcp)
     struct resolve_answer answer;
     bool needs = tcp->listen_wanted;
 
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        const struct link *link = &tcp->links[i];
-
+    for_each_link (link, tcp) {
         needs |= dials(tcp, link) && !resolve_numeric(link->peer.host, link->peer.port, &answer);
     }
     return needs;

@@ -10,9 +10,9 @@
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer)
 {
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        if (tcp->links[i].peer.id == peer) {
-            return &tcp->links[i];
+    for_each_link (link, tcp) {
+        if (link->peer.id == peer) {
+            return link;
         }
     }
     return NULL;
@@ -122,13 +122,13 @@ void tcp_drop(struct conn *conn, const char *why)
 
 void tcp_doom_all(struct tcp *tcp, const char *why)
 {
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        if (tcp->links[i].up) {
-            tcp->links[i].up->doomed = why;
+    for_each_link (link, tcp) {
+        if (link->up) {
+            link->up->doomed = why;
         }
     }
-    list_for_each (it, &tcp->shaking) {
-        list_entry(it, struct conn, node)->doomed = why;
+    list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
+        conn->doomed = why;
     }
 }
 

@@ -21,9 +21,7 @@ enum {
 /* Drops the oldest caller that has not proven itself; false when there is none. */
 static bool drop_unproven(struct tcp *tcp, const char *why)
 {
-    list_for_each (it, &tcp->shaking) {
-        struct conn *conn = list_entry(it, struct conn, node);
-
+    list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
         if (!conn->dialed && conn->state != CONN_CLAIM) {
             tcp->refused++;
             tcp_drop(conn, why);

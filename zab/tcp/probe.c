@@ -73,8 +73,8 @@ static void forget_askers(struct tcp *tcp, const struct link *target)
 {
     uint64_t bit = UINT64_C(1) << link_index(tcp, target);
 
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        tcp->links[i].asks &= ~bit;
+    for_each_link (link, tcp) {
+        link->asks &= ~bit;
     }
 }
 
@@ -95,9 +95,7 @@ void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char
 {
     uint32_t index = link_index(tcp, link);
 
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        struct link *other = &tcp->links[i];
-
+    for_each_link (other, tcp) {
         if (other != link && other->seen[index] != 0 && other->seen[index] != start) {
             ask(tcp, other, link, other->seen[index], claimant);
         }
@@ -152,9 +150,7 @@ void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *co
         return;
     }
     link->alive_ms = os_now_ms();
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        struct link *other = &tcp->links[i];
-
+    for_each_link (other, tcp) {
         if ((other->asks >> link_index(tcp, link)) & 1) {
             other->asks ^= UINT64_C(1) << link_index(tcp, link);
             vouch(other, link);

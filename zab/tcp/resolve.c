@@ -89,8 +89,8 @@ static void free_jobs(struct mailbox *box)
     struct list jobs;
 
     mailbox_drain(box, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        mem_free(list_entry(it, struct resolve_job, node));
+    list_take_each (struct resolve_job, job, node, &jobs) {
+        mem_free(job);
     }
 }
 
@@ -110,10 +110,7 @@ static bool answer_all(struct resolver *resolver)
     bool going = true;
 
     mailbox_drain(&resolver->questions, &jobs);
-    list_for_each_safe (it, tmp, &jobs) {
-        struct resolve_job *job = list_entry(it, struct resolve_job, node);
-
-        list_remove(it);
+    list_take_each (struct resolve_job, job, node, &jobs) {
         going = going && job->host[0];
         if (job->host[0] && !atomic_load(&resolver->closed)) {
             resolve_now(job->host, job->port, &job->answer);

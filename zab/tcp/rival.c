@@ -19,16 +19,14 @@ void rival_tell_seen(struct tcp *tcp)
     struct control control = {.type = CONTROL_SEEN};
 
     tcp->seen_changed = false;
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        const struct link *link = &tcp->links[i];
-
+    for_each_link (link, tcp) {
         if (link_is_up(link)) {
             control.seen[control.seen_count++] =
                 (struct control_seen){.id = link->peer.id, .start = link->up->identity.start};
         }
     }
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        probe_send(&tcp->links[i], &control);
+    for_each_link (link, tcp) {
+        probe_send(link, &control);
     }
 }
 
@@ -40,8 +38,8 @@ static void compare(const struct tcp *tcp, const struct link *link, bool *ret_ol
 
     *ret_older = false;
     *ret_younger = false;
-    for (uint32_t i = 0; start != 0 && i < tcp->options.peer_count; i++) {
-        uint64_t seen = tcp->links[i].seen[link_index(tcp, link)];
+    for_each_link (other, tcp) {
+        uint64_t seen = start != 0 ? other->seen[link_index(tcp, link)] : 0;
 
         *ret_older |= seen != 0 && seen < start;
         *ret_younger |= seen > start;
@@ -76,8 +74,8 @@ void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *con
             from->seen[link_index(tcp, link)] = control->seen[i].start;
         }
     }
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        look(tcp, &tcp->links[i], os_now_ms());
+    for_each_link (link, tcp) {
+        look(tcp, link, os_now_ms());
     }
 }
 

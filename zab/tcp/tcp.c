@@ -88,9 +88,9 @@ void tcp_close(struct tcp *tcp)
 
     dial_close_resolver(tcp);
     listen_close(tcp);
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        if (tcp->links[i].up) {
-            tcp_bury(tcp->links[i].up);
+    for_each_link (link, tcp) {
+        if (link->up) {
+            tcp_bury(link->up);
         }
     }
     while (!list_empty(&tcp->shaking)) {
@@ -156,9 +156,7 @@ static bool flush_conn(struct conn *conn)
 
 static bool flush_shaking(struct tcp *tcp)
 {
-    list_for_each (it, &tcp->shaking) {
-        struct conn *conn = list_entry(it, struct conn, node);
-
+    list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
         if (conn->doomed) {
             tcp_drop(conn, conn->doomed);
             return true;
@@ -175,8 +173,8 @@ void tcp_flush(struct tcp *tcp)
     while (again) {
         again = flush_shaking(tcp);
         again |= claim_settle(tcp);
-        for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-            struct conn *conn = tcp->links[i].up;
+        for_each_link (link, tcp) {
+            struct conn *conn = link->up;
 
             again |= conn && flush_conn(conn);
         }
@@ -190,9 +188,7 @@ static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
 
-    list_for_each_safe (it, tmp, &tcp->shaking) {
-        struct conn *conn = list_entry(it, struct conn, node);
-
+    list_for_each_entry_safe (struct conn, conn, tmp, node, &tcp->shaking) {
         if (conn->state == CONN_CLAIM) {
             continue; /* Of claim_tick. */
         }
@@ -215,8 +211,8 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     wake_ms = tcp->accept_from_ms != 0 ? tcp->accept_from_ms : wake_ms;
     tcp->depth++;
     wake_ms = min_u64(wake_ms, listen_tick(tcp, now_ms));
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        wake_ms = min_u64(wake_ms, dial_tick(&tcp->links[i], tcp, now_ms));
+    for_each_link (link, tcp) {
+        wake_ms = min_u64(wake_ms, dial_tick(link, tcp, now_ms));
     }
     wake_ms = min_u64(wake_ms, expire_shaking(tcp, now_ms));
     wake_ms = min_u64(wake_ms, claim_tick(tcp, now_ms));
@@ -232,8 +228,8 @@ void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
                                         .refused = tcp->refused,
                                         .skipped = tcp->skipped,
                                         .duplicates = tcp->duplicates};
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        const struct conn *conn = tcp->links[i].up;
+    for_each_link (link, tcp) {
+        const struct conn *conn = link->up;
 
         ret_figures->connected += conn ? 1U : 0U;
         ret_figures->queued += conn ? conn->queued : 0;

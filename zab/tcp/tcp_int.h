@@ -142,6 +142,12 @@ struct tcp {
     uint64_t unknown_at_ms;  /* When a refusal of an unknown caller was reported; 0: never. */
 };
 
+/* Each of the other replicas in turn. NOLINTBEGIN(*-parentheses): `link` is declared here. */
+#define for_each_link(link, tcp)                           \
+    for (__typeof__((tcp)->links + 0) link = (tcp)->links; \
+         link < (tcp)->links + (tcp)->options.peer_count; link++)
+/* NOLINTEND(*-parentheses) */
+
 /* ---- links.c ---- */
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not one of the list. */
