@@ -1,11 +1,12 @@
 #include "base/budget_shares.h"
 
 #include "base/check.h"
+#include "base/thread.h"
 
 void budget_shares_init(struct budget_shares *shares, uint64_t max, uint64_t address_max)
 {
     budget_init(&shares->budget, max);
-    (void)pthread_mutex_init(&shares->mutex, NULL);
+    mutex_init(&shares->mutex);
     map_init(&shares->taken);
     shares->address_max = address_max;
 }
@@ -14,7 +15,7 @@ void budget_shares_release(struct budget_shares *shares)
 {
     ASSERT(map_count(&shares->taken) == 0);
     map_release(&shares->taken);
-    (void)pthread_mutex_destroy(&shares->mutex);
+    mutex_destroy(&shares->mutex);
 }
 
 void budget_shares_forget(struct budget_shares *shares)
@@ -41,7 +42,7 @@ static void set_taken(struct budget_shares *shares, uint64_t key, uint64_t amoun
 
 bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t amount)
 {
-    pthread_mutex_lock(&shares->mutex);
+    MUTEX_HOLD(&shares->mutex);
 
     uint64_t taken = taken_by(shares, key);
     bool fits = taken <= shares->address_max && amount <= shares->address_max - taken &&
@@ -50,26 +51,23 @@ bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t a
     if (fits) {
         set_taken(shares, key, taken + amount);
     }
-    pthread_mutex_unlock(&shares->mutex);
     return fits;
 }
 
 void budget_shares_take(struct budget_shares *shares, uint64_t key, size_t amount)
 {
-    pthread_mutex_lock(&shares->mutex);
+    MUTEX_HOLD(&shares->mutex);
     budget_take(&shares->budget, amount);
     set_taken(shares, key, taken_by(shares, key) + amount);
-    pthread_mutex_unlock(&shares->mutex);
 }
 
 void budget_shares_give(struct budget_shares *shares, uint64_t key, size_t amount)
 {
-    pthread_mutex_lock(&shares->mutex);
+    MUTEX_HOLD(&shares->mutex);
 
     uint64_t taken = taken_by(shares, key);
 
     ASSERT(amount <= taken);
     budget_give(&shares->budget, amount);
     set_taken(shares, key, taken - amount);
-    pthread_mutex_unlock(&shares->mutex);
 }

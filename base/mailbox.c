@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/lack.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,20 +10,6 @@
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-static void lock(struct mailbox *box)
-{
-    int failed = pthread_mutex_lock(&box->mutex);
-
-    ASSERT(!failed);
-}
-
-static void unlock(struct mailbox *box)
-{
-    int failed = pthread_mutex_unlock(&box->mutex);
-
-    ASSERT(!failed);
-}
 
 /* The counter cannot pass its end: it is written once per filling and once per close. Without the
  * lock: the receiver, woken at once on another processor, would run into it and sleep again. */
@@ -52,10 +39,7 @@ void mailbox_init(struct mailbox *box, size_t count_max)
     if (box->event_fd < 0) {
         lack_failed("no file descriptor is left for a queue between threads");
     }
-
-    int failed = pthread_mutex_init(&box->mutex, NULL);
-
-    ASSERT(!failed);
+    mutex_init(&box->mutex);
 }
 
 void mailbox_release(struct mailbox *box)
@@ -66,7 +50,7 @@ void mailbox_release(struct mailbox *box)
         (void)sched_yield();
     }
     close(box->event_fd);
-    pthread_mutex_destroy(&box->mutex);
+    mutex_destroy(&box->mutex);
 }
 
 static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
@@ -74,7 +58,7 @@ static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
     enum err err = ERR_OK;
     bool first = false;
 
-    lock(box);
+    mutex_lock(&box->mutex);
     if (box->closed) {
         err = ERR_CLOSED;
     } else if (bounded && box->count >= box->count_max) {
@@ -84,7 +68,7 @@ static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
         first = box->count++ == 0;
         (void)atomic_fetch_add(&box->wakers, first ? 1 : 0);
     }
-    unlock(box);
+    mutex_unlock(&box->mutex);
     if (first) {
         wake(box);
         (void)atomic_fetch_sub(&box->wakers, 1); /* The box may be gone behind this. */
@@ -112,15 +96,13 @@ void mailbox_must_post(struct mailbox *box, struct list *take_node)
 
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 {
-    lock(box);
-
+    MUTEX_HOLD(&box->mutex);
     size_t count = box->count;
 
     list_init(ret_list);
     list_move_all(ret_list, &box->queue);
     box->count = 0;
     clear_wake(box);
-    unlock(box);
     return count;
 }
 
@@ -135,30 +117,21 @@ bool mailbox_wait(struct mailbox *box, int timeout_ms)
 
 size_t mailbox_count(struct mailbox *box)
 {
-    lock(box);
-
-    size_t count = box->count;
-
-    unlock(box);
-    return count;
+    MUTEX_HOLD(&box->mutex);
+    return box->count;
 }
 
 void mailbox_close(struct mailbox *box)
 {
-    lock(box);
+    MUTEX_HOLD(&box->mutex);
     if (!box->closed) {
         box->closed = true;
         wake(box);
     }
-    unlock(box);
 }
 
 bool mailbox_is_closed(struct mailbox *box)
 {
-    lock(box);
-
-    bool closed = box->closed;
-
-    unlock(box);
-    return closed;
+    MUTEX_HOLD(&box->mutex);
+    return box->closed;
 }

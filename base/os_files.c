@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
+#include "base/thread.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,7 +92,7 @@ void os_kept_init(struct os_kept *kept, uint32_t max)
 {
     ASSERT(max <= OS_KEPT_MAX);
     *kept = (struct os_kept){.max = max};
-    pthread_mutex_init(&kept->mutex, NULL);
+    mutex_init(&kept->mutex);
     fill(kept);
 }
 
@@ -101,7 +102,7 @@ void os_kept_release(struct os_kept *kept)
         (void)close(kept->fds[i]);
     }
     kept->count = 0;
-    pthread_mutex_destroy(&kept->mutex);
+    mutex_destroy(&kept->mutex);
 }
 
 /* The claim comes first: a thread that takes a descriptor which was closed here closes it again,
@@ -111,26 +112,25 @@ int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags
     int fd = -1;
     int error = EMFILE;
 
-    pthread_mutex_lock(&kept->mutex);
+    mutex_lock(&kept->mutex);
     os_files_claim();
     while (fd < 0 && os_files_is_lack(error) && kept->count > 0) {
         (void)close(kept->fds[--kept->count]);
         fd = openat(dir_fd, name, flags, mode);
         error = fd < 0 ? errno : 0;
     }
-    pthread_mutex_unlock(&kept->mutex);
+    mutex_unlock(&kept->mutex);
     errno = error;
     return fd;
 }
 
 void os_kept_fill(struct os_kept *kept)
 {
-    pthread_mutex_lock(&kept->mutex);
+    MUTEX_HOLD(&kept->mutex);
     if (kept->count < kept->max) {
         os_files_claim();
         fill(kept);
     }
-    pthread_mutex_unlock(&kept->mutex);
 }
 
 /* ---- Small files. ---- */

@@ -1,8 +1,14 @@
-/* thread.h - named threads with signals blocked; the process handles signals in one place. */
+/*
+ * thread.h - named threads with signals blocked; the process handles signals in one place. Mutexes,
+ * whose calls fail only by a bug.
+ */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 
+#include "base/check.h"
+
 #include <pthread.h>
+#include <stddef.h>
 
 struct thread {
     pthread_t handle;
@@ -14,5 +20,42 @@ struct thread {
 /* Starts `body(arg)`; `thread` must live until thread_join. Ends the process if it cannot. */
 void thread_start(struct thread *thread, const char *name, void (*body)(void *arg), void *arg);
 void thread_join(struct thread *thread);
+
+static inline void mutex_init(pthread_mutex_t *mutex)
+{
+    ASSERT(pthread_mutex_init(mutex, NULL) == 0);
+}
+
+static inline void mutex_destroy(pthread_mutex_t *mutex)
+{
+    ASSERT(pthread_mutex_destroy(mutex) == 0);
+}
+
+static inline void mutex_lock(pthread_mutex_t *mutex)
+{
+    ASSERT(pthread_mutex_lock(mutex) == 0);
+}
+
+static inline void mutex_unlock(pthread_mutex_t *mutex)
+{
+    ASSERT(pthread_mutex_unlock(mutex) == 0);
+}
+
+static inline pthread_mutex_t *mutex_enter(pthread_mutex_t *mutex)
+{
+    mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void mutex_leave(pthread_mutex_t **mutex)
+{
+    mutex_unlock(*mutex);
+}
+
+/* Holds the mutex from here to the end of the block, however it ends. NOLINTBEGIN(*-parentheses):
+ * it declares a variable. */
+#define MUTEX_HOLD(mutex) \
+    pthread_mutex_t *mutex_held __attribute__((cleanup(mutex_leave), unused)) = mutex_enter(mutex)
+/* NOLINTEND(*-parentheses) */
 
 #endif

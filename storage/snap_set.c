@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/store_int.h"
 
 #include <inttypes.h>
@@ -71,10 +72,9 @@ void snap_figures(struct store *store)
     for (size_t i = 0; i < store->snaps.count; i++) {
         good += !store->snaps.list[i].is_bad;
     }
-    pthread_mutex_lock(&store->wal.index_mutex);
+    MUTEX_HOLD(&store->wal.index_mutex);
     store->snap_count = good;
     store->snap_newest_end = newest ? newest->info.shown.end : 0;
-    pthread_mutex_unlock(&store->wal.index_mutex);
 }
 
 /* Reads head and trailer of one. ERR_NO_FILES; a bad one is no error. */
@@ -235,7 +235,7 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
     } else if (!before.is_bad) {
         err = snapfile_verify(vfs, name, record_max, &info);
     }
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
 
     struct snap_entry *entry = entry_of(store, history, before.info.shown.start);
 
@@ -244,7 +244,6 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
         entry->is_verified = err == ERR_OK;
         entry->is_bad = err != ERR_OK;
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
     return err == ERR_OK;
 }
 
@@ -255,7 +254,7 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
     struct snap_entry *copy = NULL;
     uint32_t good = 0;
 
-    pthread_mutex_lock(&store->wal.files_mutex);
+    mutex_lock(&store->wal.files_mutex);
 
     size_t count = store->snaps.count;
 
@@ -263,7 +262,7 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
     if (count > 0) {
         copy = mem_dup(store->snaps.list, count * sizeof(*copy));
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
+    mutex_unlock(&store->wal.files_mutex);
     for (size_t i = count; i > 0 && good < store->options.snapshots_keep; i--) {
         bool is_good = verify_one(store, *ret_history, copy[i - 1]);
 
@@ -305,10 +304,9 @@ static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is
     ASSERT((below == 0) == (bytes == 0));
 
     store->kept_below = below;
-    pthread_mutex_lock(&store->wal.index_mutex);
+    MUTEX_HOLD(&store->wal.index_mutex);
     store->kept_bytes = bytes;
     store->keeps_lost += is_lost ? 1 : 0;
-    pthread_mutex_unlock(&store->wal.index_mutex);
 }
 
 /* Where the log is cut: at the oldest snapshot, or further back when a learner needs more and the
@@ -344,9 +342,8 @@ static enum err purge_to(struct store *store, zxid_t cut, bool may_keep)
         err = wal_purge(&store->wal, choose_log_cut(store, cut, may_keep));
     }
     snap_figures(store);
-    pthread_mutex_lock(&store->wal.index_mutex);
+    MUTEX_HOLD(&store->wal.index_mutex);
     store->unremoved = unremoved + (uint32_t)store->wal.stuck_count;
-    pthread_mutex_unlock(&store->wal.index_mutex);
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
@@ -361,11 +358,10 @@ enum err snaps_purge(struct store *store, bool may_keep)
     if (!choose_cut(store, &history, &cut)) {
         return ERR_OK;
     }
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
     if (!store->is_quarantined && entry_of(store, history, cut)) {
         err = purge_to(store, cut, may_keep);
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
     return err;
 }
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/store_int.h"
 
 #include <string.h>
@@ -54,10 +55,9 @@ void store_close(struct store *store, bool clean)
 
     ASSERT(!store->writer);
     if (may_mark) {
-        pthread_mutex_lock(&store->wal.files_mutex);
+        MUTEX_HOLD(&store->wal.files_mutex);
         /* Without the mark the next opening may only take damage at the tail for a torn write. */
         (void)wal_mark_clean(&store->wal, true);
-        pthread_mutex_unlock(&store->wal.files_mutex);
     }
     store_free(store);
 }
@@ -67,16 +67,13 @@ struct epoch_range *store_epochs(struct store *store, size_t *ret_count)
     struct wal *wal = &store->wal;
     const struct epochs *epochs = &wal->live.epochs;
 
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
+    struct epoch_range *ranges = mem_alloc(max_size(epochs->count, 1) * sizeof(*ranges));
 
-    size_t count = epochs->count;
-    struct epoch_range *ranges = mem_alloc(max_size(count, 1) * sizeof(*ranges));
-
-    if (count > 0) {
-        memcpy(ranges, epochs->ranges, count * sizeof(*ranges));
+    if (epochs->count > 0) {
+        memcpy(ranges, epochs->ranges, epochs->count * sizeof(*ranges));
     }
-    pthread_mutex_unlock(&wal->index_mutex);
-    *ret_count = count;
+    *ret_count = epochs->count;
     return ranges;
 }
 
@@ -169,9 +166,8 @@ static enum err touch_log(struct store *store)
     enum err err = ERR_OK;
 
     if (store->wal.is_open && store->wal.manifest.clean) {
-        pthread_mutex_lock(&store->wal.files_mutex);
+        MUTEX_HOLD(&store->wal.files_mutex);
         err = wal_mark_clean(&store->wal, false);
-        pthread_mutex_unlock(&store->wal.files_mutex);
     }
     return err;
 }
@@ -227,11 +223,10 @@ static enum err next_ensure(struct store *store)
     struct wal *wal = &store->wal;
     enum err err = ERR_OK;
 
-    pthread_mutex_lock(&wal->files_mutex);
+    MUTEX_HOLD(&wal->files_mutex);
     if (wal->is_open) {
         err = wal_next_ensure(wal, 0, store->options.segment_bytes);
     }
-    pthread_mutex_unlock(&wal->files_mutex);
     return err;
 }
 
@@ -261,7 +256,7 @@ void store_figures(struct store *store, struct store_figures *ret_figures)
     struct wal *wal = &store->wal;
 
     *ret_figures = (struct store_figures){.syncs = atomic_load(&wal->syncs)};
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
     for (size_t i = 0; i < wal->live.count; i++) {
         ret_figures->log_bytes += wal->live.segments[i]->header.bytes;
     }
@@ -274,5 +269,4 @@ void store_figures(struct store *store, struct store_figures *ret_figures)
     ret_figures->snap_newest_end = store->snap_newest_end;
     ret_figures->records_since_snap = wal->live.records_total - store->snap_records_mark;
     ret_figures->bytes_since_snap = wal->live.bytes_total - store->snap_bytes_mark;
-    pthread_mutex_unlock(&wal->index_mutex);
 }

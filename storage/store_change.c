@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/store_int.h"
 
 #include <string.h>
@@ -59,13 +60,12 @@ static enum err run_identity(struct store *store, const struct store_op *op)
 {
     enum err err = ERR_OK;
 
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
     if (store->has_identity) {
         err = record_identity(store, op->identity);
     } else {
         err = format(store, op->identity);
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
     return err;
 }
 
@@ -110,7 +110,7 @@ static enum err run_truncate(struct store *store, struct store_op *op)
 
     ASSERT(wal->is_open && op->zxid <= wal->live.last);
     if (op->zxid < wal->live.last) {
-        pthread_mutex_lock(&wal->files_mutex);
+        MUTEX_HOLD(&wal->files_mutex);
         err = wal_chain_at(wal, op->zxid, &chain);
         /* The space first: nothing has changed if there is none. */
         if (err == ERR_OK) {
@@ -125,7 +125,6 @@ static enum err run_truncate(struct store *store, struct store_op *op)
         if (err == ERR_OK) {
             err = wal_truncate(wal, op->zxid);
         }
-        pthread_mutex_unlock(&wal->files_mutex);
     }
     set_result(store, op);
     return err;
@@ -139,8 +138,7 @@ static enum err run_reset(struct store *store, struct store_op *op)
 
     struct wal *wal = &store->wal;
 
-    pthread_mutex_lock(&wal->files_mutex);
-
+    MUTEX_HOLD(&wal->files_mutex);
     enum err err = manifest_ensure(store);
 
     if (err == ERR_OK) {
@@ -151,7 +149,6 @@ static enum err run_reset(struct store *store, struct store_op *op)
         store->snaps.count = 0;
         err = err == ERR_OK ? restart_tidy(store) : err;
     }
-    pthread_mutex_unlock(&wal->files_mutex);
     set_result(store, op);
     return err;
 }

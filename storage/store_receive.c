@@ -4,6 +4,7 @@
  */
 #include "base/check.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/store_int.h"
 
 #include <string.h>
@@ -22,11 +23,11 @@ static enum err drop_files(struct store *store)
     const struct vfs *vfs = &store->options.vfs;
 
     recv_close(store);
-    pthread_mutex_lock(&store->wal.files_mutex);
+    mutex_lock(&store->wal.files_mutex);
 
     enum err err = wal_stage_drop(&store->wal);
 
-    pthread_mutex_unlock(&store->wal.files_mutex);
+    mutex_unlock(&store->wal.files_mutex);
     if (err == ERR_OK) {
         err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
     }
@@ -159,11 +160,11 @@ enum err receive_stage(struct store *store, const struct logrec *first)
     if (store->wal.is_staging || store->recv.refused != ERR_OK) {
         return ERR_OK;
     }
-    pthread_mutex_lock(&store->wal.files_mutex);
+    mutex_lock(&store->wal.files_mutex);
 
     enum err err = stage_from_file(store, first);
 
-    pthread_mutex_unlock(&store->wal.files_mutex);
+    mutex_unlock(&store->wal.files_mutex);
     return err == ERR_CORRUPT || err == ERR_NO_SPACE ? receive_refuse(store, err) : err;
 }
 
@@ -248,9 +249,8 @@ enum err receive_install(struct store *store, struct store_op *op)
     enum err err = verify(store, &info);
 
     if (err == ERR_OK) {
-        pthread_mutex_lock(&store->wal.files_mutex);
+        MUTEX_HOLD(&store->wal.files_mutex);
         err = install(store, &info);
-        pthread_mutex_unlock(&store->wal.files_mutex);
     }
     if (err == ERR_OK) {
         PROBE("storage.snapshot_installed");

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/minmax.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "base/wire.h"
 #include "storage/store_int.h"
 
@@ -257,9 +258,9 @@ enum err record_quarantine(struct store *store, const char *reason)
     }
     buf_release(&bytes);
     if (err == ERR_OK) {
-        pthread_mutex_lock(&store->wal.files_mutex);
+        mutex_lock(&store->wal.files_mutex);
         store->is_quarantined = reason != NULL;
-        pthread_mutex_unlock(&store->wal.files_mutex);
+        mutex_unlock(&store->wal.files_mutex);
         (void)snprintf(store->quarantine_reason, sizeof(store->quarantine_reason), "%s",
                        reason ? reason : "");
     }

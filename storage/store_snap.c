@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/store_int.h"
 
 #include <string.h>
@@ -40,14 +41,14 @@ enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chai
     store->writer = writer;
     writer->info.shown.start = start;
     writer->info.shown.start_chain = start_chain;
-    pthread_mutex_lock(&wal->files_mutex);
+    mutex_lock(&wal->files_mutex);
     memcpy(writer->info.cluster, store->identity.cluster, STORE_CLUSTER_LEN);
     writer->history = wal->manifest.history;
-    pthread_mutex_unlock(&wal->files_mutex);
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_unlock(&wal->files_mutex);
+    mutex_lock(&wal->index_mutex);
     writer->records_mark = wal->live.records_total;
     writer->bytes_mark = wal->live.bytes_total;
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
 
     enum err err = snapfile_create(&writer->file, &store->options.vfs, NAME_SNAP_LOCAL,
                                    store->options.record_bytes_max);
@@ -118,10 +119,9 @@ static enum err publish(struct store *store, const struct store_snap_writer *wri
     if (err == ERR_OK) {
         snap_set_add(&store->snaps, &entry);
         snap_figures(store);
-        pthread_mutex_lock(&wal->index_mutex);
+        MUTEX_HOLD(&wal->index_mutex);
         store->snap_records_mark = writer->records_mark;
         store->snap_bytes_mark = writer->bytes_mark;
-        pthread_mutex_unlock(&wal->index_mutex);
     }
     return err;
 }
@@ -169,9 +169,8 @@ enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, ui
         err = complete(take_writer);
     }
     if (err == ERR_OK) {
-        pthread_mutex_lock(&store->wal.files_mutex);
+        MUTEX_HOLD(&store->wal.files_mutex);
         err = publish(store, take_writer);
-        pthread_mutex_unlock(&store->wal.files_mutex);
     }
     if (err != ERR_OK) {
         store_snap_abort(take_writer);
@@ -191,7 +190,7 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
     enum err err = ERR_MISSING;
 
     *ret_info = (struct store_snap_info){0};
-    pthread_mutex_lock(&store->wal.files_mutex);
+    mutex_lock(&store->wal.files_mutex);
 
     const struct snap_entry *newest = store->wal.is_open ? snap_set_newest(&store->snaps) : NULL;
 
@@ -207,7 +206,7 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
         ret_info->history = store->wal.manifest.history;
         ret_info->is_checked = newest->is_checked;
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
+    mutex_unlock(&store->wal.files_mutex);
     if (err != ERR_OK) {
         mem_free(reader);
         return err;
@@ -219,13 +218,11 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
 bool store_snap_is_newest(struct store *store, const struct store_snap_info *info)
 {
     ASSERT(info->history > 0);
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
 
     const struct snap_entry *newest = store->wal.is_open ? snap_set_newest(&store->snaps) : NULL;
     bool is_newest = newest && store->wal.manifest.history == info->history &&
                      newest->info.shown.start == info->start;
-
-    pthread_mutex_unlock(&store->wal.files_mutex);
     return is_newest;
 }
 
@@ -238,7 +235,7 @@ static struct snap_entry *entry_named(struct store *store, const struct store_sn
 
 void store_snap_checked(struct store *store, const struct store_snap_info *info)
 {
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
 
     struct snap_entry *entry = entry_named(store, info);
 
@@ -246,12 +243,11 @@ void store_snap_checked(struct store *store, const struct store_snap_info *info)
         entry->is_checked = true;
         entry->is_verified = true;
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
 }
 
 void store_snap_condemn(struct store *store, const struct store_snap_info *info)
 {
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
 
     struct snap_entry *entry = entry_named(store, info);
 
@@ -261,7 +257,6 @@ void store_snap_condemn(struct store *store, const struct store_snap_info *info)
         entry->is_verified = false;
         snap_figures(store);
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
 }
 
 struct slice store_snap_config(const struct store_snap_reader *reader)
@@ -290,7 +285,7 @@ enum err store_snap_discard(struct store *store, struct store_report *report)
 {
     ASSERT(store->wal.is_open);
 
-    pthread_mutex_lock(&store->wal.files_mutex);
+    MUTEX_HOLD(&store->wal.files_mutex);
 
     struct snap_entry *newest = snap_set_newest(&store->snaps);
     enum err err = newest ? ERR_OK : ERR_MISSING;
@@ -303,6 +298,5 @@ enum err store_snap_discard(struct store *store, struct store_report *report)
             err = ERR_MISSING;
         }
     }
-    pthread_mutex_unlock(&store->wal.files_mutex);
     return err;
 }

@@ -1,6 +1,7 @@
 /* Removes files that no manifest, log or set of snapshots knows; makes a manifest if it is damaged.
  */
 #include "base/check.h"
+#include "base/thread.h"
 #include "storage/store_int.h"
 
 static bool is_in_log(const struct wal *wal, const struct name *name)
@@ -69,11 +70,10 @@ enum err restart_tidy(struct store *store)
     store->is_damaged = false;
     wal->stuck_count = 0;
     snap_figures(store);
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
     store->unremoved = 0;
     store->snap_records_mark = wal->live.records_total;
     store->snap_bytes_mark = wal->live.bytes_total;
-    pthread_mutex_unlock(&wal->index_mutex);
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/probe.h"
+#include "base/thread.h"
 
 #include <string.h>
 
@@ -26,8 +27,8 @@ void wal_init(struct wal *wal, const struct store_options *options,
     ASSERT(options->segment_bytes % VFS_BLOCK == 0);
 
     *wal = (struct wal){.options = options, .identity = identity};
-    pthread_mutex_init(&wal->files_mutex, NULL);
-    pthread_mutex_init(&wal->index_mutex, NULL);
+    mutex_init(&wal->files_mutex);
+    mutex_init(&wal->index_mutex);
 
     size_t raw_max = (size_t)WALFMT_BATCH_RAW_MAX + WALFMT_BATCH_HEAD + WALFMT_RECORD_HEAD +
                      options->record_bytes_max;
@@ -47,8 +48,8 @@ void wal_release(struct wal *wal)
     buf_release(&wal->raw);
     buf_release(&wal->framed);
     slots_close(&wal->slots, &wal->options->vfs);
-    pthread_mutex_destroy(&wal->files_mutex);
-    pthread_mutex_destroy(&wal->index_mutex);
+    mutex_destroy(&wal->files_mutex);
+    mutex_destroy(&wal->index_mutex);
 }
 
 static uint64_t framed_alone(uint64_t record_len)
@@ -107,9 +108,9 @@ enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count)
         if (room_add(wal, &room, len) != ROOM_NEW_SEGMENT) {
             continue;
         }
-        pthread_mutex_lock(&wal->files_mutex);
+        mutex_lock(&wal->files_mutex);
         err = wal_next_ensure(wal, ahead, segment_bytes_for(wal, len));
-        pthread_mutex_unlock(&wal->files_mutex);
+        mutex_unlock(&wal->files_mutex);
         ahead++;
     }
     return err;
@@ -183,9 +184,8 @@ enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed)
     enum err err = step == ROOM_SAME ? ERR_OK : wal_flush(wal);
 
     if (err == ERR_OK && step == ROOM_NEW_SEGMENT) {
-        pthread_mutex_lock(&wal->files_mutex);
+        MUTEX_HOLD(&wal->files_mutex);
         err = wal_rotate(wal, segment_bytes_for(wal, len));
-        pthread_mutex_unlock(&wal->files_mutex);
     }
     if (err != ERR_OK) {
         /* Space and files were reserved: a lack of them is an error of the file system. */
@@ -226,9 +226,9 @@ enum err wal_flush(struct wal *wal)
     atomic_fetch_add(&wal->syncs, 1);
     wal->extent.bytes = (uint32_t)wal->framed.len;
     log->batch_next++;
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
     wal_log_add(log, &wal->extent, &wal->batch_epochs, wal->batch.committed);
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     buf_clear(&wal->raw);
     return ERR_OK;
 }

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/minmax.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/wal.h"
 
 /* The place where the log will be cut. */
@@ -79,7 +80,7 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
 
     struct wal_log *log = &wal->live;
 
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
 
     struct wal_segment **gone = wal_log_take(log, cut->spot.segment + 1, log->count);
 
@@ -98,7 +99,7 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
         epochs_clear(&log->epochs);
     }
     wal_log_push(log, take_segment);
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     log->batch_next = header->batch_first + (cut->kept.count > 0);
     return gone;
 }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/wal.h"
 
 #include <string.h>
@@ -239,9 +240,9 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
     if (err != ERR_OK) {
         return err;
     }
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
     wal_log_push(log, segment);
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     wal_segment_idle(wal, full);
     if (wal->is_staging) {
         return ERR_OK;
@@ -305,11 +306,11 @@ enum err wal_stage_drop(struct wal *wal)
     PROBE("storage.staged_log_dropped");
     ASSERT(wal->raw.len == 0);
     wal->is_staging = false;
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
 
     struct wal_segment **gone = wal_log_take(&wal->staged, 0, wal->staged.count);
 
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
 
     enum err err = wal_segments_remove(wal, gone, ERR_OK);
 
@@ -330,13 +331,13 @@ enum err wal_stage_switch(struct wal *wal)
 
     enum err err = wal_manifest_write(wal);
 
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
 
     struct wal_segment **gone = wal_log_take(&old, 0, old.count);
 
     wal->live = wal->staged;
     wal->is_open = true;
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     wal->staged = (struct wal_log){0};
     wal->is_staging = false;
     err = wal_segments_remove(wal, gone, err);
@@ -351,7 +352,7 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 
     struct wal_log *log = &wal->live;
 
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
 
     struct wal_segment **gone = wal_log_take(log, 0, keep);
 
@@ -366,7 +367,6 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
     if (log->base == log->last) {
         epochs_clear(&log->epochs);
     }
-    pthread_mutex_unlock(&wal->index_mutex);
     return gone;
 }
 

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/minmax.h"
+#include "base/thread.h"
 #include "storage/wal.h"
 
 #include <string.h>
@@ -37,15 +38,14 @@ static struct vfs_file *file_to_close(struct wal_segment *segment)
 
 void wal_segment_ref(struct wal *wal, struct wal_segment *segment)
 {
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
     ASSERT(segment->refs > 0);
     segment->refs++;
-    pthread_mutex_unlock(&wal->index_mutex);
 }
 
 void wal_segment_unref(struct wal *wal, struct wal_segment *segment)
 {
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
     ASSERT(segment->refs > 0);
 
     segment->refs--;
@@ -53,7 +53,7 @@ void wal_segment_unref(struct wal *wal, struct wal_segment *segment)
     bool is_last = segment->refs == 0;
     struct vfs_file *file = file_to_close(segment);
 
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     if (file) {
         wal->options->vfs.ops->close(file);
     }
@@ -65,12 +65,12 @@ void wal_segment_unref(struct wal *wal, struct wal_segment *segment)
 
 void wal_segment_idle(struct wal *wal, struct wal_segment *segment)
 {
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
     segment->is_idle = true;
 
     struct vfs_file *file = file_to_close(segment);
 
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     if (file) {
         wal->options->vfs.ops->close(file);
     }
@@ -83,11 +83,9 @@ static enum err judge_missing(struct wal *wal, const struct wal_segment *segment
     if (err != ERR_MISSING) {
         return err;
     }
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
 
     bool is_listed = segment->is_listed;
-
-    pthread_mutex_unlock(&wal->index_mutex);
     return is_listed ? ERR_CORRUPT : ERR_MISSING;
 }
 
@@ -97,12 +95,12 @@ enum err wal_segment_open(struct wal *wal, struct wal_segment *segment)
     struct vfs_file *file = NULL;
     char name[VFS_NAME_MAX];
 
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
     ASSERT(segment->refs > 0 && (segment->file || segment->is_idle));
 
     bool is_open = segment->file != NULL;
 
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     if (is_open) {
         return ERR_OK;
     }
@@ -113,12 +111,12 @@ enum err wal_segment_open(struct wal *wal, struct wal_segment *segment)
     if (err != ERR_OK) {
         return judge_missing(wal, segment, err);
     }
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
     if (!segment->file) {
         segment->file = file;
         file = NULL;
     }
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     if (file) {
         vfs->ops->close(file); /* Another reader was faster. */
     }
@@ -179,11 +177,11 @@ void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const str
 
 void wal_log_release(struct wal *wal, struct wal_log *log)
 {
-    pthread_mutex_lock(&wal->index_mutex);
+    mutex_lock(&wal->index_mutex);
 
     struct wal_segment **gone = wal_log_take(log, 0, log->count);
 
-    pthread_mutex_unlock(&wal->index_mutex);
+    mutex_unlock(&wal->index_mutex);
     for (size_t i = 0; gone[i]; i++) {
         wal_segment_unref(wal, gone[i]);
     }

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "storage/wal.h"
 
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index)
@@ -127,7 +128,7 @@ static enum err find_after(struct wal *wal, zxid_t zxid, struct found *ret_found
     struct wal_spot spot;
 
     *ret_found = (struct found){0};
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
 
     enum err err = wal_find(&wal->live, zxid, &spot);
 
@@ -148,7 +149,6 @@ static enum err find_after(struct wal *wal, zxid_t zxid, struct found *ret_found
         ret_found->bytes = segment->extents[keep].bytes;
         ret_found->before = keep > 0 ? segment->extents[keep - 1].last : segment->header.prev_zxid;
     }
-    pthread_mutex_unlock(&wal->index_mutex);
     return err;
 }
 
@@ -268,7 +268,7 @@ static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t 
     bool is_known = false;
 
     *ret_found = (struct found){0};
-    pthread_mutex_lock(&wal->index_mutex);
+    MUTEX_HOLD(&wal->index_mutex);
     if (wal_find(log, zxid, &spot) == ERR_OK) {
         struct wal_segment *segment = log->segments[spot.segment];
         const struct wal_extent *before = spot.keep ? &segment->extents[spot.keep - 1] : NULL;
@@ -283,7 +283,6 @@ static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t 
             ret_found->bytes = segment->extents[spot.keep].bytes;
         }
     }
-    pthread_mutex_unlock(&wal->index_mutex);
     return is_known;
 }
 

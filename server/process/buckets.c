@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_rng.h"
+#include "base/thread.h"
 
 static uint64_t multiply(uint64_t a, uint64_t b)
 {
@@ -20,9 +21,8 @@ static uint64_t add(uint64_t a, uint64_t b)
 
 void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns)
 {
-    int failed = pthread_mutex_init(&buckets->mutex, NULL);
-
-    ASSERT(failed == 0 && tokens > 0 && token_ns > 0);
+    ASSERT(tokens > 0 && token_ns > 0);
+    mutex_init(&buckets->mutex);
     buckets->seed = os_random_u64();
     buckets->now_ns = 0;
     buckets->token_ns = token_ns;
@@ -34,7 +34,7 @@ void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, u
 void buckets_release(struct buckets *buckets)
 {
     mem_free(buckets->sets);
-    (void)pthread_mutex_destroy(&buckets->mutex);
+    mutex_destroy(&buckets->mutex);
 }
 
 uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text)
@@ -77,7 +77,7 @@ static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret
 
 static void begin(struct buckets *buckets, uint64_t now_ns)
 {
-    (void)pthread_mutex_lock(&buckets->mutex);
+    mutex_lock(&buckets->mutex);
     buckets->now_ns = max_u64(buckets->now_ns, now_ns);
 }
 
@@ -106,7 +106,7 @@ uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, ui
     begin(buckets, now_ns);
     uint64_t left_ns = wait_ns(buckets, *find(buckets, key, &none), tokens);
 
-    (void)pthread_mutex_unlock(&buckets->mutex);
+    mutex_unlock(&buckets->mutex);
     return left_ns;
 }
 
@@ -120,7 +120,7 @@ uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, 
     if (place) {
         place->key = key;
     }
-    (void)pthread_mutex_unlock(&buckets->mutex);
+    mutex_unlock(&buckets->mutex);
     return owed;
 }
 
@@ -174,7 +174,7 @@ bool buckets_own_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, ui
     const struct bucket *bucket = find_own(buckets, key);
 
     *ret_wait_ns = bucket ? wait_ns(buckets, bucket->full_ns, tokens) : 0;
-    (void)pthread_mutex_unlock(&buckets->mutex);
+    mutex_unlock(&buckets->mutex);
     return bucket != NULL;
 }
 
@@ -189,6 +189,6 @@ uint64_t buckets_own_charge(struct buckets *buckets, uint64_t key, uint64_t toke
     }
     uint64_t owed = bucket ? charge(buckets, &bucket->full_ns, tokens) : 0;
 
-    (void)pthread_mutex_unlock(&buckets->mutex);
+    mutex_unlock(&buckets->mutex);
     return owed;
 }

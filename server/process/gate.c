@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
+#include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
 #include "server/process/watch_listing.h"
@@ -18,9 +19,8 @@ static enum replica_role role_of(const struct gate *gate, const struct zab_statu
 void gate_init(struct gate *gate, struct server *server)
 {
     const struct config *config = server->config;
-    int failed = pthread_mutex_init(&gate->mutex, NULL);
 
-    ASSERT(failed == 0);
+    mutex_init(&gate->mutex);
     gate->server = server;
     budget_init(&gate->unsent, config->clients.unsent_bytes_max);
     gate_shares_init(gate);
@@ -31,7 +31,7 @@ void gate_release(struct gate *gate)
 {
     guard_release(&gate->guard);
     gate_shares_release(gate);
-    (void)pthread_mutex_destroy(&gate->mutex);
+    mutex_destroy(&gate->mutex);
 }
 
 void gate_publish(struct gate *gate, const struct replica_status *status)
@@ -43,7 +43,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     size_t count = zab_peers(replica_zab(core->replica), peers, ZAB_MEMBERS_MAX);
 
     store_figures(gate->server->store, &figures);
-    (void)pthread_mutex_lock(&gate->mutex);
+    mutex_lock(&gate->mutex);
     to->replica = *status;
     to->config = *zab_config(replica_zab(core->replica));
     to->peer_count = count;
@@ -56,7 +56,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     to->heartbeat_count = replica_heartbeats(core->replica, to->heartbeats);
     to->at_ms = core->now_ms;
     to->store = figures;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(gate, &status->zab));
     atomic_store(&gate->aside, status->aside);
     atomic_store(&gate->readable, status->readable);
@@ -173,7 +173,7 @@ static void take_applied(struct gate *gate, struct gate_status *status)
 
 void gate_status(struct gate *gate, struct gate_status *ret_status)
 {
-    (void)pthread_mutex_lock(&gate->mutex);
+    mutex_lock(&gate->mutex);
     const struct replica_status *replica = &gate->published.replica;
 
     *ret_status = (struct gate_status){
@@ -190,7 +190,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
         .history = gate->published.config.history,
         .queue = replica->requests,
     };
-    (void)pthread_mutex_unlock(&gate->mutex);
+    mutex_unlock(&gate->mutex);
     ret_status->lag_ms = lag_ms(gate);
     take_applied(gate, ret_status);
 }
@@ -215,21 +215,19 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
 
 void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks)
 {
-    (void)pthread_mutex_lock(&gate->mutex);
+    MUTEX_HOLD(&gate->mutex);
     gate->fronts[front] = hooks;
-    (void)pthread_mutex_unlock(&gate->mutex);
 }
 
 void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures)
 {
     *ret_figures = (struct gate_front_figures){0};
-    (void)pthread_mutex_lock(&gate->mutex);
+    MUTEX_HOLD(&gate->mutex);
     for (size_t i = 0; i < GATE_FRONTS; i++) {
         if (gate->fronts[i].figures) {
             gate->fronts[i].figures(gate->fronts[i].ctx, ret_figures);
         }
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
 }
 
 /* Once posted, the listing belongs to another thread: all that is needed of it is read before. */
@@ -238,7 +236,7 @@ void watch_listing_pass(struct watch_listing *listing)
     struct gate *gate = listing->gate;
     bool asked = false;
 
-    (void)pthread_mutex_lock(&gate->mutex);
+    mutex_lock(&gate->mutex);
     while (!asked && listing->next < GATE_FRONTS) {
         const struct gate_front_hooks *hooks = &gate->fronts[listing->next++];
 
@@ -247,7 +245,7 @@ void watch_listing_pass(struct watch_listing *listing)
             hooks->listing(hooks->ctx, listing);
         }
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
+    mutex_unlock(&gate->mutex);
     if (!asked) {
         listing->on_done(listing);
     }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
+#include "base/thread.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"
@@ -18,9 +19,8 @@ struct publication *gate_published(struct gate *gate)
 {
     struct publication *copy = mem_alloc(sizeof *copy);
 
-    (void)pthread_mutex_lock(&gate->mutex);
+    MUTEX_HOLD(&gate->mutex);
     *copy = gate->published;
-    (void)pthread_mutex_unlock(&gate->mutex);
     return copy;
 }
 
@@ -413,13 +413,12 @@ void gate_append_clients(struct gate *gate, struct buf *out)
     const struct config *config = gate->server->config;
 
     append_client(out, config->clients.advertise_client);
-    (void)pthread_mutex_lock(&gate->mutex);
+    MUTEX_HOLD(&gate->mutex);
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
         if (config->peers.servers[i].id != config->id) {
             append_client(out, gate->published.links[i].advertise);
         }
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
 }
 
 void gate_write_limits(struct gate *gate, struct jsonw *json)

@@ -4,6 +4,7 @@
 #include "base/os_clock.h"
 #include "base/os_files.h"
 #include "base/os_process.h"
+#include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
@@ -246,13 +247,12 @@ static void write_storage(struct gate *gate, struct buf *out)
 
 static void write_fronts(struct gate *gate, struct buf *out)
 {
-    (void)pthread_mutex_lock(&gate->mutex);
+    MUTEX_HOLD(&gate->mutex);
     for (size_t i = 0; i < GATE_FRONTS; i++) {
         if (gate->fronts[i].metrics) {
             gate->fronts[i].metrics(gate->fronts[i].ctx, out);
         }
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
 }
 
 static void write_unsent(struct gate *gate, struct buf *out)

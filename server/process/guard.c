@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/minmax.h"
+#include "base/thread.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,10 +37,8 @@ struct confirmed_set {
 
 void guard_init(struct guard *guard, const char *super_digest)
 {
-    int failed = pthread_mutex_init(&guard->mutex, NULL) ||
-                 pthread_mutex_init(&guard->confirmed_mutex, NULL);
-
-    ASSERT(!failed);
+    mutex_init(&guard->mutex);
+    mutex_init(&guard->confirmed_mutex);
     guard->super_digest = super_digest;
     buckets_init(&guard->users, GUARD_FAILURES, (uint64_t)GUARD_AGAIN_MS * NS_PER_MS,
                  (uint64_t)GUARD_DEBT_MAX_MS * NS_PER_MS);
@@ -52,10 +51,10 @@ void guard_init(struct guard *guard, const char *super_digest)
 void guard_release(struct guard *guard)
 {
     mem_free(guard->confirmed);
-    (void)pthread_mutex_destroy(&guard->confirmed_mutex);
+    mutex_destroy(&guard->confirmed_mutex);
     buckets_release(&guard->by_address);
     buckets_release(&guard->users);
-    (void)pthread_mutex_destroy(&guard->mutex);
+    mutex_destroy(&guard->mutex);
 }
 
 /* ---- The log, by address. ---- */
@@ -116,7 +115,7 @@ static struct guard_address *entry_of(struct guard *guard, struct slice network)
 static void note(struct guard *guard, struct slice network, struct slice user,
                  enum gate_failure kind)
 {
-    (void)pthread_mutex_lock(&guard->mutex);
+    MUTEX_HOLD(&guard->mutex);
     struct guard_address *address = entry_of(guard, network);
 
     if (kind < GATE_FAILURES) {
@@ -127,7 +126,6 @@ static void note(struct guard *guard, struct slice network, struct slice user,
     if (user.len > 0) {
         put_user(address->user, user);
     }
-    (void)pthread_mutex_unlock(&guard->mutex);
 }
 
 static bool is_due(const struct guard_address *address, uint64_t now_ms)
@@ -171,7 +169,7 @@ bool guard_line(struct guard *guard, uint64_t now_ms, char line[GUARD_LINE_MAX])
 {
     bool found = false;
 
-    (void)pthread_mutex_lock(&guard->mutex);
+    MUTEX_HOLD(&guard->mutex);
     for (size_t i = 0; i < GUARD_ADDRESSES_MAX && !found; i++) {
         found = look(&guard->addresses[i], now_ms, line);
     }
@@ -180,7 +178,6 @@ bool guard_line(struct guard *guard, uint64_t now_ms, char line[GUARD_LINE_MAX])
         (void)snprintf(guard->others.network, sizeof guard->others.network, "others");
         found = look(&guard->others, now_ms, line);
     }
-    (void)pthread_mutex_unlock(&guard->mutex);
     return found;
 }
 
@@ -310,7 +307,7 @@ static void take_place(struct guard *guard, const struct confirmed_name *name, u
 {
     struct confirmed_set *set = set_of(guard, name);
 
-    (void)pthread_mutex_lock(&guard->confirmed_mutex);
+    MUTEX_HOLD(&guard->confirmed_mutex);
     struct confirmed_slot *slot = find(set, name->identity) ? NULL : place_for(set, name, now_ns);
 
     if (slot) {
@@ -320,7 +317,6 @@ static void take_place(struct guard *guard, const struct confirmed_name *name, u
         atomic_store_explicit(&slot->super, name->super, memory_order_relaxed);
         store(&slot->identity, name->identity);
     }
-    (void)pthread_mutex_unlock(&guard->confirmed_mutex);
 }
 
 /* Keeps an identity that was confirmed now, if there is a place. In most calls it is kept already,

@@ -6,6 +6,7 @@
 #include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/os_process.h"
+#include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"
@@ -45,12 +46,11 @@ static void take_counts(struct server *server, struct sampler_counts *counts)
     metric_add_buckets(&server->log.sync_time, counts->syncs);
     gate_front_figures(&server->gate, &front);
     counts->events = front.events;
-    (void)pthread_mutex_lock(&server->gate.mutex);
+    MUTEX_HOLD(&server->gate.mutex);
     counts->txns = server->gate.published.replica.delivered;
     counts->expired = server->gate.published.replica.expired;
     counts->peer_in = server->gate.published.tcp.bytes_in;
     counts->peer_out = server->gate.published.tcp.bytes_out;
-    (void)pthread_mutex_unlock(&server->gate.mutex);
 }
 
 static uint64_t subtract(const uint64_t now[METRIC_BUCKETS], const uint64_t before[METRIC_BUCKETS],

@@ -3,9 +3,9 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/minmax.h"
+#include "base/thread.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,9 +37,8 @@ static void ring_init(struct ring *ring, uint32_t step_s, uint32_t slots)
 struct trend *trend_new(void)
 {
     struct trend *trend = mem_zalloc(1, sizeof(*trend));
-    int failed = pthread_mutex_init(&trend->mutex, NULL);
 
-    ASSERT(failed == 0);
+    mutex_init(&trend->mutex);
     ring_init(&trend->rings[0], TREND_FINE_S, TREND_FINE_SLOTS);
     ring_init(&trend->rings[1], TREND_COARSE_S, TREND_COARSE_SLOTS);
     return trend;
@@ -53,7 +52,7 @@ void trend_free(struct trend *trend)
     for (size_t i = 0; i < RINGS; i++) {
         mem_free(trend->rings[i].values);
     }
-    (void)pthread_mutex_destroy(&trend->mutex);
+    mutex_destroy(&trend->mutex);
     mem_free(trend);
 }
 
@@ -106,14 +105,13 @@ void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wa
     struct ring *ring = ring_of(trend, step_s);
     uint64_t slot = now_ms / (step_s * UINT64_C(1000));
 
-    (void)pthread_mutex_lock(&trend->mutex);
+    MUTEX_HOLD(&trend->mutex);
     ASSERT(ring->filled == 0 || slot >= ring->last); /* The clock never goes back. */
     if (ring->filled == 0 || slot > ring->last) {
         advance(ring, slot);
     }
     keep_time(ring, wall_ms / 1000 - (int64_t)(slot * step_s));
     memcpy(slot_at(ring, slot), values, TREND_COUNT * sizeof(float));
-    (void)pthread_mutex_unlock(&trend->mutex);
 }
 
 /* How many of the newest slots are later than `since_s`. */
@@ -164,7 +162,7 @@ void trend_write(struct trend *trend, const struct trend_request *request, struc
 {
     struct ring *ring = ring_of(trend, request->step_s);
 
-    (void)pthread_mutex_lock(&trend->mutex);
+    MUTEX_HOLD(&trend->mutex);
     uint64_t slots = slots_since(ring, request->since_s);
 
     jsonw_object(json);
@@ -179,5 +177,4 @@ void trend_write(struct trend *trend, const struct trend_request *request, struc
     }
     jsonw_object_end(json);
     jsonw_object_end(json);
-    (void)pthread_mutex_unlock(&trend->mutex);
 }

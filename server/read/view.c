@@ -2,12 +2,11 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "server/op/acl.h"
 #include "server/read/view_int.h"
 #include "server/state/cut.h"
 #include "server/state/state.h"
-
-#include <pthread.h>
 
 struct view {
     pthread_rwlock_t lock;
@@ -26,7 +25,7 @@ struct view *view_new(void)
     ASSERT(pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
     ASSERT(pthread_rwlock_init(&view->lock, &attr) == 0);
     ASSERT(pthread_rwlockattr_destroy(&attr) == 0);
-    ASSERT(pthread_mutex_init(&view->cuts_mutex, NULL) == 0);
+    mutex_init(&view->cuts_mutex);
     return view;
 }
 
@@ -36,7 +35,7 @@ void view_free(struct view *view)
         return;
     }
     ASSERT(pthread_rwlock_destroy(&view->lock) == 0);
-    ASSERT(pthread_mutex_destroy(&view->cuts_mutex) == 0);
+    mutex_destroy(&view->cuts_mutex);
     state_free(view->state);
     mem_free(view);
 }
@@ -185,9 +184,8 @@ enum err view_cut_begin(struct view *view, const struct op_principal *who, struc
     } else if (!view_may_read(state, who, node)) {
         err = ERR_NO_AUTH;
     } else {
-        ASSERT(pthread_mutex_lock(&view->cuts_mutex) == 0);
+        MUTEX_HOLD(&view->cuts_mutex);
         state_cut_begin(cut, view->state, path, bytes_max);
-        ASSERT(pthread_mutex_unlock(&view->cuts_mutex) == 0);
     }
     view_read_done(view);
     return err;
@@ -198,9 +196,9 @@ enum err view_cut_begin(struct view *view, const struct op_principal *who, struc
 void view_cut_end(struct view *view, struct state_cut *cut)
 {
     ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);
-    ASSERT(pthread_mutex_lock(&view->cuts_mutex) == 0);
+    mutex_lock(&view->cuts_mutex);
     state_cut_end(cut);
-    ASSERT(pthread_mutex_unlock(&view->cuts_mutex) == 0);
+    mutex_unlock(&view->cuts_mutex);
     view_read_done(view);
     state_cut_release(cut);
 }

@@ -4,8 +4,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
-
-#include <pthread.h>
+#include "base/thread.h"
 
 enum {
     DROPS_MAX = 2 /* Stale entries that make room for one that is new: more go than come. */
@@ -27,9 +26,9 @@ struct heard {
 struct heard *heard_new(size_t sessions_max)
 {
     struct heard *heard = mem_zalloc(1, sizeof(*heard));
-    int failed = pthread_mutex_init(&heard->mutex, NULL);
 
-    ASSERT(failed == 0 && sessions_max > 0);
+    ASSERT(sessions_max > 0);
+    mutex_init(&heard->mutex);
     heard->sessions_max = sessions_max;
     map_init(&heard->contacts);
     list_init(&heard->order);
@@ -41,7 +40,7 @@ void heard_free(struct heard *heard)
     if (heard == NULL) {
         return;
     }
-    (void)pthread_mutex_destroy(&heard->mutex);
+    mutex_destroy(&heard->mutex);
     map_free_values(&heard->contacts);
     mem_free(heard);
 }
@@ -81,36 +80,30 @@ static void note(struct heard *heard, const struct heard_entry *entry)
 void heard_note(struct heard *heard, const uint64_t *sessions, size_t count, uint32_t member,
                 uint64_t now_ms)
 {
-    (void)pthread_mutex_lock(&heard->mutex);
+    MUTEX_HOLD(&heard->mutex);
     for (size_t i = 0; i < count; i++) {
         note(heard,
              &(struct heard_entry){.session = sessions[i], .at_ms = now_ms, .member = member});
     }
-    (void)pthread_mutex_unlock(&heard->mutex);
 }
 
 void heard_set_all(struct heard *heard, bool all)
 {
-    (void)pthread_mutex_lock(&heard->mutex);
+    MUTEX_HOLD(&heard->mutex);
     heard->all = all;
-    (void)pthread_mutex_unlock(&heard->mutex);
 }
 
 bool heard_find(struct heard *heard, uint64_t session, struct heard_entry *ret_entry)
 {
-    (void)pthread_mutex_lock(&heard->mutex);
+    MUTEX_HOLD(&heard->mutex);
     const struct contact *contact = map_get_u64(&heard->contacts, session);
 
     *ret_entry = contact != NULL ? contact->shown : (struct heard_entry){0};
-    (void)pthread_mutex_unlock(&heard->mutex);
     return ret_entry->session != 0;
 }
 
 bool heard_all(struct heard *heard)
 {
-    (void)pthread_mutex_lock(&heard->mutex);
-    bool all = heard->all;
-
-    (void)pthread_mutex_unlock(&heard->mutex);
-    return all;
+    MUTEX_HOLD(&heard->mutex);
+    return heard->all;
 }

@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ struct touch_set *touch_set_new(size_t ids_max)
 
     ASSERT(ids_max > 0 && ids_max <= UINT32_MAX / SLOTS_PER_ID);
     set->ids_max = ids_max;
-    ASSERT(pthread_mutex_init(&set->mutex, NULL) == 0);
+    mutex_init(&set->mutex);
     return set;
 }
 
@@ -43,7 +43,7 @@ void touch_set_free(struct touch_set *set)
     if (set == NULL) {
         return;
     }
-    ASSERT(pthread_mutex_destroy(&set->mutex) == 0);
+    mutex_destroy(&set->mutex);
     mem_free(set->now.ids);
     mem_free(set->now.slots);
     mem_free(set->taken.ids);
@@ -98,11 +98,8 @@ bool touch_add(struct touch_set *set, uint64_t session)
 {
     ASSERT(session != 0);
     atomic_fetch_add_explicit(&set->touches, 1, memory_order_relaxed);
-    ASSERT(pthread_mutex_lock(&set->mutex) == 0);
-    bool added = add(&set->now, session, set->ids_max);
-
-    ASSERT(pthread_mutex_unlock(&set->mutex) == 0);
-    return added;
+    MUTEX_HOLD(&set->mutex);
+    return add(&set->now, session, set->ids_max);
 }
 
 uint64_t touch_count(const struct touch_set *set)
@@ -118,10 +115,10 @@ const uint64_t *touch_take(struct touch_set *set, size_t *ret_count)
     if (empty.slots != NULL) {
         memset(empty.slots, 0, empty.cap * SLOTS_PER_ID * sizeof(uint32_t));
     }
-    ASSERT(pthread_mutex_lock(&set->mutex) == 0);
+    mutex_lock(&set->mutex);
     set->taken = set->now;
     set->now = empty;
-    ASSERT(pthread_mutex_unlock(&set->mutex) == 0);
+    mutex_unlock(&set->mutex);
     *ret_count = set->taken.count;
     return set->taken.ids;
 }

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/minmax.h"
+#include "base/thread.h"
 #include "server/state/path.h"
 #include "server/watch/window_int.h"
 
@@ -9,21 +10,7 @@
 /* Whether an effect of this type can concern a watch. */
 static bool is_news(enum txn_effect_type type)
 {
-    switch (type) {
-    case TXN_CREATE:
-    case TXN_SET:
-    case TXN_DELETE:
-    case TXN_SET_ACL:
-    case TXN_SESSION_OPEN:
-    case TXN_SESSION_CLOSE:
-    case TXN_SESSION_MOVE:
-        return true;
-    case TXN_CHECK:
-    case TXN_REMEMBER:
-    case TXN_FORGET:
-        break;
-    }
-    return false;
+    return type != TXN_CHECK && type != TXN_REMEMBER && type != TXN_FORGET;
 }
 
 static uint32_t count_news(const struct state_changes *changes)
@@ -105,16 +92,6 @@ void change_set_unref(struct change_set *set)
 
 /* ---- The window. ---- */
 
-static void window_lock(struct window *window)
-{
-    ASSERT(pthread_mutex_lock(&window->mutex) == 0);
-}
-
-static void window_unlock(struct window *window)
-{
-    ASSERT(pthread_mutex_unlock(&window->mutex) == 0);
-}
-
 struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start)
 {
     struct window *window = mem_zalloc(1, sizeof(*window));
@@ -128,8 +105,8 @@ struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start)
     window->ring = mem_zalloc(sets_max, sizeof(struct change_set *));
     index_init(&window->index, sets_max);
     list_init(&window->listeners);
-    ASSERT(pthread_mutex_init(&window->mutex, NULL) == 0);
-    ASSERT(pthread_mutex_init(&window->listeners_mutex, NULL) == 0);
+    mutex_init(&window->mutex);
+    mutex_init(&window->listeners_mutex);
     return window;
 }
 
@@ -186,8 +163,8 @@ void window_free(struct window *window)
     }
     ASSERT(list_empty(&window->listeners));
     let_go(drop_all(window));
-    ASSERT(pthread_mutex_destroy(&window->mutex) == 0);
-    ASSERT(pthread_mutex_destroy(&window->listeners_mutex) == 0);
+    mutex_destroy(&window->mutex);
+    mutex_destroy(&window->listeners_mutex);
     index_release(&window->index);
     mem_free(window->ring);
     mem_free(window);
@@ -202,7 +179,7 @@ void window_append(struct window *window, struct change_set *take_set)
 {
     struct change_set *dropped = NULL;
 
-    window_lock(window);
+    mutex_lock(&window->mutex);
     ASSERT(take_set->zxid > window->last && take_set->count > 0 && !window->suspended);
     if (index_add(&window->index, take_set, window->oldest + window->count)) {
         settle(window, take_set->zxid);
@@ -213,22 +190,21 @@ void window_append(struct window *window, struct change_set *take_set)
     *window_place(window, window->count++) = take_set;
     window->bytes += take_set->bytes;
     window->last = take_set->zxid;
-    window_unlock(window);
+    mutex_unlock(&window->mutex);
     window->news = true;
     let_go(dropped);
 }
 
 void window_skip(struct window *window, zxid_t zxid)
 {
-    window_lock(window);
+    MUTEX_HOLD(&window->mutex);
     window->last = max_u64(window->last, zxid);
-    window_unlock(window);
 }
 
 /* Sets before the restart, which readers may still hold, are not settled after it. */
 void window_restart(struct window *window, zxid_t start)
 {
-    window_lock(window);
+    mutex_lock(&window->mutex);
     struct change_set *dropped = drop_all(window);
     zxid_t settled = max_u64(window->last, start);
 
@@ -237,17 +213,16 @@ void window_restart(struct window *window, zxid_t start)
     window->restarts++;
     window->suspended = false;
     atomic_store_explicit(&window->settled, settled, memory_order_release);
-    window_unlock(window);
+    mutex_unlock(&window->mutex);
     window->news = true;
     let_go(dropped);
 }
 
 void window_suspend(struct window *window)
 {
-    window_lock(window);
+    MUTEX_HOLD(&window->mutex);
     window->suspended = true;
     atomic_store_explicit(&window->settled, UINT64_MAX, memory_order_release);
-    window_unlock(window);
 }
 
 /* ---- Listeners. ---- */
@@ -258,45 +233,40 @@ void window_wake(struct window *window)
         return;
     }
     window->news = false;
-    ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
+    MUTEX_HOLD(&window->listeners_mutex);
     list_for_each_entry (struct window_listener, listener, node, &window->listeners) {
         listener->wake(listener->ctx);
     }
-    ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);
 }
 
 void window_listen(struct window *window, struct window_listener *listener)
 {
-    ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
+    MUTEX_HOLD(&window->listeners_mutex);
     list_push_back(&window->listeners, &listener->node);
-    ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);
 }
 
 void window_unlisten(struct window *window, struct window_listener *listener)
 {
-    ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
+    MUTEX_HOLD(&window->listeners_mutex);
     list_remove(&listener->node);
-    ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);
 }
 
 /* ---- Readers. ---- */
 
 void window_end(struct window *window, struct window_mark *ret_end)
 {
-    window_lock(window);
+    MUTEX_HOLD(&window->mutex);
     *ret_end = (struct window_mark){.zxid = window->last, .restarts = window->restarts};
-    window_unlock(window);
 }
 
 void window_extent(struct window *window, struct window_extent *ret_extent)
 {
-    window_lock(window);
+    MUTEX_HOLD(&window->mutex);
     *ret_extent = (struct window_extent){.base = window->base,
                                          .last = window->last,
                                          .restarts = window->restarts,
                                          .sets = window->count,
                                          .bytes = window->bytes + window->index.bytes};
-    window_unlock(window);
 }
 
 /* Count of sets up to `zxid`: the index of the first later one. */
@@ -335,26 +305,6 @@ static void read_some(struct window *window, zxid_t after, struct change_set **o
     }
 }
 
-enum err window_read(struct window *window, const struct window_mark *after,
-                     struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last)
-{
-    enum err err = ERR_OK;
-
-    *ret_count = 0;
-    *ret_last = after->zxid;
-    window_lock(window);
-    if (window->suspended) {
-        err = ERR_NOT_READY;
-    } else if (after->restarts != window->restarts || after->zxid < window->base) {
-        err = ERR_MISSING;
-    } else {
-        read_some(window, after->zxid, out, max, ret_count, ret_last);
-    }
-    window_unlock(window);
-    ASSERT(*ret_last >= after->zxid);
-    return err;
-}
-
 /* With the mutex held: whether all sets after `after` are available. */
 static enum err check_place(const struct window *window, uint64_t life, zxid_t after)
 {
@@ -362,6 +312,21 @@ static enum err check_place(const struct window *window, uint64_t life, zxid_t a
         return ERR_NOT_READY;
     }
     return life != window->restarts || after < window->base ? ERR_MISSING : ERR_OK;
+}
+
+enum err window_read(struct window *window, const struct window_mark *after,
+                     struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last)
+{
+    MUTEX_HOLD(&window->mutex);
+    enum err err = check_place(window, after->restarts, after->zxid);
+
+    *ret_count = 0;
+    *ret_last = after->zxid;
+    if (err == ERR_OK) {
+        read_some(window, after->zxid, out, max, ret_count, ret_last);
+    }
+    ASSERT(*ret_last >= after->zxid);
+    return err;
 }
 
 /* ---- Searches in the index: the sets of a path. ---- */
@@ -470,15 +435,10 @@ enum err window_search(struct window *window, struct window_search *search, stru
                        size_t max, size_t *ret_count)
 {
     ASSERT(!search->done && max > 0);
-
-    *ret_count = 0;
-    window_lock(window);
+    MUTEX_HOLD(&window->mutex);
     enum err err = check_place(window, search->life, search->after);
 
-    if (err == ERR_OK) {
-        *ret_count = search_some(window, search, out, max);
-    }
-    window_unlock(window);
+    *ret_count = err == ERR_OK ? search_some(window, search, out, max) : 0;
     return err;
 }
 
@@ -540,13 +500,13 @@ enum err window_acls(struct window *window, uint64_t life, const struct change_s
     struct set_acls *acls = mem_zalloc(1, sizeof(*acls) + set->count * sizeof(acls->items[0]));
 
     acls->count = set->count;
-    window_lock(window);
+    mutex_lock(&window->mutex);
     enum err err = check_place(window, life, set->zxid - 1);
 
     if (err == ERR_OK) {
         moved = look_up(window, set, acls);
     }
-    window_unlock(window);
+    mutex_unlock(&window->mutex);
     if (moved) {
         *ret_acls = acls;
     } else {
@@ -557,11 +517,10 @@ enum err window_acls(struct window *window, uint64_t life, const struct change_s
 
 bool window_acl(struct window *window, struct slice path, struct blob **ret_acl)
 {
-    window_lock(window);
+    MUTEX_HOLD(&window->mutex);
     const struct window_path *known = index_find(&window->index, path);
     bool has_acl = known != NULL && known->has_acl;
 
     *ret_acl = has_acl ? blob_ref(known->acl) : NULL;
-    window_unlock(window);
     return has_acl;
 }
