@@ -89,7 +89,7 @@ static void on_call(struct watcher_client *client, uint32_t calls)
     }
 }
 
-static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
+static void on_change(struct watcher_client *client, zxid_t zxid, const struct state_change *change)
 {
     const struct subscribe_request *request = &wait_of(client)->request;
     /* A prefix matches a few paths too many in a tree; the request reads again and compares the

@@ -19,7 +19,7 @@ static void end_because(struct http_stream *stream, const char *reason)
     }
 }
 
-static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
+static void on_change(struct watcher_client *client, zxid_t zxid, const struct state_change *change)
 {
     struct http_stream *stream = stream_of(client);
 

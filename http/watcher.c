@@ -202,7 +202,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     }
 }
 
-static void on_change(void *ctx, zxid_t zxid, const struct change *change)
+static void on_change(void *ctx, zxid_t zxid, const struct state_change *change)
 {
     struct http_watcher *watcher = ctx;
 

@@ -50,7 +50,8 @@ struct watcher_ops {
     void (*on_event)(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
     /* For clients that listen: SET_ACL and SESSION_CLOSE. */
-    void (*on_change)(struct watcher_client *client, zxid_t zxid, const struct change *change);
+    void (*on_change)(struct watcher_client *client, zxid_t zxid,
+                      const struct state_change *change);
     void (*on_lost)(struct watcher_client *client, zxid_t from);
     void (*on_due)(struct watcher_client *client);
     void (*on_hangup)(struct watcher_client *client);

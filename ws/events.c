@@ -184,7 +184,7 @@ enum err ws_events_watch(struct ws_message *message, const struct op_result *rea
 
 /* ---- The subscriber ---- */
 
-static void on_change(void *ctx, zxid_t zxid, const struct change *change)
+static void on_change(void *ctx, zxid_t zxid, const struct state_change *change)
 {
     if (change->type == TXN_SESSION_CLOSE || change->type == TXN_SESSION_MOVE) {
         ws_session_changed(ctx, zxid, change);

@@ -113,7 +113,7 @@ void ws_session_look(struct ws_socket *socket)
     }
 }
 
-void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change)
+void ws_session_changed(struct ws *ws, zxid_t zxid, const struct state_change *change)
 {
     struct ws_socket *socket = map_get_u64(&ws->attached, change->session);
 

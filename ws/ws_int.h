@@ -95,7 +95,7 @@ struct ws_payload {
     struct buf path;     /* Of the event. */
     size_t split;        /* Where "watches" go. */
     zxid_t zxid;         /* 0: none. */
-    const struct change *change;
+    const struct state_change *change;
     enum watch_event_type type;
     bool last;
     bool values;
@@ -508,7 +508,7 @@ void ws_session_back(struct ws_message *message);  /* Back from the gate. */
 bool ws_session_run(
     struct ws_message *message); /* For writes about a session: true, when it is answered. */
 void ws_session_detach(struct ws_socket *socket);
-void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change);
+void ws_session_changed(struct ws *ws, zxid_t zxid, const struct state_change *change);
 void ws_session_look(struct ws_socket *socket); /* Is the session still attached? */
 
 /* ---- events.c: events, and the watches that they are for ---- */

@@ -35,28 +35,28 @@ static void persist(struct core *core, const struct zab_persist *change)
     }
 }
 
-static struct worker_job *job_new(enum worker_type type)
+static struct worker_job *job_new(enum zab_event_type type)
 {
     struct worker_job *job = mem_zalloc(1, sizeof *job);
 
-    job->type = type;
+    job->event.type = type;
     return job;
 }
 
 static void fetch(struct server *server, uint64_t token, zxid_t after)
 {
-    struct worker_job *job = job_new(WORKER_FETCH);
+    struct worker_job *job = job_new(ZAB_EV_FETCHED);
 
-    job->token = token;
+    job->event.fetched.token = token;
     job->zxid = after;
     worker_post(&server->worker, job);
 }
 
 static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch)
 {
-    struct worker_job *job = job_new(WORKER_SNAP_FETCH);
+    struct worker_job *job = job_new(ZAB_EV_SNAP_FETCHED);
 
-    job->token = fetch->token;
+    job->event.snap_fetched.token = fetch->token;
     job->piece = (struct snap_piece){.peer = fetch->peer,
                                      .is_first = fetch->is_first,
                                      .id = fetch->id,
@@ -68,7 +68,7 @@ static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch
 
 static void restore(struct server *server, zxid_t start)
 {
-    struct worker_job *job = job_new(WORKER_RESTORE);
+    struct worker_job *job = job_new(ZAB_EV_RESTORED);
 
     atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
     job->zxid = start;
@@ -79,7 +79,7 @@ static void restore(struct server *server, zxid_t start)
 static void take_snapshot(struct server *server)
 {
     struct core *core = &server->core;
-    struct worker_job *job = job_new(WORKER_SNAPSHOT);
+    struct worker_job *job = job_new(ZAB_EV_STORED_SNAP);
 
     job->zxid = core->effects.snap_start;
     job->chain = core->effects.snap_chain;
@@ -250,46 +250,14 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
     take_dones(watch->ctx, false);
 }
 
+/* Another error is passed on: the protocol decides whether it matters. */
 static void worker_done(struct server *server, struct worker_job *job)
 {
-    struct zab_event event = {.type = ZAB_EV_TICK};
-
-    switch (job->type) {
-    case WORKER_FETCH:
-        event = (struct zab_event){.type = ZAB_EV_FETCHED,
-                                   .fetched = {.token = job->token,
-                                               .err = job->err,
-                                               .recs = job->recs,
-                                               .rec_count = job->rec_count}};
-        break;
-    case WORKER_SNAP_FETCH:
-        event = (struct zab_event){.type = ZAB_EV_SNAP_FETCHED,
-                                   .snap_fetched = {.token = job->token,
-                                                    .err = job->err,
-                                                    .start = job->piece.info.start,
-                                                    .start_chain = job->piece.info.start_chain,
-                                                    .end = job->piece.info.end,
-                                                    .id = job->piece.info.id,
-                                                    .offset = job->piece.offset,
-                                                    .bytes = buf_slice(&job->bytes),
-                                                    .is_last = job->piece.is_last}};
-        break;
-    case WORKER_RESTORE:
-        event = job->restored; /* Also after an error: the protocol decides whether it matters. */
-        break;
-    case WORKER_SNAPSHOT:
-        if (job->err != ERR_OK) {
-            replica_snapshot_failed(server->core.replica);
-            return;
-        }
-        event = (struct zab_event){.type = ZAB_EV_STORED_SNAP,
-                                   .stored_snap = {.start = job->zxid, .log_base = job->log_base}};
-        break;
-    case WORKER_PURGED:
-        event = (struct zab_event){.type = ZAB_EV_PURGED, .purged_base = job->log_base};
-        break;
+    if (job->event.type == ZAB_EV_STORED_SNAP && job->err != ERR_OK) {
+        replica_snapshot_failed(server->core.replica);
+    } else {
+        core_step(server, &job->event);
     }
-    core_step(server, &event);
 }
 
 static void take_worker_dones(struct server *server, bool stopped)

@@ -42,20 +42,25 @@ void persist_batch_release(struct persist_batch *batch)
     persist_batch_init(batch);
 }
 
-/* A new disk becomes a member: from now on its identity names the cluster. */
-static void join(struct persist_item *item, const struct zab_config *config,
-                 struct store_identity *identity)
+void persist_genesis(struct store_identity *identity, const struct zab_config *config)
 {
     struct buf bytes;
 
     buf_init(&bytes, STORE_GENESIS_MAX);
     zab_config_encode(config, &bytes);
     ASSERT(!bytes.overflow);
-    memcpy(identity->cluster, config->cluster, STORE_CLUSTER_LEN);
-    identity->bootstrapping = false;
     identity->genesis_len = (uint32_t)bytes.len;
     memcpy(identity->genesis, bytes.data, bytes.len);
     buf_release(&bytes);
+}
+
+/* A new disk becomes a member: from now on its identity names the cluster. */
+static void join(struct persist_item *item, const struct zab_config *config,
+                 struct store_identity *identity)
+{
+    memcpy(identity->cluster, config->cluster, STORE_CLUSTER_LEN);
+    identity->bootstrapping = false;
+    persist_genesis(identity, config);
     item->identity = mem_dup(identity, sizeof(*identity));
 }
 

@@ -39,6 +39,9 @@ struct persist_dones {
     size_t cap;
 };
 
+/* Sets the configuration that the identity carries. */
+void persist_genesis(struct store_identity *identity, const struct zab_config *config);
+
 void persist_batch_init(struct persist_batch *batch);
 void persist_batch_release(struct persist_batch *batch);
 

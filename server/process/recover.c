@@ -24,7 +24,8 @@ struct rebuild {
     uint64_t chain;            /* Chain value at that zxid. */
     zxid_t snap_end;
     uint64_t snap_digest;
-    uint64_t records; /* Seen beyond the snapshot's start. */
+    uint64_t records;             /* Seen beyond the snapshot's start. */
+    struct state_changes changes; /* Of the last record; not used. */
 };
 
 static bool is_seed_voter(const struct zab_init *init)
@@ -208,8 +209,7 @@ static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
 }
 
 /* One committed record. */
-static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
-                           struct state_changes *changes)
+static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
 {
     enum err err = ERR_OK;
 
@@ -218,7 +218,7 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
     }
     if (rec->type == LOGREC_TXN) {
         err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),
-                          rec->zxid <= rebuild->snap_end, changes);
+                          rec->zxid <= rebuild->snap_end, &rebuild->changes);
     } else if (rec->type == LOGREC_CONFIG) {
         err = replay_config(rebuild, rec);
     } else {
@@ -244,49 +244,48 @@ static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec
     return decode_config(rec, &rebuild->pending);
 }
 
-static enum err replay_batch(struct rebuild *rebuild, struct logrec **recs, size_t count,
-                             struct state_changes *changes)
+static enum err replay_next(void *ctx, const struct logrec *rec)
 {
+    struct rebuild *rebuild = ctx;
+
+    rebuild->records++;
+    if (rec->zxid <= rebuild->report->committed) {
+        return replay_one(rebuild, rec);
+    }
+    return rec->type == LOGREC_CONFIG ? replay_pending(rebuild, rec) : ERR_OK;
+}
+
+enum err recover_each(struct store *store, zxid_t from, zxid_t last,
+                      enum err (*take)(void *ctx, const struct logrec *rec), void *ctx)
+{
+    struct logrec **recs = mem_alloc(READ_RECS_MAX * sizeof(struct logrec *));
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < count; i++) {
-        rebuild->records++;
-        if (err == ERR_OK && recs[i]->zxid <= rebuild->report->committed) {
-            err = replay_one(rebuild, recs[i], changes);
-        } else if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
-            err = replay_pending(rebuild, recs[i]);
+    while (err == ERR_OK && from < last) {
+        size_t count = 0;
+
+        err = store_read(store, from, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
+        if (err == ERR_OK && count == 0) {
+            err = ERR_CORRUPT;
         }
-        logrec_unref(recs[i]);
+        for (size_t i = 0; i < count; i++) {
+            err = err == ERR_OK ? take(ctx, recs[i]) : err;
+            from = recs[i]->zxid;
+            logrec_unref(recs[i]);
+        }
     }
+    mem_free(recs);
     return err;
 }
 
 /* Applies committed records, and counts all. */
 static enum err replay(struct rebuild *rebuild)
 {
-    struct state_changes changes = {0};
-    struct logrec **recs = mem_alloc(READ_RECS_MAX * sizeof(struct logrec *));
-    zxid_t read = rebuild->at;
-    enum err err = ERR_OK;
+    enum err err =
+        recover_each(rebuild->store, rebuild->at, rebuild->report->log_last, replay_next, rebuild);
 
-    while (err == ERR_OK && read < rebuild->report->log_last) {
-        size_t count = 0;
-
-        err = store_read(rebuild->store, read, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
-        if (err == ERR_OK && count == 0) {
-            err = ERR_CORRUPT;
-        }
-        if (err == ERR_OK) {
-            read = recs[count - 1]->zxid;
-            err = replay_batch(rebuild, recs, count, &changes);
-        }
-    }
-    mem_free(recs);
-    state_changes_release(&changes);
-    if (err == ERR_MISSING) {
-        return ERR_CORRUPT;
-    }
-    if (err == ERR_OK && rebuild->at != rebuild->report->committed) {
+    state_changes_release(&rebuild->changes);
+    if (err == ERR_MISSING || (err == ERR_OK && rebuild->at != rebuild->report->committed)) {
         return ERR_CORRUPT;
     }
     return err;

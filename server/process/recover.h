@@ -32,6 +32,11 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 /* Frees what recover() has put into the options, after replica_new has copied it. */
 void recover_release(struct replica_options *options);
 
+/* Calls `take` for each record of the log in (from, last], until an error. ERR_CORRUPT: there are
+ * fewer. */
+enum err recover_each(struct store *store, zxid_t from, zxid_t last,
+                      enum err (*take)(void *ctx, const struct logrec *rec), void *ctx);
+
 /* Puts a state of that history into the view and fills the event for it: the result of
  * ZAB_FX_RESTORE of `start`. 0: an empty state; else the newest snapshot, fuzzy up to its end. With
  * an `err` in the event, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */

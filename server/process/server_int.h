@@ -65,30 +65,19 @@ void log_thread_end_if(bool failed, enum err err);
 
 /* ---- Worker thread: long reads, snapshots, preallocation. ---- */
 
-enum worker_type {
-    WORKER_FETCH,
-    WORKER_SNAP_FETCH,
-    WORKER_RESTORE,
-    WORKER_SNAPSHOT,
-    WORKER_PURGED, /* Sent without a request: the log has a new base. */
-};
-
-/* A request and, on the way back, its result. */
+/* A request and its answer, which is an event for the replica. The core sets the type of the event,
+ * which says what is requested, and the token; the worker sets the rest. PURGED comes without a
+ * request. */
 struct worker_job {
     struct list node;
-    enum worker_type type;
-    uint64_t token;
-    zxid_t zxid; /* FETCH: after; SNAPSHOT: start; RESTORE: 0 means an empty state. */
-    uint64_t chain;
-    struct snap_piece piece; /* SNAP_FETCH. */
-    uint64_t history;        /* RESTORE of nothing: of the new state. */
-    struct buf config;       /* SNAPSHOT: encoded. */
-    enum err err;
-    struct logrec **recs;
-    size_t rec_count;
-    struct buf bytes;
-    struct zab_event restored; /* RESTORE: the event for the replica. */
-    zxid_t log_base;           /* SNAPSHOT, PURGED: of the log after purging. */
+    struct zab_event event;
+    zxid_t zxid; /* FETCHED: after it; STORED_SNAP: its start; RESTORED: 0 means an empty state. */
+    uint64_t chain;          /* STORED_SNAP. */
+    struct buf config;       /* STORED_SNAP: encoded. */
+    uint64_t history;        /* RESTORED, of an empty state. */
+    struct snap_piece piece; /* SNAP_FETCHED. */
+    struct buf bytes;        /* SNAP_FETCHED. */
+    enum err err;            /* SNAP_FETCHED, STORED_SNAP. */
 };
 
 struct worker {

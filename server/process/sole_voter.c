@@ -1,12 +1,11 @@
 #include "server/process/sole_voter.h"
 
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/minmax.h"
+#include "server/process/persist.h"
+#include "server/process/recover.h"
 
 enum {
-    READ_RECS_MAX = 1024,
-    READ_BYTES_MAX = 4 << 20,
     /* Epochs to skip, so that none of the lost replicas has seen the following ones: with the same
      * epoch two histories would look like one. */
     EPOCHS_SKIPPED = 1000,
@@ -59,32 +58,12 @@ static enum err config_of_snapshot(struct store *store, struct zab_config *confi
     return err;
 }
 
-/* Reading all of them also proves that they can be read. */
-static enum err configs_of_log(struct store *store, zxid_t from, zxid_t last,
-                               struct zab_config *config)
+static enum err take_config(void *ctx, const struct logrec *rec)
 {
-    struct logrec **recs = mem_alloc(READ_RECS_MAX * sizeof(struct logrec *));
-    enum err err = ERR_OK;
-
-    while (err == ERR_OK && from < last) {
-        size_t count = 0;
-
-        err = store_read(store, from, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
-        if (err == ERR_OK && count == 0) {
-            err = ERR_CORRUPT;
-        }
-        for (size_t i = 0; i < count; i++) {
-            if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
-                err = take_if_newer(config, logrec_payload(recs[i]), recs[i]->zxid);
-            }
-            from = recs[i]->zxid;
-            logrec_unref(recs[i]);
-        }
-    }
-    mem_free(recs);
-    return err;
+    return rec->type == LOGREC_CONFIG ? take_if_newer(ctx, logrec_payload(rec), rec->zxid) : ERR_OK;
 }
 
+/* Reading all of the log also proves that it can be read. */
 static enum err newest_config(struct store *store, const struct store_report *report,
                               struct zab_config *ret_config)
 {
@@ -97,7 +76,8 @@ static enum err newest_config(struct store *store, const struct store_report *re
     if (err == ERR_OK && report->has_snapshot) {
         err = config_of_snapshot(store, ret_config, &from);
     }
-    return err == ERR_OK ? configs_of_log(store, from, report->log_last, ret_config) : err;
+    return err == ERR_OK ? recover_each(store, from, report->log_last, take_config, ret_config)
+                         : err;
 }
 
 /* NULL when this disk may become the only voter, else why not. */
@@ -176,19 +156,12 @@ enum err sole_voter_write(struct store *store, const struct sole_voter *voter, u
     struct store_identity identity = voter->identity;
     struct store_op promise = {.type = STORE_PROMISE, .epoch = epoch, .leader = identity.member_id};
     struct store_op change = {.type = STORE_IDENTITY, .identity = &identity};
-    struct buf bytes;
 
     ASSERT(history != 0 && epoch > newest);
     /* No record has counter 0 but an epoch's start, and this epoch never starts. */
     zab_config_survive(&config, identity.member_id, identity.incarnation, zxid_make(epoch, 0),
                        history);
-    buf_init(&bytes, STORE_GENESIS_MAX);
-    zab_config_encode(&config, &bytes);
-    ASSERT(!bytes.overflow);
-    identity.genesis_len = (uint32_t)bytes.len;
-    memcpy(identity.genesis, bytes.data, bytes.len);
-    buf_release(&bytes);
-
+    persist_genesis(&identity, &config);
     /* A higher promise alone is harmless; the identity decides. */
     enum err err = store_run_one(store, &promise);
 

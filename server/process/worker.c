@@ -26,10 +26,14 @@ enum {
 
 void worker_job_free(struct worker_job *job)
 {
-    for (size_t i = 0; i < job->rec_count; i++) {
-        logrec_unref(job->recs[i]);
+    struct zab_ev_fetched *fetched = &job->event.fetched;
+
+    if (job->event.type == ZAB_EV_FETCHED) {
+        for (size_t i = 0; i < fetched->rec_count; i++) {
+            logrec_unref(fetched->recs[i]);
+        }
+        mem_free(fetched->recs);
     }
-    mem_free(job->recs);
     buf_release(&job->bytes);
     buf_release(&job->config);
     mem_free(job);
@@ -61,21 +65,34 @@ static bool is_again(struct worker *worker, enum err err)
 
 static void fetch(struct worker *worker, struct worker_job *job)
 {
-    job->recs = mem_zalloc(FETCH_RECS_MAX, sizeof(struct logrec *));
+    struct zab_ev_fetched *fetched = &job->event.fetched;
+
+    fetched->recs = mem_zalloc(FETCH_RECS_MAX, sizeof(struct logrec *));
     do {
-        job->err = store_read(worker->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX, job->recs,
-                              &job->rec_count);
-    } while (is_again(worker, job->err));
+        fetched->err = store_read(worker->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX,
+                                  fetched->recs, &fetched->rec_count);
+    } while (is_again(worker, fetched->err));
     answer(worker, job);
 }
 
 /* The next piece of the snapshot that is open for this learner. */
 static void send_piece(struct worker *worker, struct worker_job *job)
 {
+    const struct store_snap_info *info = &job->piece.info;
+
     buf_init(&job->bytes, ZAB_CHUNK_BYTES_MAX);
     if (job->err == ERR_OK) {
         job->err = snap_send_piece(&worker->send, &job->piece, os_now_ms(), &job->bytes);
     }
+    job->event.snap_fetched = (struct zab_ev_snap_fetched){.token = job->event.snap_fetched.token,
+                                                           .err = job->err,
+                                                           .start = info->start,
+                                                           .start_chain = info->start_chain,
+                                                           .end = info->end,
+                                                           .id = info->id,
+                                                           .offset = job->piece.offset,
+                                                           .bytes = buf_slice(&job->bytes),
+                                                           .is_last = job->piece.is_last};
     answer(worker, job);
 }
 
@@ -98,8 +115,8 @@ static void restore(struct worker *worker, struct worker_job *job)
 {
     snap_send_close(&worker->send);
     do {
-        recover_restore(worker->store, job->zxid, job->history, worker->view, &job->restored);
-    } while (is_again(worker, job->restored.restored.err));
+        recover_restore(worker->store, job->zxid, job->history, worker->view, &job->event);
+    } while (is_again(worker, job->event.restored.err));
     answer(worker, job);
 }
 
@@ -113,8 +130,7 @@ static void report_purged(struct worker *worker)
         struct worker_job *job = mem_zalloc(1, sizeof *job);
 
         worker->log_base = figures.log_base;
-        job->type = WORKER_PURGED;
-        job->log_base = figures.log_base;
+        job->event = (struct zab_event){.type = ZAB_EV_PURGED, .purged_base = figures.log_base};
         answer(worker, job);
     }
 }
@@ -225,7 +241,8 @@ static void snapshot(struct worker *worker, struct worker_job *job, struct list 
         struct store_figures figures;
 
         store_figures(worker->store, &figures);
-        job->log_base = figures.log_base;
+        job->event.stored_snap =
+            (struct zab_ev_stored_snap){.start = job->zxid, .log_base = figures.log_base};
         if (figures.unremoved > 0) {
             log_warn("storage",
                      "%u old files of snapshots and log cannot be removed; the next snapshot tries "
@@ -270,7 +287,11 @@ static void refuse(struct worker *worker, struct list *later)
 {
     list_take_each (struct worker_job, job, node, later) {
         job->err = ERR_CLOSED;
-        answer(worker, job);
+        if (job->event.type == ZAB_EV_SNAP_FETCHED) {
+            send_piece(worker, job);
+        } else {
+            answer(worker, job);
+        }
     }
 }
 
@@ -281,23 +302,17 @@ static void run_jobs(struct worker *worker, struct list *later)
 
     (void)mailbox_drain(&worker->inbox, &jobs);
     list_take_each (struct worker_job, job, node, &jobs) {
-        switch (job->type) {
-        case WORKER_FETCH:
+        if (job->event.type == ZAB_EV_FETCHED) {
             fetch(worker, job);
-            break;
-        case WORKER_SNAP_FETCH:
+        } else if (job->event.type == ZAB_EV_SNAP_FETCHED) {
             snap_fetch(worker, job, later);
-            break;
-        case WORKER_RESTORE:
+        } else if (job->event.type == ZAB_EV_RESTORED) {
             worker->stopping = true;
             refuse(worker, later);
             restore(worker, job);
-            break;
-        case WORKER_SNAPSHOT:
+        } else {
+            ASSERT(job->event.type == ZAB_EV_STORED_SNAP);
             list_push_back(later, &job->node);
-            break;
-        case WORKER_PURGED:
-            UNREACHABLE();
         }
     }
 }
@@ -305,7 +320,7 @@ static void run_jobs(struct worker *worker, struct list *later)
 static void run_long(struct worker *worker, struct worker_job *job, struct list *later)
 {
     worker->stopping = false;
-    if (job->type == WORKER_SNAPSHOT) {
+    if (job->event.type == ZAB_EV_STORED_SNAP) {
         snapshot(worker, job, later);
     } else {
         check_and_send(worker, job, later);

@@ -41,7 +41,7 @@ struct subscribe_sink {
     watch_fn on_event;
     /* Each change of the window, before the events of its set: for closed and moved sessions. May
      * be NULL. */
-    void (*on_change)(void *ctx, zxid_t zxid, const struct change *change);
+    void (*on_change)(void *ctx, zxid_t zxid, const struct state_change *change);
     /* The subscriber fell behind the window, or the state was replaced: neither watches nor
      * on_change got the changes of (`from`, subscribe_at()]. Each watch stays and gets all later
      * changes. The front end lets each watch catch up from `from`, now or, if it holds the watch,

@@ -25,7 +25,7 @@ struct diff_event {
     enum watch_event_type type;
     size_t path_at; /* Its path in missed.paths. */
     size_t path_len;
-    struct change change; /* `data` is a reference. */
+    struct state_change change; /* `data` is a reference. */
 };
 
 /* One set of a replay. */

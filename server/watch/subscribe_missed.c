@@ -158,7 +158,7 @@ static void tell_event(struct subscriber *subscriber, struct watch *watch,
                        const struct missed *missed, size_t i)
 {
     const struct diff_event *from = &missed->events[i];
-    struct change change = from->change;
+    struct state_change change = from->change;
     struct watch_event event = {.type = from->type,
                                 .zxid = from->zxid,
                                 .last = i + 1 == missed->event_count,

@@ -87,7 +87,7 @@ struct watch_event {
     bool last; /* The last event of this zxid for its owner (or of a difference): only after it a
                   client may resume from this zxid. */
     bool diff; /* Of a difference: see subscribe.h. */
-    const struct change
+    const struct state_change
         *change; /* The change of this event: stat, data. NULL for CHILDREN_CHANGED. */
 };
 

@@ -28,7 +28,7 @@ static bool is_concerned(enum watch_event_type type, enum watch_kind kind)
 struct trigger {
     enum watch_event_type type;
     struct slice path;
-    const struct change *change;
+    const struct state_change *change;
     const struct blob *acl;    /* Which a reader must pass: as it was, ... */
     const struct blob *newest; /* ... and as it is now. */
 };
@@ -38,7 +38,7 @@ struct cursor {
     bool parent_next; /* The trigger of the change itself is done, that of the parent is not. */
 };
 
-static struct trigger own_trigger(const struct change *change, const struct set_acls *acls,
+static struct trigger own_trigger(const struct state_change *change, const struct set_acls *acls,
                                   uint32_t i)
 {
     enum watch_event_type type = change->type == TXN_CREATE   ? WATCH_CREATED
@@ -52,7 +52,7 @@ static struct trigger own_trigger(const struct change *change, const struct set_
                             .newest = acls != NULL ? acls->items[i].own : change->acl};
 }
 
-static struct trigger parent_trigger(const struct change *change, const struct set_acls *acls,
+static struct trigger parent_trigger(const struct state_change *change, const struct set_acls *acls,
                                      uint32_t i)
 {
     ASSERT(change->type == TXN_CREATE || change->type == TXN_DELETE);
@@ -68,7 +68,7 @@ static bool next_trigger(const struct change_set *set, const struct set_acls *ac
 {
     while (cursor->change < set->count) {
         uint32_t i = cursor->change;
-        const struct change *change = &set->items[i];
+        const struct state_change *change = &set->items[i];
         bool has_parent = change->type == TXN_CREATE || change->type == TXN_DELETE;
 
         if (cursor->parent_next) {
@@ -268,7 +268,7 @@ static bool is_watched(const struct watch_table *table, const struct trigger *tr
 /* No owner can get two events of this set: the common case, without a first pass. */
 static bool is_single(const struct watch_table *table, const struct change_set *set)
 {
-    const struct change *change = &set->items[0];
+    const struct state_change *change = &set->items[0];
 
     if (set->count != 1 || (change->type != TXN_CREATE && change->type != TXN_DELETE)) {
         return set->count == 1;

@@ -23,18 +23,12 @@ static uint32_t count_news(const struct state_changes *changes)
     return count;
 }
 
-static void fill(struct change *change, const struct state_change *from)
+static void fill(struct state_change *change, const struct state_change *from)
 {
-    *change = (struct change){.type = from->type,
-                              .path = from->path,
-                              .stat = from->stat,
-                              .data = blob_ref(from->data),
-                              .acl = blob_ref(from->acl),
-                              .parent_acl = blob_ref(from->parent_acl),
-                              .session = from->session,
-                              .attach = from->attach,
-                              .member = from->member,
-                              .expired = from->expired};
+    *change = *from;
+    (void)blob_ref(from->data);
+    (void)blob_ref(from->acl);
+    (void)blob_ref(from->parent_acl);
 }
 
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
@@ -45,7 +39,7 @@ struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
     if (count == 0) {
         return NULL;
     }
-    size_t size = sizeof(struct change_set) + count * sizeof(struct change);
+    size_t size = sizeof(struct change_set) + count * sizeof(struct state_change);
     struct change_set *set = mem_alloc(size);
 
     *set = (struct change_set){.refs = 1, .zxid = zxid, .bytes = size};
@@ -453,7 +447,7 @@ void set_acls_free(struct set_acls *acls)
     mem_free(acls);
 }
 
-static bool fires(const struct change *change)
+static bool fires(const struct state_change *change)
 {
     return change->type == TXN_CREATE || change->type == TXN_SET || change->type == TXN_DELETE;
 }
@@ -474,7 +468,7 @@ static bool look_up(const struct window *window, const struct change_set *set,
     bool moved = false;
 
     for (uint32_t i = 0; i < set->count; i++) {
-        const struct change *change = &set->items[i];
+        const struct state_change *change = &set->items[i];
 
         if (fires(change)) {
             acls->items[i].own = acl_of(window, change->path);

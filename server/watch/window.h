@@ -24,20 +24,6 @@ struct window;
 struct window_path;
 struct window_entry;
 
-/* One change; slices and blobs live as long as the set. */
-struct change {
-    enum txn_effect_type type; /* CREATE, SET, DELETE, SET_ACL, SESSION_*. */
-    struct slice path;         /* Of the znode; empty for a session. */
-    struct stat_view stat;     /* After it; of a DELETE zero. */
-    struct blob *data;         /* After a CREATE or SET; NULL when null. */
-    struct blob *acl;          /* Of the znode, as it was when this happened; NULL: open. */
-    struct blob *parent_acl;   /* CREATE, DELETE: of the parent. */
-    uint64_t session;          /* SESSION_*; CREATE and DELETE: owner of an ephemeral, or 0. */
-    uint64_t attach;           /* SESSION_MOVE: the new number. */
-    uint32_t member;           /* SESSION_MOVE: where to. */
-    bool expired;              /* SESSION_CLOSE: by the leader, not by its client. */
-};
-
 /* All changes of one zxid; immutable, one allocation. */
 struct change_set {
     _Atomic uint32_t refs;
@@ -50,7 +36,7 @@ struct change_set {
     struct change_set *dropped;
     struct window_entry *entries; /* In the index; NULL outside of the window. */
     uint32_t entry_count;
-    struct change items[];
+    struct state_change items[]; /* Slices and blobs live as long as the set. */
 };
 
 /* The changes of a transaction, as state_apply reported them: one reference, which uses no memory

@@ -147,14 +147,15 @@ static bool learn_acl(struct window_path *path, struct blob *acl)
 
 /* A new ACL fires nothing, so it has no entry in a chain. A path without an entry has no event
  * whose rights could have changed. */
-static bool learn_set_acl(struct window_index *index, const struct change *change)
+static bool learn_set_acl(struct window_index *index, const struct state_change *change)
 {
     struct window_path *path = index_find(index, change->path);
 
     return path != NULL && learn_acl(path, change->acl);
 }
 
-static bool enter_change(struct window_index *index, const struct change *change, uint64_t number)
+static bool enter_change(struct window_index *index, const struct state_change *change,
+                         uint64_t number)
 {
     struct window_path *own = enter(index, change->path, number, WINDOW_AT);
     bool moved = learn_acl(own, change->acl);
@@ -177,7 +178,7 @@ static void take_scratch(struct window_index *index, struct change_set *set)
     index->scratch_count = 0;
 }
 
-static bool has_parent(const struct change *change)
+static bool has_parent(const struct state_change *change)
 {
     return change->path.len > 1;
 }
@@ -189,7 +190,7 @@ bool index_add(struct window_index *index, struct change_set *set, uint64_t numb
 
     ASSERT(index->scratch_count == 0 && set->entries == NULL);
     for (uint32_t i = 0; i < set->count; i++) {
-        const struct change *change = &set->items[i];
+        const struct state_change *change = &set->items[i];
 
         if (change->type == TXN_SET_ACL) {
             moved = learn_set_acl(index, change) || moved;

@@ -27,7 +27,7 @@ static inline void on_event(void *ctx, struct watch_owner *owner, struct watch *
     kit_on_event(&fixture.log, owner, hits, event);
 }
 
-static inline void on_change(void *ctx, zxid_t zxid, const struct change *change)
+static inline void on_change(void *ctx, zxid_t zxid, const struct state_change *change)
 {
     (void)ctx;
     if (change->type == TXN_SESSION_CLOSE) {

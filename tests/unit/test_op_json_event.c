@@ -153,7 +153,7 @@ TEST(an_error_is_a_problem_with_the_requests_id, open_output, close_output)
 
 TEST(a_change_names_its_watches_and_shows_values_on_request, open_output, close_output)
 {
-    struct change change = {.type = TXN_SET, .stat = a_stat};
+    struct state_change change = {.type = TXN_SET, .stat = a_stat};
     struct watch second = {.id = 5};
     struct watch first = {.id = 1, .hit_next = &second};
     struct watch_event event = {.type = WATCH_DATA_CHANGED,
@@ -180,7 +180,7 @@ TEST(a_change_names_its_watches_and_shows_values_on_request, open_output, close_
 
 TEST(data_of_a_change_is_one_line_in_a_form_that_fits, open_output, close_output)
 {
-    struct change change = {.type = TXN_SET};
+    struct state_change change = {.type = TXN_SET};
     struct watch_event event = {
         .type = WATCH_CREATED, .path = slice_str("/a"), .zxid = 1, .change = &change};
 

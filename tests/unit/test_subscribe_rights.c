@@ -168,7 +168,7 @@ TEST(late_events_are_checked_when_they_are_sent, setup, teardown)
 
 static bool closed_meanwhile;
 
-static void close_meanwhile(void *ctx, zxid_t zxid, const struct change *change)
+static void close_meanwhile(void *ctx, zxid_t zxid, const struct state_change *change)
 {
     (void)ctx;
     (void)change;
