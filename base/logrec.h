@@ -1,5 +1,6 @@
 /*
- * logrec.h - one record of the replicated log, the vocabulary that zab/ and storage/ share.
+ * logrec.h - one record of the replicated log, and the epochs of a log: the vocabulary that zab/
+ * and storage/ share.
  *
  * Zab orders records and looks only at their coordinates; storage keeps them; the state machine
  * reads the payload. A record is immutable and reference counted, so that the log thread, the peer
@@ -76,5 +77,33 @@ static inline struct slice logrec_payload(const struct logrec *rec)
 {
     return slice_make(rec->payload, rec->len);
 }
+
+/* ---- The epochs of a log and the counters it holds of each. A learner sends them to its leader,
+ * and the two find the last record they share. One entry per epoch, ascending. ---- */
+
+/* A run of consecutive counters of one epoch in the log. */
+struct epoch_range {
+    uint32_t epoch;
+    uint32_t first; /* Counter of the first record the log still holds. */
+    uint32_t last;  /* Counter of the last one. */
+};
+
+struct epochs {
+    struct epoch_range *ranges;
+    size_t count;
+    size_t cap;
+};
+
+void epochs_release(struct epochs *epochs);
+void epochs_clear(struct epochs *epochs);
+
+/* Adds counters first..last of an epoch; they follow everything that is there. */
+void epochs_add(struct epochs *epochs, struct epoch_range range);
+
+/* Forgets what comes after `zxid`. */
+void epochs_cut(struct epochs *epochs, zxid_t zxid);
+
+/* Forgets `zxid` and what comes before it. */
+void epochs_drop_upto(struct epochs *epochs, zxid_t zxid);
 
 #endif

@@ -9,7 +9,7 @@
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
 
-#include "base/budget_shares.h"
+#include "base/budget.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/loop.h"

@@ -14,7 +14,7 @@
 #ifndef HTTP_SEATS_H
 #define HTTP_SEATS_H
 
-#include "base/budget_shares.h"
+#include "base/budget.h"
 #include "base/list.h"
 
 struct config_clients;

@@ -11,8 +11,8 @@
 #ifndef STORAGE_STORE_H
 #define STORAGE_STORE_H
 
-#include "base/epochs.h"
 #include "base/err.h"
+#include "base/logrec.h"
 #include "storage/vfs.h"
 
 enum {

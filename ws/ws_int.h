@@ -8,7 +8,7 @@
 #ifndef WS_WS_INT_H
 #define WS_WS_INT_H
 
-#include "base/budget_shares.h"
+#include "base/budget.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/loop.h"

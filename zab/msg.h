@@ -13,8 +13,8 @@
 #define ZAB_MSG_H
 
 #include "base/buf.h"
-#include "base/epochs.h"
 #include "base/err.h"
+#include "base/logrec.h"
 
 /* On the wire: never renumber. */
 enum zab_msg_type {

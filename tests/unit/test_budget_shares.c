@@ -1,4 +1,4 @@
-#include "base/budget_shares.h"
+#include "base/budget.h"
 #include "tests/lib/unit.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "base/epochs.h"
+#include "base/logrec.h"
 #include "storage/names.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/vfs_mem.h"

@@ -4,8 +4,8 @@
  * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c:
  * from a new socket to a proven peer. claim.c: which of two processes with one id counts. flow.c:
  * frames that come in. rival.c: other replicas are connected with another process. probe.c: does a
- * process live. send.c: frames out. links.c: the others, and the ends of connections. report.c:
- * events for the owner. conn.c: bytes of one connection. A file calls only files named after it.
+ * process live. links.c: the others, and the ends of connections. report.c: events for the owner.
+ * conn.c: frames out, and the bytes of one connection. A file calls only files named after it.
  *
  * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
  * when no callback runs, so that a caller further up the stack may still use it.
@@ -244,6 +244,10 @@ void conn_free(struct conn *conn);
 struct buf *conn_out(struct conn *conn);
 void conn_queued(struct conn *conn, size_t len);
 
+/* Appends one frame. */
+void flow_output(struct conn *conn, const struct zab_msg *msg);
+void flow_control(struct conn *conn, const struct control *control);
+
 /* Writes until done or the socket is full. ERR_IO: `errno` says why. */
 enum err conn_write(struct conn *conn);
 
@@ -319,11 +323,5 @@ uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms);
 /* Delivers all whole frames that have been read. Returns how many bytes the frame at the front
  * still lacks, at least 1. */
 size_t flow_input(struct conn *conn);
-
-/* ---- send.c ---- */
-
-/* Appends one frame. */
-void flow_output(struct conn *conn, const struct zab_msg *msg);
-void flow_control(struct conn *conn, const struct control *control);
 
 #endif
