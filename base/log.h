@@ -2,7 +2,8 @@
  * log.h - one line per event: level, time, subject, key=value pairs; plain text or JSON.
  *
  * A line is one write(2) of at most LOG_LINE_MAX bytes, never blocks for long: a full pipe drops
- * lines and counts them. Control characters are escaped. Callers pass no secrets.
+ * lines and counts them. A long message is cut at a character. Control characters and bytes that
+ * are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

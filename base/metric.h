@@ -47,7 +47,8 @@ void metric_add_buckets(const struct metric_histogram *histogram, uint64_t count
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
 /* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is
- * written by metric_head, once per name. Histograms are in seconds. */
+ * written by metric_head, once per name. Histograms are in seconds;
+ * their count is the sum of the buckets that are printed. */
 void metric_head(struct buf *out, const char *name, const char *type, const char *help);
 void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value);
 /* One family with one value, and its head. */

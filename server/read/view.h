@@ -47,8 +47,8 @@ void view_read_done(struct view *view);
 /*
  * Runs the read operation of args->op. It takes the lock for a bounded time, fills `result` (err,
  * zxid and data; not the path, which is that of `args`) and releases the lock. Any thread.
- * ERR_NO_NODE is checked first, then ERR_NO_AUTH (the ACL of the znode does not let `who` read).
- * Children and entries of a tree that `who` may not read have only a name.
+ * ERR_NO_NODE is checked first, then ERR_NO_AUTH (the ACL of the znode does not let the client
+ * read). Children and entries of a tree that the client may not read have only a name.
  *
  * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more`: the
  * list continues. A page of up to 1,000 children with stat or data shows one state. A longer page
@@ -64,8 +64,8 @@ void view_read_done(struct view *view);
  * search: entries whose name matches args->pattern (glob.h) and whose data contains the bytes of
  * args->data (empty: any), depth first, after args->after; at most args->limit (0: 1,000, which is
  * also the maximum). It visits at most VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX of
- * data, for about VIEW_SEARCH_US; with `more` it continues after result->after. Of a znode that
- * `who` may not read only the name is compared, and nothing below it is found. A search of more
+ * data, for about VIEW_SEARCH_US; with `more` it continues after result->after. Of a znode that the
+ * client may not read only the name is compared, and nothing below it is found. A search of more
  * than 1,000 znodes spans several states: zxid is that of the first.
  *
  * getacl: needs READ or ADMIN; without ADMIN the hashes of digest ids are hidden.
@@ -73,11 +73,11 @@ void view_read_done(struct view *view);
  * touch, getsession: the session whose secret has args->secret_hash. ERR_UNKNOWN_SESSION also when
  * this replica has not applied its opening yet: retry after a quorum round.
  *
- * sessions: those with a public id above args->after_id that `who` may see, in order of id, at most
- * args->limit (0: 1,000, which is also the maximum). It visits VIEW_SEARCH_NODES_MAX sessions; with
- * `more` it continues after result->after_id. When the list spans several states, zxid is that of
- * the first. ephemerals: those of the session args->session after the path args->after; a page of
- * one state. ERR_NOT_FOUND also when `who` may not see the session.
+ * sessions: those with a public id above args->after_id that the client may see, in order of id, at
+ * most args->limit (0: 1,000, which is also the maximum). It visits VIEW_SEARCH_NODES_MAX sessions;
+ * with `more` it continues after result->after_id. When the list spans several states, zxid is that
+ * of the first. ephemerals: those of the session args->session after the path args->after; a page
+ * of one state. ERR_NOT_FOUND also when the client may not see the session.
  */
 void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result);
@@ -98,11 +98,12 @@ void view_cut_end(struct view *view, struct state_cut *cut);
 bool view_cut_enter(struct view *view, struct state_cut *cut);
 void view_cut_leave(struct view *view, struct state_cut *cut);
 
-/* The list (NULL: open) as `who` may see it, as getacl shows it: a new reference. Any thread. */
+/* The list (NULL: open) as the client may see it, as getacl shows it: a new reference. Any thread.
+ */
 struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 
 /* A write was refused for lack of a right, perhaps by another replica. Compares the ACLs of its
- * paths and of their parents with the identities of `who`, so that wrong passwords are counted. Any
+ * paths and of their parents with the client's identities, so that wrong passwords are counted. Any
  * thread. */
 void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
@@ -118,7 +119,7 @@ enum err view_find_session(struct view *view, const struct op_session *session,
 struct heard;
 void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 
-/* Whether `who` may see the client that opened a session, as `from` names it (principal_from). */
+/* Whether the client may be shown the opener of a session, as `from` names it (principal_from). */
 bool view_shows_client(const struct view *view, const struct op_principal *who, struct slice from);
 
 /* Fills what a client sees of a session; the caller holds the lock. */

@@ -56,15 +56,15 @@ static inline uint32_t view_limit(const struct op_args *args)
     return args->limit > 0 ? min_u32(args->limit, VIEW_NODES_MAX) : VIEW_NODES_MAX;
 }
 
-/* Whether the ACL of the znode lets `who` read. */
+/* Whether the ACL of the znode lets the client read. */
 bool view_may_read(const struct state *state, const struct op_principal *who,
                    const struct znode *node);
 
 /* To be called after the last part: the names of entries become valid. */
 void view_page_end(struct op_result *result);
 
-/* Adds one entry; its name is appended to the arena. Without stat and data when page->who may not
- * read it. False when the arena is full. */
+/* Adds one entry; its name is appended to the arena. Without stat and data when the client may
+ * not read it. False when the arena is full. */
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result);
 
