@@ -162,17 +162,6 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
     return ERR_OK;
 }
 
-enum err slots_make(struct slots *slots, const struct vfs *vfs, const char *name,
-                    enum slots_kind kind, struct slice payload)
-{
-    enum err err = slots_create(vfs, name, kind, payload);
-
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
-    return err == ERR_OK ? slots_open(slots, vfs, name, kind) : err;
-}
-
 void slots_close(struct slots *slots, const struct vfs *vfs)
 {
     if (slots->file) {
@@ -210,6 +199,21 @@ enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice pa
     slots->has_bad_slot = false;
     slots->has_old_slot = false;
     return ERR_OK;
+}
+
+enum err slots_put(struct slots *slots, const struct vfs *vfs, const char *name,
+                   enum slots_kind kind, struct buf *take_payload)
+{
+    struct slice payload = buf_slice(take_payload);
+    enum err err =
+        slots->file ? slots_write(slots, vfs, payload) : slots_create(vfs, name, kind, payload);
+
+    buf_release(take_payload);
+    if (err == ERR_OK && !slots->file) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+        err = err == ERR_OK ? slots_open(slots, vfs, name, kind) : err;
+    }
+    return err;
 }
 
 enum err slots_heal(struct slots *slots, const struct vfs *vfs)

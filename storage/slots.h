@@ -10,7 +10,7 @@
 #ifndef STORAGE_SLOTS_H
 #define STORAGE_SLOTS_H
 
-#include "base/slice.h"
+#include "base/buf.h"
 #include "storage/vfs.h"
 
 enum {
@@ -56,12 +56,12 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
                     enum slots_kind kind);
 void slots_close(struct slots *slots, const struct vfs *vfs);
 
-/* Makes the file, durably, and opens it. */
-enum err slots_make(struct slots *slots, const struct vfs *vfs, const char *name,
-                    enum slots_kind kind, struct slice payload);
-
 /* Makes a new value durable in both slots. Any error is final. */
 enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice payload);
+
+/* The same, but makes the file, durably, and opens it when it is not open. */
+enum err slots_put(struct slots *slots, const struct vfs *vfs, const char *name,
+                   enum slots_kind kind, struct buf *take_payload);
 
 /* Writes the newest value over a bad or older slot, if there is one. */
 enum err slots_heal(struct slots *slots, const struct vfs *vfs);

@@ -51,7 +51,7 @@ static enum err format(struct store *store, const struct store_identity *identit
     if (err != ERR_OK) {
         return err;
     }
-    err = record_identity_create(store, identity);
+    err = record_identity(store, identity);
     /* A full disk after this point would leave a log open without an identity: no retry. */
     return err == ERR_OK || err == ERR_NO_FILES ? err : ERR_IO;
 }

@@ -89,9 +89,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader);
 enum err record_quarantine(struct store *store, const char *reason); /* NULL: release. */
 enum err record_identity(struct store *store, const struct store_identity *identity);
 
-/* Makes the records of an empty directory; the identity is made last, by format. */
+/* Makes the records of an empty directory; the identity is made last, by record_identity. */
 enum err records_create(struct store *store);
-enum err record_identity_create(struct store *store, const struct store_identity *identity);
 
 /* ---- store_recover.c ---- */
 

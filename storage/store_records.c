@@ -205,34 +205,38 @@ void records_close(struct store *store)
     slots_close(&store->quarantine_slots, &store->options.vfs);
 }
 
-static void promise_encode(struct buf *out, uint32_t epoch, uint32_t leader)
+static struct buf promise_bytes(uint32_t epoch, uint32_t leader)
 {
-    wire_put_u32(out, epoch);
-    wire_put_u32(out, leader);
-    ASSERT(!out->overflow);
+    struct buf out;
+
+    buf_init(&out, SLOTS_PAYLOAD_MAX);
+    wire_put_u32(&out, epoch);
+    wire_put_u32(&out, leader);
+    ASSERT(!out.overflow);
+    return out;
 }
 
-static void quarantine_encode(struct buf *out, const char *reason)
+static struct buf quarantine_bytes(const char *reason)
 {
     struct slice text = slice_str(reason ? reason : "");
+    struct buf out;
 
     text.len = min_size(text.len, STORE_REASON_MAX - 1);
-    wire_put_u8(out, reason != NULL);
-    wire_put_bytes(out, text);
-    ASSERT(!out->overflow);
+    buf_init(&out, SLOTS_PAYLOAD_MAX);
+    wire_put_u8(&out, reason != NULL);
+    wire_put_bytes(&out, text);
+    ASSERT(!out.overflow);
+    return out;
 }
 
 enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
 {
-    struct buf bytes;
+    struct buf bytes = promise_bytes(epoch, leader);
 
     ASSERT(epoch >= store->promised_epoch);
-    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
-    promise_encode(&bytes, epoch, leader);
+    enum err err =
+        slots_put(&store->promise_slots, &store->options.vfs, NAME_PROMISE, SLOTS_PROMISE, &bytes);
 
-    enum err err = slots_write(&store->promise_slots, &store->options.vfs, buf_slice(&bytes));
-
-    buf_release(&bytes);
     if (err == ERR_OK) {
         store->promised_epoch = epoch;
         store->promised_leader = leader;
@@ -240,23 +244,14 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
+/* The mark is needed most when its file is missing: then it is made. */
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);
+    struct buf bytes = quarantine_bytes(reason);
+    enum err err = slots_put(&store->quarantine_slots, &store->options.vfs, NAME_QUARANTINE,
+                             SLOTS_QUARANTINE, &bytes);
 
-    struct buf bytes;
-    enum err err = ERR_OK;
-
-    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
-    quarantine_encode(&bytes, reason);
-    if (!store->quarantine_slots.file) {
-        /* The mark is needed most when its file is missing. */
-        err = slots_make(&store->quarantine_slots, &store->options.vfs, NAME_QUARANTINE,
-                         SLOTS_QUARANTINE, buf_slice(&bytes));
-    } else {
-        err = slots_write(&store->quarantine_slots, &store->options.vfs, buf_slice(&bytes));
-    }
-    buf_release(&bytes);
     if (err == ERR_OK) {
         mutex_lock(&store->wal.files_mutex);
         store->is_quarantined = reason != NULL;
@@ -272,28 +267,28 @@ enum err record_identity(struct store *store, const struct store_identity *ident
     struct buf bytes;
 
     /* A new incarnation is a new disk: it begins with an empty directory. */
-    ASSERT(store->has_identity && store->identity.incarnation == identity->incarnation);
-    ASSERT(store->identity.member_id == identity->member_id);
-
+    ASSERT(store->has_identity ? store->identity.incarnation == identity->incarnation &&
+                                     store->identity.member_id == identity->member_id
+                               : store->wal.is_open);
     buf_init(&bytes, SLOTS_PAYLOAD_MAX);
     identity_encode(identity, &bytes);
+    enum err err = slots_put(&store->identity_slots, &store->options.vfs, NAME_IDENTITY,
+                             SLOTS_IDENTITY, &bytes);
 
-    enum err err = slots_write(&store->identity_slots, &store->options.vfs, buf_slice(&bytes));
-
-    buf_release(&bytes);
     if (err == ERR_OK) {
         store->identity = *identity;
+        store->has_identity = true;
     }
     return err;
 }
 
 /* Makes one record file; the directory is synced later, before the identity is made. */
 static enum err create_one(struct store *store, const char *name, enum slots_kind kind,
-                           struct buf *take_payload)
+                           struct buf take_payload)
 {
-    enum err err = slots_create(&store->options.vfs, name, kind, buf_slice(take_payload));
+    enum err err = slots_create(&store->options.vfs, name, kind, buf_slice(&take_payload));
 
-    buf_release(take_payload);
+    buf_release(&take_payload);
     return err;
 }
 
@@ -309,43 +304,18 @@ enum err records_create(struct store *store)
     records_close(store);
     slots_close(&store->wal.slots, &store->options.vfs);
     store->wal.manifest = (struct manifest){0};
-    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
-    promise_encode(&bytes, 0, 0);
-
-    enum err err = create_one(store, NAME_PROMISE, SLOTS_PROMISE, &bytes);
+    enum err err = create_one(store, NAME_PROMISE, SLOTS_PROMISE, promise_bytes(0, 0));
 
     if (err == ERR_OK) {
-        buf_init(&bytes, SLOTS_PAYLOAD_MAX);
-        quarantine_encode(&bytes, NULL);
-        err = create_one(store, NAME_QUARANTINE, SLOTS_QUARANTINE, &bytes);
+        err = create_one(store, NAME_QUARANTINE, SLOTS_QUARANTINE, quarantine_bytes(NULL));
     }
     if (err == ERR_OK) {
         buf_init(&bytes, SLOTS_PAYLOAD_MAX);
         manifest_encode(&manifest, &bytes);
-        err = create_one(store, NAME_MANIFEST, SLOTS_MANIFEST, &bytes);
+        err = create_one(store, NAME_MANIFEST, SLOTS_MANIFEST, bytes);
     }
     if (err == ERR_OK) {
         err = others_open(store, &report);
     }
     return err == ERR_OK && report.verdict == STORE_DAMAGED ? ERR_IO : err;
-}
-
-enum err record_identity_create(struct store *store, const struct store_identity *identity)
-{
-    ASSERT(!store->has_identity && store->wal.is_open);
-
-    struct buf bytes;
-
-    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
-    identity_encode(identity, &bytes);
-
-    enum err err = slots_make(&store->identity_slots, &store->options.vfs, NAME_IDENTITY,
-                              SLOTS_IDENTITY, buf_slice(&bytes));
-
-    buf_release(&bytes);
-    if (err == ERR_OK) {
-        store->identity = *identity;
-        store->has_identity = true;
-    }
-    return err;
 }

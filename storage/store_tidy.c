@@ -83,7 +83,6 @@ enum err manifest_ensure(struct store *store)
     ASSERT(!store->is_lost && store->has_identity);
 
     struct wal *wal = &store->wal;
-    struct buf bytes;
 
     if (wal->slots.file) {
         return ERR_OK;
@@ -92,12 +91,5 @@ enum err manifest_ensure(struct store *store)
         .history = wal->history_top + 1, .first = wal->top + 1, .top = wal->top + 1};
     wal->history_top++;
     wal->top++;
-    buf_init(&bytes, MANIFEST_BYTES_MAX);
-    manifest_encode(&wal->manifest, &bytes);
-
-    enum err err = slots_make(&wal->slots, &store->options.vfs, NAME_MANIFEST, SLOTS_MANIFEST,
-                              buf_slice(&bytes));
-
-    buf_release(&bytes);
-    return err;
+    return wal_manifest_write(wal);
 }

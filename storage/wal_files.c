@@ -207,17 +207,11 @@ enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct 
 
 enum err wal_manifest_write(struct wal *wal)
 {
-    ASSERT(wal->slots.file);
-
     struct buf bytes;
 
     buf_init(&bytes, MANIFEST_BYTES_MAX);
     manifest_encode(&wal->manifest, &bytes);
-
-    enum err err = slots_write(&wal->slots, vfs_of(wal), buf_slice(&bytes));
-
-    buf_release(&bytes);
-    return err;
+    return slots_put(&wal->slots, vfs_of(wal), NAME_MANIFEST, SLOTS_MANIFEST, &bytes);
 }
 
 enum err wal_rotate(struct wal *wal, uint64_t bytes)

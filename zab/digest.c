@@ -4,19 +4,6 @@
  */
 #include "zab/zab_int.h"
 
-/* The state is being replaced: the digests of the old state would accuse the new one. */
-void digest_forget(struct zab *zab)
-{
-    memset(zab->digests.items, 0, sizeof zab->digests.items);
-    zab->digests.next = 0;
-}
-
-void digest_forget_peer(struct peer *peer)
-{
-    memset(peer->digests.items, 0, sizeof peer->digests.items);
-    peer->digests.next = 0;
-}
-
 /* A replica in quarantine reports no state. */
 struct checkpoint digest_newest(const struct zab *zab)
 {

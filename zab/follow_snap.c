@@ -283,6 +283,7 @@ static void load_state(struct zab *zab, zxid_t start)
 {
     ASSERT(!zab->restore.missed || zab->restore.under_way == 1);
 
+    zab->digests = (struct checkpoints){0}; /* Those of the old state would accuse the new one. */
     zab->restore.start = start;
     if (zab->restore.missed) {
         zab->restore.missed = false; /* This request replaces the one that failed. */
@@ -333,7 +334,6 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     zab->has_snapshot = true;
     zab->committed = max_u64(follow->snap.end, zab->committed);
     config_committed(zab);
-    digest_forget(zab);
     load_state(zab, follow->snap.start);
     fx_role(zab);
 }
@@ -348,7 +348,6 @@ void follow_reset_done(struct zab *zab)
     zab->committed = 0;
     zab->delivery.last = 0;
     zab->delivery.chain = 0;
-    digest_forget(zab);
     load_state(zab, 0);
     fx_role(zab);
 }

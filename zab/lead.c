@@ -269,7 +269,7 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
         return;
     }
     learner_reset(zab, peer);
-    digest_forget_peer(peer);
+    peer->digests = (struct peer_checkpoints){0};
     learner->stage = LEARNER_CEPOCH;
     learner->dialogue = msg->dialogue;
     learner->promised = cepoch->promised;

@@ -591,8 +591,6 @@ void admit_on_stamp(struct zab *zab, const struct logrec *rec);
 void admit_stamp_payload(const struct zab *zab, struct buf *out);
 
 /* digest.c */
-void digest_forget(struct zab *zab);
-void digest_forget_peer(struct peer *peer);
 void digest_compare(struct zab *zab);
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong);
 struct checkpoint digest_newest(const struct zab *zab);
