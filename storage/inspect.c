@@ -1,11 +1,8 @@
 #include "storage/inspect.h"
 
-#include "base/check.h"
 #include "storage/names.h"
 #include "storage/slots.h"
 #include "storage/wal.h"
-
-#include <string.h>
 
 struct inspection {
     const struct vfs *vfs;

@@ -6,7 +6,6 @@
 #include "base/wire.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     SLOT_MAGIC = 0x544f4c5a, /* "ZLOT" */

@@ -1,11 +1,6 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/store_int.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start)
 {

@@ -6,8 +6,6 @@
 #include "base/minmax.h"
 #include "base/wire.h"
 
-#include <string.h>
-
 enum {
     HEAD_MAGIC = 0x4e53425a,    /* "ZBSN" */
     TRAILER_MAGIC = 0x5253425a, /* "ZBSR" */

@@ -1,13 +1,6 @@
 #include "storage/store.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/store_int.h"
-
-#include <string.h>
 
 static void store_free(struct store *store)
 {

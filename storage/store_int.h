@@ -7,6 +7,10 @@
 #ifndef STORAGE_STORE_INT_H
 #define STORAGE_STORE_INT_H
 
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/minmax.h"
+#include "base/probe.h"
 #include "storage/snapfile.h"
 #include "storage/store.h"
 #include "storage/wal.h"

@@ -2,12 +2,7 @@
  * A snapshot from a leader and the log that follows its start. Both are stored beside the old
  * state, under the names of the next history, until one write of the manifest switches to them.
  */
-#include "base/check.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/store_int.h"
-
-#include <string.h>
 
 static void recv_close(struct store *store)
 {

@@ -1,13 +1,8 @@
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "base/wire.h"
 #include "storage/store_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #define IDENTITY(form, member) WIRE_FIELD(WIRE_##form, struct store_identity, member)
 

@@ -1,10 +1,4 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/probe.h"
 #include "storage/store_int.h"
-
-#include <string.h>
 
 /* True when the file holds a segment's header at most. ERR_NO_FILES. */
 static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *ret_is_zero)

@@ -1,10 +1,4 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/store_int.h"
-
-#include <string.h>
 
 struct store_snap_writer {
     struct store *store;

@@ -1,7 +1,5 @@
 /* Removes files that no manifest, log or set of snapshots knows; makes a manifest if it is damaged.
  */
-#include "base/check.h"
-#include "base/thread.h"
 #include "storage/store_int.h"
 
 static bool is_in_log(const struct wal *wal, const struct name *name)

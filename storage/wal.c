@@ -1,13 +1,5 @@
 #include "storage/wal.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/probe.h"
-#include "base/thread.h"
-
-#include <string.h>
-
 /* The space that is left while records are packed into batches and segments. */
 struct room {
     uint64_t left; /* Bytes in the segment from the start of the batch on. */

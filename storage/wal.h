@@ -14,11 +14,14 @@
 #ifndef STORAGE_WAL_H
 #define STORAGE_WAL_H
 
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/minmax.h"
+#include "base/probe.h"
+#include "base/thread.h"
 #include "storage/names.h"
 #include "storage/slots.h"
 #include "storage/walfmt.h"
-
-#include <pthread.h>
 
 /* One batch in a segment. */
 struct wal_extent {

@@ -1,7 +1,3 @@
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/wal.h"
 
 /* The place where the log will be cut. */

@@ -1,12 +1,5 @@
-#include "base/check.h"
 #include "base/hash.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/wal.h"
-
-#include <string.h>
 
 enum {
     ZERO_PIECE = 256 * 1024

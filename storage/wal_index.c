@@ -1,10 +1,4 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/thread.h"
 #include "storage/wal.h"
-
-#include <string.h>
 
 struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct walfmt_header *header)
 {

@@ -1,8 +1,3 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/probe.h"
-#include "base/thread.h"
 #include "storage/wal.h"
 
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index)

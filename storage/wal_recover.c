@@ -1,13 +1,8 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/probe.h"
 #include "storage/wal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     TAIL_PIECE = 64 * 1024

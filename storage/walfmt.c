@@ -5,8 +5,6 @@
 #include "base/minmax.h"
 #include "base/wire.h"
 
-#include <string.h>
-
 enum {
     HEADER_MAGIC = 0x4c41575a, /* "ZWAL" */
     BATCH_MAGIC = 0x5441425a,  /* "ZBAT" */

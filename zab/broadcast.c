@@ -1,5 +1,4 @@
 /* Phase 3: proposals, the commit watermark, heartbeats and quorum rounds. */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload)

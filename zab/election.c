@@ -2,7 +2,6 @@
  * The end of a role, and phase 0: the election that follows it. Safety does not depend on the
  * election: discovery decides all that matters.
  */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static bool self_candidate(const struct zab *zab)

@@ -1,5 +1,4 @@
 /* Phases 1 and 3 on the learner's side: its dialogue with one leader. */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static void send_cepoch(struct zab *zab)

@@ -6,7 +6,6 @@
  * the dialogue: a part of the file continues with a leader that has the same file, a whole file
  * with any leader whose log reaches back to the end of what is staged.
  */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 /* Begins from nothing. */

@@ -1,5 +1,4 @@
 /* Phase 2 on the learner's side: what synchronisation does to the log. */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void follow_error(struct zab *zab, const char *what)

@@ -1,6 +1,5 @@
 /* Phase 1 on the leader's side: a new epoch that a quorum has promised, and the log of each
  * learner. */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void learner_reset(struct zab *zab, struct peer *peer)

@@ -7,7 +7,6 @@
  *
  * A learner without progress loses this. The host decides how many bytes of log it may cost.
  */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static void keep_end(struct peer *peer)

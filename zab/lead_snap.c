@@ -1,5 +1,4 @@
 /* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot on its way. */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 /* ---- Pace: refills must not delay what commits wait for. ---- */

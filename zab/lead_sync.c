@@ -3,7 +3,6 @@
  * order, from the last common record on. A learner's queue is a position in that log; the record
  * that starts the epoch goes out as NEWLEADER, what follows it is PROPOSE.
  */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static bool flight_is_sound(const struct zab *zab, const struct flight *flight)

@@ -1,5 +1,4 @@
 /* What a leader checks in each step: heartbeats, its seat, when to give up or to hand over. */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 static bool heard_lately(const struct zab *zab, const struct peer *peer)

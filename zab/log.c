@@ -2,7 +2,6 @@
  * The log of this replica as the core treats it: what enters it, what of it is committed, and what
  * is delivered. The only file that hands records to the host.
  */
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 /* Everything reported to a peer comes from the durable log; a damaged log is reported as empty. */

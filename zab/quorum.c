@@ -1,4 +1,3 @@
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 struct peer *peer_find(struct zab *zab, uint32_t id)

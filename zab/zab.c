@@ -1,4 +1,3 @@
-#include "base/minmax.h"
 #include "zab/zab_int.h"
 
 void zab_limits_default(struct zab_limits *limits)

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "base/probe.h"
 #include "base/rng.h"
 #include "zab/trail.h"

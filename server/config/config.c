@@ -1,6 +1,5 @@
 #include "server/config/config.h"
 
-#include "base/check.h"
 #include "server/config/config_int.h"
 
 #include <arpa/inet.h>

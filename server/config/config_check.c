@@ -1,5 +1,4 @@
 #include "base/base64.h"
-#include "base/check.h"
 #include "base/crypto.h"
 #include "base/minmax.h"
 #include "base/os_process.h"

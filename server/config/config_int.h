@@ -2,6 +2,7 @@
 #ifndef SERVER_CONFIG_INT_H
 #define SERVER_CONFIG_INT_H
 
+#include "base/check.h"
 #include "server/config/config.h"
 
 enum config_source {

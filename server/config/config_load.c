@@ -1,7 +1,6 @@
 /*
  * Loading: the defaults, then the file, the environment and the flags, each over what came before.
  */
-#include "base/check.h"
 #include "base/mem.h"
 #include "server/config/config_int.h"
 

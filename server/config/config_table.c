@@ -1,4 +1,3 @@
-#include "base/check.h"
 #include "server/config/config_int.h"
 
 #define ROW(key, type, member, fallback, min, max, choices, is_limit, help)               \

@@ -1,5 +1,4 @@
 /* Access control lists as JSON: an array of entries, or the name of a standard list. */
-#include "base/check.h"
 #include "server/json/op_json_int.h"
 #include "server/op/acl.h"
 

@@ -1,6 +1,5 @@
 /* Messages of the server: replies, in the order and with the ids of their messages; and events,
  * which have no request: changes, heartbeats, and the end of a connection or stream. */
-#include "base/check.h"
 #include "server/json/op_json_int.h"
 
 /* ---- Replies. ---- */

@@ -1,5 +1,4 @@
 /* Lines of an export, written and read, and the answer of an import. */
-#include "base/check.h"
 #include "server/json/op_json_int.h"
 
 #include <jansson.h>

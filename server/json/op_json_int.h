@@ -3,6 +3,7 @@
 #ifndef SERVER_OP_JSON_INT_H
 #define SERVER_OP_JSON_INT_H
 
+#include "base/check.h"
 #include "server/json/op_json.h"
 
 struct json_t; /* Of jansson, which only the source files know. */

@@ -1,7 +1,6 @@
 /* A text becomes arguments: its tree of values, the members of one object by the fields of its row,
  * request bodies, and messages of a WebSocket. */
 #include "base/base64.h"
-#include "base/check.h"
 #include "base/mem.h"
 #include "server/json/op_json_int.h"
 

@@ -1,5 +1,4 @@
 /* Errors into JSON: the problem object. */
-#include "base/check.h"
 #include "server/json/op_json_int.h"
 
 const char *op_outcome(enum op_kind kind, enum err err)

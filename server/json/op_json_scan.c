@@ -1,6 +1,5 @@
 /* Before a text is parsed: its depth, and the data in it. JSON data is kept as it was written. Long
  * strings are left out of the parsed text, because the parser would read them byte by byte. */
-#include "base/check.h"
 #include "base/utf8.h"
 #include "server/json/op_json_int.h"
 

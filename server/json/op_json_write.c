@@ -1,5 +1,4 @@
 /* Results into JSON. */
-#include "base/check.h"
 #include "base/utf8.h"
 #include "server/json/op_json_int.h"
 #include "server/state/path.h"

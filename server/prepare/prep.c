@@ -1,7 +1,5 @@
 #include "server/prepare/prep.h"
 
-#include "base/check.h"
-#include "base/mem.h"
 #include "server/op/acl.h"
 #include "server/op/ops.h"
 #include "server/prepare/prep_int.h"

@@ -2,6 +2,8 @@
 #ifndef SERVER_PREP_INT_H
 #define SERVER_PREP_INT_H
 
+#include "base/check.h"
+#include "base/mem.h"
 #include "server/prepare/overlay.h"
 #include "server/prepare/prep.h"
 

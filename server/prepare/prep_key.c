@@ -1,5 +1,4 @@
 /* Writes with an idempotency key: their answers are remembered, replayed and forgotten. */
-#include "base/check.h"
 #include "base/crypto.h"
 #include "server/op/ops.h"
 #include "server/prepare/prep_int.h"

@@ -1,7 +1,5 @@
 /* What a request adds to the memory of every replica, and whether maxTreeBytes has room; hard
  * quotas on znodes and bytes at and below a path. Both count requests in flight. */
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/probe.h"
 #include "server/prepare/prep_int.h"
 #include "server/state/path.h"

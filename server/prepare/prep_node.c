@@ -1,7 +1,5 @@
 /* One znode is created or deleted: its parent, its owner, quotas, memory, and the effect; and the
  * checks of a create. */
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/wire.h"
 #include "server/op/acl.h"
 #include "server/prepare/prep_int.h"

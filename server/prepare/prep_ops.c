@@ -1,5 +1,4 @@
 /* Operations on a znode that exists: set, check, delete, setacl, and the leader's reap. */
-#include "base/check.h"
 #include "base/wire.h"
 #include "server/op/acl.h"
 #include "server/prepare/prep_int.h"

@@ -1,5 +1,4 @@
 /* Sessions: that of a request; opening, attaching, closing. */
-#include "base/check.h"
 #include "server/prepare/prep_int.h"
 
 static enum err refuse_gone(const struct prep_step *step)

@@ -1,5 +1,4 @@
 /* What each check uses: the znode as it will be, refusals, conditions, rights, the answer. */
-#include "base/check.h"
 #include "server/op/acl.h"
 #include "server/prepare/prep_int.h"
 #include "server/state/path.h"

@@ -2,11 +2,6 @@
  * The core thread: one loop around the replica. Each turn takes what has arrived, steps the
  * replica, and at its end posts one batch to the log thread and flushes the connections to peers.
  */
-#include "base/check.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_process.h"
 #include "server/process/server_int.h"
 

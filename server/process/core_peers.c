@@ -2,11 +2,6 @@
  * The core's peers: events of the transport, and how it is opened. The reason why a peer is refused
  * is logged once, and shown by /ensemble/v1 until the peer is connected.
  */
-#include "base/check.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "server/process/server_int.h"
 
 #include <stdio.h>

@@ -1,10 +1,5 @@
 #include "server/process/gate.h"
 
-#include "base/check.h"
-#include "base/log.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
-#include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
 #include "server/process/watch_listing.h"

@@ -1,7 +1,4 @@
 /* What /livez and /readyz answer: named checks, each with a sentence. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "server/process/server_int.h"
 
 #include <inttypes.h>

@@ -1,16 +1,10 @@
 /* What the information operations answer: this replica, all replicas, every limit. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
-#include "base/thread.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
 
 #include <stdio.h>
-#include <string.h>
 
 const char gate_disk_is_low[] =
     "the disk is nearly full: there is no room for the next segment of the log";

@@ -1,10 +1,6 @@
 /* Everything that is counted, as Prometheus text. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "base/os_files.h"
 #include "base/os_process.h"
-#include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"

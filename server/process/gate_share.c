@@ -4,10 +4,7 @@
  * rememberFor. A client may use all replicas, so each replica hands out its part of the share.
  * Writes without a key cost one comparison.
  */
-#include "base/check.h"
-#include "base/minmax.h"
 #include "base/network.h"
-#include "base/os_clock.h"
 #include "server/op/ops.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"

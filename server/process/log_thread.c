@@ -1,10 +1,6 @@
 /*
  * The log thread: group commit in one place. What the core posts during a sync is the next batch.
  */
-#include "base/check.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "server/process/server_int.h"
 
 #include <unistd.h>

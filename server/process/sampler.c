@@ -2,11 +2,7 @@
  * The thread that reads the counters once a second and keeps the differences for plots. It reads as
  * a scrape does: atomics, what the core has published, the tree for a moment under the read lock.
  */
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_process.h"
-#include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"

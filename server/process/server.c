@@ -1,10 +1,5 @@
 #include "server/process/server.h"
 
-#include "base/check.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
@@ -12,7 +7,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum {

@@ -2,10 +2,7 @@
  * Checks before anything is written what would make a start fail: ports, names and the directory.
  * Sockets are opened and closed again, because nothing can be served yet.
  */
-#include "base/check.h"
 #include "base/loop.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "server/process/server_int.h"
 #include "zab/tcp/resolve.h"
 
@@ -13,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

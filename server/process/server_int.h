@@ -5,9 +5,14 @@
 #ifndef SERVER_SERVER_INT_H
 #define SERVER_SERVER_INT_H
 
+#include "base/check.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/mailbox.h"
+#include "base/mem.h"
 #include "base/metric.h"
+#include "base/minmax.h"
+#include "base/os_clock.h"
 #include "base/thread.h"
 #include "server/config/config.h"
 #include "server/process/buckets.h"

@@ -3,10 +3,6 @@
  * loads and writes snapshots, and preallocates the next segment of the log. A snapshot is written
  * in slices, and checked block by block before it is sent; other jobs run in between.
  */
-#include "base/check.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"

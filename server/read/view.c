@@ -1,7 +1,5 @@
 #include "server/read/view.h"
 
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/thread.h"
 #include "server/op/acl.h"
 #include "server/read/view_int.h"

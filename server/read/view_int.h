@@ -2,6 +2,8 @@
 #ifndef SERVER_VIEW_INT_H
 #define SERVER_VIEW_INT_H
 
+#include "base/check.h"
+#include "base/mem.h"
 #include "server/op/op.h"
 #include "server/read/view.h"
 #include "server/state/state.h"

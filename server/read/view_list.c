@@ -1,5 +1,3 @@
-#include "base/check.h"
-#include "base/mem.h"
 #include "server/read/view.h"
 #include "server/read/view_int.h"
 

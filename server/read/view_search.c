@@ -1,7 +1,5 @@
 /* Search. Under the lock znodes are only listed, with references to their data. Comparing them with
  * the pattern of a client may take long, so it is done without the lock. */
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/os_clock.h"
 #include "server/read/glob.h"
 #include "server/read/view.h"

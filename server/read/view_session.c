@@ -1,6 +1,4 @@
 /* Sessions, their ephemerals, and ACLs. */
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/os_clock.h"
 #include "server/op/acl.h"
 #include "server/read/view.h"

@@ -1,5 +1,3 @@
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/probe.h"
 #include "server/state/path.h"
 #include "server/state/state_int.h"

@@ -1,7 +1,5 @@
 #include "server/state/cut.h"
 
-#include "base/check.h"
-#include "base/mem.h"
 #include "server/state/path.h"
 #include "server/state/state_int.h"
 

@@ -1,7 +1,5 @@
 /* Small changes of the tree that keep all derived data: digest, counts, costs and indexes; and the
  * journal that takes back the changes of one transaction. */
-#include "base/check.h"
-#include "base/mem.h"
 #include "server/state/state_int.h"
 
 static uint64_t size_of(const struct znode *node)

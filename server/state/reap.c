@@ -1,6 +1,3 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/wire.h"
 #include "server/state/state_int.h"
 
 /* A TTL or container znode in the order of due times. */

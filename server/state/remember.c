@@ -1,7 +1,4 @@
-#include "base/check.h"
 #include "base/hash.h"
-#include "base/mem.h"
-#include "base/wire.h"
 #include "server/state/state_int.h"
 
 enum {

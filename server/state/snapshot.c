@@ -8,10 +8,7 @@
  * znodes only: when it was last set, or created), version, aversion, creates, ACL, length of the
  * data; and the data.
  */
-#include "base/check.h"
-#include "base/mem.h"
 #include "base/probe.h"
-#include "base/wire.h"
 #include "server/state/path.h"
 #include "server/state/state_int.h"
 

@@ -1,7 +1,5 @@
 #include "server/state/state.h"
 
-#include "base/check.h"
-#include "base/mem.h"
 #include "server/state/state_int.h"
 
 static void add_builtin(struct state *state, struct znode *parent, const char *name)

@@ -10,8 +10,11 @@
 
 #include "base/avl.h"
 #include "base/blob.h"
+#include "base/check.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/mem.h"
+#include "base/wire.h"
 #include "server/state/cut.h"
 #include "server/state/state.h"
 

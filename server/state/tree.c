@@ -1,6 +1,4 @@
-#include "base/check.h"
 #include "base/hash.h"
-#include "base/mem.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
 #include "server/state/state_int.h"

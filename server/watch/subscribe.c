@@ -1,8 +1,5 @@
 #include "server/watch/subscribe.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
 #include "base/probe.h"
 #include "server/state/state.h"
 #include "server/watch/subscribe_int.h"

@@ -1,8 +1,5 @@
 /* The difference between the state that a client has seen at `since` and the tree: the events that
  * a watch would have got, as far as the zxids of the znodes tell them. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
 #include "server/watch/subscribe_int.h"

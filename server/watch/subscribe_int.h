@@ -4,6 +4,9 @@
 #define SERVER_SUBSCRIBE_INT_H
 
 #include "base/buf.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/minmax.h"
 #include "server/watch/subscribe.h"
 
 struct subscriber {

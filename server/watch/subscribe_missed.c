@@ -1,8 +1,5 @@
 /* Changes that a watch has missed: from the window while it reaches back so far, else from the
  * tree. */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
 #include "base/probe.h"
 #include "server/watch/subscribe_int.h"
 

@@ -1,7 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/minmax.h"
-#include "base/thread.h"
 #include "server/state/path.h"
 #include "server/watch/window_int.h"
 

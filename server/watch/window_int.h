@@ -8,9 +8,8 @@
 #ifndef SERVER_WINDOW_INT_H
 #define SERVER_WINDOW_INT_H
 
+#include "base/thread.h"
 #include "server/watch/window.h"
-
-#include <pthread.h>
 
 enum {
     WINDOW_DEPTH_MAX = 16,        /* Deepest path with a chain of all changes below it. */

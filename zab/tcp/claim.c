@@ -12,13 +12,9 @@
  * process does not answer. Per connection and `probe_ms` one question is asked, however often a
  * process claims.
  */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- What is known. ---- */
 

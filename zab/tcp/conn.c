@@ -1,13 +1,8 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 

@@ -1,7 +1,3 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 static bool dials(const struct tcp *tcp, const struct link *link)

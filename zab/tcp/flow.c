@@ -1,8 +1,5 @@
-#include "base/check.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/tcp_int.h"
-
-#include <string.h>
 
 enum {
     UNKNOWN_BYTES_MAX = ZAB_RECORD_BYTES_MAX, /* Of a message whose type is not known. */

@@ -1,12 +1,8 @@
 /* The other replicas and their connections: which one is up, when it ends, when to dial again. */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer)
 {

@@ -1,13 +1,9 @@
 /* The peer port: accepts callers, and drops unproven ones when there are too many. */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_files.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

@@ -9,8 +9,6 @@
  * is older than the pause of a claim (an eighth of `probe_ms`), the next claim or replica that
  * needs the answer asks again, so that the question stays open until its deadline.
  */
-#include "base/check.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>

@@ -1,6 +1,4 @@
 /* What happens when the socket of a connection is ready: greeting, claim, frames, or its end. */
-#include "base/check.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <errno.h>

@@ -1,11 +1,8 @@
 /* Reports to the owner of the transport: refusals, and two processes with one id. */
-#include "base/check.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <netdb.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     UNKNOWN_AGAIN_MS = 10000, /* Refusals of unknown callers are reported at most this often. */

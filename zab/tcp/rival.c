@@ -5,13 +5,9 @@
  * older process asks that process, and hangs up if it does not answer. A question or an answer may
  * be lost: as long as the processes differ both replicas ask again every `probe_ms`.
  */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* From these reports the other replicas find out that two processes have one id. */
 void rival_tell_seen(struct tcp *tcp)

@@ -1,5 +1,3 @@
-#include "base/check.h"
-#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/tcp_int.h"

@@ -1,14 +1,9 @@
 #include "zab/tcp/tcp.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     START_RANDOM_BITS = 20 /* Of a start, behind the time. */
