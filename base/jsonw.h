@@ -53,14 +53,32 @@ void jsonw_blob_string(struct jsonw *json, struct blob *blob);
 void jsonw_blob_base64(struct jsonw *json, struct blob *blob);
 void jsonw_blob_raw(struct jsonw *json, struct blob *blob);
 
-/* Members in one call: key and value, or the beginning of the value. */
-void jsonw_kv_object(struct jsonw *json, const char *key);
-void jsonw_kv_array(struct jsonw *json, const char *key);
-void jsonw_kv_cstr(struct jsonw *json, const char *key, const char *text);
-void jsonw_kv_string(struct jsonw *json, const char *key, struct slice text);
-void jsonw_kv_u64(struct jsonw *json, const char *key, uint64_t value);
-void jsonw_kv_i64(struct jsonw *json, const char *key, int64_t value);
-void jsonw_kv_bool(struct jsonw *json, const char *key, bool value);
-void jsonw_kv_hex(struct jsonw *json, const char *key, uint64_t value);
+/* Members in one call: jsonw_kv_u64 and so on write key and value; jsonw_kv_object and
+ * jsonw_kv_array the key and the beginning of the value. */
+#define JSONW_KV(form, type)                                                            \
+    static inline void jsonw_kv_##form(struct jsonw *json, const char *key, type value) \
+    {                                                                                   \
+        jsonw_key(json, key);                                                           \
+        jsonw_##form(json, value);                                                      \
+    }
+
+JSONW_KV(cstr, const char *)
+JSONW_KV(string, struct slice)
+JSONW_KV(u64, uint64_t)
+JSONW_KV(i64, int64_t)
+JSONW_KV(bool, bool)
+JSONW_KV(hex, uint64_t)
+
+static inline void jsonw_kv_object(struct jsonw *json, const char *key)
+{
+    jsonw_key(json, key);
+    jsonw_object(json);
+}
+
+static inline void jsonw_kv_array(struct jsonw *json, const char *key)
+{
+    jsonw_key(json, key);
+    jsonw_array(json);
+}
 
 #endif

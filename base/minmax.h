@@ -1,48 +1,24 @@
-/* minmax.h - the smaller and the larger of two numbers, each evaluated once. */
+/* minmax.h - the smaller and the larger of two numbers, each evaluated once: min_u64, max_u64 and
+ * so on. */
 #ifndef BASE_MINMAX_H
 #define BASE_MINMAX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
+#define MINMAX(name, type)                        \
+    static inline type min_##name(type a, type b) \
+    {                                             \
+        return a < b ? a : b;                     \
+    }                                             \
+    static inline type max_##name(type a, type b) \
+    {                                             \
+        return a > b ? a : b;                     \
+    }
 
-static inline uint64_t max_u64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static inline uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static inline int64_t min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static inline size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline size_t max_size(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
+MINMAX(u64, uint64_t)
+MINMAX(u32, uint32_t)
+MINMAX(i64, int64_t)
+MINMAX(size, size_t)
 
 #endif

@@ -106,10 +106,12 @@ enum err store_recover(struct store *store, struct store_report *report);
 /* Unlinks the files that no manifest, log or set of snapshots knows. */
 enum err leftovers_remove(struct store *store, const struct names *names);
 
-/* After a switch to a new history: removes every file of before. The caller holds files_mutex. */
+/* After a switch to a new history: forgets the snapshots and removes every file of before. The
+ * caller holds files_mutex. */
 enum err restart_tidy(struct store *store);
 
-/* Makes a new manifest if the old one is damaged. The caller holds files_mutex. */
+/* Makes a new manifest, which names no existing file, if the old one is damaged. The caller holds
+ * files_mutex. */
 enum err manifest_ensure(struct store *store);
 
 /* ---- store_change.c ---- */

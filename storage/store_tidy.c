@@ -52,7 +52,6 @@ enum err leftovers_remove(struct store *store, const struct names *names)
     return err == ERR_OK && has_any ? vfs->ops->sync_dir(vfs->ctx) : err;
 }
 
-/* After a switch: forgets the snapshots of before and removes every file of before. */
 enum err restart_tidy(struct store *store)
 {
     ASSERT(store->wal.is_open && !store->wal.is_staging);
@@ -75,7 +74,6 @@ enum err restart_tidy(struct store *store)
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
-/* If the manifest itself is damaged, a new one is made, which names no existing file. */
 enum err manifest_ensure(struct store *store)
 {
     ASSERT(!store->is_lost && store->has_identity);

@@ -65,7 +65,7 @@ enum err op_json_take_acl(struct op_json_parse *parse, const struct json_t *valu
 
 /* ---- Between the files that write ---- */
 
-/* Members of an answer that is not a multi, into the open object. */
+/* Writes the members of an answer that is not a multi into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style);
 

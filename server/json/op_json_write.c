@@ -387,7 +387,6 @@ static enum err (*const writers[])(struct jsonw *json, const struct op_args *arg
     [OP_SHAPE_ACL] = put_acl,
 };
 
-/* Writes the members of all but a multi into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style)
 {

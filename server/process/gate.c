@@ -274,7 +274,6 @@ void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
     guard_failed(&gate->guard, who, kind);
 }
 
-/* The sampler's thread, each second. */
 void gate_guard_log(struct gate *gate, uint64_t now_ms)
 {
     char line[GUARD_LINE_MAX];

@@ -273,7 +273,8 @@ void gate_release(struct gate *gate);
 /* Core thread: copies its state for the other threads. */
 void gate_publish(struct gate *gate, const struct replica_status *status);
 
-void gate_guard_log(struct gate *gate, uint64_t now_ms); /* Failed credentials; each second. */
+/* The thread of the sampler, each second: logs the failed credentials. */
+void gate_guard_log(struct gate *gate, uint64_t now_ms);
 
 /* gate_share.c: a client's share of the remembered results. Any thread. */
 struct share_ticket {

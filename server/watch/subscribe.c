@@ -10,17 +10,15 @@ enum {
 
 const char *subscribe_resumed_name(enum subscribe_resumed resumed)
 {
-    switch (resumed) {
-    case SUBSCRIBE_FRESH:
-        return "fresh";
-    case SUBSCRIBE_REPLAYED:
-        return "replayed";
-    case SUBSCRIBE_DIFFED:
-        return "diffed";
-    case SUBSCRIBE_GAP:
-        return "gap";
-    }
-    UNREACHABLE();
+    static const char *const names[] = {
+        [SUBSCRIBE_FRESH] = "fresh",
+        [SUBSCRIBE_REPLAYED] = "replayed",
+        [SUBSCRIBE_DIFFED] = "diffed",
+        [SUBSCRIBE_GAP] = "gap",
+    };
+
+    ASSERT(resumed <= SUBSCRIBE_GAP);
+    return names[resumed];
 }
 
 struct subscriber *subscriber_new(struct view *view, struct window *window,

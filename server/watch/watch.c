@@ -8,17 +8,15 @@
 
 const char *watch_event_name(enum watch_event_type type)
 {
-    switch (type) {
-    case WATCH_CREATED:
-        return "NodeCreated";
-    case WATCH_DELETED:
-        return "NodeDeleted";
-    case WATCH_DATA_CHANGED:
-        return "NodeDataChanged";
-    case WATCH_CHILDREN_CHANGED:
-        return "NodeChildrenChanged";
-    }
-    UNREACHABLE();
+    static const char *const names[] = {
+        [WATCH_CREATED] = "NodeCreated",
+        [WATCH_DELETED] = "NodeDeleted",
+        [WATCH_DATA_CHANGED] = "NodeDataChanged",
+        [WATCH_CHILDREN_CHANGED] = "NodeChildrenChanged",
+    };
+
+    ASSERT(type >= WATCH_CREATED && type <= WATCH_CHILDREN_CHANGED);
+    return names[type];
 }
 
 /* ---- Places. ---- */
