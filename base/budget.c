@@ -23,7 +23,8 @@ bool budget_try_take(struct budget *budget, size_t bytes)
 {
     uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
 
-    /* Bounded by the threads that change it at the same moment. */
+    /* The loop repeats only when another thread changes `used` at the same moment, so the number of
+     * threads bounds it. */
     while (used <= budget->max && bytes <= budget->max - used) {
         if (atomic_compare_exchange_weak_explicit(&budget->used, &used, used + bytes,
                                                   memory_order_relaxed, memory_order_relaxed)) {

@@ -68,7 +68,8 @@ void loop_release(struct loop *loop)
     *loop = (struct loop){.epoll_fd = -1};
 }
 
-/* A closed peer is reported as readable without bytes; only errors are reported without interest.
+/* A closed peer is reported as readable without bytes; a watch without any interest receives only
+ * errors.
  */
 static uint32_t to_epoll(uint32_t interest)
 {

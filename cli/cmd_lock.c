@@ -24,8 +24,8 @@ enum {
  * The recipes of docs/recipes use the same znodes, so that their programs can share a queue with
  * these commands.
  *
- * The number of a place decides, whatever stands before it: a lock and an election at one path are
- * one queue, in the order of arrival. A znode without a number has no place in it.
+ * Only the number of a place decides, whatever prefix its name has: a lock and an election at one
+ * path are one queue, in the order of arrival. A znode without a number has no place in it.
  *
  * A create whose answer was lost is retried with its key, and makes no second znode. Each process
  * waits for the place just before its own, so that one release wakes one process.
@@ -275,7 +275,8 @@ static int run_candidate(struct hold *hold, void *ctx)
     return code;
 }
 
-/* The leader is the first in the queue, if that is a candidate: it may be a lock. */
+/* The leader is the first place in the queue, if this is the place of a candidate. It may be the
+ * place of a lock instead. */
 static int print_leader(const struct cli *cli, const char *path, const json_t *first)
 {
     const char *name = jsonr_text(first, "name");

@@ -61,7 +61,7 @@ static void look_at_disk(struct look *look, const json_t *replica)
     }
     if (lost > 0 && doctor_figure(replica, "zabra_refills") > 0) {
         doctor_find(look, REFILL_LOST, replica,
-                    "it purged log that a joining replica still needed %.0f times", lost);
+                    "%.0f times it purged log that a joining replica still needed", lost);
     }
     if (stalled > 0) {
         doctor_find(look, REFILL_STALLED, replica, "it refills %.0f replicas that make no progress",

@@ -19,7 +19,8 @@ struct doctor_text {
     bool error;          /* Else a warning. */
     const char *code;    /* Stable; in openapi/output.yaml. */
     const char *meaning; /* A sentence or two. */
-    const char *advice;  /* Words that look like keys of the configuration are keys. */
+    const char *advice;  /* Each word that looks like a key of the configuration must be one
+                            (tests/unit/test_cli_doctor.c checks this). */
 };
 
 static const struct doctor_text texts[DOCTOR_KINDS] = {
@@ -85,7 +86,7 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
     [DISK_LOW] = {false, "disk-low", "The disk has no space for the next segment of the log.",
                   "Free space on the disk of its dataDir now."},
     [DISK_SLOW] = {false, "disk-slow",
-                   "If a majority of the disks is as slow, every write waits for them.",
+                   "If a majority of the disks is as slow as this one, every write waits for them.",
                    "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
     [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
                         "The log grows until a snapshot succeeds, and a start takes longer.",

@@ -46,8 +46,8 @@ static void take_secret(struct http_conn *conn, struct slice text)
     if (!op_is_uuid(text)) {
         http_refuse(
             conn, ERR_UNKNOWN_SESSION,
-            "this is not the secret of a session: it has 36 characters and is the id in the "
-            "answer that opened the session");
+            "this is not the secret of a session: a secret has 36 characters and is the id in "
+            "the answer that opened the session");
         return;
     }
     op_args_hash_secret(&named, hash);

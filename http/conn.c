@@ -23,7 +23,8 @@ static const char *header_of(uint32_t status)
     case MHD_HTTP_UNAUTHORIZED:
         return "WWW-Authenticate: " HTTP_CHALLENGE_BASIC "\r\n";
     case MHD_HTTP_METHOD_NOT_ALLOWED:
-        return "Allow: GET, HEAD\r\n"; /* For probes: only they are answered so. */
+        return "Allow: GET, HEAD\r\n"; /* Only connections for probes get this status without the
+                                          library, and probes can only be read. */
     case MHD_HTTP_UPGRADE_REQUIRED:
         return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     default:
@@ -102,11 +103,11 @@ void http_raw_turn_away(struct http *http, int take_fd)
  * ---- Clients that do not read their answers ----
  *
  * The acceptor checks each connection whose answer is being sent or is still in the kernel. When
- * the client's kernel acknowledges nothing for slowTimeout, the connection is closed. The deadline
- * of a whole answer would protect little: at 16 KB/s it is 22 minutes for 20 MB. While the budget
- * of unsent bytes is short, the slowest clients are closed earlier, as many as necessary. All of
- * this runs on the acceptor's thread with conns_mutex held; two system calls for each connection
- * that is sending, 15 ms a second for 10,000 of them.
+ * the client's kernel acknowledges nothing for slowTimeout, the connection is closed. A deadline
+ * for a whole answer would protect little: at 16 KB/s it would be 22 minutes for 20 MB. While the
+ * budget of unsent bytes is short, the slowest clients are closed earlier, as many as necessary.
+ * All of this runs on the acceptor's thread with conns_mutex held. It costs two system calls for
+ * each connection that is sending: 15 ms of each second for 10,000 of them.
  *
  * How slow a client is: each answer starts with a credit of bytes. What the client reads adds to
  * it, and time reduces it by HTTP_BYTES_PER_MS. A client that reads a byte now and then is as slow
@@ -254,7 +255,7 @@ static bool is_slow(const struct http_conn *conn, uint64_t now_ms)
     return has_stalled(&conn->pace, now_ms) || conn->pace.credit < 0;
 }
 
-/* From what the last closing freed. */
+/* Sets how many slow connections the next turn closes, by what the last closing has freed. */
 static void set_least(struct http_relief *relief, uint64_t used)
 {
     bool enough = used + relief->expected / 2 <= relief->used;

@@ -36,9 +36,10 @@ static void check_origin(struct http_conn *conn)
     struct slice origin = request->head.origin;
 
     if (http_head_is_cross_origin(&request->head) && is_write_method(request)) {
-        http_refuse(conn, ERR_NO_AUTH,
-                    "Sec-Fetch-Site is %.*s, and the request has no Origin of allowedOrigins",
-                    HTTP_QUOTE(request->head.fetch_site));
+        http_refuse(
+            conn, ERR_NO_AUTH,
+            "Sec-Fetch-Site is %.*s, and the request has no Origin that could be in allowedOrigins",
+            HTTP_QUOTE(request->head.fetch_site));
     }
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;
@@ -481,7 +482,7 @@ void http_decode_head(struct http_conn *conn)
     http_authenticate(conn);
     if (request->wants.keep_session && !request->auth.session.shown) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
-                    "keepSession needs the session that it keeps: Zk-Session or session=");
+                    "keepSession needs a session to keep alive: give it as Zk-Session or session=");
     }
     if (request->def) {
         take_header_fields(conn);

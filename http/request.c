@@ -212,11 +212,12 @@ static bool charge(struct http_conn *conn, size_t bytes)
         budget_shares_take(bodies, conn->address_key, bytes - conn->body_charged);
     } else if (!budget_shares_try_take(bodies, conn->address_key, bytes - conn->body_charged)) {
         metric_add(&conn->http->metrics.refused_bodies, 1);
-        http_refuse(conn, ERR_THROTTLED,
-                    "request bodies in flight fill the %d MiB that this replica has for them, or "
-                    "the part of your address: try again later, send less at once, or use another "
-                    "replica",
-                    (int)(bodies->budget.max >> 20));
+        http_refuse(
+            conn, ERR_THROTTLED,
+            "request bodies in flight fill the %d MiB that this replica has for them, or "
+            "the part of it that one address may use: try again later, send less at once, or "
+            "use another replica",
+            (int)(bodies->budget.max >> 20));
         return false;
     }
     conn->body_charged = bytes;

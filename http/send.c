@@ -18,7 +18,7 @@ enum {
     DATE_LEN = 64,
     HEX_LEN = 24,
     BLOCK_BYTES = 128 << 10, /* Encoded at a time, of a large answer. */
-    REFUSED_BYTES = 16 << 10 /* A larger answer needs room. */
+    REFUSED_BYTES = 16 << 10 /* While the budget is full, a larger answer is refused. */
 };
 
 void http_header(struct MHD_Response *response, const char *name, const char *value)
@@ -180,13 +180,15 @@ static size_t block_of(const struct text *text)
     return min_size(text_len(text), BLOCK_BYTES);
 }
 
-/* The write is done, and its client must learn that. */
+/* True for the answer to a write. It is never refused for lack of room: the write is done, and its
+ * client must learn that. */
 static bool is_for_write(const struct http_conn *conn)
 {
     return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
 }
 
-/* Many small answers together take as much as a few large ones. */
+/* Whether the answer is refused for lack of room. The limit is low, because many small answers
+ * together take as much as a few large ones. */
 static bool is_refused(const struct http_conn *conn, size_t len)
 {
     return len > REFUSED_BYTES && !is_for_write(conn) &&

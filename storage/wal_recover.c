@@ -63,7 +63,8 @@ static bool owner_matches(const struct wal *wal, const struct walfmt_header *hea
     const struct store_identity *identity = wal->identity;
     struct slice theirs = slice_make(header->cluster, STORE_CLUSTER_LEN);
 
-    /* Segments made before the replica joined a cluster carry none. */
+    /* The header of a segment that was made before the replica joined a cluster has no cluster id.
+     */
     return header->incarnation == identity->incarnation &&
            header->member_id == identity->member_id &&
            (slice_is_zero(theirs) ||
@@ -321,8 +322,8 @@ static struct tail tail_read(struct scan *scan, const struct wal_segment *segmen
 }
 
 /* The last segment's first place without a good batch: the end of the log, a torn batch, or damage.
- * Torn means: each sector behind it is either as it was written by that one batch, or zero, and at
- * least one of the batch is missing. */
+ * Torn means: each sector from there on is either zero or as that one batch wrote it, and at least
+ * one sector of the batch is missing. */
 static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 {
     struct wal *wal = scan->wal;

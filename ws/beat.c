@@ -38,7 +38,8 @@ static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* A client that has taken nothing for slowTimeout loses its queue. */
+/* A client that has taken nothing for slowTimeout is closed as slow, and what is queued for it is
+ * dropped. */
 static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t limit_ms = socket->ws->limits->slow_timeout_ms;
@@ -57,8 +58,8 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
 
 /* No pong can be read while the socket is not read, or while the ping waits behind other bytes.
  * Then bytes that arrive at the client show that there is a connection. They do not keep the
- * session: the kernel of a frozen client takes them, too. Only while this replica does not read
- * (turn.c) the session does not age, for requestTimeout at most. */
+ * session: the kernel of a frozen client takes them, too. The session is renewed here only while
+ * this replica itself does not read the socket (turn.c), and for requestTimeout at most. */
 static void look_for_life(struct ws_socket *socket, uint64_t now_ms)
 {
     bool pong_delayed = socket->intake.behind_ms != 0 || socket->out.stall_ms != 0;

@@ -1,8 +1,9 @@
 /*
  * Frames to a client. They are written here and not by the library, so that many frames leave in
  * one system call, and outside of its writable callback, which costs two changes of the poll set
- * for each message. Bytes that the kernel does not take stay here: a raw socket for which the
- * library has bytes to send is not read, and is polled again and again.
+ * for each message. Bytes that the kernel does not take stay here and not in the library: while the
+ * library has bytes to send for a raw socket, it does not read this socket, and polls it again and
+ * again.
  */
 #include "base/check.h"
 #include "ws/ws_int.h"
@@ -296,7 +297,8 @@ bool ws_out_flush(struct ws_socket *socket)
 {
     uint64_t sent_before = socket->out.sent;
     uint64_t end = sent_before + WS_TURN_BYTES;
-    /* While the kernel is full, an attempt would encode a block in vain: the library will call. */
+    /* While the kernel is full, an attempt would encode a block in vain. The library calls back
+     * when the kernel has room. */
     enum sending sending =
         socket->out.full && pieces_at_text(&socket->out.pieces) ? SENDING_FULL : SENDING_MORE;
 

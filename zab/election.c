@@ -108,7 +108,8 @@ static void election_start(struct zab *zab)
     election_check(zab);
 }
 
-/* (zxid, id): with EPOCH records in the log the zxid starts with the current epoch. */
+/* Votes are compared by (zxid, id). The zxid starts with the current epoch, because the log has an
+ * EPOCH record for each epoch. */
 static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
 {
     if (id == 0) {
@@ -358,7 +359,8 @@ void election_tick(struct zab *zab)
         return;
     }
     PROBE("zab.revote");
-    /* A candidate that was barred may stand again, and lost votes are sent again. */
+    /* If this replica has no candidate, it may be allowed to stand by now; and votes that were lost
+     * are sent again. */
     if (zab->election.my_vote.candidate == 0) {
         vote_initial(zab);
     }

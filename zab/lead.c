@@ -143,8 +143,8 @@ static void announce_epoch(struct zab *zab)
 }
 
 /*
- * The epoch is established: the initial history is this log, and its start is a record of it
- * (decision 1). Followers get it as NEWLEADER.
+ * The epoch is established. Its initial history is this replica's log, and the start of the epoch
+ * is itself a record of this log (decision 1). Followers get it as NEWLEADER.
  */
 static void establish(struct zab *zab)
 {
@@ -239,7 +239,7 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
     return false;
 }
 
-/* In answer to `dialogue`: a CEPOCH may have been on its way for long. */
+/* Names the dialogue that it answers, because the CEPOCH may have been on its way for long. */
 static void tell_excluded(struct zab *zab, const struct peer *peer, uint32_t dialogue,
                           uint32_t flags)
 {
@@ -308,8 +308,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->range_count = msg->range_count;
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
-    /* A learner that has promised this epoch before may be cut back in it without a further
-     * promise: so its log of earlier epochs is not taken for acknowledged. */
+    /* The log of a learner that promised this epoch earlier may be cut back in this epoch without a
+     * further promise. So what this log has of earlier epochs does not count as acknowledged. */
     if (learner->counted &&
         (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->last);

@@ -125,8 +125,8 @@ static const struct config_row rows[] = {
     LIMIT("maxSessions", U32, tree.sessions_max, "100000", 1, 10000000,
           "sessions of the ensemble; more are answered 429"),
     LIMIT("maxSessionsPerClient", U32, tree.sessions_client_max, "0", 0, 10000000,
-          "sessions of one identity, or of one address without identity; 0: a quarter of "
-          "maxSessions"),
+          "sessions of one identity, or of all clients without an identity at one address; 0: a "
+          "quarter of maxSessions"),
     LIMIT("maxSessionsPerAddress", U32, tree.sessions_network_max, "0", 0, 10000000,
           "sessions opened from one address, with any identity; 0: half of maxSessions"),
     LIMIT("maxSessionEphemerals", U32, tree.session_ephemerals_max, "10000", 1, 100000,
@@ -146,7 +146,7 @@ static const struct config_row rows[] = {
     LIMIT("maxResultBytes", U32, tree.result_bytes_max, "262144", KIB, 4 * MIB,
           "bytes of one kept result"),
     LIMIT("rememberFor", U32, tree.remember_ms, "600000", 1000, 24 * HOUR_MS,
-          "ms for which a result is kept at least"),
+          "minimum time in ms for which a result is kept"),
     LIMIT(
         "maxTreeBytes", U64, tree.bytes_max, "0", 0, 1048576 * MIB,
         "bytes of memory for the tree; the smallest value of the voters in step applies; beyond it "

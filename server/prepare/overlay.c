@@ -172,7 +172,8 @@ size_t overlay_count(const struct overlay *overlay)
     return count;
 }
 
-/* The entry takes over the reference in `value`; the caller has that of the old value. */
+/* The entry takes over the reference in `value`; the caller takes over the reference of the old
+ * value. */
 static void set_value(struct overlay *overlay, struct overlay_entry *entry,
                       const union overlay_value *value)
 {
@@ -431,7 +432,8 @@ void overlay_count_shares(struct overlay *overlay, const struct state *state, zx
 
 /* ---- Ephemerals. ---- */
 
-/* The first entry of an ephemeral of that owner or a later one. */
+/* Comparison that finds the first ephemeral of that owner or, if there is none, of the next owner.
+ */
 static int owner_cmp(const void *key, const struct avl_node *node)
 {
     uint64_t owner = *(const uint64_t *)key;

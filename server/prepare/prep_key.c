@@ -52,7 +52,8 @@ static enum err take_key(struct prep_step *step)
     if (job->args->op == OP_SESSION || job->args->op == OP_ATTACH) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS,
                            "opening or attaching a session does not accept an Idempotency-Key, "
-                           "because the kept answer would contain a secret or an old attachment");
+                           "because the kept answer would contain the secret of the session, or an "
+                           "attachment that may be over by the time of the retry");
     }
     if (job->key.len > TXN_KEY_MAX) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "an Idempotency-Key has at most 256 bytes");

@@ -23,9 +23,10 @@ static enum err check_ephemeral(const struct prep_step *step, struct slice path)
                            "allows");
     }
     if (session.ephemeral_bytes + path.len > limits->session_ephemeral_bytes_max) {
-        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
-                           "the paths of the session's ephemeral znodes have as many bytes as "
-                           "maxSessionEphemeralBytes allows");
+        return prep_refuse(
+            step, ERR_QUOTA_EXCEEDED,
+            "with this path, the paths of the session's ephemeral znodes would have more "
+            "bytes than maxSessionEphemeralBytes allows");
     }
     return ERR_OK;
 }
@@ -277,9 +278,10 @@ static enum err make_parents(const struct prep_step *step, struct slice parent)
             return err;
         }
         prep_look(step, path, &node);
-        err = prep_may(step, &node, ACL_CREATE,
-                       "the parents would get the same ACL, which does not let the caller create "
-                       "below them");
+        err =
+            prep_may(step, &node, ACL_CREATE,
+                     "parents=true would give the new parents the same ACL, which does not let the "
+                     "caller create znodes below them");
         if (err != ERR_OK) {
             return err;
         }

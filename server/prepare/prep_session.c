@@ -70,7 +70,8 @@ static enum err find_named(const struct prep_step *step, const struct op_args *a
 {
     *ret_session = (struct overlay_session){.open = false};
     if (args->secret_hash.len != TXN_SECRET_HASH_LEN) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, "the hash of a session's secret has 32 bytes");
+        return prep_refuse(step, ERR_BAD_ARGUMENTS,
+                           "the hash of a session's secret must have 32 bytes");
     }
     overlay_session_by_hash(&step->prep->overlay, step->state, args->secret_hash.data, ret_session);
     return ERR_OK;

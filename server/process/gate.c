@@ -150,8 +150,9 @@ static uint64_t lag_ms(struct gate *gate)
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
-/* The applied zxid comes from the tree itself: no client may see less than the tree has shown. What
- * was published before is raised to it: what is applied is committed, and durable here. */
+/* The applied zxid comes from the tree itself: no client may see less than the tree has shown. The
+ * other zxids, which were published earlier, are raised to it: what is applied is committed, and
+ * durable here. */
 static void take_applied(struct gate *gate, struct gate_status *status)
 {
     const struct state *state = view_read(gate->server->view);

@@ -99,7 +99,8 @@ struct replica *replica_new(const struct replica_options *options)
     refresh(replica);
     take_times(replica);
     if (options->window) {
-        window_restart(options->window, replica->tree.applied); /* The recovered state is whole. */
+        window_restart(options->window, replica->tree.applied); /* The recovered state is complete,
+                                                                   so the window can begin at it. */
     }
     return replica;
 }

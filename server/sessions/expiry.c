@@ -13,10 +13,10 @@ enum {
 };
 
 struct entry {
-    struct list node; /* In a slot, in `swept` or in `due`; by itself when proposed. */
+    struct list node; /* In a slot, in `swept` or in `due`; in no list when it is proposed. */
     uint64_t id;
     uint64_t deadline_ms;
-    uint64_t losses; /* Bit i: the loss of members[i] has counted as a touch since the last one. */
+    uint64_t losses; /* Bit i: since the last touch, the loss of members[i] has counted as one. */
     uint32_t timeout_ms;
     bool proposed;
 };
@@ -25,21 +25,21 @@ struct entry {
 struct member {
     uint32_t id;
     bool lost;
-    bool silent;         /* ... because its reports are far behind; it is connected. */
+    bool silent;         /* Lost because its reports are far behind, although it is connected. */
     uint64_t covered_ms; /* All touches up to this time have been reported. */
 };
 
 struct expiry {
     uint32_t report_ms;
     bool on;
-    bool paused;        /* The process was paused, and no quorum round has confirmed it since. */
-    uint64_t now_ms;    /* The caller's time at the last turn. */
-    uint64_t clock_ms;  /* Time without pauses of the process; all times below are of it. */
-    uint64_t hold_ms;   /* Nothing expires before. */
+    bool paused; /* The process was paused; no quorum round has confirmed since that it leads. */
+    uint64_t now_ms;   /* The caller's time at the last turn. */
+    uint64_t clock_ms; /* Time without pauses of the process; all times below are measured in it. */
+    uint64_t hold_ms;  /* Nothing expires before. */
     struct map entries; /* By id. */
 
-    /* An entry is in the slot of an earlier deadline; the present one is compared when that slot is
-     * swept, so that a touch only writes a number. */
+    /* An entry may be in the slot of an earlier deadline than its present one. The present deadline
+     * is compared when that slot is swept, so that a touch only writes a number. */
     struct list wheel[SLOTS];
     uint64_t slot;     /* Last slot that was swept. */
     struct list swept; /* Entries of that slot, to be compared. */
@@ -223,8 +223,8 @@ static bool is_far_behind(const struct expiry *expiry, const struct member *memb
            (uint64_t)EXPIRY_BEHIND_REPORTS * expiry->report_ms;
 }
 
-/* A new member covers all time up to now, because it has served no client before. A member whose
- * reports are far behind joins again only by a report that is not. */
+/* A new member covers all time up to now, because it has served no client before. A member that is
+ * lost because its reports are far behind joins again only with a report that is not far behind. */
 void expiry_joined(struct expiry *expiry, uint32_t member_id)
 {
     const struct member *known = find_member(expiry, member_id);
@@ -261,9 +261,9 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
     }
 }
 
-/* The member may have served any session since its last report, also when it never reported. Each
- * member counts once for a session until the next touch, so that a member that comes and goes does
- * not keep dead sessions for ever. */
+/* The loss of a member counts as a touch of each session, because the member may have served any of
+ * them since its last report, also when it never reported. It counts once for a session until the
+ * next touch, so that a member that comes and goes does not keep dead sessions for ever. */
 static void lose(struct expiry *expiry, struct member *member)
 {
     uint64_t bit = UINT64_C(1) << (member - expiry->members);

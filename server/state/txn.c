@@ -111,7 +111,7 @@ void txn_put(struct buf *out, const struct txn_effect *effect)
     }
 }
 
-/* What the form of the fields does not say. */
+/* Checks what the table of fields cannot express. */
 static bool is_sound(const struct txn_effect *effect)
 {
     switch (effect->type) {
@@ -136,7 +136,8 @@ static bool is_sound(const struct txn_effect *effect)
     UNREACHABLE();
 }
 
-/* The fields of an effect that is not about a znode; they fill its field of bytes. */
+/* Reads the fields of an effect that is not about a znode. They are inside one field of bytes and
+ * must fill it exactly. */
 static bool get_wrapped(struct wire_reader *reader, struct txn_effect *effect)
 {
     struct wire_reader fields;

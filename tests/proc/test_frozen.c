@@ -229,7 +229,7 @@ TEST(a_frozen_reader_with_keep_session_keeps_its_session)
 TEST(a_stream_without_a_session_has_none_to_keep)
 {
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/watch/v1/x?keepSession=true", NULL), 400);
-    assert_non_null(strstr(web_text(&ensemble.reply), "keepSession needs the session"));
+    assert_non_null(strstr(web_text(&ensemble.reply), "keepSession needs a session"));
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/watch/v1/x?keepSession=maybe", NULL),
                      400);
     assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/znodes/v1/?keepSession=true", NULL), 400);
