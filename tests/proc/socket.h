@@ -61,6 +61,9 @@ uint64_t socket_request(struct socket *socket, const char *members, ...)
 /* Sends a text message unchanged. */
 void socket_send_text(struct socket *socket, const char *text, size_t len);
 
+/* While it holds, what is sent waits; then it leaves in one piece. */
+void socket_hold(struct socket *socket, bool hold);
+
 /* Sends a frame with that first byte unchanged, masked or not: for frames that must be refused. */
 void socket_send_frame(struct socket *socket, uint8_t first, const void *data, size_t len,
                        bool masked);

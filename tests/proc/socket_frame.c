@@ -35,7 +35,7 @@ void socket_flush(struct socket *socket)
 {
     size_t sent = 0;
 
-    while (socket->fd >= 0 && sent < socket->out.len) {
+    while (socket->fd >= 0 && !socket->held && sent < socket->out.len) {
         ssize_t got = loop_send(socket->fd, socket->out.data + sent, socket->out.len - sent);
 
         if (got <= 0) {
@@ -45,6 +45,12 @@ void socket_flush(struct socket *socket)
         sent += (size_t)got;
     }
     buf_consume(&socket->out, sent);
+}
+
+void socket_hold(struct socket *socket, bool hold)
+{
+    socket->held = hold;
+    socket_flush(socket);
 }
 
 static void put_length(struct buf *out, size_t len, uint8_t mask_bit)

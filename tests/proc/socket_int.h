@@ -32,6 +32,7 @@ struct socket {
     struct buf out;
     struct buf text; /* Text of a message in several frames. */
     bool in_message;
+    bool held;            /* What is sent waits in `out`. */
     struct list messages; /* struct message. */
     size_t waiting;
     uint64_t received;

@@ -455,9 +455,12 @@ TEST(bytes_taken_by_a_kernel_keep_no_session, fixture, setup_lenient, teardown)
         socket_request(fixture->socket, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"%s\"", data),
         "");
     open_session(&frozen, &session);
+    socket_hold(frozen.socket,
+                true); /* In one piece: the server takes no more once replies wait. */
     for (int i = 0; i < FEW_READS; i++) {
         socket_request(frozen.socket, "\"op\":\"get\",\"path\":\"/\"");
     }
+    socket_hold(frozen.socket, false);
     wait_until(all_are_asked, fixture);
     atomic_store(&fixture->gate->touched, 0);
     read_slowly(frozen.socket, (size_t)FEW_READS * LONG_LEN / 2);
