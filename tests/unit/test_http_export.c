@@ -8,16 +8,28 @@ enum {
     LARGE = 4000, /* Bytes of data; a few hundred such znodes exceed every buffer on the way. */
     MANY = 1500,
     CLOSED = 9000,
-    SMALL_BUFFER = 4096
+    SMALL_BUFFER = 4096,
+    SLOW_MS = 1000,
+    PATIENCE_MS = 60000 /* For a reader that waits while this test writes. */
 };
 
-static void setup(void)
+static void setup_with(uint32_t slow_timeout_ms)
 {
     gate = kit_gate_new();
-    gate->limits.slow_timeout_ms = 1000;
+    gate->limits.slow_timeout_ms = slow_timeout_ms;
     (void)snprintf(gate->limits.super_digest, sizeof(gate->limits.super_digest),
                    "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="); /* super:root */
     front_start();
+}
+
+static void setup(void)
+{
+    setup_with(PATIENCE_MS);
+}
+
+static void setup_impatient(void)
+{
+    setup_with(SLOW_MS);
 }
 
 static void create(const char *path, const char *headers, const char *data)
@@ -392,7 +404,7 @@ TEST(places_are_bounded_and_released, setup, front_teardown)
     assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 3);
 }
 
-TEST(a_client_that_reads_nothing_is_cut_off, setup, front_teardown)
+TEST(a_client_that_reads_nothing_is_cut_off, setup_impatient, front_teardown)
 {
     struct kit_stream stream;
 
