@@ -5,7 +5,7 @@
 #include "ws/ws_int.h"
 
 enum {
-    LATE_MS = 250 /* A timer that fires later than this: the loop has stood still. */
+    LATE_MS = 250 /* When a timer fires this late, the loop has stood still. */
 };
 
 static void look_at_rate(struct ws_socket *socket)
@@ -16,7 +16,8 @@ static void look_at_rate(struct ws_socket *socket)
     }
 }
 
-/* A message that never becomes complete would keep its memory. */
+/* Closes the socket of a message that takes too long, because an incomplete message keeps its
+ * memory. */
 static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->intake.message_end_ms != 0 && socket->intake.stops == 0 &&
@@ -25,7 +26,8 @@ static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* The farewell is due, or it is sent and the client neither reads nor closes. */
+/* Abandons waiting replies when the farewell is due, and cuts the connection when the client
+ * neither reads nor closes after the farewell. */
 static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->closing.leave_ms != 0 && now_ms >= socket->closing.leave_ms &&
@@ -38,8 +40,7 @@ static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* A client that has taken nothing for slowTimeout is closed as slow, and what is queued for it is
- * dropped. */
+/* Closes the socket of a client that has taken nothing for slowTimeout, and discards its queue. */
 static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t limit_ms = socket->ws->limits->slow_timeout_ms;
@@ -49,17 +50,18 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
         return;
     }
     if (ws_out_is_taken(socket, &socket->out.taken)) {
-        /* It takes bytes from the kernel, more slowly than they fill a buffer. */
+        /* The client takes bytes, but too few so far for the kernel to accept more. */
         ws_out_moves(socket, now_ms);
     } else {
         ws_close_slow(socket);
     }
 }
 
-/* No pong can be read while the socket is not read, or while the ping waits behind other bytes.
- * Then bytes that arrive at the client show that there is a connection. They do not keep the
- * session: the kernel of a frozen client takes them, too. The session is renewed here only while
- * this replica itself does not read the socket (turn.c), and for requestTimeout at most. */
+/* Counts bytes that arrive at the client as a sign of life while no pong can be read, because the
+ * socket is not read or the ping waits behind other bytes. Such bytes show that the connection
+ * exists. They do not keep the session alive, because the kernel of a frozen client takes bytes,
+ * too. But while this replica does not read (turn.c) the session is kept alive, for at most
+ * requestTimeout. */
 static void look_for_life(struct ws_socket *socket, uint64_t now_ms)
 {
     bool pong_delayed = socket->intake.behind_ms != 0 || socket->out.stall_ms != 0;
@@ -103,7 +105,8 @@ static void beat(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* What is overdue now is checked again with the next heartbeat. */
+/* Sets the timer for the next thing that is due. What is overdue now is checked again with the next
+ * heartbeat. */
 static void arm_next(struct ws_socket *socket, uint64_t now_ms)
 {
     const struct config_clients *limits = socket->ws->limits;
@@ -130,10 +133,11 @@ static void put_off(uint64_t *ms, uint64_t by_ms)
     *ms += *ms != 0 ? by_ms : 0;
 }
 
-/* The process was stopped, or the loop was busy: bytes that the client has sent meanwhile are not
- * read yet, and nothing was sent to it. That time does not count against the client, and unread
- * bytes are read before any limit applies. The extra LATE_MS is granted only once in a row:
- * otherwise a loop that is always late would never apply a limit. */
+/* Moves the client's deadlines when the timer fires late. A late timer means that the process was
+ * stopped or the loop was busy: bytes that the client has sent meanwhile are not read yet, and no
+ * bytes were sent to the client. That time does not count against the client, and unread bytes are
+ * read before any limit applies. The extra LATE_MS is granted only once in a row: otherwise a loop
+ * that is always late would never apply a limit. */
 static void excuse(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t late_ms = now_ms > socket->clock.due_ms ? now_ms - socket->clock.due_ms : 0;
@@ -183,7 +187,8 @@ void ws_beat_start(struct ws_socket *socket)
     ws_timer_set(socket, socket->clock.beat_ms);
 }
 
-/* A replica that has been cut off for too long sends its clients to other replicas. */
+/* Closes all sockets when this replica may not answer for WS_UNFIT_MS, so that its clients connect
+ * to other replicas. */
 void ws_beat_look(struct ws *ws)
 {
     const char *why = NULL;

@@ -39,7 +39,7 @@ void ws_close_slow(struct ws_socket *socket)
     ws_close_begin(socket, WS_CODE_SLOW, "slow");
 }
 
-/* The last message names the other replicas. */
+/* Queues the last message, which names the other replicas. */
 static void send_closing(struct ws_socket *socket)
 {
     struct buf servers;
@@ -54,8 +54,8 @@ static void send_closing(struct ws_socket *socket)
     buf_release(&servers);
 }
 
-/* Queues the last message and the close frame once all messages are answered, or the rest would
- * have to wait too long for events that the client has missed. */
+/* Queues the last message and the close frame once all messages are answered. After `leave_ms`,
+ * messages that still wait for missed events or for the client to read are dropped instead. */
 void ws_close_farewell(struct ws_socket *socket)
 {
     if (socket->closing.code == WS_CODE_NONE || socket->closing.farewell) {
@@ -73,9 +73,10 @@ void ws_close_farewell(struct ws_socket *socket)
                  socket->closing.rule ? socket->closing.rule : socket->closing.reason);
 }
 
-/* Both sides have sent a close frame, or the client has broken the protocol: we send no more; the
- * client sees that and closes. It has time until `end_ms`: the kernel resets a connection that is
- * closed with unread bytes, and the client loses what it has not read yet. */
+/* Ends our side of the connection once both sides have sent a close frame, or the client has broken
+ * the protocol. The client sees this end and closes, for which it has time until `end_ms`. We do
+ * not close at once: the kernel resets a connection that is closed with unread bytes, and then the
+ * client loses what it has not read yet. */
 void ws_close_part(struct ws_socket *socket)
 {
     if (socket->open && socket->closing.farewell && socket->closing.parted &&
@@ -85,8 +86,9 @@ void ws_close_part(struct ws_socket *socket)
     }
 }
 
-/* The library notices the cut at its next writable callback or, after a failed write, which it does
- * not repeat, when it reads. Nothing more is sent, so the memory is free at once for others. */
+/* Cuts the connection. The library notices the cut at its next writable callback. If a failed write
+ * came before, the library does not repeat that callback, and notices the cut when it reads. No
+ * more bytes are sent, so the memory of the queue is freed at once. */
 void ws_close_cut(struct ws_socket *socket)
 {
     socket->open = false;

@@ -5,8 +5,8 @@
  */
 #include "ws/ws_int.h"
 
-/* What the matching watches of one socket want together: the data if one of them wants it, in the
- * format of the oldest that does. */
+/* What the matching watches of one socket want together: values if any watch wants them, in the
+ * format of the oldest watch whose format includes data. */
 struct wish {
     bool values;
     enum op_dataformat format;
@@ -33,7 +33,8 @@ static bool holds(const struct ws_payload *payload, const struct watch_event *ev
            slice_eq(buf_slice(&payload->path), event->path);
 }
 
-/* The same for all sockets. Only a difference is written for each socket by itself. */
+/* Writes the payload of an event unless it was written for another socket before. Only a difference
+ * is written for each socket by itself. */
 static void write_payload(struct ws_payload *payload, const struct watch_event *event,
                           const struct wish *wish)
 {
@@ -52,7 +53,7 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
         payload->shared = blob_new(buf_slice(&payload->text));
     }
     (void)buf_append_slice(&payload->path, event->path);
-    /* The first comma of an event stands after its name. */
+    /* The first comma of an event follows its name; "watches" is inserted after that comma. */
     payload->split = slice_find(buf_slice(&payload->text), ',') + 1;
     payload->zxid = event->diff ? 0 : event->zxid;
     payload->change = event->change;
@@ -62,7 +63,8 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     payload->format = wish->format;
 }
 
-/* The event of a one-shot watch is its only one; all others can be sent later instead. */
+/* Returns the tag of an event. The event of a one-shot watch is its only one and must not be
+ * dropped; all other events can be sent later instead. */
 static struct piece_tag tag_of(const struct ws_socket *socket, const struct watch *hits,
                                const struct watch_event *event)
 {
@@ -111,7 +113,8 @@ static void send_event(struct ws_socket *socket, const struct watch *hits,
 
 /* ---- Watches ---- */
 
-/* The reply to a watch precedes the events that the watch has missed. */
+/* Replies once to the message that adds a watch, before the first event that the watch has
+ * missed. */
 static void answer(struct ws *ws)
 {
     struct ws_answering *answering = &ws->answering;
@@ -126,7 +129,7 @@ static void answer(struct ws *ws)
     } else {
         struct subscribe_result shown = answering->result;
 
-        /* Other watches may have got lags while this one was added. */
+        /* Other watches may have got lags while this watch was added. */
         shown.zxid = ws_lags_bound(answering->message->socket, shown.zxid);
         ws_reply_watch(answering->message, &shown);
     }
@@ -201,9 +204,10 @@ static void on_lost(void *ctx, zxid_t from)
     ws_overrun_lost(ws, from);
 }
 
-/* Core thread. Without sockets nothing waits for changes, and the first socket that opens catches
- * up before its first message. The thread is woken now and then all the same, so that there is
- * never much to catch up with. */
+/* Core thread. Wakes the sockets' thread after a change. Without sockets no client waits for
+ * changes, and the first socket that opens catches up before its first message. Then the thread is
+ * woken only once per WS_SKIPPED_WAKEUPS_MAX changes, so that there is never much to catch up
+ * with. */
 static void wake(void *ctx)
 {
     struct ws *ws = ctx;
@@ -220,7 +224,7 @@ void ws_events_open(struct ws *ws)
     struct window *window = gate_window(ws->gate);
     struct jsonw json;
 
-    buf_init(&ws->payload.text, SIZE_MAX / 2); /* One event. */
+    buf_init(&ws->payload.text, SIZE_MAX / 2); /* Bounded by the size of one event. */
     buf_init(&ws->payload.path, SIZE_MAX / 2);
     buf_init(&ws->limits_json, SIZE_MAX / 2);
     jsonw_init(&json, &ws->limits_json);

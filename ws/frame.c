@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    FIN = 0x80, /* In the first byte. */
+    FIN = 0x80, /* FIN, RESERVED, OPCODE: bits of the first byte. */
     RESERVED = 0x70,
     OPCODE = 0x0f,
     CONTROL = 0x08, /* Set in the opcodes of control frames. */
@@ -21,7 +21,7 @@ enum {
     OPCODE_PING = 0x9,
     OPCODE_PONG = 0xa,
 
-    MASKED = 0x80, /* In the second byte. */
+    MASKED = 0x80, /* A bit of the second byte. */
     LEN_16_BITS = 126,
     LEN_64_BITS = 127,
     MASK_LEN = 4,
@@ -66,7 +66,7 @@ static bool is_final(const struct ws_frame_reader *reader)
 
 /* ---- The head ---- */
 
-/* Opcode, and its place among the frames before. */
+/* Checks the first byte: the opcode, and whether it may follow the frames before. */
 static bool check_first(struct ws_frame_reader *reader)
 {
     uint8_t opcode = opcode_of(reader);
@@ -130,7 +130,7 @@ static bool take_length(struct ws_frame_reader *reader)
     return true;
 }
 
-/* Checks what this many bytes of the head show; false: a fault. */
+/* Checks what the head's bytes so far show; false when there is a fault. */
 static bool check_head(struct ws_frame_reader *reader)
 {
     if (reader->head_len == 1) {
@@ -157,7 +157,7 @@ static void begin_payload(struct ws_frame_reader *reader)
     reader->in_message = !is_final(reader);
 }
 
-/* False: incomplete, or a fault. */
+/* Takes bytes of the head. False when the head is incomplete or has a fault. */
 static bool take_head(struct ws_frame_reader *reader, uint8_t **at, size_t *len)
 {
     while (!reader->in_payload) {
@@ -222,7 +222,8 @@ static void end_frame(struct ws_frame_reader *reader)
     reader->head_len = 0;
 }
 
-/* NONE: an empty frame in the middle of a message has no effect. */
+/* Takes payload of a message. Returns WS_FRAME_NONE for an empty frame in the middle of a message,
+ * which has no effect. */
 static enum ws_frame_kind take_piece(struct ws_frame_reader *reader, uint8_t **at, size_t *len,
                                      struct ws_frame *frame)
 {
@@ -241,14 +242,14 @@ static enum ws_frame_kind take_piece(struct ws_frame_reader *reader, uint8_t **a
     return !empty || first || frame->last ? WS_FRAME_PIECE : WS_FRAME_NONE;
 }
 
-/* May a close frame carry this code (RFC 6455, section 7.4, and IANA's registry)? */
+/* Whether a close frame may carry this code (RFC 6455, section 7.4, and IANA's registry). */
 static bool is_close_code(uint16_t code)
 {
     return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
            (code >= 3000 && code <= 4999);
 }
 
-/* False: a fault. */
+/* Checks the payload of a close frame; false when there is a fault. */
 static bool check_close(struct ws_frame_reader *reader, struct ws_frame *frame)
 {
     const uint8_t *bytes = reader->control;
@@ -322,7 +323,7 @@ void ws_handshake_answer(struct buf *out, struct slice key)
 
     buf_init(&hashed, HANDSHAKE_HASHED_MAX);
     (void)buf_append_slice(&hashed, key);
-    (void)buf_append_str(&hashed, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"); /* A constant of it. */
+    (void)buf_append_str(&hashed, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"); /* RFC 6455, 1.3. */
     crypto_sha1(buf_slice(&hashed), hash);
     buf_release(&hashed);
     (void)buf_append_str(out, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"

@@ -1,8 +1,8 @@
 /*
- * What a client has seen and missed. A lag is a held watch and the zxid after which it continues;
- * a socket lists its lags, oldest first. Discarding events that wait in the queue makes lags of
- * their watches. Before a reply leaves, the subscriber is pumped up to the state of that reply, for
- * all sockets: so on each socket an event precedes every reply that shows its effect.
+ * What a client has seen and missed. A lag is a held watch and the zxid after which it continues; a
+ * socket lists its lags, oldest first. When queued events are discarded, their watches get lags.
+ * Before a reply leaves, the subscriber hands out all changes up to the state of that reply, for
+ * all sockets. So on each socket an event precedes every reply that shows its effect.
  */
 #include "ws/ws_int.h"
 
@@ -10,7 +10,7 @@ enum {
     LAGS_CAP_MIN = 4
 };
 
-/* Removes lags that have caught up, and those whose watch is gone: so there are never more lags
+/* Removes lags that have caught up, and lags whose watch is gone, so that there are never more lags
  * than watches. */
 static void tidy(struct ws_socket *socket)
 {
@@ -51,7 +51,8 @@ void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap
     lags->list[lags->count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
 }
 
-/* If the watch was held again on the way, its newest lag stays. */
+/* Drops all lags of a resumed watch, but its newest lag stays if the watch was held again
+ * meanwhile. */
 void ws_lags_resumed(struct ws_socket *socket, uint32_t id)
 {
     const struct watch_table *table = subscribe_table(socket->ws->subscriber);
@@ -99,13 +100,13 @@ void ws_lags_forget(struct ws_socket *socket)
 
 /* ---- Discarding ---- */
 
-/* From where watches continue, while the end of a queue is discarded. */
+/* Collects from where watches continue while the end of a queue is discarded. */
 struct cutting {
     struct ws_socket *socket;
-    struct map by_watch; /* To one of `rewinds`. */
+    struct map by_watch; /* From a watch to its item of `rewinds`. */
     struct ws_lag *rewinds;
     uint32_t count;
-    zxid_t all; /* All watches continue from here, or earlier. */
+    zxid_t all; /* All watches continue after this zxid or an earlier one. */
 };
 
 static void on_cut(void *ctx, const struct piece_tag *tag)
@@ -131,7 +132,8 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* Where this watch continues if one of the discarded events was for it; else ZXID_MAX. */
+/* Returns the zxid after which this watch continues if a discarded event was for it; else
+ * ZXID_MAX. */
 static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch)
 {
     const struct ws_lag *rewind = map_get_u64(&cutting->by_watch, watch->id);
@@ -171,7 +173,7 @@ static void rewind_watches(struct ws_socket *socket, const struct cutting *cutti
     }
 }
 
-/* Earlier notices of these lags may have been discarded. */
+/* Notifies the client also of lags that it knows: their earlier notices may have been discarded. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest)
 {
     const struct ws_lags *lags = &socket->lags;
@@ -232,7 +234,8 @@ void ws_order_pump(struct ws *ws, zxid_t until)
     }
 }
 
-/* Has the client received all events up to this zxid? */
+/* Whether all events up to this zxid are queued for the client. If their changes have not come yet,
+ * puts the socket into ws->waiting. */
 static bool has_all(struct ws_socket *socket, zxid_t until)
 {
     struct ws *ws = socket->ws;
@@ -255,8 +258,9 @@ void ws_order_retry(struct ws *ws)
     }
 }
 
-/* While this replica takes over another state there are no events, and that state may be an older
- * one: the changes may never come, or be others. Then also a write that was done may be undone. */
+/* Refuses a message that has waited for changes for requestTimeout. While this replica loads
+ * another state there are no events, and the other state may be older: the changes may never come,
+ * or other changes may come. Then a write that was applied may be undone, too. */
 static void refuse_late(struct ws_message *message)
 {
     const struct op_request *request = message->request;

@@ -1,18 +1,20 @@
 /*
  * The callbacks of libwebsockets, and the life of a socket. The library keeps our connections as
- * raw sockets on a libev loop: it reports arrived bytes and room for more, and closes.
+ * raw sockets on a libev loop: it reports arrived bytes and room for more bytes, and closes
+ * connections.
  *
  * What we work around in libwebsockets 4.1:
- * - Its reader of frames executes frames that are not masked, accepts forbidden forms of lengths
- * and close codes, and answers only one of two pings that arrive together. So handshake and frames
- * are ours (frame.c, out.c).
- * - A raw socket has no memory for bytes that arrive while reading is stopped: read.c keeps them.
- * - Its own poll loop, and its timers of idle connections, are linear in the number of connections:
- *   the libev loop is ours, without validity checks, and with one timer a socket (turn.c).
- * - Its libev plugin does not see a timer that is set outside of its callbacks: a socket is cut by
- *   shutting its connection down.
- * - fd_limit_per_thread must stay 0: with it, it finds a connection by a linear scan.
- * - No extensions are offered: permessage-deflate costs 140 KiB a connection.
+ * - Its reader of frames accepts frames that are not masked and forbidden forms of lengths and
+ * close codes, and answers only one of two pings that arrive together. So we handle the handshake
+ * and frames ourselves (frame.c, out.c).
+ * - It does not keep bytes of a raw socket that arrive while reading is stopped: read.c keeps them.
+ * - The costs of its own poll loop and of its timers of idle connections grow with the number of
+ *   connections. So we use a libev loop of our own, without the library's checks of idle
+ *   connections, and one timer per socket (turn.c).
+ * - Its libev plugin does not see a timer that is set outside of the library's callbacks. So a
+ *   socket is cut by shutting its connection down.
+ * - fd_limit_per_thread must stay 0: otherwise the library finds a connection by a linear scan.
+ * - We offer no extensions: permessage-deflate costs 140 KiB per connection.
  */
 #include "base/hash.h"
 #include "base/log.h"
@@ -24,7 +26,7 @@
 
 /* ---- The life of a socket ---- */
 
-/* Of the network of its address; never 0. */
+/* Returns the key of the network of the client's address; never 0. */
 static uint64_t address_key(const struct op_principal *principal)
 {
     char text[NETWORK_TEXT_MAX];
@@ -32,7 +34,7 @@ static uint64_t address_key(const struct op_principal *principal)
     return hash64(0, network_of(slice_str(principal->address), text)) | 1;
 }
 
-/* Takes the principal of the arrival. */
+/* Makes a socket, which takes over the principal of the arrival. */
 static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arrival)
 {
     struct ws_socket *socket = mem_zalloc(1, sizeof(*socket));
@@ -56,7 +58,7 @@ static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arri
     buf_init(&socket->intake.message, limits->message_bytes_max);
     buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
     ws_frame_init(&socket->intake.frames, limits->message_bytes_max);
-    /* Bounded by ws_out_is_full and overrun.c. */
+    /* ws_out_is_full and overrun.c bound the queue. */
     pieces_init(&socket->out.pieces, gate_unsent(ws->gate));
     ws_beat_start(socket);
     metric_add(&ws->metrics.sockets_ever, 1);
@@ -87,7 +89,7 @@ static void socket_opened(struct ws_socket *socket, struct lws *wsi)
     int bytes = WS_KERNEL_BYTES;
 
     socket->wsi = wsi;
-    /* Some versions of the library make it as small as their read buffer. */
+    /* Some versions of the library make the send buffer as small as their read buffer. */
     (void)setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     socket->open = true;
     socket->intake.reads = true;
@@ -141,7 +143,7 @@ static const struct lws_protocols protocols[] = {
     {.name = NULL},
 };
 
-/* beat.c has its own. */
+/* Turns off the library's checks of idle connections: beat.c has its own. */
 static const lws_retry_bo_t no_checks = {.secs_since_valid_ping = 0, .secs_since_valid_hangup = 0};
 
 static void on_log(int level, const char *line)
@@ -181,8 +183,8 @@ void ws_library_close(struct ws *ws)
     }
 }
 
-/* The request's head, which the acceptor has checked, is still in the socket. The kernel takes an
- * answer of this size at once, because the connection is new. */
+/* Skips the request's head, which the acceptor has checked and left in the socket, and sends the
+ * answer. The kernel takes an answer of this size at once, because the connection is new. */
 static bool shake_hands(int fd, const struct ws_arrival *arrival)
 {
     struct buf answer;
@@ -196,13 +198,14 @@ static bool shake_hands(int fd, const struct ws_arrival *arrival)
     return done;
 }
 
-/* When it fails, the library has closed the descriptor, and may or may not have called back. */
+/* Gives the descriptor to the library. When that fails, the library has closed the descriptor, and
+ * may or may not have called on_library, which frees the socket. */
 static void adopt(struct ws_socket *socket, int fd)
 {
     struct ws *ws = socket->ws;
     const lws_adopt_desc_t adopt = {
         .vh = ws->vhost,
-        .type = LWS_ADOPT_SOCKET, /* Without LWS_ADOPT_HTTP: raw. */
+        .type = LWS_ADOPT_SOCKET, /* Without LWS_ADOPT_HTTP the socket is raw. */
         .fd = {.sockfd = fd},
         .vh_prot_name = OP_PROTOCOL,
         .opaque = socket,
@@ -250,7 +253,7 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
         return 0;
     case LWS_CALLBACK_RAW_WRITEABLE:
         if (!socket->open) {
-            return -1; /* It closes the connection. */
+            return -1; /* The library closes the connection. */
         }
         socket->out.full = false;
         ws_turn_soon(socket);

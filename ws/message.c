@@ -57,7 +57,8 @@ static void fill(struct ws_message *message)
     }
 }
 
-/* At the limit of messages in flight: `part` 2 is the level at which a stopped client continues. */
+/* Whether the messages in flight have reached 1/`part` of their limit. The client is stopped at
+ * the limit and continues below half of it. */
 static bool is_full(const struct ws_socket *socket, uint32_t part)
 {
     return socket->queue.count >= socket->ws->limits->socket_in_flight_max / part ||
@@ -150,7 +151,8 @@ bool ws_message_submit(struct ws_message *message)
     return true;
 }
 
-/* As of now: earlier messages may have changed the identities or the session. */
+/* Runs just before the request is submitted: earlier messages may have changed the identities or
+ * the session. */
 void ws_message_identify(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;
@@ -174,7 +176,8 @@ void ws_message_done(struct ws_message *message)
     ws_message_free(message);
 }
 
-/* Messages whose request is inside the gate are freed when it comes back. */
+/* Drops all messages of a socket. A message whose request is inside the gate is freed when the
+ * request comes back. */
 void ws_message_release_all(struct ws_socket *socket)
 {
     list_for_each_entry_safe (struct ws_message, message, tmp, node, &socket->queue.messages) {

@@ -1,9 +1,8 @@
 /*
- * Frames to a client. They are written here and not by the library, so that many frames leave in
- * one system call, and outside of its writable callback, which costs two changes of the poll set
- * for each message. Bytes that the kernel does not take stay here and not in the library: while the
- * library has bytes to send for a raw socket, it does not read this socket, and polls it again and
- * again.
+ * Frames to a client. This file writes them, not the library, so that many frames leave in one
+ * system call, and without the library's writable callback, which costs two changes of the poll set
+ * for each message. Bytes that the kernel does not take stay here, because the library does not
+ * read a raw socket for which it has bytes to send, and polls that socket again and again.
  */
 #include "base/check.h"
 #include "ws/ws_int.h"
@@ -11,19 +10,19 @@
 #include <errno.h>
 
 enum {
-    FRAME_TEXT = 0x81, /* Final. */
+    FRAME_TEXT = 0x81, /* A final text frame. */
     FRAME_CLOSE = 0x88,
     FRAME_PING = 0x89,
     FRAME_PONG = 0x8a,
     FRAME_HEAD_MAX = 10,
-    CODE_LEN = 2,      /* Of a close frame. */
-    LEN_16_BITS = 126, /* In the second byte: the length follows. */
+    CODE_LEN = 2,      /* Bytes of the code in a close frame. */
+    LEN_16_BITS = 126, /* In the second byte: the length follows in 16 bits. */
     LEN_64_BITS = 127
 };
 
 enum sending {
-    SENDING_MORE, /* The kernel has taken all it was offered. */
-    SENDING_FULL, /* It takes no more now. */
+    SENDING_MORE, /* The kernel has taken all bytes that were offered. */
+    SENDING_FULL, /* The kernel takes no more bytes now. */
     SENDING_BROKEN
 };
 
@@ -91,7 +90,8 @@ void ws_out_ping(struct ws_socket *socket)
     put_control(socket, PIECE_BEAT, FRAME_PING, slice_make(&now_ms, sizeof(now_ms)));
 }
 
-/* One pong at a time is under way; the next one answers the newest ping. */
+/* Queues a pong that is due. One pong at a time is under way; the next one answers the newest
+ * ping. */
 static void answer_ping(struct ws_socket *socket)
 {
     if (!socket->out.pong_due || socket->out.sent < socket->out.pong_end) {
@@ -143,7 +143,7 @@ bool ws_out_end(struct ws_socket *socket, enum piece_kind kind)
     return true;
 }
 
-/* The bytes queued after the first `before` are a reply. */
+/* Counts the bytes queued behind the first `before` unsent bytes as a reply. */
 static void count_reply(struct ws_socket *socket, size_t before)
 {
     socket->out.replies = socket->out.sent < socket->out.replied ? socket->out.replies : 0;
@@ -164,7 +164,7 @@ bool ws_out_reply(struct ws_socket *socket)
 
 /* ---- Results ---- */
 
-/* So small that a copy costs no more than a text of its own. */
+/* True for a text so small that copying it costs no more than queueing it as a text. */
 static bool is_small(const struct text *text)
 {
     return text_is_plain(text) && text->own.len <= TEXT_SMALL_BYTES;
@@ -188,7 +188,7 @@ static enum err seal(struct text *text, bool may_refuse)
     return ERR_OK;
 }
 
-/* In one frame: its length is known before the first byte is encoded. */
+/* Queues the text as one frame, whose length is known before the first byte is encoded. */
 static void put_answer(struct ws_socket *socket, struct text *text)
 {
     uint8_t head[FRAME_HEAD_MAX];
@@ -218,9 +218,9 @@ enum err ws_out_answer(struct ws_socket *socket, bool may_refuse)
     return err;
 }
 
-/* More replies are made when all of them have been sent. Events that come with a reply, such as
- * those that a watch has missed, are bounded by all unsent bytes; other events have their own
- * bound. */
+/* True when no more replies may be queued. After WS_UNREAD_BYTES of replies this lasts until all of
+ * them have been sent. Events that come with a reply, such as those that a watch has missed, are
+ * bounded by the limit of all unsent bytes; other events have their own limit. */
 bool ws_out_is_full(const struct ws_socket *socket)
 {
     size_t most = socket->ws->limits->socket_queue_bytes_max + WS_UNREAD_BYTES;
@@ -275,7 +275,7 @@ void ws_out_moves(struct ws_socket *socket, uint64_t now_ms)
     list_push_back(&socket->ws->stalled, &socket->out.stalled);
 }
 
-/* Notes whether the client takes its queue. */
+/* Notes since when the client has taken no bytes of its queue. */
 static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
 {
     if (ws_out_unsent(socket) == 0) {
@@ -297,8 +297,8 @@ bool ws_out_flush(struct ws_socket *socket)
 {
     uint64_t sent_before = socket->out.sent;
     uint64_t end = sent_before + WS_TURN_BYTES;
-    /* While the kernel is full, an attempt would encode a block in vain. The library calls back
-     * when the kernel has room. */
+    /* While the kernel's buffer is full, an attempt would encode a block in vain. The library calls
+     * when there is room. */
     enum sending sending =
         socket->out.full && pieces_at_text(&socket->out.pieces) ? SENDING_FULL : SENDING_MORE;
 

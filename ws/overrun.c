@@ -1,21 +1,22 @@
 /*
- * Clients that do not keep up. When more events wait for a client than may wait, its watches are
- * held and their events discarded, from the beginning of one zxid on; the client receives
- * "overrun". Once it has read half of its queue the socket stands in line, and its watches catch
- * up, one at a time: from the window, or as a difference, or with a gap. A socket that is behind
- * and does not read is in no line, so it costs other sockets nothing. Its replies wait until the
+ * Clients that do not keep up. When too many events wait for a client, its watches are held and
+ * their events are discarded, beginning with a whole zxid; the client receives "overrun". Once the
+ * client has read half of its queue, the socket joins ws->line and its watches catch up one at a
+ * time: from the window, by a difference, or with a gap. A socket that is behind and whose client
+ * does not read is not in ws->line, so it costs other sockets nothing. Replies wait until the
  * client has received all events that their state includes.
  *
- * When unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes, sockets lose their
- * queues, those first that have taken nothing for the longest time. Events are discarded and sent
- * later; a socket whose replies use the memory is closed.
+ * When the unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes, sockets lose
+ * their queues, beginning with the socket that has taken nothing for the longest time. The
+ * discarded events are sent later; a socket whose replies use the memory is closed.
  */
 #include "ws/ws_int.h"
 
 /* ---- Relief: too many unsent bytes of all clients, here and over HTTP ---- */
 
-/* A value that does not fit is refused while some memory is left. For a moment that counts as full:
- * so slow sockets free memory, and the client's retry succeeds. */
+/* True when the memory for unsent bytes counts as full. A value that does not fit is refused while
+ * some memory is left. For WS_RELIEF_LAST_MS after such a refusal short memory counts as full, so
+ * that slow sockets free memory and the client's retry succeeds. */
 static bool is_full(struct ws *ws)
 {
     const struct budget *budget = gate_unsent(ws->gate);
@@ -46,7 +47,8 @@ static void cut_slowest(void *ctx, uint64_t grace_ms)
     }
 }
 
-/* May more events wait? When memory is full the slowest sockets first lose theirs. */
+/* Whether more events may be queued. When memory is full, the slowest sockets lose their queued
+ * events first. */
 static bool finds_room(struct ws *ws)
 {
     const struct budget *budget = gate_unsent(ws->gate);
@@ -55,7 +57,8 @@ static bool finds_room(struct ws *ws)
            budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
 }
 
-/* Closes slow sockets with many unsent bytes when no events are left to discard. */
+/* Closes slow sockets with many unsent bytes while memory is still full after events were
+ * discarded. */
 static void close_slowest(struct ws *ws)
 {
     uint64_t now_ms = os_now_ms();
@@ -68,7 +71,7 @@ static void close_slowest(struct ws *ws)
             ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
             ws_close_slow(socket);
             if (ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
-                ws_close_cut(socket); /* The rest of a large frame is in front of the farewell. */
+                ws_close_cut(socket); /* The rest of a large frame precedes the farewell. */
             }
         }
     }
@@ -94,11 +97,12 @@ static void stand_in_line(struct ws_socket *socket)
 
     if (list_empty(&socket->lags.line)) {
         list_push_back(&ws->line, &socket->lags.line);
-        ev_async_send(ws->loop, &ws->changed); /* This turn may have served the line already. */
+        ev_async_send(ws->loop, &ws->changed); /* This round may have served the line already. */
     }
 }
 
-/* Bytes of events that may wait. Missed events come in small parts while memory is short. */
+/* Returns how many unsent bytes a socket may have before its events are discarded. While memory is
+ * short, missed events come in small parts. */
 static size_t most(const struct ws_socket *socket)
 {
     size_t max = socket->ws->limits->socket_queue_bytes_max;
@@ -110,8 +114,8 @@ static size_t most(const struct ws_socket *socket)
     return max;
 }
 
-/* Only between two zxids, so that discarding begins with a whole zxid. A difference comes in one
- * piece, and has its own bound. */
+/* Whether the queue is too long for this event. Always false within a zxid that has begun, so that
+ * discarding begins with a whole zxid. A difference comes in one piece and has its own limit. */
 static bool is_over(struct ws_socket *socket, const struct watch_event *event)
 {
     size_t unsent = ws_out_unsent(socket);
@@ -123,7 +127,8 @@ static bool is_over(struct ws_socket *socket, const struct watch_event *event)
     return (full || unsent > most(socket)) && event->zxid != socket->order.last_event;
 }
 
-/* Relief may hold watches while this event is handed out: removes those from the chain. */
+/* Returns the chain without held watches: relief may hold watches while this event is handed
+ * out. */
 static struct watch *without_held(struct watch *hits)
 {
     struct watch *kept = NULL;
@@ -139,7 +144,7 @@ static struct watch *without_held(struct watch *hits)
     return kept;
 }
 
-/* Watches whose events can come later are held; the others stay in the chain. */
+/* Holds watches whose events can be sent later; one-shot watches stay in the chain. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event)
 {
@@ -155,11 +160,11 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
     hits = without_held(hits);
     for (struct watch *hit = hits; hit; hit = hit->hit_next) {
         if (watch_is_one_shot(hit->kind)) {
-            *end = hit; /* Its only event ever. */
+            *end = hit; /* This is its only event, which is not sent again. */
             end = &hit->hit_next;
             continue;
         }
-        /* The parts of a difference do not come in the order of zxids. */
+        /* Events of a difference are not ordered by zxid: the watch restarts the difference. */
         from = event->diff ? hit->diff_since : event->zxid - 1;
         watch_hold(hit);
         ws_lags_add(socket, hit->id, from, event->diff && ws_out_unsent(socket) > WS_DIFF_MAX);
@@ -172,14 +177,15 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
         socket->lags.must_empty = true;
     }
     if (count > 0 && !socket->lags.catching) {
-        ws_notice_overrun(socket, ids, count, from); /* Once until it has caught up. */
+        ws_notice_overrun(socket, ids, count, from); /* Once per watch until it has caught up. */
         stand_in_line(socket);
     }
     return kept;
 }
 
-/* The subscriber has lost its place in the window: all watches of the socket continue from there.
- * A watch that has just caught up may be ahead of it. */
+/* Holds all watches of the socket when the subscriber has lost its place in the window: they
+ * continue after `from`, or after their own start, which is later for a watch that has just caught
+ * up. */
 static void lose_place(struct ws_socket *socket, zxid_t from)
 {
     uint32_t added = 0;
@@ -222,7 +228,7 @@ void ws_overrun_eased(struct ws_socket *socket)
     }
 }
 
-/* Of one held watch. False: it has to wait. */
+/* Catches up one held watch. False when the watch has to wait. */
 static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
 {
     struct subscriber *subscriber = socket->ws->subscriber;
@@ -231,7 +237,7 @@ static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
     zxid_t from = lag.gap ? subscribe_at(subscriber) : lag.from;
 
     if (!watch) {
-        return true; /* Removed meanwhile. */
+        return true; /* The watch was removed meanwhile. */
     }
     enum err err = subscribe_catch_up(subscriber, watch, from, &result);
 
@@ -244,7 +250,8 @@ static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
     return true;
 }
 
-/* The oldest lag. Catching up may hold the watch again, which adds a lag at the end. */
+/* Catches up the watch of the oldest lag; false when the watch has to wait. Catching up may hold
+ * the watch again, which adds a lag at the end of the list. */
 static bool catch_up_one(struct ws_socket *socket)
 {
     struct ws_lag lag = socket->lags.list[socket->lags.first++];
@@ -265,8 +272,9 @@ static void forget_rounds(struct ws_socket *socket)
     socket->lags.round_end = 0;
 }
 
-/* One watch of the first socket in line, which goes to the end of the line. A socket with too much
- * to read leaves the line until that is read: ws_overrun_eased. False: no watch could catch up. */
+/* Catches up one watch of the first socket in line, and moves the socket to the end of the line. A
+ * socket whose client has too much to read leaves the line; ws_overrun_eased puts it back after the
+ * client has read. False when the watch could not catch up. */
 static bool serve_first(struct ws *ws)
 {
     struct ws_socket *socket = list_take(&ws->line, struct ws_socket, lags.line);
@@ -274,13 +282,13 @@ static bool serve_first(struct ws *ws)
 
     if (is_due(socket)) {
         served = catch_up_one(socket);
-        ws_turn_soon(socket); /* A reply may have waited for that. */
+        ws_turn_soon(socket); /* A reply may have waited for these events. */
     }
     if (!ws_lags_any(socket)) {
         ws_lags_forget(socket);
         socket->lags.must_empty = false;
         if (list_empty(&socket->queue.messages)) {
-            forget_rounds(socket); /* Those of a message that waits still count. */
+            forget_rounds(socket); /* A waiting message would keep its rounds. */
         }
     } else if (is_due(socket)) {
         list_push_back(&ws->line, &socket->lags.line);
@@ -294,9 +302,9 @@ void ws_overrun_catch_up(struct ws *ws)
     bool served = false;
 
     if (!finds_room(ws)) {
-        return; /* Tried again WS_LOOK_MS later, or sooner. */
+        return; /* The next round tries again, after WS_LOOK_MS at most. */
     }
-    ws_order_pump(ws, ZXID_MAX); /* One watch may be ahead of the others. */
+    ws_order_pump(ws, ZXID_MAX); /* A watch that caught up may be ahead of the subscriber. */
     for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->line); i++) {
         if (i > 0 && os_now_us() >= end_us) {
             break;
@@ -310,7 +318,7 @@ void ws_overrun_catch_up(struct ws *ws)
 
 /* ---- Replies ---- */
 
-/* A zxid above all present lags. */
+/* Returns a zxid above all current lags. */
 static zxid_t end_of_round(const struct ws_socket *socket)
 {
     zxid_t end = subscribe_at(socket->ws->subscriber);
@@ -321,8 +329,9 @@ static zxid_t end_of_round(const struct ws_socket *socket)
     return end;
 }
 
-/* Each round ends, because the lags below a zxid get fewer whenever the client reads; but new lags
- * may begin meanwhile. */
+/* True when a message has waited for missed events for longer than requestTimeout and WS_ROUNDS
+ * rounds. A round lasts until all lags that existed at its beginning have caught up, so it ends if
+ * the client reads. New lags may begin meanwhile. */
 static bool is_hopeless(const struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;

@@ -1,7 +1,8 @@
 /*
- * A client's bytes: messages and control frames, in order. Each call takes bytes as far as messages
- * may be taken. The rest is kept, at most two reads of a connection, and taken first later. So the
- * pongs of a client whose messages wait are still seen as long as there is room.
+ * A client's bytes: messages and control frames, in order. Each call takes bytes while messages may
+ * be taken. Further bytes are kept, at most two reads of a connection, and are taken before newer
+ * bytes. So bytes of a client whose messages wait, such as its pongs, still arrive and show that it
+ * is alive, as long as there is room.
  */
 #include "base/utf8.h"
 #include "ws/ws_int.h"
@@ -37,7 +38,8 @@ static void take_message(struct ws_socket *socket, struct slice text)
     ws_turn_soon(socket);
 }
 
-/* A message that ends the socket is read no further. */
+/* Whether to read this piece. A message that is not text or is too large closes the socket and is
+ * read no further. */
 static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text)
 {
     if (!text) {
@@ -54,7 +56,7 @@ static void receive(struct ws_socket *socket, struct slice piece, bool text, boo
         return;
     }
     if (last && socket->intake.message_end_ms == 0) {
-        take_message(socket, piece); /* The common case: one piece. */
+        take_message(socket, piece); /* The common case: a message in one piece. */
         return;
     }
     if (!ws_intake_add(socket, piece, last)) {
@@ -69,8 +71,8 @@ static void receive(struct ws_socket *socket, struct slice piece, bool text, boo
 
 /* ---- Control frames ---- */
 
-/* Bytes have arrived. If they may have waited unread for longer than requestTimeout they do not
- * keep the session: the client may be frozen since it sent them. */
+/* Notes that bytes have arrived. Bytes that may have waited unread for longer than requestTimeout
+ * do not keep the session alive: the client may be frozen since it sent them. */
 static void heard(struct ws_socket *socket)
 {
     socket->clock.heard_ms = os_now_ms();
@@ -90,8 +92,9 @@ static void take_ping(struct ws_socket *socket, struct slice payload)
     ws_turn_soon(socket);
 }
 
-/* A pong repeats the time of its ping (out.c): the client was alive at that time, and has sent
- * later all bytes that are still unread. If the socket has been read ever since, no bytes wait. */
+/* Raises `behind_ms` to the time of the ping, which the pong repeats (out.c): the client was alive
+ * at that time, and has sent all bytes that are still unread after it. If the socket has been read
+ * ever since the ping, no bytes wait. */
 static void take_pong(struct ws_socket *socket, struct slice payload)
 {
     uint64_t asked_ms = 0;
@@ -107,8 +110,8 @@ static void take_pong(struct ws_socket *socket, struct slice payload)
     }
 }
 
-/* The client closes. Its unanswered messages get no reply; the bytes that are queued for it leave
- * before our close frame, which repeats its code. */
+/* Handles the client's close frame. Unanswered messages get no reply; bytes that are queued for the
+ * client leave before our close frame, which repeats the client's code. */
 static void take_close(struct ws_socket *socket, uint16_t code)
 {
     socket->closing.parted = true;
@@ -131,7 +134,8 @@ static void take_fault(struct ws_socket *socket, const struct ws_frame *frame)
 
 /* ---- Bytes ---- */
 
-/* While we are closing, only the client's close frame counts. */
+/* Handles what the reader has found. While the server closes the socket, only a close frame or a
+ * fault counts. */
 static void take(struct ws_socket *socket, enum ws_frame_kind kind, const struct ws_frame *frame)
 {
     if (kind == WS_FRAME_CLOSE) {
@@ -154,7 +158,8 @@ static bool may_take(const struct ws_socket *socket)
     return (socket->intake.stops == 0 || socket->closing.farewell) && !socket->closing.parted;
 }
 
-/* Returns the bytes taken: all of them once they have no meaning. */
+/* Takes bytes while messages may be taken. Returns how many: all of them once further bytes have no
+ * meaning. */
 static size_t take_some(struct ws_socket *socket, uint8_t *bytes, size_t len)
 {
     uint8_t *at = bytes;
@@ -178,7 +183,7 @@ static void keep(struct ws_socket *socket, const uint8_t *bytes, size_t len)
         return;
     }
     if (!buf_append(&socket->intake.kept, bytes, len)) {
-        ws_close_cut(socket); /* The library still reads, against its flow control. */
+        ws_close_cut(socket); /* The library still reads, in spite of flow control. */
         return;
     }
     socket->ws->bytes += len;
@@ -194,11 +199,11 @@ static void drop_kept(struct ws_socket *socket, size_t len)
     }
 }
 
-/* Bytes that are kept come first. */
+/* Takes the bytes, or keeps them: bytes that were kept earlier are taken first. */
 void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len)
 {
     if (!socket->open) {
-        return; /* It was cut: the library reads until it finds the end. */
+        return; /* The connection was cut: the library reads until it finds the end. */
     }
     if (socket->closing.code == WS_CODE_NONE && !socket->closing.farewell) {
         heard(socket);

@@ -14,7 +14,8 @@ static void count(const struct ws_message *message, bool failed)
     gate_credentials_seen(message->ws->gate, &message->socket->principal);
 }
 
-/* The message named a session by its secret, and there is no such session. */
+/* Counts a failed credential when the message named a session by its secret and there is no such
+ * session. */
 static void count_secret(const struct ws_message *message, enum err err)
 {
     bool gone = err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED;
@@ -34,7 +35,7 @@ static bool may_retry(enum err err)
 static enum op_kind kind_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
-    bool is_whole = !message->fault || message->step == WS_BACK; /* It may have taken effect. */
+    bool is_whole = !message->fault || message->step == WS_BACK; /* It was possibly applied. */
 
     return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
@@ -57,7 +58,7 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
     }
     json = ws_out_begin(socket->ws);
     op_json_reply_error(&json, &message->id, problem);
-    (void)ws_out_reply(socket); /* A problem is never that large. */
+    (void)ws_out_reply(socket); /* A problem is never too large. */
     count(message, true);
 }
 
@@ -87,8 +88,9 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     reply_problem(message, &problem);
 }
 
-/* A read has large values, and can be repeated; the reply to a write has none, and must be given.
- */
+/* Returns the writer for a result. The reply to a read may refer to large values, and may be
+ * refused because its client can repeat the read. The reply to a write has no large values and is
+ * never refused. */
 static struct jsonw begin_result(struct ws *ws, bool is_read)
 {
     struct jsonw json;

@@ -1,9 +1,9 @@
 /*
  * The messages of a socket, in order. Writes go to the gate as they arrive, one after the other
  * without waiting: the replica keeps their order. Reads, and operations of the front end itself,
- * run when all messages before them are answered. No write starts before all messages ahead of it
- * have run. So each message takes effect in its place, and replies leave in order. Before a reply
- * leaves, all events that its state includes have left.
+ * run when all messages before them are answered. No write starts before all such messages ahead of
+ * it have run. So each message takes effect in its place, and replies leave in order. Before a
+ * reply leaves, all events that its state includes have left.
  */
 #include "ws/ws_int.h"
 
@@ -12,8 +12,8 @@ static const char too_many_watches[] =
 
 /* ---- Reads ---- */
 
-/* What the client has seen or demands, and what the gate has waited for. The state may have been
- * put back by a snapshot since. */
+/* Returns the lowest zxid that a reply may show: what the client has seen or demands, and what the
+ * gate has waited for. This replica's state may be older, if a snapshot has put it back since. */
 static zxid_t least_zxid(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -22,7 +22,7 @@ static zxid_t least_zxid(const struct ws_message *message)
     return message->asked ? max_u64(request->wait_zxid, least) : least;
 }
 
-/* The one-shot kind that goes with a read. */
+/* Returns the kind of the one-shot watch that a read of this shape adds. */
 static enum watch_kind kind_by_shape(enum op_shape shape)
 {
     if (shape == OP_SHAPE_CHILDREN) {
@@ -31,7 +31,7 @@ static enum watch_kind kind_by_shape(enum op_shape shape)
     return shape == OP_SHAPE_EXISTS ? WATCH_EXISTS : WATCH_DATA;
 }
 
-/* The watch begins right after the state that was read. */
+/* Replies to a read and adds its watch, which begins right after the state that was read. */
 static void reply_and_watch(struct ws_message *message, const struct op_result *result)
 {
     const struct op_request *request = message->request;
@@ -45,7 +45,7 @@ static void reply_and_watch(struct ws_message *message, const struct op_result *
     }
 }
 
-/* False: events must leave first, and then it is read again. */
+/* Replies to a read. False when events must leave first; then the read runs again. */
 static bool reply_read(struct ws_message *message, const struct op_result *result)
 {
     const struct op_request *request = message->request;
@@ -68,7 +68,8 @@ static bool reply_read(struct ws_message *message, const struct op_result *resul
     return true;
 }
 
-/* Has the gate wait until this replica is far enough; the message runs again after that. */
+/* Hands the message to the gate, which waits until this replica is far enough. The message runs
+ * again after that. Always false: the message is not answered. */
 static bool ask(struct ws_message *message)
 {
     message->asked = true;
@@ -76,7 +77,8 @@ static bool ask(struct ws_message *message)
     return false;
 }
 
-/* This replica may learn of an unknown session by a quorum round. */
+/* Whether to repeat a read of an unknown session after a quorum round, by which this replica may
+ * learn of the session. */
 static bool may_ask_again(struct ws_message *message, const struct op_result *result)
 {
     if (result->err != ERR_UNKNOWN_SESSION || message->asked) {
@@ -105,7 +107,8 @@ static bool read_now(struct ws_message *message)
     return done;
 }
 
-/* False, with the reply: this replica may not answer by itself, and the gate was not asked. */
+/* False, after an error reply, when this replica may not answer by itself and the gate was not
+ * asked. */
 static bool may_answer(struct ws_message *message)
 {
     const char *why = NULL;
@@ -144,7 +147,7 @@ static bool run_watch(struct ws_message *message)
         .since_history = args->since_history,
     };
 
-    /* The missed events are a statement about the state, as a read is. */
+    /* Missed events describe the state, as the reply to a read does. */
     if (watch.has_since && !may_answer(message)) {
         return true;
     }
@@ -179,7 +182,7 @@ static bool run_unwatch(struct ws_message *message)
     return true;
 }
 
-/* False, with the reply: passwords of this user failed too often from this address. */
+/* False, after an error reply, when passwords of this user failed too often from this address. */
 static bool may_show(struct ws_message *message, struct auth *auth)
 {
     struct op_principal shown = message->socket->principal;
@@ -203,7 +206,7 @@ static void refuse_auth(struct ws_message *message, enum err err)
         gate_credentials_failed(message->ws->gate, &message->socket->principal,
                                 GATE_FAILED_MALFORMED);
     }
-    /* The list stays full for as long as the socket lives: a retry cannot succeed. */
+    /* The list of identities stays full while the socket lives: a retry cannot succeed. */
     ws_reply_error(message, err == ERR_FULL ? ERR_BAD_ARGUMENTS : err,
                    err == ERR_FULL ? "this socket has too many identities"
                                    : "the scheme must be digest, the credential user:password");
@@ -244,7 +247,7 @@ static bool run_ping(struct ws_message *message)
     return true;
 }
 
-/* The operations of a front end: the only ones known here. */
+/* The operations that the front end runs itself. This file names no other operations. */
 static const struct {
     enum op_id id;
     bool (*run)(struct ws_message *message);
@@ -265,9 +268,9 @@ static bool run_front(struct ws_message *message)
 
 /* ---- Any message ---- */
 
-/* The reply to a sync names the newest complete zxid: a fence that the client takes from it must
- * include everything sent on this socket. When the state was put back since the gate's answer, the
- * reply may not show less than that answer. */
+/* Puts the newest complete zxid into the reply to a sync: a fence that the client takes from the
+ * reply must include everything sent on this socket. That zxid is below the gate's answer if the
+ * state was put back since; then the reply is an error. */
 static void name_fence(const struct ws_message *message, struct op_result *result)
 {
     zxid_t fence = ws_order_complete(message->socket);
@@ -294,7 +297,8 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
-/* The state that the gate's answer shows; a sync is no older than what the client has seen. */
+/* Returns the zxid of the state that the gate's answer shows; for a sync, at least what the client
+ * has seen. */
 static zxid_t state_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -303,8 +307,9 @@ static zxid_t state_of(const struct ws_message *message)
     return max_u64(request->result.zxid, sync ? message->socket->order.seen : 0);
 }
 
-/* Has the client received all events that the reply shows? The state of the gate's answer is known;
- * a message that shows the present waits for everything that its client has missed. */
+/* Whether the client has received all events that the reply shows. A message that shows the current
+ * state waits for everything that its client has missed; a message that the gate has answered waits
+ * for the events up to the state of that answer. */
 static bool is_time(struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -313,7 +318,7 @@ static bool is_time(struct ws_message *message)
     bool watch = request->def->id == OP_WATCH;
 
     if (watch) {
-        ws_order_pump(message->ws, ZXID_MAX); /* It begins at the newest change. */
+        ws_order_pump(message->ws, ZXID_MAX); /* The watch begins at the newest change. */
     }
     if ((read || watch) && ws_overrun_waits(message)) {
         return false;
@@ -322,7 +327,7 @@ static bool is_time(struct ws_message *message)
            ws_order_allows(message, state_of(message));
 }
 
-/* True: the message was refused, and the refusal is the reply. */
+/* True when the message was refused; then the refusal was sent as its reply. */
 static bool was_refused(struct ws_message *message)
 {
     if (message->fault) {
@@ -347,8 +352,8 @@ static bool run_kind(struct ws_message *message)
     UNREACHABLE();
 }
 
-/* For the first message that is not answered. True: it is answered. False: its request is in the
- * gate, or events must leave before its reply; then it runs again. */
+/* Runs the first message that is not answered. True when it is answered. False when its request is
+ * in the gate, or events must leave before its reply; then the message runs again. */
 static bool run_now(struct ws_message *message)
 {
     if (was_refused(message)) {
@@ -383,7 +388,8 @@ void ws_queue_message(struct ws_socket *socket, struct slice text)
 
 /* ---- Starting ---- */
 
-/* Earlier messages may have opened a session or added an identity. */
+/* Refuses a key that needs a session or credentials when there are none. The check is made when the
+ * message starts, because earlier messages may have opened a session or added an identity. */
 static void check_key(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;
@@ -405,7 +411,7 @@ static bool asks_first(const struct ws_message *message)
             request->min_zxid > subscribe_at(message->ws->subscriber));
 }
 
-/* False when it cannot yet. */
+/* Starts a message; false when it cannot start yet. */
 static bool start(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
@@ -448,8 +454,8 @@ static void start_some(struct ws_socket *socket)
 
 /* ---- Answering ---- */
 
-/* Answers the first message if it can be answered now. It runs once more when the gate has refused
- * its request at once. */
+/* Answers the first message; false when it cannot be answered now. The message runs once more when
+ * the gate has refused its request at once. */
 static bool answer_first(struct ws_socket *socket)
 {
     struct ws_message *message = list_first(&socket->queue.messages, struct ws_message, node);
@@ -470,7 +476,8 @@ static bool answer_first(struct ws_socket *socket)
     return true;
 }
 
-/* A client that does not read gets no more replies until it reads. */
+/* Whether the socket takes more replies. A client that does not read gets no more replies until it
+ * reads. */
 static bool takes_more(struct ws_socket *socket)
 {
     bool full = ws_out_is_full(socket);
@@ -479,8 +486,8 @@ static bool takes_more(struct ws_socket *socket)
     return !full;
 }
 
-/* A message may take long: before the next one, the thread reads what has arrived meanwhile from
- * this client and from others. */
+/* Runs messages until WS_WORK_US have passed. Then the thread first reads what has arrived
+ * meanwhile from this client and from others, because a message may take long. */
 void ws_queue_run(struct ws_socket *socket)
 {
     uint64_t end_us = os_now_us() + WS_WORK_US;

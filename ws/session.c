@@ -1,8 +1,8 @@
 /*
- * The session that is attached to a socket: opened, attached, lost, closed. An attachment has a
- * number, the zxid of the transaction that made it. Every replica sees each attachment, and a
- * socket with an older one loses the session. Later messages of its client are refused: its writes
- * must not continue without the session.
+ * The session that is attached to a socket: opened, attached, lost, closed. The number of an
+ * attachment is the zxid of the transaction that made it. Every replica sees each attachment, and a
+ * socket with an older attachment loses the session. Later messages of that socket are refused,
+ * because the client's writes must not continue without the session.
  */
 #include "base/crypto.h"
 #include "ws/ws_int.h"
@@ -80,7 +80,7 @@ static void lose(struct ws_socket *socket, enum err err, const char *state, zxid
 static void ended(struct ws_socket *socket, const char *state, zxid_t zxid)
 {
     if (socket->session.ending) {
-        ws_session_detach(socket); /* The client has closed it. */
+        ws_session_detach(socket); /* The client has closed the session. */
     } else {
         lose(socket, ERR_SESSION_EXPIRED, state, zxid);
     }
@@ -89,7 +89,7 @@ static void ended(struct ws_socket *socket, const char *state, zxid_t zxid)
 static void attached_again(struct ws_socket *socket, uint64_t number, zxid_t zxid)
 {
     if (socket->session.attaching) {
-        socket->session.moved_to = number; /* Perhaps by this socket: finish() decides. */
+        socket->session.moved_to = number; /* Perhaps this socket attached it: finish() decides. */
     } else if (number > socket->session.attached.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }
@@ -107,7 +107,7 @@ void ws_session_look(struct ws_socket *socket)
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
     if (err == ERR_UNKNOWN_SESSION) {
-        ended(socket, "expired", zxid); /* Or closed: the change was missed. */
+        ended(socket, "expired", zxid); /* Or closed: the change that would tell was missed. */
     } else if (err == ERR_OK) {
         attached_again(socket, info.attach, zxid);
     }
@@ -148,14 +148,14 @@ static void attach(struct ws_message *message, const struct op_session_info *inf
     socket->session.attached = (struct ws_attached){
         .id = info->id, .number = info->attach, .timeout_ms = info->timeout_ms};
     memcpy(socket->session.attached.hash, message->hash, sizeof(message->hash));
-    if (newest) { /* Else it has moved already, as ws_session_look will find. */
+    if (newest) { /* Otherwise it has moved already, and ws_session_look will notice. */
         map_put_u64(&ws->attached, info->id, socket);
     }
     gate_touch(ws->gate, info->id);
     ws_timer_session_changed(socket);
 }
 
-/* The session exists; it is attached by a second request. */
+/* Prepares a second request, which attaches the session that the first request has opened. */
 static void follow_with_attach(struct ws_message *message)
 {
     struct op_request *request = op_request_new();
@@ -183,8 +183,8 @@ static bool submit(struct ws_message *message)
     return ws_message_submit(message) && message->step == WS_BACK;
 }
 
-/* Does not wait for the reply, which may have to wait for missed events: from now on the bytes of
- * this socket keep the session alive. */
+/* Applies the result to the socket's session. This does not wait until the reply leaves, which may
+ * have to wait for missed events: from now on the bytes of this socket keep the session alive. */
 static void settle(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
@@ -193,7 +193,7 @@ static void settle(struct ws_message *message)
     ws_order_pump(socket->ws, result->zxid);
     if (result->err == ERR_OK && result->has_session) {
         attach(message, &result->session);
-        socket->session.attaching = true; /* Until the reply, which reports if it has moved. */
+        socket->session.attaching = true; /* Until the reply, which reports a move meanwhile. */
     }
     if (result->err != ERR_OK) {
         socket->session.ending = false;
@@ -208,7 +208,7 @@ static void finish(struct ws_message *message)
 
     socket->session.attaching = false;
     socket->session.ending = false;
-    ws_session_look(socket); /* It may have moved or ended since. */
+    ws_session_look(socket); /* The session may have moved or ended since. */
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
     } else if (result->has_session && socket->session.attached.id != result->session.id) {
@@ -218,7 +218,8 @@ static void finish(struct ws_message *message)
     }
 }
 
-/* False: the gate has the request, or no room for it. */
+/* Takes the message's requests through the gate. False when the gate holds a request or has no room
+ * for it. */
 static bool advance(struct ws_message *message)
 {
     if (message->step == WS_NEW && !submit(message)) {
@@ -243,8 +244,8 @@ void ws_session_back(struct ws_message *message)
     }
 }
 
-/* The reply is an error, so no session may stay attached: the client could not know to which
- * session its ephemerals belong. */
+/* Undoes an attachment whose reply is an error. No session may stay attached then, because the
+ * client could not know to which session its ephemerals belong. */
 static void take_back(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;

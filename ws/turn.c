@@ -32,8 +32,8 @@ bool ws_turn_waits_to_resume(struct ws_socket *socket)
     return true;
 }
 
-/* ---- The timer: set for the next thing that is due, and again only when it fires (beat.c), so
- * that the common message moves no timer at all ---- */
+/* ---- The timer: it is set for the next thing that is due, and set again only when it fires
+ * (beat.c), so that the common message moves no timer at all ---- */
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms)
 {
@@ -53,7 +53,8 @@ void ws_timer_at(struct ws_socket *socket, uint64_t ms)
     }
 }
 
-/* At least WS_BEATS_PER_TIMEOUT pings within the time-out of the session. */
+/* Returns the interval of pings in ms, for at least WS_BEATS_PER_TIMEOUT pings within the session's
+ * time-out. */
 uint64_t ws_timer_ping_every(const struct ws_socket *socket)
 {
     uint64_t every_ms = socket->ws->limits->heartbeat_ms;
@@ -111,8 +112,9 @@ void ws_intake_await_rest(struct ws_socket *socket)
     ws_timer_at(socket, socket->intake.message_end_ms);
 }
 
-/* May the library read? While messages wait, until the bytes of one read are kept. While the socket
- * closes, or after a cut, everything is read: the client's close frame, and its end. */
+/* Whether the library may read. While messages wait, it may read until WS_READ_BYTES are kept.
+ * While the socket closes, or after a cut, it reads everything, to find the client's close frame
+ * and the end of the connection. */
 static bool has_room(const struct ws_socket *socket)
 {
     if (!socket->open || socket->closing.farewell ||

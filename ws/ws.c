@@ -1,7 +1,7 @@
 /*
- * The thread of the sockets: one libev loop with the library's connections and our mailboxes.
- * Sockets with something to run or to send are collected in a list, and have their turn after all
- * ready descriptors have been served: so many messages leave in one system call.
+ * The sockets' thread: one libev loop with the library's connections and our mailboxes. Sockets
+ * with something to run or to send are collected in a list, and have their turn after all ready
+ * descriptors have been served, so that many messages leave in one system call.
  */
 #include "base/lack.h"
 #include "base/log.h"
@@ -43,7 +43,8 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
 
 /* ---- The watch listing ---- */
 
-/* Bounded by the HTTP connections, each of which waits for its answer. */
+/* Posts the listing without a bound: each HTTP connection waits for its answer, so the number of
+ * connections bounds the mailbox. */
 static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct ws *ws = ctx;
@@ -100,8 +101,9 @@ static void add_watches(struct ws *ws, struct watch_listing *listing)
 
 /* ---- The end of a turn ---- */
 
-/* Messages are run once between two polls. A client that takes large replies as fast as they are
- * made would keep the thread from reading anything else: its own pongs, and all other clients. */
+/* Runs a socket's messages at most once between two polls. Otherwise a client that takes large
+ * replies as fast as they are made would keep the thread from reading anything else: the client's
+ * own pongs, and all other clients. */
 static void run_messages(struct ws_socket *socket)
 {
     if (socket->queue.ran_poll != socket->ws->polls) {
@@ -120,7 +122,7 @@ static void give_turn(struct ws_socket *socket)
     ws_close_farewell(socket);
     ws_read_kept(socket);
     if (!socket->open) {
-        return; /* One of these has cut the connection. */
+        return; /* One of these calls has cut the connection. */
     }
     if (!ws_out_flush(socket)) {
         ws_close_cut(socket);
@@ -131,8 +133,9 @@ static void give_turn(struct ws_socket *socket)
     ws_close_part(socket);
 }
 
-/* A socket that gets something to send meanwhile goes to the end of the list. When the time is up,
- * the rest have their turn after the next poll. */
+/* Gives each socket of ws->turn its turn. A socket that gets something to send meanwhile goes to
+ * the end of the list. When WS_TURNS_US have passed, the remaining sockets have their turn after
+ * the next poll. */
 static void give_turns(struct ws *ws)
 {
     uint64_t end_us = os_now_us() + WS_TURNS_US;
@@ -164,22 +167,22 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
     (void)events;
     ws->polls++;
     ws->resume_us = 0;
-    list_move_all(&ws->turn, &ws->later); /* Sockets that the last turn has put off. */
+    list_move_all(&ws->turn, &ws->later); /* Sockets that the last round has put off. */
     ws_overrun_relieve(ws);
     if (!list_empty(&ws->line)) {
         ws_overrun_catch_up(ws);
     }
     give_turns(ws);
     if (!list_empty(&ws->later)) {
-        ev_async_send(ws->loop, &ws->changed); /* Do not sleep meanwhile. */
+        ev_async_send(ws->loop, &ws->changed); /* So that the next poll does not sleep. */
     }
     look_empty(ws);
     metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
 }
 
-/* ---- What wakes it ---- */
+/* ---- What wakes the thread ---- */
 
-/* Each node is taken out first: it may go into another mailbox. */
+/* Removes each node from the list before `take`, which may post the node to another mailbox. */
 static void take_all(struct ws *ws, struct ws_inbox *inbox)
 {
     struct list nodes;
@@ -202,7 +205,7 @@ static void take_arrival(struct ws *ws, struct list *node)
     ws_library_adopt(ws, list_entry(node, struct ws_arrival, node));
 }
 
-/* There may be room in the gate again. */
+/* Gives held sockets a turn: there may be room in the gate again. */
 static void resume_held(struct ws *ws)
 {
     while (!list_empty(&ws->held)) {
@@ -240,7 +243,7 @@ static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int event
         return;
     }
     if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
-        ev_async_send(ws->loop, &ws->changed); /* There may be more. */
+        ev_async_send(ws->loop, &ws->changed); /* There may be more changes. */
     }
     ws_order_retry(ws);
 }
@@ -301,7 +304,7 @@ static void free_all(struct ws *ws)
 {
     ASSERT(list_empty(&ws->sockets) && ws->inside == 0);
 
-    ev_loop_destroy(ws->loop); /* With its watchers. */
+    ev_loop_destroy(ws->loop); /* Also stops its watchers. */
     mailbox_release(&ws->arrivals.box);
     mailbox_release(&ws->replies.box);
     mailbox_release(&ws->asked.box);
@@ -366,7 +369,7 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     return ERR_OK;
 }
 
-/* The connection is counted before anything else, so that there are never more than may be. */
+/* Counts the connection before anything else, so that there are never more than web_sockets_max. */
 bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
               const struct op_principal *principal, void *take_seat)
 {
@@ -425,7 +428,7 @@ void ws_stop(struct ws *ws)
     take_all(ws, &ws->asked); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);
-    /* No socket is left, but the gate owns each request until its answer. */
+    /* No socket is left, but the gate owns each request until it has answered it. */
     while (ws->inside > 0) {
         (void)mailbox_wait(&ws->replies.box, -1);
         take_all(ws, &ws->replies);

@@ -1,9 +1,9 @@
 /*
  * ws_int.h - what the files of this folder share: the front end, a socket, one message.
  *
- * Owner of everything is the thread of the sockets, except for what is marked. A socket lives as
- * long as the library's connection; a message as long as its reply is due or the gate holds its
- * request, whichever is longer.
+ * The sockets' thread owns everything; members that other threads use are marked. A socket lives as
+ * long as the library's connection. A message lives until it is answered or its socket is gone, and
+ * in any case until the gate has returned its request.
  */
 #ifndef WS_WS_INT_H
 #define WS_WS_INT_H
@@ -31,38 +31,38 @@
 #include <libwebsockets.h>
 
 enum {
-    WS_READ_BYTES = 32768, /* Read from a connection at a time. Of a connection whose messages wait,
-                              up to twice as much is kept. */
+    WS_READ_BYTES = 32768, /* Most bytes of one read. While a connection's messages wait, up to
+                              twice as many of its bytes are kept. */
     WS_SKIPPED_WAKEUPS_MAX = 64, /* Without sockets the thread wakes once per this many changes. */
-    WS_FEW_BYTES = 64 << 10,     /* Of missed events in a queue, while memory is short. */
-    WS_TURN_BYTES = 1 << 20,     /* Sent to one socket before the next socket has its turn. */
-    WS_KERNEL_BYTES = 256 << 10, /* Send buffer of one socket in the kernel. */
-    WS_UNREAD_BYTES = 1 << 20,   /* Bytes of unread replies at which a client gets no more. */
-    WS_FLIGHT_BYTES = 16 << 20,  /* Messages of one socket that are not answered yet. */
-    WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
-    WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
-    WS_KEEP_BYTES = 1 << 20,     /* Scratch memory that is kept between messages. */
-    WS_BLOCK_BYTES = 64 << 10,   /* Of a large reply, encoded for one write. */
-    WS_PUMP_SETS = 256,          /* Transactions handed out before sockets have their turn. */
-    WS_CATCH_UPS = 64,           /* Watches that catch up before sockets have their turn. */
-    WS_WORK_US = 5000,           /* Time for each of: catching up, watches that resume in one turn,
-                                    the messages of one socket in its turn. */
-    WS_TURNS_US = 20000,         /* Time for all turns before the thread polls again. */
-    WS_ROUNDS = 4,               /* Least rounds that a read waits for missed events. */
-    WS_RETRY_MS = 5,             /* After the gate had no room, until it is tried again. */
-    WS_RELIEF_CLOSE_MS = 250,    /* A socket that took nothing for so long is slow: no memory. */
-    WS_RELIEF_LAST_MS = 1000,    /* How long after a refusal short memory counts as full. */
-    WS_RELIEF_BYTES = 4 << 10,   /* Least unsent bytes of a socket that is closed for memory. */
-    WS_REFUSED_BYTES = 16 << 10, /* Answers to reads above this size need room. */
-    WS_LOOK_MS = 500,            /* Between checks whether this replica may answer at all. */
-    WS_UNFIT_MS = 1000,          /* How long it may be unfit before sockets are closed. */
-    WS_LINGER_MS = 3000,         /* For a client to take the last bytes and close. */
-    WS_SILENT_BEATS = 3,         /* Heartbeat intervals without a byte: the client is gone. */
-    WS_BEATS_PER_TIMEOUT = 3,    /* Pings within the time-out of an attached session. */
-    WS_BURST_US = 1000000,       /* How far ahead of its rate limit a socket may be. */
-    WS_PARTS = 3,                /* Of an event, besides what is shared. */
-    WS_CODES = 12,               /* Close codes, "none" included. */
-    WS_IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX, /* Watches of a socket that one event can match. */
+    WS_FEW_BYTES = 64 << 10,     /* Most bytes of missed events in a queue while memory is short. */
+    WS_TURN_BYTES = 1 << 20,     /* Bytes sent to one socket before the next socket has its turn. */
+    WS_KERNEL_BYTES = 256 << 10, /* Bytes of one socket's send buffer in the kernel. */
+    WS_UNREAD_BYTES = 1 << 20, /* Bytes of unread replies at which a client gets no more replies. */
+    WS_FLIGHT_BYTES = 16 << 20, /* Bytes of one socket's messages that are not answered yet. */
+    WS_REPLY_MAX = 64 << 20,    /* Bytes of one reply. */
+    WS_DIFF_MAX = 64 << 20,  /* Unsent bytes at which a difference is given up and ends as a gap. */
+    WS_KEEP_BYTES = 1 << 20, /* Bytes of scratch memory that are kept between messages. */
+    WS_BLOCK_BYTES = 64 << 10, /* Bytes of a large reply that are encoded for one write. */
+    WS_PUMP_SETS = 256,        /* Transactions handed out before sockets have their turn. */
+    WS_CATCH_UPS = 64,         /* Watches that catch up before sockets have their turn. */
+    WS_WORK_US = 5000, /* Time limit of each of: catching up, watches that resume in one round, the
+                          messages of one socket in its turn. */
+    WS_TURNS_US = 20000,       /* Time limit of all turns before the thread polls again. */
+    WS_ROUNDS = 4,             /* A read waits at least this many rounds for missed events. */
+    WS_RETRY_MS = 5,           /* Delay before the gate is tried again after it had no room. */
+    WS_RELIEF_CLOSE_MS = 250,  /* Longest stall of a socket before it is closed for memory. */
+    WS_RELIEF_LAST_MS = 1000,  /* For this long after a refusal, short memory counts as full. */
+    WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
+    WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
+    WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
+    WS_UNFIT_MS = 1000,  /* A replica that may not answer for this long closes its sockets. */
+    WS_LINGER_MS = 3000, /* Time for pending replies, and then again for the client to close. */
+    WS_SILENT_BEATS = 3, /* A client that sends no byte for so many heartbeats is gone. */
+    WS_BEATS_PER_TIMEOUT = 3, /* Pings within the time-out of an attached session. */
+    WS_BURST_US = 1000000,    /* How far ahead of its rate limit a socket may be. */
+    WS_PARTS = 3,             /* Parts of an event's frame, besides the shared one. */
+    WS_CODES = 12,            /* Close codes, "none" included. */
+    WS_IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX, /* A socket's watches that one event can match. */
     WS_KEY_LEN = 24,                            /* Sec-WebSocket-Key: 16 bytes in base64. */
     WS_SECRET_LEN = OP_SECRET_LEN
 };
@@ -85,21 +85,21 @@ struct ws_socket;
 
 struct ws_metrics {
     WS_METRICS(METRIC_MEMBER)
-    struct metric_counter closes[WS_CODES]; /* By index in ws_codes. */
+    struct metric_counter closes[WS_CODES]; /* Same indexes as ws_codes. */
 };
 
-/* The last event in JSON without its "watches": all sockets that wait for it refer to it. */
+/* The last event in JSON, without its "watches": the part that the frames of all sockets share. */
 struct ws_payload {
     struct buf text;
-    struct blob *shared; /* The same, when it is large enough; else NULL. */
-    struct buf path;     /* Of the event. */
-    size_t split;        /* Where "watches" go. */
-    zxid_t zxid;         /* 0: none. */
+    struct blob *shared; /* The same bytes, if there are enough to share them; else NULL. */
+    struct buf path;     /* The event's path. */
+    size_t split;        /* Where "watches" is inserted in `text`. */
+    zxid_t zxid;         /* The event's zxid; 0: there is no event to share. */
     const struct state_change *change;
     enum watch_event_type type;
     bool last;
     bool values;
-    enum op_dataformat format; /* Of values. */
+    enum op_dataformat format; /* The format of the values. */
 };
 
 /* A mailbox that the loop waits on. */
@@ -117,11 +117,11 @@ struct ws {
     struct ev_loop *loop;
     struct lws_context *context;
     struct lws_vhost *vhost;
-    struct ws_socket *adopting; /* Being handed to the library; NULL once it is gone. */
+    struct ws_socket *adopting; /* Socket being handed to the library; NULL once it is freed. */
 
-    struct ws_inbox arrivals; /* Any thread; of struct ws_arrival. */
-    struct ws_inbox replies;  /* Core thread; of op_request.node. */
-    struct ws_inbox asked;    /* Any thread; of struct watch_listing.node. */
+    struct ws_inbox arrivals; /* From any thread: struct ws_arrival. */
+    struct ws_inbox replies;  /* From the core thread: op_request.node. */
+    struct ws_inbox asked;    /* From any thread: watch_listing.node. */
     struct ev_async changed;  /* The window has grown, or `draining` or `stopping` has been set. */
     struct ev_prepare turn_end;
     struct ev_timer retry; /* Runs while `held` is not empty. */
@@ -129,114 +129,116 @@ struct ws {
     struct window_listener listener;
 
     struct subscriber *subscriber;
-    struct list sockets; /* Of ws_socket.node. */
-    struct list turn;    /* Of ws_socket.turn: something to run or to send. */
-    struct list later;   /* Of ws_socket.turn: their next turn comes after another poll. */
+    struct list sockets; /* All sockets, by ws_socket.node. */
+    struct list turn;    /* By ws_socket.turn: sockets with something to run or to send. */
+    struct list later;   /* By ws_socket.turn: sockets whose next turn comes after another poll. */
     uint64_t polls;      /* How often the loop has polled. */
-    uint64_t resume_us;  /* When the first watch of this turn resumed; 0: none yet. */
-    struct list held;    /* Of ws_socket.queue.held: the gate had no room. */
-    struct list line;    /* Of ws_socket.lags.line: with watches that may catch up now. */
-    struct list stalled; /* Of ws_socket.out.stalled, by stall_ms: sockets with unsent bytes. */
-    struct list waiting; /* Of ws_socket.order.waiting: with a reply whose changes have not come. */
-    struct map attached; /* From the public id of a session to the socket that has it. */
-    size_t bytes; /* Of messages that are not answered yet, and of bytes kept of sockets that are
-                     not read; at pool_bytes_max each socket may have one message. */
+    uint64_t resume_us;  /* When the first watch of this round resumed; 0: none has yet. */
+    struct list held;    /* By ws_socket.queue.held: sockets for which the gate had no room. */
+    struct list line;    /* By ws_socket.lags.line: sockets whose watches may catch up now. */
+    struct list stalled; /* By ws_socket.out.stalled: sockets with unsent bytes, by stall_ms. */
+    struct list waiting; /* By ws_socket.order.waiting: sockets whose reply waits for changes. */
+    struct map attached; /* From the public id of a session to the socket that it is attached to. */
+    size_t bytes;        /* Bytes of unanswered messages and of kept input, of all sockets. At
+                            pool_bytes_max each socket may have one message. */
     struct budget_shares pieces; /* Bytes of incomplete messages. */
     uint64_t inside;             /* Requests that the gate holds. */
-    uint64_t inside_max; /* Half of the gate's limit; near the limit the gate refuses some. */
-    uint32_t fifos;      /* Given to sockets so far. */
-    uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
+    uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near
+                            its limit. */
+    uint32_t fifos;      /* The number given last to a socket as its `fifo`. */
+    uint64_t unfit_ms;   /* Since when this replica may not answer requests; 0: it may. */
     struct rng rng;
     struct buf scratch; /* The event or short reply being written. */
     struct text answer; /* The result being written. */
-    uint8_t *block;     /* WS_BLOCK_BYTES of a large reply, encoded for one write. */
+    uint8_t *block;     /* WS_BLOCK_BYTES for the part of a large reply that one write sends. */
     struct buf limits_json;
     struct ws_payload payload;
 
-    struct ws_relief { /* By overrun.c. */
+    struct ws_relief { /* Used by overrun.c. */
         struct budget_relief times;
-        uint64_t refusals;      /* Of the budget, at the last look, ... */
-        uint64_t refused_until; /* ... and until when the newest of them counts, in ms. */
+        uint64_t refusals;      /* Refusals of the budget at the last check. */
+        uint64_t refused_until; /* Until when the newest refusal counts, in ms. */
     } relief;
 
-    struct ws_answering {             /* By events.c, while a watch is added. */
-        struct ws_message *message;   /* Its reply goes before the watch's first event. */
-        const struct op_result *read; /* The read that the watch goes with; NULL: a plain watch. */
+    struct ws_answering {           /* Used by events.c while a watch is added. */
+        struct ws_message *message; /* The message whose reply precedes the watch's first event. */
+        const struct op_result *read; /* Result of the read to reply with, or NULL. */
         struct subscribe_result result;
         bool replied;
         bool failed; /* An error was replied instead. */
     } answering;
 
-    _Atomic uint32_t taken;   /* Any thread: connections taken and not closed. */
-    uint32_t skipped_wakeups; /* Core thread: new changes while there was no socket. */
+    _Atomic uint32_t taken;   /* Any thread: connections that were taken and are not closed. */
+    uint32_t skipped_wakeups; /* Core thread: changes that came while there was no socket. */
     _Atomic bool draining;
     _Atomic bool stopping;
-    struct mailbox emptied; /* Closed once it is draining and no socket is left. */
+    struct mailbox emptied; /* Closed once the front end is draining and no socket is left. */
     struct ws_metrics metrics;
 };
 
-/* Why no messages of a socket are taken now; any of these. */
+/* Why no messages of a socket are taken now: a set of bits. */
 enum ws_stop {
-    WS_STOP_FULL = 1,    /* maxInFlight, or bytes in flight. */
-    WS_STOP_RATE = 2,    /* maxMessagesPerSecond. */
+    WS_STOP_FULL = 1,    /* The limit maxInFlight, or that of bytes in flight, is reached. */
+    WS_STOP_RATE = 2,    /* The limit maxMessagesPerSecond is exceeded. */
     WS_STOP_HELD = 4,    /* The gate has no room. */
     WS_STOP_UNREAD = 8,  /* The client does not read its replies. */
-    WS_STOP_CLOSING = 16 /* For good. */
+    WS_STOP_CLOSING = 16 /* The socket is closing. This bit stays. */
 };
 
 /* What arrives from the client: read.c and turn.c. */
 struct ws_intake {
-    uint32_t stops; /* Of enum ws_stop. */
+    uint32_t stops; /* Bits of enum ws_stop. */
     struct ws_frame_reader frames;
     struct buf kept;         /* Bytes that wait until messages are taken again. */
-    bool reads;              /* The library is to read, ... */
-    uint64_t reads_since_ms; /* ... since then. */
-    /* All bytes that arrive were sent after this time, but may have waited unread in the kernels of
-     * both sides: when the socket was read last, or the time of a later ping whose pong has
-     * arrived. 0: bytes are read as they are sent, since the pong of a ping that was sent after
-     * reading resumed. */
+    bool reads;              /* The library reads from the connection. */
+    uint64_t reads_since_ms; /* When the library resumed reading last. */
+    /* A lower bound of the time at which arriving bytes were sent: they may have waited unread in
+     * the kernels of both sides. The bound is set to the current time when reading stops;
+     * the pong of a later ping raises the bound to the time of that ping. 0: no bytes wait, because
+     * reading never stopped, or because the pong of a ping that was sent after reading resumed has
+     * arrived. */
     uint64_t behind_ms;
-    struct buf message;      /* A message that arrives in pieces, ... */
-    uint64_t message_end_ms; /* ... which must be complete by then; 0: none. */
-    uint64_t address_key;    /* Of the client, in ws.pieces. */
+    struct buf message;      /* The pieces of an incomplete message. */
+    uint64_t message_end_ms; /* When that message must be complete; 0: there is none. */
+    uint64_t address_key;    /* The key of the client's address in ws.pieces. */
     uint64_t rate_us;        /* When the next message would be within the rate limit. */
 };
 
-/* Its messages in order: run.c and message.c. */
+/* The messages of a socket in order: run.c and message.c. */
 struct ws_queue {
-    struct list messages; /* Of ws_message.node, in order of arrival. */
-    struct list *next;    /* The first that is not started; `messages` itself: none. */
-    struct list held;     /* In ws.held. */
-    uint32_t fifo;        /* Of its requests: its writes take effect in order. */
-    uint32_t count;       /* Of messages. */
-    size_t bytes;         /* Of their texts. */
-    uint32_t unrun;       /* Started messages that run once all before them are answered. */
-    uint64_t ran_poll;    /* The poll (of ws.polls) after which messages were run last. */
+    struct list messages; /* By ws_message.node, in order of arrival. */
+    struct list *next;    /* The first message that is not started; `messages` itself: none. */
+    struct list held;     /* Node in ws.held. */
+    uint32_t fifo;        /* FIFO of its requests: the writes of a FIFO take effect in order. */
+    uint32_t count;       /* Number of messages. */
+    size_t bytes;         /* Bytes of the messages' texts. */
+    uint32_t unrun;       /* Started messages that run once all earlier messages are answered. */
+    uint64_t ran_poll;    /* The value of ws.polls when messages were run last. */
 };
 
 /* Bytes to the client: out.c. */
 struct ws_out {
     struct pieces pieces; /* Frames. */
-    bool full;            /* The kernel's buffer was full, and the library has not said since that
-                             there is room. */
-    bool dry;             /* Nothing is left that can be sent later instead: overrun.c. */
-    bool pong_due;        /* The newest ping is to be answered with this. */
+    bool full;     /* The kernel's buffer was full, and the library has not reported room since. */
+    bool dry;      /* No queued event is left that could be sent later instead: overrun.c. */
+    bool pong_due; /* `pong` must be sent, as the answer to the newest ping. */
     uint8_t pong_len;
     uint8_t pong[WS_FRAME_CONTROL_MAX];
     uint64_t pong_end;   /* A pong is under way until `sent` reaches this. */
-    size_t replies;      /* Bytes of replies that are not all sent, ... */
-    uint64_t replied;    /* ... and what `sent` will be when they are. */
+    size_t replies;      /* Bytes of replies queued since the last time that all were sent. */
+    uint64_t replied;    /* What `sent` will be when all replies are sent. */
     uint64_t sent;       /* Bytes handed to the kernel. */
-    uint64_t taken;      /* Bytes that have arrived at the client, as of `stall_ms`. */
-    uint64_t stall_ms;   /* Since when the client takes nothing; 0: nothing waits. */
-    struct list stalled; /* In ws.stalled. */
+    uint64_t taken;      /* Bytes that had arrived at the client at `stall_ms`. */
+    uint64_t stall_ms;   /* Since when the client takes no bytes; 0: no bytes wait. */
+    struct list stalled; /* Node in ws.stalled. */
 };
 
 /* What the client has seen: lags.c and events.c. */
 struct ws_order {
     zxid_t seen;         /* The highest zxid in an event or a reply. */
-    zxid_t last_event;   /* Of the last event queued; 0: none, or events were discarded since. */
-    struct list waiting; /* In ws.waiting. */
+    zxid_t last_event;   /* The zxid of the last event queued; 0: none, or events were discarded
+                            since. */
+    struct list waiting; /* Node in ws.waiting. */
 };
 
 /* A watch whose events are discarded until it catches up. */
@@ -248,60 +250,60 @@ struct ws_lag {
 
 /* What the client has missed: lags.c and overrun.c. */
 struct ws_lags {
-    struct ws_lag *list; /* From `first` to `count`. */
+    struct ws_lag *list; /* Valid from index `first` up to, not including, `count`. */
     uint32_t first;
     uint32_t count;
     uint32_t cap;
-    struct list line; /* In ws.line. */
-    bool catching;    /* One of them is catching up. */
-    bool must_empty;  /* None catches up before everything else is sent. */
-    uint32_t rounds;  /* For which reads have waited for missed events; ... */
-    zxid_t round_end; /* ... this round waits for all below that. */
+    struct list line; /* Node in ws.line. */
+    bool catching;    /* A watch of the list is catching up. */
+    bool must_empty;  /* No watch catches up before all queued bytes are sent. */
+    uint32_t rounds;  /* Rounds for which reads have waited for missed events. */
+    zxid_t round_end; /* The current round ends when all lags below this zxid have caught up. */
 };
 
-/* The session: session.c. */
+/* The session of a socket: session.c. */
 struct ws_session {
     struct ws_attached {
-        uint64_t id; /* Public; 0: none is attached. */
+        uint64_t id; /* Public id; 0: no session is attached. */
         uint64_t number;
         uint32_t timeout_ms;
         uint8_t hash[TXN_SECRET_HASH_LEN];
     } attached;
 
-    bool attaching;    /* An `attach` is under way, and not answered yet; ... */
-    uint64_t moved_to; /* ... meanwhile the session got this attachment number; 0: none. */
-    bool ending;       /* The client is closing it. */
-    enum err lost;     /* It was lost: later messages are refused with this. */
+    bool attaching;    /* An `attach` is under way and not answered yet. */
+    uint64_t moved_to; /* Number of an attachment made by then; 0: none. */
+    bool ending;       /* The client is closing the session. */
+    enum err lost;     /* The session was lost: later messages are refused with this error. */
 };
 
 /* Time, in ms: turn.c and beat.c. */
 struct ws_clock {
     struct ev_timer timer;
     uint64_t due_ms;   /* When the timer fires. */
-    bool late;         /* It fired late the last time. */
+    bool late;         /* The timer fired late the last time. */
     uint64_t heard_ms; /* When bytes of the client arrived last. */
-    uint64_t beat_ms;  /* The next heartbeat. */
-    uint64_t ping_ms;  /* The next ping. */
+    uint64_t beat_ms;  /* When the next heartbeat is due. */
+    uint64_t ping_ms;  /* When the next ping is due. */
     uint64_t alive;    /* Bytes that had arrived at the client at the last check for life. */
 };
 
-/* Its end: close.c. */
+/* The end of a socket: close.c. */
 struct ws_closing {
-    enum ws_code code;      /* To close with; 0: it is not closing. */
-    const char *reason;     /* For the last message. */
-    const char *rule;       /* That the client broke, for the close frame; NULL: `reason`. */
-    uint64_t leave_ms;      /* When replies that have to wait are abandoned; 0: not closing. */
-    bool replies_abandoned; /* That time has come. */
-    bool mute;              /* Its queue was discarded: only the end is still sent. */
+    enum ws_code code;  /* The code to close with; 0: the server is not closing the socket. */
+    const char *reason; /* The reason that the last message gives. */
+    const char *rule;   /* The rule that the client broke, for the close frame; NULL: `reason`. */
+    uint64_t leave_ms;  /* When replies that still wait are abandoned; 0: not closing. */
+    bool replies_abandoned; /* `leave_ms` has passed. */
+    bool mute;              /* The queue was discarded: only the last frames are still sent. */
     bool farewell;          /* Our close frame, the last frame of all, is queued. */
     uint64_t end_ms;        /* When the connection is cut; 0: no close frame is queued. */
-    bool parted;            /* Further bytes are ignored, after its close frame or a fault. */
-    bool shut;              /* Our side of the connection is shut down. */
+    bool parted; /* The client sent a close frame or broke a rule: its bytes are ignored. */
+    bool shut;   /* Our side of the connection is shut down. */
 };
 
 struct ws_socket {
     struct ws *ws;
-    struct lws *wsi; /* NULL before it is adopted. */
+    struct lws *wsi; /* NULL before the library has adopted it. */
     struct list node;
     struct list turn;
     void *seat;
@@ -321,75 +323,75 @@ struct ws_socket {
 enum ws_step {
     WS_NEW,    /* Not started, or waiting to run. */
     WS_INSIDE, /* The gate has its request. */
-    WS_BACK    /* The request came back. */
+    WS_BACK    /* The gate has returned its request. */
 };
 
 /* One message of a client. */
 struct ws_message {
     struct list node;
     struct ws *ws;
-    struct ws_socket *socket; /* NULL: gone. */
+    struct ws_socket *socket; /* NULL: the socket is gone. */
     struct op_request *request;
     struct op_message_id id;
     enum ws_step step;
-    size_t bytes;            /* Of its text. */
-    bool in_order;           /* Runs when all before it are answered. */
-    bool about_session;      /* Its operation names a session by itself. */
+    size_t bytes;            /* Bytes of its text. */
+    bool in_order;           /* It runs when all earlier messages are answered. */
+    bool about_session;      /* Its operation is about a session. */
     bool prepared;           /* ws_session_prepare was called. */
-    bool settled;            /* Its effect on the socket's session is done. */
-    bool unrun;              /* Counted in its queue's `unrun`. */
-    bool asked;              /* Its read needs the gate's permission, and has asked for it. */
-    uint64_t waits_since_us; /* Waits for changes that its reply shows; 0: it has not waited. */
-    struct op_fault *fault;  /* It was refused, or NULL. */
-    char *secret;            /* Of the session that it opens, or NULL. */
+    bool settled;            /* Its result was applied to the socket's session. */
+    bool unrun;              /* It is counted in its queue's `unrun`. */
+    bool asked;              /* The gate was asked for a quorum round, or to wait for a zxid. */
+    uint64_t waits_since_us; /* Since when it waits for changes that its reply shows; 0: never. */
+    struct op_fault *fault;  /* Why it was refused; NULL: it was not. */
+    char *secret;            /* The secret of the session that it opens, or NULL. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
     uint64_t start_us;
 };
 
 /* ---- turn.c: when a socket has its turn, and whether it is read ---- */
 
-/* The socket has its turn at the end of this round of the loop; or of the next one, after another
- * poll. */
+/* ws_turn_soon gives the socket its turn at the end of this round of the loop, ws_turn_later at the
+ * end of the next round, after another poll. */
 void ws_turn_soon(struct ws_socket *socket);
 void ws_turn_later(struct ws_socket *socket);
 
-/* True when watches that resume have used their time in this round: the socket has its turn later.
- * Thousands of watches resume at once when a replica is lost. */
+/* True when resuming watches have used up their time in this round; then the socket has its turn
+ * later. There is a limit because thousands of watches resume at once when a replica is lost. */
 bool ws_turn_waits_to_resume(struct ws_socket *socket);
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
-void ws_timer_at(struct ws_socket *socket, uint64_t ms);      /* Not later than that. */
-uint64_t ws_timer_ping_every(const struct ws_socket *socket); /* In ms. */
-void ws_timer_session_changed(struct ws_socket *socket);      /* Pings follow its time-out. */
+void ws_timer_at(struct ws_socket *socket, uint64_t ms);      /* Fires at `ms` or earlier. */
+uint64_t ws_timer_ping_every(const struct ws_socket *socket); /* Interval of pings in ms. */
+void ws_timer_session_changed(struct ws_socket *socket);      /* Pings follow the time-out. */
 
 /* Stops or continues taking messages. */
 void ws_intake_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
 void ws_intake_pace(struct ws_socket *socket); /* Starts or stops reading. */
 
-/* No byte of the client can have waited unread for longer than requestTimeout. */
+/* True when no byte of the client can have waited unread for longer than requestTimeout. */
 bool ws_intake_is_fresh(const struct ws_socket *socket);
 
-/* A message that comes in pieces. False: incomplete messages of all sockets, or of this address,
- * use their memory, so the socket must be closed and others can complete theirs. The last piece
- * always fits. */
+/* Appends a piece to an incomplete message. False when the incomplete messages of all sockets, or
+ * of this address, have used up their memory; then the socket must be closed, so that other sockets
+ * can complete their messages. The last piece always fits. */
 bool ws_intake_add(struct ws_socket *socket, struct slice piece, bool last);
 void ws_intake_await_rest(struct ws_socket *socket);
 void ws_intake_drop_message(struct ws_socket *socket);
 
 /* ---- out.c: frames ---- */
 
-/* The writer for one message into ws->scratch, and its end: one text frame. False: too large; then
- * nothing was queued. */
+/* ws_out_begin returns a writer for one message in ws->scratch. ws_out_end queues the message as
+ * one text frame; false when the message is too large, then nothing was queued. */
 struct jsonw ws_out_begin(struct ws *ws);
 bool ws_out_end(struct ws_socket *socket, enum piece_kind kind);
-bool ws_out_reply(struct ws_socket *socket); /* The same of a reply. */
+bool ws_out_reply(struct ws_socket *socket); /* ws_out_end for a reply. */
 
-/* Queues the result in ws->answer as a reply. A large one keeps its references to the values, and
- * is encoded while it is sent. ERR_TOO_LARGE, or ERR_THROTTLED when it does not fit into
- * maxUnsentBytes and it `may_refuse`: then nothing was queued. */
+/* Queues the result in ws->answer as a reply. A large result keeps its references to the values,
+ * and is encoded while it is sent. On an error nothing was queued: ERR_TOO_LARGE, or, if it
+ * `may_refuse`, ERR_THROTTLED when the result does not fit into maxUnsentBytes. */
 enum err ws_out_answer(struct ws_socket *socket, bool may_refuse);
 
-/* A frame of WS_PARTS parts, and then the bytes of `shared` from `shared_at` on. */
+/* Queues a frame of WS_PARTS parts, followed by the bytes of `shared` from `shared_at` on. */
 void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
                   const struct slice parts[WS_PARTS], struct blob *shared, size_t shared_at);
 void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
@@ -397,140 +399,153 @@ void ws_notice_overrun(struct ws_socket *socket, const uint32_t *watches, size_t
                        zxid_t from);
 void ws_out_ping(struct ws_socket *socket);
 
-/* Our close frame, the last of all. `code` 0: none. */
+/* Queues our close frame, the last frame of all. `code` 0: the frame has no code. */
 void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason);
 size_t ws_out_unsent(const struct ws_socket *socket);
-bool ws_out_is_full(const struct ws_socket *socket); /* Of replies. */
+bool ws_out_is_full(const struct ws_socket *socket); /* No more replies may be queued. */
 bool ws_out_flush(struct ws_socket *socket);         /* False: the connection is broken. */
 
-/* Have more than `*taken` bytes arrived at the client? Raises `*taken`. Also true when no bytes are
- * under way. */
+/* True when more than `*taken` bytes have arrived at the client, or no bytes are under way. Sets
+ * `*taken` to the number of bytes that have arrived. */
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken);
 void ws_out_moves(struct ws_socket *socket, uint64_t now_ms); /* The client has taken bytes. */
 void ws_out_release(struct ws_socket *socket);
 
 /* ---- message.c: one message ---- */
 struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text);
-void ws_message_done(struct ws_message *message); /* It is answered. */
-void ws_message_free(struct ws_message *message); /* Its socket is gone. */
+void ws_message_done(struct ws_message *message); /* For an answered message. */
+void ws_message_free(struct ws_message *message); /* For one whose socket is gone. */
 void ws_message_release_all(struct ws_socket *socket);
 bool ws_message_has_field(const struct op_def *def, enum op_field_type type);
 
-/* Refuses a message when its turn comes; the first refusal stays. */
+/* Marks a message as refused; the refusal is sent when the message's turn comes. A message that is
+ * marked already keeps its first refusal. */
 void ws_message_refuse(struct ws_message *message, enum err err, const char *detail);
 
-/* Puts principal and session into the request, as they are now. */
+/* Puts the socket's current principal and session into the request. */
 void ws_message_identify(struct ws_message *message);
 
-/* Hands the message's request to the gate. False: no room, the socket is held. */
+/* Hands the message's request to the gate. False when the gate has no room; then the socket is
+ * held. */
 bool ws_message_submit(struct ws_message *message);
 
 /* ---- lags.c: what a client has seen and missed ---- */
 void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap);
-void ws_lags_resumed(struct ws_socket *socket, uint32_t id);       /* A watch with `since`. */
-zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* Or less: a lag's. */
-void ws_lags_forget(struct ws_socket *socket);                     /* All. */
+void ws_lags_resumed(struct ws_socket *socket, uint32_t id);       /* Drops old lags of a watch. */
+zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* `zxid`, or the lowest lag. */
+void ws_lags_forget(struct ws_socket *socket);                     /* Frees all lags. */
 
-/* Names the newest ones to the client. */
+/* Sends overrun notices for the `newest` lags that were added last. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest);
 
 bool ws_lags_any(const struct ws_socket *socket);
 
-/* Discards the events queued after the last reply, and notifies the client; they are sent later. */
+/* Discards the events queued after the last reply, and notifies the client. The events are sent
+ * later. */
 void ws_lags_cut(struct ws_socket *socket);
 
-/* Events before replies. */
+/* The functions ws_order_* keep each event ahead of the replies that show its effect. */
 extern const char ws_order_taking_over[];
 
-void ws_order_saw(struct ws_socket *socket, zxid_t zxid); /* In an event or a reply. */
+void ws_order_saw(struct ws_socket *socket, zxid_t zxid); /* Notes a zxid that was sent. */
 
-/* The newest zxid up to which all events have been queued: a reply or heartbeat may name it. */
+/* Returns the newest zxid up to which all events have been queued; replies and heartbeats may name
+ * this zxid. */
 zxid_t ws_order_complete(const struct ws_socket *socket);
-void ws_order_pump(struct ws *ws, zxid_t until); /* Hands out all changes up to there. */
+void ws_order_pump(struct ws *ws, zxid_t until); /* Hands out all changes up to `until`. */
 
-/* May the reply to this message, which shows the state of `until`, leave? False: events must leave
- * first. When their changes have not come to this replica's window yet, the socket is in
- * ws.waiting, and the message is refused when they do not come within requestTimeout. */
+/* Whether the reply to this message, which shows the state of `until`, may leave now. False when
+ * events must leave first. If the changes of these events have not reached this replica's window
+ * yet, the socket is put into ws.waiting, and the message is refused when the changes do not come
+ * within requestTimeout. */
 bool ws_order_allows(struct ws_message *message, zxid_t until);
 void ws_order_retry(struct ws *ws); /* Sockets in ws.waiting try again. */
 
 /* ---- reply.c ---- */
-void ws_reply_plain(struct ws_message *message); /* With nothing but a zxid. */
-void ws_reply_fault(struct ws_message *message); /* With its refusal. */
-void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
+void ws_reply_plain(struct ws_message *message); /* The reply has only a zxid. */
+void ws_reply_fault(struct ws_message *message); /* The reply is its refusal. */
+
+/* `detail` NULL: the reply has the text of `err`. */
+void ws_reply_error(struct ws_message *message, enum err err, const char *detail);
 void ws_reply_failure(struct ws_message *message, const struct op_result *result);
 
-/* With the id of a watch, 0: none. False: an error was replied instead. */
+/* Replies with the result and the id of the watch that was added (0: none). False when an error was
+ * replied instead. */
 bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch);
 void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result);
 
-/* The caller writes the members between these. */
+/* The caller writes the reply's members between these two calls. */
 struct jsonw ws_reply_begin(struct ws_message *message, zxid_t zxid);
 void ws_reply_end(struct ws_message *message, struct jsonw *json);
 
 /* ---- close.c: how a socket ends ---- */
 
-/* The codes that the server closes sockets with; 0: closed by its client, or a broken connection.
- */
+/* The codes that the server closes sockets with, and WS_CODE_NONE: the client closed the socket, or
+ * the connection broke. */
 extern const enum ws_code ws_codes[WS_CODES];
 
-void ws_close_count(struct ws *ws, enum ws_code code); /* In the metrics. */
+void ws_close_count(struct ws *ws, enum ws_code code); /* Counts a close in the metrics. */
 
-/* Answers pending messages, gives the reason, and closes; the first reason stays. */
+/* Answers pending messages, sends the reason, and closes. A later call for the socket has no
+ * effect. */
 void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason);
-void ws_close_slow(struct ws_socket *socket);     /* Drops its messages: it reads too little. */
-void ws_close_farewell(struct ws_socket *socket); /* The last frames, once they are due. */
-void ws_close_part(struct ws_socket *socket);     /* Our end, after both close frames. */
-void ws_close_cut(struct ws_socket *socket);      /* At once, without a frame. */
+void ws_close_slow(struct ws_socket *socket);     /* Drops its messages: the client is too slow. */
+void ws_close_farewell(struct ws_socket *socket); /* Queues the last frames once they are due. */
+void ws_close_part(struct ws_socket *socket);     /* Ends our side after both close frames. */
+void ws_close_cut(struct ws_socket *socket);      /* Ends the connection at once. */
 
 /* ---- overrun.c: clients that do not keep up ---- */
-void ws_overrun_relieve(struct ws *ws); /* Between turns: it may close sockets. */
+void ws_overrun_relieve(struct ws *ws); /* For use between turns: may close sockets. */
 
-/* On an event: holds watches that must wait, and returns the rest of the chain. */
+/* Called for each event: holds the watches that get their events later, and returns the chain of
+ * the other watches. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event);
 void ws_overrun_lost(struct ws *ws, zxid_t from);
-void ws_overrun_eased(struct ws_socket *socket); /* Bytes have left. */
-void ws_overrun_catch_up(struct ws *ws);         /* A bounded part. */
+void ws_overrun_eased(struct ws_socket *socket); /* For use after bytes were sent. */
+void ws_overrun_catch_up(struct ws *ws);         /* Serves a part of ws.line. */
 
-/* Does a message that shows the present have to wait for events that its client has missed? It is
- * refused when the wait exceeds requestTimeout, or the events will not be sent. */
+/* Whether a message whose reply shows the current state must wait for events that its client has
+ * missed. The message is refused when the wait exceeds requestTimeout, or when these events will
+ * not be sent any more. */
 bool ws_overrun_waits(struct ws_message *message);
 
 /* ---- session.c: what is attached ---- */
 
-/* Before a message runs: makes its secret, hashes it, or takes the hash of the attached session.
- * False: it means the attached session, and there is none. */
+/* Prepares a message about a session before it runs: makes a secret, hashes the secret that is
+ * given, or takes the hash of the attached session. False when the message means the attached
+ * session and no session is attached. */
 bool ws_session_prepare(struct ws_message *message);
 void ws_session_keep(struct ws_socket *socket);    /* Touches the attached session. */
-void ws_session_touch(struct ws_message *message); /* Touches a session that it names. */
-void ws_session_back(struct ws_message *message);  /* Back from the gate. */
-bool ws_session_run(
-    struct ws_message *message); /* For writes about a session: true, when it is answered. */
+void ws_session_touch(struct ws_message *message); /* Touches the session that it names. */
+void ws_session_back(struct ws_message *message);  /* Its request came back from the gate. */
+
+/* Runs a write about a session. True when the message is answered. */
+bool ws_session_run(struct ws_message *message);
 void ws_session_detach(struct ws_socket *socket);
 void ws_session_changed(struct ws *ws, zxid_t zxid, const struct state_change *change);
-void ws_session_look(struct ws_socket *socket); /* Is the session still attached? */
+void ws_session_look(struct ws_socket *socket); /* Loses a session that has ended or moved. */
 
 /* ---- events.c: events, and the watches that they are for ---- */
 void ws_events_open(struct ws *ws);
 void ws_events_close(struct ws *ws);
 
-/* Adds a watch, and replies to `message` before the watch's first event. With `read` the watch
- * begins after that answer, which is the reply. Events that precede the reply must have left. On an
- * error there is no reply yet. */
+/* Adds a watch, and replies to `message` before the watch's first event. `read` is the result to
+ * reply with, right after whose state the watch begins; NULL: a plain watch. All events that
+ * precede the reply must have left already. On an error there is no reply yet. */
 enum err ws_events_watch(struct ws_message *message, const struct op_result *read,
                          const struct subscribe_request *request);
 
 /* ---- run.c: messages in order ---- */
 void ws_queue_message(struct ws_socket *socket, struct slice text);
-void ws_queue_run(struct ws_socket *socket);            /* For WS_WORK_US. */
-bool ws_queue_is_ready(const struct ws_socket *socket); /* It may have something to run. */
-void ws_queue_eased(struct ws_socket *socket);          /* Bytes have left. */
+void ws_queue_run(struct ws_socket *socket);            /* Runs messages for about WS_WORK_US. */
+bool ws_queue_is_ready(const struct ws_socket *socket); /* A message may be ready to run. */
+void ws_queue_eased(struct ws_socket *socket);          /* For use after bytes were sent. */
 void ws_queue_back(struct ws *ws, struct op_request *take_request);
 
 /* ---- read.c: a client's bytes ---- */
-void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len); /* Unmasks them. */
-void ws_read_kept(struct ws_socket *socket); /* Takes kept bytes, as far as messages are taken. */
+void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len); /* Unmasks `bytes`. */
+void ws_read_kept(struct ws_socket *socket); /* Takes kept bytes while messages are taken. */
 
 /* ---- beat.c: time ---- */
 void ws_beat_start(struct ws_socket *socket);
