@@ -8,7 +8,7 @@ struct inspection {
     const struct vfs *vfs;
     const struct store_options *options;
     const struct inspect_visitor *visitor;
-    struct wal wal; /* For its limits only. */
+    struct wal wal; /* Used for its limits only. */
     bool has_manifest;
     struct manifest manifest;
 };
@@ -32,7 +32,7 @@ static void inspect_slots(struct inspection *inspection, const char *file)
         return;
     }
     if (inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle) != ERR_OK) {
-        handle = NULL; /* Then both slots count as bad. */
+        handle = NULL; /* With NULL both slots count as bad. */
     }
     for (unsigned i = 0; i < SLOTS_COUNT; i++) {
         struct slots_view view = {0};
@@ -64,7 +64,7 @@ static void inspect_manifest(struct inspection *inspection)
     }
 }
 
-/* Shows the records of one batch; what is wrong with them, or NULL. */
+/* Shows the records of one batch. Returns what is wrong with them, or NULL. */
 static const char *inspect_records(const struct inspection *inspection,
                                    const struct inspect_batch *batch, struct wal_loaded *loaded)
 {
@@ -87,7 +87,7 @@ static const char *inspect_records(const struct inspection *inspection,
     return err == ERR_MISSING ? NULL : "a record does not verify";
 }
 
-/* One batch; false when there is nothing to show behind it. */
+/* Shows one batch. Returns false when there is nothing to show behind it. */
 static bool inspect_batch(const struct inspection *inspection,
                           const struct inspect_segment *segment, struct vfs_file *file,
                           struct walfmt_place *place)

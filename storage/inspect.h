@@ -1,9 +1,10 @@
 /*
- * inspect.h - reads a replica's directory file by file and reports the contents, good or bad. For
- * people and tests; never prints, locks or changes anything.
+ * inspect.h - reads a replica's directory file by file and reports the contents, good or bad, for
+ * people and tests. It never prints, locks or changes anything.
  *
- * Unlike store_open it does not judge the whole: it also shows files and batches that the log no
- * longer reaches (left-overs, cut off batches), and continues behind damage where it can.
+ * Unlike store_open, inspect_dir does not judge the directory as a whole. It also shows files and
+ * batches that the log no longer reaches (left-overs, batches that were cut off), and continues
+ * behind damage where it can.
  */
 #ifndef STORAGE_INSPECT_H
 #define STORAGE_INSPECT_H
@@ -16,14 +17,15 @@ struct inspect_slot {
     const char *file;
     unsigned index;
     bool is_valid;
-    uint64_t seq; /* The higher one counts. */
+    uint64_t seq; /* Sequence number; the slot with the higher number counts. */
 };
 
 struct inspect_segment {
     const char *file;
     uint64_t size;
     bool is_valid; /* The header verifies and fits the name. */
-    bool is_ours;  /* Of the history that the manifest names, and not before its first segment. */
+    /* The segment is of the history that the manifest names, and not before its first segment. */
+    bool is_ours;
     struct walfmt_header header;
 };
 
@@ -31,7 +33,8 @@ struct inspect_batch {
     uint64_t offset;
     uint64_t bytes;
     struct walfmt_batch head;
-    const char *fault; /* NULL: it verifies. Else what is wrong; nothing behind it is shown. */
+    /* NULL: the batch verifies. Else what is wrong; nothing behind the batch is shown. */
+    const char *fault;
 };
 
 struct inspect_snapshot {
@@ -41,7 +44,7 @@ struct inspect_snapshot {
     struct snapfile_info info;
 };
 
-/* Each may be NULL. What is pointed to is valid during the call only. */
+/* Callbacks, each of which may be NULL. Their arguments are valid during the call only. */
 struct inspect_visitor {
     void *arg;
     void (*manifest)(void *arg, const struct manifest *manifest);
@@ -55,9 +58,9 @@ struct inspect_visitor {
     void (*other)(void *arg, const char *file); /* Temporary and unknown files. */
 };
 
-/* Visits slots, segments in order with their batches and records, snapshots, the rest. Of the
- * options only the vfs and the limit of records are used. ERR_IO: the directory cannot be listed.
- */
+/* Visits slots, segments in order with their batches and records, snapshots, and the other files.
+ * Of `options` only the vfs and the limit of records are used. ERR_IO: the directory cannot be
+ * listed. */
 enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor);
 
 #endif

@@ -78,7 +78,8 @@ static bool is_slots(const char *text)
     return false;
 }
 
-/* New files are numbered from the highest on: that must not come to an end. */
+/* Whether the file's numbers leave room to count on: new files are numbered above the highest
+ * number. */
 static bool can_be_counted(const struct name *name)
 {
     return name->history <= NAME_HISTORY_MAX &&

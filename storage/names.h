@@ -18,19 +18,19 @@
 #define NAME_SNAP_RECV  "snap-received.tmp"
 
 enum {
-    NAMES_MAX = 100000,            /* A directory with more is not one of a replica. */
-    NAME_HISTORY_MAX = 0x7fffffff, /* Counting never gets there: a higher number is foreign. */
+    NAMES_MAX = 100000,            /* A directory with more names is not one of a replica. */
+    NAME_HISTORY_MAX = 0x7fffffff, /* Bound of history numbers; counting never gets there. */
 };
 
-#define NAME_NUMBER_MAX (UINT64_MAX / 2) /* Of segments; likewise. */
+#define NAME_NUMBER_MAX (UINT64_MAX / 2) /* Bound of segment numbers. */
 
 enum name_kind {
     NAME_KIND_OTHER, /* Not a file of the store; left alone. */
     NAME_KIND_SLOTS, /* One of the four small records. */
     NAME_KIND_WAL,   /* wal-<history>-<number>: a segment. */
-    NAME_KIND_NEXT,  /* next-<number>: zeros for the segment to come. */
+    NAME_KIND_NEXT,  /* next-<number>: zeros for a segment to come. */
     NAME_KIND_SNAP,  /* snap-<history>-<start>. */
-    NAME_KIND_TEMP,  /* Something unfinished. */
+    NAME_KIND_TEMP,  /* An unfinished file. */
 };
 
 struct name {
@@ -50,7 +50,7 @@ struct names {
 enum err names_list(const struct vfs *vfs, struct names *ret_names);
 void names_release(struct names *names);
 
-/* NULL when there is no such file. */
+/* Returns the name, or NULL when there is no such file. */
 const struct name *names_find(const struct names *names, enum name_kind kind, uint64_t history,
                               uint64_t number);
 
@@ -61,17 +61,17 @@ void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start);
 
 /*
  * The record whose change is the one atomic switch when a log starts again (reset, installed
- * snapshot). Kept in two slots.
+ * snapshot). The record is kept in two slots.
  *
- * File names carry the history number; whatever has another one is a left-over of a switch that did
- * not happen, or of the state before one that did.
+ * File names carry the history number. A file with another number is left over from a switch that
+ * did not happen, or from the state before a switch that did.
  */
 struct manifest {
-    uint64_t history;      /* Names of log and snapshots carry it. */
-    uint64_t first;        /* Number of the log's first segment. */
-    uint64_t top;          /* Highest segment that may hold records; a missing one is damage. */
-    bool clean;            /* The store was closed with the log's end exactly as below. */
-    uint64_t clean_number; /* Segment. */
+    uint64_t history; /* History number in the names of log and snapshots. */
+    uint64_t first;   /* Number of the log's first segment. */
+    uint64_t top;     /* Highest segment that may hold records; if it is missing, that is damage. */
+    bool clean;       /* The store was closed, and the log's end was the one below. */
+    uint64_t clean_number; /* Number of the segment in which the log ended. */
     uint64_t clean_offset;
     zxid_t clean_last;
     uint64_t clean_chain;
@@ -82,7 +82,7 @@ enum {
 };
 
 void manifest_encode(const struct manifest *manifest, struct buf *out);
-/* ERR_CORRUPT. */
+/* Decodes a manifest. ERR_CORRUPT. */
 enum err manifest_decode(struct slice bytes, struct manifest *ret_manifest);
 
 #endif

@@ -13,8 +13,9 @@ enum {
     SLOT_CRC_AT = 24,
 };
 
-/* Head: magic, version, kind, length, sequence, checksum, zero. The checksum covers the rest of the
- * slot and knows its index, so that slot 0 copied over slot 1 does not verify. */
+/* Returns the checksum of a slot. The head is: magic, version, kind, length, sequence, checksum,
+ * zero. The checksum covers the rest of the slot and the slot's index, so that slot 0 copied over
+ * slot 1 does not verify. */
 static uint32_t slot_crc(const uint8_t *slot, unsigned index, uint32_t len)
 {
     uint8_t seed[4];
@@ -55,7 +56,7 @@ static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, u
            wire_load_u32(slot + SLOT_CRC_AT) == slot_crc(slot, index, len);
 }
 
-/* A slot that cannot be read is a bad slot. */
+/* Reads a slot. Returns false for a bad slot, and a slot that cannot be read is bad. */
 static bool slot_load(const struct vfs *vfs, struct vfs_file *file, enum slots_kind kind,
                       unsigned index, uint8_t out[VFS_BLOCK])
 {
@@ -175,7 +176,7 @@ enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice pa
 
     ASSERT(slots->file && payload.len <= SLOTS_PAYLOAD_MAX);
 
-    /* Never first over the only slot that is known to hold the newest value. */
+    /* The slot that is the only one known to hold the newest value is never written first. */
     unsigned order[SLOTS_COUNT] = {1 - slots->newest, slots->newest};
 
     slots->seq++;
@@ -190,7 +191,7 @@ enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice pa
         enum err err = slot_store(slots, vfs, order[i], bytes);
 
         if (err != ERR_OK) {
-            /* The file already has the space, so a full disk is an I/O error. */
+            /* The file has the space already, so a full disk is an I/O error. */
             return ERR_IO;
         }
     }

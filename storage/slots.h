@@ -2,10 +2,10 @@
  * slots.h - a small durable record in a file of two slots: identity, promise, quarantine, manifest.
  *
  * Each change is written to both slots, one after the other, each synced and read back. A crash
- * damages at most the slot being written; and because no change is reported before both hold it,
+ * damages at most the slot being written. Because no change is reported before both slots hold it,
  * rot in one slot can never bring an older value back.
  *
- * One thread at a time; the callers see to that.
+ * The callers make sure that one thread at a time uses a record.
  */
 #ifndef STORAGE_SLOTS_H
 #define STORAGE_SLOTS_H
@@ -20,7 +20,8 @@ enum {
     SLOTS_FILE_BYTES = SLOTS_COUNT * VFS_BLOCK,
 };
 
-/* Written into each slot: a file under the wrong name does not verify. Never renumber. */
+/* Kind of the record, written into each slot: a file under the wrong name does not verify. Never
+ * renumber. */
 enum slots_kind {
     SLOTS_IDENTITY = 1,
     SLOTS_PROMISE = 2,
@@ -31,42 +32,42 @@ enum slots_kind {
 struct slots {
     struct vfs_file *file; /* NULL when not open. */
     enum slots_kind kind;
-    uint64_t seq;      /* Of the newest valid slot. */
-    unsigned newest;   /* Its index. */
-    bool has_bad_slot; /* The other one does not verify. */
-    bool has_old_slot; /* The other one holds an older value: a crash between the two writes. */
-    uint32_t len;      /* Of the newest payload. */
+    uint64_t seq;      /* Sequence number of the newest valid slot. */
+    unsigned newest;   /* Index of the newest valid slot. */
+    bool has_bad_slot; /* The other slot does not verify. */
+    bool has_old_slot; /* The other slot holds an older value, from a crash between two writes. */
+    uint32_t len;      /* Length of the newest payload. */
     uint8_t payload[SLOTS_PAYLOAD_MAX]; /* The newest value. */
 };
 
-/* The two slots as they lie there, for inspection. */
+/* One of the two slots as it is on the disk, for inspection. */
 struct slots_view {
     bool valid;
     uint64_t seq;
 };
 
-/* Makes the file with both slots under a temporary name and renames it; an older file of the name
+/* Makes the file with both slots under a temporary name and renames it. An older file of that name
  * is replaced. The caller syncs the directory. */
 enum err slots_create(const struct vfs *vfs, const char *name, enum slots_kind kind,
                       struct slice payload);
 
-/* Opens and reads. ERR_MISSING: no such file; ERR_CORRUPT: neither slot verifies (`slots` is open
- * all the same); ERR_IO. */
+/* Opens and reads the record. ERR_MISSING: no such file. ERR_CORRUPT: neither slot verifies, but
+ * `slots` is open all the same. ERR_IO. */
 enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name,
                     enum slots_kind kind);
 void slots_close(struct slots *slots, const struct vfs *vfs);
 
-/* Makes a new value durable in both slots. Any error is final. */
+/* Makes a new value durable in both slots. After an error the process must end. */
 enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice payload);
 
-/* The same, but makes the file, durably, and opens it when it is not open. */
+/* Like slots_write, but if the file is not open makes it, durably, and opens it. */
 enum err slots_put(struct slots *slots, const struct vfs *vfs, const char *name,
                    enum slots_kind kind, struct buf *take_payload);
 
-/* Writes the newest value over a bad or older slot, if there is one. */
+/* Writes the newest value over a bad or older slot, if there is such a slot. */
 enum err slots_heal(struct slots *slots, const struct vfs *vfs);
 
-/* Looks at slot `index` alone. */
+/* Reads slot `index` alone, for inspection. */
 struct slots_view slots_look(const struct vfs *vfs, struct vfs_file *file, enum slots_kind kind,
                              unsigned index);
 

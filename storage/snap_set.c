@@ -72,7 +72,7 @@ void snap_figures(struct store *store)
     store->snap_newest_end = newest ? newest->info.shown.end : 0;
 }
 
-/* Reads head and trailer of one. ERR_NO_FILES; a bad one is no error. */
+/* Reads head and trailer of a snapshot. ERR_NO_FILES; a bad snapshot is no error. */
 static enum err entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
 {
     struct snapfile_reader reader;
@@ -96,7 +96,7 @@ static enum err entry_load(struct store *store, const struct name *name, struct 
 }
 
 /* Compares a good snapshot with the log. A snapshot is made only of records that are durable in the
- * log, so a log that ends before the snapshot has lost records. */
+ * log, so a log that ends before the snapshot's end has lost records. */
 static enum err judge_coverage(struct store *store, const struct snap_entry *entry,
                                struct store_report *report)
 {
@@ -142,7 +142,7 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
         enum err err = entry_load(store, name, &entry);
 
         if (err == ERR_OK && !entry.is_bad && entry.info.shown.start < store->wal.live.base) {
-            /* A purge was interrupted: the log no longer reaches back to it. */
+            /* A purge was interrupted: the log no longer reaches back to this snapshot. */
             PROBE("storage.stale_snapshot");
             continue;
         }
@@ -164,7 +164,8 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
     return ERR_OK;
 }
 
-/* Counts what a replay over the newest snapshot would read, roughly. */
+/* Sets the marks from which the figures count, roughly, what a replay over the newest snapshot
+ * would read. */
 static void mark_snapshot(struct store *store, zxid_t start)
 {
     const struct wal *wal = &store->wal;
@@ -204,14 +205,14 @@ void snaps_report(struct store *store, struct store_report *report)
 
 /* ---- Purging. ---- */
 
-/* The entry of `start`, if the history is still `history`. The caller holds files_mutex. */
+/* Returns the entry of `start`, if the history is still `history`. The caller holds files_mutex. */
 static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t start)
 {
     return store->wal.manifest.history == history ? snap_set_find(&store->snaps, start) : NULL;
 }
 
-/* Reads a snapshot without holding a mutex, then notes whether it is good. One that was read before
- * since the opening gets a quick look only. */
+/* Reads a snapshot without holding a mutex, then notes whether it is good. A snapshot that was read
+ * since the store was opened gets a quick check only. */
 static bool verify_one(struct store *store, uint64_t history, struct snap_entry before)
 {
     const struct vfs *vfs = &store->options.vfs;
@@ -234,7 +235,7 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
 
     struct snap_entry *entry = entry_of(store, history, before.info.shown.start);
 
-    /* One that could not be looked at for lack of a descriptor is neither good nor bad. */
+    /* A snapshot that could not be opened for lack of a descriptor is neither good nor bad. */
     if (entry && err != ERR_NO_FILES) {
         entry->is_verified = err == ERR_OK;
         entry->is_bad = err != ERR_OK;
@@ -242,8 +243,8 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
     return err == ERR_OK;
 }
 
-/* Verifies from the newest on until enough are good. Returns the history looked at and the start of
- * the oldest to keep; 0 and false when there are not enough. */
+/* Verifies snapshots from the newest on until enough are good. Returns the history at that time and
+ * the start of the oldest snapshot to keep; 0 and false when there are not enough. */
 static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_cut)
 {
     struct snap_entry *copy = NULL;
@@ -273,8 +274,8 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
     return good == store->options.snapshots_keep;
 }
 
-/* Unlinks snapshots that are older than `cut` or bad; returns how many could not be removed. Those
- * are bad from now on: the log will not reach back to them. */
+/* Unlinks snapshots that are older than `cut` or bad. Returns how many could not be removed: these
+ * are bad from now on, because the log will not reach back to them. */
 static uint32_t unlink_older(struct store *store, zxid_t cut)
 {
     ASSERT(snap_set_find(&store->snaps, cut));
@@ -293,7 +294,7 @@ static uint32_t unlink_older(struct store *store, zxid_t cut)
     return unremoved;
 }
 
-/* `bytes` bytes of log, up to `below`, are kept for learners alone; 0: none. */
+/* Notes that `bytes` bytes of log, up to `below`, are kept for learners alone; 0: none. */
 static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is_lost)
 {
     ASSERT((below == 0) == (bytes == 0));
@@ -304,8 +305,8 @@ static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is
     store->keeps_lost += is_lost ? 1 : 0;
 }
 
-/* Where the log is cut: at the oldest snapshot, or further back when a learner needs more and the
- * limit allows it. Notes what is kept for learners alone. The caller holds files_mutex. */
+/* Returns where the log is cut: at the oldest snapshot, or further back when a learner needs more
+ * and the limit allows it. Notes what is kept for learners alone. The caller holds files_mutex. */
 static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
 {
     zxid_t keep = atomic_load(&store->keep);
@@ -321,7 +322,7 @@ static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
     return keeps ? keep : cut;
 }
 
-/* The caller holds files_mutex. */
+/* Removes snapshots and log before `cut`. The caller holds files_mutex. */
 static enum err purge_to(struct store *store, zxid_t cut, bool may_keep)
 {
     const struct vfs *vfs = &store->options.vfs;

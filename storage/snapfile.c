@@ -9,8 +9,8 @@
 enum {
     HEAD_MAGIC = 0x4e53425a,    /* "ZBSN" */
     TRAILER_MAGIC = 0x5253425a, /* "ZBSR" */
-    HEAD_BYTES = 48,            /* With its checksum; then configuration and its checksum. */
-    FRAME_BYTES = 8,            /* Length and checksum before each block. */
+    HEAD_BYTES = 48, /* Bytes with the head's checksum; configuration and its checksum follow. */
+    FRAME_BYTES = 8, /* Bytes of length and checksum before each block. */
     TRAILER_BYTES = 72,
 };
 
@@ -127,7 +127,7 @@ enum err snapfile_put_trailer(struct snapfile_writer *writer, const struct snapf
 
     ASSERT(info->shown.end >= info->shown.start);
 
-    /* A block length of 0 comes first: it ends the sequence of blocks. */
+    /* The trailer begins with a block length of 0, which ends the sequence of blocks. */
     wire_store_u32(trailer + 4, TRAILER_MAGIC);
     wire_store_u64(trailer + 8, info->shown.end);
     wire_store_u64(trailer + 16, info->end_chain);
@@ -154,7 +154,7 @@ void snapfile_writer_close(struct snapfile_writer *writer)
 
 /* ---- Reading. ---- */
 
-/* Exactly `len` bytes, appended to `out`. */
+/* Reads exactly `len` bytes and appends them to `out`. */
 static enum err get(struct snapfile_reader *reader, uint64_t offset, struct buf *out, size_t len)
 {
     size_t got = 0;

@@ -2,8 +2,8 @@
  * snapfile.h - the bytes of a snapshot file: head, configuration, checksummed blocks, trailer with
  * a hash of the whole.
  *
- * Nothing in it depends on the disk it lies on, so that the file is sent to a learner as it is. The
- * trailer has a fixed length at the end: a quick look reads head and trailer only.
+ * Nothing in the file depends on the disk on which it lies, so the file is sent to a learner as it
+ * is. The trailer has a fixed length at the end: a quick check reads head and trailer only.
  */
 #ifndef STORAGE_SNAPFILE_H
 #define STORAGE_SNAPFILE_H
@@ -14,7 +14,7 @@
 enum {
     SNAPFILE_VERSION = 1,
     SNAPFILE_CONFIG_MAX = 64 * 1024,
-    SNAPFILE_PIECE = 1024 * 1024, /* Written and synced at a time. */
+    SNAPFILE_PIECE = 1024 * 1024, /* Bytes written and synced at a time. */
     SNAPFILE_BLOCK_BASE = 4 * 1024 * 1024,
 };
 
@@ -24,7 +24,7 @@ struct snapfile_info {
     uint8_t cluster[STORE_CLUSTER_LEN];
 };
 
-/* A block is at most this long, given the longest record. */
+/* Returns the length of the longest block, given the longest record. */
 static inline size_t snapfile_block_max(uint32_t record_bytes_max)
 {
     return (size_t)SNAPFILE_BLOCK_BASE + record_bytes_max;
@@ -33,21 +33,21 @@ static inline size_t snapfile_block_max(uint32_t record_bytes_max)
 struct snapfile_writer {
     const struct vfs *vfs; /* Not owned. */
     struct vfs_file *file;
-    struct buf pending; /* Not yet written. */
-    uint64_t offset;    /* Written and synced. */
-    uint64_t hash;      /* Of everything put so far. */
+    struct buf pending; /* Bytes not yet written. */
+    uint64_t offset;    /* Bytes written and synced. */
+    uint64_t hash;      /* Hash of everything put so far. */
     uint64_t blocks;
     size_t block_max;
 };
 
-/* Makes the file, replacing one of the name. On error nothing stays open. `record_bytes_max` bounds
- * the blocks. ERR_NO_SPACE, ERR_IO. */
+/* Makes the file and replaces a file of the same name. On error nothing stays open.
+ * `record_bytes_max` bounds the blocks. ERR_NO_SPACE, ERR_IO. */
 enum err snapfile_create(struct snapfile_writer *writer, const struct vfs *vfs, const char *name,
                          uint32_t record_bytes_max);
 enum err snapfile_put_head(struct snapfile_writer *writer, const struct snapfile_info *info,
                            struct slice config);
 enum err snapfile_put_block(struct snapfile_writer *writer, struct slice block);
-/* Uses end, digest, node_count and end_chain of `info`; syncs. */
+/* Writes the trailer from end, digest, node_count and end_chain of `info`; syncs. */
 enum err snapfile_put_trailer(struct snapfile_writer *writer, const struct snapfile_info *info);
 void snapfile_writer_close(struct snapfile_writer *writer);
 
@@ -57,25 +57,26 @@ struct snapfile_reader {
     struct snapfile_info info;
     struct buf config;
     struct buf block;
-    uint64_t offset; /* Of the next block. */
+    uint64_t offset; /* Offset of the next block. */
     uint64_t hash;
     uint64_t blocks;
-    uint64_t blocks_told; /* What the trailer says. */
+    uint64_t blocks_told; /* Number of blocks that the trailer states. */
     uint64_t hash_told;
     size_t block_max;
 };
 
-/* Opens and checks head, size and trailer. ERR_MISSING, ERR_CORRUPT (also when it cannot be read);
- * on error nothing stays open. */
+/* Opens a file and checks head, size and trailer. ERR_MISSING, ERR_CORRUPT (also when the file
+ * cannot be read); on error nothing stays open. */
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                        uint32_t record_bytes_max);
 
-/* The same, but reads cached pages: for a file that has been verified, they are safer than a disk
- * that may have rotted since. */
+/* Like snapfile_open, but reads cached pages. For a file that was verified the cached pages are
+ * safer than a disk that may have rotted since. */
 enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *vfs,
                               const char *name, uint32_t record_bytes_max);
 
-/* ERR_MISSING after the last block, and only if the hash of the whole is right; ERR_CORRUPT. */
+/* Returns the next block. ERR_MISSING: after the last block, and only if the hash of the whole is
+ * right. ERR_CORRUPT. */
 enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block);
 void snapfile_close(struct snapfile_reader *reader);
 

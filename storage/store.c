@@ -49,7 +49,8 @@ void store_close(struct store *store, bool clean)
     ASSERT(!store->writer);
     if (may_mark) {
         MUTEX_HOLD(&store->wal.files_mutex);
-        /* Without the mark the next opening may only take damage at the tail for a torn write. */
+        /* An error is harmless: without the mark the next opening may take damage at the tail for a
+         * torn write, as after a crash. */
         (void)wal_mark_clean(&store->wal, true);
     }
     store_free(store);
@@ -76,7 +77,7 @@ enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t 
     return wal_read(&store->wal, after, bytes_max, recs_max, ret_recs, ret_count);
 }
 
-/* Makes the batch so far durable; with it all operations before `upto`. */
+/* Makes the batch so far durable, and with the batch all operations before `upto`. */
 static enum err flush_upto(struct store *store, size_t upto, size_t *ret_done)
 {
     ASSERT(upto >= *ret_done);
@@ -89,7 +90,7 @@ static enum err flush_upto(struct store *store, size_t upto, size_t *ret_done)
     return err;
 }
 
-/* The records of one append into the batch. */
+/* Adds the records of one append to the batch. */
 static enum err push_all(struct wal *wal, const struct store_op *op)
 {
     enum err err = ERR_OK;
@@ -100,8 +101,8 @@ static enum err push_all(struct wal *wal, const struct store_op *op)
     return err;
 }
 
-/* No room for the append at `at`: the appends before it are made durable, and a snapshot that is
- * being received is dropped with its log. */
+/* Ends a run of appends when there is no room for the append at `at`: the appends before it are
+ * made durable, and a snapshot that is being received is dropped with its log. */
 static enum err end_appends(struct store *store, enum err err, size_t at, size_t count,
                             size_t *ret_done)
 {
@@ -115,7 +116,7 @@ static enum err end_appends(struct store *store, enum err err, size_t at, size_t
     return flush_err == ERR_OK ? err : flush_err;
 }
 
-/* Runs neighbouring appends: as few batches as the limits allow. */
+/* Runs neighbouring appends in as few batches as the limits allow. */
 static enum err run_appends(struct store *store, struct store_op **ops, size_t count,
                             size_t *ret_done)
 {
@@ -153,7 +154,7 @@ static size_t appends_from(struct store_op **ops, size_t count)
     return run;
 }
 
-/* The mark of a clean shutdown must be gone before the log differs from it. */
+/* Removes the mark of a clean shutdown before the log differs from the mark. */
 static enum err touch_log(struct store *store)
 {
     enum err err = ERR_OK;

@@ -2,11 +2,12 @@
  * store.h - one replica's directory: identity, promise, quarantine mark, write-ahead log and
  * snapshots. Other folders use storage through this header alone.
  *
- * Opening never changes what is damaged: it reports. All changes go through store_run in the order
- * of the protocol's effects, so that the order on disk is the order in which things were decided.
+ * Opening never changes damaged files: it reports the damage. All changes go through store_run in
+ * the order of the protocol's effects, so that the order on disk is the order of the protocol's
+ * decisions.
  *
- * Threads: open and close by the owner while no other thread runs; store_run by the log thread
- * only; store_read, store_snap_* by any one worker thread at the same time.
+ * Threads: the owner opens and closes while no other thread runs. Only the log thread calls
+ * store_run. Meanwhile any one worker thread may call store_read and store_snap_*.
  */
 #ifndef STORAGE_STORE_H
 #define STORAGE_STORE_H
@@ -20,18 +21,18 @@ enum {
     STORE_REASON_MAX = 240,
     STORE_GENESIS_MAX = 3072, /* Bytes of a founding configuration. */
     /* Files open at a time, besides snapshots on their way to learners: four small records, the
-     * ends of the live and the staged log, the next segment, a snapshot that is received, one that
-     * is written, one that is read back by each of two threads, two segments that are read by each
-     * of two. It does not grow with the log. */
+     * ends of the live and the staged log, the next segment, a snapshot being received, a snapshot
+     * being written, a snapshot that each of two threads reads back, two segments that each of two
+     * threads reads. The number does not grow with the log. */
     STORE_FILES_MAX = 16,
 };
 
-/* The identity of this disk. Durable before anything else; two slots. */
+/* The identity of this disk, in two slots. It is durable before anything else happens. */
 struct store_identity {
     uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while bootstrapping or formatted as a learner. */
     uint32_t member_id;
     uint64_t incarnation; /* Random, made when the directory was formatted; never 0. */
-    bool bootstrapping;   /* Formatted, and no cluster joined yet: counts as empty. */
+    bool bootstrapping;   /* Formatted, but in no cluster yet: counts as empty. */
     uint8_t genesis[STORE_GENESIS_MAX]; /* The founding configuration, opaque here. */
     uint32_t genesis_len;
 };
@@ -39,7 +40,7 @@ struct store_identity {
 enum store_verdict {
     STORE_EMPTY,     /* No identity, no log, no snapshot. */
     STORE_CLEAN,     /* Everything verifies. */
-    STORE_TORN_TAIL, /* The last batch was cut off by a crash before it was durable; it is gone. */
+    STORE_TORN_TAIL, /* A crash cut off the last batch before it was durable; it is dropped. */
     STORE_DAMAGED,   /* Acknowledged data may be missing: quarantine. Nothing was changed. */
 };
 
@@ -51,15 +52,17 @@ struct store_report {
     struct store_identity identity;
     uint32_t promised_epoch; /* 0 when there is no promise. */
     uint32_t promised_leader;
-    bool has_snapshot;    /* The newest one that verifies and whose range the log covers. */
+    /* A snapshot verifies and the log covers its range. The `snap_*` members describe the newest
+     * such snapshot. */
+    bool has_snapshot;
     zxid_t snap_start;    /* The log is replayed over the snapshot after this zxid. */
-    zxid_t snap_end;      /* Nothing is answered before this zxid is applied. */
+    zxid_t snap_end;      /* No request is answered before this zxid is applied. */
     uint64_t snap_digest; /* State digest at snap_end. */
     zxid_t log_base;      /* The log holds what follows this zxid. */
     zxid_t log_last;      /* Newest record, or log_base. */
     uint64_t log_chain;   /* Chain value at log_last. */
     zxid_t committed;     /* max(commit watermark in the log, snap_end). */
-    uint64_t torn_bytes;  /* Cut off at the tail. */
+    uint64_t torn_bytes;  /* Bytes cut off at the tail. */
     bool one_slot_bad;    /* A small durable record had one damaged slot. */
     bool is_lost;         /* Damaged, and identity or promise cannot be read: a lost disk. It takes
                              no changes; the replica needs a newly formatted directory. */
@@ -72,7 +75,7 @@ struct store_options {
     uint64_t salt_seed;        /* For segment salts: random in production, seeded in tests. */
     uint32_t record_bytes_max; /* Payload limit; anything longer is damage. */
     uint32_t member_id;        /* Owner of the directory; 0: not checked. */
-    uint64_t keep_bytes_max;   /* Log that store_keep may keep beyond what the snapshots need. */
+    uint64_t keep_bytes_max;   /* Bytes of log that store_keep may add to what snapshots need. */
 };
 
 /* For store_keep: no learner needs an older part of the log. */
@@ -80,23 +83,24 @@ struct store_options {
 
 struct store;
 
-/* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_FOREIGN: it belongs to
- * the member that `ret_report->identity` names, and nothing was changed. Also ERR_IO and
- * ERR_NO_FILES. Damage is not an error here but a verdict in the report. With `read_only` nothing
- * is cut, locked or made. */
+/* Opens and inspects the directory. ERR_BUSY: another process holds the directory. ERR_FOREIGN: the
+ * directory belongs to the member that `ret_report->identity` names, and nothing was changed. Also
+ * ERR_IO and ERR_NO_FILES. Damage is not an error here but a verdict in the report. With
+ * `read_only` nothing is cut, locked or made. */
 enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
                     struct store_report *ret_report);
 
-/* `clean`: the log thread has stopped after its last operation; leaves the clean-shutdown mark,
- * after which damage at the tail is never taken for a torn write. */
+/* Closes the directory. `clean`: the log thread has stopped after its last operation. Then
+ * store_close leaves the clean-shutdown mark: with the mark, the next opening never takes damage at
+ * the tail for a torn write. */
 void store_close(struct store *store, bool clean);
 
-/* All epochs of the log, ascending, in memory that the caller frees; `*ret_count` of them. There is
- * no other bound to their number than that of the records. Any thread. */
+/* Returns all epochs of the log, ascending, in memory that the caller frees; `*ret_count` is their
+ * number, which is bounded only by the number of records. Any thread. */
 struct epoch_range *store_epochs(struct store *store, size_t *ret_count);
 
 /* Reads records after `after`, in order, up to `bytes_max` of payload (at least one record when
- * there is any) and `recs_max`; gives references. Only durable records are seen.
+ * there is any) and `recs_max`; the caller gets references. Only durable records are seen.
  * ERR_MISSING: `after` is below the log's base or not in the log. ERR_CORRUPT: damage.
  * ERR_NO_FILES: there is no descriptor for an older segment; try again. Any thread. */
 enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
@@ -115,18 +119,18 @@ enum store_op_type {
     STORE_SNAP_BEGIN,   /* Start to receive a snapshot; an unfinished earlier one is dropped. From
                            here to INSTALL, APPENDs go to the log that belongs to the new snapshot
                            (they follow its start); the old log and snapshots stay as they are. */
-    STORE_SNAP_CHUNK,   /* The next piece of it. */
-    STORE_SNAP_INSTALL, /* Verify it and make snapshot and new log ours by one atomic switch. Until
-                           then a crash, or TRUNCATE, RESET, BEGIN or ABORT, leaves the old state.
-                         */
-    STORE_SNAP_ABORT,   /* Drop what STORE_SNAP_BEGIN started; nothing if there is none. */
+    STORE_SNAP_CHUNK,   /* The next piece of the snapshot. */
+    STORE_SNAP_INSTALL, /* Verify the snapshot, then put it and its log in place by one atomic
+                           switch. Before the switch a crash, TRUNCATE, RESET, BEGIN or ABORT leaves
+                           the old state. */
+    STORE_SNAP_ABORT,   /* Drop what STORE_SNAP_BEGIN started, if anything. */
 };
 
 struct store_op {
     enum store_op_type type;
     struct logrec **recs; /* APPEND; references owned by the operation's owner. */
     size_t rec_count;
-    zxid_t committed; /* APPEND: what the writer knows to be committed. */
+    zxid_t committed; /* APPEND: commit watermark that the writer knows. */
     zxid_t zxid;      /* TRUNCATE. */
     uint32_t epoch;   /* PROMISE. */
     uint32_t leader;
@@ -134,104 +138,112 @@ struct store_op {
     const char *reason;                    /* QUARANTINE. */
     uint64_t snap_offset;                  /* SNAP_CHUNK; consecutive. */
     struct slice snap_bytes;               /* SNAP_CHUNK. */
-    enum err ret_err;    /* From SNAP_INSTALL; the old state stands. ERR_CORRUPT: the snapshot does
-                            not verify or the staged log does not cover (start, end].
-                            ERR_NO_SPACE: snapshot or log did not fit. */
-    zxid_t ret_last;     /* After TRUNCATE, RESET, SNAP_INSTALL: the log's last zxid ... */
-    uint64_t ret_chain;  /* ... and its chain value. */
-    zxid_t ret_snap_end; /* SNAP_INSTALL. */
+    /* Error of SNAP_INSTALL; the old state stands. ERR_CORRUPT: the snapshot does not verify, or
+     * the staged log does not cover (start, end]. ERR_NO_SPACE: snapshot or log did not fit. */
+    enum err ret_err;
+    zxid_t ret_last;     /* Last zxid of the log, after TRUNCATE, RESET and SNAP_INSTALL. */
+    uint64_t ret_chain;  /* Chain value at `ret_last`. */
+    zxid_t ret_snap_end; /* End of the snapshot, after SNAP_INSTALL. */
 };
 
-/* Runs operations in order; neighbouring appends become one batch and one sync. When it returns OK
- * all are durable, except those of a refused reception: they are skipped, and its INSTALL reports
- * the refusal. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later ones
- * are untouched; run them again later. ERR_NO_FILES: the same, for lack of a descriptor. Any other
- * error: the caller must end the process at once. */
+/* Runs operations in order; neighbouring appends become one batch and one sync. After OK all
+ * operations are durable, except those of a refused reception: they are skipped, and the
+ * reception's INSTALL reports the refusal. ERR_NO_SPACE: `*ret_done` operations are durable, and
+ * the others are untouched; the caller runs the others again later. ERR_NO_FILES: the same, for
+ * lack of a descriptor. Any other error: the caller must end the process at once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 enum err store_run_one(struct store *store, struct store_op *op);
 
-/* A learner needs the log after `zxid` (0: all that there is): purges keep it, although no snapshot
- * here needs it, until the next call. `keep_bytes_max` and a full disk override it: the log is
- * purged all the same, and counted (`keeps_lost`). Any thread; a purge that already runs may not
- * see the call. */
+/* Makes purges keep the log after `zxid` (0: all of the log), which a learner needs, even if no
+ * snapshot here needs it. Valid until the next call. `keep_bytes_max` and a full disk override
+ * this: the log is purged all the same, and counted in `keeps_lost`. Any thread; a purge that
+ * already runs may not see the call. */
 void store_keep(struct store *store, zxid_t zxid);
 
-/* Zero-fills the next segment if it is not there; called by the worker thread after each rotation.
- * When there is no space, log that is kept for learners is purged first; log that no learner needs
- * any more is purged in any case. ERR_NO_SPACE is expected: store_is_low is true until a call
- * succeeds. ERR_NO_FILES as well. The worker thread. */
+/* Zero-fills the next segment if it does not exist; the worker thread calls this after each
+ * rotation. When there is no space, log that is kept for learners is purged and the attempt
+ * repeated. Log that no learner needs any more is purged in any case. ERR_NO_SPACE is expected:
+ * store_is_low is true until a call succeeds. ERR_NO_FILES is expected as well. */
 enum err store_preallocate(struct store *store);
 
-/* True while there is no next segment because the disk is full: what is left of the current one is
- * the reserve. Any thread. */
+/* True while there is no next segment because the disk is full: the rest of the current segment is
+ * then the reserve. Any thread. */
 bool store_is_low(struct store *store);
 
 /* ---- Snapshots. ---- */
 
 /* What a snapshot says about itself. */
 struct store_snap_info {
-    zxid_t start;         /* Applied when the scan began; the log is replayed after it. */
+    zxid_t start;         /* Last applied zxid when the scan began; the log is replayed after it. */
     uint64_t start_chain; /* Chain value at `start`. */
-    zxid_t end;           /* Applied when the scan ended. */
+    zxid_t end;           /* Last applied zxid when the scan ended. */
     uint64_t digest;      /* State digest at `end`. */
     uint64_t node_count;
     uint64_t file_bytes;
-    uint64_t id;      /* Hash of its contents, trailer included: two files with one id have the same
-                         bytes, on whichever replica they were written. */
-    uint64_t history; /* Of the log here that it belongs to; with `start` it names the file. */
-    bool is_checked;  /* Reported by store_snap_checked. */
+    /* Hash of its contents, trailer included. Two files with the same id have the same bytes, on
+     * whichever replicas they were written. */
+    uint64_t id;
+    /* History of the local log that the snapshot belongs to. `history` and `start` name the file.
+     * */
+    uint64_t history;
+    bool is_checked; /* store_snap_checked was called for it. */
 };
 
-/* Writes one: begin, any number of blocks, then finish or abort. Worker thread. */
+/* Writes one snapshot: begin, any number of blocks, then finish or abort. Worker thread. */
 struct store_snap_writer;
 
-/* `config` is the replicated configuration committed at `start`, opaque here. ERR_NO_SPACE,
- * ERR_NO_FILES, ERR_IO. */
+/* Begins a snapshot. `config` is the replicated configuration committed at `start`, opaque here.
+ * ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chain,
                           struct slice config, struct store_snap_writer **ret_writer);
 
-/* Each block is checksummed; written in pieces of at most 1 MiB, each synced. */
+/* Adds one block with a checksum. The file is written in pieces of at most 1 MiB, each synced. */
 enum err store_snap_block(struct store_snap_writer *writer, struct slice block);
 
-/* Trailer, fsync, read back and verify, rename, fsync the directory, purge; a file that cannot be
- * removed then is no failure of the snapshot. Frees the writer. The log must already be durable up
- * to `end`. ERR_CLOSED: the log was reset, replaced or cut meanwhile, and the snapshot is dropped.
- * ERR_NO_FILES: it could not be read back, and is dropped. */
+/* Finishes the snapshot: writes the trailer, syncs, reads the file back, verifies it, renames it,
+ * syncs the directory and purges. A file that the purge cannot remove does not fail the snapshot.
+ * Frees the writer. The log must already be durable up to `end`. ERR_CLOSED: the log was reset,
+ * replaced or cut meanwhile, and the snapshot is dropped. ERR_NO_FILES: the snapshot could not be
+ * read back, and is dropped. */
 enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, uint64_t digest,
                            uint64_t node_count);
 void store_snap_abort(struct store_snap_writer *take_writer);
 
-/* Reads the newest usable one. Worker thread, or the owner at start. */
+/* Reads the newest usable snapshot. Worker thread, or the owner at start. */
 struct store_snap_reader;
 
-/* ERR_MISSING when there is none. ERR_CORRUPT: its ends do not verify; `ret_info` names it.
- * ERR_NO_FILES says nothing about it. One that is not checked is read from the disk, not from the
+/* Opens the newest usable snapshot. ERR_MISSING: there is none. ERR_CORRUPT: its head or trailer
+ * does not verify; `ret_info` names the snapshot. ERR_NO_FILES: lack of a descriptor, which says
+ * nothing about the snapshot. A snapshot that is not checked is read from the disk, not from the
  * cache. */
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info);
 
-/* True while store_snap_open() would open the file that `info` is of. Any one thread. */
+/* True while store_snap_open() would open the file that `info` describes. Any one thread. */
 bool store_snap_is_newest(struct store *store, const struct store_snap_info *info);
 
-/* The configuration the snapshot was taken under; points into the reader. */
+/* Returns the configuration under which the snapshot was taken. It points into the reader. */
 struct slice store_snap_config(const struct store_snap_reader *reader);
 
-/* Next block, pointing into the reader until the next call; ERR_MISSING after the last one;
- * ERR_CORRUPT. */
+/* Returns the next block, which points into the reader until the next call. ERR_MISSING: after the
+ * last block. ERR_CORRUPT. */
 enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block);
 
-/* The newest snapshot turned out to be damaged: falls back to the next older usable one and updates
- * `snap_*` and `has_snapshot` of the report. ERR_MISSING: neither a snapshot nor a log from the
- * very beginning is left, which is damage. The owner at start; no reader is open. */
+/* Falls back from the newest snapshot, which turned out to be damaged, to the next older usable
+ * one; updates `snap_*` and `has_snapshot` of the report. ERR_MISSING: neither a snapshot nor a log
+ * from the very beginning is left, which is damage. Called by the owner at start, while no reader
+ * is open. */
 enum err store_snap_discard(struct store *store, struct store_report *report);
 
-/* All of it was read, and verifies. Any one thread. */
+/* Notes that all of the snapshot was read and verifies. Any one thread. */
 void store_snap_checked(struct store *store, const struct store_snap_info *info);
 
-/* It does not verify: it is not used again, and the next purge removes it. Any one thread. */
+/* Notes that the snapshot does not verify: it is not used again, and the next purge removes it. Any
+ * one thread. */
 void store_snap_condemn(struct store *store, const struct store_snap_info *info);
 
-/* Raw bytes of the file, to send to a learner. A short count means the end. */
+/* Reads raw bytes of the file, to send them to a learner. A short count means the end of the file.
+ */
 enum err store_snap_read_raw(struct store_snap_reader *reader, uint64_t offset, void *data,
                              size_t len, size_t *ret_len);
 void store_snap_close(struct store_snap_reader *reader);
@@ -247,9 +259,9 @@ struct store_figures {
     uint64_t bytes_since_snap;
     uint64_t syncs;
     zxid_t log_base;     /* The log holds what follows this zxid. */
-    uint32_t unremoved;  /* Files that a purge could not remove; the next one tries again. */
-    uint64_t kept_bytes; /* Log that the last purge has kept for learners alone. */
-    uint64_t keeps_lost; /* Times that log was purged although a learner needed it. */
+    uint32_t unremoved;  /* Files that a purge could not remove; the next purge tries again. */
+    uint64_t kept_bytes; /* Bytes of log that the last purge kept for learners alone. */
+    uint64_t keeps_lost; /* How often log was purged although a learner needed it. */
 };
 
 void store_figures(struct store *store, struct store_figures *ret_figures);

@@ -36,8 +36,8 @@ static enum err format_log(struct store *store, const struct store_identity *ide
     return err == ERR_OK ? wal_stage_switch(wal) : err;
 }
 
-/* The first identity. Everything else is made before it: a directory with an identity is complete.
- */
+/* Makes the first identity. Everything else is made before it: a directory with an identity is
+ * complete. */
 static enum err format(struct store *store, const struct store_identity *identity)
 {
     enum err err = format_log(store, identity);
@@ -46,7 +46,8 @@ static enum err format(struct store *store, const struct store_identity *identit
         return err;
     }
     err = record_identity(store, identity);
-    /* A full disk after this point would leave a log open without an identity: no retry. */
+    /* A full disk after this point would leave a log open without an identity, so there is no
+     * retry. */
     return err == ERR_OK || err == ERR_NO_FILES ? err : ERR_IO;
 }
 
@@ -63,9 +64,9 @@ static enum err run_identity(struct store *store, const struct store_op *op)
     return err;
 }
 
-/* Before the log is cut at `zxid`: removes the snapshots that know more than the log will, and
- * those that were given up, since the next opening might find their ends good. ERR_CORRUPT when no
- * snapshot would be left that the log needs: no caller may ask for that. */
+/* Removes snapshots before the log is cut at `zxid`: those that reach beyond the cut log, and those
+ * that were given up, since the next opening might find their ends good. ERR_CORRUPT when no
+ * snapshot would be left that the log needs: no caller may request such a cut. */
 static enum err snaps_cut(struct store *store, zxid_t zxid)
 {
     ASSERT(zxid < store->wal.live.last);
@@ -106,7 +107,7 @@ static enum err run_truncate(struct store *store, struct store_op *op)
     if (op->zxid < wal->live.last) {
         MUTEX_HOLD(&wal->files_mutex);
         err = wal_chain_at(wal, op->zxid, &chain);
-        /* The space first: nothing has changed if there is none. */
+        /* The space comes first: nothing has changed if there is none. */
         if (err == ERR_OK) {
             err = wal_next_ensure(wal, 0, store->options.segment_bytes);
         }
@@ -127,7 +128,8 @@ static enum err run_truncate(struct store *store, struct store_op *op)
 static enum err run_reset(struct store *store, struct store_op *op)
 {
     ASSERT(!store->recv.is_on && !store->wal.is_staging);
-    /* The mark comes first: a crash from here on must not find a damaged log without it. */
+    /* The quarantine mark comes first: a crash from here on must not leave a damaged log without
+     * the mark. */
     ASSERT(!store->is_damaged || store->is_quarantined);
 
     struct wal *wal = &store->wal;
@@ -147,7 +149,7 @@ static enum err run_reset(struct store *store, struct store_op *op)
     return err;
 }
 
-/* Cutting or restarting the log ends what was being received. */
+/* Drops a snapshot that is being received, if the operation cuts or restarts the log. */
 static enum err drop_received(struct store *store, enum store_op_type type)
 {
     bool ends = type == STORE_TRUNCATE || type == STORE_RESET || type == STORE_SNAP_BEGIN ||

@@ -1,8 +1,8 @@
 /*
  * store_int.h - what the files of the store share. See store.h for the threads.
  *
- * The set of snapshots is guarded by wal.files_mutex, like everything else that names files; the
- * figures by wal.index_mutex, so that asking for them never waits for a disk.
+ * wal.files_mutex guards the set of snapshots, like everything else that names files.
+ * wal.index_mutex guards the figures, so that a query for figures never waits for a disk.
  */
 #ifndef STORAGE_STORE_INT_H
 #define STORAGE_STORE_INT_H
@@ -18,9 +18,9 @@
 #include <stdatomic.h>
 
 struct snap_entry {
-    struct snapfile_info info; /* Of a bad one only the start is known. */
-    bool is_bad;               /* Does not verify, or was discarded. */
-    bool is_verified;          /* All of it was read and found right since the store was opened. */
+    struct snapfile_info info; /* Of a bad snapshot only the start is known. */
+    bool is_bad;               /* The snapshot does not verify, or was discarded. */
+    bool is_verified;          /* All of it was read and found good since the store was opened. */
     bool is_checked;           /* All of it was read again before it was sent to a learner. */
 };
 
@@ -33,18 +33,19 @@ struct snap_set {
 
 /* A snapshot being received, with the log that follows its start (wal.staged). */
 struct snap_recv {
-    bool is_on;            /* From BEGIN to INSTALL, or to what ends it before. */
-    struct vfs_file *file; /* NULL when it is refused. */
+    bool is_on;            /* From BEGIN to INSTALL, or to the operation that ends it before. */
+    struct vfs_file *file; /* NULL when the reception is refused. */
     uint64_t offset;       /* Where the next chunk goes. */
     uint64_t unsynced;
-    enum err refused; /* Not OK: it does not verify, or the disk is full. The received files are
-                         removed, further pieces are ignored, and the install is refused. */
+    /* Not OK: the snapshot does not verify, or the disk is full. The received files are removed,
+     * further pieces are ignored, and the install is refused. */
+    enum err refused;
 };
 
 struct store {
     struct store_options options;
     bool is_read_only;
-    bool has_failed; /* An error that ends the process: nothing is written any more. */
+    bool has_failed; /* After an error that ends the process: nothing is written any more. */
     bool is_damaged; /* The log may not be used until a reset or an installed snapshot. */
     bool is_lost;    /* Identity or promise cannot be read: no changes at all. */
     bool has_identity;
@@ -59,10 +60,11 @@ struct store {
     struct wal wal;
     struct snap_set snaps;
     struct snap_recv recv;
-    struct store_snap_writer *writer; /* The one being written, worker thread. */
-    _Atomic zxid_t keep;              /* Learners need the log after it. */
-    zxid_t kept_below;                /* Where the last purge would have cut without `keep`; worker
-                                         thread. */
+    struct store_snap_writer *writer; /* The snapshot being written; worker thread. */
+    _Atomic zxid_t keep;              /* Learners need the log after this zxid. */
+    /* Where the last purge would have cut without `keep`; 0: it kept nothing for learners. Worker
+     * thread. */
+    zxid_t kept_below;
 
     /* Guarded by wal.index_mutex. */
     uint32_t snap_count;
@@ -70,8 +72,8 @@ struct store {
     uint64_t snap_records_mark; /* wal.records_total when the newest snapshot began. */
     uint64_t snap_bytes_mark;
     uint32_t unremoved;  /* Files that the last purge could not remove. */
-    uint64_t kept_bytes; /* Log that the last purge has kept for learners alone. */
-    uint64_t keeps_lost; /* Times that it purged what a learner needed. */
+    uint64_t kept_bytes; /* Bytes of log that the last purge kept for learners alone. */
+    uint64_t keeps_lost; /* How often a purge removed log that a learner needed. */
 };
 
 /* ---- store_records.c: identity, promise, quarantine. ---- */
@@ -79,7 +81,7 @@ struct store {
 void identity_encode(const struct store_identity *identity, struct buf *out);
 enum err identity_decode(struct slice bytes, struct store_identity *ret_identity);
 
-/* Sets the verdict DAMAGED with a reason, unless there is one already. */
+/* Sets the verdict DAMAGED with a reason, unless the report has that verdict already. */
 void report_damage(struct store_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -93,7 +95,7 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader);
 enum err record_quarantine(struct store *store, const char *reason); /* NULL: release. */
 enum err record_identity(struct store *store, const struct store_identity *identity);
 
-/* Makes the records of an empty directory; the identity is made last, by record_identity. */
+/* Makes the records of an empty directory, except the identity: record_identity makes it last. */
 enum err records_create(struct store *store);
 
 /* ---- store_recover.c ---- */
@@ -106,8 +108,8 @@ enum err store_recover(struct store *store, struct store_report *report);
 /* Unlinks the files that no manifest, log or set of snapshots knows. */
 enum err leftovers_remove(struct store *store, const struct names *names);
 
-/* After a switch to a new history: forgets the snapshots and removes every file of before. The
- * caller holds files_mutex. */
+/* Forgets the snapshots of earlier histories and removes every file of them, after a switch to a
+ * new history. The caller holds files_mutex. */
 enum err restart_tidy(struct store *store);
 
 /* Makes a new manifest, which names no existing file, if the old one is damaged. The caller holds
@@ -123,25 +125,26 @@ enum err change_run(struct store *store, struct store_op *op);
 enum err receive_begin(struct store *store);
 enum err receive_chunk(struct store *store, const struct store_op *op);
 
-/* Before appends while a snapshot is being received: makes sure that the staged log is begun, or
- * the reception refused. `first` is the record to come, NULL if there is none. */
+/* Called before appends while a snapshot is being received: makes sure that the staged log is
+ * begun, or the reception refused. `first` is the next record, NULL if there is none. */
 enum err receive_stage(struct store *store, const struct logrec *first);
 
-/* Drops what was received. Further parts are ignored; INSTALL is answered with `why`. */
+/* Drops what was received. Further parts are ignored; the result of INSTALL is `why`. */
 enum err receive_refuse(struct store *store, enum err why);
 
-/* Drops snapshot and staged log. */
+/* Drops the received snapshot and the staged log. */
 enum err receive_abort(struct store *store);
 enum err receive_install(struct store *store, struct store_op *op);
 
 /* ---- snap_set.c: the caller holds wal.files_mutex, or is the owner. ---- */
 
-void snap_set_add(struct snap_set *set, const struct snap_entry *entry); /* Replaces one of the
-                                                                            same start. */
+/* Replaces a snapshot of the same start. */
+void snap_set_add(struct snap_set *set, const struct snap_entry *entry);
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
-struct snap_entry *snap_set_newest(struct snap_set *set); /* Not bad; NULL. */
+struct snap_entry *snap_set_newest(struct snap_set *set); /* The newest that is not bad, or NULL. */
 
-/* Unlinks one and forgets it; one that cannot be unlinked stays in the set. */
+/* Unlinks a snapshot and removes it from the set. A snapshot that cannot be unlinked stays in the
+ * set. */
 enum err snap_unlink(struct store *store, size_t index);
 
 /* Brings the figures up to date with the set. */
@@ -150,16 +153,16 @@ void snap_figures(struct store *store);
 /* Finds the snapshots of this history and judges them against the log. */
 enum err snaps_recover(struct store *store, const struct names *names, struct store_report *report);
 
-/* The snapshot part of the report. */
+/* Fills in the snapshot part of the report. */
 void snaps_report(struct store *store, struct store_report *report);
 
-/* Keeps the newest snapshots that verify and the log after the oldest of them. A file that cannot
- * be removed is counted, never used again, and the next purge tries again. An error comes from a
- * sync, and is final. Worker thread, without any mutex. `may_keep` false: the disk is full, and
- * what learners need is purged as well. */
+/* Purges: keeps the newest snapshots that verify and the log after the oldest of them. A file that
+ * cannot be removed is counted and never used again, and the next purge tries again. `may_keep`
+ * false: the disk is full, and log that learners need is purged as well. An error comes from a
+ * sync; after it the process must end. Worker thread, without any mutex. */
 enum err snaps_purge(struct store *store, bool may_keep);
 
-/* The last purge has kept log that no learner needs any more. Worker thread. */
+/* Whether the last purge has kept log that no learner needs any more. Worker thread. */
 bool snaps_keeps_too_much(const struct store *store);
 
 #endif

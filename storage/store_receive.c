@@ -1,6 +1,7 @@
 /*
- * A snapshot from a leader and the log that follows its start. Both are stored beside the old
- * state, under the names of the next history, until one write of the manifest switches to them.
+ * A snapshot from a leader and the log that follows the snapshot's start. Both are stored beside
+ * the old state, under the names of the next history, until one write of the manifest switches to
+ * them.
  */
 #include "storage/store_int.h"
 
@@ -12,7 +13,7 @@ static void recv_close(struct store *store)
     }
 }
 
-/* Closes and removes the file and the log that came with it. */
+/* Closes and removes the snapshot's file and the log that came with it. */
 static enum err drop_files(struct store *store)
 {
     const struct vfs *vfs = &store->options.vfs;
@@ -44,8 +45,9 @@ enum err receive_abort(struct store *store)
     return err;
 }
 
-/* An operation that waited for space would block the operation that frees it, the end of this
- * reception. The sender learns of the refusal from the answer to the install. */
+/* Refuses the reception at once. An operation that waited for space would block the operation that
+ * frees the space, which is the end of this reception. The sender learns of the refusal from the
+ * result of the install. */
 enum err receive_refuse(struct store *store, enum err why)
 {
     ASSERT(store->recv.is_on && why != ERR_OK);
@@ -80,7 +82,8 @@ enum err receive_begin(struct store *store)
     return refuse_if_full(store, err);
 }
 
-/* Synced in bounded pieces, so that the log's own syncs do not wait for the whole snapshot. */
+/* Writes a chunk. It is synced in bounded pieces, so that the log's own syncs do not wait for the
+ * whole snapshot. */
 static enum err put_chunk(struct store *store, const struct store_op *op)
 {
     const struct vfs_ops *ops = store->options.vfs.ops;
@@ -124,7 +127,8 @@ static bool is_followed_by(const struct snapfile_info *info, const struct logrec
                                          first->prev, logrec_payload(first)));
 }
 
-/* Begins the staged log where the received snapshot says. ERR_CORRUPT: it does not verify. */
+/* Begins the staged log at the start of the received snapshot. ERR_CORRUPT: the snapshot does not
+ * verify. */
 static enum err stage_from_file(struct store *store, const struct logrec *first)
 {
     ASSERT(!store->wal.is_staging && store->recv.file);
@@ -163,7 +167,7 @@ enum err receive_stage(struct store *store, const struct logrec *first)
     return err == ERR_CORRUPT || err == ERR_NO_SPACE ? receive_refuse(store, err) : err;
 }
 
-/* The staged log must cover (start, end] of the snapshot. ERR_CORRUPT: it does not. */
+/* Checks that the staged log covers (start, end] of the snapshot. ERR_CORRUPT: it does not. */
 static enum err check_coverage(struct wal *wal, const struct snapfile_info *info)
 {
     uint64_t chain = 0;
@@ -181,8 +185,8 @@ static enum err check_coverage(struct wal *wal, const struct snapfile_info *info
     return err == ERR_OK && chain == info->end_chain ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Reads all of what was received back from the disk. ERR_CORRUPT, ERR_NO_SPACE: it is refused.
- * ERR_NO_FILES: nothing has changed. */
+/* Reads back from the disk all that was received. ERR_CORRUPT, ERR_NO_SPACE: the snapshot is
+ * refused. ERR_NO_FILES: nothing has changed. */
 static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
     enum err err = store->recv.refused;
@@ -208,7 +212,7 @@ static enum err verify(struct store *store, struct snapfile_info *ret_info)
 static enum err install(struct store *store, const struct snapfile_info *info)
 {
     ASSERT(store->wal.is_staging);
-    ASSERT(!store->is_damaged || store->is_quarantined); /* The mark comes first. */
+    ASSERT(!store->is_damaged || store->is_quarantined); /* The quarantine mark comes first. */
 
     const struct vfs *vfs = &store->options.vfs;
     struct snap_entry entry = {.info = *info, .is_verified = true};

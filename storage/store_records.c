@@ -6,7 +6,7 @@
 
 #define IDENTITY(form, member) WIRE_FIELD(WIRE_##form, struct store_identity, member)
 
-/* Before the founding configuration. */
+/* The fields before the founding configuration. */
 static const struct wire_field identity_fields[] = {
     IDENTITY(RAW, cluster),        IDENTITY(INT, member_id), IDENTITY(INT, incarnation),
     IDENTITY(BOOL, bootstrapping), {.form = WIRE_END},
@@ -49,7 +49,7 @@ void report_damage(struct store_report *report, const char *format, ...)
     }
     report->verdict = STORE_DAMAGED;
     va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
     va_end(args);
     ASSERT(report->reason[0] != '\0');
@@ -60,7 +60,7 @@ static struct slice slots_payload(const struct slots *slots)
     return slice_make(slots->payload, slots->len);
 }
 
-/* Opens one record. ERR_CORRUPT stands for a missing file too. */
+/* Opens one record. ERR_CORRUPT is also returned for a missing file. */
 static enum err record_open(struct store *store, struct slots *slots, const char *name,
                             enum slots_kind kind, struct store_report *report)
 {
@@ -157,7 +157,7 @@ static enum err manifest_open(struct store *store, struct store_report *report)
     return err;
 }
 
-/* All records but the identity. */
+/* Opens all records except the identity. */
 static enum err others_open(struct store *store, struct store_report *report)
 {
     enum err err = promise_open(store, report);
@@ -239,7 +239,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* The mark is needed most when its file is missing: then it is made. */
+/* Sets the mark (`reason`) or clears it (NULL). The mark is needed most when its file is missing,
+ * so the file is made then. */
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);
@@ -295,7 +296,7 @@ enum err records_create(struct store *store)
 
     ASSERT(!store->has_identity);
 
-    /* They are open if an earlier attempt ran out of space. */
+    /* The records are open if an earlier attempt ran out of space. */
     records_close(store);
     slots_close(&store->wal.slots, &store->options.vfs);
     store->wal.manifest = (struct manifest){0};

@@ -1,6 +1,6 @@
 #include "storage/store_int.h"
 
-/* True when the file holds a segment's header at most. ERR_NO_FILES. */
+/* Finds out whether the file holds at most a segment's header (`*ret_is_zero`). ERR_NO_FILES. */
 static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *ret_is_zero)
 {
     struct vfs_file *file = NULL;
@@ -13,8 +13,8 @@ static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *re
     return err == ERR_NO_FILES ? err : ERR_OK;
 }
 
-/* Without an identity the directory must be empty, except for files that a crash while formatting
- * leaves. */
+/* Judges a directory without an identity: it must be empty, except for files that a crash while
+ * formatting leaves. */
 static enum err judge_empty(struct store *store, const struct names *names,
                             struct store_report *report)
 {
@@ -42,7 +42,7 @@ static enum err judge_empty(struct store *store, const struct names *names,
     return ERR_OK;
 }
 
-/* New files get numbers that no file here ever had. */
+/* Notes the highest numbers, so that new files get numbers that no file here ever had. */
 static void note_numbers(struct wal *wal, const struct names *names)
 {
     for (size_t i = 0; i < names->count; i++) {
@@ -56,7 +56,7 @@ static void note_numbers(struct wal *wal, const struct names *names)
     wal->history_top = max_u64(wal->history_top, wal->manifest.history);
 }
 
-/* Reads log and snapshots, given a manifest. */
+/* Reads log and snapshots, when the manifest is known. */
 static enum err judge_log(struct store *store, const struct names *names,
                           struct store_report *report, struct wal_found *found)
 {
@@ -75,9 +75,9 @@ static enum err judge_log(struct store *store, const struct names *names,
 }
 
 /*
- * The bytes that were read may be in the page cache only: a process that was killed between a write
- * and its sync leaves pages that a power cut still loses. The report may name them only once they
- * are durable.
+ * Syncs the files that were read. Their bytes may be in the page cache only: a process that was
+ * killed between a write and its sync leaves pages that a power cut still loses. The report may
+ * name these bytes only once they are durable.
  */
 static enum err make_durable(struct store *store)
 {
@@ -95,8 +95,8 @@ static enum err make_durable(struct store *store)
     return err == ERR_OK ? vfs->ops->sync_dir(vfs->ctx) : err;
 }
 
-/* The newest segment got its name, but a crash came before the manifest named it. From now on it
- * takes records, so the manifest must name it: else its loss would not be noticed. */
+/* Makes the manifest name the newest segment, which got its name before a crash came. From now on
+ * that segment takes records, and without this its loss would not be noticed. */
 static enum err adopt_tail(struct wal *wal)
 {
     uint64_t number = wal->live.tail->header.number;
@@ -109,7 +109,7 @@ static enum err adopt_tail(struct wal *wal)
     return wal_manifest_write(wal);
 }
 
-/* The changes that an opening for writing makes: it finishes what a crash interrupted. */
+/* Makes the changes of an opening for writing: it finishes what a crash interrupted. */
 static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
 {
     enum err err = ERR_OK;
@@ -126,7 +126,8 @@ static enum err tidy(struct store *store, const struct names *names, const struc
     return err == ERR_OK ? leftovers_remove(store, names) : err;
 }
 
-/* Checked before the repairs: the files of another replica are not changed. */
+/* Whether the directory belongs to another member. Checked before the repairs, so that the files of
+ * another replica are not changed. */
 static bool is_foreign(const struct store *store)
 {
     uint32_t wanted = store->options.member_id;

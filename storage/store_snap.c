@@ -4,7 +4,7 @@ struct store_snap_writer {
     struct store *store;
     struct snapfile_writer file;
     struct snapfile_info info;
-    uint64_t history; /* When it was begun. */
+    uint64_t history; /* History when the snapshot was begun. */
     uint64_t records_mark;
     uint64_t bytes_mark;
 };
@@ -71,11 +71,12 @@ void store_snap_abort(struct store_snap_writer *take_writer)
 
     PROBE("storage.snapshot_aborted");
     writer_free(take_writer);
-    /* If it stays, the next opening removes it. */
+    /* If the file stays, the next opening removes it. */
     (void)vfs->ops->unlink(vfs->ctx, NAME_SNAP_LOCAL);
 }
 
-/* ERR_CLOSED: the log that the snapshot was made of has been replaced. ERR_NO_FILES. */
+/* Checks that the log of the snapshot is still there. ERR_CLOSED: that log has been replaced.
+ * ERR_NO_FILES. */
 static enum err check_history(struct store *store, const struct store_snap_writer *writer)
 {
     struct wal *wal = &store->wal;
@@ -92,7 +93,7 @@ static enum err check_history(struct store *store, const struct store_snap_write
     return ERR_CLOSED;
 }
 
-/* Gives the verified file its name, if the log is still the one that it was made of. */
+/* Gives the verified file its name, if the log is still the one of which the snapshot was made. */
 static enum err publish(struct store *store, const struct store_snap_writer *writer)
 {
     const struct vfs *vfs = &store->options.vfs;
@@ -194,7 +195,7 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
 
         name_snap(name, store->wal.manifest.history, newest->info.shown.start);
         err = open(&reader->file, &store->options.vfs, name, store->options.record_bytes_max);
-        /* It was there a moment ago. */
+        /* The file was there a moment ago, so a missing file is damage. */
         err = err == ERR_MISSING ? ERR_CORRUPT : err;
         *ret_info = err == ERR_OK ? reader->file.info.shown : newest->info.shown;
         ret_info->history = store->wal.manifest.history;
@@ -220,7 +221,7 @@ bool store_snap_is_newest(struct store *store, const struct store_snap_info *inf
     return is_newest;
 }
 
-/* The entry that `info` names, if the history is still the same. */
+/* Returns the entry that `info` names, if the history is still the same. */
 static struct snap_entry *entry_named(struct store *store, const struct store_snap_info *info)
 {
     return store->wal.manifest.history == info->history ? snap_set_find(&store->snaps, info->start)

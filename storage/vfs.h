@@ -1,7 +1,6 @@
 /*
- * vfs.h - the file operations that storage needs, as a table, so that tests can put a disk of their
- * own beneath the very same code: one that loses unsynced sectors, fills up, rots or fails on the
- * k-th call.
+ * vfs.h - the file operations that storage needs, as a table. So tests can run the very same code
+ * on a simulated disk, which loses unsynced sectors, fills up, rots or fails on the k-th call.
  *
  * Paths are relative to the directory that the vfs was opened on. Each call may fail with ERR_IO,
  * ERR_NO_SPACE or ERR_MISSING; nothing is retried here. Only `open` needs a descriptor: it alone
@@ -21,14 +20,14 @@ enum {
     VFS_SECTOR = 512,
     VFS_BLOCK = 4096,
     VFS_KEPT = 8,
-    VFS_POSIX_FILES = 2 + VFS_KEPT /* Descriptors, besides those of open files. */
+    VFS_POSIX_FILES = 2 + VFS_KEPT /* Descriptors of the vfs, besides those of open files. */
 };
 
 struct vfs_file; /* One open file; made and freed by the vfs. */
 
 struct vfs_ops {
-    /* Creates (fails with ERR_EXISTS) or opens for reading and writing. Read calls of one file may
-     * come from any thread; all else from the file's owner. */
+    /* Creates a file (fails with ERR_EXISTS), or opens one for reading and writing. Any thread may
+     * read a file; only the file's owner makes other calls. */
     enum err (*open)(void *ctx, const char *name, bool create, struct vfs_file **ret_file);
     void (*close)(struct vfs_file *file);
     /* Reads up to `len`; a short count means the end of the file. */
@@ -38,15 +37,15 @@ struct vfs_ops {
     enum err (*sync)(struct vfs_file *file); /* fdatasync: data and size. */
     enum err (*truncate)(struct vfs_file *file, uint64_t size);
     enum err (*size)(struct vfs_file *file, uint64_t *ret_size);
-    /* Forgets cached pages, so that the next read comes from the disk. Best effort. */
+    /* Drops cached pages, so that the next read comes from the disk. Best effort. */
     void (*drop_cache)(struct vfs_file *file);
     enum err (*rename)(void *ctx, const char *from, const char *to);
     enum err (*unlink)(void *ctx, const char *name);
     enum err (*sync_dir)(void *ctx);
     /* Calls `each` for every name, in any order. One thread at a time. */
     enum err (*list)(void *ctx, void (*each)(void *arg, const char *name), void *arg);
-    /* Exclusive lock on the directory for as long as the vfs is open; ERR_BUSY if another has it.
-     */
+    /* Locks the directory exclusively for as long as the vfs is open. ERR_BUSY if another process
+     * has the lock. */
     enum err (*lock)(void *ctx);
     enum err (*free_bytes)(void *ctx, uint64_t *ret_bytes);
 };
@@ -57,9 +56,10 @@ struct vfs {
 };
 
 /*
- * The kernel's files below the directory `dir`. It keeps VFS_KEPT descriptors back: when there
- * is no other, one of them opens the file (see base/os_files.h), and each closed file fills them up
- * again. ERR_NO_FILES only when these are used up, too. Any thread may open.
+ * Opens the kernel's files below the directory `dir`. The vfs keeps VFS_KEPT descriptors in
+ * reserve: when no other descriptor is left, a file is opened with one of the reserve (see
+ * base/os_files.h), and each closed file refills the reserve. ERR_NO_FILES only when the reserve is
+ * used up, too. Any thread may open files.
  */
 enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs);
 void vfs_posix_close(struct vfs *vfs);

@@ -17,9 +17,10 @@ enum {
 };
 
 struct posix_dir {
-    int fd;              /* The directory; holds the flock. */
-    DIR *names;          /* The same, for listing: it has a position, and its own descriptor. */
-    struct os_kept kept; /* Descriptors for files when there are no others. */
+    int fd; /* Descriptor of the directory; holds the flock. */
+    /* The same directory for listing. A listing has a position, so it needs its own descriptor. */
+    DIR *names;
+    struct os_kept kept; /* Descriptors kept for files when no others are left. */
 };
 
 struct vfs_file {
@@ -240,7 +241,8 @@ enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs)
         return err_of_errno(errno);
     }
 
-    /* Opened again: a position belongs to the open file, not to the number. */
+    /* The directory is opened again: a position belongs to the open file, so a duplicate would
+     * share it. */
     int names_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *names = names_fd < 0 ? NULL : fdopendir(names_fd);
 

@@ -7,9 +7,9 @@ struct room {
 };
 
 enum room_step {
-    ROOM_SAME,        /* The record goes into the batch. */
-    ROOM_NEW_BATCH,   /* The batch ends before it. */
-    ROOM_NEW_SEGMENT, /* The batch ends before it, and the segment too. */
+    ROOM_SAME,        /* The record goes into the current batch. */
+    ROOM_NEW_BATCH,   /* The current batch ends before the record. */
+    ROOM_NEW_SEGMENT, /* The current batch and the segment end before the record. */
 };
 
 void wal_init(struct wal *wal, const struct store_options *options,
@@ -49,7 +49,7 @@ static uint64_t framed_alone(uint64_t record_len)
     return walfmt_framed_len(WALFMT_BATCH_HEAD + record_len);
 }
 
-/* Size of a segment that begins with a record of that length. */
+/* Returns the size of a segment that begins with a record of that length. */
 static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
 {
     uint64_t needed = VFS_BLOCK + framed_alone(record_len);
@@ -57,7 +57,7 @@ static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
     return max_u64(needed, wal->options->segment_bytes);
 }
 
-/* Packs one more record: the same rule for planning and for writing. */
+/* Packs one more record. Planning and writing share this rule. */
 static enum room_step room_add(const struct wal *wal, struct room *room, uint64_t record_len)
 {
     ASSERT(room->raw == 0 || walfmt_framed_len(room->raw) <= room->left);

@@ -4,12 +4,13 @@
  *
  * A new segment names the place in an older one where the log continues. So one synced header both
  * extends the log and cuts it: truncation is the same single step as rotation, and no byte that was
- * durable is ever written over.
+ * durable is ever overwritten.
  *
  * Threads: the log thread appends, truncates and restarts; any thread reads; one worker thread
  * preallocates and purges. `index_mutex` guards what readers see and is never held across a system
- * call. `files_mutex` orders the making and removing of files and of the manifest; the log thread
- * takes it at rotation, truncation and restart, never for a plain append. Order: files, then index.
+ * call. `files_mutex` is held while files or the manifest are made or removed; the log thread takes
+ * it at rotation, truncation and restart, never for a plain append. Order: files_mutex, then
+ * index_mutex.
  */
 #ifndef STORAGE_WAL_H
 #define STORAGE_WAL_H
@@ -28,16 +29,17 @@ struct wal_extent {
     zxid_t first;
     zxid_t last;
     uint64_t chain;  /* Chain value after `last`. */
-    uint64_t offset; /* In the file. */
-    uint32_t bytes;  /* In the file, multiple of VFS_BLOCK. */
-    uint32_t count;  /* Records. */
+    uint64_t offset; /* Offset in the file. */
+    uint32_t bytes;  /* Bytes in the file, a multiple of VFS_BLOCK. */
+    uint32_t count;  /* Number of records. */
 };
 
 struct wal_segment {
-    struct vfs_file *file; /* NULL: idle, and not read now. */
-    uint32_t refs;         /* The list's or its taker's one, and the readers'. */
-    bool is_listed;        /* One of `refs` is the list's, which does not keep an idle file open. */
-    bool is_idle;          /* No longer written to: only readers keep the file open. */
+    struct vfs_file *file; /* NULL: the segment is idle, and no reader uses it now. */
+    uint32_t refs;         /* References: one of the list or of its taker, and those of readers. */
+    /* One of `refs` is the list's reference, which does not keep an idle file open. */
+    bool is_listed;
+    bool is_idle; /* No longer written to: only readers keep the file open. */
     struct walfmt_header header;
     uint64_t end; /* Where the log leaves this segment, or where the next batch goes. */
     struct wal_extent *extents;
@@ -51,19 +53,19 @@ struct wal_log {
     struct wal_segment **segments; /* In log order. */
     size_t count;
     size_t cap;
-    struct wal_segment *tail; /* Last of the list; the log thread's own. */
-    zxid_t base;              /* The log holds what follows. */
+    struct wal_segment *tail; /* Last segment of the list; the log thread's own. */
+    zxid_t base;              /* The log holds what follows this zxid. */
     uint64_t base_chain;
     zxid_t last; /* Newest durable record, or `base`. */
     uint64_t last_chain;
-    zxid_t committed;    /* Highest watermark written or read. */
+    zxid_t committed;    /* Highest commit watermark written or read. */
     uint64_t batch_next; /* Number of the next batch; the log thread's own. */
     struct epochs epochs;
-    uint64_t records_total; /* Ever appended, plus what was found at the start. */
+    uint64_t records_total; /* Records ever appended, plus those found at the start. */
     uint64_t bytes_total;
 };
 
-/* A segment's file that the log no longer knows. */
+/* The file of a segment that the log no longer knows. */
 struct wal_stuck {
     uint64_t history;
     uint64_t number;
@@ -80,13 +82,14 @@ struct wal {
     const struct store_options *options;   /* Not owned. */
     const struct store_identity *identity; /* Not owned; goes into headers. */
     bool is_open;                          /* `live` may be used. */
-    bool is_staging; /* Records go to `staged`; the log thread's own, like all of `staged`. */
+    /* Records go to `staged`. This member and all of `staged` are the log thread's own. */
+    bool is_staging;
 
     pthread_mutex_t files_mutex;
-    struct slots slots;       /* Of the manifest. */
-    struct manifest manifest; /* Its durable value. */
+    struct slots slots;       /* The two slots of the manifest. */
+    struct manifest manifest; /* Durable value of the manifest. */
     uint64_t top;             /* Highest segment number ever used. */
-    uint64_t history_top;     /* Highest history number ever seen in a name. */
+    uint64_t history_top;     /* Highest history number ever seen in a file name. */
     struct wal_next *next;    /* The files for top + 1, top + 2, ... */
     size_t next_count;
     size_t next_cap;
@@ -114,131 +117,133 @@ void wal_init(struct wal *wal, const struct store_options *options,
               const struct store_identity *identity);
 void wal_release(struct wal *wal);
 
-/* Makes sure that the space for all these records is there, and that its files are open, so that an
- * operation is written whole or not at all. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
+/* Makes sure that the space for all these records is there and its files are open: an operation is
+ * written completely or not at all. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count);
 
-/* Adds a record to the batch being filled, after wal_reserve; may write full batches. Errors are
- * final. */
+/* Adds a record to the batch being filled, after wal_reserve; may write full batches. After an
+ * error the process must end. */
 enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed);
 
-/* Writes and syncs the batch being filled, if any. Errors are final. */
+/* Writes and syncs the batch being filled, if any. After an error the process must end. */
 enum err wal_flush(struct wal *wal);
 
 /* ---- wal_index.c ---- */
 
-/* The log that records go to now; log thread. */
+/* Returns the log that records go to now. Log thread. */
 struct wal_log *wal_target(struct wal *wal);
 
 struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct walfmt_header *header);
 void wal_segment_ref(struct wal *wal, struct wal_segment *segment);   /* Takes index_mutex. */
 void wal_segment_unref(struct wal *wal, struct wal_segment *segment); /* Takes index_mutex. */
 
-/* Makes sure that the file is open; the caller holds a reference, or no other thread reads.
+/* Opens the file unless it is open. The caller holds a reference, or no other thread reads.
  * ERR_MISSING: the log does not hold the segment any more. ERR_NO_FILES, ERR_CORRUPT, ERR_IO. */
 enum err wal_segment_open(struct wal *wal, struct wal_segment *segment);
 
-/* The segment is not the tail any more: its file is closed while nothing reads it. So the log needs
- * the same few descriptors however long it grows. Takes index_mutex. */
+/* Marks a segment that is no longer the tail as idle: its file is closed while no reader uses it.
+ * So the log needs the same few descriptors at any length. Takes index_mutex. */
 void wal_segment_idle(struct wal *wal, struct wal_segment *segment);
 
 void wal_segment_push_extent(struct wal_segment *segment, const struct wal_extent *extent);
 
-/* Appends a segment to the list. The caller holds index_mutex if others may read. */
+/* Appends a segment to the list. The caller holds index_mutex if other threads may read. */
 void wal_log_push(struct wal_log *log, struct wal_segment *take_segment);
 
-/* Takes the segments from `from` up to and without `to` out of the list and gives their references
- * to the caller, as a NULL-terminated array to free. From then on the last reference closes a file:
- * it may be a reader's. Must come before the unlink, so that a reader that does not find the file
- * knows why. Locking as above. */
+/* Takes the segments from `from` up to and without `to` out of the list. Returns them with their
+ * references as a NULL-terminated array, which the caller frees. From then on the last reference
+ * closes a file, which may be a reader's. Must come before the unlink, so that a reader that does
+ * not find the file knows why. The caller holds index_mutex if other threads may read. */
 struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to);
 
-/* Makes a durable batch visible. Locking as above. */
+/* Makes a durable batch visible. The caller holds index_mutex if other threads may read. */
 void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const struct epochs *epochs,
                  zxid_t committed);
 
 /* Releases all segments and memory. Takes index_mutex. */
 void wal_log_release(struct wal *wal, struct wal_log *log);
 
-/* Where `zxid` lies. */
+/* The place of a zxid in the log. */
 struct wal_spot {
-    size_t segment; /* Index of the segment the log would be cut in. */
-    size_t keep;    /* Its batches that end at or before `zxid`. */
-    bool is_inside; /* `zxid` may lie inside the batch that follows these. */
+    size_t segment; /* Index of the segment in which the log would be cut. */
+    size_t keep;    /* Number of its batches that end at or before the zxid. */
+    bool is_inside; /* The zxid may lie inside the batch that follows these. */
 };
 
-/* ERR_MISSING when `zxid` is not between base and last. The caller holds index_mutex, or is the log
- * thread. */
+/* Finds the place of `zxid`. ERR_MISSING when `zxid` is not between base and last. The caller holds
+ * index_mutex, or is the log thread. */
 enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_spot);
 
-/* ---- wal_files.c, wal_cut.c: the caller of each holds files_mutex. ---- */
+/* ---- wal_files.c, wal_cut.c: the caller of each function holds files_mutex. ---- */
 
-/* Zero-fills and syncs the `ahead`-th file to come unless it is there with at least `bytes`.
+/* Zero-fills and syncs the `ahead`-th next file unless it exists with at least `bytes`.
  * ERR_NO_SPACE and ERR_NO_FILES leave everything as it was. */
 enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes);
 
-/* Closes the files to come and forgets them. */
+/* Closes the next files and forgets them. */
 void wal_next_release(struct wal *wal);
 
-/* Fills in what is known of the next segment of `log`: all but where it continues the log. */
+/* Returns the header of the next segment of `log`, except where that segment continues the log. */
 struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log *log);
 
-/* Turns the next file into a segment: header, and `first` as its first batch unless empty; durable
- * when it returns. Does not put it into a list. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
+/* Turns the next file into a segment, with a header and, unless `first` is empty, `first` as its
+ * first batch. The segment is durable when the function returns, but in no list. ERR_NO_SPACE,
+ * ERR_NO_FILES, ERR_IO. */
 enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
                           struct wal_segment **ret_segment);
 
-/* Releases segments taken out of a list and frees the array; unlinks them unless `err` says that
- * the switch away from them failed. The files are left-overs that the log no longer reaches: if a
- * crash undoes the unlink, the next opening repeats it. */
+/* Releases segments taken out of a list and frees the array. Unlinks their files unless `err` says
+ * that the switch away from them failed. The log no longer reaches these files: if a crash undoes
+ * the unlink, the next opening repeats it. */
 enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments, enum err err);
 
 /* Makes wal->manifest durable. */
 enum err wal_manifest_write(struct wal *wal);
 
-/* The log that records go to continues in a new segment of at least `bytes`. */
+/* Continues the log that records go to in a new segment of at least `bytes`. */
 enum err wal_rotate(struct wal *wal, uint64_t bytes);
 
-/* Drops everything after `zxid` from the live log. ERR_MISSING: it is not in the log. */
+/* Drops everything after `zxid` from the live log. ERR_MISSING: `zxid` is not in the log. */
 enum err wal_truncate(struct wal *wal, zxid_t zxid);
 
-/* Starts a log of a new history after `base`. Until the switch its files are mere left-overs.
- * ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
+/* Starts a log of a new history after `base`. Until the switch its files are mere left-overs to the
+ * next opening. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain);
 
 /* Removes the staged log, if there is one. */
 enum err wal_stage_drop(struct wal *wal);
 
-/* One durable write of the manifest makes the staged log the live one; then the old one goes. */
+/* Makes the staged log the live one by one durable write of the manifest; then removes the old log.
+ */
 enum err wal_stage_switch(struct wal *wal);
 
 /* Removes the live log's segments that hold nothing after `zxid`. The next call tries again to
- * remove files that could not be removed; ERR_IO comes from the manifest only. */
+ * remove files that could not be removed. ERR_IO: the manifest could not be written. */
 enum err wal_purge(struct wal *wal, zxid_t zxid);
 
-/* Bytes of the segments that a purge at `to` removes and one at `from` does not. */
+/* Returns the bytes of the segments that a purge at `to` removes and a purge at `from` does not. */
 uint64_t wal_purge_bytes(const struct wal *wal, zxid_t from, zxid_t to);
 
 /* Sets or clears the clean-shutdown mark. */
 enum err wal_mark_clean(struct wal *wal, bool clean);
 
-/* ---- wal_recover.c: the owner, before any thread runs. ---- */
+/* ---- wal_recover.c: called by the owner, before any thread runs. ---- */
 
 struct wal_found {
     enum store_verdict verdict; /* CLEAN, TORN_TAIL or DAMAGED. */
     char reason[STORE_REASON_MAX];
-    uint64_t torn_from; /* In the last segment. */
+    uint64_t torn_from; /* Offset in the last segment. */
     uint64_t torn_to;
 };
 
 /* Reads the log that wal->manifest names and builds the index. ERR_IO when the directory or a file
- * cannot be opened; a damaged log is a verdict, and then the log is not open. */
+ * cannot be opened. A damaged log is a verdict, not an error, and then the log is not open. */
 enum err wal_recover(struct wal *wal, const struct names *names, struct wal_found *ret_found);
 
-/* True when all behind the header of a segment is zero: no batch was ever written. */
+/* Whether everything behind the header of a segment is zero: no batch was ever written. */
 bool wal_is_never_used(const struct vfs *vfs, struct vfs_file *file);
 
-/* Restores the zeros behind the last good batch and makes them durable. */
+/* Restores the zeros behind the last good batch and makes the zeros durable. */
 enum err wal_cut_torn(struct wal *wal, const struct wal_found *found);
 
 /* ---- wal_read.c: any thread. ---- */
@@ -247,30 +252,32 @@ enum err wal_cut_torn(struct wal *wal, const struct wal_found *found);
 struct wal_loaded {
     struct buf bytes;
     struct walfmt_batch head;
-    struct walfmt_cursor cursor; /* At the first record. */
+    struct walfmt_cursor cursor; /* Stands at the first record. */
 };
 
-/* Reads and verifies the batch at `place`. `size_max` bounds it in the file. ERR_CORRUPT, ERR_IO;
- * ERR_MISSING when its first sector is zero. Release `ret_loaded` also on error. */
+/* Reads and verifies the batch at `place`, which has at most `size_max` bytes in the file.
+ * ERR_CORRUPT, ERR_IO; ERR_MISSING when its first sector is zero. Release `ret_loaded` also on
+ * error. */
 enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct walfmt_place *place,
                   uint64_t size_max, struct wal_loaded *ret_loaded);
 void wal_loaded_release(struct wal_loaded *loaded);
 
-/* The same from a segment that the caller holds a reference to. ERR_NO_FILES. */
+/* Like wal_load, from a segment to which the caller holds a reference. Also ERR_NO_FILES. */
 enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
                           const struct walfmt_place *place, uint64_t size_max,
                           struct wal_loaded *ret_loaded);
 
-/* The place of batch `index` of a segment. */
+/* Returns the place of batch `index` of a segment. */
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index);
 
-/* Longest batch in a file that can be ours. */
+/* Returns the length of the longest batch in a file that this replica can have written. */
 uint64_t wal_batch_bytes_max(const struct wal *wal);
 
 enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_max,
                   struct logrec **ret_recs, size_t *ret_count);
 
-/* The chain value at `zxid`. ERR_MISSING when it is not in the log; ERR_CORRUPT, ERR_IO. */
+/* Returns the chain value at `zxid`. ERR_MISSING when `zxid` is not in the log; ERR_CORRUPT,
+ * ERR_IO. */
 enum err wal_chain_at(struct wal *wal, zxid_t zxid, uint64_t *ret_chain);
 enum err wal_chain_in(struct wal *wal, const struct wal_log *log, zxid_t zxid, uint64_t *ret_chain);
 

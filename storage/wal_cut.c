@@ -1,10 +1,10 @@
 #include "storage/wal.h"
 
-/* The place where the log will be cut. */
+/* The place at which the log will be cut. */
 struct cut {
     struct wal_spot spot;
     struct wal_segment *segment;
-    struct wal_extent kept; /* The first records of the batch that `zxid` lies in. */
+    struct wal_extent kept; /* The first records of the batch in which the cut's zxid lies. */
 };
 
 static void header_cut(const struct cut *cut, struct walfmt_header *header)
@@ -20,8 +20,8 @@ static void header_cut(const struct cut *cut, struct walfmt_header *header)
     header->prev_chain = before ? before->chain : segment->header.prev_chain;
 }
 
-/* Copies the records up to `zxid` of the batch it lies in into wal->raw, as the first batch of the
- * segment to come. */
+/* Copies the records up to `zxid`, of the batch in which it lies, into wal->raw, as the first batch
+ * of the next segment. */
 static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
                          const struct walfmt_header *header)
 {
@@ -67,8 +67,8 @@ static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
     return err;
 }
 
-/* In memory: the log now ends at the cut and continues in `take_segment`. Returns the segments that
- * were cut off. */
+/* Applies the cut in memory: the log now ends at the cut and continues in `take_segment`. Returns
+ * the segments that were cut off. */
 static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
                                       struct wal_segment *take_segment)
 {
@@ -100,7 +100,8 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
     return gone;
 }
 
-/* The historical mistake: later files go first, in ascending order, before the cut is durable. */
+/* Repeats a historical mistake: later files are removed first, in ascending order, before the cut
+ * is durable. */
 static void truncate_as_mutant(const struct wal *wal, size_t from)
 {
     const struct vfs *vfs = &wal->options->vfs;

@@ -10,7 +10,8 @@ static const struct vfs *vfs_of(const struct wal *wal)
     return &wal->options->vfs;
 }
 
-/* Once a file takes part in the log, a full disk is an error like any other. */
+/* Turns any error into ERR_IO: once a file takes part in the log, a full disk is an error like any
+ * other. */
 static enum err final_of(enum err err)
 {
     return err == ERR_OK ? ERR_OK : ERR_IO;
@@ -46,7 +47,7 @@ void wal_next_release(struct wal *wal)
     wal->next_count = 0;
 }
 
-/* One more file, filled with zeros. When the disk is full there is none. */
+/* Makes one more next file, filled with zeros. When the disk is full no file is left. */
 static enum err next_make(struct wal *wal, uint64_t bytes)
 {
     const struct vfs *vfs = vfs_of(wal);
@@ -58,7 +59,7 @@ static enum err next_make(struct wal *wal, uint64_t bytes)
     enum err err = vfs->ops->open(vfs->ctx, name, true, &file);
 
     if (err == ERR_EXISTS) {
-        /* An earlier attempt left it: the disk was too full even to remove it. */
+        /* An earlier attempt left the file: the disk was too full even to remove it. */
         err = vfs->ops->unlink(vfs->ctx, name);
         err = err == ERR_OK ? vfs->ops->open(vfs->ctx, name, true, &file) : err;
     }
@@ -77,8 +78,8 @@ static enum err next_make(struct wal *wal, uint64_t bytes)
     return err;
 }
 
-/* Makes a file longer, or leaves it as it was when the disk is full: a file that is longer than its
- * segment would count as damage. */
+/* Makes a next file longer, or leaves it as it was when the disk is full: a file that is longer
+ * than its segment would count as damage. */
 static enum err next_grow(struct wal *wal, struct wal_next *next, uint64_t bytes)
 {
     const struct vfs *vfs = vfs_of(wal);
@@ -135,7 +136,8 @@ struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log
     return header;
 }
 
-/* Writes first batch and header into the next file and gives it its name in the log. */
+/* Writes the first batch and the header into the next file and gives that file its name in the log.
+ */
 static enum err next_publish(struct wal *wal, const struct walfmt_header *header,
                              struct slice first, struct vfs_file *file)
 {
@@ -167,7 +169,7 @@ static enum err next_publish(struct wal *wal, const struct walfmt_header *header
         return final_of(err);
     }
     if (MUTANT(19)) {
-        /* The historical mistake: the directory is never synced. */
+        /* Repeats a historical mistake: the directory is never synced. */
         return ERR_OK;
     }
     return final_of(vfs->ops->sync_dir(vfs->ctx));
@@ -235,7 +237,7 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
     if (wal->is_staging) {
         return ERR_OK;
     }
-    /* From now on the segment may hold acknowledged records: its loss must be noticed. */
+    /* From now on the segment may hold acknowledged records, so its loss must be noticed. */
     wal->manifest.top = header.number;
     return wal_manifest_write(wal);
 }
@@ -333,7 +335,8 @@ enum err wal_stage_switch(struct wal *wal)
     return err;
 }
 
-/* In memory: the live log begins at segment `keep`. Returns the segments before it. */
+/* Applies a purge in memory: the live log begins at segment `keep`. Returns the segments before it.
+ */
 static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 {
     ASSERT(keep > 0 && keep < wal->live.count);
@@ -364,7 +367,8 @@ static void stuck_push(struct wal *wal, uint64_t history, uint64_t number)
     wal->stuck[wal->stuck_count++] = (struct wal_stuck){.history = history, .number = number};
 }
 
-/* Removes the files of the array's segments if it can, and those it could not before. */
+/* Removes the files of the array's segments, and the files that earlier purges could not remove.
+ * Files that cannot be removed now are noted. */
 static void purge_unlink(struct wal *wal, struct wal_segment **take_segments)
 {
     const struct vfs *vfs = vfs_of(wal);
@@ -391,7 +395,7 @@ static void purge_unlink(struct wal *wal, struct wal_segment **take_segments)
     wal->stuck_count = count;
 }
 
-/* How many segments hold nothing after `zxid`. */
+/* Returns how many segments hold nothing after `zxid`. */
 static size_t count_before(const struct wal_log *log, zxid_t zxid)
 {
     size_t count = 0;

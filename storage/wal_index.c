@@ -12,8 +12,9 @@ struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct wal
     return segment;
 }
 
-/* Returns the file of a segment that need not stay open. The last reference is not always the
- * list's: when the segment has left the log, it may be a reader's. The caller holds index_mutex. */
+/* Returns the file of a segment if it need not stay open, else NULL. The last reference is not
+ * always the list's: when the segment has left the log, the last reference may be a reader's. The
+ * caller holds index_mutex. */
 static struct vfs_file *file_to_close(struct wal_segment *segment)
 {
     struct vfs_file *file = segment->file;
@@ -70,8 +71,8 @@ void wal_segment_idle(struct wal *wal, struct wal_segment *segment)
     }
 }
 
-/* A file that cannot be opened for another reason than a shortage of descriptors: it was removed
- * with its segment, or it is damage. */
+/* Returns the error of a failed open that had a descriptor. A missing file was removed with its
+ * segment (ERR_MISSING), or it is damage (ERR_CORRUPT). */
 static enum err judge_missing(struct wal *wal, const struct wal_segment *segment, enum err err)
 {
     if (err != ERR_MISSING) {
@@ -112,7 +113,7 @@ enum err wal_segment_open(struct wal *wal, struct wal_segment *segment)
     }
     mutex_unlock(&wal->index_mutex);
     if (file) {
-        vfs->ops->close(file); /* Another reader was faster. */
+        vfs->ops->close(file); /* Another reader has opened the file meanwhile. */
     }
     return ERR_OK;
 }
@@ -185,7 +186,7 @@ void wal_log_release(struct wal *wal, struct wal_log *log)
     *log = (struct wal_log){0};
 }
 
-/* How many of the segment's batches end at or before `zxid`. */
+/* Returns how many of the segment's batches end at or before `zxid`. */
 static size_t extents_upto(const struct wal_segment *segment, zxid_t zxid)
 {
     size_t low = 0;
@@ -210,7 +211,7 @@ enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_s
     if (log->count == 0 || zxid < log->base || zxid > log->last) {
         return ERR_MISSING;
     }
-    /* The earliest segment that fits, so that an empty one behind it is not kept. */
+    /* Takes the earliest segment that fits, so that an empty one behind it is not kept. */
     while (at + 1 < log->count && log->segments[at + 1]->header.prev_zxid < zxid) {
         at++;
     }

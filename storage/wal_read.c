@@ -18,7 +18,8 @@ uint64_t wal_batch_bytes_max(const struct wal *wal)
     return walfmt_framed_len(WALFMT_BATCH_HEAD + max_u64(one, many));
 }
 
-/* Reads `len` bytes of the batch, `done` of which are there, and takes their frames off. */
+/* Reads the next `len` bytes of the batch and appends their content, without the frames, to
+ * `bytes`. */
 static enum err load_sectors(const struct wal *wal, struct vfs_file *file,
                              const struct walfmt_place *place, struct buf *bytes, size_t len)
 {
@@ -99,7 +100,7 @@ enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
         return err;
     }
     err = wal_load(wal, segment->file, place, size_max, ret_loaded);
-    /* The segment says that there is a batch. */
+    /* The segment says that there is a batch here. */
     return err == ERR_MISSING ? ERR_CORRUPT : err;
 }
 
@@ -113,7 +114,7 @@ struct found {
     struct wal_segment *segment; /* A reference. */
     struct walfmt_place place;
     uint64_t bytes;
-    zxid_t before; /* The record before the batch. */
+    zxid_t before; /* zxid of the record before the batch. */
 };
 
 /* Finds the batch with the first record after `zxid`. ERR_MISSING when `zxid` is not in the log's
@@ -131,7 +132,7 @@ static enum err find_after(struct wal *wal, zxid_t zxid, struct found *ret_found
         struct wal_segment *segment = wal->live.segments[spot.segment];
         size_t keep = spot.keep;
 
-        /* Nothing left in this segment: on to the next one that holds a batch. */
+        /* Nothing is left in this segment: continue with the next segment that holds a batch. */
         while (keep == segment->count) {
             spot.segment++;
             ASSERT(spot.segment < wal->live.count);
@@ -147,14 +148,14 @@ static enum err find_after(struct wal *wal, zxid_t zxid, struct found *ret_found
     return err;
 }
 
-/* What store_read has gathered. */
+/* The records that store_read has gathered. */
 struct gather {
     struct logrec **recs;
     size_t count;
     size_t count_max;
     size_t bytes;
     size_t bytes_max;
-    zxid_t last; /* The record read before. */
+    zxid_t last; /* zxid of the last record read. */
     bool is_full;
 };
 
@@ -180,7 +181,8 @@ static enum err gather_record(struct gather *gather, const struct walfmt_record 
     return ERR_OK;
 }
 
-/* Takes the records after gather->last out of one batch. ERR_MISSING: it is not a record. */
+/* Takes the records after gather->last out of one batch. ERR_MISSING: gather->last is not the zxid
+ * of a record. */
 static enum err gather_batch(struct wal *wal, const struct found *found, struct gather *gather)
 {
     struct wal_loaded loaded;
@@ -193,8 +195,8 @@ static enum err gather_batch(struct wal *wal, const struct found *found, struct 
     while (err == ERR_OK && !gather->is_full) {
         err = walfmt_next(&loaded.cursor, &record);
         if (err == ERR_MISSING) {
-            /* The end of the batch. Without a new record the caller would read it again for ever.
-             */
+            /* The batch has ended. Without a new record the caller would read the batch again for
+             * ever. */
             err = gather->count > count_before ? ERR_OK : ERR_CORRUPT;
             break;
         }
@@ -215,7 +217,7 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
         .recs = ret_recs, .count_max = recs_max, .bytes_max = bytes_max, .last = after};
     enum err err = ERR_OK;
 
-    struct wal_segment *before = NULL; /* Held, so that its file is not opened for each batch. */
+    struct wal_segment *before = NULL; /* Held: its file stays open. */
 
     ASSERT(recs_max > 0);
     while (err == ERR_OK && !gather.is_full) {
@@ -254,8 +256,9 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
     return err;
 }
 
-/* Looks `zxid` up in the index alone; true when that was enough. Else a reference to the segment,
- * whose batch `ret_place` may hold it. */
+/* Looks `zxid` up in the index. Returns true when the index alone has the chain value. Else
+ * `ret_found` names the batch that may hold `zxid`, with a reference to its segment; NULL: there is
+ * none. */
 static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t zxid,
                              uint64_t *ret_chain, struct found *ret_found)
 {

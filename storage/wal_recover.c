@@ -28,20 +28,21 @@ static bool damaged(struct scan *scan, const char *format, ...)
     PROBE("storage.log_damaged");
     scan->found->verdict = STORE_DAMAGED;
     va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     (void)vsnprintf(scan->found->reason, sizeof(scan->found->reason), format, args);
     va_end(args);
     return false;
 }
 
-/* A bad batch in the middle of the log. */
+/* Reports a bad batch in the middle of the log. Returns false. */
 static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const char *why)
 {
     struct wal *wal = scan->wal;
     const struct walfmt_header *header = &wal->live.segments[index]->header;
 
     if (MUTANT(20)) {
-        /* The historical mistake: take any damage for a torn write and cut the log there. */
+        /* Repeats a historical mistake: takes any damage for a torn write and cuts the log there.
+         */
         struct wal_segment **gone = wal_log_take(&wal->live, index + 1, wal->live.count);
 
         for (size_t i = 0; gone[i]; i++) {
@@ -101,15 +102,16 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
     return true;
 }
 
-/* True for a segment that a crash at its creation left behind: the newest one, never written. */
+/* Whether a crash at its creation left the segment behind: it is the newest, and was never written.
+ */
 static bool is_unfinished(const struct wal *wal, const struct name *name, struct vfs_file *file)
 {
     return wal->live.count == 0 && name->number > wal->manifest.top &&
            wal_is_never_used(&wal->options->vfs, file);
 }
 
-/* Opens a segment and reads its header. `*ret_segment` stays NULL, without damage, for one that is
- * unfinished. */
+/* Opens a segment and reads its header. `*ret_segment` stays NULL, without damage, for an
+ * unfinished segment. */
 static bool segment_open(struct scan *scan, const struct name *name,
                          struct wal_segment **ret_segment)
 {
@@ -153,7 +155,7 @@ static bool segment_open(struct scan *scan, const struct name *name,
     return true;
 }
 
-/* The highest segment of the history numbered at most `limit`. */
+/* Returns the highest segment of the history with a number of at most `limit`. */
 static const struct name *top_segment(const struct scan *scan, uint64_t limit)
 {
     const struct name *best = NULL;
@@ -169,8 +171,8 @@ static const struct name *top_segment(const struct scan *scan, uint64_t limit)
     return best;
 }
 
-/* Follows the headers from the newest segment back to the first. Other segments were cut off. Fills
- * the list in reverse order. */
+/* Follows the headers from the newest segment back to the first. Segments that are not reached were
+ * cut off. Fills the list in reverse order. */
 static bool walk_back(struct scan *scan)
 {
     struct wal *wal = scan->wal;
@@ -257,11 +259,11 @@ static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct
     return extent->count == loaded->head.count ? NULL : "the number of records is wrong";
 }
 
-/* The bytes behind the last good batch of the last segment. */
+/* What lies behind the last good batch of the last segment. */
 struct tail {
     uint64_t good_sectors;
-    uint64_t good_end;   /* Behind the last good sector; bytes from the batch's start. */
-    uint64_t bad_offset; /* In the file; 0 when there is none. */
+    uint64_t good_end;   /* End of the last good sector, in bytes from the batch's start. */
+    uint64_t bad_offset; /* Offset in the file of the first bad sector; 0: none. */
     uint64_t total;      /* Bytes of the batch; 0 when its head is lost. */
     bool is_readable;
 };
@@ -352,7 +354,8 @@ static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
     return true;
 }
 
-/* Reads one segment up to where the next one continues it, the last one up to its end. */
+/* Reads one segment up to the place where the next segment continues it; the last segment up to its
+ * end. */
 static bool scan_segment(struct scan *scan, size_t index)
 {
     struct wal *wal = scan->wal;
@@ -423,7 +426,7 @@ static bool scan_all(struct scan *scan)
     return true;
 }
 
-/* After a clean shutdown no batch can be torn, and none may be missing. */
+/* Checks the log after a clean shutdown: then no batch can be torn, and no batch may be missing. */
 static bool check_clean(struct scan *scan)
 {
     const struct wal *wal = scan->wal;

@@ -8,7 +8,7 @@
 enum {
     HEADER_MAGIC = 0x4c41575a, /* "ZWAL" */
     BATCH_MAGIC = 0x5441425a,  /* "ZBAT" */
-    HEADER_BYTES = 124,        /* Up to and without its checksum. */
+    HEADER_BYTES = 124,        /* Bytes of the header before its checksum. */
 };
 
 _Static_assert((int)WALFMT_BATCH_HEAD <= (int)WALFMT_CONTENT, "the head lies in one sector");
@@ -26,7 +26,7 @@ static uint32_t seed_of(uint64_t salt, uint64_t offset, uint64_t number)
 #define HEADER(form, member) WIRE_FIELD(WIRE_##form, struct walfmt_header, member)
 #define BATCH(member)        WIRE_FIELD(WIRE_INT, struct walfmt_batch, member)
 
-/* Behind magic and version. */
+/* The fields after magic and version. */
 static const struct wire_field header_fields[] = {
     HEADER(RAW, cluster),     HEADER(INT, member_id), HEADER(INT, incarnation),
     HEADER(INT, history),     HEADER(INT, number),    HEADER(INT, prev_number),
@@ -35,7 +35,7 @@ static const struct wire_field header_fields[] = {
     HEADER(INT, batch_first), {.form = WIRE_END},
 };
 
-/* Behind magic, checksum and the batch's number. */
+/* The fields after magic, checksum and the batch's number. */
 static const struct wire_field batch_fields[] = {
     BATCH(len),   BATCH(count),     BATCH(durable_upto),
     BATCH(chain), BATCH(committed), {.form = WIRE_END},
@@ -76,7 +76,8 @@ uint64_t walfmt_framed_len(uint64_t raw_len)
     return blocks * VFS_BLOCK;
 }
 
-/* The owner sizes the buffer for the largest batch: not to fit is a bug. */
+/* Appends bytes to a batch. The owner sizes the buffer for the largest batch, so bytes that do not
+ * fit are a bug. */
 static void put(struct buf *raw, struct slice bytes)
 {
     bool fits = buf_append_slice(raw, bytes);

@@ -1,10 +1,10 @@
 /*
  * walfmt.h - the bytes of the write-ahead log: segment header, batches, records. No I/O.
  *
- * Each sector of a batch ends with a checksum of its own, seeded by the segment's salt, the place
- * in the file and the batch number, and is never all zeros. So after a crash each sector shows
- * whether it was written or still holds the zeros of preallocation. This distinguishes a torn,
- * never acknowledged batch from damage exactly.
+ * Each sector of a batch ends with a checksum of its own. The checksum is seeded by the segment's
+ * salt, the place in the file and the batch number, and is never zero. So after a crash each sector
+ * shows whether it was written or still holds the zeros of preallocation. This distinguishes a torn
+ * batch, which was never acknowledged, from damage exactly.
  */
 #ifndef STORAGE_WALFMT_H
 #define STORAGE_WALFMT_H
@@ -17,43 +17,44 @@ enum {
     WALFMT_VERSION = 1,
     WALFMT_STAMP = 4,                              /* Checksum at the end of each sector. */
     WALFMT_CONTENT = VFS_SECTOR - WALFMT_STAMP,    /* Bytes of content in a sector. */
-    WALFMT_BLOCK_SECTORS = VFS_BLOCK / VFS_SECTOR, /* Batches are multiples of this. */
+    WALFMT_BLOCK_SECTORS = VFS_BLOCK / VFS_SECTOR, /* Batch sizes are multiples of this. */
     WALFMT_BATCH_HEAD = 48,                        /* Bytes of content before the records. */
     WALFMT_RECORD_HEAD = 36,                       /* Bytes before each payload. */
-    WALFMT_BATCH_RAW_MAX = 4 * 1024 * 1024,        /* A batch of more than one record ends here. */
+    WALFMT_BATCH_RAW_MAX = 4 * 1024 * 1024, /* Maximum content of a batch with several records. */
 };
 
-/* First block of a segment. It says where in the log the segment continues, and so also cuts off
- * what an older segment holds behind that place (truncation). */
+/* First block of a segment. The header says at which place of which older segment the log continues
+ * here. What the older segment holds behind that place is thereby cut off (truncation). */
 struct walfmt_header {
     uint8_t cluster[STORE_CLUSTER_LEN];
     uint32_t member_id;
     uint64_t incarnation;
     uint64_t history;     /* Counts how often the log was started again. */
-    uint64_t number;      /* Of this segment; grows, with gaps. */
-    uint64_t prev_number; /* The segment that this one continues; 0: none, the log starts here. */
-    uint64_t prev_offset; /* Where the log leaves that segment. */
+    uint64_t number;      /* Number of this segment; ascending, with gaps. */
+    uint64_t prev_number; /* Segment that this one continues; 0: none, the log starts here. */
+    uint64_t prev_offset; /* Offset at which the log leaves that segment. */
     zxid_t prev_zxid;     /* The last record before this segment. */
-    uint64_t prev_chain;  /* Chain value there. */
+    uint64_t prev_chain;  /* Chain value at `prev_zxid`. */
     zxid_t committed;     /* Commit watermark when the segment was made. */
     uint64_t salt;        /* Seeds every checksum of the batches. */
     uint64_t bytes;       /* Size of the file. */
     uint64_t batch_first; /* Number of the first batch. */
 };
 
-/* Where a batch lies; seeds its checksums, so that misplaced or stale bytes never verify. */
+/* The place of a batch. It seeds the batch's checksums, so that misplaced or stale bytes never
+ * verify. */
 struct walfmt_place {
     uint64_t salt;
-    uint64_t offset; /* In the file, multiple of VFS_BLOCK. */
-    uint64_t number; /* Of the batch. */
+    uint64_t offset; /* Offset in the file, a multiple of VFS_BLOCK. */
+    uint64_t number; /* Number of the batch. */
 };
 
 struct walfmt_batch {
     uint32_t len;        /* Bytes of all records. */
-    uint32_t count;      /* Records. */
+    uint32_t count;      /* Number of records. */
     zxid_t durable_upto; /* The log's end when the batch was written: all before it was synced. */
-    uint64_t chain;      /* Chain value there. */
-    zxid_t committed;    /* What the writer knew to be committed. */
+    uint64_t chain;      /* Chain value at `durable_upto`. */
+    zxid_t committed;    /* Commit watermark that the writer knew. */
 };
 
 struct walfmt_record {
@@ -71,13 +72,14 @@ enum walfmt_sector {
 };
 
 void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BLOCK]);
-/* ERR_CORRUPT. */
+/* Verifies and decodes a header. ERR_CORRUPT. */
 enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header *ret_header);
 
-/* Bytes in the file of a batch with `raw_len` bytes of content (head and records). */
+/* Returns the bytes in the file of a batch with `raw_len` bytes of content (head and records). */
 uint64_t walfmt_framed_len(uint64_t raw_len);
 
-/* Writing: begin, any number of records, end, frame. `raw` holds the content. */
+/* Functions that write a batch: begin, any number of records, end, then walfmt_frame. `raw` holds
+ * the content. */
 void walfmt_batch_begin(struct buf *raw);
 void walfmt_batch_put(struct buf *raw, const struct walfmt_place *place,
                       const struct walfmt_record *record);
@@ -87,12 +89,12 @@ void walfmt_batch_end(struct buf *raw, const struct walfmt_place *place,
 /* Spreads the content over stamped sectors; replaces what `framed` held. */
 void walfmt_frame(struct slice raw, const struct walfmt_place *place, struct buf *framed);
 
-/* What one sector is; `index` counts sectors from the start of the batch. */
+/* Returns the state of one sector; `index` counts sectors from the start of the batch. */
 enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_t index,
                                        const uint8_t sector[VFS_SECTOR]);
 
-/* Moves the contents of the sectors together, to the front of `framed`; false unless each sector is
- * good. `first` is the index of the first of them in the batch. */
+/* Moves the contents of the sectors together, to the front of `framed`. Returns false unless each
+ * sector is good. `first` is the index of the first sector in the batch. */
 bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *framed,
                     size_t sectors);
 
@@ -104,11 +106,11 @@ enum err walfmt_batch_decode(const uint8_t content[WALFMT_BATCH_HEAD],
 struct walfmt_cursor {
     struct walfmt_place place;
     struct slice raw;     /* Head and records. */
-    size_t pos;           /* Of the next record. */
-    uint32_t payload_max; /* Longer is damage. */
+    size_t pos;           /* Offset of the next record. */
+    uint32_t payload_max; /* A longer payload is damage. */
 };
 
-/* ERR_MISSING after the last record, ERR_CORRUPT. */
+/* Returns the next record. ERR_MISSING: after the last record. ERR_CORRUPT. */
 enum err walfmt_next(struct walfmt_cursor *cursor, struct walfmt_record *ret_record);
 
 #endif

@@ -8,8 +8,9 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
 }
 
 /*
- * Disks that are swapped again and again must not wear a majority away. The age of the ensemble at
- * the last admission is part of the configuration, so that a new leader respects it.
+ * Whether the last admission to this seat is long ago. Disks that are swapped again and again must
+ * not wear a majority away. The age of the ensemble at the last admission is part of the
+ * configuration, so that a new leader respects the limit, too.
  */
 static bool admitted_long_ago(const struct zab *zab, const struct zab_member *member)
 {
@@ -18,7 +19,8 @@ static bool admitted_long_ago(const struct zab *zab, const struct zab_member *me
             zab->age_ms - member->admitted_age_ms >= zab->limits.admit_again_ms);
 }
 
-/* An unknown disk under a voter's id, refilled and in step, while the old disk stays away. */
+/* Whether the peer may be admitted: an unknown disk under a voter's id, refilled and in step, while
+ * the old disk stays away. */
 static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
     const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
@@ -64,8 +66,8 @@ static void propose_admission(struct zab *zab, const struct peer *peer)
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_ADMISSION, .peer = peer->id});
 }
 
-/* A configuration that was forced upon a survivor's disk is on no other disk and in no record yet:
- * no record has the zxid that is its version. */
+/* Whether no record holds the configuration yet. A configuration that was forced upon a survivor's
+ * disk is on no other disk and in no record: its version is a zxid that no record has. */
 static bool is_unwritten(const struct zab_config *config)
 {
     return config->version != 0 && zxid_counter(config->version) == 0;
@@ -79,7 +81,8 @@ void admit_tick(struct zab *zab)
         return;
     }
     zab->admit_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    /* A later leader has committed it: this one can commit nothing any more. */
+    /* A later leader has committed the configuration: this leader cannot commit anything any more.
+     */
     if (zab->config.committed.version > zab->trail.last) {
         return;
     }

@@ -1,4 +1,4 @@
-/* A new cluster: its founders report to each other, one of them writes the configuration. */
+/* A new cluster: its founders report to each other, and one of them writes the configuration. */
 #include "zab/zab_int.h"
 
 static bool all_founders_here(const struct zab *zab)
@@ -60,7 +60,7 @@ static void found(struct zab *zab)
     persist_join(zab);
 }
 
-/* Sends the configuration to founders that it names and that were away when it was written. */
+/* Sends the configuration to founders that it names and that were absent when it was written. */
 void bootstrap_tell(struct zab *zab)
 {
     ASSERT(!zab->bootstrapping);
@@ -88,8 +88,8 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
     struct zab_config config;
 
     if (!zab->bootstrapping) {
-        /* A committed configuration stays committed: it binds from the moment it is known. Without
-         * it, two of three replicas could each wait for the other to learn the voters. */
+        /* A committed configuration stays committed: it counts as soon as it is known. Otherwise
+         * two of three replicas could each wait for the other to learn the voters. */
         if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
             memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
             (void)config_adopt(zab, msg->bytes);

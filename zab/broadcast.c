@@ -15,15 +15,15 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
     sync_pump_all(zab);
 }
 
-/* Primary integrity: a leader proposes nothing before the whole initial history is delivered here.
- * A request prepared earlier would be prepared against another tree. */
+/* Whether the whole initial history is delivered here. A leader proposes nothing before that
+ * (primary integrity): a request prepared earlier would be prepared against another tree. */
 static bool has_delivered_history(const struct zab *zab)
 {
     return zab->delivery.last >= zxid_make(zab->lead.epoch, 0);
 }
 
-/* A quorum may commit without this disk, but what this disk has not written stays in memory: so
- * that is bounded. */
+/* Whether this replica's disk lags too far behind. A quorum may commit without this disk, but
+ * records that the disk has not written stay in memory, so their number and bytes are bounded. */
 static bool own_disk_lags(const struct zab *zab)
 {
     const struct trail *trail = &zab->trail;
@@ -49,8 +49,8 @@ zxid_t zab_next_zxid(const struct zab *zab)
     return zab->trail.last + 1;
 }
 
-/* The counter of this epoch is nearly used up: the next epoch begins by itself, and no write is
- * refused. */
+/* Starts a new epoch when the counter of this epoch is nearly used up. The new epoch begins without
+ * help, and no write is refused. */
 static void roll_over(struct zab *zab)
 {
     if (is_broadcasting(zab) && zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
@@ -97,8 +97,8 @@ static void send_commit(struct zab *zab, struct peer *peer)
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zab->committed});
 }
 
-/* UPTODATE carries the current watermark, not the one acknowledged: what was committed meanwhile
- * would be lost to the joiner (the TLA+ specification's third finding). */
+/* Sends UPTODATE with the current watermark, not with the acknowledged one: the learner would lose
+ * what was committed meanwhile (the TLA+ specification's third finding). */
 void broadcast_uptodate(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
@@ -115,7 +115,7 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
                                   .commit.zxid = MUTANT(17) ? learner->acked : zab->committed});
 }
 
-/* Proposals that are committed no longer count against the pipeline's bound. */
+/* Removes newly committed proposals from the counts that bound the pipeline. */
 static void settle_pending(struct zab *zab, zxid_t from)
 {
     ASSERT(from <= zab->committed);
@@ -196,7 +196,8 @@ void broadcast_ping(struct zab *zab)
     }
 }
 
-/* The times of the last few PINGs are known. A PONG of round 0 answers no PING. */
+/* Measures the round trip of a PONG. Only the times of the last few PINGs are known, and a PONG of
+ * round 0 answers no PING. */
 static void time_pong(const struct zab *zab, struct learner *learner, uint64_t round)
 {
     uint64_t newest = zab->lead.ping_round;
@@ -300,8 +301,8 @@ void confirm_check(struct zab *zab)
     }
 }
 
-/* Asks a learner (again) that came in step or lost its connection during the round: else one lost
- * message would stop all rounds until the next election. */
+/* Asks a learner to confirm the current round (again) when it came in step or lost its connection
+ * during the round. Otherwise one lost message would stop all rounds until the next election. */
 void confirm_ask(struct zab *zab, const struct peer *peer)
 {
     if (is_broadcasting(zab) && zab->lead.round_active && is_in_step(peer) &&
@@ -333,7 +334,7 @@ void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round)
     }
 }
 
-/* A change of role drops pending rounds: the host starts them again with the next leader. */
+/* Drops pending rounds when the role changes: the host starts them again with the next leader. */
 void confirm_clear(struct zab *zab)
 {
     zab->lead.active.count = 0;

@@ -88,7 +88,7 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
     }
 }
 
-/* Members ascend by id, are in range, and one at least votes. */
+/* Whether members ascend by id, ids are in range, and at least one member votes. */
 static bool is_sound(const struct zab_config *config)
 {
     uint32_t previous = 0;
@@ -104,8 +104,8 @@ static bool is_sound(const struct zab_config *config)
     return zab_config_voters(config) > 0;
 }
 
-/* Behind the last field of a format that we know there is nothing; what a later one has there is
- * skipped, so that replicas one version apart work together. */
+/* Whether the bytes were read to their end. A known format has nothing behind its last field. What
+ * a later format has there is skipped, so that replicas one version apart work together. */
 static bool is_complete(const struct wire_reader *reader, uint8_t format)
 {
     return format > FORMAT ? wire_reader_ok(reader) : wire_reader_done(reader);
@@ -127,7 +127,8 @@ static void get_members(struct wire_reader *reader, struct zab_config *config)
     for_each_member (member, config) {
         uint64_t age_ms = wire_get_u64(reader);
 
-        /* All replicas read a committed record alike: to refuse it would stop all of them. */
+        /* An age out of range is read as 0 and not refused: all replicas read a committed record
+         * alike, so a refusal would stop all of them. */
         member->admitted_age_ms = age_ms <= ZAB_AGE_MAX_MS ? age_ms : 0;
     }
 }

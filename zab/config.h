@@ -1,8 +1,8 @@
 /*
  * config.h - the replicated configuration: the voters, by id and incarnation.
  *
- * Quorums are counted by it alone. The incarnation keeps an emptied or swapped disk from voting:
- * the disk is unknown until a committed change admits it (zab.md, decision 7).
+ * This configuration alone decides what is a quorum. The incarnation keeps an emptied or swapped
+ * disk from voting: such a disk is unknown until a committed change admits it (zab.md, decision 7).
  */
 #ifndef ZAB_CONFIG_H
 #define ZAB_CONFIG_H
@@ -17,33 +17,32 @@ enum {
     ZAB_ID_MAX = 65535
 };
 
-/* No ensemble reaches this age: a greater one is read as none. */
+/* No ensemble reaches this age: a greater age is decoded as 0. */
 #define ZAB_AGE_MAX_MS UINT64_C(100000000000000) /* More than 3,000 years. */
 
 struct zab_member {
-    uint32_t id;          /* 1..ZAB_ID_MAX. */
-    bool voter;           /* Else an observer, or: */
-    bool empty_seat;      /* A voter's seat without a disk: it counts for nothing until a disk is
-                             admitted to it. */
-    uint64_t incarnation; /* 0 for observers: any disk may observe. */
-    uint64_t admitted_age_ms; /* Age of the ensemble when this disk was admitted; 0: a founder's. */
+    uint32_t id;              /* 1..ZAB_ID_MAX. */
+    bool voter;               /* False for an observer and for an empty seat. */
+    bool empty_seat;          /* A voter's seat without a disk; not counted until it gets one. */
+    uint64_t incarnation;     /* 0 for observers: any disk may observe. */
+    uint64_t admitted_age_ms; /* Age of the ensemble at this disk's admission; 0: founder. */
 };
 
 struct zab_config {
-    zxid_t version; /* Record that made it; 0 for the founding one. */
+    zxid_t version; /* zxid of the record that made it; 0: founding configuration. */
     uint8_t cluster[ZAB_CLUSTER_LEN];
     uint64_t history; /* Random id of this history of the data. */
     uint32_t count;
     struct zab_member members[ZAB_MEMBERS_MAX]; /* Ascending by id. */
 };
 
-/* Each member in turn. NOLINTBEGIN(*-parentheses): `member` is declared here. */
+/* Loops over the members. NOLINTBEGIN(*-parentheses): `member` is declared here. */
 #define for_each_member(member, config)                                \
     for (__typeof__(&(config)->members[0]) member = (config)->members; \
          member < (config)->members + (config)->count; member++)
 /* NOLINTEND(*-parentheses) */
 
-/* NULL when there is no such member. */
+/* Returns the member with this id, or NULL. */
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id);
 
 /* True when (id, incarnation) is a voter of this configuration. */
@@ -51,19 +50,21 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
 
 uint32_t zab_config_voters(const struct zab_config *config);
 
-/* The configuration of one survivor when a majority is lost for good: it alone votes, the other
- * voters' seats are empty, and the history is another one. `version` must be above all others. */
+/* Turns `config` into the configuration of one survivor, for the case that a majority is lost for
+ * good: the survivor alone votes, the other voters' seats are empty, and `history` replaces the old
+ * history. `version` must be above all others. */
 void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
                         zxid_t version, uint64_t history);
 
-/* Format 3. */
+/* Appends the configuration in format 3. */
 void zab_config_encode(const struct zab_config *config, struct buf *out);
 
-/* Reads format 3, and of a later one what 3 has. ERR_FORMAT unless members ascend, ids are in range
- * and there is at least one voter. */
+/* Reads format 3; of a later format, the fields that format 3 has. ERR_FORMAT unless members
+ * ascend, ids are in range and there is at least one voter. */
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config);
 
-/* A format that an earlier release has written and this one does not read. */
+/* Whether `bytes` have a format that an earlier release has written and this release does not read.
+ */
 bool zab_config_is_older(struct slice bytes);
 
 #endif

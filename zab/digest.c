@@ -1,10 +1,10 @@
 /*
- * Replicas prove that they are equal (decision 6): each remembers its state's digest at
- * checkpoints; learners send theirs with each PONG, and the leader compares them.
+ * Replicas prove that they are equal (decision 6). Each replica remembers its state's digest at
+ * checkpoints. Learners send their digests with each PONG, and the leader compares them.
  */
 #include "zab/zab_int.h"
 
-/* A replica in quarantine reports no state. */
+/* Returns the newest checkpoint, or none: a replica in quarantine reports no state. */
 struct checkpoint digest_newest(const struct zab *zab)
 {
     if (zab->digests.next == 0 || zab->quarantined) {
@@ -35,8 +35,8 @@ static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_dige
     return find(peer->digests.items, PEER_CHECKPOINTS, zxid, ret_digest);
 }
 
-/* Voters whose digest at `zxid` is `digest`, ourselves included; `*ret_known`: voters whose digest
- * there is known. */
+/* Returns the number of voters whose digest at `zxid` is `digest`, this replica included.
+ * `*ret_known`: number of voters whose digest there is known. */
 static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
                             uint32_t *ret_known)
 {
@@ -61,7 +61,8 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
     return equal;
 }
 
-/* The digest at `zxid` that most voters share, and by how many. */
+/* Returns how many voters share the most common digest at `zxid`, which is stored in `*ret_digest`.
+ */
 static uint32_t most_common(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest,
                             uint32_t *ret_known)
 {
@@ -99,8 +100,8 @@ void digest_halt(struct zab *zab, zxid_t zxid)
     fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = zxid});
 }
 
-/* All replicas, observers too: the rest would elect a leader among them and serve a state that no
- * majority confirms. */
+/* Stops all replicas, observers too: the remaining ones would elect a leader among them and serve a
+ * state that no majority confirms. */
 static void stop_all(struct zab *zab, zxid_t zxid)
 {
     PROBE("zab.no_majority_of_digests");
@@ -110,7 +111,7 @@ static void stop_all(struct zab *zab, zxid_t zxid)
     digest_halt(zab, zxid);
 }
 
-/* Two states differ; the majority decides which one is wrong. */
+/* Decides by majority which of two different states is wrong. */
 static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_t ours,
                   uint64_t theirs)
 {
@@ -136,7 +137,8 @@ static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_
     }
 }
 
-/* A peer's digest may arrive before this replica has applied as much: it is compared later. */
+/* Compares the known digests. A peer's digest that arrives before this replica has applied as much
+ * is compared later. */
 void digest_compare(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -187,7 +189,7 @@ void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects)
     PROBE("zab.bad_state");
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_BAD_SNAPSHOT, .zxid = end});
     if (zab->quarantined && is_learner(zab)) {
-        /* The mark stays: the refill begins again. */
+        /* The quarantine mark stays: the refill begins again. */
         fx_disconnect(zab, zab->follow.leader);
         enter_looking(zab, "the state made from the received snapshot has the wrong digest");
     } else {

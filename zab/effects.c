@@ -61,7 +61,7 @@ void fx_ping_payload(struct zab *zab, uint32_t peer, struct slice payload)
     ASSERT(peer != zab->id);
     ASSERT(payload.len <= ZAB_PING_PAYLOAD_MAX);
     if (payload.len == 0) {
-        return; /* Its host attaches nothing. */
+        return; /* The peer's host attaches nothing. */
     }
     struct zab_effect *effect = fx_add(zab, ZAB_FX_PING_PAYLOAD);
 

@@ -61,8 +61,8 @@ static void send_vote(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* Also tells all that a role has begun: peers that settled earlier still know this replica as
- * looking. */
+/* Sends vote or role to all peers. At the start of a role this is necessary because peers that
+ * settled earlier still know this replica as looking. */
 void election_announce(struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -78,7 +78,8 @@ static void broadcast_vote(struct zab *zab)
     zab->election.revote_ms = zab->now_ms + zab->limits.tick_ms;
 }
 
-/* Votes wait for the disk: what a vote claims of the log must be on the disk. */
+/* Whether this replica may vote. Votes wait for the disk: what a vote claims of the log must be on
+ * the disk. */
 static bool may_vote(struct zab *zab)
 {
     if (!zab->election.settled && (zab->disk.done == zab->disk.persist_issued || MUTANT(11))) {
@@ -118,8 +119,9 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
     return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
 }
 
-/* Only a connected peer is worth a vote. This replica is, as long as its disk counts: the disk may
- * have been replaced while it was away, and this replica may learn that after its vote. */
+/* Whether a vote for `id` makes sense. A peer must be connected. This replica's disk must count: it
+ * may have been replaced while this replica was away, which this replica may learn after its vote.
+ */
 static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
@@ -151,7 +153,7 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
            vote->candidate == zab->election.my_vote.candidate;
 }
 
-/* No connected voter names another candidate: there is nothing to wait for. */
+/* Whether no connected voter names another candidate: then there is no better vote to wait for. */
 static bool unanimous(const struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -177,10 +179,10 @@ static void decide(struct zab *zab)
 }
 
 /*
- * A majority of the voters' ids follows that leader, or would with this replica. Ids and not
- * incarnations: a new or damaged disk may know no configuration, or an old one, and nothing that
- * matters is derived from votes. The leader knows the number of voters best: after one survivor was
- * made to continue alone there are fewer than the server list has.
+ * Whether a majority of the voters' ids follows that leader, this replica included. Ids are counted
+ * and not incarnations: a new or damaged disk may know no configuration, or an old one, and safety
+ * does not depend on votes. The leader's own number of voters is used: after one survivor was made
+ * to continue alone there are fewer voters than the server list has.
  */
 static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
@@ -200,7 +202,8 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
     return named > (leader->vote.voters != 0 ? leader->vote.voters : voters) / 2;
 }
 
-/* Follows a peer that reports itself as the leader, if a quorum (with this replica) follows it. */
+/* Follows a peer that reports itself as the leader if a quorum (with this replica) follows that
+ * peer. */
 static bool check_settled(struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -225,9 +228,9 @@ static bool is_looking_voter(const struct peer *peer)
 }
 
 /*
- * Takes up the votes of the peers, also those from before this replica was looking: it joins the
- * latest round with a fresh vote, and votes for the best candidate there. Returns true when its
- * vote has changed.
+ * Weighs the votes of the peers, including votes from before this replica was looking. This replica
+ * joins the latest round with a fresh vote, and votes for the best candidate there. Returns true
+ * when its vote has changed.
  */
 static bool weigh_votes(struct zab *zab)
 {
@@ -335,8 +338,8 @@ void election_greet(struct zab *zab, struct peer *peer)
     election_check(zab);
 }
 
-/* A leader that falls silent later has left the vote by which it was elected: that must not count
- * in the next election. */
+/* Marks the votes so far as stale. A leader that falls silent later has left behind the vote by
+ * which it was elected, and that vote must not count in the next election. */
 void election_mark_votes_stale(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);

@@ -59,7 +59,8 @@ void follow_leave(struct zab *zab)
     follow_snap_abort(zab);
 }
 
-/* The chosen leader follows another one, or is still looking in a later round. */
+/* Leaves the chosen leader when its vote shows that it follows another leader, or is still looking
+ * in a later round. */
 void follow_on_vote(struct zab *zab, const struct peer *peer)
 {
     ASSERT(in_dialogue(zab));
@@ -75,14 +76,15 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
 
 /* ---- Discovery. ---- */
 
-/* The newest epochs of the log. If there are more, the record before them is sent as the base. */
+/* Outlines the newest epochs of the log. If there are more, the record before them is sent as the
+ * base. */
 static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
 {
     uint32_t count = (uint32_t)trail->epochs.count;
     uint32_t skip = count > ZAB_RANGES_MAX ? count - ZAB_RANGES_MAX : 0;
 
     msg->base = trail->base;
-    msg->ranges = trail->epochs.ranges; /* NULL when it has none. */
+    msg->ranges = trail->epochs.ranges; /* NULL when the log has no ranges. */
     msg->range_count = count - skip;
     if (skip > 0) {
         const struct epoch_range *before = &trail->epochs.ranges[skip - 1];
@@ -94,8 +96,8 @@ static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
     ASSERT(msg->base <= trail->last);
 }
 
-/* Where the leader's stream may begin. If a whole snapshot is here, that is in its own log: all
- * records between its start and end are committed, so each leader has the same ones. */
+/* Outlines the log that the leader's stream may continue. If a whole snapshot is here, that is the
+ * snapshot's log: all records between its start and end are committed, so each leader has them. */
 static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoch *msg)
 {
     if (zab->partial.is_whole) {
@@ -142,13 +144,14 @@ static void promise(struct zab *zab)
         }
         return;
     }
-    /* The same epoch counts again only for the leader that it was promised to. */
+    /* The ACKEPOCH counts again only for the leader to which this epoch was promised. */
     PROBE("zab.epoch_promised_before");
     follow->counted = zab->promise.leader == follow->leader || MUTANT(14);
     send_ackepoch(zab);
 }
 
-/* A new disk becomes a member of the cluster that it has found; a quorum reported it. */
+/* Makes a new disk a member of the cluster that it has found. A quorum has reported that cluster.
+ */
 static void join(struct zab *zab, struct slice bytes)
 {
     ASSERT(zab->bootstrapping || zab->config.committed.count == 0);
@@ -243,8 +246,8 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
     send_pong(zab, ping->round);
 }
 
-/* The leader learns at once, not with the next PING, that a disk is nearly full or has space again:
- * the rest of the segment could be used up by then. */
+/* Reports at once, not with the next PONG, that the disk is nearly full or has space again: the
+ * rest of the segment could be used up before the next PONG. */
 void follow_tell_space(struct zab *zab)
 {
     if (is_learner(zab) && zab->follow.phase > FOLLOW_CEPOCH) {
@@ -252,8 +255,8 @@ void follow_tell_space(struct zab *zab)
     }
 }
 
-/* Confirms that this replica is still in this epoch. One that has promised a higher epoch never
- * does. */
+/* Confirms that this replica is still in this epoch. A replica that has promised a higher epoch
+ * never confirms. */
 static void on_confirm(struct zab *zab, const struct zab_msg *msg)
 {
     if (zab->promise.epoch != zab->follow.epoch || zab->follow.phase < FOLLOW_WAIT) {
@@ -297,7 +300,7 @@ void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg 
     ASSERT(in_dialogue(zab));
 
     if (peer->id != zab->follow.leader || msg->dialogue != zab->follow.dialogue) {
-        return; /* Of a dialogue that is over. */
+        return; /* The message belongs to a dialogue that is over. */
     }
     if (zab->follow.phase > FOLLOW_CEPOCH && msg->epoch != zab->follow.epoch &&
         msg->type != ZAB_PING && msg->type != ZAB_RESIGN) {

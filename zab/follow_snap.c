@@ -1,14 +1,14 @@
 /*
  * Phase 2 on the learner's side, when the logs have nothing in common: a snapshot is received.
  *
- * It comes with the log that makes it a state, (start, end]. Both are staged, and one switch on
- * disk puts them in place. Until then the old log stands, in memory too. What is staged outlasts
- * the dialogue: a part of the file continues with a leader that has the same file, a whole file
- * with any leader whose log reaches back to the end of what is staged.
+ * The snapshot comes with the log that makes its state consistent, (start, end]. Both are staged,
+ * and one switch on disk puts both in place. Until the switch the old log stands, in memory too.
+ * The staged data outlasts the dialogue: a part of the file can be continued by a leader that has
+ * the same file, a whole file by any leader whose log reaches back to the end of the staged log.
  */
 #include "zab/zab_int.h"
 
-/* Begins from nothing. */
+/* Begins a reception without any part of a snapshot. */
 static void begin(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_SNAP);
@@ -34,13 +34,13 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.chunk_count = 0;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
-        begin(zab); /* The leader no longer has the log of the snapshot that is whole here. */
+        begin(zab); /* The leader no longer has the log that follows the whole snapshot here. */
     }
 }
 
 /* ---- Pieces. ---- */
 
-/* Once the staged log covers (start, end], snapshot and log replace the old ones. */
+/* Installs snapshot and log in place of the old ones once the staged log covers (start, end]. */
 static void install_if_whole(struct zab *zab)
 {
     struct following *follow = &zab->follow;
@@ -55,7 +55,7 @@ static void install_if_whole(struct zab *zab)
     follow->phase = FOLLOW_CUT;
 }
 
-/* The first chunk says whether the leader resumes the broken transfer. */
+/* Takes the first chunk, which shows whether the leader resumes the broken transfer. */
 static void take_first(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
 {
     struct following *follow = &zab->follow;
@@ -136,7 +136,7 @@ void follow_snap_persisted(struct zab *zab, uint64_t token)
     tell_leader(zab, (struct zab_msg){.type = ZAB_SNAP_ACK, .snap_ack.offset = offset});
 }
 
-/* ---- The log that belongs to it. ---- */
+/* ---- The log that belongs to the snapshot. ---- */
 
 static void stage_config(struct zab *zab, const struct logrec *rec)
 {
@@ -195,7 +195,7 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
     install_if_whole(zab);
 }
 
-/* ---- Taking it. ---- */
+/* ---- Partial and complete snapshots. ---- */
 
 void follow_snap_forget(struct zab *zab)
 {
@@ -230,8 +230,8 @@ static void keep_partial(struct zab *zab)
     }
 }
 
-/* The dialogue is over. What has arrived of the snapshot's file, and of its log once the file is
- * whole, stays for the next dialogue. */
+/* Ends the reception with the dialogue. What has arrived of the snapshot's file stays for the next
+ * dialogue, and so does what has arrived of its log once the file is whole. */
 void follow_snap_abort(struct zab *zab)
 {
     struct following *follow = &zab->follow;
@@ -250,8 +250,8 @@ void follow_snap_abort(struct zab *zab)
     follow->staged_used = false;
 }
 
-/* A whole snapshot is here, and the leader's log continues what has arrived of the snapshot's log.
- */
+/* Continues the log of a snapshot whose file is whole: the leader's log continues what has arrived
+ * of the snapshot's log. */
 void follow_snap_continue(struct zab *zab, zxid_t common)
 {
     struct following *follow = &zab->follow;
@@ -277,12 +277,12 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
     zab->partial = (struct partial){0};
 }
 
-/* Asks for the state that belongs to the log as it is now. */
+/* Requests the state that belongs to the log as it is now. */
 static void load_state(struct zab *zab, zxid_t start)
 {
     ASSERT(!zab->restore.missed || zab->restore.under_way == 1);
 
-    zab->digests = (struct checkpoints){0}; /* Those of the old state would accuse the new one. */
+    zab->digests = (struct checkpoints){0}; /* Old digests would accuse the new state. */
     zab->restore.start = start;
     if (zab->restore.missed) {
         zab->restore.missed = false; /* This request replaces the one that failed. */
@@ -299,7 +299,8 @@ static void halt_without_state(struct zab *zab)
                                      .zxid = zab->restore.start});
 }
 
-/* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
+/* Puts the new log in place, and requests its state, after the switch on disk is done. This happens
+ * whatever this replica's role is by now. */
 void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
@@ -311,7 +312,7 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     if (done->err != ERR_OK) {
         PROBE("zab.install_refused");
         trail_reset(&follow->staged, 0, 0);
-        /* The next one would not fit either: wait before the next attempt. */
+        /* The next snapshot would not fit either: wait before the next attempt. */
         zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
         if (zab->restore.missed) {
             halt_without_state(zab); /* Nothing replaces the state that could not be loaded. */
@@ -351,7 +352,7 @@ void follow_reset_done(struct zab *zab)
     fx_role(zab);
 }
 
-/* Another switch of the log is on its way to the disk. */
+/* Whether another switch of the log is on its way to the disk. */
 static bool is_switch_pending(const struct zab *zab)
 {
     ASSERT(zab->disk.change_count <= PENDING_CHANGES_MAX);
@@ -369,8 +370,8 @@ void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
 {
     ASSERT(zab->restore.under_way > 0 && !zab->restore.missed);
 
-    /* A second reset or install may have been done before the first state was loaded: what was
-     * loaded, if anything was there to load, need not be the state of the log as it is now. */
+    /* A second reset or install may have been done before the first state was loaded. The state
+     * that was loaded, if any, is then not necessarily the state of the current log. */
     if (zab->restore.under_way > 1) {
         PROBE("zab.restored_again");
         zab->restore.under_way--;
@@ -388,7 +389,8 @@ void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
     zab->delivery.last = restored->start;
     zab->delivery.chain = restored->start_chain;
     zab->delivery.fuzzy_end = restored->end;
-    /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
+    /* The state may belong to an earlier dialogue while a further install is on its way to the
+     * disk: resume only when the disk has finished. */
     if (is_learner(zab) && zab->follow.phase == FOLLOW_CUT &&
         zab->disk.done >= zab->follow.wait_token) {
         follow_resume(zab);

@@ -14,8 +14,8 @@ void follow_error(struct zab *zab, const char *what)
 
 /* ---- SYNC. ---- */
 
-/* In quarantine the whole log is dropped, and the state with it; the mark stays until the refill is
- * done. */
+/* Drops the whole log and the state of a replica in quarantine. The quarantine mark stays until the
+ * refill is done. */
 static void begin_refill(struct zab *zab, zxid_t common)
 {
     ASSERT(zab->quarantined && zab->follow.phase == FOLLOW_ACKED);
@@ -38,7 +38,7 @@ static void cut_back(struct zab *zab, zxid_t common)
 
     /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
-        /* R6: never obey. A quorum has lost committed data. */
+        /* R6: never obey this SYNC. A quorum has lost committed data. */
         fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_COMMITTED_LOST,
                                          .peer = zab->follow.leader,
                                          .zxid = common,
@@ -77,7 +77,7 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
         follow_snap_continue(zab, sync->common);
         return;
     }
-    follow_snap_forget(zab); /* Records are for our own log from now on. */
+    follow_snap_forget(zab); /* From now on records are for this replica's own log. */
     if (zab->quarantined) {
         begin_refill(zab, sync->common);
     } else if (!trail_has(&zab->trail, sync->common)) {
@@ -91,7 +91,8 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
 
 /* ---- Records. ---- */
 
-/* The next counter of its epoch, or the record that starts a later epoch, at most the leader's. */
+/* Whether the record has the next counter of its epoch, or starts a later epoch that is at most the
+ * leader's. */
 static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec)
 {
     uint32_t epoch = zxid_epoch(rec->zxid);
@@ -103,7 +104,8 @@ static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec
     return zxid_counter(rec->zxid) == 0 ? epoch > zxid_epoch(last) : rec->zxid == last + 1;
 }
 
-/* A record must follow the log exactly; a gap is an error, never a warning (ZOOKEEPER-4925). */
+/* Whether the record follows the log exactly. A gap is an error, never a warning (ZOOKEEPER-4925).
+ */
 bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec *rec)
 {
     ASSERT(trail == &zab->trail || trail == &zab->follow.staged);
@@ -284,8 +286,9 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
 }
 
 /*
- * A refilled log is sound once it holds all that the leader's held when the refill began: what this
- * disk acknowledged in the same epoch, before it was damaged, must be there again before it counts.
+ * Ends quarantine when the refilled log is sound: it holds all that the leader's log held when the
+ * refill began. What this disk acknowledged in the same epoch, before it was damaged, must be there
+ * again before the disk counts.
  */
 static void release_refilled(struct zab *zab, zxid_t durable)
 {
@@ -293,7 +296,7 @@ static void release_refilled(struct zab *zab, zxid_t durable)
 
     if (durable < follow->target) {
         if (durable > follow->acked) {
-            send_ack(zab, ZAB_SYNC_ACK, durable); /* Keeps the stream going. */
+            send_ack(zab, ZAB_SYNC_ACK, durable); /* The acknowledgement keeps the stream going. */
         }
     } else if (!follow->release_sent) {
         PROBE("zab.refilled");
@@ -302,7 +305,7 @@ static void release_refilled(struct zab *zab, zxid_t durable)
     }
 }
 
-/* Everything up to the epoch's start is durable. */
+/* Acknowledges NEWLEADER once everything up to the epoch's start is durable. */
 static void acknowledge_newleader(struct zab *zab)
 {
     struct following *follow = &zab->follow;

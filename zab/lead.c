@@ -15,7 +15,8 @@ void learner_reset(struct zab *zab, struct peer *peer)
     *learner = (struct learner){.flight = flight};
 }
 
-/* Followers that decided a moment earlier have sent their promise already. */
+/* Takes the CEPOCHs that came early: a follower that decided a moment before this leader has sent
+ * its promise already. */
 static void take_early(struct zab *zab)
 {
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
@@ -101,8 +102,8 @@ static void send_newepoch(struct zab *zab, struct peer *peer)
         (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&zab->config.bytes)});
 }
 
-/* A quorum has sent its promises: the new epoch is above all of them, and this replica promises it
- * first. */
+/* Chooses the new epoch once a quorum has sent its promises. The new epoch is above all promises,
+ * and this replica promises it first. */
 static void choose_epoch(struct zab *zab)
 {
     uint32_t highest = zab->promise.epoch;
@@ -210,8 +211,8 @@ void lead_on_persisted(struct zab *zab)
 
 /* ---- Messages of learners. ---- */
 
-/* Decision 10: a promise outlives its candidate. A voter that has promised more than this leader's
- * epoch can only come back in a higher one. */
+/* Starts a higher epoch for a voter that has promised more than this leader's epoch: it can come
+ * back only in a higher epoch, because a promise outlives its candidate (decision 10). */
 static void rediscover(struct zab *zab, uint32_t promised)
 {
     ASSERT(promised > zab->lead.epoch);
@@ -364,7 +365,8 @@ static void on_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 {
     struct learner *learner = &peer->learner;
 
-    /* An ACK can only come after ACK_NEWLEADER: they are types of their own and in order. */
+    /* An ACK can come only after ACK_NEWLEADER: the two are different types, and messages keep
+     * their order. */
     if (learner->stage != LEARNER_SYNCED || zxid > learner->sent || zxid < learner->acked) {
         fx_disconnect(zab, peer->id);
         return;
@@ -395,7 +397,8 @@ static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg 
     }
 }
 
-/* A long transfer to a learner that the quorum needs is no reason to give up and begin it again. */
+/* Extends the deadline when a learner makes progress: a long transfer to a learner that the quorum
+ * needs is no reason to give up and begin the transfer again. */
 static void lead_made_progress(struct zab *zab)
 {
     if (zab->lead.phase == LEADER_SYNC || zab->lead.phase == LEADER_EPOCH) {
@@ -421,13 +424,14 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
         return;
     }
     if (msg->dialogue == 0 || msg->dialogue != peer->learner.dialogue) {
-        return; /* Of a dialogue that is over. */
+        return; /* The message belongs to a dialogue that is over. */
     }
     peer->learner.heard_ms = zab->now_ms;
     if (msg->type == ZAB_ACKEPOCH) {
         on_ackepoch(zab, peer, msg);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
-        /* The payloads of a quorum are known before this leader serves. */
+        /* Takes the payload here so that the payloads of a quorum are known before this leader
+         * serves. */
         fx_ping_payload(zab, peer->id, msg->ack.payload);
         on_ack_newleader(zab, peer, msg);
     } else if (msg->type == ZAB_ACK) {
@@ -448,8 +452,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     }
 }
 
-/* Without enough open connections there is no quorum to lead: leave at once, not after a timeout.
- */
+/* Leaves the role at once, not after a timeout, when too few connections are left for a quorum. */
 void lead_peer_down(struct zab *zab, struct peer *peer)
 {
     ASSERT(!peer->up);

@@ -1,11 +1,13 @@
 /*
- * The log that learners still need. While a learner is brought in step it reads the leader's log
+ * The log that learners still need. A learner that is being brought in step reads the leader's log
  * from a fixed place on: the snapshot's start, or the end of its own log. If the log is purged
- * beyond that place, all that the learner has received is useless. So the leader names the oldest
- * such place to its host: from the decision how to synchronise until the learner no longer needs
- * the disk, and for a while after its connection is lost, since it will come back.
+ * beyond that place, all that the learner has received is useless. So the leader reports the oldest
+ * such place to its host, from the decision how to synchronise until the learner no longer needs
+ * the disk. The place is kept for a while after the learner's connection is lost, since the learner
+ * will come back.
  *
- * A learner without progress loses this. The host decides how many bytes of log it may cost.
+ * For a learner without progress the log is not kept any longer. The host decides how many bytes of
+ * log may be kept.
  */
 #include "zab/zab_int.h"
 
@@ -14,7 +16,7 @@ static void keep_end(struct peer *peer)
     peer->keep = (struct keep){0};
 }
 
-/* A reconnect is no progress. */
+/* Begins to keep log for a learner. A reconnect does not count as progress. */
 static void begin(struct zab *zab, struct peer *peer, struct keep keep)
 {
     ASSERT(keep.after <= zab->trail.last);
@@ -36,9 +38,9 @@ void keep_begin_open(struct zab *zab, struct peer *peer)
 
 void keep_peer_down(struct peer *peer)
 {
-    peer->refill_stalled = false; /* Its absence is shown instead. */
+    peer->refill_stalled = false; /* Its absence is reported instead. */
     if (MUTANT(44) && peer->learner.stage == LEARNER_SYNCED) {
-        keep_end(peer); /* As if it were in step. */
+        keep_end(peer); /* The log is not kept, as for a learner in step. */
     }
 }
 
@@ -48,7 +50,7 @@ void keep_progress(struct zab *zab, struct peer *peer)
     peer->refill_stalled = false;
 }
 
-/* All records that it lacks are in memory. */
+/* Whether all records that the learner lacks are in memory. */
 static bool needs_no_disk(const struct zab *zab, const struct learner *learner)
 {
     ASSERT(learner->acked <= zab->trail.last);
@@ -94,7 +96,8 @@ void keep_tick(struct zab *zab)
     }
 }
 
-/* A snapshot on its way to the learner is useless without the log that follows its start. */
+/* Handles the loss of log that a learner needs. A snapshot on its way to the learner is useless
+ * without the log that follows its start. */
 static void lose(struct zab *zab, struct peer *peer)
 {
     ASSERT(peer->keep.is_on && peer->keep.after < zab->trail.base);
@@ -123,8 +126,8 @@ void keep_on_purged(struct zab *zab)
     }
 }
 
-/* Only when another replica leads: a leader that begins a new epoch finds its learners where they
- * were. */
+/* Stops keeping log for all learners. Called only when another replica leads: a leader that begins
+ * a new epoch finds its learners where they were. */
 void keep_clear(struct zab *zab)
 {
     for_each_peer (peer, zab) {

@@ -1,10 +1,10 @@
 /* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot on its way. */
 #include "zab/zab_int.h"
 
-/* ---- Pace: refills must not delay what commits wait for. ---- */
+/* ---- Pace: refills must not delay commits. ---- */
 
-/* All learners share the leader's disk and network. Without a quorum there is nothing to delay, and
- * the quorum may lack this learner. */
+/* Whether a chunk may be read now. All learners share the leader's disk and network. Before
+ * broadcast there is no commit to delay, and the quorum may lack this learner. */
 static bool refill_may_go(const struct zab *zab)
 {
     return zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST ||
@@ -16,13 +16,14 @@ static void refill_goes(struct zab *zab, uint64_t bytes)
     uint64_t from_ms = zab->now_ms > REFILL_BURST_MS ? zab->now_ms - REFILL_BURST_MS : 0;
 
     if (zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST) {
-        return; /* A piece that was not held back does not delay later ones. */
+        return; /* A chunk that was not held back does not delay later chunks. */
     }
     zab->lead.refill_due_us = max_u64(zab->lead.refill_due_us, from_ms * 1000) +
                               bytes * 1000000 / zab->limits.refill_rate;
 }
 
-/* The round trip without a queue. Heartbeats wait behind chunks, so the shortest one counts. */
+/* Measures the round trip without a queue. Heartbeats wait behind chunks, so the shortest round
+ * trip counts. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms)
 {
     uint64_t trip_ms = zab->now_ms - since_ms;
@@ -34,8 +35,9 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
     }
 }
 
-/* On the learner's own connection heartbeats wait behind the chunks in flight. So there are only as
- * many as the connection and the learner's disk take in a moment, besides the round trip. */
+/* Starts to time a chunk, by which the window is adapted. On the learner's own connection
+ * heartbeats wait behind the chunks in flight. So the window allows only as many chunks as the
+ * connection and the learner's disk take in a moment, besides the round trip. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
     ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
@@ -90,7 +92,7 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
                                 .id = learner->snap.id};
 }
 
-/* The learner after the one that was served last comes first. */
+/* Sends chunks to the learners in turn, beginning with the learner after the one served last. */
 void snap_pump(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -140,13 +142,13 @@ void snap_begin(struct zab *zab, struct peer *peer)
     snap_fetch(zab, peer);
 }
 
-/* From here on the learner's place in the stream is the snapshot's start. */
+/* Moves the learner's place in the stream to the snapshot's start once the snapshot is sent. */
 static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
 {
     struct learner *learner = &peer->learner;
 
     if (!trail_has(&zab->trail, start)) {
-        fx_disconnect(zab, peer->id); /* Purged meanwhile. */
+        fx_disconnect(zab, peer->id); /* The log was purged meanwhile. */
         return;
     }
     learner->snap.done = true;
@@ -171,7 +173,7 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
 
     ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     if (piece->is_last) {
-        /* A configuration from before the snapshot's start is in no record that follows. */
+        /* A configuration that is older than the snapshot's start is in no record that follows. */
         config_tell(zab, peer, 0);
     }
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SNAP_CHUNK, .snap_chunk = chunk});
@@ -179,8 +181,8 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
     window_sent(zab, &peer->learner);
 }
 
-/* The host has chosen a snapshot, and where it begins. False: the log does not reach back to its
- * start any more. */
+/* Takes the snapshot that the host has chosen, and its start. Returns false if the log does not
+ * reach back to that start any more. */
 static bool take_start(struct zab *zab, struct peer *peer, const struct zab_ev_snap_fetched *piece)
 {
     struct learner *learner = &peer->learner;
@@ -211,7 +213,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
 
     learner->fetch_token = 0;
     if (piece->err != ERR_OK && !learner->snap.known) {
-        /* No snapshot verifies. The host takes a new one, and the learner waits for it in this
+        /* No snapshot verifies. The host takes a new snapshot, and the learner waits for it in this
          * dialogue. */
         learner->snap.retry_ms = zab->now_ms + ticks_ms(zab, 1);
         return;
@@ -220,7 +222,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
         fx_disconnect(zab, peer->id);
         return;
     }
-    /* Pieces of two snapshots make no snapshot: the newest may have changed meanwhile. */
+    /* Pieces of two snapshots make no snapshot: the newest snapshot may have changed meanwhile. */
     if (piece->err != ERR_OK || piece->offset != learner->snap.offset ||
         piece->start != learner->snap.start) {
         fx_disconnect(zab, peer->id);

@@ -1,7 +1,7 @@
 /*
  * Phase 2 on the leader's side. Synchronisation and broadcast are one stream: the leader's log in
- * order, from the last common record on. A learner's queue is a position in that log; the record
- * that starts the epoch goes out as NEWLEADER, what follows it is PROPOSE.
+ * order, from the last common record on. A learner's queue is a position in that log. The record
+ * that starts the epoch is sent as NEWLEADER, and each record after it is a PROPOSE.
  */
 #include "zab/zab_int.h"
 
@@ -61,8 +61,8 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
     ASSERT(learner_is_sound(zab, learner));
 }
 
-/* The end of the initial history. `rec` is the epoch's record, or NULL for a learner that has it.
- */
+/* Sends NEWLEADER, the end of the initial history. `rec` is the epoch's record, or NULL for a
+ * learner that has it. */
 void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
 {
     struct learner *learner = &peer->learner;
@@ -107,7 +107,7 @@ static void fetch_for(struct zab *zab, struct peer *peer)
     peer->learner.fetch_token = fx_fetch(zab, peer->learner.sent);
 }
 
-/* The epoch's start is durable here: its records may be sent. */
+/* Whether records may be sent: the epoch's start is durable here. */
 static bool may_stream(const struct zab *zab)
 {
     return zab->lead.phase >= LEADER_SYNC;
@@ -122,7 +122,7 @@ void sync_pump(struct zab *zab, struct peer *peer)
         return;
     }
     if (MUTANT(16) && learner->stage == LEARNER_STREAM && learner->newleader_sent) {
-        return; /* It gets only what is proposed after it is in step. */
+        return; /* The mutant sends no records of the past. */
     }
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(learner_is_sound(zab, learner));
@@ -152,7 +152,8 @@ void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SYNC, .sync = sync});
 }
 
-/* DIFF (with TRUNC when the learner has more), decided from both logs' outlines alone. */
+/* Begins a DIFF (with TRUNC when the learner has more). The outlines of both logs alone decide
+ * this. */
 static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 {
     ASSERT(trail_has(&zab->trail, common));
@@ -160,7 +161,7 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
     struct learner *learner = &peer->learner;
 
     ASSERT(common <= zab->trail.last);
-    /* NOLINTNEXTLINE(bugprone-branch-clone): they differ where probes are compiled in. */
+    /* NOLINTNEXTLINE(bugprone-branch-clone): the branches differ where probes are compiled in. */
     if (learner->last > common) {
         PROBE("zab.sync_trunc");
     } else {
@@ -179,8 +180,9 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 }
 
 /*
- * Decides how to bring a learner in step and fixes its place in the stream at once: whatever is
- * appended later reaches it in order, without a gap and without a duplicate.
+ * Decides how to bring a learner in step and fixes the learner's place in the stream at once. So
+ * records that are appended later reach the learner in order, without a gap and without a
+ * duplicate.
  */
 void sync_begin(struct zab *zab, struct peer *peer)
 {
@@ -213,7 +215,7 @@ void sync_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 
     ASSERT(zab->state == ZAB_LEADING);
     if (!peer) {
-        return; /* Of a dialogue that is over. */
+        return; /* The token is of a dialogue that is over. */
     }
     struct learner *learner = &peer->learner;
 
@@ -223,7 +225,8 @@ void sync_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
         return;
     }
     if (fetched->err != ERR_OK) {
-        /* Purged before the learner got it: the learner starts again, and gets a snapshot. */
+        /* The record was purged before the learner got it: the learner starts again, and gets a
+         * snapshot. */
         PROBE("zab.learner_fell_behind_log");
         fx_disconnect(zab, peer->id);
         return;

@@ -9,7 +9,7 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
            zab->now_ms - peer->learner.heard_ms < limit_ms;
 }
 
-/* A voter in step has all records: it can take over without delay. */
+/* Whether some voter is in step: it has all records, so it can take over without delay. */
 static bool successor_ready(const struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -22,7 +22,7 @@ static bool successor_ready(const struct zab *zab)
     return false;
 }
 
-/* A leader whose disk is nearly full hands over to a voter with space. */
+/* Hands leadership over to a voter with space when this leader's disk is nearly full. */
 static void space_tick(struct zab *zab)
 {
     if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
@@ -40,7 +40,7 @@ static void space_tick(struct zab *zab)
     }
 }
 
-/* A disk that hangs makes no durable progress while the others commit: another replica should lead.
+/* Hands over when this leader's disk hangs: it makes no durable progress while the others commit.
  */
 static void disk_tick(struct zab *zab)
 {
@@ -70,12 +70,12 @@ static void resign_tick(struct zab *zab)
 }
 
 /*
- * Another disk may have been admitted to our seat by a record of an earlier leader. As long as that
- * record is not known to be committed this disk counts as well: it can be elected, and commits the
- * loss of its own seat. From then on it is an unknown disk, and no leader admits its own disk, so
- * it leaves in the same step. The learners in step get the commit before RESIGN. If that is lost,
- * the majority that made the commit has the record in its log, and this disk tells the
- * configuration to each peer whose vote names an older one.
+ * Leaves when another disk has this replica's seat. A record of an earlier leader may have admitted
+ * that disk. As long as that record is not known to be committed, this disk counts as well: it can
+ * be elected, and commits the loss of its own seat. From then on it is an unknown disk, and no
+ * leader admits its own disk, so it leaves in the same step. The learners in step get the commit
+ * before RESIGN. If that message is lost, the majority that made the commit has the record in its
+ * log, and this disk sends the configuration to each peer whose vote names an older one.
  */
 static void seat_tick(struct zab *zab)
 {
@@ -119,7 +119,8 @@ void lead_tick(struct zab *zab)
         snap_pump(zab);
         keep_tick(zab);
     }
-    /* Each may end the role, and votes that were already here may begin a new one at once. */
+    /* Each check may end the role, and votes that were already here may begin a new role at once.
+     */
     if (is_broadcasting(zab)) {
         check_quorum_alive(zab);
     }

@@ -1,10 +1,11 @@
 /*
- * The log of this replica as the core treats it: what enters it, what of it is committed, and what
- * is delivered. The only file that hands records to the host.
+ * The log of this replica as the core treats it: which records enter it, which of them are
+ * committed, and which are delivered. Only this file hands records to the host.
  */
 #include "zab/zab_int.h"
 
-/* Everything reported to a peer comes from the durable log; a damaged log is reported as empty. */
+/* Returns the last zxid that is reported to peers. Everything reported comes from the durable log;
+ * a damaged log is reported as empty. */
 zxid_t reported_last_zxid(const struct zab *zab)
 {
     if (MUTANT(6)) {
@@ -17,7 +18,8 @@ zxid_t reported_last_zxid(const struct zab *zab)
     return zab->quarantined ? 0 : zab->trail.durable;
 }
 
-/* The one place where a record enters the log: in memory now, on disk by the effect's token. */
+/* Appends a record, in memory now and on disk by the effect's token. All records enter the log
+ * here. */
 void log_append(struct zab *zab, struct logrec *take_rec)
 {
     ASSERT(zab->state != ZAB_LOOKING);
@@ -35,7 +37,7 @@ void log_append(struct zab *zab, struct logrec *take_rec)
     logrec_unref(take_rec);
 }
 
-/* What depended on records beyond `zxid` is forgotten with them. */
+/* Forgets what depended on records beyond `zxid`. */
 void log_outline_cut(struct zab *zab, zxid_t zxid)
 {
     if (zab->config.has_pending && zab->config.pending.version > zxid && !MUTANT(39)) {
@@ -54,7 +56,7 @@ void commit_to(struct zab *zab, zxid_t zxid)
     ASSERT(zab->committed == zxid && zab->delivery.last <= zxid);
 }
 
-/* Asks the host to read what is to be delivered and is no longer in memory. */
+/* Requests from the host records that are to be delivered and are no longer in memory. */
 static void fetch_own(struct zab *zab)
 {
     ASSERT(zab->delivery.last < zab->committed);
@@ -82,8 +84,8 @@ static void deliver_one(struct zab *zab, struct logrec *rec)
 }
 
 /*
- * Decision 2: a learner that has not made EPOCH(e') durable may still end in a divergent tail, so a
- * COMMIT of e' says nothing yet about the records it has.
+ * Whether records may be delivered (decision 2). A learner that has not made EPOCH(e') durable may
+ * still have a divergent tail, so a COMMIT of e' says nothing yet about the records in its log.
  */
 bool may_deliver(const struct zab *zab)
 {
@@ -110,7 +112,7 @@ void deliver(struct zab *zab)
             break;
         }
         if (rec->zxid > limit) {
-            break; /* The watermark names no record of this log. */
+            break; /* The watermark is not the zxid of a record in this log. */
         }
         if (budget-- == 0) {
             zab->delivery.more = true;

@@ -13,7 +13,7 @@ void config_set(struct zab *zab, const struct zab_config *config)
     }
 }
 
-/* It is committed: no older one binds any more. */
+/* Makes a committed configuration bind: no older configuration binds any more. */
 void config_bind(struct zab *zab, const struct zab_config *config)
 {
     if (config->version <= zab->config.committed.version) {
@@ -26,8 +26,8 @@ void config_bind(struct zab *zab, const struct zab_config *config)
     fx_role(zab);
 }
 
-/* It is in the log. A leader proposes a change only after the previous one is committed, so the
- * previous one is. */
+/* Makes a configuration in the log bind. A leader proposes a change only after the previous change
+ * is committed, so the previous configuration is committed. */
 void config_pend(struct zab *zab, const struct zab_config *config)
 {
     if (config->version <= zab->config.committed.version) {
@@ -80,8 +80,8 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     return true;
 }
 
-/* Server list and configuration have the same members, with the same right to vote: else this
- * replica would talk to other replicas than it counts. */
+/* Whether server list and configuration have the same members, with the same right to vote. If they
+ * differ, this replica would talk to other replicas than it counts. */
 bool list_agrees(const struct zab *zab, const struct zab_config *config)
 {
     const struct zab_member *self = zab_config_find(config, zab->id);
@@ -108,7 +108,7 @@ void config_send(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* A peer whose vote names an older configuration learns ours. */
+/* Sends the committed configuration to a peer whose vote names an older one. */
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
 {
     if (!zab->bootstrapping && !peer->bootstrapping && version < zab->config.committed.version) {

@@ -11,16 +11,16 @@ enum {
     RANGE_BYTES = 12,
 };
 
-/* Forms of fields besides those of base/wire.h; `size` is the most bytes that one may have. */
+/* Forms of fields besides those of base/wire.h. `size` is the maximum of bytes of such a field. */
 enum {
-    FORM_RESERVED = WIRE_OWN, /* Zero in this version; as many bytes. */
+    FORM_RESERVED = WIRE_OWN, /* `size` bytes that are zero in this version. */
     FORM_REC,                 /* A record: type u8, zxid, prev, chain, payload. */
-    FORM_MAYBE_REC,           /* u8 whether there is one, then the record. */
-    FORM_RANGES,              /* Count u32; of each range: epoch, first, last. */
+    FORM_MAYBE_REC,           /* A u8 that says whether a record follows, then the record. */
+    FORM_RANGES,              /* Count u32, then for each range: epoch, first, last. */
 };
 
 enum {
-    FIELDS_MAX = 10 /* Of one type, with the end. */
+    FIELDS_MAX = 10 /* Maximum of fields of one type, with the end. */
 };
 
 struct msg_layout {
@@ -37,7 +37,7 @@ struct msg_layout {
 #define HEAD INT(dialogue), INT(epoch)
 
 /* The fields of each type, in the order of their bytes. A field that a later version adds goes to
- * the end of its type; it is zero when an earlier version sends the message. */
+ * the end of its type; when an earlier version sends the message, the field reads as zero. */
 static const struct msg_layout layouts[] = {
     [ZAB_VOTE] = {"VOTE",
                   {INT(vote.promised), INT(vote.candidate_last), INT(vote.last), INT(vote.round),
@@ -143,7 +143,7 @@ static void put_field(struct buf *out, const struct wire_field *field, const str
 
 /* ---- Reading. ---- */
 
-/* The chain value is taken as sent: only the receiver's own log can check it. */
+/* Reads a record. The chain value is taken as sent: only the receiver's own log can check it. */
 static struct logrec *get_rec(struct wire_reader *in)
 {
     uint8_t type = wire_get_u8(in);

@@ -1,13 +1,13 @@
 /*
  * msg.h - the messages of the protocol and their bytes.
  *
- * A tagged union: the type says which member is filled. msg.c lays out the bytes of each type, in
- * one place for both directions.
+ * The type says which member of the union is filled. msg.c has the layout of each type's bytes, in
+ * one place for encoding and decoding.
  *
  * A dialogue is what one learner and one leader exchange from the learner's CEPOCH until either of
- * them gives up. The learner draws its number. Both drop messages of any other dialogue, so that
- * nothing arrives after a role has ended (Zab's channel assumption, which TCP alone does not give
- * across reconnects).
+ * them gives up. The learner chooses the dialogue's number. Learner and leader drop messages of any
+ * other dialogue, so that no message arrives after its role has ended (Zab's channel assumption,
+ * which TCP alone does not give across reconnects).
  */
 #ifndef ZAB_MSG_H
 #define ZAB_MSG_H
@@ -18,16 +18,16 @@
 
 /* On the wire: never renumber. */
 enum zab_msg_type {
-    ZAB_VOTE = 1,       /* Phase 0, any to any. */
-    ZAB_CEPOCH = 2,     /* Phase 1, learner to leader: newest promise. */
-    ZAB_NEWEPOCH = 3,   /* Leader to learner. */
-    ZAB_ACKEPOCH = 4,   /* Learner to leader: its log in outline. */
-    ZAB_SYNC = 5,       /* Phase 2, leader to learner: cut back to zxid, then records follow. */
-    ZAB_SNAP_CHUNK = 6, /* A piece of a snapshot. */
-    ZAB_SNAP_ACK = 7,   /* It is durable; flow control. */
-    ZAB_ENTRY = 8,      /* A record: synchronisation, and PROPOSE once broadcasting. */
-    ZAB_SYNC_ACK = 9,   /* Durable up to here while synchronising; flow control, never a vote. */
-    ZAB_NEWLEADER = 10, /* End of the initial history. */
+    ZAB_VOTE = 1,           /* Phase 0, any to any. */
+    ZAB_CEPOCH = 2,         /* Phase 1, learner to leader: newest promise. */
+    ZAB_NEWEPOCH = 3,       /* Leader to learner. */
+    ZAB_ACKEPOCH = 4,       /* Learner to leader: its log in outline. */
+    ZAB_SYNC = 5,           /* Phase 2, leader to learner: cut back to zxid, then records follow. */
+    ZAB_SNAP_CHUNK = 6,     /* A piece of a snapshot. */
+    ZAB_SNAP_ACK = 7,       /* The piece is durable; flow control. */
+    ZAB_ENTRY = 8,          /* A record: synchronisation, and PROPOSE once broadcasting. */
+    ZAB_SYNC_ACK = 9,       /* Records up to here are durable; flow control, never a vote. */
+    ZAB_NEWLEADER = 10,     /* End of the initial history. */
     ZAB_ACK_NEWLEADER = 11, /* Initial history and EPOCH record are durable. */
     ZAB_UPTODATE = 12,      /* Serve clients now. */
     ZAB_ACK = 13,           /* Phase 3, cumulative. */
@@ -36,13 +36,13 @@ enum zab_msg_type {
     ZAB_PONG = 16,
     ZAB_CONFIRM = 17, /* A quorum round: is the learner still in this epoch? */
     ZAB_CONFIRM_ACK = 18,
-    ZAB_READ_INDEX = 19,    /* Learner to leader: start a round for me. */
+    ZAB_READ_INDEX = 19,    /* Learner to leader: start a quorum round. */
     ZAB_READ_REPLY = 20,    /* Leader to learner: wait for this zxid. */
-    ZAB_FORWARD = 21,       /* Learner to leader: a client's write, opaque here. */
-    ZAB_FORWARD_REPLY = 22, /* Leader to learner: refused, and why; opaque here. */
+    ZAB_FORWARD = 21,       /* Learner to leader: a client's write; opaque here. */
+    ZAB_FORWARD_REPLY = 22, /* Leader to learner: the write is refused and why; opaque here. */
     ZAB_RESIGN = 23,        /* Leader to learners: elect another one now. */
-    ZAB_EXCLUDE = 24, /* Leader to learner: it must not take part as it is; `flags` say why. */
-    ZAB_CONFIG = 25,  /* A committed configuration, to founders and to replicas behind. */
+    ZAB_EXCLUDE = 24,       /* Leader to learner: do not take part; `flags` say why. */
+    ZAB_CONFIG = 25,        /* A committed configuration, to founders and to replicas behind. */
 };
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH, PONG. */
@@ -54,7 +54,7 @@ enum {
     ZAB_FLAG_SNAP_LAST = 1U << 4,   /* Last chunk of a snapshot. */
     ZAB_FLAG_SNAP = 1U << 5,        /* SYNC: a snapshot follows. */
     ZAB_FLAG_DIVERGED = 1U << 7,    /* EXCLUDE: the learner's digest is in the minority. */
-    ZAB_FLAG_ROLLED_BACK = 1U << 8, /* EXCLUDE: its disk lacks what it acknowledged. */
+    ZAB_FLAG_ROLLED_BACK = 1U << 8, /* EXCLUDE: the learner's disk lacks what it acknowledged. */
     ZAB_FLAG_NO_MAJORITY = 1U << 9, /* EXCLUDE: no majority of states is equal at `zxid`: stop. */
 };
 
@@ -76,14 +76,14 @@ enum {
 /* zxids that a replica reports of its own log are durable there. */
 
 struct zab_msg_vote {
-    uint64_t round;        /* Of the election. */
+    uint64_t round;        /* Round of the election. */
     uint8_t state;         /* enum zab_state of the sender, unchecked. */
     uint32_t candidate;    /* The sender's choice, or the leader that it has; 0: none. */
     zxid_t candidate_last; /* Last zxid of the candidate's log. */
     zxid_t last;           /* Last zxid of the sender's log. */
     uint32_t promised;     /* Newest epoch that the sender has promised. */
-    zxid_t config_version; /* Of the sender's committed configuration. */
-    uint32_t voters;       /* In that configuration; 0: the sender knows none. */
+    zxid_t config_version; /* Version of the sender's committed configuration. */
+    uint32_t voters;       /* Voters in that configuration; 0: the sender knows none. */
     uint32_t flags;
 };
 
@@ -94,18 +94,19 @@ struct zab_msg_cepoch {
 };
 
 struct zab_msg_newepoch {
-    struct slice config; /* The leader's, encoded. */
+    struct slice config; /* The leader's configuration, encoded. */
 };
 
 struct zab_msg_ackepoch {
-    zxid_t last;         /* Of the learner's own log; 0: its log is damaged. */
-    uint64_t last_chain; /* Chain value there. */
-    zxid_t base;         /* The log outlined holds what follows this. It is the learner's own, */
-    struct epoch_range
-        *ranges;          /* or that of a snapshot that has arrived. The message's owner has */
-    uint32_t range_count; /* the ranges. */
-    uint64_t snap_id;     /* Snapshot whose transfer broke off; 0: none ... */
-    uint64_t snap_offset; /* ... and how much of it the learner has. */
+    zxid_t last;         /* Last zxid of the learner's own log; 0: its log is damaged. */
+    uint64_t last_chain; /* Chain value at `last`. */
+    /* The outlined log holds what follows `base`. It is the learner's own log, or the log of a
+     * snapshot that has arrived. */
+    zxid_t base;
+    struct epoch_range *ranges; /* Owned by the message's owner. */
+    uint32_t range_count;       /* Number of `ranges`. */
+    uint64_t snap_id;           /* Snapshot whose transfer broke off; 0: none. */
+    uint64_t snap_offset;       /* Bytes of that snapshot that the learner has. */
     uint32_t flags;
 };
 
@@ -119,14 +120,14 @@ struct zab_msg_snap_chunk {
     uint64_t snap_id;
     uint64_t offset;
     struct slice bytes;
-    zxid_t start;         /* Of the snapshot ... */
-    uint64_t start_chain; /* ... chain value there ... */
-    zxid_t end;           /* ... and where the log makes it a state. */
+    zxid_t start;         /* Start of the snapshot. */
+    uint64_t start_chain; /* Chain value at `start`. */
+    zxid_t end;           /* End: the state is consistent once the log is applied up to here. */
     uint32_t flags;
 };
 
 struct zab_msg_snap_ack {
-    uint64_t offset; /* All before it is durable. */
+    uint64_t offset; /* All bytes before this offset are durable. */
 };
 
 struct zab_msg_entry {
@@ -136,13 +137,13 @@ struct zab_msg_entry {
 
 struct zab_msg_newleader {
     struct logrec *rec;  /* The epoch's record, or NULL; a reference of the message's owner. */
-    zxid_t sent;         /* What the leader has sent before it. */
-    struct slice config; /* The leader's committed one, encoded. */
+    zxid_t sent;         /* Last zxid that the leader has sent before NEWLEADER. */
+    struct slice config; /* The leader's committed configuration, encoded. */
 };
 
 /* SYNC_ACK, ACK_NEWLEADER, ACK. */
 struct zab_msg_ack {
-    zxid_t zxid;          /* Durable up to here. */
+    zxid_t zxid;          /* The log is durable up to here. */
     struct slice payload; /* ACK_NEWLEADER: as in PONG. */
 };
 
@@ -158,17 +159,17 @@ struct zab_msg_ping {
 };
 
 struct zab_msg_pong {
-    uint64_t round; /* Of the PING; 0: sent unasked. */
+    uint64_t round; /* Round of the PING; 0: sent without a PING. */
     zxid_t last;
-    zxid_t digest_zxid; /* Newest checkpoint ... */
-    uint64_t digest;    /* ... and the state's digest there. */
+    zxid_t digest_zxid; /* Newest checkpoint. */
+    uint64_t digest;    /* Digest of the state at `digest_zxid`. */
     uint32_t flags;
     struct slice payload;
 };
 
 /* CONFIRM, CONFIRM_ACK. */
 struct zab_msg_confirm {
-    uint64_t round; /* A quorum round of this epoch. */
+    uint64_t round; /* Number of a quorum round of this epoch. */
 };
 
 struct zab_msg_read_index {
@@ -177,7 +178,7 @@ struct zab_msg_read_index {
 
 struct zab_msg_read_reply {
     uint64_t request;
-    zxid_t zxid; /* To wait for. */
+    zxid_t zxid; /* The read waits until this zxid is applied. */
 };
 
 /* FORWARD, FORWARD_REPLY. */
@@ -198,7 +199,7 @@ struct zab_msg_config {
 struct zab_msg {
     enum zab_msg_type type;
     uint32_t dialogue; /* 0 in VOTE and CONFIG. */
-    uint32_t epoch;    /* Of the dialogue; 0 in VOTE, CEPOCH and CONFIG. */
+    uint32_t epoch;    /* Epoch of the dialogue; 0 in VOTE, CEPOCH and CONFIG. */
 
     union {
         struct zab_msg_vote vote;
@@ -230,16 +231,17 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out);
  * frees them. ERR_FORMAT on anything wrong, never a crash. */
 enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg);
 
-/* The same for a message of a later version: bytes after the fields known here are skipped. */
+/* Like zab_msg_decode, for a message of a later version: bytes after the fields known here are
+ * skipped. */
 enum err zab_msg_decode_newer(enum zab_msg_type type, struct slice payload,
                               struct zab_msg *ret_msg);
 void zab_msg_release(struct zab_msg *msg);
 
-/* The record of an ENTRY or NEWLEADER, or NULL (not a new reference). */
+/* Returns the record of an ENTRY or NEWLEADER, or NULL (not a new reference). */
 struct logrec *zab_msg_rec(const struct zab_msg *msg);
 
-/* Longest payload a frame of that type may have, with some room for fields that a later version may
- * add; 0: no such type. Checked before allocating. */
+/* Returns the longest payload that a frame of this type may have, with some room for fields that a
+ * later version may add; 0: no such type. The receiver checks the length before it allocates. */
 size_t zab_msg_size_max(enum zab_msg_type type);
 const char *zab_msg_name(enum zab_msg_type type);
 

@@ -18,7 +18,8 @@ bool peer_is_up(const struct zab *zab, const struct peer *peer)
     return peer->up;
 }
 
-/* A voter is an id with its disk; a wiped or swapped disk under the same id is unknown. */
+/* Whether (id, incarnation) is a voter. A voter is an id with its disk: a wiped or swapped disk
+ * under the same id is unknown. */
 static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation)
 {
     if (MUTANT(21)) {
@@ -29,8 +30,8 @@ static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t inca
     return zab_config_is_voter(config, id, incarnation);
 }
 
-/* True when a majority of one configuration's voters satisfies `pred`; `self`: this replica does.
- */
+/* Whether a majority of one configuration's voters satisfies `pred`; `self`: this replica satisfies
+ * it. */
 static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
                          quorum_pred pred)
 {
@@ -54,8 +55,8 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
         !has_majority(zab, &zab->config.committed, self && !zab->quarantined, pred)) {
         return false;
     }
-    /* A configuration in the log that is not known to be committed binds as well: else the old and
-     * the new voters could each find a majority without the other. */
+    /* A configuration in the log that is not known to be committed counts as well. Otherwise the
+     * old and the new voters could each find a majority without the other. */
     return !zab->config.has_pending || MUTANT(34) ||
            has_majority(zab, &zab->config.pending, self && !zab->quarantined, pred);
 }
@@ -84,7 +85,7 @@ bool quorum_self_counts(const struct zab *zab)
            quorum_counts(zab, zab->id, zab->incarnation);
 }
 
-/* What each report of this replica says of its disk. */
+/* Returns the flags that each report of this replica carries about its disk. */
 uint32_t self_flags(const struct zab *zab)
 {
     uint32_t flags = 0;
@@ -96,7 +97,7 @@ uint32_t self_flags(const struct zab *zab)
     return flags;
 }
 
-/* Highest zxid that a majority of one configuration's voters has made durable. */
+/* Returns the highest zxid that a majority of one configuration's voters has made durable. */
 static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *config)
 {
     zxid_t acked[ZAB_MEMBERS_MAX + 1];
@@ -116,7 +117,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
     if (count < need) {
         return 0;
     }
-    /* The `need` largest, by selection: there are few voters. */
+    /* Selection of the `need` largest values: there are few voters. */
     for (uint32_t i = 0; i < need; i++) {
         uint32_t best = i;
 

@@ -1,7 +1,7 @@
 /*
- * What each disk is known to have promised and made durable (decision 7): learnt from its
- * acknowledgements and from stamps, records of the log. A disk that comes back with less has been
- * rolled back.
+ * What each disk is known to have promised and made durable (decision 7). The leader learns this
+ * from acknowledgements and from stamps, which are records of the log. A disk that comes back with
+ * less has been rolled back.
  */
 #include "base/wire.h"
 #include "zab/zab_int.h"
@@ -10,7 +10,7 @@ enum {
     STAMP_FORMAT = 1
 };
 
-/* Of the disk `incarnation`; what is known of another one stays. */
+/* Notes what the disk `incarnation` is known to have; what is known of another disk stays. */
 static void learn(struct peer *peer, uint64_t incarnation, uint32_t promised, zxid_t last)
 {
     if (peer->known_incarnation == incarnation &&
@@ -27,8 +27,8 @@ void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
 }
 
 /*
- * The same disk reports less than it has acknowledged. A larger promise explains a shorter log: a
- * truncation in that epoch may have been under way.
+ * Whether the disk was rolled back: the same disk reports less than it has acknowledged. A larger
+ * promise explains a shorter log: a truncation in that epoch may have been under way.
  */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch)
 {
@@ -48,7 +48,8 @@ static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, ui
     wire_put_u64(out, last);
 }
 
-/* What each voter is known to have on its disk: format u8, count u32, then the watermarks. */
+/* Writes what each voter is known to have on its disk: format u8, count u32, then the watermarks.
+ */
 void admit_stamp_payload(const struct zab *zab, struct buf *out)
 {
     uint32_t count = 0;

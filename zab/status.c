@@ -1,4 +1,4 @@
-/* Status queries: computed when the host asks. */
+/* Status queries: the answers are computed when the host asks. */
 #include "zab/zab_int.h"
 
 static enum zab_phase phase_of(const struct zab *zab)
@@ -47,7 +47,7 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
     ASSERT(status->low_voters <= zab->peer_count + 1);
 }
 
-/* One sentence: why this replica does not vote or serve. */
+/* Returns one sentence: why this replica does not vote or serve. */
 static const char *explain(const struct zab *zab, const struct zab_status *status)
 {
     if (zab->bootstrapping && zab->config.committed.count == 0) {
@@ -80,7 +80,8 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         .serving = zab->was_serving,
         .quarantined = zab->quarantined,
         .bootstrapping = zab->bootstrapping,
-        /* Only what is committed: an operator must not rely on an admission that is under way. */
+        /* Only the committed configuration counts here: an operator must not rely on an admission
+         * that is under way. */
         .unknown_disk = self && has_seat(self) &&
                         !zab_config_is_voter(&zab->config.committed, zab->id, zab->incarnation),
         .epoch = zxid_epoch(zab->trail.last),
@@ -98,7 +99,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
     ASSERT(!status.serving || !status.quarantined);
     if (zab->state == ZAB_LEADING) {
         status.leader = zab->id;
-        if (zab->lead.phase == LEADER_BROADCAST) { /* Before, it has no quorum. */
+        if (zab->lead.phase == LEADER_BROADCAST) { /* Before broadcast the leader has no quorum. */
             status.heard_ms = zab->lead.quorum_ms;
         }
     } else if (is_learner(zab)) {

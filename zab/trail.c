@@ -80,7 +80,8 @@ void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
     ASSERT(is_sound(trail));
 }
 
-/* Local and global primary order (A9, A10): the next counter, or a new epoch from its start. */
+/* Adds a zxid to the ranges: the next counter, or a new epoch from its start (local and global
+ * primary order, A9 and A10). */
 static void epochs_append(struct trail *trail, zxid_t zxid)
 {
     uint32_t epoch = zxid_epoch(zxid);
@@ -130,7 +131,7 @@ void trail_append(struct trail *trail, struct logrec *rec, uint64_t token)
     ASSERT(is_sound(trail));
 }
 
-/* Index in the ring of the first record after `zxid`; ring_count when there is none. */
+/* Returns the ring index of the first record after `zxid`; ring_count when there is none. */
 static uint32_t ring_upper(const struct trail *trail, zxid_t zxid)
 {
     uint32_t low = 0;
@@ -273,7 +274,7 @@ void trail_shrink(struct trail *trail, zxid_t keep)
     }
 }
 
-/* The common point inside ranges of the same epoch, the highest such epoch first. */
+/* Finds the newest common zxid inside ranges of the same epoch, the highest such epoch first. */
 static bool common_in_ranges(const struct trail *trail, const struct epoch_range *ranges,
                              uint32_t count, zxid_t *ret_common)
 {
@@ -305,8 +306,8 @@ enum err trail_common(const struct trail *trail, const struct epoch_range *range
     zxid_t common = 0;
     bool found = common_in_ranges(trail, ranges, count, &common);
 
-    /* A base is a committed zxid: each log that holds it, or starts from it, shares all before it.
-     */
+    /* A base is a committed zxid: each log that holds the base, or starts from it, has the same
+     * records before it. */
     if (trail_has(trail, base) && (!found || base > common)) {
         common = base;
         found = true;

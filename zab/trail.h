@@ -15,18 +15,18 @@
 
 struct trail_slot {
     struct logrec *rec; /* A reference. */
-    uint64_t token;     /* Of the append. */
+    uint64_t token;     /* Token of the append. */
 };
 
 struct trail {
     zxid_t base; /* The log holds what follows this zxid. */
-    zxid_t last; /* Appended, durable or not. */
+    zxid_t last; /* Last appended zxid, durable or not. */
     uint64_t last_chain;
     zxid_t durable;
-    struct epochs epochs;    /* Of (base, last]. */
+    struct epochs epochs;    /* Epoch ranges of (base, last]. */
     struct trail_slot *ring; /* The newest records, consecutive, ending at `last`. */
     uint32_t ring_cap;       /* Power of two. */
-    uint32_t ring_head;      /* Index of the oldest. */
+    uint32_t ring_head;      /* Index of the oldest record. */
     uint32_t ring_count;
     uint64_t volatile_bytes; /* Payload bytes appended and not yet durable. */
     uint64_t ring_bytes;     /* Payload bytes in the ring. */
@@ -37,7 +37,7 @@ struct trail {
 void trail_init(struct trail *trail, uint32_t cache_max, uint64_t cache_bytes_max);
 void trail_release(struct trail *trail);
 
-/* Starts over with nothing but a base; `last_chain` is the chain value there. */
+/* Starts over with an empty log after `base`; `chain` is the chain value there. */
 void trail_reset(struct trail *trail, zxid_t base, uint64_t chain);
 
 /* Takes over what recovery found: ranges of (base, last]. All of it is durable. */
@@ -47,32 +47,32 @@ void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
 /* Appends a record that follows `last` (asserted); takes its own reference. */
 void trail_append(struct trail *trail, struct logrec *rec, uint64_t token);
 
-/* All appends up to `token` are durable. Returns true when `durable` moved. */
+/* Notes that all appends up to `token` are durable. Returns true when `durable` has moved. */
 bool trail_persisted(struct trail *trail, uint64_t token);
 
-/* Drops everything after `zxid`, which the log must hold (or be the base). When the chain value
- * there is known from the cache it is set, else the caller sets it later; returns whether it is
- * known. */
+/* Drops everything after `zxid`, which the log must hold (or be the base). Returns true when the
+ * cache had the chain value at `zxid`: then `last_chain` is set, else the caller sets it later. */
 bool trail_truncate(struct trail *trail, zxid_t zxid);
 
-/* The log behind `base` is gone from disk. */
+/* Moves the base to `base`: the log up to there is gone from disk. */
 void trail_purge(struct trail *trail, zxid_t base);
 
-/* True when the log holds `zxid`, or it is the base. */
+/* True when the log holds `zxid`, or `zxid` is the base. */
 bool trail_has(const struct trail *trail, zxid_t zxid);
 
-/* The record that follows `zxid` if it is in memory, else NULL (not a new reference). */
+/* Returns the record that follows `zxid` if that is in memory, else NULL (not a new reference). */
 struct logrec *trail_after(const struct trail *trail, zxid_t zxid);
 
-/* The record of exactly that zxid if it is in memory. */
+/* Returns the record of exactly that zxid if it is in memory, else NULL (not a new reference). */
 struct logrec *trail_find(const struct trail *trail, zxid_t zxid);
 
-/* Forgets cached records up to `keep` as far as the cache is over its limits. */
+/* Drops cached records, at most up to `keep`, until the cache is within its limits. */
 void trail_shrink(struct trail *trail, zxid_t keep);
 
-/* The newest zxid that this log and another one (its ranges and base) have in common, in
- * `*ret_common`. By log matching (A14) that is the smaller counter of the highest epoch that both
- * have. ERR_MISSING: none at or above our base. */
+/* Finds the newest zxid that this log and another log (given by its ranges and base) have in
+ * common. By log matching (A14) that zxid is in the highest epoch that both logs have, at the
+ * smaller of their last counters there. ERR_MISSING: no common zxid at or above the base of this
+ * log. */
 enum err trail_common(const struct trail *trail, const struct epoch_range *ranges, uint32_t count,
                       zxid_t base, zxid_t *ret_common);
 

@@ -42,7 +42,8 @@ static void init_log(struct zab *zab, const struct zab_init *init)
     zab->committed = init->committed;
     zab->delivery.last = init->committed;
     zab->delivery.chain = init->committed_chain;
-    /* A disk that joined may know a newer configuration than the log it has got so far. */
+    /* A disk that joined may know a newer configuration than the log that it has received so far.
+     */
     zab->config.has_pending = init->has_pending && init->pending.version > init->config.version;
     zab->config.pending = init->pending;
     ASSERT(zab->trail.durable == zab->trail.last);
@@ -185,7 +186,8 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
     }
 }
 
-/* Completions that change what we know of our own disk, whatever role we have by now. */
+/* Applies the completion of a change to what this replica knows of its own disk, whatever its role
+ * is by now. */
 static void on_change_done(struct zab *zab, const struct pending_change *change,
                            const struct zab_ev_persisted *done)
 {
@@ -265,7 +267,8 @@ static void on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 
 static void on_stored_snap(struct zab *zab, const struct zab_ev_stored_snap *snap)
 {
-    /* Of a log that was reset or replaced while the news was on its way: the file went with it. */
+    /* The snapshot is of a log that was reset or replaced while this event was on its way: its file
+     * was removed, too. */
     if (!trail_has(&zab->trail, snap->start)) {
         return;
     }
@@ -281,7 +284,8 @@ static void on_stored_snap(struct zab *zab, const struct zab_ev_stored_snap *sna
 static void on_purged(struct zab *zab, zxid_t base)
 {
     if (!trail_has(&zab->trail, base)) {
-        return; /* Of a log that was reset or replaced while the news was on its way. */
+        return; /* The base is of a log that was reset or replaced while this event was on its way.
+                 */
     }
     trail_purge(&zab->trail, base);
     if (zab->state == ZAB_LEADING) {
@@ -373,7 +377,7 @@ static void run_timers(struct zab *zab)
     }
 }
 
-/* After a pause of the whole process nothing is decided by the clock before the sockets were read.
+/* Notes a pause of the whole process: after a pause no timeout counts before the sockets were read.
  */
 static void note_pause(struct zab *zab)
 {

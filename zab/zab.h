@@ -1,12 +1,13 @@
 /*
  * zab.h - the protocol core: one step function, no calls out.
  *
- * Time, randomness, messages and disk completions come in as events; what must be done leaves as
- * effects, to be carried out in their order. The core requests each disk change with a token, and
- * tells others of the change only after the event PERSISTED with that token.
+ * Time, randomness, messages and disk completions come in as events. The core answers with effects,
+ * which the host carries out in their order. The core requests each disk change with a token, and
+ * reports the change to other replicas only after the event PERSISTED with that token.
  *
- * The host: one thread, owns everything. Effects and what they point to are valid until the next
- * call into the core, except references, which the host drops.
+ * The host calls the core from one thread and owns everything outside the core. Effects and the
+ * memory that they point to are valid until the next call into the core. References in effects
+ * belong to the host, which drops them.
  *
  * Sources: Junqueira, Reed, Serafini, "Zab", DSN 2011 (phases 0 to 3); zab.md for the differences.
  */
@@ -19,7 +20,7 @@
 struct zab;
 
 struct zab_limits {
-    uint32_t tick_ms;     /* Unit of the two below. */
+    uint32_t tick_ms;     /* Length of a tick, the unit of the next two limits. */
     uint32_t init_limit;  /* Ticks to reach an established leader. */
     uint32_t sync_limit;  /* Ticks of silence after which a peer counts as dead. */
     uint32_t pending_max; /* Proposals in flight. */
@@ -29,22 +30,23 @@ struct zab_limits {
     uint32_t window_max; /* Records sent to a learner and not yet acknowledged. */
     uint64_t window_bytes_max;
     uint32_t counter_max;     /* Counter at which the leader starts a new epoch. */
-    uint32_t admit_absent_ms; /* The old incarnation must have been away this long. */
-    uint32_t admit_again_ms;  /* At most one admission per member in this age of the ensemble. */
+    uint32_t admit_absent_ms; /* A new disk is admitted once the old one was away this long. */
+    uint32_t admit_again_ms;  /* Minimum time between two admissions to one seat. */
     uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
-    uint32_t chunk_bytes;     /* Piece of a snapshot on its way, at most ZAB_CHUNK_BYTES_MAX. */
-    uint64_t refill_rate;     /* Bytes of snapshots that a leader reads and sends in a second, all
-                                     learners together, while it broadcasts; 0: no limit. */
+    uint32_t chunk_bytes;     /* Bytes of a snapshot chunk, at most ZAB_CHUNK_BYTES_MAX. */
+    uint64_t refill_rate;     /* Bytes of snapshots per second that a broadcasting leader reads and
+                                 sends to all learners together; 0: no limit. */
 };
 
 void zab_limits_default(struct zab_limits *limits);
 
-/* What a connection's queue must hold besides the window: the record that goes over it, pieces of a
- * snapshot, headers, and what is not counted. */
+/* Bytes that a connection's queue must hold besides the window: the record that exceeds the window,
+ * snapshot chunks, headers, and messages that the window does not count. */
 #define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
 
-/* Makes the window fit a queue of `queue_bytes`, more than the reserve: then the window slows a
- * learner that reads slowly, and the queue does not disconnect it. */
+/* Limits the window so that it fits a queue of `queue_bytes`, which is larger than the reserve. The
+ * window then stops the stream to a slow learner before the queue is full; a full queue would
+ * disconnect the learner. */
 void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes);
 
 /* A peer as the configuration file names it. */
@@ -58,21 +60,21 @@ struct zab_init {
     uint32_t id;
     uint64_t incarnation;
     bool bootstrapping;        /* Formatted and in no cluster: `config` is empty. */
-    bool quarantined;          /* The durable mark is set. */
-    struct zab_config config;  /* Committed at `committed`. */
-    bool has_pending;          /* The log beyond `committed` holds a configuration ... */
-    struct zab_config pending; /* ... this one; until it commits, quorums of both are needed. */
+    bool quarantined;          /* The durable quarantine mark is set. */
+    struct zab_config config;  /* The configuration that is committed at `committed`. */
+    bool has_pending;          /* The log beyond `committed` holds a configuration: `pending`. */
+    struct zab_config pending; /* Quorums of `config` and `pending` are needed until it commits. */
     uint32_t promised_epoch;
     uint32_t promised_leader;
     zxid_t log_base;
     zxid_t log_last;
     uint64_t log_chain;
-    zxid_t committed;         /* Known to be committed; the host has applied exactly this far. */
+    zxid_t committed; /* Last known committed zxid; the host has applied exactly up to it. */
     uint64_t committed_chain; /* Chain value at `committed`. */
     bool has_snapshot;
-    const struct epoch_range *ranges; /* Of the log, ascending. */
+    const struct epoch_range *ranges; /* Epoch ranges of the log, ascending. */
     uint32_t range_count;
-    const struct zab_seed *seeds; /* All of the file, this replica included. */
+    const struct zab_seed *seeds; /* All members in the file, this replica included. */
     uint32_t seed_count;
     uint64_t rng_seed;
     uint64_t now_ms;
@@ -82,33 +84,34 @@ struct zab_init {
 /* ---- Events. ---- */
 
 enum zab_event_type {
-    ZAB_EV_TICK,    /* The wake time has come, or any other reason to look at the clock. */
+    ZAB_EV_TICK,    /* The wake time has come, or the host has another reason to report the time. */
     ZAB_EV_PEER_UP, /* A connection is authenticated. It replaces an older one of the same peer. */
     ZAB_EV_PEER_DOWN,
     ZAB_EV_RECV,
     ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
     ZAB_EV_FETCHED,      /* Answer to ZAB_FX_FETCH. */
     ZAB_EV_SNAP_FETCHED, /* Answer to ZAB_FX_SNAP_FETCH. */
-    ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE, in the order asked: the state is that of the
-                                start of the snapshot that was the newest then, or `err`. */
-    ZAB_EV_SPACE,        /* The disk is nearly full, or no longer. */
-    ZAB_EV_RESIGN,       /* Hand leadership over and do not lead again, or cancel that. */
-    ZAB_EV_STORED_SNAP,  /* A snapshot of this replica's own is durable. */
-    ZAB_EV_PURGED,       /* The log was purged, without a new snapshot. */
+    ZAB_EV_RESTORED, /* Answer to ZAB_FX_RESTORE, in the order of the requests: the host has loaded
+                        the state at the newest snapshot's start, or failed (`err`). */
+    ZAB_EV_SPACE,    /* The disk has become nearly full, or has space again. */
+    ZAB_EV_RESIGN,   /* Hand leadership over and do not lead again, or cancel that request. */
+    ZAB_EV_STORED_SNAP, /* A snapshot of this replica's own is durable. */
+    ZAB_EV_PURGED,      /* The log was purged, without a new snapshot. */
 };
 
 struct zab_ev_peer_up {
-    uint64_t incarnation;             /* Of the peer's disk. */
+    uint64_t incarnation;             /* Incarnation of the peer's disk. */
     uint8_t cluster[ZAB_CLUSTER_LEN]; /* Zero while bootstrapping or unformatted. */
     bool bootstrapping;
 };
 
 struct zab_ev_persisted {
     uint64_t token;
-    zxid_t last;         /* The log's last zxid after a TRUNCATE, RESET or SNAP_INSTALL ... */
-    uint64_t last_chain; /* ... and its chain value. */
-    enum err err; /* SNAP_INSTALL: ERR_CORRUPT: the snapshot does not verify. ERR_NO_SPACE: it
-                     did not fit. */
+    zxid_t last;         /* Last zxid of the log; set after TRUNCATE, RESET and SNAP_INSTALL. */
+    uint64_t last_chain; /* Chain value at `last`. */
+    /* Result of SNAP_INSTALL. ERR_CORRUPT: the snapshot does not verify. ERR_NO_SPACE: snapshot or
+     * log did not fit on the disk. */
+    enum err err;
 };
 
 struct zab_ev_fetched {
@@ -124,19 +127,20 @@ struct zab_ev_snap_fetched {
     zxid_t start; /* Of the snapshot. */
     uint64_t start_chain;
     zxid_t end;
-    uint64_t id;     /* What identifies the snapshot's bytes; 0: nothing. */
-    uint64_t offset; /* The first piece is at the offset that was asked for if that was of this
-                        snapshot, else at 0. */
+    uint64_t id; /* Hash that identifies the snapshot's bytes; 0: not known. */
+    /* Offset of `bytes`. The first piece starts at the requested offset if the requested id is that
+     * of this snapshot, else at 0. */
+    uint64_t offset;
     struct slice bytes;
     bool is_last;
 };
 
 struct zab_ev_restored {
     enum err err;
-    zxid_t start; /* Of the newest snapshot. */
+    zxid_t start; /* Start of the newest snapshot. */
     uint64_t start_chain;
-    zxid_t end;      /* Where the log makes it a state ... */
-    uint64_t digest; /* ... and the digest that the state has there. */
+    zxid_t end;      /* The state is consistent once the log is applied up to here. */
+    uint64_t digest; /* Digest that the state must have at `end`. */
 };
 
 struct zab_ev_stored_snap {
@@ -147,12 +151,12 @@ struct zab_ev_stored_snap {
 struct zab_event {
     enum zab_event_type type;
     uint64_t now_ms; /* Monotonic. */
-    uint64_t age_ms; /* Of the ensemble now; a leader's never falls. */
-    uint32_t peer;   /* PEER_UP, PEER_DOWN, RECV. */
+    uint64_t age_ms; /* Age of the ensemble now; a leader's age never decreases. */
+    uint32_t peer;   /* Set in PEER_UP, PEER_DOWN and RECV. */
 
     union {
         struct zab_ev_peer_up peer_up;
-        const struct zab_msg *msg; /* RECV; the core takes references of what it keeps. */
+        const struct zab_msg *msg; /* RECV. The core takes references. */
         struct zab_ev_persisted persisted;
         struct zab_ev_fetched fetched;
         struct zab_ev_snap_fetched snap_fetched;
@@ -173,15 +177,15 @@ enum zab_effect_type {
     ZAB_FX_DELIVER,      /* Apply a record: it is committed, and durable here. */
     ZAB_FX_FETCH,        /* Read records from the log. */
     ZAB_FX_SNAP_FETCH,   /* Read a piece of the newest snapshot that verifies and begins at `oldest`
-                            or later; it stays the same from the first piece of a peer to its
-                            last. If none verifies: an error, and the host takes a new one. */
-    ZAB_FX_RESTORE,      /* A received snapshot is ours: load the state from it. */
+                            or later. All pieces for one peer come from one snapshot. If none
+                            verifies, the host answers with an error and takes a new snapshot. */
+    ZAB_FX_RESTORE,      /* A received snapshot was installed: load the state from it. */
     ZAB_FX_CONFIRMED,    /* The quorum round for a request is done. */
-    ZAB_FX_FORWARDED,    /* Leader: a learner's request. */
+    ZAB_FX_FORWARDED,    /* Leader: a learner has forwarded a client's request. */
     ZAB_FX_REFUSED,      /* Learner: the leader refused a request. */
     ZAB_FX_PING_PAYLOAD, /* What a peer's host attached to its heartbeat. */
-    ZAB_FX_ROLE,         /* Role, leader, epoch or serving has changed: ask the getters. */
-    ZAB_FX_HALT,         /* A rule that must hold does not: stop the process and report `notice`. */
+    ZAB_FX_ROLE,         /* Role, leader, epoch or serving has changed: query the status. */
+    ZAB_FX_HALT,         /* An invariant is violated: stop the process and report `notice`. */
     ZAB_FX_ALARM,        /* Report `notice` to the operator. */
 };
 
@@ -189,7 +193,7 @@ enum zab_persist_type {
     ZAB_PERSIST_APPEND,
     ZAB_PERSIST_TRUNCATE,
     ZAB_PERSIST_PROMISE,
-    ZAB_PERSIST_JOIN, /* Identity: cluster and configuration; bootstrapping is over. */
+    ZAB_PERSIST_JOIN, /* Write the identity (cluster, configuration); end bootstrapping. */
     ZAB_PERSIST_QUARANTINE,
     ZAB_PERSIST_RELEASE,
     ZAB_PERSIST_RESET,
@@ -206,7 +210,7 @@ struct zab_persist {
     union {
         struct {
             struct logrec *rec; /* A reference for the host. */
-            zxid_t committed;   /* Committed so far. */
+            zxid_t committed;   /* Commit watermark now. */
         } append;
 
         struct {
@@ -238,13 +242,14 @@ struct zab_snap_fetch {
     uint32_t peer;
     zxid_t oldest;
     uint64_t offset;
-    uint32_t len;  /* At most. */
-    bool is_first; /* Of `peer`. Then the peer has `offset` bytes of the snapshot `id` from a
-                      transfer that broke off. */
+    uint32_t len; /* Maximum length of the piece. */
+    /* First piece for `peer`. The peer may have `offset` bytes of the snapshot `id` from a transfer
+     * that broke off. */
+    bool is_first;
     uint64_t id;
 };
 
-/* What HALT and ALARM report. */
+/* What HALT and ALARM report; each line names the members of zab_notice that are set. */
 enum zab_notice_type {
     ZAB_NOTICE_QUARANTINED,         /* reason */
     ZAB_NOTICE_FOUNDER_LIST,        /* peer: it has founded a cluster of other members. */
@@ -257,7 +262,7 @@ enum zab_notice_type {
     ZAB_NOTICE_EPOCH_CLAIMED,       /* peer, epoch, highest: an implausible jump. */
     ZAB_NOTICE_REFILL_STALLED,      /* peer, seconds */
     ZAB_NOTICE_REFILL_LOST_LOG,     /* peer */
-    ZAB_NOTICE_NO_SNAPSHOT,         /* peer: it needs one. */
+    ZAB_NOTICE_NO_SNAPSHOT,         /* peer: it needs a snapshot. */
     ZAB_NOTICE_NO_MAJORITY,         /* zxid: no majority of equal states there. */
     ZAB_NOTICE_COMMITTED_LOST,      /* peer, zxid, committed */
     ZAB_NOTICE_HISTORIES_DIFFER,    /* peer, zxid */
@@ -272,7 +277,7 @@ struct zab_notice {
     zxid_t zxid;
     zxid_t committed;
     uint32_t epoch;
-    uint32_t highest; /* Epoch. */
+    uint32_t highest; /* Highest epoch known before. */
     uint64_t seconds;
     const char *reason; /* Constant. */
 };
@@ -281,10 +286,11 @@ enum {
     ZAB_TEXT_MAX = 320
 };
 
-/* The line for the log: what has happened and what the operator can do. */
+/* Writes the line for the log: what has happened and what the operator can do. */
 void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX]);
 
-/* Slices and pointers are valid until the next call into the core: copy what you keep. */
+/* Slices and pointers are valid until the next call into the core: the host copies what it keeps.
+ */
 struct zab_effect {
     enum zab_effect_type type;
 
@@ -310,17 +316,17 @@ struct zab_effect {
         struct zab_snap_fetch snap_fetch;
 
         struct {
-            zxid_t start; /* Of the snapshot; 0: an empty state. */
+            zxid_t start; /* Start of the snapshot; 0: an empty state. */
         } restore;
 
         struct {
             uint64_t request;
-            zxid_t zxid; /* To wait for. */
+            zxid_t zxid; /* The host answers the request once this zxid is applied. */
         } confirmed;
 
         struct zab_forwarded {
             uint32_t peer;
-            uint32_t dialogue; /* Which it belongs to. */
+            uint32_t dialogue; /* Dialogue that the request belongs to. */
             uint64_t request;
             struct slice bytes;
         } forwarded;
@@ -345,7 +351,7 @@ struct zab_effects {
 };
 
 void zab_effects_init(struct zab_effects *effects);
-void zab_effects_clear(struct zab_effects *effects); /* Drops no references: the host has them. */
+void zab_effects_clear(struct zab_effects *effects); /* Leaves all references to the host. */
 void zab_effects_release(struct zab_effects *effects);
 
 /* ---- The core. ----
@@ -368,48 +374,52 @@ void zab_effects_release(struct zab_effects *effects);
 struct zab *zab_new(const struct zab_init *init);
 void zab_free(struct zab *zab);
 
-/* Appends to `effects`. */
+/* Handles one event; appends what the host must do to `effects`. */
 void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects *effects);
 
-/* When the next TICK is due, monotonic ms. */
+/* Returns when the next TICK is due, in monotonic ms. */
 uint64_t zab_wake_ms(const struct zab *zab);
 
-/* Leader, broadcasting: the zxid the next proposal will get, or 0 when none can be taken now. */
+/* Returns the zxid that the next proposal will get, or 0 when no proposal can be taken now. Only a
+ * broadcasting leader takes proposals. */
 zxid_t zab_next_zxid(const struct zab *zab);
 
-/* Leader: proposes a transaction as zab_next_zxid said. ERR_NOT_READY when that is 0. */
+/* Proposes a transaction, which gets the zxid that zab_next_zxid returned (leader only).
+ * ERR_NOT_READY when that is 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
 
-/* Starts a quorum round (any serving role) for the host's `request`; it ends with CONFIRMED. A
- * change of role drops it: the host starts it again. ERR_NOT_READY. */
+/* Starts a quorum round for the host's `request`, in any serving role; the round ends with
+ * CONFIRMED. A change of role drops the round: the host starts it again. ERR_NOT_READY: no round
+ * can start. */
 enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effects);
 
-/* Learner in step: sends a client's request to the leader; answered by delivery or REFUSED. */
+/* Sends a client's request to the leader (learner in step only). The answer is the delivery of the
+ * transaction, or REFUSED. */
 enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects);
 
-/* Leader: refuses a request of learner `peer`, if `dialogue` is still under way: a learner that has
- * started again numbers its requests from one. */
+/* Refuses a request of learner `peer` (leader only). Ignored unless `dialogue` is still under way:
+ * a restarted learner numbers its requests from one again. */
 void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t request,
                 struct slice bytes, struct zab_effects *effects);
 
-/* Leader: true while `dialogue` is the one with that learner. */
+/* Whether `dialogue` is the current one with learner `peer` (leader only). */
 bool zab_is_dialogue(const struct zab *zab, uint32_t peer, uint32_t dialogue);
 
-/* Attaches these bytes to each further PING and PONG, opaque here; at most ZAB_PING_PAYLOAD_MAX. A
- * copy is kept. */
+/* Attaches a copy of these bytes to each further PING and PONG. They are opaque here, and at most
+ * ZAB_PING_PAYLOAD_MAX long. */
 void zab_set_ping_payload(struct zab *zab, struct slice bytes);
 
-/* The state's digest after applying `zxid`; called at each checkpoint (counter a multiple of
- * ZAB_CHECKPOINT). */
+/* A checkpoint is a zxid whose counter is a multiple of ZAB_CHECKPOINT. At each checkpoint the host
+ * calls zab_digest with the state's digest after applying `zxid`. */
 enum {
     ZAB_CHECKPOINT = 64
 };
 
 void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects);
 
-/* The state that was loaded from a received snapshot is not the one its maker had at the snapshot's
- * end: this replica is refilled (again). */
+/* Refills this replica (again): the state that was loaded from a received snapshot is not the state
+ * that the snapshot's writer had at the snapshot's end. */
 void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects);
 
 /* ---- Status queries. ---- */
@@ -424,31 +434,32 @@ enum zab_phase {
 struct zab_status {
     enum zab_state state;
     enum zab_phase phase;
-    bool serving; /* In BROADCAST, and applied at least the epoch's start. */
+    bool serving; /* The phase is BROADCAST and the epoch's start is applied. */
     bool quarantined;
     bool bootstrapping;
-    bool unknown_disk; /* This incarnation is not (yet) one of the configuration. */
+    bool unknown_disk; /* This incarnation is not (yet) in the configuration. */
     uint32_t epoch;    /* Current epoch: that of the last EPOCH record of the log. */
     uint32_t promised;
     uint32_t leader; /* 0: none. */
-    zxid_t last;     /* Of the log. */
+    zxid_t last;     /* Last zxid of the log. */
     zxid_t durable;
     zxid_t committed;
     zxid_t delivered;
     uint64_t delivered_chain;
     uint64_t heard_ms;        /* When this replica last knew of a leader with a quorum. */
-    uint32_t low_voters;      /* Leader: voters that reported a low disk, itself included. */
-    bool quorum_low;          /* Leader: without the low ones there is no quorum. */
-    uint32_t refills;         /* Leader: learners that the log is kept for. */
+    uint32_t low_voters;      /* Leader: voters with a nearly full disk, itself included. */
+    bool quorum_low;          /* Leader: without these voters there is no quorum. */
+    uint32_t refills;         /* Leader: learners for which the log is kept. */
     uint32_t refills_stalled; /* Leader: connected learners whose refill makes no progress. */
-    const char *reason;       /* Constant: why it does not vote or serve; "" when it does. */
+    const char *reason;       /* Constant: why the replica does not vote or serve; "" if it does. */
 };
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status);
 
-/* Leader, until it follows another one: the host keeps the log after this zxid for learners that
- * are brought in step, as far as its disk allows; ZAB_KEEP_NONE: none needs it. Ask after each
- * step, before its effects are carried out: what they open must not be purged by then. */
+/* Returns the zxid after which the host keeps the log, as far as its disk allows, for learners that
+ * are being brought in step. ZAB_KEEP_NONE: no learner needs the log. Valid for a leader until it
+ * follows another one. The host asks after each step, before it carries out the effects: the log
+ * that they open must not be purged by then. */
 #define ZAB_KEEP_NONE UINT64_MAX
 zxid_t zab_keep(const struct zab *zab);
 
@@ -460,12 +471,12 @@ struct zab_peer_status {
     uint32_t id;
     bool voter;
     bool connected;
-    bool synced;       /* Has acknowledged NEWLEADER; known to the leader. */
-    bool counted;      /* Its incarnation is the configuration's. */
-    zxid_t acked;      /* Known to the leader. */
+    bool synced;       /* It has acknowledged NEWLEADER. Known to the leader only. */
+    bool counted;      /* Its incarnation is the one in the configuration. */
+    zxid_t acked;      /* Last zxid that it has acknowledged. Known to the leader only. */
     zxid_t voted;      /* Last durable zxid in its last vote while looking; 0: it is not looking. */
     uint64_t heard_ms; /* Its last message; 0: none yet. */
-    enum zab_state state; /* In its last vote. */
+    enum zab_state state; /* State in its last vote. */
     uint32_t flags;
 };
 

@@ -1,8 +1,8 @@
 /*
  * zab_int.h - the private state of the core, shared by the files of this folder only.
  *
- * One struct per replica; the learner's half and the leader's half are separate members, so that a
- * change of role clears one of them whole and nothing of an old role can linger.
+ * One struct per replica. The learner's half and the leader's half are separate members: a change
+ * of role clears one of them completely, and nothing of the old role remains.
  */
 #ifndef ZAB_ZAB_INT_H
 #define ZAB_ZAB_INT_H
@@ -19,39 +19,39 @@
 enum {
     EPOCH_JUMP_MAX = 1000000, /* A promise further ahead than this is refused with an alarm. */
     FINALIZE_MS = 50,         /* Election: wait this long for a better vote once a quorum agrees. */
-    REDISCOVER_MS = 10000, /* At most one new epoch in this time for a learner's later promise. */
-    DELIVER_MAX = 2048,    /* Records delivered in one step. */
-    FETCH_RECS_BYTES = 1 << 20, /* Asked for in one ZAB_FX_FETCH. */
-    SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most ... */
-    SNAP_WINDOW_START = 2,      /* ... and at first. */
-    SNAP_DELAY_MS = 100,     /* A chunk this much slower than a round trip: send fewer at a time. */
-    SNAP_TRIP_MAX_MS = 1000, /* No round trip is taken to be longer. */
-    PINGS_TIMED = 8,         /* Newest PINGs whose time is kept. */
-    REFILL_BURST_MS = 20,    /* What was not used of refill_rate is lost after that. */
-    REFILL_ALARM_MS = 10000, /* At most one alarm in this time that a learner's log was purged. */
-    REFILL_STALL_TICKS = 300, /* No log is kept for a learner without progress for that long. */
+    REDISCOVER_MS = 10000,    /* Minimum time between new epochs for a learner's later promise. */
+    DELIVER_MAX = 2048,       /* Records delivered in one step. */
+    FETCH_RECS_BYTES = 1 << 20, /* Bytes requested in one ZAB_FX_FETCH. */
+    SNAP_WINDOW = 16,           /* Maximum of chunks sent and not yet durable at the learner. */
+    SNAP_WINDOW_START = 2,      /* The same at the start of a transfer. */
+    SNAP_DELAY_MS = 100, /* Delay of a chunk up to which the window grows; above twice: shrinks. */
+    SNAP_TRIP_MAX_MS = 1000,  /* Upper bound of a measured round trip. */
+    PINGS_TIMED = 8,          /* Newest PINGs whose time is kept. */
+    REFILL_BURST_MS = 20,     /* Unused refill_rate is lost after this time. */
+    REFILL_ALARM_MS = 10000,  /* Minimum time between alarms about a learner's purged log. */
+    REFILL_STALL_TICKS = 300, /* Log is kept this long for a learner without progress. */
     CHECKPOINTS = 32,         /* Digests remembered. */
-    PEER_CHECKPOINTS = 8,     /* Of each peer. */
+    PEER_CHECKPOINTS = 8,     /* Digests remembered of each peer. */
     CONFIRMS_MAX = 65536,     /* Requests waiting for a quorum round. */
-    RESIGN_TICKS = 3,         /* A leader that resigned is no candidate for this long. */
-    DISCOVERY_TICKS = 2,      /* To collect a quorum of promises. */
+    RESIGN_TICKS = 3,         /* A leader that resigned is not a candidate for this long. */
+    DISCOVERY_TICKS = 2,      /* Maximum time to collect a quorum of promises. */
     INBOX_MAX = 65536,        /* Messages kept while the disk cuts the log back. */
-    PENDING_CHANGES_MAX = 64, /* Asked of the disk and not yet durable, appends aside. */
+    PENDING_CHANGES_MAX = 64, /* Changes on their way to the disk, without appends. */
 };
 
-/* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper's currentEpoch
- * once was; the mark rides in the promise's leader. */
+/* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper once did with
+ * currentEpoch. This bit in the promise's leader marks such an epoch. */
 #define MUTANT_EPOCH_WRITTEN UINT32_C(0x80000000)
 
 struct vote {
     bool valid;
-    bool stale; /* Of an election that is over: it does not count in the next one. */
+    bool stale; /* From an election that is over: not counted in the next one. */
     enum zab_state state;
     uint64_t round;
     uint32_t candidate; /* 0: none. */
-    zxid_t zxid;        /* Candidate's last. */
-    zxid_t last;        /* Sender's last durable. */
-    uint32_t voters;    /* Of the sender's configuration. */
+    zxid_t zxid;        /* Last zxid of the candidate's log. */
+    zxid_t last;        /* Last durable zxid of the sender. */
+    uint32_t voters;    /* Number of voters in the sender's configuration. */
     uint32_t flags;
 };
 
@@ -72,17 +72,17 @@ struct peer_checkpoints {
 
 enum learner_stage {
     LEARNER_NONE,
-    LEARNER_CEPOCH, /* Has sent its promise. */
-    LEARNER_ACKED,  /* Has accepted the epoch and outlined its log. */
+    LEARNER_CEPOCH, /* The learner has sent its promise. */
+    LEARNER_ACKED,  /* The learner has accepted the epoch and outlined its log. */
     LEARNER_SNAP,   /* A snapshot is on its way. */
     LEARNER_STREAM, /* Records are on their way. */
-    LEARNER_SYNCED, /* Has acknowledged NEWLEADER. */
+    LEARNER_SYNCED, /* The learner has acknowledged NEWLEADER. */
 };
 
-/* What a learner has been sent and not yet acknowledged: one slot per record. */
+/* Records that a learner has been sent and not yet acknowledged: one slot per record. */
 struct flight {
-    zxid_t *zxids;   /* Ring of window_max. */
-    uint32_t *bytes; /* Payload of each. */
+    zxid_t *zxids;   /* Ring of window_max slots. */
+    uint32_t *bytes; /* Payload bytes of each record. */
     uint32_t head;
     uint32_t count;
     uint64_t bytes_sum;
@@ -91,25 +91,25 @@ struct flight {
 /* A snapshot on its way to a learner. */
 struct sending {
     zxid_t start;
-    bool known;        /* The host has chosen it. */
-    uint64_t id;       /* Of it; before that, of the one that the learner has a part of ... */
-    uint64_t offset;   /* Next byte to fetch; ... and how much that is. */
-    uint64_t acked;    /* Durable at the learner. */
-    uint32_t window;   /* Chunks under way at a time, now. */
-    uint64_t probe;    /* Offset of the end of a chunk whose time is taken; 0: none ... */
-    uint64_t probe_ms; /* ... since then. */
+    bool known;        /* The host has chosen the snapshot. */
+    uint64_t id;       /* Id of the snapshot; until `known`: of the learner's partial copy. */
+    uint64_t offset;   /* Next byte to fetch; until `known`: bytes of the partial copy. */
+    uint64_t acked;    /* Bytes durable at the learner. */
+    uint32_t window;   /* Current limit of chunks under way. */
+    uint64_t probe;    /* End offset of the chunk that is being timed; 0: none. */
+    uint64_t probe_ms; /* When the timed chunk was sent. */
     bool done;         /* The last chunk has been sent. */
-    uint64_t retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
+    uint64_t retry_ms; /* When to ask for a snapshot again; 0: there was one. */
 };
 
 /* The leader's half of a peer. */
 struct learner {
     enum learner_stage stage;
     uint32_t dialogue;
-    uint32_t promised; /* As sent with CEPOCH. */
+    uint32_t promised; /* Epoch that its CEPOCH promised. */
     bool counted;      /* Its ACKEPOCH counts for the quorum. */
-    uint32_t flags;    /* Of the last CEPOCH, ACKEPOCH or PONG. */
-    zxid_t last;       /* As outlined by ACKEPOCH. */
+    uint32_t flags;    /* Flags of the last CEPOCH, ACKEPOCH or PONG. */
+    zxid_t last;       /* Last zxid of its log, from ACKEPOCH. */
     zxid_t base;
     struct epoch_range *ranges;
     uint32_t range_count;
@@ -119,27 +119,27 @@ struct learner {
     bool newleader_sent;
     bool uptodate_sent;
     zxid_t commit_sent;
-    uint64_t fetch_token; /* 0: none under way. */
+    uint64_t fetch_token; /* Token of the fetch under way; 0: none. */
     struct sending snap;
-    bool has_trip;        /* A round trip to it has been seen in this dialogue; ... */
-    uint64_t trip_ms;     /* ... the shortest one. */
+    bool has_trip;        /* A round trip was measured in this dialogue. */
+    uint64_t trip_ms;     /* The shortest round trip. */
     uint64_t newepoch_ms; /* When NEWEPOCH was sent. */
-    uint64_t confirmed;   /* Highest round answered. */
+    uint64_t confirmed;   /* Highest confirm round answered. */
     uint64_t heard_ms;    /* Last message of this dialogue. */
-    struct zab_msg early; /* A CEPOCH that came while we were still looking; type 0: none. */
+    struct zab_msg early; /* A CEPOCH that came while this replica was looking; type 0: none. */
 };
 
-/* Log that a learner will need, on the leader's disk. */
+/* Log on the leader's disk that a learner will need. */
 struct keep {
     bool is_on;
-    bool is_open;      /* The host has not chosen a snapshot: keep all of the log. */
-    zxid_t after;      /* What follows this zxid. */
+    bool is_open;      /* The host has not chosen a snapshot yet: keep all of the log. */
+    zxid_t after;      /* The log after this zxid is kept. */
     uint64_t moved_ms; /* Last progress. */
 };
 
 struct peer {
     uint32_t id;
-    bool seed_voter; /* By the configuration file. */
+    bool seed_voter; /* A voter by the configuration file. */
     bool up;
     bool bootstrapping;
     uint64_t incarnation;
@@ -147,19 +147,19 @@ struct peer {
     struct learner learner;
     struct keep keep;       /* Outlives the connection. */
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
-    uint64_t keep_alarm_ms; /* No further alarm about its loss before this. */
+    uint64_t keep_alarm_ms; /* No further alarm about the loss of its log before this. */
     uint64_t heard_ms;      /* Last message of any kind; 0: none yet. */
-    uint64_t seen_ms;       /* Its configured incarnation was last connected. */
-    zxid_t known_last;      /* Newest durable zxid this incarnation ever acknowledged ... */
+    uint64_t seen_ms;       /* When its configured incarnation was last connected. */
+    zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
     uint32_t known_promised;
-    uint64_t known_incarnation; /* ... this one. */
+    uint64_t known_incarnation; /* Disk of `known_last` and `known_promised`. */
     struct peer_checkpoints digests;
 };
 
 /* A request waiting for a quorum round. */
 struct confirm {
     uint64_t request;
-    uint32_t peer; /* 0: this replica's own. */
+    uint32_t peer; /* 0: a request of this replica. */
     uint32_t dialogue;
 };
 
@@ -170,11 +170,11 @@ struct confirm_list {
 };
 
 enum leader_phase {
-    LEADER_COLLECT, /* Waits for a quorum of promises. */
-    LEADER_PROMISE, /* Its own promise is on its way to the disk. */
-    LEADER_OUTLINE, /* Waits for a quorum of ACKEPOCH. */
-    LEADER_EPOCH,   /* Its EPOCH record is on its way to the disk. */
-    LEADER_SYNC,    /* Waits for a quorum of ACK_NEWLEADER. */
+    LEADER_COLLECT, /* The leader waits for a quorum of promises. */
+    LEADER_PROMISE, /* The leader's own promise is on its way to the disk. */
+    LEADER_OUTLINE, /* The leader waits for a quorum of ACKEPOCH. */
+    LEADER_EPOCH,   /* The EPOCH record is on its way to the disk. */
+    LEADER_SYNC,    /* The leader waits for a quorum of ACK_NEWLEADER. */
     LEADER_BROADCAST,
 };
 
@@ -182,56 +182,56 @@ struct leading {
     enum leader_phase phase;
     uint32_t epoch;
     uint64_t promise_token;
-    uint64_t deadline_ms; /* To reach BROADCAST. */
-    uint64_t ping_ms;     /* Next one. */
+    uint64_t deadline_ms; /* When BROADCAST must be reached. */
+    uint64_t ping_ms;     /* When the next PING is due. */
     uint64_t ping_round;
-    uint64_t pings_ms[PINGS_TIMED]; /* When a round's PING was sent, by round. */
-    uint32_t pending_count;         /* Proposed, not committed. */
+    uint64_t pings_ms[PINGS_TIMED]; /* Send time of each round's PING, by round. */
+    uint32_t pending_count;         /* Proposals that are not committed. */
     uint64_t pending_bytes;
     uint32_t since_stamp; /* Records since the last STAMP. */
-    uint64_t round;       /* Confirm round in flight, or the last one. */
+    uint64_t round;       /* Confirm round in flight, else the last one. */
     bool round_active;
     struct confirm_list active;
     struct confirm_list waiting;
-    bool resigning; /* No new proposals; leaves once a follower has everything. */
+    bool resigning; /* No new proposals; the leader leaves once a follower has all records. */
     uint64_t resign_deadline_ms;
-    zxid_t durable_seen;      /* Own durable zxid when it last moved ... */
-    uint64_t durable_ms;      /* ... and when that was. */
-    uint64_t space_resign_ms; /* Next check whether a voter with more disk space should lead. */
-    uint64_t quorum_ms;       /* When a quorum was last heard. */
-    uint64_t grace_ms;        /* No time-out before this: the process has just been paused. */
-    uint64_t refill_due_us;   /* The next chunk of any snapshot may be read then. */
-    bool refill_waits;        /* A learner waits for that. */
+    zxid_t durable_seen;      /* Own durable zxid when it last moved. */
+    uint64_t durable_ms;      /* When `durable_seen` last moved. */
+    uint64_t space_resign_ms; /* Next check for a successor with more disk space. */
+    uint64_t quorum_ms;       /* When a quorum was last heard from. */
+    uint64_t grace_ms;        /* No timeout before this: the process was paused a moment ago. */
+    uint64_t refill_due_us;   /* Before this time no chunk of any snapshot is read. */
+    bool refill_waits;        /* A learner waits for `refill_due_us`. */
     uint32_t refill_turn;     /* Index of the peer that was served last. */
 };
 
 enum follow_phase {
-    FOLLOW_CEPOCH,    /* Sent its promise; waits for NEWEPOCH. */
-    FOLLOW_JOIN,      /* Its identity is on its way to the disk. */
-    FOLLOW_PROMISE,   /* Its promise is. */
-    FOLLOW_ACKED,     /* Outlined its log; waits for SYNC. */
-    FOLLOW_SNAP,      /* Takes a snapshot, then the log up to its end. */
-    FOLLOW_CUT,       /* Waits for the disk: truncation, reset or install, then for the state. */
-    FOLLOW_STREAM,    /* Takes records. */
-    FOLLOW_NEWLEADER, /* Has everything; waits for the disk before it acknowledges. */
-    FOLLOW_WAIT,      /* Acknowledged; waits for UPTODATE. */
+    FOLLOW_CEPOCH,    /* The promise was sent; waits for NEWEPOCH. */
+    FOLLOW_JOIN,      /* The identity is on its way to the disk. */
+    FOLLOW_PROMISE,   /* The promise is on its way to the disk. */
+    FOLLOW_ACKED,     /* The log was outlined; waits for SYNC. */
+    FOLLOW_SNAP,      /* Receives a snapshot, then the log up to the snapshot's end. */
+    FOLLOW_CUT,       /* Waits for truncation, reset or install, then for the state. */
+    FOLLOW_STREAM,    /* Receives records. */
+    FOLLOW_NEWLEADER, /* All records are here; waits for the disk, then acknowledges. */
+    FOLLOW_WAIT,      /* NEWLEADER is acknowledged; waits for UPTODATE. */
     FOLLOW_SERVE,
 };
 
-/* A snapshot whose transfer broke off: what lies on the disk of it. */
+/* The part of a snapshot that a broken transfer has left on the disk. */
 struct partial {
     uint64_t id; /* 0: none. */
     uint64_t offset;
-    bool is_whole; /* All of it is here, and `follow.staged` is what has come of its log. */
-    zxid_t end;    /* Then: of the snapshot, which that log does not reach yet ... */
+    bool is_whole; /* The whole file is here; `follow.staged` holds what has come of its log. */
+    zxid_t end;    /* If whole: the snapshot's end, which the staged log does not reach yet. */
     bool has_config;
-    struct zab_config config; /* ... and the newest configuration in that log. */
+    struct zab_config config; /* If `has_config`: the newest configuration in the staged log. */
 };
 
 struct inbox_item {
     enum zab_msg_type type; /* ENTRY or NEWLEADER. */
     struct logrec *rec;
-    zxid_t commit; /* ENTRY. */
+    zxid_t commit; /* Commit watermark of an ENTRY. */
 };
 
 /* Messages kept while the phase waits for the disk. */
@@ -247,7 +247,7 @@ struct receiving {
     zxid_t end;
     uint64_t offset; /* Next byte expected. */
     uint64_t id;     /* 0: a transfer that breaks off begins again from the start. */
-    bool begun;      /* The first chunk has come, or nothing lies on the disk. */
+    bool begun;      /* The first chunk has come, or the disk holds nothing of a snapshot. */
     bool complete;   /* All chunks are here: records of the staged log follow. */
 };
 
@@ -257,14 +257,14 @@ struct following {
     uint32_t dialogue;
     uint32_t epoch;
     uint64_t heard_ms;  /* Last message of this dialogue. */
-    zxid_t ping_commit; /* Committed as of the PING before: what should be applied by now. */
-    uint64_t resend_ms; /* FOLLOW_CEPOCH: send the promise again. */
+    zxid_t ping_commit; /* Commit watermark of the previous PING: applied by now if all is well. */
+    uint64_t resend_ms; /* FOLLOW_CEPOCH: when to send the promise again. */
     uint64_t grace_ms;
-    uint64_t wait_token; /* Of the change the phase waits for. */
-    bool counted;        /* Our ACKEPOCH counts for the quorum. */
-    bool wait_state;     /* FOLLOW_CUT: the disk is done, the state is being loaded. */
+    uint64_t wait_token; /* Token of the change that the phase waits for. */
+    bool counted;        /* This replica's ACKEPOCH counts for the quorum. */
+    bool wait_state;     /* FOLLOW_CUT: the disk has finished, the state is being loaded. */
     bool release_sent;   /* The quarantine mark is being cleared. */
-    zxid_t target;       /* Last one of the leader's log when synchronisation began. */
+    zxid_t target;       /* Last zxid of the leader's log when synchronisation began. */
     zxid_t acked;        /* Last zxid acknowledged. */
     struct receiving snap;
 
@@ -274,12 +274,12 @@ struct following {
     } chunks[SNAP_WINDOW * 2];
 
     uint32_t chunk_count;
-    struct trail staged; /* Log that belongs to the snapshot, until INSTALL is done. */
+    struct trail staged; /* Log that belongs to the snapshot, until the install is done. */
     bool staged_used;
     bool installing;
-    bool newleader_seen; /* Its record is in the staged log. */
+    bool newleader_seen; /* The NEWLEADER record is in the staged log. */
     bool has_staged_config;
-    struct zab_config staged_config; /* Newest one of the staged log. */
+    struct zab_config staged_config; /* Newest configuration in the staged log. */
     struct inbox inbox;
 };
 
@@ -291,11 +291,11 @@ struct pending_change {
     uint32_t leader;
 };
 
-/* Changes asked of the disk. */
+/* Changes requested from the disk. */
 struct disk_tokens {
     uint64_t issued;
-    uint64_t persist_issued; /* Token of the last change asked of the disk. */
-    uint64_t done;           /* All changes up to it are durable. */
+    uint64_t persist_issued; /* Token of the last change requested from the disk. */
+    uint64_t done;           /* All changes up to this token are durable. */
     struct pending_change changes[PENDING_CHANGES_MAX];
     uint32_t change_count;
 };
@@ -304,7 +304,7 @@ struct membership {
     struct zab_config committed;
     struct buf bytes; /* `committed`, encoded. */
     bool has_pending;
-    struct zab_config pending; /* In the log beyond the commit watermark. */
+    struct zab_config pending; /* Configuration in the log beyond the commit watermark. */
 };
 
 struct promise {
@@ -312,34 +312,34 @@ struct promise {
     uint32_t leader;
 };
 
-/* What the host has applied, or is about to. */
+/* How far the host has applied the log, or is about to. */
 struct delivery {
     zxid_t last;
-    uint64_t chain;       /* Chain value there. */
+    uint64_t chain;       /* Chain value at `last`. */
     zxid_t fuzzy_end;     /* Before this zxid a loaded state is inconsistent (fuzzy). */
-    uint64_t fetch_token; /* Of records to be delivered that are not in memory; 0: none asked. */
-    bool more;            /* The step's limit was reached. */
+    uint64_t fetch_token; /* Fetch of records to deliver that are not in memory; 0: none. */
+    bool more;            /* The step's limit was reached: more can be delivered. */
 };
 
 /* The state is being loaded from a snapshot. */
 struct restore {
-    uint32_t under_way; /* Loads; nothing is delivered until the last. */
-    zxid_t start;       /* Of the newest state asked for. */
-    bool missed;        /* It was not found, but a switch on its way to the disk asks again. */
+    uint32_t under_way; /* Loads under way; nothing is delivered until the last has ended. */
+    zxid_t start;       /* Start of the newest snapshot to be loaded. */
+    bool missed;        /* The snapshot was not found, but a switch under way loads another one. */
 };
 
-/* Phase 0, and what outlives one election. */
+/* State of phase 0, and what outlives one election. */
 struct election {
     uint64_t round;
     struct vote my_vote;
-    bool started;            /* The first event has been seen. */
-    bool settled;            /* Nothing of an old role is on its way to the disk. */
-    uint64_t finalize_ms;    /* 0: not yet a quorum. */
-    uint64_t revote_ms;      /* Next re-sending of votes. */
-    uint64_t not_leading_ms; /* No candidate before this. */
-    bool resigned;           /* Asked by the host: do not lead. */
-    uint32_t epoch_floor;    /* Highest promise heard of; the next epoch is above it. */
-    uint64_t rediscover_ms;  /* No further epoch for a stuck promise before this. */
+    bool started;         /* The first event has been seen. */
+    bool settled;         /* No change of an old role is on its way to the disk. */
+    uint64_t finalize_ms; /* When the election ends unless a better vote comes; 0: no quorum yet. */
+    uint64_t revote_ms;   /* When votes are sent again. */
+    uint64_t not_leading_ms; /* This replica is not a candidate before this. */
+    bool resigned;           /* The host has requested that this replica does not lead. */
+    uint32_t epoch_floor;    /* Highest promise reported; the next epoch is above it. */
+    uint64_t rediscover_ms;  /* No further new epoch for a learner's later promise before this. */
 };
 
 struct zab {
@@ -348,11 +348,11 @@ struct zab {
     struct zab_limits limits;
     struct rng rng;
     uint64_t now_ms;
-    uint64_t age_ms; /* Of the ensemble. */
+    uint64_t age_ms; /* Age of the ensemble. */
     uint64_t last_step_ms;
-    struct zab_effects *effects; /* Of the step under way. */
+    struct zab_effects *effects; /* Effects of the step under way. */
 
-    /* On the disk, as far as it is known to be durable. */
+    /* State of the disk, as far as it is known to be durable. */
     struct disk_tokens disk;
     bool bootstrapping;
     bool quarantined;
@@ -367,7 +367,7 @@ struct zab {
 
     struct peer peers[ZAB_MEMBERS_MAX];
     uint32_t peer_count;
-    bool seed_voter; /* This replica, by the configuration file. */
+    bool seed_voter; /* This replica is a voter by the configuration file. */
     struct checkpoints digests;
 
     /* Role. */
@@ -375,26 +375,26 @@ struct zab {
     struct election election;
     struct leading lead;
     struct following follow;
-    struct partial partial; /* Outlives the dialogue, but no change of our log. */
+    struct partial partial; /* Outlives the dialogue, but not a change of this replica's log. */
     uint32_t dialogue_seq;
     uint64_t rejoin_ms; /* A snapshot was refused: no new dialogue before this. */
-    uint64_t admit_ms;  /* Next look for a disk to admit. */
+    uint64_t admit_ms;  /* Next check for a disk to admit. */
 
     /* Reported to the host. */
-    uint64_t heard_ms; /* Last knowledge of a leader with a quorum. */
+    uint64_t heard_ms; /* When this replica last knew of a leader with a quorum. */
     bool was_serving;
     const char *reason;      /* Constant. */
     struct buf ping_payload; /* What the host attaches to each heartbeat. */
 };
 
-/* Each other replica in turn. NOLINTBEGIN(*-parentheses): `peer` is declared here. */
+/* Loops over the other replicas. NOLINTBEGIN(*-parentheses): `peer` is declared here. */
 #define for_each_peer(peer, zab)                           \
     for (__typeof__(&(zab)->peers[0]) peer = (zab)->peers; \
          peer < (zab)->peers + (zab)->peer_count; peer++)
 
 /* NOLINTEND(*-parentheses) */
 
-/* Follows a leader, whether that counts this replica or not. */
+/* Whether this replica follows a leader, counted for quorums (following) or not (observing). */
 static inline bool is_learner(const struct zab *zab)
 {
     return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
@@ -405,13 +405,13 @@ static inline bool in_dialogue(const struct zab *zab)
     return is_learner(zab) && zab->follow.leader != 0 && zab->follow.dialogue != 0;
 }
 
-/* Leads, and a quorum follows. */
+/* Whether this replica leads and a quorum follows it. */
 static inline bool is_broadcasting(const struct zab *zab)
 {
     return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;
 }
 
-/* A connected learner that has acknowledged NEWLEADER. */
+/* Whether the peer is a connected learner that has acknowledged NEWLEADER. */
 static inline bool is_in_step(const struct peer *peer)
 {
     return peer->up && peer->learner.stage == LEARNER_SYNCED;
@@ -422,7 +422,7 @@ static inline uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
     return (uint64_t)zab->limits.tick_ms * ticks;
 }
 
-/* May vote, once its disk is the one that the configuration names. */
+/* Whether the member may vote once its disk is the one that the configuration names. */
 static inline bool has_seat(const struct zab_member *member)
 {
     return member->voter || member->empty_seat;
@@ -433,57 +433,57 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_disconnect(struct zab *zab, uint32_t peer);
 
-/* Sends a message of the present dialogue: these fill in its dialogue and epoch. */
+/* These two send a message of the current dialogue and fill in its dialogue and epoch. */
 void tell_learner(struct zab *zab, const struct peer *peer, struct zab_msg msg);
 void tell_leader(struct zab *zab, struct zab_msg msg);
-uint64_t fx_fetch(struct zab *zab, zxid_t after); /* The token. */
+uint64_t fx_fetch(struct zab *zab, zxid_t after); /* Returns the token. */
 void fx_role(struct zab *zab);
 void fx_ping_payload(struct zab *zab, uint32_t peer, struct slice payload);
 void fx_halt(struct zab *zab, struct zab_notice notice);
 void fx_alarm(struct zab *zab, struct zab_notice notice);
 
-/* With a new token; the caller fills in what the type needs. */
+/* fx_persist adds a PERSIST with a new token; the caller fills in what the type needs.
+ * fx_persist_promise returns the token. */
 struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type);
-uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader); /* The token. */
+uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 
 /* quorum.c: counting by the committed configuration and, while one is pending, by both. */
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
-bool quorum_awaits_new_disk(const struct zab *zab); /* A majority is connected, and none with the
-                                                       disk of a pending admission. */
-bool quorum_self_counts(const struct zab *zab);     /* A voter by the configuration, with sound
-                                                       storage. */
+/* Whether a majority is connected, but none with the disk of a pending admission. */
+bool quorum_awaits_new_disk(const struct zab *zab);
+/* Whether this replica is a voter by the configuration and its storage is sound. */
+bool quorum_self_counts(const struct zab *zab);
 uint32_t self_flags(const struct zab *zab);
-zxid_t quorum_acked(const struct zab *zab); /* Highest zxid durable on a quorum. */
+zxid_t quorum_acked(const struct zab *zab); /* Highest zxid that is durable on a quorum. */
 bool peer_is_up(const struct zab *zab, const struct peer *peer);
 struct peer *peer_find(struct zab *zab, uint32_t id);
 
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);
 void log_outline_cut(struct zab *zab, zxid_t zxid);
-void log_on_fetched(struct zab *zab,
-                    const struct zab_ev_fetched *fetched); /* For our own delivery. */
+void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched); /* For delivery. */
 void commit_to(struct zab *zab, zxid_t zxid);
 bool may_deliver(const struct zab *zab);
 void deliver(struct zab *zab);
-zxid_t reported_last_zxid(const struct zab *zab); /* Last durable zxid we claim to peers. */
+zxid_t reported_last_zxid(const struct zab *zab); /* Last durable zxid as peers see it. */
 
 /* election.c */
-void enter_looking(struct zab *zab, const char *why); /* The end of a role. */
+void enter_looking(struct zab *zab, const char *why); /* Ends the role. */
 void quarantine_self(struct zab *zab, const char *reason);
-void note_serving(struct zab *zab); /* At the end of each call that may change it. */
+void note_serving(struct zab *zab); /* Call at the end of each call that may change it. */
 void election_tick(struct zab *zab);
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote);
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
 void election_announce(struct zab *zab); /* Sends the present vote or role to all peers. */
 
-/* A role has begun: the votes so far do not count in the next election. */
+/* Marks all votes so far as stale when a role begins: the next election ignores them. */
 void election_mark_votes_stale(struct zab *zab);
 uint64_t election_wake_ms(const struct zab *zab);
 
-/* lead.c: the leader's discovery; lead_sync.c: bringing learners in step. */
+/* lead.c: discovery on the leader's side; lead_sync.c: bringing learners in step. */
 void lead_start(struct zab *zab);
 void lead_leave(struct zab *zab);
 void lead_tick(struct zab *zab);
@@ -504,14 +504,14 @@ struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token);
 
 /* lead_snap.c: a snapshot on its way to a learner. */
 void snap_begin(struct zab *zab, struct peer *peer);
-void snap_pump(struct zab *zab); /* Time has passed. */
+void snap_pump(struct zab *zab); /* Sends chunks that were held back. */
 uint64_t snap_wake_ms(const struct zab *zab);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *piece);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 
-/* The answer to a message of `since_ms` has come. */
+/* Notes a round trip: the answer to a message sent at `since_ms` has come. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms);
-void sync_retry(struct zab *zab, bool now); /* Asks again for snapshots that were missing. */
+void sync_retry(struct zab *zab, bool now); /* Asks again for missing snapshots. */
 
 /* lead_keep.c: the log that learners still need. */
 void keep_begin(struct zab *zab, struct peer *peer, zxid_t after);
@@ -519,9 +519,9 @@ void keep_begin_open(struct zab *zab, struct peer *peer);
 void keep_progress(struct zab *zab, struct peer *peer);
 void keep_peer_down(struct peer *peer);
 void keep_on_acked(struct zab *zab, struct peer *peer);
-void keep_on_purged(struct zab *zab); /* The base of the log has moved. */
+void keep_on_purged(struct zab *zab); /* Call when the log's base has moved. */
 void keep_tick(struct zab *zab);
-void keep_clear(struct zab *zab); /* Another replica leads. */
+void keep_clear(struct zab *zab); /* Call when another replica leads. */
 uint32_t keep_count(const struct zab *zab);
 
 /* broadcast.c */
@@ -536,8 +536,8 @@ void confirm_check(struct zab *zab);
 void confirm_ask(struct zab *zab, const struct peer *peer);
 void confirm_clear(struct zab *zab);
 
-/* follow.c: the learner's dialogue; follow_sync.c: what it does to its log; follow_snap.c:
- * snapshots received. */
+/* follow.c: the learner's dialogue; follow_sync.c: synchronisation of the learner's log;
+ * follow_snap.c: snapshots received. */
 void follow_start(struct zab *zab, uint32_t leader);
 void follow_leave(struct zab *zab);
 void inbox_clear(struct inbox *inbox);
@@ -547,9 +547,9 @@ void follow_on_persisted(struct zab *zab, const struct zab_ev_persisted *done);
 void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored);
 void follow_sync(struct zab *zab, const struct zab_msg_sync *sync);
 void follow_stream(struct zab *zab, const struct zab_msg *msg);
-void follow_error(struct zab *zab, const char *what); /* An illegal message: leaves the leader. */
+void follow_error(struct zab *zab, const char *what); /* Leaves a leader after its error. */
 bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec *rec);
-void follow_resume(struct zab *zab); /* The disk, and the state, are as SYNC wants them. */
+void follow_resume(struct zab *zab); /* Call when disk and state are as SYNC demands. */
 void follow_snap_begin(struct zab *zab);
 void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk);
 void follow_snap_record(struct zab *zab, const struct zab_msg *msg);
@@ -563,15 +563,15 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done);
 void follow_reset_done(struct zab *zab);
 void follow_snap_abort(struct zab *zab);
 void follow_snap_continue(struct zab *zab, zxid_t common);
-void follow_snap_forget(struct zab *zab); /* Drops what is on the disk of a broken transfer. */
+void follow_snap_forget(struct zab *zab); /* Drops the partial snapshot on the disk. */
 
 /* membership.c */
 void config_set(struct zab *zab, const struct zab_config *config);
 void config_seen(struct zab *zab, const struct logrec *rec);
 void config_bind(struct zab *zab, const struct zab_config *config);
 void config_pend(struct zab *zab, const struct zab_config *config);
-void config_committed(struct zab *zab); /* The pending one, if the watermark has reached it. */
-bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
+void config_committed(struct zab *zab);                 /* Adopts `pending` once committed. */
+bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if it is newer. */
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
 void config_send(struct zab *zab, const struct peer *peer);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
@@ -595,6 +595,6 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out);
 void digest_compare(struct zab *zab);
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong);
 struct checkpoint digest_newest(const struct zab *zab);
-void digest_halt(struct zab *zab, zxid_t zxid); /* No majority of equal states there. */
+void digest_halt(struct zab *zab, zxid_t zxid); /* No majority of states is equal there. */
 
 #endif

@@ -2,15 +2,15 @@
  * Two processes with one id: a copied directory, a second disk, or a rebooted machine whose
  * half-open connection from before the reboot is still up.
  *
- * Each process has a start number (tcp_options). A connection becomes a claim when its start
+ * Each process has a start number (tcp_options). A connection becomes a claim when its start number
  * differs from that of the connection that is up, or from that of the process with which another
- * replica is connected: its HELLO is proven, but it waits. This replica asks the older process
- * whether it lives, on its own connection and through the replicas that have one. If the older
- * process answers within `probe_ms` the claim is refused, else the claim replaces it. Replicas that
- * find out later that they are connected with different processes ask as well: the replica with the
- * younger process hangs up if the older one lives, the replica with the older process if that
- * process does not answer. Per connection and `probe_ms` one question is asked, however often a
- * process claims.
+ * replica is connected: its HELLO is proven, but the connection waits. This replica asks the older
+ * process whether it lives, on that process's own connection and through the replicas that have
+ * one. If the older process answers within `probe_ms` the claim is refused, else the claim replaces
+ * it. Replicas that find out later that they are connected with different processes ask as well:
+ * the replica with the younger process hangs up if the older one lives, the replica with the older
+ * process hangs up if that process does not answer. Per connection and `probe_ms` one question is
+ * asked, even if a process claims more often.
  */
 #include "zab/tcp/tcp_int.h"
 
@@ -18,7 +18,8 @@
 
 /* ---- What is known. ---- */
 
-/* Another process of that id is connected, here or with a replica that has reported it (SEEN). */
+/* Whether another process of that id is connected, here or with a replica that has reported it
+ * (SEEN). */
 static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_t start)
 {
     uint32_t index = link_index(tcp, link);
@@ -34,8 +35,8 @@ static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_
     return false;
 }
 
-/* The older process has answered here. Bytes that it sent late count as well: on a slow network its
- * answer waits behind others, and a process that has ended sends nothing. */
+/* Whether the older process has answered here. Late bytes from that process count as well: on a
+ * slow network its answer waits behind other bytes, and a process that has ended sends nothing. */
 static bool lives_here(const struct tcp *tcp, const struct link *link)
 {
     const struct conn *claim = link->claim;
@@ -84,11 +85,11 @@ static void let_in(struct conn *conn)
     }
     loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
     tcp_established(conn);
-    conn->want = flow_input(conn); /* What an acceptor sent meanwhile. */
+    conn->want = flow_input(conn); /* Frames that the acceptor has sent meanwhile. */
 }
 
-/* Per id one claim waits. A claim of another process is refused; a new connection of the same
- * process takes over the claim of its old connection. */
+/* Whether the connection becomes the one claim that waits for its id. A claim of another process is
+ * refused; a new connection of the same process takes over the claim of its old connection. */
 static bool takes_turn(struct link *link, struct conn *conn)
 {
     struct conn *before = link->claim;
@@ -135,9 +136,9 @@ static uint64_t ask_at_ms(const struct conn *claim)
     return claim->claimed_ms + claim->tcp->options.probe_ms / TCP_PAUSE_SHARE;
 }
 
-/* Asks after a pause: the network may have delayed the HELLO, and the end of its process may
- * follow. The deadline counts from the questions, so that a pause of this process takes no time
- * from those that are asked. */
+/* Asks whether the older process lives, after a pause: if the network has delayed the HELLO, the
+ * end of the process that sent it may follow. The deadline counts from the questions, so that a
+ * pause of this process does not shorten the time to answer. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;
@@ -160,7 +161,7 @@ static bool settle_claim(struct tcp *tcp, struct link *link)
     char address[TCP_ADDRESS_MAX];
 
     if (claim->doomed) {
-        return false; /* The flush closes it. */
+        return false; /* The flush closes the connection. */
     }
     if (lives_here(tcp, link)) {
         claim_describe(link->up, address);

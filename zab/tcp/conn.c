@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 enum {
-    CHUNK_BYTES = 64 << 10,       /* A chunk that has grown beyond takes no more frames. */
+    CHUNK_BYTES = 64 << 10,       /* A chunk that has grown beyond this takes no more frames. */
     CHUNK_KEEP_BYTES = 256 << 10, /* A larger one is not kept for the next frames. */
     GATHER_MAX = 16,              /* Chunks in one system call. */
     READ_BYTES = 64 << 10,
     INPUT_KEEP_BYTES = 1 << 20,
     INPUT_BYTES_MAX = 64 << 20, /* Far above the longest frame, which is checked before. */
-    USER_TIMEOUT_MS = 10000,    /* Sent bytes without an answer for that long: the peer is gone. */
+    USER_TIMEOUT_MS = 10000,    /* The peer is gone when sent bytes have no answer for that long. */
     KEEPALIVE_IDLE_S = 5,       /* Two followers may send each other nothing for hours. */
     KEEPALIVE_EVERY_S = 2,
 };
@@ -46,8 +46,9 @@ static struct chunk *add_chunk(struct conn *conn)
     return chunk;
 }
 
-/* Without these options only a sender notices that the other host has vanished. Of each pair one
- * side dials; the other side, if idle, would refuse the restarted machine for ever. */
+/* Sets socket options by which both sides notice that the other host has vanished. Without these
+ * options only a sender notices. Of each pair one side dials. If the other side is idle it would
+ * keep the dead connection and refuse the restarted machine for ever. */
 static void notice_vanished(int fd)
 {
     unsigned timeout_ms = USER_TIMEOUT_MS;
@@ -229,7 +230,7 @@ enum err conn_read(struct conn *conn, size_t want)
 
 /* ---- Frames out. ---- */
 
-/* Makes room for a header; returns where the frame starts. */
+/* Makes room for a header; returns the offset at which the frame starts. */
 static size_t begin_frame(struct buf *out)
 {
     size_t start = out->len;
@@ -240,7 +241,7 @@ static size_t begin_frame(struct buf *out)
     return start;
 }
 
-/* The payload has been appended. */
+/* Fills in the header after the payload has been appended. */
 static void end_frame(struct conn *conn, struct buf *out, size_t start, uint16_t type,
                       uint32_t epoch)
 {

@@ -2,10 +2,10 @@
 #include "zab/tcp/tcp_int.h"
 
 enum {
-    UNKNOWN_BYTES_MAX = ZAB_RECORD_BYTES_MAX, /* Of a message whose type is not known. */
+    UNKNOWN_BYTES_MAX = ZAB_RECORD_BYTES_MAX, /* Maximum of a message whose type is not known. */
 };
 
-/* Of a type that only a later version knows. */
+/* Whether the message has a type that only a later version knows. */
 static bool is_unknown(const struct conn *conn, const struct frame_header *header)
 {
     return conn->is_newer && !control_is(header->type) &&
@@ -21,7 +21,7 @@ static size_t size_max(const struct conn *conn, const struct frame_header *heade
                                     : zab_msg_size_max((enum zab_msg_type)header->type);
 }
 
-/* NULL when the header fits this connection, else what is wrong. */
+/* Returns NULL when the header fits this connection, else what is wrong. */
 static const char *judge(const struct conn *conn, const struct frame_header *header)
 {
     if (header->from != conn->peer || header->to != conn->tcp->options.id ||
@@ -86,7 +86,7 @@ static void on_control(struct conn *conn, const struct control *control)
     }
 }
 
-/* A control frame: it is for the transport, not for the protocol. */
+/* Takes a control frame, which is for the transport and not for the protocol. */
 static void take_control(struct conn *conn, uint16_t type, struct slice payload)
 {
     struct control control;

@@ -12,14 +12,14 @@ enum {
 #define HEADER(form, member)  WIRE_FIELD(WIRE_##form, struct frame_header, member)
 #define CONTROL(form, member) WIRE_FIELD(WIRE_##form, struct control, member)
 
-/* Between the magic and the checksum of the header. */
+/* The fields between the magic and the checksum of the header. */
 static const struct wire_field header_fields[] = {
     HEADER(INT, version),     HEADER(INT, type),  HEADER(INT, len),   HEADER(INT, from),
     HEADER(INT, to),          HEADER(INT, epoch), HEADER(INT, nonce), HEADER(RAW, cluster),
     HEADER(INT, payload_crc), {.form = WIRE_END},
 };
 
-/* Before the list of SEEN. */
+/* The fields before the list of SEEN. */
 static const struct wire_field control_fields[] = {
     CONTROL(INT, id),    CONTROL(INT, start),      CONTROL(BOOL, yes),
     CONTROL(TEXT, text), CONTROL(INT, seen_count), {.form = WIRE_END},
@@ -73,7 +73,7 @@ void control_encode(const struct control *control, struct buf *out)
     }
 }
 
-/* It is logged and becomes JSON. */
+/* Whether the text is printable: it is logged and becomes JSON. */
 static bool is_printable(const char *text)
 {
     for (; *text; text++) {

@@ -17,9 +17,9 @@ enum {
 };
 
 /*
- * The protocol's version: layouts of frames and messages. Each version speaks its own and the one
- * before it, so that replicas one version apart work together; what is new in the later one is
- * skipped by the earlier. 1 to 4 were never released.
+ * The protocol's version: layouts of frames and messages. Each release speaks its own version and
+ * the version before it, so that replicas one version apart work together; the earlier release
+ * skips what is new in the later version. Versions 1 to 4 were never released.
  */
 enum {
     PROTOCOL_VERSION = 5,
@@ -27,22 +27,23 @@ enum {
 };
 
 struct frame_header {
-    uint16_t version; /* Of the connection. */
+    uint16_t version; /* Protocol version of the connection. */
     uint16_t type;    /* enum zab_msg_type. */
     uint32_t len;     /* Payload bytes. */
     uint32_t from;
     uint32_t to;
-    uint32_t epoch; /* The sender's, 0 when the message has none; for people with a sniffer. */
-    uint64_t nonce; /* Of the connection. */
+    uint32_t epoch; /* The sender's epoch, 0 when the message has none; for packet traces. */
+    uint64_t nonce; /* Nonce of the connection. */
     uint8_t cluster[ZAB_CLUSTER_LEN];
     uint32_t payload_crc;
 };
 
-/* Fills `out`; `payload_crc` of the header is set by the caller with frame_payload_crc. */
+/* Fills `out`. The caller has set `payload_crc` of the header with frame_payload_crc. */
 void frame_encode(const struct frame_header *header, uint32_t number,
                   uint8_t out[FRAME_HEADER_LEN]);
 
-/* ERR_FORMAT unless magic and checksum hold. Version, type and length are the caller's to judge. */
+/* Decodes a header. ERR_FORMAT unless magic and checksum hold. The caller checks version, type and
+ * length. */
 enum err frame_decode(const uint8_t in[FRAME_HEADER_LEN], uint32_t number,
                       struct frame_header *ret_header);
 
@@ -67,7 +68,7 @@ enum control_type {
 
 enum {
     CONTROL_TEXT_MAX = 199,
-    CONTROL_BYTES_MAX = 1024, /* Of a payload, with some room for a later version. */
+    CONTROL_BYTES_MAX = 1024, /* Maximum of a payload, with some room for a later version. */
 };
 
 struct control_seen {
@@ -79,7 +80,7 @@ struct control {
     enum control_type type;
     uint32_t id;
     uint64_t start;
-    bool yes; /* ALIVE. */
+    bool yes; /* ALIVE: the process lives. */
     char text[CONTROL_TEXT_MAX + 1];
     uint32_t seen_count;
     struct control_seen seen[ZAB_MEMBERS_MAX];
@@ -90,7 +91,8 @@ bool control_is(uint16_t type);
 /* Appends the payload. */
 void control_encode(const struct control *control, struct buf *out);
 
-/* ERR_FORMAT on anything wrong; members that a later version adds at the end are ignored. */
+/* Decodes a payload. ERR_FORMAT on anything wrong; members that a later version adds at the end are
+ * ignored. */
 enum err control_decode(enum control_type type, struct slice payload, struct control *ret_control);
 
 #endif

@@ -87,7 +87,7 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     buf_release(&identity);
 }
 
-/* Only reached with a good proof; a later version may have added members at the end. */
+/* Parses an identity whose proof is good. A later version may have added members at the end. */
 static enum err parse_identity(struct slice identity, struct hello *hello)
 {
     struct wire_reader reader;

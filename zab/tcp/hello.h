@@ -23,13 +23,13 @@ enum {
     GREETING_LEN = 48,
     HELLO_ADVERTISE_MAX = 255,
     HELLO_REFUSAL_MAX = 199,
-    HELLO_PAYLOAD_MAX = 512, /* More than that is refused before it is read. */
+    HELLO_PAYLOAD_MAX = 512, /* A longer HELLO is refused before it is read. */
     HELLO_LEN_LEN = 4,
     HELLO_WIRE_MAX = HELLO_LEN_LEN + HELLO_PAYLOAD_MAX + CRYPTO_SHA256_LEN,
 };
 
 struct greeting {
-    uint16_t version; /* Newest that the sender speaks; both use the lower one. */
+    uint16_t version; /* Newest version that the sender speaks; both use the lower one. */
     uint32_t from;
     uint32_t to;
     uint8_t nonce[GREETING_NONCE_LEN];
@@ -39,13 +39,13 @@ struct hello {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     bool bootstrapping;
-    uint64_t history; /* Of the data; 0: none. */
-    uint64_t start;   /* Of the process: see tcp_options. */
+    uint64_t history; /* History of the data; 0: none. */
+    uint64_t start;   /* Start number of the process: see tcp_options. */
     char advertise[HELLO_ADVERTISE_MAX + 1];
     char refusal[HELLO_REFUSAL_MAX + 1]; /* Why the acceptor hangs up next; "": it does not. */
 };
 
-/* Both proofs cover it. */
+/* Both greetings; both proofs cover them. */
 struct hello_transcript {
     uint8_t dialer[GREETING_LEN];
     uint8_t acceptor[GREETING_LEN];
@@ -53,20 +53,20 @@ struct hello_transcript {
 
 void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN]);
 
-/* ERR_FORMAT when it is no greeting of a zabra replica. */
+/* Decodes a greeting. ERR_FORMAT when it is no greeting of a zabra replica. */
 enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_greeting);
 
 /* Appends length, identity and proof. */
 void hello_encode(const struct hello *hello, const struct hello_transcript *transcript,
                   struct slice secret, bool by_dialer, struct buf *out);
 
-/* Reads a whole HELLO at the front of `in` and says in `ret_len` how long it is; 0: not all there
+/* Reads a whole HELLO at the front of `in`; `*ret_len` is its length, or 0 when it is not all there
  * yet. ERR_AUTH_FAILED: wrong proof. ERR_FORMAT: too long or malformed. */
 enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
                       struct slice secret, bool by_dialer, struct hello *ret_hello,
                       size_t *ret_len);
 
-/* Number that all frames of this connection carry. */
+/* Returns the number that all frames of this connection carry. */
 uint64_t hello_connection_nonce(const struct hello_transcript *transcript, struct slice secret);
 
 #endif

@@ -23,7 +23,8 @@ void tcp_reap(struct tcp *tcp)
 
 /* ---- When to dial again. ---- */
 
-/* Half of the delay is random, so that replicas that failed together do not come back together. */
+/* Returns a random delay between half of `delay_ms` and all of it, so that replicas that failed
+ * together do not come back together. */
 static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
 {
     uint32_t half = delay_ms / 2;
@@ -165,7 +166,7 @@ void tcp_established(struct conn *conn)
     }
     link->up = conn;
     forget(tcp, link);
-    link->looked_ms = conn->up_since_ms; /* Others may have reported another process before. */
+    link->looked_ms = conn->up_since_ms; /* Replicas may have reported another process before. */
     link->refusal[0] = '\0';
     link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,

@@ -8,13 +8,13 @@
 
 enum {
     BACKLOG = 64,
-    ACCEPTS_MAX = 32,   /* In one turn. */
-    RETRY_MIN_MS = 250, /* From one attempt to listen by a name to the next. */
+    ACCEPTS_MAX = 32,   /* Callers accepted in one turn. */
+    RETRY_MIN_MS = 250, /* First pause between attempts to listen by a name. */
     RETRY_MAX_MS = 4000,
-    FIRST_ANSWER_MS = 4000, /* Dialing waits that long for the address of the own name. */
+    FIRST_ANSWER_MS = 4000, /* Dialing waits that long for the address of this replica's name. */
 };
 
-/* Drops the oldest caller that has not proven itself; false when there is none. */
+/* Drops the oldest caller that has not proven itself. Returns false when there is none. */
 static bool drop_unproven(struct tcp *tcp, const char *why)
 {
     list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
@@ -35,8 +35,9 @@ void listen_accept(struct tcp *tcp, bool all)
     }
 }
 
-/* Unproven callers must not keep a peer out, neither by their number nor by their descriptors. The
- * loop would report a caller that cannot be accepted again and again: listening pauses. */
+/* Frees a descriptor or pauses listening. Unproven callers must not keep a peer out, neither by
+ * their number nor by their descriptors. Without the pause the loop would report a caller that
+ * cannot be accepted again and again. */
 static void on_lack(struct tcp *tcp)
 {
     if (!drop_unproven(tcp, "out of file descriptors")) {
@@ -69,7 +70,7 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
     tcp_reap(tcp);
 }
 
-/* 0, or a negative errno. */
+/* Returns 0 or a negative errno. */
 static int listen_on(struct tcp *tcp, const struct resolve_address *address)
 {
     ASSERT(tcp->listener_count < TCP_LISTENERS_MAX);
@@ -85,9 +86,9 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
     return 0;
 }
 
-/* Binds all addresses of a name; one is enough, since a name such as localhost may have addresses
- * of a family that this machine lacks. Returns 0 or a negative errno; of several errors
- * EADDRNOTAVAIL (the address of another machine) counts. */
+/* Binds all addresses of a name. One bound address is enough, since a name such as localhost may
+ * have addresses of a family that this machine lacks. Returns 0 or a negative errno; of several
+ * errors EADDRNOTAVAIL (the address of another machine) is returned. */
 static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
 {
     int failed = 0;
@@ -140,7 +141,8 @@ static void tell(const struct tcp *tcp, const char *why)
     }
 }
 
-/* A wrong id, or a wrong name in the server list, fails in the same way. */
+/* Explains why listening failed. A wrong id and a wrong name in the server list fail in the same
+ * way. */
 static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_MAX])
 {
     uint16_t port = tcp->options.listen_port;
@@ -156,9 +158,10 @@ static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_
     }
 }
 
-/* A replica whose name leads to another machine may have been started with the id of the replica
- * that runs there: it has no connections until it has bound its own address, even if the name has
- * no address meanwhile. A name that has never had an address does not prevent dialing. */
+/* Sets when peers may be dialed. A replica whose name leads to another machine may have been
+ * started with the id of the replica that runs there. So it has no connections until it has bound
+ * its own address, even if the name has no address meanwhile. A name that has never had an address
+ * does not prevent dialing. */
 static void allow_dialing(struct tcp *tcp, int failed)
 {
     if (failed == -EADDRNOTAVAIL) {
@@ -169,7 +172,8 @@ static void allow_dialing(struct tcp *tcp, int failed)
     }
 }
 
-/* The name of a container gets its address late, and may first have that of its predecessor. */
+/* Tries to listen on the addresses found. The name of a container gets its address late, and may
+ * first have the address of its predecessor. */
 void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
 {
     ASSERT(tcp->listen_wanted && tcp->listen_resolving);

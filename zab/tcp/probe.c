@@ -5,9 +5,10 @@
  *
  * A question is open for `probe_ms` on the connection that carried it. An ALIVE that comes later,
  * over another connection, about another process or without a question is ignored: it may be older
- * than the claim. Per connection, process and `probe_ms` one question is asked. If an open question
- * is older than the pause of a claim (an eighth of `probe_ms`), the next claim or replica that
- * needs the answer asks again, so that the question stays open until its deadline.
+ * than the claim. Per connection, process and `probe_ms` one question is asked, with one exception.
+ * If an open question is older than the pause of a claim (an eighth of `probe_ms`), the next claim
+ * or replica that needs the answer asks again, so that the question stays open until the deadline
+ * of that claim or replica.
  */
 #include "zab/tcp/tcp_int.h"
 
@@ -27,8 +28,8 @@ static bool is_within_its_time(const struct tcp *tcp, const struct question *que
     return question->start == start && tcp_within(tcp, question->asked_ms, now_ms);
 }
 
-/* An open question that is no older than the pause of a claim lasts as long as a claim that asks
- * now. */
+/* Whether to send the question. An open question that is no older than the pause of a claim is not
+ * repeated: it stays open as long as a claim that asks now. */
 static bool is_to_ask(const struct tcp *tcp, const struct question *question, uint64_t start,
                       uint64_t now_ms)
 {
@@ -66,7 +67,8 @@ static bool is_answer(struct tcp *tcp, struct link *from, const struct link *abo
     return fits;
 }
 
-/* Replicas whose question got no answer in time do not get the answer to the next question. */
+/* Forgets the replicas whose question got no answer in time: they do not get the answer to the next
+ * question. */
 static void forget_askers(struct tcp *tcp, const struct link *target)
 {
     uint64_t bit = UINT64_C(1) << link_index(tcp, target);
@@ -108,7 +110,7 @@ static void answer(struct link *to, uint32_t id, uint64_t start, bool yes, const
     probe_send(to, &control);
 }
 
-/* Answers for a process that is connected with this replica and lives. */
+/* Tells the replica `to` that the process of `of` lives. */
 static void vouch(struct link *to, const struct link *of)
 {
     char address[TCP_ADDRESS_MAX];
@@ -141,7 +143,7 @@ void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *co
     }
 }
 
-/* The process itself has answered: forwards the answer to the replicas that asked. */
+/* Takes the process's own answer and forwards it to the replicas that asked. */
 void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control)
 {
     if (!is_answer(tcp, link, link, control) || !control->yes) {
@@ -156,14 +158,14 @@ void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *co
     }
 }
 
-/* Another replica answers whether the process that it is connected with lives. */
+/* Takes another replica's answer whether the process that it is connected with lives. */
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control)
 {
     uint32_t index = link_index(tcp, link);
 
     if (!is_answer(tcp, from, link, control) || from->seen[index] != control->start) {
-        return; /* Unasked, or the replica has sent a newer SEEN since. */
+        return; /* No question was open, or the replica has sent a newer SEEN since. */
     }
     if (!control->yes) {
         from->seen[index] = 0;

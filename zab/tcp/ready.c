@@ -4,7 +4,7 @@
 #include <errno.h>
 
 enum {
-    HANG_UPS_MAX = 3 /* In a row, before they count as refusals. */
+    HANG_UPS_MAX = 3 /* Hang-ups in a row that count as a refusal. */
 };
 
 static void take_connected(struct conn *conn)
@@ -20,8 +20,9 @@ static void take_connected(struct conn *conn)
     }
 }
 
-/* A peer that refuses this replica says so in its own log only, and hangs up before or after its
- * greeting. A peer that ends hangs up too, but does not come back to do it again. */
+/* Ends a connection that has failed. A peer that refuses this replica reports that in its own log
+ * only, and hangs up before or after its greeting. So repeated hang-ups in the handshake count as a
+ * refusal. A peer whose process ends hangs up too, but not again and again. */
 static void lose(struct conn *conn, const char *why)
 {
     bool begun = conn->state == CONN_GREETING || conn->state == CONN_HELLO;
@@ -76,7 +77,7 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
 
 static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
 {
-    /* Of each peer one more, at most: dialed, or a claim. */
+    /* Besides the unproven callers each peer has one connection at most: dialed, or a claim. */
     ASSERT(tcp->shaking_count <= tcp->options.shaking_max + tcp->options.peer_count);
 
     struct conn *conn = conn_new(tcp, take_fd, dialed);

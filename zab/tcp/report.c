@@ -7,10 +7,10 @@
 enum {
     UNKNOWN_AGAIN_MS = 10000, /* Refusals of unknown callers are reported at most this often. */
     HOST_MAX = 46,            /* A numeric address. */
-    ADVERTISE_SHOWN = 24      /* Characters of its address for clients. */
+    ADVERTISE_SHOWN = 24      /* Characters shown of the address for clients. */
 };
 
-/* The address that a peer advertises may hold any bytes. */
+/* Replaces unprintable characters: the address that a peer advertises may hold any bytes. */
 static void make_printable(char *text)
 {
     for (; *text; text++) {
@@ -20,7 +20,8 @@ static void make_printable(char *text)
     }
 }
 
-/* "10.0.0.3 (clients: zk3:9998)". Without its port: each attempt has another one. */
+/* Writes a text such as "10.0.0.3 (clients: zk3:9998)". The text has no peer port: each attempt has
+ * another one. */
 void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
 {
     ASSERT(conn->watch.fd >= 0);
@@ -51,7 +52,8 @@ void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other
     }
 }
 
-/* A caller may try as often as it likes; it must not fill the log. */
+/* Reports a refusal unless it was reported before: a caller may try as often as it likes, but must
+ * not fill the log. */
 void report_refusal(struct tcp *tcp, struct link *link, const char *why)
 {
     uint64_t now_ms = os_now_ms();

@@ -12,14 +12,14 @@
 #include <string.h>
 
 enum {
-    JOBS_MAX = 1024 /* One per peer is asked at a time; the mailbox wants a bound. */
+    JOBS_MAX = 1024 /* Bound of the mailbox; per peer one job is asked at a time. */
 };
 
 struct resolver {
     struct thread thread;
     struct mailbox questions; /* To the thread. */
     struct mailbox answers;   /* From it. */
-    _Atomic bool closed;      /* The owner is gone: questions that wait are not worth asking. */
+    _Atomic bool closed;      /* The owner is gone: questions that wait need no answer. */
 };
 
 static void set_v4(struct resolve_address *address, struct in_addr addr, uint16_t port)
@@ -103,7 +103,7 @@ static void free_resolver(struct resolver *resolver)
     mem_free(resolver);
 }
 
-/* False once the stop mark has come. */
+/* Answers all questions that wait. Returns false once the stop mark has come. */
 static bool answer_all(struct resolver *resolver)
 {
     struct list jobs;
@@ -147,7 +147,7 @@ static void post(struct resolver *resolver, struct resolve_job *take_job)
     mailbox_must_post(&resolver->questions, &take_job->node);
 }
 
-/* A job without a host is the stop mark: after it the thread touches nothing of the owner's. */
+/* Sends the stop mark, a job without a host. After it the thread touches nothing of the owner. */
 void resolver_close(struct resolver *resolver)
 {
     struct resolve_job *stop = mem_zalloc(1, sizeof(*stop));
@@ -160,7 +160,7 @@ void resolver_close(struct resolver *resolver)
 
 void resolver_ask(struct resolver *resolver, uint32_t id, const char *host, uint16_t port)
 {
-    ASSERT(host[0]); /* Else it would be a stop mark. */
+    ASSERT(host[0]); /* A job without a host would be a stop mark. */
 
     struct resolve_job *job = mem_zalloc(1, sizeof(*job));
 

@@ -30,10 +30,10 @@ struct resolve_answer {
     uint32_t count; /* 0: no such name, or no answer. */
 };
 
-/* True and one address when `host` is numeric. */
+/* Returns true and one address when `host` is numeric. */
 bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer);
 
-/* Waits as long as it takes. */
+/* Resolves a name and waits until the lookup has ended. */
 void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer);
 
 struct resolver;
@@ -41,7 +41,7 @@ struct resolver;
 /* One question and its answer. */
 struct resolve_job {
     struct list node;
-    uint32_t id; /* Of the replica that has the name. */
+    uint32_t id; /* Id of the replica that has the name. */
     uint16_t port;
     char host[RESOLVE_HOST_MAX];
     struct resolve_answer answer;
@@ -53,10 +53,10 @@ void resolver_close(struct resolver *resolver);
 /* Asks for the addresses of a name; a job with the answer comes back through resolver_answers. */
 void resolver_ask(struct resolver *resolver, uint32_t id, const char *host, uint16_t port);
 
-/* Readable when there may be answers. */
+/* Returns a descriptor that is readable when there may be answers. */
 int resolver_event_fd(const struct resolver *resolver);
 
-/* Moves the answered jobs to `ret_jobs`; each is the caller's to free. */
+/* Moves the answered jobs to `ret_jobs`; the caller frees each job. */
 void resolver_answers(struct resolver *resolver, struct list *ret_jobs);
 
 #endif

@@ -1,15 +1,17 @@
 /*
  * Replicas that are connected with different processes of one id. Each replica reports to the
  * others with which process of each id it is connected (SEEN). The replica with the younger process
- * asks whether the older one lives, and hangs up on the younger one if so. The replica with the
- * older process asks that process, and hangs up if it does not answer. A question or an answer may
- * be lost: as long as the processes differ both replicas ask again every `probe_ms`.
+ * asks whether the older one lives, and hangs up on the younger process if the older one does. The
+ * replica with the older process asks that process, and hangs up if it does not answer. A question
+ * or an answer may be lost: as long as the processes differ both replicas ask again every
+ * `probe_ms`.
  */
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>
 
-/* From these reports the other replicas find out that two processes have one id. */
+/* Sends SEEN to all peers. From these reports the other replicas find out that two processes have
+ * one id. */
 void rival_tell_seen(struct tcp *tcp)
 {
     struct control control = {.type = CONTROL_SEEN};
@@ -42,8 +44,8 @@ static void compare(const struct tcp *tcp, const struct link *link, bool *ret_ol
     }
 }
 
-/* The replica with the younger process asks the others whether the older one lives; the replica
- * with the older process asks that process. */
+/* Looks for rivals. The replica with the younger process asks the others whether the older one
+ * lives; the replica with the older process asks that process. */
 static void look(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     bool older = false;
@@ -75,8 +77,8 @@ void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *con
     }
 }
 
-/* The process that is up is the younger one, and another replica has confirmed that the older one
- * lives. */
+/* Hangs up on the process that is up: it is the younger one, and another replica has confirmed that
+ * the older one lives. */
 static bool settle_rivals(struct tcp *tcp, struct link *link)
 {
     struct control control = {.type = CONTROL_REFUSED};
@@ -97,8 +99,8 @@ static bool settle_rivals(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* A younger process is connected elsewhere, and the time of the one that is up to answer is over:
- * if it has not answered, its machine was rebooted, or it does not run. */
+/* Hangs up on the process that is up if it has not answered in time while a younger process is
+ * connected elsewhere: its machine was rebooted, or it does not run. */
 static bool settle_doubt(struct tcp *tcp, struct link *link)
 {
     bool lives =
@@ -114,9 +116,9 @@ static bool settle_doubt(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* Asks after a pause: after a pause of its own, a replica may read the report about the next
- * process of an id before it reads that the one it knows has ended. If the clock of that one was
- * ahead, it seems to be the younger one. */
+/* Asks about an older process that is connected elsewhere, after a pause. A replica that was paused
+ * may read the report about the next process of an id before it reads that the process it knows has
+ * ended. If that ended process's clock was ahead, the ended process seems to be the younger one. */
 static uint64_t tick_older(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / TCP_PAUSE_SHARE;

@@ -14,7 +14,7 @@ static uint8_t *their_greeting(struct conn *conn)
     return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
 }
 
-/* Written at once; an error shows up when the socket is read next. */
+/* Writes the queued bytes at once. An error shows up when the socket is read next. */
 static void write_now(struct conn *conn)
 {
     (void)conn_write(conn);
@@ -76,7 +76,7 @@ void shake_begin(struct conn *conn)
     send_greeting(conn);
 }
 
-/* False, after a refusal, when the greeting cannot be meant for this replica. */
+/* Checks that the greeting is meant for this replica. Returns false after a refusal. */
 static bool check_greeting(struct conn *conn, const struct greeting *greeting)
 {
     ASSERT(conn->dialed == (conn->peer != 0));
@@ -105,8 +105,8 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     return true;
 }
 
-/* Both sides use the older of their two versions. False, after a refusal, when they are too far
- * apart. */
+/* Makes both sides use the older of their two versions. Returns false, after a refusal, when the
+ * versions are too far apart. */
 static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
 {
     uint32_t theirs = greeting->version;
@@ -123,7 +123,7 @@ static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
     return true;
 }
 
-/* True when the handshake continues with the HELLO. */
+/* Takes the greeting. Returns true when the handshake continues with the HELLO. */
 static bool take_greeting(struct conn *conn)
 {
     struct slice input = conn_input(conn);
@@ -144,7 +144,8 @@ static bool take_greeting(struct conn *conn)
         return false;
     }
     if (!conn->dialed) {
-        send_greeting(conn); /* Also when the version is refused next: the peer then knows why. */
+        send_greeting(conn); /* The greeting is sent even if the version is refused next: the peer
+                                then knows why. */
     }
     if (!agree_on_version(conn, &greeting)) {
         return false;
@@ -169,7 +170,8 @@ static bool check_identity(struct conn *conn)
         tcp_refuse(conn, "it belongs to another cluster: check its data directory");
         return false;
     }
-    /* After 'zabra recover' the survivor has a new history; old data would contradict it. */
+    /* After 'zabra recover' the survivor has a new history, which the data of the old history
+     * contradicts. */
     if (conn->tcp->options.history != 0 && conn->identity.history != 0 &&
         conn->tcp->options.history != conn->identity.history) {
         tcp_refuse(conn, "its data is of another history: after 'zabra recover' empty the data "
@@ -179,7 +181,7 @@ static bool check_identity(struct conn *conn)
     return true;
 }
 
-/* Another process has this replica's id; both replicas report it. */
+/* Handles the refusal because another process has this replica's id; both replicas report it. */
 static void refused_by_peer(struct conn *conn)
 {
     ASSERT(conn->dialed && conn->state == CONN_HELLO);
@@ -196,7 +198,7 @@ static void refused_by_peer(struct conn *conn)
     }
 }
 
-/* True when the peer has proven itself. */
+/* Takes the HELLO. Returns true when the peer has proven itself. */
 static bool take_hello(struct conn *conn)
 {
     ASSERT(conn->peer != 0 && conn->peer != conn->tcp->options.id);

@@ -6,13 +6,14 @@
 #include <stdio.h>
 
 enum {
-    START_RANDOM_BITS = 20 /* Of a start, behind the time. */
+    START_RANDOM_BITS = 20 /* Random bits at the end of a start number, after the time. */
 };
 
 /* ---- Life. ---- */
 
-/* Of two live processes with one id the older one keeps it, as long as clocks agree; the random
- * bits distinguish processes that began in the same millisecond. */
+/* Makes the start number of this process. Of two live processes with one id the older one keeps the
+ * id, as long as clocks agree. The random bits distinguish processes that began in the same
+ * millisecond. */
 static uint64_t make_start(void)
 {
     uint64_t random = os_random_u64() & ((UINT64_C(1) << START_RANDOM_BITS) - 1);
@@ -135,7 +136,8 @@ void tcp_disconnect(struct tcp *tcp, uint32_t peer)
     }
 }
 
-/* True when a callback may have queued more messages. */
+/* Writes what a connection has queued, or closes it. Returns true when a callback may have queued
+ * more messages. */
 static bool flush_conn(struct conn *conn)
 {
     if (conn->doomed) {
@@ -178,14 +180,14 @@ void tcp_flush(struct tcp *tcp)
     tcp_reap(tcp);
 }
 
-/* Drops the overdue ones. Returns the next deadline. */
+/* Drops the handshakes that are overdue. Returns the next deadline. */
 static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
 
     list_for_each_entry_safe (struct conn, conn, tmp, node, &tcp->shaking) {
         if (conn->state == CONN_CLAIM) {
-            continue; /* Of claim_tick. */
+            continue; /* claim_tick handles claims. */
         }
         if (conn->deadline_ms > now_ms) {
             wake_ms = min_u64(wake_ms, conn->deadline_ms);

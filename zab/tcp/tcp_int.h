@@ -4,11 +4,12 @@
  * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c:
  * from a new socket to a proven peer. claim.c: which of two processes with one id counts. flow.c:
  * frames that come in. rival.c: other replicas are connected with another process. probe.c: does a
- * process live. links.c: the others, and the ends of connections. report.c: events for the owner.
- * conn.c: frames out, and the bytes of one connection. A file calls only files named after it.
+ * process live. links.c: the other replicas, and the ends of connections. report.c: events for the
+ * owner. conn.c: frames out, and the bytes of one connection. A file calls only files named after
+ * it.
  *
- * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
- * when no callback runs, so that a caller further up the stack may still use it.
+ * A connection is never freed where an error is found: it is marked `doomed` or closed, and is
+ * reaped when no callback runs, so that a caller further up the stack may still use it.
  */
 #ifndef ZAB_TCP_TCP_INT_H
 #define ZAB_TCP_TCP_INT_H
@@ -27,55 +28,55 @@
 
 enum {
     TCP_WHY_MAX = 200,
-    TCP_ADDRESS_MAX = 88, /* Of a claimant, for people. */
+    TCP_ADDRESS_MAX = 88, /* Bytes of a claimant's address, for people. */
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
-    TCP_SHAKING_MAX = 256, /* Handshakes at a time, unless the options say fewer. */
+    TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
     TCP_PAUSE_MS = 100,    /* Without a descriptor nothing is accepted for that long. */
-    TCP_PAUSE_SHARE = 8,   /* Of `probe_ms`, before a claim or a rival is asked about. */
+    TCP_PAUSE_SHARE = 8,   /* Part of `probe_ms` before a claim or rival is asked about. */
 };
 
 enum conn_state {
     CONN_CONNECTING, /* Dialed, not yet connected. */
-    CONN_GREETING,   /* Waiting for the other's greeting. */
-    CONN_HELLO,      /* Waiting for the other's HELLO. */
-    CONN_CLAIM,      /* Proven, but another process of that id may live: see claim.c. */
+    CONN_GREETING,   /* Waiting for the peer's greeting. */
+    CONN_HELLO,      /* Waiting for the peer's HELLO. */
+    CONN_CLAIM,      /* Proven, but another process of the peer's id may live: see claim.c. */
     CONN_UP,
     CONN_CLOSED, /* Waiting to be reaped. */
 };
 
 struct conn {
     struct tcp *tcp;
-    struct list node; /* In tcp->shaking or tcp->graveyard; alone while up. */
+    struct list node; /* In tcp->shaking or tcp->graveyard; in no list while up. */
     struct loop_watch watch;
     enum conn_state state;
-    bool dialed;           /* By us. */
-    uint32_t peer;         /* 0 until its greeting named it. */
-    uint64_t deadline_ms;  /* Of the handshake; of a claim, once it has asked. */
-    uint64_t up_since_ms;  /* While up. */
+    bool dialed;           /* This replica dialed. */
+    uint32_t peer;         /* Id of the peer; 0 until its greeting has named it. */
+    uint64_t deadline_ms;  /* Deadline of the handshake, or of a claim that has asked. */
+    uint64_t up_since_ms;  /* When the connection came up. */
     uint64_t read_ms;      /* When bytes came last. */
     uint64_t claimed_ms;   /* When the claim began. */
     bool asked;            /* CONN_CLAIM: the older process has been asked. */
     bool overdue;          /* The claim's deadline has passed. */
     const char *doomed;    /* Why it will be closed at the next flush, or NULL. */
-    struct list out;       /* Of struct chunk. */
+    struct list out;       /* List of struct chunk. */
     uint64_t queued;       /* Bytes in `out` not yet written. */
     bool blocked;          /* The socket took less than offered. */
     struct buf in;         /* Bytes read and not yet used. */
-    size_t in_used;        /* Of `in`. */
+    size_t in_used;        /* Bytes of `in` that were used. */
     size_t want;           /* Bytes that the frame at the front still lacks. */
     uint32_t number_in;    /* Frames received. */
     uint32_t number_out;   /* Frames sent. */
-    uint64_t nonce;        /* In each frame. */
-    uint16_t version;      /* Of the protocol: both speak it. */
-    bool is_newer;         /* The peer speaks a later one, too. */
+    uint64_t nonce;        /* Nonce that each frame carries. */
+    uint16_t version;      /* Protocol version that both sides speak. */
+    bool is_newer;         /* The peer speaks a later version, too. */
     struct hello identity; /* The peer's. */
     struct hello_transcript transcript;
 };
 
-/* The last question to a peer about a process: its own, or another one. */
+/* The last question to a peer about a process: the peer's own process, or that of another id. */
 struct question {
-    uint64_t asked_ms; /* 0: nothing. */
-    uint64_t start;    /* Of the process. */
+    uint64_t asked_ms; /* When it was asked; 0: never. */
+    uint64_t start;    /* Start number of the process. */
     bool is_open;      /* No answer yet. */
 };
 
@@ -85,31 +86,34 @@ struct link {
     struct conn *up;
     struct conn *dialing;         /* Connecting or shaking hands. */
     bool resolving;               /* A job is with the resolver. */
-    uint64_t retry_at_ms;         /* Not before. */
+    uint64_t retry_at_ms;         /* No attempt to dial before this. */
     uint32_t backoff_ms;          /* Next delay, before jitter. */
-    struct resolve_answer answer; /* Addresses not yet tried ... */
-    uint32_t answer_used;         /* ... from this one on. */
-    uint32_t hang_ups;            /* Of the peer during our handshakes, since it was up. */
-    char refusal[TCP_WHY_MAX];    /* Reported last; not repeated until the link is up. */
+    struct resolve_answer answer; /* Addresses of the peer. */
+    uint32_t answer_used;         /* Index of the first address not yet tried. */
+    uint32_t hang_ups;         /* Times that the peer hung up in our handshakes since it was up. */
+    char refusal[TCP_WHY_MAX]; /* Last reported refusal; not repeated until the link is up. */
 
-    /* Of claim.c, probe.c and rival.c. */
-    struct conn *claim;  /* Of another process than `up`, or than others are connected with. */
-    uint64_t alive_ms;   /* When `up` answered last; 0: never. */
-    uint64_t elsewhere;  /* Start of a process that another replica vouched for ... */
-    uint64_t vouched_ms; /* ... last at that time; 0: never. */
+    /* Used by claim.c, probe.c and rival.c. */
+    /* Waiting connection of a process that differs from the process of `up`, or from the process
+     * that other replicas are connected with. */
+    struct conn *claim;
+    uint64_t alive_ms;   /* When the process of `up` answered last; 0: never. */
+    uint64_t elsewhere;  /* Start of the process that another replica last vouched for. */
+    uint64_t vouched_ms; /* When a replica last vouched for `elsewhere`; 0: never. */
     char elsewhere_address[TCP_ADDRESS_MAX];
     bool yields;         /* `up` is to be closed: an older process lives. */
-    uint64_t doubted_ms; /* Since a younger process is connected elsewhere; 0: none. */
-    uint64_t rivals_ms;  /* Since an older one, still to be asked, is connected elsewhere; 0. */
-    bool overdue;        /* It has had its time to answer. */
-    uint64_t
-        looked_ms; /* When rivals were looked for last; 0: all were connected with one process. */
-    uint64_t asks; /* The ids of which this peer waits for a sign of life: bits by index of
-                      tcp->links. */
-    uint64_t seen[ZAB_MEMBERS_MAX]; /* With which process of each id this peer is connected, by
-                                       index of tcp->links; 0: with none. */
-    struct question questions[ZAB_MEMBERS_MAX]; /* To this peer, by index of tcp->links of the id
-                                                   that they are about. */
+    uint64_t doubted_ms; /* When a younger process was first seen elsewhere; 0: none. */
+    /* When an older process was first seen elsewhere, if it is still to be asked about; 0: none. */
+    uint64_t rivals_ms;
+    bool overdue;       /* The process of `up` has had its time to answer. */
+    uint64_t looked_ms; /* Last search for rivals; 0: it found none. */
+    /* The ids whose process owes this peer a sign of life: bits by index of tcp->links. */
+    uint64_t asks;
+    /* Start of the process of each id with which this peer is connected, by index of tcp->links; 0:
+     * none. */
+    uint64_t seen[ZAB_MEMBERS_MAX];
+    /* Last question to this peer about each id, by index of tcp->links. */
+    struct question questions[ZAB_MEMBERS_MAX];
 };
 
 struct tcp {
@@ -122,30 +126,32 @@ struct tcp {
     struct loop_watch listeners[TCP_LISTENERS_MAX];
     uint32_t listener_count;
     char listen_host[RESOLVE_HOST_MAX];
-    bool listen_wanted;        /* Waits to listen: the name has no bindable address yet. */
-    bool listen_resolving;     /* A job is with the resolver. */
-    uint64_t listen_at_ms;     /* Not tried again before. */
-    uint32_t listen_pause_ms;  /* Before the next attempt. */
-    uint64_t dial_from_ms;     /* No peer is dialed before; UINT64_MAX: the own name leads to
-                                  another machine, until it has been bound. */
+    bool listen_wanted;       /* Waits to listen: the name has no bindable address yet. */
+    bool listen_resolving;    /* A job is with the resolver. */
+    uint64_t listen_at_ms;    /* No attempt to listen before this. */
+    uint32_t listen_pause_ms; /* Pause before the next attempt to listen. */
+    /* No peer is dialed before this. UINT64_MAX: this replica's name leads to another machine, and
+     * no peer is dialed until an address of the name has been bound. */
+    uint64_t dial_from_ms;
     struct resolver *resolver; /* NULL when all hosts are numeric. */
     struct loop_watch resolver_watch;
     struct list shaking; /* Connections that are not up, oldest first. */
     uint32_t shaking_count;
     struct list graveyard; /* Closed, to be freed. */
-    uint32_t depth;        /* Callbacks of ours on the stack. */
+    uint32_t depth;        /* Callbacks of this transport on the stack. */
     struct rng rng;        /* Jitter. */
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t refused;
     uint64_t skipped;
     uint64_t duplicates;
-    bool seen_changed;       /* SEEN is to be sent to the peers. */
-    uint64_t accept_from_ms; /* No descriptor is left: no caller is accepted before; 0: all are. */
-    uint64_t unknown_at_ms;  /* When a refusal of an unknown caller was reported; 0: never. */
+    bool seen_changed; /* SEEN is to be sent to the peers. */
+    /* No caller is accepted before this, because no descriptor was left; 0: all are accepted. */
+    uint64_t accept_from_ms;
+    uint64_t unknown_at_ms; /* When a refusal of an unknown caller was reported; 0: never. */
 };
 
-/* Each of the other replicas in turn. NOLINTBEGIN(*-parentheses): `link` is declared here. */
+/* Loops over the other replicas. NOLINTBEGIN(*-parentheses): `link` is declared here. */
 #define for_each_link(link, tcp)                           \
     for (__typeof__((tcp)->links + 0) link = (tcp)->links; \
          link < (tcp)->links + (tcp)->options.peer_count; link++)
@@ -153,7 +159,7 @@ struct tcp {
 
 /* ---- links.c ---- */
 
-struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not one of the list. */
+struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not in the list. */
 
 static inline uint32_t link_index(const struct tcp *tcp, const struct link *link)
 {
@@ -173,10 +179,10 @@ static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
 }
 
-/* A connection has ended or failed: when to try again. */
+/* Sets when to dial again after a connection has ended or failed. */
 void link_again(struct link *link, struct tcp *tcp, bool at_once);
 
-/* Marks all connections, for the next flush. */
+/* Marks all connections to be closed at the next flush. */
 void tcp_doom_all(struct tcp *tcp, const char *why);
 
 /* Closes the connection; calls on_down if it was up, and dials again later if this side dialed. */
@@ -185,10 +191,11 @@ void tcp_drop(struct conn *conn, const char *why);
 /* Closes the connection without a callback. */
 void tcp_bury(struct conn *conn);
 
-/* The same for a handshake that is refused; reports it once through on_refused. */
+/* Closes the connection of a handshake that is refused; reports the refusal once through
+ * on_refused. */
 void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The peer has proven itself. */
+/* Makes the connection of a peer that has proven itself the link's connection. */
 void tcp_established(struct conn *conn);
 
 /* Frees what is closed, unless a callback runs. */
@@ -196,14 +203,15 @@ void tcp_reap(struct tcp *tcp);
 
 /* ---- report.c ---- */
 
-/* Of a connection, for people: "10.0.0.3 (clients: zk3:9998)". */
+/* Describes a connection for people: "10.0.0.3 (clients: zk3:9998)". */
 void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX]);
 
 /* Reports two processes with one id: `one` and `other` are their addresses. */
 void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
                 char text[TCP_WHY_MAX]);
 
-/* `link`: NULL if the caller is not in the server list. Repeated refusals are not reported. */
+/* Reports a refusal unless it repeats the last one. `link`: NULL if the caller is not in the server
+ * list. */
 void report_refusal(struct tcp *tcp, struct link *link, const char *why);
 
 /* ---- ready.c ---- */
@@ -216,14 +224,15 @@ void tcp_accepted(struct tcp *tcp, int take_fd);
 
 /* ---- listen.c ---- */
 
-/* Listens; for a name that begins with listen_tick, which returns when it is to be called again.
- * listen_answer takes what the resolver has found. */
+/* listen_open listens on an address. Listening on a name begins with listen_tick instead, which
+ * returns when to call it next; listen_answer takes the addresses that the resolver has found. */
 enum err listen_open(struct tcp *tcp);
 uint64_t listen_tick(struct tcp *tcp, uint64_t now_ms);
 void listen_answer(struct tcp *tcp, const struct resolve_answer *answer);
 void listen_close(struct tcp *tcp);
 
-/* Starts or pauses the acceptance of callers; it pauses when no descriptor is left. */
+/* Starts or pauses the acceptance of callers. The transport pauses it when no descriptor is left.
+ */
 void listen_accept(struct tcp *tcp, bool all);
 
 /* ---- dial.c ---- */
@@ -243,7 +252,7 @@ struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed);
 void conn_close(struct conn *conn);
 void conn_free(struct conn *conn);
 
-/* Where the next bytes to send are appended; conn_queued must follow. */
+/* Returns the buffer for the next bytes to send; a call of conn_queued must follow. */
 struct buf *conn_out(struct conn *conn);
 void conn_queued(struct conn *conn, size_t len);
 
@@ -254,11 +263,11 @@ void flow_control(struct conn *conn, const struct control *control);
 /* Writes until done or the socket is full. ERR_IO: `errno` says why. */
 enum err conn_write(struct conn *conn);
 
-/* Reads at most about `want` bytes more. ERR_CLOSED: the end. ERR_IO: `errno`. ERR_BUSY: nothing
- * there. */
+/* Reads at most about `want` bytes more. ERR_CLOSED: the peer has closed the connection. ERR_IO:
+ * `errno` says why. ERR_BUSY: there is nothing to read. */
 enum err conn_read(struct conn *conn, size_t want);
 
-/* What `errno` says of a failed read or write. */
+/* Returns a text for the `errno` of a failed read or write. */
 const char *conn_error(void);
 
 static inline struct slice conn_input(const struct conn *conn)
@@ -272,52 +281,55 @@ static inline struct slice conn_input(const struct conn *conn)
 /* Sends the dialer's greeting, once connected. */
 void shake_begin(struct conn *conn);
 
-/* Takes the handshake as far as what has been read allows. True when the peer has proven itself. */
+/* Continues the handshake as far as the bytes read so far allow. Returns true when the peer has
+ * proven itself. */
 bool shake_input(struct conn *conn);
 
-/* The acceptor's HELLO. `refusal`: why this replica hangs up next; "": it does not. */
+/* Sends the acceptor's HELLO. `refusal`: why this replica hangs up next; "": it does not. */
 void shake_answer(struct conn *conn, const char *refusal);
 
 /* ---- claim.c ---- */
 
-/* A peer has proven itself: it is up at once, or waits as a claim, or is refused. */
+/* Decides about a peer that has proven itself: its connection is up at once, waits as a claim, or
+ * is refused. */
 void claim_arrives(struct conn *conn);
 
-/* Decides the claims that can be decided. True when a callback may have queued more messages. */
+/* Decides the claims that can be decided. Returns true when a callback may have queued messages. */
 bool claim_settle(struct tcp *tcp);
 
 /* Marks the claims whose deadline has passed; the next claim_settle decides them. Between the two
- * the sockets are read, so that a pause of this process does not look like silence of the peer.
- * Returns the next deadline. */
+ * calls the sockets are read, so that a pause of this process does not look like silence of the
+ * peer. Returns the next deadline. */
 uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
 
 /* ---- probe.c ---- */
 
-/* Sends nothing on a connection whose queue is full: the peer is about to be dropped. */
+/* Sends a control frame, except on a connection whose queue is full: that peer is about to be
+ * dropped. */
 void probe_send(struct link *link, const struct control *control);
 
-/* Asks the process that is up whether it lives. This question, and that of the next function, go
- * out once per `probe_ms`, and again when a claim needs a late answer. */
+/* Asks the process that is up whether it lives. This question, and the question of probe_others, is
+ * sent once per `probe_ms`, and again when a claim needs a late answer. */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
-/* Asks the replicas that are connected with another process of that id than `start`. */
+/* Asks the replicas that are connected with a process of that id other than `start`. */
 void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant);
 
 void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
 
-/* ALIVE of a process about itself, and of another replica about the process of `link`. Ignored
- * unless it answers an open question of this connection. */
+/* Handle an ALIVE: of a process about itself (alive), or of replica `from` about the process of
+ * `link` (vouched). An ALIVE is ignored unless it answers an open question of this connection. */
 void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control);
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control);
 
 /* ---- rival.c ---- */
 
-/* Sends SEEN to all peers: with which processes this replica is connected. */
+/* Sends SEEN to all peers: the processes with which this replica is connected. */
 void rival_tell_seen(struct tcp *tcp);
 void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control);
 
-/* As claim_settle and claim_tick, of one peer. */
+/* Like claim_settle and claim_tick, for the rivals of one peer. */
 bool rival_settle(struct tcp *tcp, struct link *link);
 uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms);
 
