@@ -10,7 +10,7 @@
 
 enum {
     TEXT_MAX = 4096,  /* Bytes of a scheme or an id. */
-    ADDRESS_LEN = 16, /* Of IPv6. */
+    ADDRESS_LEN = 16, /* Bytes of an IPv6 address. */
     ADDRESS_TEXT = 64,
 };
 
@@ -87,7 +87,7 @@ static bool parse_address(struct slice text, uint8_t out[ADDRESS_LEN], bool *ret
     return inet_pton(AF_INET6, copy, out) == 1;
 }
 
-/* "addr" or "addr/bits". */
+/* Parses "addr" or "addr/bits". */
 static bool parse_network(struct slice id, uint8_t out[ADDRESS_LEN], uint32_t *ret_bits)
 {
     size_t len = slice_find(id, '/');
@@ -158,7 +158,7 @@ static bool has_id(struct auth *auth, const struct acl_entry *entry)
     return false;
 }
 
-/* The list names this user, but with another password. */
+/* Whether the list names this user, but only with another password. */
 static bool is_wrong(struct slice acl, const struct auth_id *id)
 {
     struct slice user = auth_user(id->id);
@@ -228,7 +228,7 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who)
     return perms;
 }
 
-/* "alice" matches any hash, "alice:<hash>" only that one. */
+/* Whether `as` means this id: "alice" matches any hash, "alice:<hash>" only that one. */
 static bool digest_is_meant(struct slice id, struct slice as)
 {
     ASSERT(as.len > 0);
@@ -249,7 +249,7 @@ static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, s
     if (!is_text(scheme, ip_scheme)) {
         return digest_is_meant(entry->id, id);
     }
-    ASSERT(id.len > 0 && id.len < sizeof(address)); /* It was parsed before. */
+    ASSERT(id.len > 0 && id.len < sizeof(address)); /* is_name has parsed this address. */
     memcpy(address, id.data, id.len);
     return address_matches(entry->id, address);
 }
@@ -285,7 +285,8 @@ uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
 
 /* ---- The fix-up. ---- */
 
-/* user:base64(SHA1): whether the form is right. There is no list of users to compare it with. */
+/* Whether the id has the form user:base64(SHA1(user:password)). More cannot be checked, because
+ * there is no list of users. */
 static bool is_digest_id(struct slice id)
 {
     size_t colon = slice_find(id, ':');
@@ -334,7 +335,8 @@ static void put_new(struct buf *out, const struct acl_entry *entry)
     acl_put(out, entry);
 }
 
-/* `auth` stands for the caller that sets the list. */
+/* Adds one entry for each identity of the caller, for which `auth` stands. Returns false when the
+ * caller has no identity. */
 static bool put_caller(struct buf *out, const struct op_principal *who, uint32_t perms)
 {
     const struct auth *auth = who->auth;

@@ -24,11 +24,11 @@ enum acl_perm {
 
 enum {
     ACL_ENTRIES_MAX = 128,
-    ACL_BYTES_MAX = 16384 /* Of an encoded list. */
+    ACL_BYTES_MAX = 16384 /* Bytes of an encoded list. */
 };
 
 struct acl_entry {
-    uint32_t perms; /* Of enum acl_perm. */
+    uint32_t perms; /* Bits of enum acl_perm. */
     struct slice scheme;
     struct slice id;
 };
@@ -42,18 +42,19 @@ bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
 /* Whether the bytes are whole entries within the bounds. */
 bool acl_is_sound(struct slice acl);
 
-/* Whether the principal has one of `perms`. Any thread. The identities of the principal are marked:
- * right when the list names it; wrong when the list refuses and names its user, but only with other
- * passwords. */
+/* Whether the principal has one of `perms`. Any thread. Marks identities of the principal: as right
+ * when the list names the identity; as wrong when the list refuses and names the user of the
+ * identity, but only with other passwords. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
-/* All rights of the principal. Any thread. Marks identities as acl_allows does, wrong ones in any
- * case. */
+/* Returns all rights of the principal. Any thread. Marks identities as acl_allows does, but wrong
+ * ones also when the list does not refuse. */
 uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
-/* The rights of another principal, named as in an entry: "digest:alice" (with any password) or
- * "digest:alice:<hash>", "ip:10.0.0.1", "world:anyone"; including the rights of all. `*ret_known`
- * tells whether it is such a name. It does not know the super user. */
+/* Returns the rights of another principal, those of world:anyone included. The principal is named
+ * as in an entry: "digest:alice" (with any password) or "digest:alice:<hash>", "ip:10.0.0.1",
+ * "world:anyone". `*ret_known` tells whether `as` is such a name. The super user is not known here.
+ */
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 
 /*
@@ -65,8 +66,8 @@ uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
                  const char **ret_why);
 
-/* The three standard lists by name ("open", "read", "creator"), as constant bytes; false for
- * another name. */
+/* Gets one of the three standard lists by name ("open", "read", "creator"), as constant bytes.
+ * Returns false for another name. */
 bool acl_standard(struct slice name, struct slice *ret_acl);
 
 #endif

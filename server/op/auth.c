@@ -34,7 +34,8 @@ struct slice auth_user(struct slice id)
     return slice_make(id.data, slice_find(id, ':'));
 }
 
-/* Usually the bit is set already: then nothing is written that other threads read. */
+/* Sets a bit. Usually it is set already; then nothing is written, because other threads read the
+ * word. */
 void auth_note(_Atomic uint32_t *bits, uint32_t index)
 {
     uint32_t bit = UINT32_C(1) << index;
@@ -75,7 +76,7 @@ static void put_id(struct auth *auth, struct slice scheme, struct slice id)
     auth->count++;
 }
 
-/* A copy of `old` with room for `len` more bytes. */
+/* Returns a copy of `old` with room for `len` more bytes. */
 static struct auth *grow(const struct auth *old, size_t len)
 {
     size_t have = old ? old->len : 0;
@@ -115,7 +116,7 @@ static enum err with_id(const struct auth *old, struct slice scheme, struct slic
     return ERR_OK;
 }
 
-/* "user:password" to ZooKeeper's "user:base64(SHA1(user:password))". */
+/* Converts "user:password" to ZooKeeper's "user:base64(SHA1(user:password))". */
 static bool digest_id(struct slice credential, struct buf *out)
 {
     size_t colon = slice_find(credential, ':');
@@ -156,7 +157,7 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
     size_t skip = sizeof("basic ") - 1;
 
     *ret_auth = NULL;
-    /* Scheme names of HTTP are matched in any case. */
+    /* HTTP matches scheme names in any case. */
     if (header.len < skip || strncasecmp((const char *)header.data, "basic ", skip) != 0) {
         return ERR_AUTH_FAILED;
     }
@@ -174,7 +175,7 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
     return err;
 }
 
-/* ---- Between replicas: address, super u8, count u8, then scheme and id of each. ---- */
+/* ---- The form between replicas: address, super u8, count u8, then scheme and id of each. ---- */
 
 void principal_encode(const struct op_principal *who, struct buf *out)
 {
@@ -200,7 +201,7 @@ static struct auth *auth_decode(struct wire_reader *reader)
     if (!wire_reader_ok(reader) || (count == 0 && !super)) {
         return NULL;
     }
-    /* The rest of the input is a bound for the memory of what is read from it. */
+    /* The rest of the input bounds the memory for what is read from it. */
     size_t left = (size_t)(reader->end - reader->pos);
     struct auth *auth = grow(NULL, min_size(left, AUTH_BYTES_MAX));
 
@@ -256,7 +257,7 @@ struct slice principal_scope(const struct op_principal *who)
     return who->auth->ids[0].id;
 }
 
-/* " digest:alice:<hash>", the name cut. */
+/* Appends " digest:alice:<hash>" with a long name cut. */
 static void put_identity(const struct auth_id *id, struct buf *out)
 {
     size_t name = slice_find(id->id, ':');

@@ -1,10 +1,10 @@
 /*
  * auth.h - the principal of a request: its address and identities.
  *
- * As in ZooKeeper a digest is never wrong, it is just an identity:
+ * As in ZooKeeper a digest is never wrong; it is just an identity:
  * `user:base64(SHA1(user:password))`. A client with the identity that `superDigest` names may do
  * everything. A list of identities is immutable and shared by reference, so that a request carries
- * it for the price of a pointer.
+ * only a pointer to it.
  */
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H
@@ -27,33 +27,34 @@ struct auth_id {
 
 struct auth {
     _Atomic uint32_t refs;
-    /* What ACLs tell about the identities, a bit for each by its index. */
-    _Atomic uint32_t right; /* Named by a list, or the super user. */
-    _Atomic uint32_t wrong; /* A list that refused names the user with another password. */
-    _Atomic uint32_t told;  /* Wrong ones that have been counted as failed credentials. */
+    /* What ACLs tell about the identities: bit i is about ids[i]. */
+    _Atomic uint32_t right; /* Identities that a list names, or of the super user. */
+    _Atomic uint32_t wrong; /* Identities whose user a refusing list names with another password. */
+    _Atomic uint32_t told;  /* Wrong identities already counted as failed credentials. */
     bool super;
     uint32_t count;
     struct auth_id ids[AUTH_IDS_MAX];
-    uint32_t len; /* Of `bytes`, which the ids point into. */
+    uint32_t len; /* Length of `bytes`, which the ids point into. */
     uint8_t bytes[];
 };
 
 /* The principal of a request, as the front end knows it. */
 struct op_principal {
-    char address[64];  /* Of the client, numeric. */
+    char address[64];  /* Numeric address of the client. */
     struct auth *auth; /* One reference; NULL: no identities. */
 };
 
-/* `old` (may be NULL; not consumed) and one more identity: scheme "digest", credential
- * "user:password". ERR_AUTH_FAILED: unknown scheme or malformed credential; ERR_FULL: too many
- * identities. `super_digest` is "user:hash" of the configuration, or "". */
+/* Makes a list of the identities of `old` (may be NULL; not consumed) and one more: scheme
+ * "digest", credential "user:password". ERR_AUTH_FAILED: unknown scheme or malformed credential;
+ * ERR_FULL: too many identities. `super_digest` is "user:hash" of the configuration, or "". */
 enum err auth_add(const struct auth *old, struct slice scheme, struct slice credential,
                   const char *super_digest, struct auth **ret_auth);
 
-/* The value of an Authorization header: "Basic <base64>". The same errors. */
+/* Makes a list of the identity in an Authorization header: "Basic <base64>". The errors are those
+ * of auth_add. */
 enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth);
 
-/* The user of "user:hash". */
+/* Returns the user of "user:hash". */
 struct slice auth_user(struct slice id);
 
 /* Marks an identity by its index in `right` or `wrong`. Any thread. */
@@ -62,32 +63,34 @@ void auth_note(_Atomic uint32_t *bits, uint32_t index);
 struct auth *auth_ref(struct auth *auth); /* Accepts NULL. Any thread. */
 void auth_unref(struct auth *auth);       /* Accepts NULL. Any thread. */
 
-/* Between replicas: address, whether super, identities. */
+/* Encode, decode and release the principal that replicas exchange: address, whether super,
+ * identities. */
 void principal_encode(const struct op_principal *who, struct buf *out);
 enum err principal_decode(struct wire_reader *reader, struct op_principal *ret_who);
 void principal_release(struct op_principal *who);
 
-/* A copy with a reference of its own. */
+/* Returns a copy with its own reference. */
 struct op_principal principal_copy(const struct op_principal *who);
 
-/* The scope of an idempotency key that belongs to no session: the first identity as text, or empty
- * for an anonymous client. */
+/* Returns the scope of an idempotency key that belongs to no session: the first identity as text,
+ * or empty for an anonymous client. */
 struct slice principal_scope(const struct op_principal *who);
 
 enum {
     PRINCIPAL_NAME_MAX = 24 /* Bytes of a name in the text of principal_from. */
 };
 
-/* Appends the opener of a session, to be kept with it: the address, and after a blank the first
- * identity, if there is one, as scheme and id. A long name is cut, never its hash, because
- * "digest:alice" is shown and compared with the hash. */
+/* Appends the text that a session keeps of its opener: the address, and after a blank the first
+ * identity, if there is one, as scheme and id. A long name is cut but its hash never is, because
+ * identities are compared with the hash. */
 void principal_from(const struct op_principal *who, struct buf *out);
 
-/* Whether the principal is that opener. An opener without identity is any principal of that
- * address. */
+/* Whether the principal is the opener in `from`. An opener without identity matches any principal
+ * of its address. */
 bool principal_is_from(const struct op_principal *who, struct slice from);
 
-/* The parts of such a text: the address, and the identity without its hash (empty: none). */
+/* Return the parts of the text of principal_from: the address, and the identity without its hash
+ * (empty: none). */
 struct slice principal_from_address(struct slice from);
 struct slice principal_from_identity(struct slice from);
 

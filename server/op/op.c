@@ -7,7 +7,7 @@
 #include "server/op/ops.h"
 
 enum {
-    RESULT_ARENA_BYTES_MAX = 64 << 20,   /* Names of the entries of one answer. */
+    RESULT_ARENA_BYTES_MAX = 64 << 20,   /* Bytes of the names in one answer. */
     REQUEST_MEMORY_BYTES_MAX = 64 << 20, /* Front ends check their own, smaller limits first. */
     UUID_BYTES = 16,
     UUID_VERSION = 4
@@ -34,7 +34,7 @@ static void release_one(struct op_result *result)
 void op_result_release(struct op_result *result)
 {
     for (uint32_t i = 0; i < result->result_count; i++) {
-        /* A multi has no multi inside, so one level is all there is. */
+        /* A multi cannot hold a multi, so there is only one level. */
         ASSERT(result->results[i].results == NULL);
         release_one(&result->results[i]);
     }

@@ -15,7 +15,7 @@
 #include "server/op/auth.h"
 #include "server/state/state.h"
 
-/* On the wire between replicas: never renumber. */
+/* Replicas exchange these numbers: never renumber. */
 enum op_id {
     OP_GET = 1,
     OP_EXISTS = 2,
@@ -25,36 +25,36 @@ enum op_id {
     OP_SET = 6,
     OP_CREATE = 7,
     OP_DELETE = 8,
-    OP_CHECK = 9,  /* Only inside a multi. */
-    OP_MULTI = 10, /* Of writes, or of reads; never mixed. */
+    OP_CHECK = 9,  /* Allowed only inside a multi. */
+    OP_MULTI = 10, /* Writes only, or reads only. */
     OP_SYNC = 11,
     OP_STATUS = 12,
     OP_ENSEMBLE = 13,
     OP_LIMITS = 14,
     OP_WHOAMI = 15,
-    OP_REAP = 16,    /* The leader's own: remove a TTL or container znode. */
+    OP_REAP = 16,    /* Made by the leader only: remove a TTL or container znode. */
     OP_SESSION = 17, /* Open a session. */
     OP_ATTACH = 18,  /* Move a session to the connection of the request. */
-    OP_TOUCH = 19,   /* Keep it alive; no transaction. */
+    OP_TOUCH = 19,   /* Keep a session alive; no transaction. */
     OP_GETSESSION = 20,
     OP_CLOSE = 21,
-    OP_EXPIRE = 22, /* The leader's own: close a session that has expired. */
+    OP_EXPIRE = 22, /* Made by the leader only: close a session that has expired. */
     OP_GETACL = 23,
     OP_SETACL = 24,
-    OP_WATCH = 25, /* Done by the front ends themselves, as the next four. */
+    OP_WATCH = 25, /* The front ends do this and the next four themselves. */
     OP_UNWATCH = 26,
     OP_AUTH = 27,
     OP_DETACH = 28,
     OP_PING = 29,
     OP_SEARCH = 30,
-    OP_EXPORT = 31, /* Over HTTP alone, like the next one. */
+    OP_EXPORT = 31, /* This and the next one exist over HTTP only. */
     OP_IMPORT = 32,
     OP_SESSIONS = 33,
     OP_EPHEMERALS = 34,
-    OP_KILL = 35,    /* Close any session by its public id: the super user. */
-    OP_WATCHES = 36, /* Over HTTP alone, like the next one. */
+    OP_KILL = 35,    /* Close any session by its public id; super user only. */
+    OP_WATCHES = 36, /* This and the next one exist over HTTP only. */
     OP_TREND = 37,
-    OP_IDS /* Tables by id have so many places; 0 is no operation. */
+    OP_IDS /* Size of tables by id; 0 is no operation. */
 };
 
 enum op_consistency {
@@ -78,36 +78,37 @@ enum op_dataformat {
     OP_NONE
 };
 
-/* In requests by name: see watch_kind_name. Tables by kind have WATCH_KINDS places; 0 is no kind.
- */
+/* Requests name a kind as watch_kind_name does. WATCH_KINDS is the size of tables by kind; 0 is no
+ * kind. */
 enum watch_kind {
-    WATCH_DATA = 1, /* One-shot; of a znode that exists. */
-    WATCH_EXISTS,   /* One-shot; also of a znode that does not exist. */
+    WATCH_DATA = 1, /* One-shot; the znode must exist. */
+    WATCH_EXISTS,   /* One-shot; the znode need not exist. */
     WATCH_CHILDREN, /* One-shot. */
     WATCH_PERSISTENT,
     WATCH_RECURSIVE,
     WATCH_KINDS
 };
 
-/* "data", "exists", "children", "persistent", "recursive". */
+/* Returns "data", "exists", "children", "persistent" or "recursive". */
 const char *watch_kind_name(enum watch_kind kind);
 
-/* What an import does with a znode that is there. */
+/* What an import does with a znode that exists already. */
 enum op_conflict {
     OP_CONFLICT_FAIL,
     OP_CONFLICT_SKIP,
     OP_CONFLICT_OVERWRITE
 };
 
-/* Grouped by family; the row of the operation says which fields it has. */
+/* The arguments of an operation, grouped by topic. The row of the operation says which of them it
+ * has. */
 struct op_args {
-    enum op_id op;       /* Also of the elements of a multi. */
-    struct slice path;   /* Decoded and checked by path_check. Parent + "/" + name for a create. */
+    enum op_id op;       /* The operation; each element of a multi has its own. */
+    struct slice path;   /* Decoded; path_check has accepted it. create: parent + "/" + name. */
     struct op_args *ops; /* multi: its elements. */
     uint32_t op_count;
 
     /* Data and how it is shown. */
-    struct slice data; /* search: bytes that the data must contain. */
+    struct slice data; /* The data to write. search: bytes that the data must contain. */
     bool data_null;    /* The data is null, not empty. */
     enum op_with with;
     enum op_dataformat dataformat;
@@ -116,8 +117,8 @@ struct op_args {
     bool has_version;
     int32_t version; /* -1: any. */
     bool has_aversion;
-    int32_t aversion; /* setacl, set, delete, check: -1: any. */
-    bool has_czxid;   /* Only the znode that this transaction has created. */
+    int32_t aversion; /* setacl, set, delete, check; -1: any. */
+    bool has_czxid;   /* Condition: transaction `czxid` has created the znode. */
     zxid_t czxid;
     bool has_etag; /* If-Match with an ETag of the data, or of the ACL for setacl. */
     zxid_t etag_czxid;
@@ -128,48 +129,48 @@ struct op_args {
 
     /* The znode to create. */
     bool parents;
-    bool sequence; /* `path` then ends with the prefix, which may be empty ("/q/"). */
+    bool sequence; /* `path` ends with the prefix of the name, which may be empty ("/q/"). */
     bool ephemeral;
     bool container;
     int64_t ttl_ms; /* 0: none. */
 
     /* Recursive deletes. */
     bool recursive;
-    uint32_t max; /* Znodes. */
+    uint32_t max; /* Most znodes that a recursive delete removes. */
 
     /* Lists, trees and searches. */
-    uint32_t limit;       /* Page size. */
-    uint32_t depth;       /* tree, search: levels below the top; 0: all. */
-    struct slice after;   /* children: after this name; search, ephemerals: after this path;
-                             watches: of this path. */
-    uint64_t after_id;    /* sessions: those with a larger public id. */
-    struct slice pattern; /* search: of names; empty: any. See glob.h. */
+    uint32_t limit; /* Most entries of a page. */
+    uint32_t depth; /* tree, search: levels below the top; 0: all. */
+    /* children: after this name; search, ephemerals: after this path; watches: only this path. */
+    struct slice after;
+    uint64_t after_id;    /* sessions: only those with a larger public id. */
+    struct slice pattern; /* search: pattern of names (glob.h); empty: any name. */
     bool any_case;        /* search: letters A to Z of names match a to z. */
-    bool clients;         /* watches: clients with the number of their watches. */
+    bool clients;         /* watches: list clients, each with its number of watches. */
 
     /* Sessions. */
     uint32_t expire_s;   /* session: the wanted timeout in seconds (HTTP); 0: none. */
-    uint32_t timeout_ms; /* session: the same in ms; 0: as expire_s says, or the default. */
-    /* The secret as text. session: made by the front end; attach, touch, getsession, close: sent by
-     * the client. It stays in this process. */
+    uint32_t timeout_ms; /* session: the wanted timeout in ms; 0: use expire_s, or the default. */
+    /* The secret as text, which stays in this process. For session the front end makes it; for
+     * attach, touch, getsession and close the client sends it. */
     struct slice secret;
     struct slice secret_hash; /* SHA-256 of the secret, for other replicas: op_args_hash_secret. */
-    uint64_t session;         /* expire, kill, ephemerals, watches: the public id. */
+    uint64_t session;         /* expire, kill, ephemerals, watches: public id of the session. */
 
     /* ACLs. */
     bool has_acl;
     struct slice acl; /* create, setacl: encoded as in acl.h, as the client wrote it. */
-    bool perms;       /* get, exists, stat, children, getacl: also the rights of the caller. */
-    struct slice as;  /* getacl: the rights of this principal instead. */
+    bool perms;       /* get, exists, stat, children, getacl: also answer the caller's rights. */
+    struct slice as;  /* getacl: answer the rights of this principal instead. */
 
     /* Watches. */
     bool watch;             /* get, exists, stat, children: register the one-shot kind as well. */
-    enum watch_kind kind;   /* watch. */
-    uint32_t watch_id;      /* unwatch. */
+    enum watch_kind kind;   /* watch: kind of the watch. */
+    uint32_t watch_id;      /* unwatch: number of the watch. */
     bool values;            /* watch: events carry stat and data. */
-    bool has_since;         /* watch: */
-    zxid_t since;           /* resume after this zxid ... */
-    bool has_since_history; /* ... which is of this history. */
+    bool has_since;         /* watch: `since` is given. */
+    zxid_t since;           /* watch: resume after this zxid. */
+    bool has_since_history; /* watch: `since_history` is given. */
     uint64_t since_history;
 
     /* import. */
@@ -187,28 +188,28 @@ struct op_args {
 };
 
 struct op_entry {      /* A child, or a znode of a tree. */
-    struct slice path; /* Name of a child; path relative to the tree's root (empty: itself). */
+    struct slice path; /* Name of a child, or path relative to the tree's top (empty: the top). */
     struct stat_view stat;
-    struct blob *data; /* Reference; NULL when null or not asked for. */
+    struct blob *data; /* One reference; NULL for null data or when not asked for. */
     bool hidden;       /* The caller may not read it: only its name is shown. */
 };
 
 /* A session as its own client sees it. */
 struct op_session_info {
-    uint64_t id; /* Public. */
+    uint64_t id; /* Public id. */
     uint32_t timeout_ms;
     uint64_t attach; /* Number of its last attachment; 0: never. */
     uint32_t member; /* Replica of that attachment. */
     int64_t opened_ms;
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes;
-    zxid_t zxid; /* Of the state that view_find_session has read; not part of an answer. */
+    zxid_t zxid; /* Zxid of the state that view_find_session read; not in an answer. */
 };
 
 /* A session in a list. */
 struct op_session_entry {
     struct op_session_info info;
-    uint8_t from[TXN_FROM_MAX]; /* Its opener: see principal_from. */
+    uint8_t from[TXN_FROM_MAX]; /* Opener of the session: see principal_from. */
     size_t from_len;
     uint32_t heard_at; /* Replica that its client is connected to; 0: not known here. */
     uint64_t heard_ms; /* Time since its last contact. */
@@ -217,78 +218,80 @@ struct op_session_entry {
 /* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
 struct op_result {
     enum err err;
-    const char *detail;      /* More than err_text: constant or in the arena; NULL: nothing. */
-    uint32_t retry_after_ms; /* Of a refusal by this replica; 0: that of the error. */
-    zxid_t zxid;             /* State the answer reflects. */
+    const char *detail;      /* Text beyond err_text, constant or in the arena; NULL: none. */
+    uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: that of `err`. */
+    zxid_t zxid;             /* Zxid of the state that the answer reflects. */
     zxid_t upto; /* children, search: the newest state that a part of the answer reflects. */
     bool has_stat;
-    struct stat_view stat; /* Of the znode; with ERR_BAD_VERSION the current one. */
+    struct stat_view stat; /* Stat of the znode; with ERR_BAD_VERSION the present one. */
     struct slice path;     /* Full path, created name included. */
     struct blob *data;
-    struct blob *acl; /* getacl: encoded; reference; NULL: open to all. */
+    struct blob *acl; /* getacl: encoded list, one reference; NULL: open to all. */
     bool has_acl;
     bool has_perms;
-    uint32_t perms;   /* Of enum acl_perm. */
+    uint32_t perms;   /* Bits of enum acl_perm. */
     bool has_session; /* session, attach, touch, getsession. */
     struct op_session_info session;
-    bool created;             /* A PUT that created. */
-    bool replayed;            /* The remembered result of an earlier request with the same key. */
+    bool created;             /* The PUT has created the znode. */
+    bool replayed;            /* Remembered result of an earlier request with the same key. */
     struct op_entry *entries; /* children, tree. */
     uint32_t entry_count;
     struct op_session_entry *sessions; /* sessions. */
     uint32_t session_count;
-    uint64_t after_id;         /* sessions: of the last session that was visited. */
+    uint64_t after_id;         /* sessions: id of the last session that was visited. */
     bool hears_all;            /* sessions: this replica knows the last contact of all. */
     bool more;                 /* The page ends before the list does. */
     uint32_t looked;           /* search, sessions: znodes or sessions that were visited. */
     struct slice after;        /* search: path of the last znode that was visited. */
-    struct op_result *results; /* Of a multi, one per element. */
+    struct op_result *results; /* Results of a multi, one per element. */
     uint32_t result_count;
     uint32_t failed_index; /* Element that failed, when err is not OK. */
     struct buf arena;      /* Names of entries, and texts. */
 };
 
 void op_result_init(struct op_result *result);
-void op_result_release(struct op_result *result); /* Leaves it as op_result_init does. */
+void op_result_release(struct op_result *result); /* Leaves the result as op_result_init does. */
 
 struct op_def;
 
 /* The session of a request. */
 struct op_session {
-    bool shown;  /* The request names one. */
+    bool shown;  /* The request names a session. */
     uint64_t id; /* Public id; 0: the leader looks it up by `hash`. */
     uint64_t
-        attach; /* Attach number of the connection: refused with SESSION_MOVED when it is not that
-                   of the last attachment. 0: plain HTTP, which never attaches a session. */
+        /* Attach number of the connection. Another number than that of the last attachment is
+         * refused with SESSION_MOVED. 0: plain HTTP, which never attaches a session. */
+        attach;
     uint8_t hash[32]; /* SHA-256 of the secret, when id is 0. */
 };
 
-/* A request in flight. A front end makes it and hands it to the gate. `on_reply` returns it on the
- * core thread, and may only pass it on (resume a connection, post to a mailbox). */
+/* A request in flight. A front end makes the request and hands it to the gate. `on_reply` is called
+ * on the core thread to return the request, and may only pass it on (resume a connection, post to a
+ * mailbox). */
 struct op_request {
     const struct op_def *def;
     struct op_args args;
-    struct op_principal principal; /* With a reference to its `auth`. */
+    struct op_principal principal; /* Holds a reference to its `auth`. */
     struct op_session session;
     struct slice key; /* Idempotency-Key; empty: none. */
-    uint32_t fifo;    /* Number of a connection; 0: none. Writes of one FIFO take effect in order,
-                         also across a change of leader; a linearizable read is answered after the
-                         earlier writes. */
+    /* Number of a connection; 0: none. Writes of one FIFO take effect in order, also across a
+     * change of leader; a linearizable read is answered after the earlier writes. */
+    uint32_t fifo;
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
     uint64_t deadline_ms;  /* Monotonic; the request is answered by then in any case. */
-    struct buf memory;     /* Memory of the slices of `args` (or of the front end). */
+    struct buf memory;     /* Memory of the slices of `args` (or of the front end's slices). */
     struct op_args *multi; /* Heap array behind args.ops, freed with the request. */
     void (*on_reply)(struct op_request *request);
-    void *ctx; /* The front end's. */
+    void *ctx; /* Context of the front end. */
     struct op_result result;
-    struct list node;      /* Of the gate or the replica that has it. */
-    struct list fifo_node; /* The replica's. */
+    struct list node;      /* Entry in a list of the gate or the replica. */
+    struct list fifo_node; /* Used by the replica. */
     uint64_t id;           /* Number given by the replica. */
-    uint32_t stage;        /* The replica's: enum request_stage. */
-    zxid_t wait_zxid;      /* The replica's; returned: the zxid that a read has waited for. */
-    uint32_t wait_epoch;   /* The replica's. */
-    size_t wait_bytes;     /* The replica's. */
+    uint32_t stage;        /* Used by the replica: enum request_stage. */
+    zxid_t wait_zxid;      /* Used by the replica; returned: the zxid a read has waited for. */
+    uint32_t wait_epoch;   /* Used by the replica. */
+    size_t wait_bytes;     /* Used by the replica. */
 };
 
 struct op_request *op_request_new(void);

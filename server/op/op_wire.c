@@ -1,7 +1,7 @@
 /*
  * The forwarded form of arguments and results. Arguments: version u8, then one operation. An
  * operation: id u8, then the fields of its row in row order; an optional field starts with a
- * presence byte. A multi's elements follow their u32 count in place, and cannot nest.
+ * presence byte. The elements of a multi follow in place after their u32 count, and cannot nest.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -17,11 +17,11 @@ enum {
     MATCH_EXIST = 2,
 };
 
-/* How a field travels. */
+/* How a field is encoded. */
 enum form {
     FORM_MISSING, /* The table below lacks the type. */
-    FORM_NONE,    /* Not at all. */
-    FORM_BOOL,    /* u8. */
+    FORM_NONE,    /* The field is not sent. */
+    FORM_BOOL,    /* One u8. */
     FORM_CHOICE,  /* An enum, as u8. */
     FORM_32,      /* A number within the bounds of its field. */
     FORM_64,
@@ -45,10 +45,10 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_DATAFORMAT] = FORM_CHOICE,
     [OP_FIELD_MATCH] = FORM_MATCH,
     [OP_FIELD_ACL_MATCH] = FORM_MATCH,
-    [OP_FIELD_OPS] = FORM_NONE,    /* Its count, and then the elements: see put_one. */
+    [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, and then the elements. */
     [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
     [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
-    [OP_FIELD_KIND] = FORM_NONE,   /* Of operations that are never forwarded. */
+    [OP_FIELD_KIND] = FORM_NONE,   /* Like the next two: its operations are never forwarded. */
     [OP_FIELD_SINCE] = FORM_NONE,
     [OP_FIELD_CONFLICT] = FORM_NONE,
 };
@@ -147,7 +147,7 @@ static void get_match(struct wire_reader *reader, struct op_args *args)
     }
 }
 
-/* A field that was not given is zero. */
+/* Checks the bounds of a number. Zero passes, because a field that was not given is zero. */
 static void check_number(struct wire_reader *reader, const struct op_field *field, int64_t value)
 {
     if (value != 0 && (value < field->min || value > field->max)) {
@@ -235,7 +235,8 @@ static enum err get_elements(struct wire_reader *reader, struct op_args *args)
 {
     size_t left = (size_t)(reader->end - reader->pos);
 
-    /* An element takes at least its id and a length: a hostile count allocates nothing. */
+    /* An element takes at least its id and a length. So a count that the input cannot hold is
+     * refused before memory is allocated. */
     if (args->op_count > left / 2) {
         return ERR_FORMAT;
     }
@@ -340,7 +341,7 @@ static void put_result(struct buf *out, const struct op_result *result)
     }
 }
 
-/* A symbol of a newer version is an unknown error. */
+/* Returns the error of a symbol. A symbol of a newer version is an unknown error. */
 static enum err err_by_symbol(struct slice symbol)
 {
     for (int err = 0; err < ERR_COUNT; err++) {
@@ -351,7 +352,8 @@ static enum err err_by_symbol(struct slice symbol)
     return ERR_SYSTEM_ERROR;
 }
 
-/* Both into the arena, which does not move between them. */
+/* Copies both texts into the arena. Their space is reserved at once, so that the arena does not
+ * move in between. */
 static void own_texts(struct op_result *result, struct slice detail, struct slice path)
 {
     struct buf *arena = &result->arena;

@@ -35,7 +35,7 @@
 #define VERSION_FIELD FULL("version", I32, QUERY, version, AT(has_version), INT32_MIN, INT32_MAX)
 #define AVERSION_FIELD(source) \
     FULL("aversion", I32, source, aversion, AT(has_aversion), INT32_MIN, INT32_MAX)
-/* A condition that a client takes from a stat: the same znode. */
+/* A condition that a client takes from a stat: the znode must be the same one. */
 #define CZXID_FIELD FULL("czxid", U64, MEMBER, czxid, AT(has_czxid), 0, INT64_MAX)
 
 #define FIELDS(...)           \
@@ -56,7 +56,8 @@ static const struct op_field by_secret[] = {
 #define SESSION  "/sessions/v1/{id}"
 #define SESSIONS "/sessions/v1"
 
-/* One row each; the first row of a method and route is what a request without `select` means. */
+/* One row for each operation. A request without `select` means the first row of its method and
+ * route. */
 static const struct op_def table[] = {
     {OP_GET, "get", "GET", ZNODES, "view=data", OP_KIND_READ, OP_SHAPE_DATA, 200, 200,
      FIELDS(PATH_FIELD, FORMAT_FIELD, PERMS_FIELD, WATCH_FIELD)},
@@ -110,7 +111,7 @@ static const struct op_def table[] = {
     {OP_SETACL, "setacl", "PATCH", ZNODES, "", OP_KIND_WRITE, OP_SHAPE_STAT, 200, 0,
      FIELDS(PATH_FIELD, ACL_FIELD, AVERSION_FIELD(BODY), MATCH_FIELD(ACL_MATCH))},
     {OP_WATCH, "watch", "GET", "/watch/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0,
-     FIELDS(PATH_FIELD, FIELD("mode", KIND, QUERY, kind), /* The name in ZooKeeper. */
+     FIELDS(PATH_FIELD, FIELD("mode", KIND, QUERY, kind), /* ZooKeeper's name of `kind`. */
             FIELD("kind", KIND, QUERY, kind),
             FULL("since", SINCE, QUERY, since, AT(has_since), 0, 0), BOOL_FIELD("values", values),
             FORMAT_FIELD)},
@@ -202,7 +203,7 @@ void op_args_init(struct op_args *args, enum op_id op)
 
     *args = (struct op_args){.op = op, .version = -1, .aversion = -1, .kind = WATCH_PERSISTENT};
     if (op == OP_WATCH) {
-        args->dataformat = OP_AUTO; /* For events, which people read as they arrive. */
+        args->dataformat = OP_AUTO; /* People read events as they arrive. */
     }
     if (op == OP_TREND) {
         args->step_s = TREND_FINE_S;

@@ -1,9 +1,9 @@
 /*
  * ops.h - THE TABLE of operations: one row each.
  *
- * From the row follow the HTTP route, the WebSocket message, decoding and validation of arguments,
- * the forwarded form between replicas, metric labels and the test that holds the written contract
- * against the server. Neither http/ nor ws/ knows any operation.
+ * The row determines the HTTP route, the WebSocket message, decoding and validation of arguments,
+ * the forwarded form between replicas and metric labels. A test compares the rows with the written
+ * contract. Neither http/ nor ws/ knows any operation.
  */
 #ifndef SERVER_OPS_H
 #define SERVER_OPS_H
@@ -13,19 +13,19 @@
 
 enum op_kind {
     OP_KIND_READ,  /* Answered from the tree on the front end's own thread. */
-    OP_KIND_WRITE, /* Through the gate and the log. */
-    OP_KIND_SYNC,  /* A quorum round. */
-    OP_KIND_INFO,  /* About this replica; no tree. */
-    OP_KIND_FRONT, /* Done by the front end itself, on its own thread. */
+    OP_KIND_WRITE, /* Goes through the gate and the log. */
+    OP_KIND_SYNC,  /* Takes a quorum round. */
+    OP_KIND_INFO,  /* Tells about this replica; reads no tree. */
+    OP_KIND_FRONT, /* The front end does it itself, on its own thread. */
 };
 
 /* Where a field comes from over HTTP. */
 enum op_source {
     OP_FROM_PATH,
     OP_FROM_QUERY,
-    OP_FROM_HEADER, /* Not in JSON. */
+    OP_FROM_HEADER, /* Not available in JSON. */
     OP_FROM_BODY,
-    OP_FROM_MEMBER,  /* Only in JSON: of an element of a multi, or a WebSocket message. */
+    OP_FROM_MEMBER,  /* Only in JSON: in an element of a multi or in a WebSocket message. */
     OP_FROM_MESSAGE, /* Only in a WebSocket message; not over HTTP. */
     OP_FROM_NOWHERE  /* Made by the server: only in the forwarded form. */
 };
@@ -44,38 +44,38 @@ enum op_field_type {
     OP_FIELD_OPS,
     OP_FIELD_NAME, /* Last component, joined to the path; query only, without a field of its own. */
     OP_FIELD_MATCH,      /* If-Match: has_etag, etag_czxid, etag_version, must_exist. */
-    OP_FIELD_ACL_MATCH,  /* The same with the ETag of the ACL; etag_version is its aversion. */
+    OP_FIELD_ACL_MATCH,  /* If-Match with the ETag of the ACL; etag_version is its aversion. */
     OP_FIELD_NONE_MATCH, /* If-None-Match: *: must_be_new. */
     OP_FIELD_SECRET,     /* A session's secret: text that never leaves this process. */
     OP_FIELD_HASH,       /* TXN_SECRET_HASH_LEN bytes; only in the forwarded form. */
-    OP_FIELD_ACL,   /* Encoded list; as JSON an array of entries or the name of a standard one. */
-    OP_FIELD_KIND,  /* Of a watch, by name. */
-    OP_FIELD_SINCE, /* "0x1f", "31", or "<history hex>:<zxid hex>". */
+    OP_FIELD_ACL,        /* Encoded list; as JSON an array of entries or a standard list's name. */
+    OP_FIELD_KIND,       /* Kind of a watch, by name. */
+    OP_FIELD_SINCE,      /* "0x1f", "31", or "<history hex>:<zxid hex>". */
     OP_FIELD_CONFLICT,
-    OP_FIELD_TYPES /* Tables by type have so many places. */
+    OP_FIELD_TYPES /* Size of tables by type. */
 };
 
-/* The form of an answer; one writer each in op_json. */
+/* The form of an answer. op_json has one writer for each form. */
 enum op_shape {
     OP_SHAPE_NONE,       /* No body. */
     OP_SHAPE_DATA,       /* The flat znode with its data, or the raw bytes. */
     OP_SHAPE_STAT,       /* The flat znode without data. */
-    OP_SHAPE_EXISTS,     /* The same, or exists=false. */
+    OP_SHAPE_EXISTS,     /* The flat znode without data, or exists=false. */
     OP_SHAPE_CHILDREN,   /* Names or objects, and the stat of the parent. */
     OP_SHAPE_TREE,       /* Entries of a subtree. */
-    OP_SHAPE_SEARCH,     /* The same, and where to continue. */
+    OP_SHAPE_SEARCH,     /* Entries of a subtree, and where to continue. */
     OP_SHAPE_CREATED,    /* Path, URI and the stat. */
     OP_SHAPE_MULTI,      /* Results in order. */
     OP_SHAPE_ZXID,       /* The zxid alone. */
     OP_SHAPE_INFO,       /* Written by gate_write_info. */
-    OP_SHAPE_SESSION,    /* Of a session: secret (when it is new), public id, timeout. */
-    OP_SHAPE_SESSIONS,   /* Of all sessions, a page. */
+    OP_SHAPE_SESSION,    /* A session: secret (when it is new), public id, timeout. */
+    OP_SHAPE_SESSIONS,   /* A page of the list of all sessions. */
     OP_SHAPE_EPHEMERALS, /* Paths or objects. */
     OP_SHAPE_ACL,        /* Entries of a list, and the stat. */
-    OP_SHAPE_FRONT,      /* The front end's: events as they happen. */
-    OP_SHAPE_LINES,      /* The front end's: one JSON value a line, with an end. */
-    OP_SHAPE_IMPORT,     /* The front end's: progress of an import. */
-    OP_SHAPE_WATCHES,    /* The front end's: lists of watches. */
+    OP_SHAPE_FRONT,      /* Written by the front end: events as they happen. */
+    OP_SHAPE_LINES,      /* Written by the front end: one JSON value a line, with an end. */
+    OP_SHAPE_IMPORT,     /* Written by the front end: progress of an import. */
+    OP_SHAPE_WATCHES,    /* Written by the front end: lists of watches. */
 };
 
 enum {
@@ -85,19 +85,19 @@ enum {
     OPS_MULTI_MAX = 10000,  /* Most elements of a multi that are decoded. */
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of maxDataBytes. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
-    OPS_TTL_MS_MAX_BITS = 40,      /* A TTL is stored in that many bits. */
+    OPS_TTL_MS_MAX_BITS = 40,      /* Bits in which a TTL is stored. */
     OPS_PATTERN_MAX = 256,         /* Bytes of a pattern for names. */
 };
 
-/* One argument: name in query and JSON, place in struct op_args, limits. */
+/* One argument: name in query and JSON, offset in struct op_args, limits. */
 struct op_field {
     const char *name;
     enum op_field_type type;
     enum op_source source;
-    size_t offset;     /* In struct op_args. */
-    size_t has_offset; /* Of the bool that is set when the field was given, or 0. */
-    int64_t min;       /* Of a number or an enum; of a text or bytes the length. Other types */
-    int64_t max;       /* have none. */
+    size_t offset;     /* Offset in struct op_args. */
+    size_t has_offset; /* Offset of the bool that is set when the field was given, or 0. */
+    int64_t min;       /* Smallest value, or length of a text or bytes; else unused. */
+    int64_t max;       /* Largest value, or length of a text or bytes; else unused. */
 };
 
 struct op_def {
@@ -109,70 +109,71 @@ struct op_def {
      * route and method is the default. */
     const char *select;
     enum op_kind kind;
-    enum op_shape shape;           /* Of the answer. */
+    enum op_shape shape;           /* Form of the answer. */
     uint32_t status;               /* HTTP status of success with JSON. */
-    uint32_t status_raw;           /* The same for application/octet-stream; 0: JSON only. */
+    uint32_t status_raw;           /* HTTP status with application/octet-stream; 0: JSON only. */
     const struct op_field *fields; /* Ends with a NULL name. */
 };
 
-/* All rows; ends with a NULL name. */
+/* Return all rows (a NULL name ends the table), or the row of an id or a name, or NULL. */
 const struct op_def *ops_table(void);
 const struct op_def *ops_by_id(enum op_id id);
 const struct op_def *ops_by_name(struct slice name);
 
-/* Whether it is one of the leader's own operations, which no client can send. */
+/* Whether only the leader makes this operation, so that no client can send it. */
 bool op_is_internal(enum op_id op);
 
-/* Whether it exists over HTTP only. */
+/* Whether the operation exists over HTTP only. */
 bool op_is_http_only(enum op_id op);
 
-/* Whether it may be an element of a client's multi; and of any multi: an import sets ACLs as well.
- */
+/* Whether the operation may be an element of a client's multi; and whether of any multi: that of an
+ * import sets ACLs as well. */
 bool op_may_be_in_multi(enum op_id op);
 bool op_multi_may_hold(enum op_id op);
 
-/* The field of that name, or NULL. */
+/* Returns the field of that name, or NULL. */
 const struct op_field *op_field_find(const struct op_def *def, struct slice name);
 
 /* Sets the defaults of all arguments. */
 void op_args_init(struct op_args *args, enum op_id op);
 
-/* Decodes the text of a query parameter or header into its field. OK, or ERR_BAD_ARGUMENTS with the
- * reason as a constant sentence. A TEXT or PATH refers to `text`. Not for NAME, BYTES, OPS, ACL and
- * HASH. */
+/* Decodes the text of a query parameter or header into its field. Returns ERR_OK, or
+ * ERR_BAD_ARGUMENTS with the reason as a constant sentence. A TEXT or PATH refers to `text`. Not
+ * for NAME, BYTES, OPS, ACL and HASH. */
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
                         const char **ret_why);
 
-/* "0x1f" or "31". */
+/* Parses "0x1f" or "31". */
 bool op_zxid_parse(struct slice text, zxid_t *ret_zxid);
 
 /* Checks the rules across fields, and paths; elements of a multi included. Each front end calls it
- * once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */
+ * once. Returns ERR_OK, ERR_BAD_ARGUMENTS or ERR_UNIMPLEMENTED. */
 enum err op_args_check(const struct op_args *args, const char **ret_why);
 
 /* Whether the text is a UUID of 36 characters, in either case. */
 bool op_is_uuid(struct slice text);
 
-/* A new secret, as text: a UUID of version 4 (RFC 9562), 122 bits of the kernel's. Any thread. */
+/* Makes a new secret as text: a UUID of version 4 (RFC 9562) with 122 random bits from the kernel.
+ * Any thread. */
 void op_secret_make(char ret_secret[OP_SECRET_LEN + 1]);
 
 /* Puts the SHA-256 of args->secret into args->secret_hash, which then points into `hash`. */
 void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]);
 
-/* The kind of the operation; that of a multi follows from its elements. */
+/* Returns the kind of the operation; the kind of a multi follows from its elements. */
 enum op_kind op_args_kind(const struct op_args *args);
 
 /* Encodes arguments for other replicas (FORWARD): the fields of the row, in row order. */
 void op_args_encode(const struct op_args *args, struct buf *out);
 
-/* Slices point into `bytes`; the elements of a multi are in a new array at `*ret_multi` (NULL when
- * there are none). ERR_FORMAT, ERR_TOO_LARGE. */
+/* Decodes arguments. Slices point into `bytes`; the elements of a multi are in a new array at
+ * `*ret_multi` (NULL when there are none). Returns ERR_OK, ERR_FORMAT or ERR_TOO_LARGE. */
 enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_args **ret_multi);
 
-/* Results of writes: errors and remembered answers on their way between replicas, and what is
- * remembered with an idempotency key. Errors go by their symbol, so that replicas one version apart
- * agree; a decoded `detail` or `path` lives in the arena of its result. Data and entries, which
- * writes do not have, are left out. */
+/* Encode and decode results of writes: errors and remembered answers between replicas, and what is
+ * remembered with an idempotency key. An error is sent by its symbol, so that replicas one version
+ * apart agree; a decoded `detail` or `path` lives in the arena of its result. Data and entries,
+ * which writes do not have, are left out. */
 void op_result_encode(const struct op_result *result, struct buf *out);
 enum err op_result_decode(struct slice bytes, struct op_result *result);
 

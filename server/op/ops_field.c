@@ -78,7 +78,7 @@ static enum err refuse(const char **ret_why, const char *why)
     return ERR_BAD_ARGUMENTS;
 }
 
-/* Plain decimal with an optional minus sign: no blanks, no plus, no other base. */
+/* Parses plain decimal with an optional minus sign: no blanks, no plus, no other base. */
 static bool number_parse(struct slice text, int64_t *ret_number)
 {
     char digits[NUMBER_TEXT_MAX];
@@ -100,7 +100,7 @@ static bool number_parse(struct slice text, int64_t *ret_number)
     return errno == 0 && end == digits + text.len;
 }
 
-/* Without its 0x. */
+/* Parses hexadecimal digits without 0x. */
 static bool hex_parse(struct slice text, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -135,7 +135,7 @@ bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
     return true;
 }
 
-/* 0x and hexadecimal digits, as in answers, or a decimal number. */
+/* Parses 0x and hexadecimal digits, as in answers, or a decimal number. */
 static enum err parse_wide(const struct op_field *field, struct slice text, struct op_args *args,
                            const char **ret_why)
 {
@@ -184,7 +184,7 @@ static enum err parse_bool(const struct op_field *field, struct slice text, stru
     return ERR_OK;
 }
 
-/* "<czxid hex>.<version>" between the letter of the kind and the closing quote. */
+/* Parses "<czxid hex>.<version>" between the letter of the kind and the closing quote. */
 static bool etag_parse(struct slice text, const char *start, struct op_args *args)
 {
     uint64_t czxid = 0;
@@ -277,7 +277,7 @@ static enum err parse_secret(const struct op_field *field, struct slice text, st
     return ERR_OK;
 }
 
-/* "<history>:<zxid>", the id of a stream's event: both in hex, with or without 0x. */
+/* Parses "<history>:<zxid>", the id of a stream's event: both in hex, with or without 0x. */
 static bool event_id_parse(struct slice text, size_t colon, struct op_args *args)
 {
     struct slice zxid = slice_from(text, colon + 1);
@@ -333,7 +333,8 @@ enum err op_field_parse(const struct op_field *field, struct slice text, struct 
     return err;
 }
 
-/* A sequential name is checked with its ten digits, because the prefix may be empty. */
+/* Checks the path. A sequential name is checked with its ten digits, because the prefix may be
+ * empty. */
 static enum err check_path(const struct op_args *args, const char **ret_why)
 {
     struct buf full;
@@ -423,13 +424,13 @@ static enum err first_broken(const struct rule *rules, size_t count, const char 
 
 #define CHECK(rules, ret_why) first_broken(rules, sizeof(rules) / sizeof((rules)[0]), ret_why)
 
-/* Whether that version is another one than in the ETag. */
+/* Whether that version differs from the one in the ETag. */
 static bool contradicts(const struct op_args *args, bool given, int32_t version)
 {
     return args->has_etag && given && version != -1 && version != args->etag_version;
 }
 
-/* Rules across the arguments of an operation on a znode. */
+/* Checks the rules across the arguments of an operation on a znode. */
 static enum err check_combination(const struct op_args *args, const char **ret_why)
 {
     bool if_match = args->has_etag || args->must_exist;
@@ -470,7 +471,7 @@ static enum err check_combination(const struct op_args *args, const char **ret_w
     return CHECK(rules, ret_why);
 }
 
-/* Arguments without which the operation has no meaning. */
+/* Checks that the arguments are given without which the operation has no meaning. */
 static enum err check_needs(const struct op_args *args, const char **ret_why)
 {
     const struct rule rules[] = {

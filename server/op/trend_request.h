@@ -1,7 +1,7 @@
 /*
  * trend_request.h - which of the recorded figures a request asks for: a step and some series.
  *
- * The names are part of the API; server/process/trend.h keeps the figures. Pure.
+ * The names are part of the API; server/process/trend.h keeps the figures. The code is pure.
  */
 #ifndef SERVER_TREND_REQUEST_H
 #define SERVER_TREND_REQUEST_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-    TREND_FINE_S = 1, /* Seconds of a step: one of the two. */
+    TREND_FINE_S = 1, /* The two possible steps, in seconds: fine and coarse. */
     TREND_COARSE_S = 10
 };
 
@@ -60,12 +60,12 @@ enum trend_series {
 };
 
 struct trend_request {
-    uint32_t step_s;     /* One of the two. */
-    int64_t since_s;     /* Only steps after this second of the wall clock. */
+    uint32_t step_s;     /* TREND_FINE_S or TREND_COARSE_S. */
+    int64_t since_s;     /* Only steps after this second of the wall clock are wanted. */
     struct slice series; /* Names of the wanted series, comma separated; empty: all. */
 };
 
-/* OK, or ERR_BAD_ARGUMENTS with a constant sentence. */
+/* Returns ERR_OK, or ERR_BAD_ARGUMENTS with a constant sentence. */
 enum err trend_check(const struct trend_request *request, const char **ret_why);
 
 const char *trend_series_name(enum trend_series series);

@@ -45,7 +45,7 @@ static const struct overlay_entry *of_owned(const struct avl_node *node)
     return avl_entry_const(node, struct overlay_entry, owned);
 }
 
-/* Ephemerals by owner, those of one owner by path. */
+/* Orders ephemerals by owner, and those of one owner by path. */
 static int owned_cmp(const void *key, const struct avl_node *node)
 {
     const struct overlay_entry *a = key;
@@ -119,14 +119,14 @@ static void unref_value(enum overlay_kind kind, const union overlay_value *value
 
 /* ---- Entries. ---- */
 
-/* The entry of that name, or NULL. */
+/* Returns the entry of that name, or NULL. */
 static struct overlay_entry *find(const struct overlay *overlay, enum overlay_kind kind,
                                   struct slice name)
 {
     return map_get(&overlay->entries[kind], name);
 }
 
-/* Adds an entry with the value of the state; it is not yet a part of any change. */
+/* Adds an entry with a value that is not yet a part of any change. */
 static struct overlay_entry *add(struct overlay *overlay, enum overlay_kind kind, struct slice name,
                                  const union overlay_value *value)
 {
@@ -172,8 +172,8 @@ size_t overlay_count(const struct overlay *overlay)
     return count;
 }
 
-/* The entry takes over the reference in `value`; the caller takes over the reference of the old
- * value. */
+/* Replaces the value. The entry takes over the reference in `value`; the caller takes over the
+ * reference of the old value. */
 static void set_value(struct overlay *overlay, struct overlay_entry *entry,
                       const union overlay_value *value)
 {
@@ -199,7 +199,7 @@ static void change(struct overlay *overlay, struct overlay_entry *entry, zxid_t 
     list_push_back(&overlay->order, &entry->order);
 }
 
-/* The same for the entry of that name, which is added when there is none. */
+/* Gives the entry of that name another value. The entry is added when there is none. */
 static void set(struct overlay *overlay, enum overlay_kind kind, struct slice name, zxid_t zxid,
                 const union overlay_value *value)
 {
@@ -226,7 +226,8 @@ void overlay_rollback(struct overlay *overlay)
 
         unref_value(entry->kind, &entry->value);
         set_value(overlay, entry, &undo->value);
-        /* It stays at the end of the order, so it is dropped late, but never early. */
+        /* The entry stays at the end of the order. So it may be dropped later than necessary, but
+         * never earlier. */
         entry->zxid = undo->zxid;
         if (entry->zxid == 0) {
             drop(overlay, entry);
@@ -298,7 +299,7 @@ void overlay_put_key(struct overlay *overlay, zxid_t zxid, const struct txn_reme
         &value);
 }
 
-/* The total of remembered results is one entry. */
+/* Name of the one entry for the total of remembered results. */
 static const char memory_name[] = "memory";
 
 void overlay_memory(const struct overlay *overlay, const struct state *state,
@@ -366,7 +367,7 @@ void overlay_session_by_hash(const struct overlay *overlay, const struct state *
     if (entry != NULL) {
         *ret_session = entry->value.session;
     } else if (applied != NULL) {
-        /* It may be closed in flight. */
+        /* A request in flight may have closed this session. */
         overlay_session(overlay, state, applied->id, ret_session);
     } else {
         *ret_session = (struct overlay_session){.open = false};
@@ -468,7 +469,7 @@ size_t overlay_ephemerals(const struct overlay *overlay, const struct state *sta
     size_t count = add_from_state(overlay, state, session, paths);
     const struct avl_node *node = avl_lower_bound(&overlay->ephemerals, &session, owner_cmp);
 
-    /* All ephemerals with an entry, also those that the state has as well. */
+    /* Adds all ephemerals with an entry, which add_from_state has left out. */
     for (; node != NULL; node = avl_next(node)) {
         const struct overlay_entry *entry = avl_entry_const(node, struct overlay_entry, owned);
 
@@ -507,7 +508,7 @@ static size_t add_from_tree(const struct overlay *overlay, const struct znode *t
     return count;
 }
 
-/* Whether it is the entry of a znode at or below `top` that will exist. */
+/* Whether the entry is that of a znode at or below `top` that will exist. */
 static bool is_within(const struct overlay_entry *entry, struct slice top)
 {
     return entry->kind == OVERLAY_NODE && entry->value.node.exists &&

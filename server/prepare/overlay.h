@@ -1,9 +1,9 @@
 /*
  * overlay.h - the state as it will be once all proposals are applied.
  *
- * An entry is a whole znode, session or quota in absolute values, not a difference. So it may be
- * dropped as soon as its last change is applied, in any order, and never disagrees with the state.
- * Core thread.
+ * An entry is a whole znode, session or quota in absolute values, not a difference. So an entry may
+ * be dropped as soon as its last change is applied, in any order, and never disagrees with the
+ * state. Core thread.
  */
 #ifndef SERVER_OVERLAY_H
 #define SERVER_OVERLAY_H
@@ -16,10 +16,10 @@
 /* A znode without its data. */
 struct overlay_node {
     struct stat_view stat;
-    uint64_t owner;   /* As stored: see txn.h. */
-    int64_t age_ms;   /* From which a TTL or an unused container counts. */
+    uint64_t owner;   /* Owner as stored: see txn.h. */
+    int64_t age_ms;   /* Age from which a TTL or an unused container counts. */
     uint32_t creates; /* Children ever created. */
-    struct blob *acl; /* NULL: open to all. The state's or the overlay's reference. */
+    struct blob *acl; /* NULL: open to all; the reference is the state's or the overlay's. */
     bool exists;
 };
 
@@ -29,19 +29,19 @@ struct overlay_session {
     uint64_t ephemeral_bytes;
     uint32_t ephemeral_count;
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    struct blob *from; /* Its opener, if it was opened in flight; NULL: the state has it. */
+    struct blob *from; /* Opener, if the session was opened in flight; NULL: the state has it. */
     bool open;         /* False: there is no such session. */
 };
 
 struct overlay_quota {
     uint64_t count; /* Znodes at and below the path. */
-    uint64_t bytes; /* Of their data. */
+    uint64_t bytes; /* Bytes of their data. */
     int64_t count_hard;
     int64_t bytes_hard;
     bool exists;
 };
 
-/* All results of writes with a key. */
+/* The total of all results of writes with a key. */
 struct overlay_memory {
     uint64_t count;
     uint64_t bytes;
@@ -50,11 +50,11 @@ struct overlay_memory {
 
 enum overlay_kind {
     OVERLAY_NODE,    /* Named by path. */
-    OVERLAY_SESSION, /* By the eight bytes of its id. */
-    OVERLAY_QUOTA,   /* By the path that it limits. */
-    OVERLAY_KEY,     /* By scope and key. */
-    OVERLAY_MEMORY,  /* There is one. */
-    OVERLAY_SHARE,   /* By the name of the share: see state_share_name. */
+    OVERLAY_SESSION, /* Named by the eight bytes of its id. */
+    OVERLAY_QUOTA,   /* Named by the path that it limits. */
+    OVERLAY_KEY,     /* Named by scope and key. */
+    OVERLAY_MEMORY,  /* There is only one entry of this kind. */
+    OVERLAY_SHARE,   /* Named as state_share_name does. */
     OVERLAY_KINDS
 };
 
@@ -62,17 +62,17 @@ union overlay_value {
     struct overlay_node node;
     struct overlay_session session;
     struct overlay_quota quota;
-    uint8_t fingerprint[TXN_FINGERPRINT_LEN]; /* Of a key whose write is in flight. */
+    uint8_t fingerprint[TXN_FINGERPRINT_LEN]; /* Fingerprint of a key whose write is in flight. */
     struct overlay_memory memory;
     uint64_t share; /* Open sessions of a client or of a network. */
 };
 
 struct overlay_entry {
-    struct list order; /* By the zxid of the last change. */
-    zxid_t zxid;       /* Of the last change; 0: none yet. */
+    struct list order; /* Entry in overlay.order, which is by `zxid`. */
+    zxid_t zxid;       /* Zxid of the last change; 0: none yet. */
     enum overlay_kind kind;
     union overlay_value value;
-    struct avl_node owned; /* In overlay.ephemerals, for an ephemeral that exists. */
+    struct avl_node owned; /* Entry in overlay.ephemerals, for an ephemeral that exists. */
     uint16_t name_len;
     uint8_t name[];
 };
@@ -80,16 +80,16 @@ struct overlay_entry {
 /* The value that a change of the current request has replaced. */
 struct overlay_undo {
     struct overlay_entry *entry;
-    zxid_t zxid; /* 0: there was no entry. */
+    zxid_t zxid; /* Zxid before the change; 0: there was no entry. */
     union overlay_value value;
 };
 
 struct overlay {
-    struct map entries[OVERLAY_KINDS]; /* By name. */
+    struct map entries[OVERLAY_KINDS]; /* Entries by name. */
     struct list order;
     struct avl ephemerals;  /* Entries of ephemerals by owner and path. */
     struct map by_hash;     /* Entries of open sessions by the hash of their secret. */
-    uint64_t session_count; /* Open ones in all; meaningful while there are entries of sessions. */
+    uint64_t session_count; /* All open sessions; valid while there are entries of sessions. */
     struct overlay_undo *undo;
     size_t undo_count;
     size_t undo_cap;
@@ -100,39 +100,40 @@ void overlay_release(struct overlay *overlay);
 void overlay_clear(struct overlay *overlay);
 size_t overlay_count(const struct overlay *overlay);
 
-/* The znode at `path`; `exists` is false when there is none. */
+/* Gets the znode at `path`; `exists` is false when there is none. */
 void overlay_get(const struct overlay *overlay, const struct state *state, struct slice path,
                  struct overlay_node *ret_node);
 
-/* Changes it, as a part of the current request. Computes the cversion of the stat, and takes a
- * reference to the ACL. */
+/* Changes the znode at `path`, as a part of the current request. Computes the cversion of the stat,
+ * and takes a reference to the ACL. */
 void overlay_put(struct overlay *overlay, struct slice path, zxid_t zxid,
                  const struct overlay_node *node);
 
-/* The session; `open` is false when there is none. */
+/* Get a session; `open` is false when there is none. */
 void overlay_session(const struct overlay *overlay, const struct state *state, uint64_t id,
                      struct overlay_session *ret_session);
 void overlay_session_by_hash(const struct overlay *overlay, const struct state *state,
                              const uint8_t hash[TXN_SECRET_HASH_LEN],
                              struct overlay_session *ret_session);
 
-/* Opens, changes or closes it, as a part of the current request. Takes a reference to the opener.
- */
+/* Opens, changes or closes a session, as a part of the current request. Takes a reference to the
+ * opener. */
 void overlay_put_session(struct overlay *overlay, const struct state *state, zxid_t zxid,
                          const struct overlay_session *session);
 
-/* Open sessions. */
+/* Returns the number of open sessions. */
 uint64_t overlay_session_count(const struct overlay *overlay, const struct state *state);
 
-/* Open sessions of the client and of the network that `from` names: see state_share_name. */
+/* Returns the number of open sessions of the client, or of the network, that `from` names: see
+ * state_share_name. */
 uint64_t overlay_share(const struct overlay *overlay, const struct state *state, struct slice from,
                        enum state_share kind);
 
-/* Counts a session that is opened or closed, as a part of the current request. */
+/* Counts a session that is opened or closed in its shares, as a part of the current request. */
 void overlay_count_shares(struct overlay *overlay, const struct state *state, zxid_t zxid,
                           struct slice from, bool opened);
 
-/* The quota on exactly that path; `exists` is false when there is none. */
+/* Gets the quota on exactly that path; `exists` is false when there is none. */
 void overlay_quota(const struct overlay *overlay, const struct state *state, struct slice path,
                    struct overlay_quota *ret_quota);
 void overlay_put_quota(struct overlay *overlay, struct slice path, zxid_t zxid,
@@ -143,7 +144,7 @@ bool overlay_has_quotas(const struct overlay *overlay, const struct state *state
 void overlay_usage(const struct overlay *overlay, const struct state *state, struct slice top,
                    uint64_t *ret_count, uint64_t *ret_bytes);
 
-/* The fingerprint of the write in flight with that key, or NULL. */
+/* Returns the fingerprint of the write in flight with that key, or NULL. */
 const uint8_t *overlay_key(const struct overlay *overlay, struct slice scope, struct slice key);
 
 /* Adds a key that is not in flight yet. */
@@ -153,19 +154,20 @@ void overlay_memory(const struct overlay *overlay, const struct state *state,
                     struct overlay_memory *ret_memory);
 void overlay_put_memory(struct overlay *overlay, zxid_t zxid, const struct overlay_memory *memory);
 
-/* Ends the current request: its changes stay, or all of them are undone. */
+/* End the current request: overlay_commit keeps its changes, overlay_rollback undoes all of them.
+ */
 void overlay_commit(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
 
 /* Drops the entries whose last change is at or before `zxid`. */
 void overlay_applied(struct overlay *overlay, zxid_t zxid);
 
-/* Appends the paths at and below `top`, which exists, to `paths` as u16 length + bytes; stops
- * above `count_max` and returns the count, which is then larger. */
+/* Appends the paths at and below `top`, which exists, to `paths` as u16 length + bytes. Stops above
+ * `count_max`; returns the count, which is then larger than `count_max`. */
 size_t overlay_subtree(const struct overlay *overlay, const struct state *state, struct slice top,
                        size_t count_max, struct buf *paths);
 
-/* Appends the paths of a session's ephemerals in the same form; returns the count. */
+/* Appends the paths of a session's ephemerals in the same form; returns their number. */
 size_t overlay_ephemerals(const struct overlay *overlay, const struct state *state,
                           uint64_t session, struct buf *paths);
 

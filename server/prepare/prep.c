@@ -5,8 +5,8 @@
 #include "server/prepare/prep_int.h"
 
 enum {
-    PATHS_BYTES_MAX = 1 << 30, /* Of one recursive delete; its count of znodes is the real bound. */
-    CODED_BYTES_MAX = 1 << 30  /* Of a request or answer; the front ends' limits are far below. */
+    PATHS_BYTES_MAX = 1 << 30, /* Paths of a recursive delete; maxRecursive is the real bound. */
+    CODED_BYTES_MAX = 1 << 30  /* An encoded request or answer; front ends allow far less. */
 };
 
 struct prep *prep_new(const struct prep_limits *limits)
@@ -15,7 +15,8 @@ struct prep *prep_new(const struct prep_limits *limits)
 
     prep->limits = *limits;
     overlay_init(&prep->overlay);
-    /* Longer than any legal path, so that path_check sees and refuses one that is too long. */
+    /* The buffer holds more than any legal path, so that path_check sees and refuses a path that is
+     * too long. */
     buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
     buf_init(&prep->acl, ACL_BYTES_MAX);
@@ -56,7 +57,8 @@ size_t prep_pending(const struct prep *prep)
     return overlay_count(&prep->overlay);
 }
 
-/* While the disks of a quorum are nearly full, only requests that free space pass. */
+/* Refuses requests that do not free space while the disks of a quorum are nearly full. OP_ATTACH
+ * has its own check (prep_session.c). */
 static enum err check_space(const struct prep_step *step)
 {
     enum op_id op = step->job->args->op;
@@ -93,7 +95,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     return checks[args->op](step, args);
 }
 
-/* The outcome of each element: those before the failed one would have worked. */
+/* Sets the outcome of a failed multi and of each element. The elements before the failed one have
+ * ERR_OK, because they would have worked. */
 static void fail_multi(const struct op_args *args, uint32_t failed, struct op_result *result)
 {
     const struct op_result *cause = &result->results[failed];
@@ -104,7 +107,7 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
     result->stat = cause->stat;
     result->failed_index = failed;
     for (uint32_t i = 0; i < failed; i++) {
-        op_result_release(&result->results[i]); /* It is not done after all. */
+        op_result_release(&result->results[i]); /* The element is not done after all. */
     }
     for (uint32_t i = failed + 1; i < args->op_count; i++) {
         result->results[i].err = ERR_RUNTIME_INCONSISTENCY;
@@ -152,7 +155,7 @@ static enum err check_size(const struct prep_step *step)
     return ERR_OK;
 }
 
-/* After all operations: what concerns the transaction as a whole. */
+/* Does what concerns the transaction as a whole, after all operations. */
 static enum err finish(struct prep_step *step)
 {
     struct op_result *result = step->result;
@@ -170,7 +173,8 @@ static enum err finish(struct prep_step *step)
     return prep_refuse(step, err, detail);
 }
 
-/* The replica of the client makes the answer when it applies the transaction. */
+/* Drops the answer except `created`: the replica of the client makes the answer when it applies the
+ * transaction. */
 static void forget_answer(struct op_result *result)
 {
     bool created = result->created;

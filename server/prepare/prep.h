@@ -1,9 +1,9 @@
 /*
  * prep.h - the leader turns a request into a transaction, or refuses it.
  *
- * It checks each request in ZooKeeper's order against the tree plus an overlay of the changes that
- * are proposed and not yet applied; the transaction carries absolute results. A refusal changes
- * nothing. Core thread.
+ * The leader checks each request in ZooKeeper's order against the tree plus an overlay of the
+ * changes that are proposed and not yet applied; the transaction carries absolute results. A
+ * refusal changes nothing. Core thread.
  */
 #ifndef SERVER_PREP_H
 #define SERVER_PREP_H
@@ -18,58 +18,60 @@
 struct prep;
 
 struct prep_limits {
-    struct config_tree tree; /* Of the leader's configuration. */
+    struct config_tree tree; /* Limits of the tree in the leader's configuration. */
     uint32_t data_bytes_max; /* maxDataBytes. */
-    uint32_t txn_bytes_max;  /* Whole transaction. */
+    uint32_t txn_bytes_max;  /* Bytes of a whole transaction. */
     uint32_t multi_ops_max;
 };
 
 /* How much memory the tree may take: the smallest limit of the voters in step. */
 struct prep_room {
     uint64_t bytes_max; /* maxTreeBytes, against state_memory_bytes; 0: no bound. */
-    uint32_t member;    /* The replica whose limit it is. */
+    uint32_t member;    /* Replica that has this limit. */
 };
 
 struct prep *prep_new(const struct prep_limits *limits);
 void prep_free(struct prep *prep);
 
-/* Forgets all in-flight changes: on every change of role. */
+/* Forgets all in-flight changes. To be called on every change of role. */
 void prep_clear(struct prep *prep);
 
 /* A request to prepare. */
 struct prep_job {
     const struct op_args *args;
     const struct op_principal *who;   /* NULL: the leader itself, which no ACL stops. */
-    const struct op_session *session; /* Of the request; NULL: none. */
+    const struct op_session *session; /* Session of the request; NULL: none. */
     struct slice key;                 /* Idempotency-Key; empty: none. */
-    const struct txn_header *header;  /* Origin and time. */
-    zxid_t low_since; /* 0: there is disk space. Else only requests that free some are prepared, and
-                         each session may be attached once after this zxid. */
+    const struct txn_header *header;  /* Origin and time of the transaction. */
+    /* 0: there is disk space. Otherwise disks are nearly full since this zxid: only requests that
+     * free disk space are prepared, and each session may be attached once after the zxid. */
+    zxid_t low_since;
     struct prep_room room;
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
- * and its changes are in the overlay; `result` is as op_result_init left it, but for `created`. On
- * error `result` says what and why (err, detail, stat of a failed version check, failed_index and
- * results of a multi) and `out` is empty; zxid is the caller's to fill. OK with an empty `out`:
- * `result` is the remembered answer to that key (`replayed`; its zxid is that of the write), and
- * nothing is to be proposed. `zxid` must be above all that were prepared and applied. */
+ * and its changes are in the overlay; `result` is as op_result_init left it, except for `created`.
+ * On error `result` says what failed and why (err, detail, stat of a failed version check,
+ * failed_index and results of a multi) and `out` is empty; the caller sets the zxid of the result.
+ * OK with an empty `out`: `result` is the remembered answer to that key (`replayed`; its zxid is
+ * that of the write), and nothing is to be proposed. `zxid` must be above all that were prepared
+ * and applied. */
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result);
 
-/* Makes the transaction that forgets remembered results that are old enough, at most 1,000; false,
- * with an empty `out`, when none is due. Cheap enough for each tick. */
+/* Makes the transaction that forgets at most 1,000 remembered results that are old enough. Returns
+ * false, with an empty `out`, when none is due. The call is cheap enough for each tick. */
 bool prep_forget(struct prep *prep, const struct state *state, const struct txn_header *header,
                  zxid_t zxid, struct buf *out);
 
-/* The state has applied up to `zxid`: overlay entries up to it are dropped. */
+/* Drops the overlay entries up to `zxid`, because the state has applied all up to `zxid`. */
 void prep_applied(struct prep *prep, zxid_t zxid);
 
-/* The most memory that the state takes while requests in flight are applied: their growth counts in
- * full, and what they free counts once it is applied. */
+/* Returns the most memory, in bytes, that the state takes until all requests in flight are applied:
+ * what they add counts in full, and what they free counts only after it is applied. */
 uint64_t prep_memory_bytes(const struct prep *prep, const struct state *state);
 
-/* Entries in the overlay; 0 when nothing is in flight. */
+/* Returns the number of entries in the overlay; 0 when nothing is in flight. */
 size_t prep_pending(const struct prep *prep);
 
 #endif

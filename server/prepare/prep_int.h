@@ -13,30 +13,31 @@ struct growth_entry {
 };
 
 /* How much memory the requests in flight will add to the state: one number for each transaction
- * that grows it. What a transaction frees counts only once it is applied, in the state's own sum.
- * So the sum of both is never too small, and an error in one number ends with its transaction. */
+ * that adds some. What a transaction frees counts only once it is applied, in the state's own sum.
+ * So the state's sum plus these numbers is never too small, and an error in one number ends with
+ * its transaction. */
 struct growth {
-    struct growth_entry *ring; /* By zxid, from `first` on. */
+    struct growth_entry *ring; /* Entries by zxid, from `first` on. */
     size_t first;
     size_t count;
-    size_t cap;         /* A power of two. */
-    uint64_t in_flight; /* Sum of the ring. */
-    int64_t request;    /* Of the current request, without its remembered answer. */
-    uint64_t answer;    /* The remembered answer of the current request. */
+    size_t cap;         /* Capacity of the ring; a power of two. */
+    uint64_t in_flight; /* Sum of the bytes in the ring. */
+    int64_t request;    /* Bytes that the current request adds, without its remembered answer. */
+    uint64_t answer;    /* Bytes of the remembered answer of the current request. */
 };
 
 struct prep {
     struct prep_limits limits;
     struct overlay overlay;
     struct growth growth;
-    struct buf path;  /* Of the znode being created, with its sequence number. */
-    struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
-    struct buf acl;   /* That the current request or element sets; empty: open. */
-    struct buf scope; /* Of the current request's idempotency key. */
+    struct buf path;  /* Path of the znode being created, with its sequence number. */
+    struct buf paths; /* Paths of a recursive delete, or of a session's ephemerals. */
+    struct buf acl;   /* ACL that the current request or element sets; empty: open. */
+    struct buf scope; /* Scope of the current request's idempotency key. */
     struct buf bytes; /* The current request or its answer, encoded. */
 };
 
-/* One request, or one element of a multi, on its way to a transaction. */
+/* One request, or one element of a multi, while it becomes a transaction. */
 struct prep_step {
     struct prep *prep;
     const struct state *state;
@@ -46,10 +47,10 @@ struct prep_step {
     uint64_t session;             /* Public id of the session of the request; 0: none. */
     struct txn_remember remember; /* Its `key` is empty when the answer is not remembered. */
     struct buf *out;
-    struct op_result *result; /* Of this request or element. */
+    struct op_result *result; /* Result of this request or element. */
 };
 
-/* Refuses the request with `err`, which it returns, and an explanation (NULL: none). */
+/* Refuses the request with `err` and an explanation (NULL: none); returns `err`. */
 enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail);
 
 /* Refuses a request whose condition on a version does not hold: the result carries the stat. */
@@ -61,10 +62,11 @@ enum err prep_check_path(const struct prep_step *step, struct slice path);
 /* Refuses a request about a znode that does not exist. */
 enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args);
 
-/* The znode as it will be. */
+/* Gets the znode as it will be once all requests in flight are applied. */
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
 
-/* Version and ETag, in that order. On failure the result carries the current stat. */
+/* Checks the conditions on version and ETag, in that order. On failure the result carries the
+ * current stat. */
 enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
                             const struct overlay_node *node);
 
@@ -77,20 +79,21 @@ enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
 
 /* ---- Quotas. ---- */
 
-/* Whether all quotas above `path` allow so many more znodes and bytes of data. */
+/* Checks that all quotas at and above `path` allow so many more znodes and bytes of data. */
 enum err prep_check_quota(const struct prep_step *step, struct slice path, int64_t count,
                           int64_t bytes);
 void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
                       int64_t bytes);
 
-/* The data of a znode was set, or the znode was deleted: it may be the limits of a quota. */
+/* Update a quota when the data of its limits znode was set, or its limits znode was deleted. For
+ * other znodes these functions do nothing. */
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);
 void prep_limits_gone(const struct prep_step *step, struct slice path);
 
 /* ---- Memory: what the current request adds to state_memory_bytes or frees. ---- */
 
-/* All requests in flight are given up; the current one has become transaction `zxid`; the state has
- * applied up to `zxid`. */
+/* To be called when all requests in flight are dropped; when the current request has become
+ * transaction `zxid`; when the state has applied all up to `zxid`. */
 void prep_growth_clear(struct growth *growth);
 void prep_growth_commit(struct growth *growth, zxid_t zxid);
 void prep_growth_applied(struct growth *growth, zxid_t zxid);
@@ -101,32 +104,33 @@ void prep_count_node(const struct prep_step *step, struct slice path,
 void prep_count_acl(const struct prep_step *step, struct slice acl);
 void prep_count_remembered(const struct prep_step *step, uint64_t len);
 
-/* Whether there is room for all that the request adds. A request that frees memory always passes,
- * also when its remembered answer takes more than it frees. */
+/* Checks that there is room for all that the request adds. A delete that frees memory always
+ * passes, also when its remembered answer takes more than it frees. */
 enum err prep_check_memory(const struct prep_step *step);
 
 /* ---- Idempotency keys. ---- */
 
-/* Looks up the key of the request, if it has one. OK and result->replayed: that is the answer. */
+/* Looks up the key of the request, if it has one. On OK with result->replayed set, the result is
+ * the remembered answer. */
 enum err prep_look_key(struct prep_step *step);
 
-/* Fills the answer of one operation, as its effect will give it, when the request has a key.
- * Without a key the answer is made when the transaction is applied. */
+/* If the request has a key, fills the answer of one operation, as its effect will give it. Without
+ * a key the answer is made when the transaction is applied. */
 void prep_answer(const struct prep_step *step, struct slice path, bool has_stat);
 
-/* With a key: adds the whole answer to the transaction. */
+/* If the request has a key, adds the whole answer to the transaction. */
 enum err prep_remember(struct prep_step *step);
 
 /* ---- ACLs. ---- */
 
-/* Whether the caller has one of `perms` on the znode; else refuses with `detail`. */
+/* Checks that the caller has one of `perms` on the znode; else refuses with `detail`. */
 enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
                   const char *detail);
 
 /* Writes a list to prep->acl in its canonical form. */
 enum err prep_fix_acl(const struct prep_step *step, struct slice acl);
 
-/* A new reference to a list for the overlay; NULL when it is open to all. */
+/* Returns a new reference to a list for the overlay; NULL when the list is open to all. */
 struct blob *prep_acl_blob(struct slice acl);
 
 /* ---- Znodes. ---- */

@@ -7,11 +7,11 @@
 
 enum {
     FORGET_MAX = 1000,     /* Results that one transaction forgets. */
-    FORGET_SLACK_PART = 8, /* Of rememberFor: results are forgotten many at a time. */
+    FORGET_SLACK_PART = 8, /* Results may stay 1/8 of rememberFor longer: fewer deletes. */
 };
 
-/* Closing a session twice does no harm, so it needs no memory. The leader's own requests have no
- * key. */
+/* Whether the answer of this operation is remembered. Closing a session twice does no harm, so its
+ * answer is not remembered. The leader's own requests have no key. */
 static bool is_remembered(enum op_id op)
 {
     return op != OP_CLOSE && op != OP_EXPIRE && op != OP_REAP;
@@ -71,7 +71,8 @@ static bool is_same(const struct txn_remember *remember, const uint8_t *fingerpr
     return memcmp(remember->fingerprint, fingerprint, TXN_FINGERPRINT_LEN) == 0;
 }
 
-/* The remembered result, or NULL; a result that is being forgotten in flight does not count. */
+/* Returns the remembered result, or NULL; a result that a request in flight forgets does not count.
+ */
 static const struct state_remembered *find(const struct prep_step *step)
 {
     const struct state_remembered *found =
@@ -174,8 +175,8 @@ enum err prep_remember(struct prep_step *step)
 
 /* ---- Forgetting. ---- */
 
-/* The age at which a result is forgotten: as promised when little room is left, else a part later,
- * so that there are fewer transactions. */
+/* Returns after how many ms a result is forgotten: after rememberFor, as promised, when little room
+ * is left; otherwise 1/8 later, so that there are fewer transactions. */
 static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memory *memory)
 {
     const struct config_tree *limits = &prep->limits.tree;
@@ -185,7 +186,7 @@ static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memor
     return (int64_t)limits->remember_ms + (roomy ? limits->remember_ms / FORGET_SLACK_PART : 0);
 }
 
-/* The first result at or after a zxid. */
+/* Returns the first result at or after a zxid. */
 static const struct state_remembered *first_from(const struct state *state, zxid_t zxid)
 {
     return state_remembered_after(state, zxid > 0 ? zxid - 1 : 0);

@@ -1,5 +1,5 @@
-/* What a request adds to the memory of every replica, and whether maxTreeBytes has room; hard
- * quotas on znodes and bytes at and below a path. Both count requests in flight. */
+/* Checks two limits: the memory that a request adds on every replica, against maxTreeBytes; and
+ * hard quotas on znodes and bytes at and below a path. Both checks count requests in flight. */
 #include "base/probe.h"
 #include "server/prepare/prep_int.h"
 #include "server/state/path.h"
@@ -12,7 +12,7 @@ enum {
 
 /* ---- Growth: requests in flight. ---- */
 
-/* Bytes that the current request adds; 0 when it frees as much as it takes. */
+/* Returns the bytes that the current request adds; 0 when it frees at least as much as it takes. */
 static uint64_t of_request(const struct growth *growth)
 {
     int64_t bytes = growth->request + (int64_t)growth->answer;
@@ -32,7 +32,7 @@ static struct growth_entry *entry_at(struct growth *growth, size_t i)
     return &growth->ring[(growth->first + i) & (growth->cap - 1)];
 }
 
-/* Proposals in flight are bounded, and so is the ring. */
+/* Doubles the ring. The ring is bounded, because proposals in flight are bounded. */
 static void grow(struct growth *growth)
 {
     struct growth wider = *growth;
@@ -88,8 +88,9 @@ void prep_count_node(const struct prep_step *step, struct slice path,
                comes);
 }
 
-/* A list that no applied znode has yet counts for each request in flight that sets it. A list that
- * loses its last znode is not counted as freed, because another request in flight may use it. */
+/* Counts the cost of a list. A list that no applied znode has yet counts for each request in flight
+ * that sets it. A list that loses its last znode is not counted as freed, because another request
+ * in flight may use it. */
 void prep_count_acl(const struct prep_step *step, struct slice acl)
 {
     if (!state_has_acl(step->state, acl)) {
@@ -112,7 +113,7 @@ static enum err refuse(const struct prep_step *step, uint64_t needed)
     const struct prep_room *room = &step->job->room;
     struct op_result *result = step->result;
 
-    op_result_release(result); /* Of a multi: no single element is the cause. */
+    op_result_release(result); /* No single element of a multi is the cause. */
     buf_printf(&result->arena,
                "the tree would take %" PRIu64 " bytes of memory, and maxTreeBytes of replica "
                "%" PRIu32 " is %" PRIu64 ": delete znodes or close sessions, which still works, or "
@@ -133,9 +134,9 @@ static bool deletes(const struct op_args *args)
     return found;
 }
 
-/* The remembered answer of a request may take more than the request frees. Deletes pass all the
- * same; requests that only make values shorter do not, because they could be repeated without end.
- */
+/* Whether the request deletes znodes and frees memory. Such a request passes even when its
+ * remembered answer takes more than it frees. A request that only makes values shorter does not
+ * pass then, because it could be repeated without end. */
 static bool frees(const struct prep_step *step)
 {
     return step->prep->growth.request < 0 && deletes(step->job->args);
@@ -160,7 +161,8 @@ enum err prep_check_memory(const struct prep_step *step)
 
 /* ---- Quotas. ---- */
 
-/* The next path from the root down to `path` that has a quota; `pos` starts at 0. */
+/* Finds the next path from the root down to `path` that has a quota; `pos` starts at 0. Returns
+ * false at the end. */
 static bool next_quota(const struct prep_step *step, struct slice path, size_t *pos,
                        struct slice *ret_top, struct overlay_quota *ret_quota)
 {
@@ -179,7 +181,8 @@ static bool is_over(uint64_t used, int64_t more, int64_t limit)
     return limit >= 0 && more > 0 && used + (uint64_t)more > (uint64_t)limit;
 }
 
-/* A change that makes nothing larger always passes, also above the limit. */
+/* Checks the hard quotas. A change that makes nothing larger always passes, also above the limit.
+ */
 enum err prep_check_quota(const struct prep_step *step, struct slice path, int64_t count,
                           int64_t bytes)
 {
@@ -234,11 +237,11 @@ void prep_limits_set(const struct prep_step *step, struct slice path, struct sli
     }
     overlay_quota(overlay, step->state, top, &quota);
     if (!quota.exists) {
-        /* The state counts in the same way when it applies this. */
+        /* The state will count the usage in the same way when it applies the effect. */
         overlay_usage(overlay, step->state, top, &quota.count, &quota.bytes);
         prep_count(step, cost_quota(top.len), true);
     }
-    (void)state_quota_parse(data, &limits); /* Malformed: no limits. */
+    (void)state_quota_parse(data, &limits); /* Malformed text sets no limits. */
     quota.exists = true;
     quota.count_hard = limits.count_hard;
     quota.bytes_hard = limits.bytes_hard;

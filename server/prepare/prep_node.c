@@ -1,5 +1,5 @@
-/* One znode is created or deleted: its parent, its owner, quotas, memory, and the effect; and the
- * checks of a create. */
+/* Creates or deletes one znode: updates parent, owner, quotas and memory, and adds the effect; and
+ * the checks of a create. */
 #include "base/wire.h"
 #include "server/op/acl.h"
 #include "server/prepare/prep_int.h"
@@ -9,7 +9,7 @@
 
 /* ---- Ephemerals of the owner. ---- */
 
-/* Whether the session may own one more ephemeral, at that path. */
+/* Checks that the session may own one more ephemeral, at that path. */
 static enum err check_ephemeral(const struct prep_step *step, struct slice path)
 {
     const struct config_tree *limits = &step->prep->limits.tree;
@@ -31,7 +31,8 @@ static enum err check_ephemeral(const struct prep_step *step, struct slice path)
     return ERR_OK;
 }
 
-/* A znode of that owner is created or deleted; nothing when the owner is no session. */
+/* Counts a znode of that owner that is created or deleted. No effect when the owner is no session.
+ */
 static void count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
                             bool comes)
 {
@@ -152,8 +153,8 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     }
 }
 
-/* Descending order: znodes below a znode come before it, because their paths begin with its path.
- */
+/* Sorts in descending order: znodes below a znode come before it, because their paths begin with
+ * its path. */
 static int later_first(const void *a, const void *b)
 {
     return slice_cmp(*(const struct slice *)b, *(const struct slice *)a);
@@ -180,7 +181,7 @@ void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags
 
 #define TTL_MS_MAX ((int64_t)OWNER_TTL_MASK)
 
-/* Whether there is such a kind of znode (ZooKeeper's create modes). */
+/* Checks that there is such a kind of znode (ZooKeeper's create modes). */
 static enum err check_kind(const struct prep_step *step, const struct op_args *args)
 {
     bool ttl = args->ttl_ms != 0;
@@ -213,7 +214,8 @@ static uint64_t owner_of(const struct prep_step *step, const struct op_args *arg
     return args->ttl_ms != 0 ? OWNER_TTL_MARK | (uint64_t)args->ttl_ms : 0;
 }
 
-/* ZooKeeper's coarse check: enough to find the parent; the name is not complete yet. */
+/* Checks a path coarsely, as ZooKeeper does: enough to find the parent. A sequential name is not
+ * complete yet. */
 static enum err check_coarse(const struct prep_step *step, struct slice path)
 {
     if (path.len == 0 || path.data[0] != '/' || memchr(path.data, 0, path.len) != NULL ||
@@ -243,7 +245,7 @@ static enum err make_path(const struct prep_step *step, const struct op_args *ar
     return ERR_OK;
 }
 
-/* Whether a child may be created below `path`, or below its deepest ancestor that exists. */
+/* Checks that a child may be created below `path`, or below its deepest ancestor that exists. */
 static enum err may_create(const struct prep_step *step, struct slice path)
 {
     struct overlay_node node;
@@ -299,7 +301,7 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
         err = check_coarse(step, args->path);
     }
     if (err == ERR_OK) {
-        buf_clear(&step->prep->acl); /* Open. */
+        buf_clear(&step->prep->acl); /* An empty list is open to all. */
         err = args->has_acl ? prep_fix_acl(step, args->acl) : ERR_OK;
     }
     if (err != ERR_OK) {

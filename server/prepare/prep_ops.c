@@ -84,7 +84,7 @@ enum err prep_set(const struct prep_step *step, const struct op_args *args)
     return err;
 }
 
-/* The znode that the operation is about, which must exist. */
+/* Gets the znode that the operation is about, which must exist. */
 static enum err need_node(const struct prep_step *step, const struct op_args *args,
                           struct overlay_node *ret_node)
 {
@@ -116,7 +116,8 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
     return err;
 }
 
-/* A recursive delete needs the right DELETE on each znode of the subtree that has children. */
+/* Checks that the caller may delete the subtree: each znode of it that has children must give the
+ * caller the right DELETE. */
 static enum err may_delete_below(const struct prep_step *step, size_t count)
 {
     struct wire_reader reader;
@@ -135,7 +136,8 @@ static enum err may_delete_below(const struct prep_step *step, size_t count)
     return err;
 }
 
-/* Names the limit that applies: that of the request, or that of the configuration. */
+/* Refuses a delete that is too large, and names the limit that applies: that of the request, or
+ * that of the configuration. */
 static enum err refuse_large(const struct prep_step *step, uint32_t max, uint32_t bound)
 {
     struct op_result *result = step->result;
@@ -177,7 +179,7 @@ static enum err delete_subtree(const struct prep_step *step, const struct op_arg
     return err;
 }
 
-/* The parent lets the caller delete its children. */
+/* Deletes a znode whose parent lets the caller delete its children. */
 static enum err delete_child(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
@@ -223,7 +225,8 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
     return delete_child(step, args);
 }
 
-/* The candidate was found some time ago, so everything is checked again. */
+/* Removes a TTL or container znode. The candidate was found some time ago, so everything is checked
+ * again. */
 enum err prep_reap(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;

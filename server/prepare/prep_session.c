@@ -1,4 +1,4 @@
-/* Sessions: that of a request; opening, attaching, closing. */
+/* Finds the session of a request; opens, attaches and closes sessions. */
 #include "server/prepare/prep_int.h"
 
 static enum err refuse_gone(const struct prep_step *step)
@@ -20,13 +20,14 @@ static void find_shown(const struct prep_step *step, const struct op_session *sh
     }
 }
 
-/* Whether another connection has attached the session since; plain HTTP never attaches. */
+/* Whether another connection has attached the session since this one did. Plain HTTP never
+ * attaches. */
 static bool has_moved(const struct op_session *shown, const struct overlay_session *session)
 {
     return shown->attach != 0 && shown->attach != session->attach;
 }
 
-/* Operations that name their session in their arguments, or have none. */
+/* Whether the operation names its session in its arguments, or has none. */
 static bool is_about_sessions(enum op_id op)
 {
     return op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE ||
@@ -64,7 +65,7 @@ static uint32_t timeout_of(const struct config_tree *limits, const struct op_arg
     return (uint32_t)min_u64(max_u64(asked_ms, limits->session_min_ms), limits->session_max_ms);
 }
 
-/* The session that the arguments name by the hash of its secret. */
+/* Finds the session that the arguments name by the hash of its secret. */
 static enum err find_named(const struct prep_step *step, const struct op_args *args,
                            struct overlay_session *ret_session)
 {
@@ -77,7 +78,7 @@ static enum err find_named(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
-/* The same, which must be open. */
+/* Finds the session that the arguments name, which must be open. */
 static enum err need_named(const struct prep_step *step, const struct op_args *args,
                            struct overlay_session *ret_session)
 {
@@ -92,9 +93,9 @@ static bool is_full(const struct prep_step *step, struct slice from, enum state_
     return max > 0 && overlay_share(&step->prep->overlay, step->state, from, kind) >= max;
 }
 
-/* Bounds on all sessions, and on those of each client, so that one client leaves room for others. A
- * client can make up identities, so each network has a bound of its own. The super user has none.
- */
+/* Checks the bound on all sessions, and the bounds on those of each client, so that one client
+ * leaves room for others. A client can make up identities, so each network has a bound too. For the
+ * super user only the bound on all sessions applies. */
 static enum err check_room(const struct prep_step *step, struct slice from)
 {
     const struct config_tree *limits = &step->prep->limits.tree;
@@ -166,8 +167,9 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
     return err;
 }
 
-/* A client that reconnects must be able to keep its session, and expiry would take as much disk
- * space as an attachment. So one attachment of each session passes. */
+/* Checks the disk space for an attachment. One attachment of each session passes without space: a
+ * client that reconnects must be able to keep its session, and its expiry would take as much disk
+ * space. */
 static enum err check_space(const struct prep_step *step, const struct overlay_session *session)
 {
     zxid_t low_since = step->job->low_since;
@@ -206,12 +208,12 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 
 static struct slice opener_of(const struct prep_step *step, const struct overlay_session *session)
 {
-    /* The state has a session that was not opened in flight. */
+    /* A session that was not opened in flight is in the state. */
     return session->from != NULL ? blob_slice(session->from)
                                  : state_session(step->state, session->id)->from;
 }
 
-/* The same transaction deletes all ephemerals of the session, also those in flight. */
+/* Closes a session. The same transaction deletes all its ephemerals, also those in flight. */
 static void close_session(const struct prep_step *step, uint64_t id, enum txn_close_reason reason)
 {
     struct prep *prep = step->prep;

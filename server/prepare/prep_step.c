@@ -1,4 +1,4 @@
-/* What each check uses: the znode as it will be, refusals, conditions, rights, the answer. */
+/* Helpers of all checks: the znode as it will be, refusals, conditions, rights, the answer. */
 #include "server/op/acl.h"
 #include "server/prepare/prep_int.h"
 #include "server/state/path.h"
@@ -37,7 +37,8 @@ enum err prep_refuse(const struct prep_step *step, enum err err, const char *det
     return err;
 }
 
-/* Whether an earlier element of the same multi has changed it, which will be undone. */
+/* Whether an earlier element of the same multi has changed the znode. That change will be undone.
+ */
 static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
 {
     const struct stat_view *stat = &node->stat;
@@ -58,7 +59,8 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
     return prep_refuse(step, ERR_BAD_VERSION, detail);
 }
 
-/* A missing znode fails any condition on its version; without a condition it is just missing. */
+/* Refuses a request about a missing znode: with ERR_BAD_VERSION when it has an If-Match condition,
+ * which a missing znode always fails; else as missing. */
 enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args)
 {
     if (args->has_etag || args->must_exist) {

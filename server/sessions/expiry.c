@@ -8,7 +8,7 @@
 #include "zab/config.h"
 
 enum {
-    SLOTS = 512,        /* Of the wheel, one report interval each. */
+    SLOTS = 512,        /* Slots of the wheel, one report interval each. */
     VISITS_MAX = 20000, /* Entries that one call visits. */
 };
 
@@ -35,15 +35,15 @@ struct expiry {
     bool paused; /* The process was paused; no quorum round has confirmed since that it leads. */
     uint64_t now_ms;   /* The caller's time at the last turn. */
     uint64_t clock_ms; /* Time without pauses of the process; all times below are measured in it. */
-    uint64_t hold_ms;  /* Nothing expires before. */
-    struct map entries; /* By id. */
+    uint64_t hold_ms;  /* Nothing expires before this time. */
+    struct map entries; /* Entries by session id. */
 
     /* An entry may be in the slot of an earlier deadline than its present one. The present deadline
      * is compared when that slot is swept, so that a touch only writes a number. */
     struct list wheel[SLOTS];
     uint64_t slot;     /* Last slot that was swept. */
-    struct list swept; /* Entries of that slot, to be compared. */
-    struct list due;   /* Their deadline has passed. */
+    struct list swept; /* Entries of that slot, whose deadlines are to be compared. */
+    struct list due;   /* Entries whose deadline has passed. */
 
     struct member members[ZAB_MEMBERS_MAX];
     uint32_t member_count;
@@ -100,7 +100,8 @@ static struct entry *find(const struct expiry *expiry, uint64_t session)
     return map_get_u64(&expiry->entries, session);
 }
 
-/* One interval more than the timeout: activity just after a report waits for the next report. */
+/* Sets the deadline one report interval later than the timeout, because activity just after a
+ * report waits for the next report. */
 static void extend(const struct expiry *expiry, struct entry *entry)
 {
     entry->deadline_ms = expiry->clock_ms + entry->timeout_ms + expiry->report_ms;
@@ -179,7 +180,8 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
 
 /* ---- Members: replicas that report. ---- */
 
-/* The time covered by the reports of all members not lost; UINT64_MAX without members. */
+/* Returns the time covered by the reports of all members that are not lost; UINT64_MAX without
+ * members. */
 static uint64_t covered_by_all_ms(const struct expiry *expiry)
 {
     uint64_t least = UINT64_MAX;
@@ -223,8 +225,9 @@ static bool is_far_behind(const struct expiry *expiry, const struct member *memb
            (uint64_t)EXPIRY_BEHIND_REPORTS * expiry->report_ms;
 }
 
-/* A new member covers all time up to now, because it has served no client before. A member that is
- * lost because its reports are far behind joins again only with a report that is not far behind. */
+/* Adds a member that is not known or was lost. A new member covers all time up to now, because it
+ * has served no client before. A member that is lost because its reports are far behind joins again
+ * only with a report that is not far behind. */
 void expiry_joined(struct expiry *expiry, uint32_t member_id)
 {
     const struct member *known = find_member(expiry, member_id);
@@ -241,7 +244,8 @@ uint64_t expiry_mark(const struct expiry *expiry)
     return expiry->clock_ms + 1;
 }
 
-/* A replica that reports is in step; its mark tells the time that the report covers. */
+/* Takes a report. A replica that reports is in step; its mark tells the time that the report
+ * covers. */
 void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
 {
     if (!expiry->on || mark > expiry_mark(expiry)) {
@@ -261,9 +265,10 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
     }
 }
 
-/* The loss of a member counts as a touch of each session, because the member may have served any of
- * them since its last report, also when it never reported. It counts once for a session until the
- * next touch, so that a member that comes and goes does not keep dead sessions for ever. */
+/* Marks a member as lost. Its loss counts as a touch of each session, because the member may have
+ * served any of them since its last report, also when it never reported. The loss counts once for a
+ * session until the next touch, so that a member that comes and goes does not keep dead sessions
+ * for ever. */
 static void lose(struct expiry *expiry, struct member *member)
 {
     uint64_t bit = UINT64_C(1) << (member - expiry->members);
@@ -308,7 +313,7 @@ static void lose_silent_members(struct expiry *expiry)
 
 /* ---- Time. ---- */
 
-/* This turn came more than two intervals after the previous one. */
+/* Whether this turn came more than two report intervals after the previous one. */
 static bool was_paused(const struct expiry *expiry, uint64_t elapsed_ms)
 {
     if (MUTANT(25)) {
@@ -350,7 +355,7 @@ void expiry_renewed(struct expiry *expiry)
 
 /* ---- Expired sessions. ---- */
 
-/* False when all slots up to the present have been swept. */
+/* Sweeps the next slot; returns false when all slots up to the present have been swept. */
 static bool sweep_next(struct expiry *expiry)
 {
     if (expiry->slot >= expiry->clock_ms / expiry->report_ms) {
@@ -399,7 +404,7 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
 
         list_remove(&entry->node);
         if (entry->deadline_ms >= expiry->clock_ms) {
-            put_in_wheel(expiry, entry); /* It was touched meanwhile. */
+            put_in_wheel(expiry, entry); /* The session was touched meanwhile. */
             continue;
         }
         list_push_back(&later, &entry->node);

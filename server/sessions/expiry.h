@@ -7,11 +7,11 @@
  * counts as a touch, once for each replica until the next touch of the session.
  *
  * A report may wait behind a slow link for seconds, and tells nothing about that time. So the
- * leader sends marks of its time to the replicas, a report names the newest mark that its replica
+ * leader sends marks of its time to the replicas. A report names the newest mark that its replica
  * has seen, and covers the time up to that mark only. Clocks are not compared. A touch counts from
  * its arrival, so it may count late, but never early.
  *
- * Pure: the caller brings the time. Core thread of the leader.
+ * The code is pure: the caller passes the time. Core thread of the leader.
  */
 #ifndef SERVER_EXPIRY_H
 #define SERVER_EXPIRY_H
@@ -20,21 +20,23 @@
 #include "server/state/state.h"
 
 enum {
-    EXPIRY_DUE_MAX = 1000,      /* Sessions that expire in one turn. */
-    EXPIRY_BEHIND_REPORTS = 10, /* A replica counts as lost when the mark of its newest report is
-                                   older than so many report intervals. */
+    EXPIRY_DUE_MAX = 1000, /* Sessions that expire in one turn. */
+    /* A replica counts as lost when the mark of its newest report is older than so many report
+     * intervals. */
+    EXPIRY_BEHIND_REPORTS = 10,
 };
 
 struct expiry;
 
-/* Replicas report every `report_ms`. */
+/* Makes an empty table. Replicas report every `report_ms`. */
 struct expiry *expiry_new(uint32_t report_ms);
 void expiry_free(struct expiry *expiry); /* Accepts NULL. */
 
-/* The leader begins to serve: all sessions of the state get their whole timeout from now on. */
+/* To be called when the leader begins to serve: all sessions of the state get their whole timeout
+ * from now on. */
 void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now_ms);
 
-/* The role ends: all sessions are dropped, and nothing expires. */
+/* To be called when the role ends: all sessions are dropped, and nothing expires. */
 void expiry_end(struct expiry *expiry);
 bool expiry_is_on(const struct expiry *expiry);
 
@@ -42,40 +44,42 @@ bool expiry_is_on(const struct expiry *expiry);
  * report interval. */
 void expiry_turn(struct expiry *expiry, uint64_t now_ms);
 
-/* Whether the process paused for over a report interval. Then nothing expires until a quorum round
- * has confirmed that this replica still leads (expiry_renewed), and one more interval has passed.
- */
+/* Whether the process was paused, for more than two report intervals. Then nothing expires until a
+ * quorum round has confirmed that this replica still leads (expiry_renewed), and one more interval
+ * has passed. */
 bool expiry_stands(const struct expiry *expiry);
 void expiry_renewed(struct expiry *expiry);
 
-/* As transactions are applied. Opening a known session or closing an unknown one has no effect. */
+/* To be called as transactions are applied. Opening a known session or closing an unknown one has
+ * no effect. */
 void expiry_opened(struct expiry *expiry, uint64_t session, uint32_t timeout_ms);
 void expiry_closed(struct expiry *expiry, uint64_t session);
 
-/* The client of the session was active. */
+/* Notes that the client of the session was active. */
 void expiry_touch(struct expiry *expiry, uint64_t session);
 
-/* A mark of the present, for the heartbeats to all replicas. Never 0, and never falls. */
+/* Returns a mark of the present, for the heartbeats to all replicas. It is never 0, and never
+ * falls. */
 uint64_t expiry_mark(const struct expiry *expiry);
 
-/* All sessions that were active at `member` before it saw the mark have been touched. 0: it has
- * seen no mark. A mark that was not sent yet is ignored. */
+/* Notes that all sessions that were active at `member` before it saw the mark have been touched.
+ * Mark 0: the member has seen no mark. A mark that was not sent yet is ignored. */
 void expiry_reported(struct expiry *expiry, uint32_t member, uint64_t mark);
 
-/* `member` is in step and serves clients, so expiry waits for its reports from now on. To be called
- * before each expiry_due; no effect for a known member. */
+/* Notes that `member` is in step and serves clients, so expiry waits for its reports from now on.
+ * To be called before each expiry_due; no effect for a known member. */
 void expiry_joined(struct expiry *expiry, uint32_t member);
 
-/* The connection to `member` is gone. */
+/* Notes that the connection to `member` is gone. */
 void expiry_lost(struct expiry *expiry, uint32_t member);
 
-/* Expired sessions, at most `max`; each is returned again until its expiry is proposed, or it is
- * touched or closed. */
+/* Returns expired sessions, at most `max`. Each is returned again until its expiry is proposed, or
+ * the session is touched or closed. */
 size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max);
 
-/* The expiry is proposed: later touches do not save the session. */
+/* Notes that the expiry is proposed: later touches do not save the session. */
 void expiry_proposed(struct expiry *expiry, uint64_t session);
 
-size_t expiry_count(const struct expiry *expiry); /* Sessions known. */
+size_t expiry_count(const struct expiry *expiry); /* Number of known sessions. */
 
 #endif

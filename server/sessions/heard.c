@@ -7,19 +7,19 @@
 #include "base/thread.h"
 
 enum {
-    DROPS_MAX = 2 /* Stale entries that make room for one that is new: more go than come. */
+    DROPS_MAX = 2 /* Stale entries dropped for each new one, so the table shrinks. */
 };
 
 struct contact {
     struct heard_entry shown;
-    struct list order; /* In heard.order. */
+    struct list order; /* Entry in heard.order. */
 };
 
 struct heard {
-    pthread_mutex_t mutex; /* Guards all else. */
+    pthread_mutex_t mutex; /* Guards all other members. */
     size_t sessions_max;
-    struct map contacts; /* By session. */
-    struct list order;   /* The same, the oldest contact first. */
+    struct map contacts; /* Contacts by session. */
+    struct list order;   /* The same contacts, the oldest first. */
     bool all;
 };
 

@@ -1,9 +1,10 @@
 /*
  * heard.h - the last contact of each session, as far as this replica knows.
  *
- * A replica knows that of its own clients, and the leader that of all clients from the reports of
- * the other replicas; both are updated twice a tick. Only lists show it; expiry.h decides which
- * sessions expire. The table is bounded; entries without contact for HEARD_KEEP_MS make room first.
+ * A replica knows the last contacts of its own clients. The leader knows those of all clients, from
+ * the reports of the other replicas. Both are updated twice a tick. Only lists show last contacts;
+ * expiry.h decides which sessions expire. The table is bounded; entries without contact for
+ * HEARD_KEEP_MS make room first.
  */
 #ifndef SERVER_HEARD_H
 #define SERVER_HEARD_H
@@ -20,22 +21,22 @@ struct heard;
 
 struct heard_entry {
     uint64_t session;
-    uint64_t at_ms;  /* Monotonic. */
+    uint64_t at_ms;  /* Monotonic time of the last contact. */
     uint32_t member; /* Replica that its client is connected to. */
 };
 
-/* Holds at most `sessions_max` sessions; further ones are ignored. */
+/* Makes a table of at most `sessions_max` sessions; further ones are ignored. */
 struct heard *heard_new(size_t sessions_max);
 void heard_free(struct heard *heard); /* Accepts NULL. */
 
-/* Core thread: these sessions were active at `member` since its last report. */
+/* Notes that these sessions were active at `member` since its last report. Core thread. */
 void heard_note(struct heard *heard, const uint64_t *sessions, size_t count, uint32_t member,
                 uint64_t now_ms);
 
-/* Core thread: whether all replicas report to this one. */
+/* Sets whether all replicas report to this one. Core thread. */
 void heard_set_all(struct heard *heard, bool all);
 
-/* Any thread. False when there is no entry. */
+/* Finds the entry of a session; returns false when there is none. Any thread. */
 bool heard_find(struct heard *heard, uint64_t session, struct heard_entry *ret_entry);
 bool heard_all(struct heard *heard);
 

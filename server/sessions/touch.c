@@ -15,7 +15,7 @@ enum {
 /* The ids of one interval in order of arrival, and a hash table of their indexes. */
 struct touched {
     uint64_t *ids;
-    uint32_t *slots; /* Index of an id, plus one; 0: free. SLOTS_PER_ID * cap, a power of two. */
+    uint32_t *slots; /* Index of an id plus one; 0: free. SLOTS_PER_ID * cap, a power of two. */
     size_t count;
     size_t cap;
 };
@@ -25,7 +25,7 @@ struct touch_set {
     _Atomic uint64_t touches;
     pthread_mutex_t mutex; /* Guards `now`. */
     struct touched now;
-    struct touched taken; /* Core thread. */
+    struct touched taken; /* Used by the core thread only. */
 };
 
 struct touch_set *touch_set_new(size_t ids_max)
@@ -51,7 +51,7 @@ void touch_set_free(struct touch_set *set)
     mem_free(set);
 }
 
-/* The slot that holds the id, or the free one where it belongs. */
+/* Returns the slot that holds the id, or the free one where it belongs. */
 static uint32_t *find(const struct touched *touched, uint64_t id)
 {
     size_t mask = touched->cap * SLOTS_PER_ID - 1;
@@ -75,7 +75,7 @@ static void grow(struct touched *touched)
     }
 }
 
-/* False when it is not in the set and there is no room for it. */
+/* Adds an id. Returns false when the id is not in the set and there is no room for it. */
 static bool add(struct touched *touched, uint64_t id, size_t ids_max)
 {
     if (touched->count == touched->cap) {

@@ -14,18 +14,19 @@
 
 struct touch_set;
 
-/* Holds at most `ids_max` different sessions at a time. */
+/* Makes a set of at most `ids_max` different sessions at a time. */
 struct touch_set *touch_set_new(size_t ids_max);
 void touch_set_free(struct touch_set *set); /* Accepts NULL. */
 
-/* Any thread. False when the set is full: the touch is lost, and the caller counts it. */
+/* Adds a session. Any thread. Returns false when the set is full: the touch is lost, and the caller
+ * counts it. */
 bool touch_add(struct touch_set *set, uint64_t session);
 
-/* Any thread: touches since the start, repeated ones included. */
+/* Returns the number of touches since the start, repeated ones included. Any thread. */
 uint64_t touch_count(const struct touch_set *set);
 
-/* Core thread: empties the set. The ids, in the order in which they were first touched, live until
- * the next call. */
+/* Empties the set and returns the ids, in the order in which they were first touched; they are
+ * valid until the next call. Core thread. */
 const uint64_t *touch_take(struct touch_set *set, size_t *ret_count);
 
 #endif

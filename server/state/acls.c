@@ -2,7 +2,7 @@
 #include "server/state/state_int.h"
 
 enum {
-    SEED_ACL = 0x61636c /* Keeps lists and data of the same bytes apart. */
+    SEED_ACL = 0x61636c /* Makes the hash of an ACL differ from that of equal data. */
 };
 
 void acls_init(struct acls *acls)

@@ -2,25 +2,25 @@
 #include "server/state/path.h"
 #include "server/state/state_int.h"
 
-/* One transaction that is being applied. Inside a fuzzy range no effect fails; the rest of the
- * range repairs what an effect finds. */
+/* One transaction that is being applied. Inside a fuzzy range no effect fails: if the state is
+ * newer than the effect expects, the rest of the range repairs the result. */
 struct apply {
     struct state *state;
     zxid_t zxid;
     int64_t age_ms;
     int64_t stamp_ms;
     bool fuzzy;
-    bool remembers; /* It remembers a result; at most one. */
-    bool closes;    /* It closes a session. */
+    bool remembers; /* A result was remembered; a second one is an error. */
+    bool closes;    /* A session was closed. */
 
-    /* About the last effect, for the change that is handed out. */
-    const struct znode *node; /* NULL when it is gone. */
-    uint32_t acl;             /* Of the znode; before it was deleted. */
+    /* Details of the last effect, for the change that is handed out. */
+    const struct znode *node; /* Znode of the effect; NULL when it was deleted. */
+    uint32_t acl;             /* ACL of the znode; for a DELETE, the ACL before it. */
     uint32_t parent_acl;
     uint64_t session;
 };
 
-/* Notes old values for a rollback; none is needed in a fuzzy range. */
+/* Notes old values for a rollback. A fuzzy range has no rollback, so it needs none. */
 static void keep_old(const struct apply *apply, const struct undo_entry *entry)
 {
     if (!apply->fuzzy) {
@@ -35,7 +35,8 @@ static struct blob *data_of(const struct txn_effect *effect)
     return (effect->flags & TXN_NULL_DATA) != 0 ? NULL : blob_new(effect->data);
 }
 
-/* A child of `parent` was created or deleted. A fuzzy snapshot may know of later ones. */
+/* Sets the pzxid of `parent`, of which a child was created or deleted. The pzxid does not fall: a
+ * fuzzy snapshot may already hold the pzxid of a later transaction. */
 static void touch_parent(const struct apply *apply, struct znode *parent)
 {
     bool lower = MUTANT(23) && apply->fuzzy;
@@ -58,8 +59,9 @@ static void fill_new(const struct apply *apply, const struct txn_effect *effect,
     node->creates = 0;
 }
 
-/* The znode exists already: the snapshot saw it at a later time, perhaps after it was deleted and
- * created again. Znodes below it were created later still, so the log brings them back. */
+/* Creates a znode that exists already, because the snapshot saw it at a later time, perhaps after
+ * it was deleted and created again. Znodes below it are dropped: they were created later still, so
+ * the log brings them back. */
 static void create_again(const struct apply *apply, const struct txn_effect *effect,
                          struct znode *node)
 {
@@ -107,8 +109,8 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
         return ERR_CORRUPT;
     }
     if (parent == NULL) {
-        /* The snapshot saw the path of the parent after its deletion, which also deletes the child.
-         */
+        /* The snapshot saw this path after the parent was deleted. The log deletes this child
+         * before the parent, so the child is not needed. */
         PROBE("state.create_orphan");
         return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
     }
@@ -177,8 +179,8 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     return ERR_OK;
 }
 
-/* Deletes a znode with what a fuzzy snapshot may still hold below it: that was created again later.
- */
+/* Deletes a znode and all znodes that a fuzzy snapshot holds below it. These belong to a later
+ * znode of the same path, so the log creates them again. */
 static void delete_fuzzy(const struct apply *apply, struct znode *node)
 {
     struct state *state = apply->state;
@@ -194,7 +196,8 @@ static void delete_fuzzy(const struct apply *apply, struct znode *node)
     tree_node_free(node);
 }
 
-/* The snapshot saw the parent without the child; its pzxid still moves. */
+/* Deletes a child that is missing, because the snapshot saw the parent without it. The pzxid of the
+ * parent still moves. */
 static enum err delete_missing(const struct apply *apply, struct znode *parent)
 {
     PROBE("state.delete_missing");
@@ -292,7 +295,8 @@ static enum err apply_session_open(struct apply *apply, const struct txn_effect 
         return ERR_CORRUPT;
     }
     if (session != NULL) {
-        /* The snapshot saw it later, perhaps after a move, which is replayed. */
+        /* The snapshot saw the session at a later time, perhaps after a move. The log replays the
+         * move. */
         PROBE("state.open_again");
         mem_free(session_shut(state, session));
     }
@@ -310,7 +314,8 @@ static enum err apply_session_open(struct apply *apply, const struct txn_effect 
     return ERR_OK;
 }
 
-/* The bug of mutant 24: deletes the present ephemerals of the session, not those of the log. */
+/* Mutant 24, a bug on purpose: deletes the present ephemerals of the session instead of those that
+ * the log deletes. */
 static void close_by_own_list(struct apply *apply, uint64_t id)
 {
     struct state *state = apply->state;
@@ -373,7 +378,7 @@ static enum err apply_session_move(struct apply *apply, const struct txn_effect 
     return ERR_OK;
 }
 
-/* A remembered result with the same key or the same zxid. */
+/* Returns a remembered result with the same key or the same zxid, or NULL. */
 static struct remembered *in_the_way(const struct apply *apply, const struct txn_remember *remember)
 {
     struct remembered *same = remember_get(apply->state, remember->scope, remember->key);
@@ -400,7 +405,8 @@ static enum err apply_remember(struct apply *apply, const struct txn_effect *eff
         if (!apply->fuzzy) {
             return ERR_CORRUPT;
         }
-        /* The same result, or one of a later use of the key, which is replayed. */
+        /* This is the same result, or the result of a later use of the key, which the log replays.
+         */
         PROBE("state.remember_again");
         remember_remove(state, old);
         mem_free(old);
@@ -482,7 +488,8 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
         effect->type == TXN_SESSION_CLOSE && effect->close.reason == TXN_CLOSED_EXPIRED;
 }
 
-/* Whether the fields are possible in this transaction; txn_next has seen those of each effect. */
+/* Whether the effect is possible in this transaction. txn_next has already checked each field by
+ * itself. */
 static bool is_sound(struct apply *apply, const struct txn_effect *effect)
 {
     bool first = !apply->remembers;
@@ -511,7 +518,7 @@ static bool is_sound(struct apply *apply, const struct txn_effect *effect)
     UNREACHABLE();
 }
 
-/* Reads the whole transaction before any change. */
+/* Checks the bytes of the whole transaction before any change. */
 static enum err check_bytes(struct apply *apply, struct slice txn)
 {
     struct wire_reader reader;
@@ -536,7 +543,7 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
     struct txn_effect effect;
     enum err err = txn_open(&reader, txn, &header);
 
-    ASSERT(err == ERR_OK); /* check_bytes has seen the same bytes. */
+    ASSERT(err == ERR_OK); /* check_bytes has read the same bytes without an error. */
     apply->age_ms = header.age_ms;
     apply->stamp_ms = header.stamp_ms;
     while (err == ERR_OK) {
@@ -562,7 +569,7 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     }
     acls_collect(&state->acls);
     if (fuzzy) {
-        state_cuts_lose(state); /* The state is not that of any zxid now. */
+        state_cuts_lose(state); /* In a fuzzy range the state is not that of any single zxid. */
     }
     if (check_bytes(&apply, txn) != ERR_OK) {
         return ERR_FORMAT;

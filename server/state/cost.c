@@ -3,15 +3,15 @@
 
 enum {
     CHUNK_HEAD = 8,        /* Bytes that the allocator puts before each allocation. */
-    CHUNK_STEP = 16,       /* It rounds up to a multiple of this ... */
-    CHUNK_MIN = 32,        /* ... and to this at least. */
-    LARGE_MIN = 128 << 10, /* From here on an allocation is whole pages. */
+    CHUNK_STEP = 16,       /* An allocation is rounded up to a multiple of so many bytes. */
+    CHUNK_MIN = 32,        /* Least bytes of an allocation. */
+    LARGE_MIN = 128 << 10, /* From this size on, an allocation is whole pages. */
     LARGE_HEAD = 16,
     PAGE = 4096,
-    MAP_SHARE = 96,    /* One entry of a map whose table has just doubled. */
-    OWNER_ENTRY = 48,  /* One entry of the index of ephemerals, or of due times. */
-    EXPIRY_ENTRY = 64, /* Entry of a session in the expiry table of the leader (server/sessions). */
-    ACL_SLOT = 24,     /* An index and a free index, just after their arrays have doubled. */
+    MAP_SHARE = 96,    /* Bytes of one map entry, just after the table has doubled. */
+    OWNER_ENTRY = 48,  /* Bytes of one entry in the index of ephemerals or of due times. */
+    EXPIRY_ENTRY = 64, /* Bytes of a session in the leader's expiry table (server/sessions). */
+    ACL_SLOT = 24,     /* Bytes in acls.slots and acls.free, just after both have doubled. */
 };
 
 static uint64_t round_up(uint64_t size, uint64_t step)

@@ -3,10 +3,10 @@
 #include "server/state/path.h"
 #include "server/state/state_int.h"
 
-/* The old version of a znode that a transaction has changed since. */
+/* The old version of a znode that a transaction has changed since the cut began. */
 struct state_cut_saved {
     struct avl_node order;
-    struct state_cut_znode znode; /* With references of its own; the path is `bytes`. */
+    struct state_cut_znode znode; /* Has its own references; its path is `bytes`. */
     uint8_t bytes[];
 };
 
@@ -77,7 +77,7 @@ void state_cuts_lose(struct state *state)
 
         list_remove(&cut->node);
         if (cut->fate == STATE_CUT_GOOD) {
-            cut->fate = STATE_CUT_LOST; /* The fate of a cut that has ended before stays. */
+            cut->fate = STATE_CUT_LOST; /* A cut that was overrun before keeps that fate. */
         }
     }
 }
@@ -98,8 +98,9 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
     return path_order(path, at) > 0 && !(cut->pruned && path_is_within(path, at));
 }
 
-/* Whether the znode is unchanged since the cut. A change leaves its zxid, or has saved the znode
- * before (ACLs). */
+/* Whether the znode is unchanged since the cut. A change of data or children sets mzxid or pzxid
+ * above the zxid of the cut. A change of the ACL sets neither, but the znode is then saved already.
+ */
 static bool is_as_it_was(const struct state_cut *cut, const struct znode *node)
 {
     return node->mzxid <= cut->zxid && node->pzxid <= cut->zxid;
@@ -146,7 +147,8 @@ void cuts_save(struct state *state, const struct znode *node, struct slice path)
 
 /* ---- The reader. ---- */
 
-/* The first existing znode at or after the end of the last slice. */
+/* Returns the znode at which the next slice begins: the top at first, then the first znode after
+ * `at` that is not skipped; NULL at the end. */
 static const struct znode *first_live(const struct state_cut *cut, const struct state *state)
 {
     struct slice at = buf_slice(cut->at.len > 0 ? &cut->at : &cut->top);
@@ -163,7 +165,7 @@ static struct slice live_path(const struct state_cut *cut)
     return cut->walk.depth == 0 ? slice_str("/") : buf_slice(&cut->walk.path);
 }
 
-/* Ends the walk, which is one of the whole tree, outside of the subtree. */
+/* Ends the walk when it leaves the subtree. The walk itself covers the whole tree. */
 static void stop_outside(struct state_cut *cut)
 {
     if (cut->live != NULL && !path_is_within(live_path(cut), buf_slice(&cut->top))) {
@@ -219,7 +221,8 @@ static void move_to(struct state_cut *cut, struct slice path)
     ASSERT(!cut->at.overflow);
 }
 
-/* `is_live`: the tree has a znode at that path, the same or a new one. */
+/* Hands out a saved znode. `is_live`: the tree has a znode at its path, the same one or a newer
+ * one. */
 static void take_saved(struct state_cut *cut, struct state_cut_saved *saved, bool is_live,
                        struct state_cut_znode *ret_znode)
 {

@@ -1,5 +1,5 @@
-/* Small changes of the tree that keep all derived data: digest, counts, costs and indexes; and the
- * journal that takes back the changes of one transaction. */
+/* Small changes of the tree, which keep all derived data correct (digest, counts, costs, indexes);
+ * and the journal that rolls back one transaction. */
 #include "server/state/state_int.h"
 
 static uint64_t size_of(const struct znode *node)
@@ -7,7 +7,7 @@ static uint64_t size_of(const struct znode *node)
     return (uint64_t)node->name_len + blob_slice(node->data).len;
 }
 
-/* A znode with its data, without its ACL: lists are shared. */
+/* Returns the cost of a znode with its data. The ACL is not included, because znodes share it. */
 static uint64_t cost_of(const struct znode *node)
 {
     return cost_node(node->name_len, node->owner) + cost_data(blob_slice(node->data).len);
@@ -28,7 +28,7 @@ void state_sum_in(struct state *state, const struct znode *node)
     state->digest += hash_of(state, node);
 }
 
-/* The znode has got an owner. */
+/* Updates counts and indexes for a znode that has got an owner. */
 static void own(struct state *state, struct znode *node)
 {
     if (owner_is_session(node->owner)) {
@@ -38,7 +38,8 @@ static void own(struct state *state, struct znode *node)
     reap_update(state, node);
 }
 
-/* The znode loses its owner. It may be unlinked: looks at no other znode. */
+/* Updates counts and indexes for a znode that loses its owner. The znode may be unlinked, so this
+ * looks at no other znode. */
 static void disown(struct state *state, struct znode *node)
 {
     if (owner_is_session(node->owner)) {
@@ -63,7 +64,7 @@ void state_link(struct state *state, struct znode *parent, struct znode *node)
     quota_joined(state, node);
 }
 
-/* The znode is being deleted: removes it from all indexes and sums. */
+/* Removes a znode that is being deleted from all indexes and sums. */
 static void forget(void *ctx, struct znode *node)
 {
     struct state *state = ctx;
@@ -124,7 +125,7 @@ void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
 {
-    /* In this order, because it may be the same list. */
+    /* The new ACL is referenced first, because both may be the same list. */
     acls_ref(&state->acls, acl);
     acls_unref(&state->acls, node->acl);
     node->acl = acl;
@@ -133,7 +134,7 @@ void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
 /* ---- The journal of one transaction. ---- */
 
 enum {
-    CAP_KEPT = 1024 /* A larger journal is freed after its transaction. */
+    CAP_KEPT = 1024 /* Entries; a larger journal is freed after its transaction. */
 };
 
 void undo_add(struct undo *undo, const struct undo_entry *entry)
@@ -193,7 +194,8 @@ static void take_back(struct state *state, const struct undo_entry *entry)
         take_back_acl(state, entry);
         return;
     case TXN_SESSION_OPEN:
-        /* Not freed when there were znodes of the session before: then it is invisible again. */
+        /* If ephemerals of this owner existed before the session, session_shut keeps the entry,
+         * invisible as before, and returns NULL. */
         mem_free(session_shut(state, entry->session));
         return;
     case TXN_SESSION_CLOSE:
@@ -224,7 +226,7 @@ void undo_rollback(struct state *state)
     }
 }
 
-/* The old values are not needed any more. */
+/* Frees the old values of an entry, which are not needed any more. */
 static void drop(const struct undo_entry *entry)
 {
     if (entry->type == TXN_DELETE) {

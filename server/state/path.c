@@ -12,7 +12,7 @@ static enum err refuse(const char *why, const char **ret_why)
     return ERR_BAD_ARGUMENTS;
 }
 
-/* Characters that ZooKeeper refuses beyond ASCII: C1 controls, private use and the specials block.
+/* Whether ZooKeeper refuses this character: DEL, C1 controls, private use and the specials block.
  */
 static bool is_refused(int32_t point)
 {
@@ -157,8 +157,7 @@ int path_order(struct slice a, struct slice b)
     if (i == len) {
         return a.len < b.len ? -1 : a.len > b.len;
     }
-    /* A path that ends here comes before a longer one: no name holds a byte below that of a slash.
-     */
+    /* A slash counts as 0, less than any byte of a name, so that "/a/x" comes before "/a-". */
     int left = a.data[i] == '/' ? 0 : a.data[i];
     int right = b.data[i] == '/' ? 0 : b.data[i];
 

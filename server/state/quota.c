@@ -45,7 +45,7 @@ static bool is_at(const struct znode *node, struct slice path)
     return path.len == 0;
 }
 
-/* The quota on exactly this znode, or NULL. */
+/* Returns the quota on exactly this znode, or NULL. */
 static struct quota *of_znode(const struct state *state, const struct znode *node)
 {
     struct quota *quota = map_get_u64(&state->quotas.by_hash, node->path_hash);
@@ -61,7 +61,8 @@ static uint64_t len_of(const struct znode *node)
     return blob_slice(node->data).len;
 }
 
-/* Adds to all quotas above `node`; negative numbers wrap around. */
+/* Adds to the usage of all quotas at and above `node`. To subtract, pass numbers that wrap around.
+ */
 static void add_up(struct state *state, const struct znode *node, uint64_t count, uint64_t bytes)
 {
     for (const struct znode *at = node; at != NULL; at = at->parent) {
@@ -267,10 +268,10 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
 /* ---- ZooKeeper's text of limits: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N". ---- */
 
 enum {
-    DIGITS_MAX = 18 /* So many digits always fit. */
+    DIGITS_MAX = 18 /* A number of so many digits always fits. */
 };
 
-/* A whole number; empty text means none. */
+/* Parses a whole number; empty text means no limit (-1). */
 static enum err get_number(struct slice text, int64_t *ret_value)
 {
     bool negative = text.len > 0 && text.data[0] == '-';
@@ -299,7 +300,7 @@ static bool is_comma(uint8_t byte)
     return byte == ',' || byte == ';';
 }
 
-/* The bytes up to the next commas; `rest` begins after them. */
+/* Returns the bytes before the next commas or semicolons, and moves `rest` after these. */
 static struct slice cut(struct slice *rest)
 {
     size_t len = 0;
@@ -316,7 +317,7 @@ static struct slice cut(struct slice *rest)
     return part;
 }
 
-/* "key=value"; text after a second '=' and keys of later versions are ignored. */
+/* Parses "key=value". Text after a second '=' and keys of later versions are ignored. */
 static enum err get_pair(struct slice pair, struct state_quota *limits)
 {
     size_t equals = slice_find(pair, '=');

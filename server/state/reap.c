@@ -49,7 +49,8 @@ static int64_t due_of(const struct znode *node)
     return state_reap_due_ms(node->owner, node->creates, node->age_ms);
 }
 
-/* A container that had children is due as soon as it is empty. */
+/* Whether the znode waits for an age. A container that had children does not: it is due as soon as
+ * it is empty. */
 static bool counts_age(const struct znode *node)
 {
     return owner_is_ttl(node->owner) || node->creates == 0;
@@ -66,7 +67,8 @@ static void set_counts_age(struct state *state, struct reap_entry *entry, bool c
     }
 }
 
-/* Children keep a znode with a TTL, but its time continues. */
+/* Notes until which age the znode waits. Children prevent the removal of a znode with a TTL, but
+ * its time continues to count. */
 static void note_age(struct state *state, struct reap_entry *entry)
 {
     const struct znode *node = entry->node;
@@ -121,7 +123,7 @@ void reap_forget(struct state *state, struct znode *node)
     mem_free(entry);
 }
 
-/* Appends one path, or leaves `out` as it was when it does not fit. */
+/* Appends one path and returns true, or leaves `out` as it was when the path does not fit. */
 static bool put_path(const struct znode *node, struct buf *out)
 {
     size_t before = out->len;

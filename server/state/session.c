@@ -6,7 +6,7 @@ enum {
     SEED_SESSION = 0x73657373
 };
 
-/* An ephemeral among those of its owner. */
+/* An ephemeral znode in the index of its owner. */
 struct ephemeral {
     struct avl_node order;
     struct znode *node;
@@ -37,7 +37,7 @@ static struct slice hash_of(const struct session *session)
     return slice_make(session->shown.secret_hash, TXN_SECRET_HASH_LEN);
 }
 
-/* The hash of an open session for the digest: of each stored field. */
+/* Returns the hash of an open session for the digest. It covers each stored field. */
 static uint64_t digest_of(const struct session *session)
 {
     const struct state_session *shown = &session->shown;
@@ -58,8 +58,8 @@ struct share {
     uint8_t name[];
 };
 
-/* Marks the share of a network, to tell it from that of a client without identity. No address
- * begins so. */
+/* First byte in the name of a network's share. It distinguishes this name from that of a client
+ * without identity, because no address begins with this byte. */
 static const uint8_t network_mark = '*';
 
 struct slice state_share_name(struct slice from, enum state_share kind,
@@ -108,7 +108,7 @@ static void drop_one(struct map *shares, struct slice name)
     }
 }
 
-/* A session of this opener was opened or closed. */
+/* Counts a session that this opener has opened or closed in its shares. */
 static void count_shares(struct map *shares, struct slice from, bool opened)
 {
     struct state_share_name name;
@@ -150,7 +150,7 @@ struct session *session_get(const struct state *state, uint64_t id)
     return session != NULL && session->open ? session : NULL;
 }
 
-/* The entry of an owner; a new one has only its number. */
+/* Returns the entry of an owner. A new entry has only the id. */
 static struct session *need_owner(struct state *state, uint64_t id)
 {
     struct session *session = map_get_u64(&state->sessions.owners, id);
@@ -164,7 +164,7 @@ static struct session *need_owner(struct state *state, uint64_t id)
     return session;
 }
 
-/* Makes the session visible; its fields are set. */
+/* Makes the session visible. Its fields are already set. */
 static void show(struct state *state, struct session *session)
 {
     struct sessions *sessions = &state->sessions;
@@ -172,7 +172,8 @@ static void show(struct state *state, struct session *session)
     ASSERT(!session->open);
     session->open = true;
     avl_insert(&sessions->order, &session->shown.id, &session->order, id_cmp);
-    /* Of two with the same secret the later one is found. Only a fuzzy snapshot can hold both. */
+    /* If two sessions have the same secret, the later one is found. Only a fuzzy snapshot can hold
+     * both. */
     map_put(&sessions->by_hash, hash_of(session), session);
     sessions->count++;
     count_shares(&sessions->shares, session->shown.from, true);
@@ -246,7 +247,7 @@ static const struct znode *ancestor(const struct znode *node, size_t levels)
     return node;
 }
 
-/* The order of two znodes in a walk. */
+/* Compares two znodes by their order in a walk. */
 static int path_cmp(const void *key, const struct avl_node *order)
 {
     const struct znode *a = key;
@@ -363,7 +364,8 @@ const struct znode *state_ephemeral_next(const struct state *state, const struct
     return next != NULL ? next->node : NULL;
 }
 
-/* No ephemeral has exactly this key: it comes right after that of the path. */
+/* Compares with a key that lies right after `path`. No ephemeral equals this key, so the search
+ * ends at the first ephemeral after `path`. */
 static int behind_cmp(const void *key, const struct avl_node *order)
 {
     const struct ephemeral *entry = avl_entry_const(order, struct ephemeral, order);

@@ -2,11 +2,11 @@
  * Snapshots: a block is a section number u8, then entries of that section to the end of the block.
  *
  * Sections come in the order of their numbers, and a section may have many blocks. A block carries
- * an ACL where it first uses it, because the table of ACLs changes during a scan. A znode: flags
- * u8, length shared with the path before in this block, length and bytes of the rest (both lengths
- * varints), czxid mzxid pzxid u64, ctime mtime i64, then varints: owner, age (TTL and container
- * znodes only: when it was last set, or created), version, aversion, creates, ACL, length of the
- * data; and the data.
+ * an ACL where it first uses it, because the table of ACLs changes during a scan. The bytes of a
+ * znode: flags u8, length shared with the path before in this block, length and bytes of the rest
+ * (both lengths varints), czxid mzxid pzxid u64, ctime mtime i64, then varints: owner, age (of TTL
+ * and container znodes only: the age at which the znode was last set, or created), version,
+ * aversion, creates, ACL, length of the data; and the data.
  */
 #include "base/probe.h"
 #include "server/state/path.h"
@@ -17,7 +17,8 @@ enum {
     SNAP_NULL_DATA = 1U << 0 /* Flag of a znode. */
 };
 
-/* On disk and on the wire: never renumber. The reserved one is refused by this version. */
+/* These numbers are on disk and on the wire: never renumber. This version refuses the reserved one.
+ */
 enum snap_section {
     SNAP_HEADER = 1,     /* Format u32, history u64, age and stamp of the newest transaction i64. */
     SNAP_ACLS = 2,       /* Count u32, always 0. */
@@ -27,11 +28,11 @@ enum snap_section {
     SNAP_CONFIG = 6,     /* Reserved. */
 };
 
-/* The ACL of a znode. */
+/* How a znode refers to its ACL. */
 enum snap_acl {
     SNAP_ACL_OPEN = 0,
-    SNAP_ACL_NEW = 1,  /* The list follows; it is the next one of this block. */
-    SNAP_ACL_FIRST = 2 /* From here on: lists of this block in the order of their first use. */
+    SNAP_ACL_NEW = 1,  /* A list that is new in this block follows. */
+    SNAP_ACL_FIRST = 2 /* From here on: lists of this block, numbered by first use. */
 };
 
 #define SESSION(form, member)    WIRE_FIELD(WIRE_##form, struct state_session, member)
@@ -81,14 +82,15 @@ static size_t shared_len(struct slice a, struct slice b)
     return i;
 }
 
-/* The ACLs of a block so far. */
+/* The ACLs that the present block already has. */
 struct written_acls {
-    struct map numbers; /* From the index in the state to the position in `indices`. */
+    struct map numbers; /* Maps an index in the state to the place in `indices`. */
     uint32_t indices[STATE_SLICE_NODES_MAX];
     uint32_t count;
 };
 
-/* The first use of a list in a block carries it, the others point back to it. */
+/* Writes the ACL of a znode: the list itself at its first use in a block, and its number after
+ * that. */
 static void put_acl(const struct state *state, struct written_acls *acls, uint32_t acl,
                     struct buf *out)
 {
@@ -209,14 +211,16 @@ static void scan_nodes(const struct state *state, struct state_cursor *cursor, s
     next_section(state, cursor);
 }
 
-/* A session or remembered result: its fields, itself or NULL, and its number. */
+/* A session or a remembered result. `entry` is NULL when there is none; `number` is the id or zxid.
+ */
 struct item {
     const struct wire_field *fields;
     const void *entry;
     uint64_t number;
 };
 
-/* The first one after the last that was written, which may be gone since. */
+/* Returns the first entry after the last one that was written, which may have been removed since.
+ */
 static struct item next_item(const struct state *state, const struct state_cursor *cursor)
 {
     if (cursor->section == SNAP_SESSIONS) {
@@ -273,14 +277,14 @@ void state_scan(const struct state *state, struct state_cursor *cursor, size_t b
 
 /* ---- Restore. ---- */
 
-/* The ACLs of this block, by index in the state. */
+/* The ACLs of the block that is being restored: their indices in the state. */
 struct read_acls {
     uint32_t *indices;
     size_t count;
     size_t cap;
 };
 
-/* No transaction can have brought other times: they are damage, or a defect of the sender. */
+/* Whether a transaction can have this age. Any other age is damage, or a defect of the sender. */
 static bool age_fits(int64_t age_ms)
 {
     return age_ms >= 0 && age_ms <= TXN_AGE_MAX_MS;
@@ -406,7 +410,7 @@ static struct blob *get_data(struct wire_reader *reader, uint8_t flags)
     return wire_reader_ok(reader) && flags == 0 ? blob_new(bytes) : NULL;
 }
 
-/* A built-in znode exists already, without children: only its fields are set. */
+/* Restores a built-in znode. It exists already and has no children, so only its fields are set. */
 static void restore_builtin(struct state *state, struct wire_reader *reader, struct read_acls *acls,
                             struct znode *node, uint8_t flags)
 {
@@ -426,8 +430,8 @@ static void restore_new(struct state *state, struct wire_reader *reader, struct 
 {
     struct znode *parent = tree_find(state->root, path_parent(path));
 
-    /* An ephemeral parent is no error: between two slices it may have been deleted and created
-     * again. */
+    /* An ephemeral parent is no error: between two slices the parent may have been deleted and
+     * created again as an ephemeral. */
     if (parent == NULL || tree_child(parent, path_name(path)) != NULL) {
         wire_reader_fail(reader);
         return;
@@ -509,7 +513,7 @@ static enum err restore_remembered(struct state *state, struct wire_reader *read
         struct remembered *old = remember_get(state, fields.scope, fields.key);
 
         if (old != NULL) {
-            /* The key was forgotten and used again while the scan was between the two. */
+            /* After the scan had written the old result, its key was forgotten and used again. */
             PROBE("state.restore_remembered_twice");
             remember_remove(state, old);
             mem_free(old);
@@ -547,7 +551,8 @@ enum err state_restore(struct state *state, struct slice block)
     case SNAP_REMEMBERED:
         return restore_remembered(state, &reader);
     default:
-        /* Of a later version: to ignore it would be to lose it. */
+        /* A later version wrote this section. It is refused, because its content would be lost
+         * otherwise. */
         return ERR_FORMAT;
     }
 }

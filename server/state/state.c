@@ -23,7 +23,7 @@ struct state *state_new(uint64_t history)
     list_init(&state->cuts);
     state->root = tree_node_new(slice_make(NULL, 0));
     state->node_count = 1;
-    state->tree_cost = cost_node(0, 0) + cost_data(0); /* Of the root. */
+    state->tree_cost = cost_node(0, 0) + cost_data(0); /* The cost of the root. */
     state_sum_in(state, state->root);
     add_builtin(state, state->root, "zookeeper");
     struct znode *zookeeper = tree_child(state->root, slice_str("zookeeper"));
@@ -51,7 +51,8 @@ void state_free(struct state *state)
     mem_free(state);
 }
 
-/* Recovery may repeat records that the snapshot already holds. */
+/* Raises the applied zxid. It never falls, because recovery may repeat records that the snapshot
+ * already holds. */
 static void advance(struct state *state, zxid_t zxid)
 {
     state->applied = max_u64(state->applied, zxid);

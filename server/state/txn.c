@@ -13,14 +13,14 @@
 
 #define HEADER(member) WIRE_FIELD(WIRE_INT, struct txn_header, member)
 
-/* Behind version and flags. */
+/* The fields of a header, which come after version and flags. */
 static const struct wire_field header_fields[] = {
     HEADER(origin_member), HEADER(origin_boot), HEADER(request),
     HEADER(age_ms),        HEADER(stamp_ms),    {.form = WIRE_END},
 };
 
 enum {
-    FIELDS_MAX = 6 /* Of one type, with the end. */
+    FIELDS_MAX = 6 /* Most fields of one type, the end included. */
 };
 
 /* The fields of each type, in the order of their bytes. */
@@ -111,7 +111,7 @@ void txn_put(struct buf *out, const struct txn_effect *effect)
     }
 }
 
-/* Checks what the table of fields cannot express. */
+/* Whether the effect keeps the rules that the table of fields cannot express. */
 static bool is_sound(const struct txn_effect *effect)
 {
     switch (effect->type) {

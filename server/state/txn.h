@@ -3,12 +3,13 @@
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
  * i64, then effects until the end: type u8, flags u8, fields (txn.c has those of each type). The
- * fields of an effect that is not about a znode are wrapped in one field of bytes. A type that is
- * not known makes the transaction malformed: to skip the effect would be to lose it.
+ * fields of an effect that is not about a znode are wrapped in one field of bytes. An effect of an
+ * unknown type makes the transaction malformed, because a reader that skipped the effect would lose
+ * it.
  *
  * A transaction carries two times. Its *age* is the time by which the state machine expires things:
- * it counts the time for which a leader led, never decreases, and no wall clock moves it. Its
- * *stamp* is what clients see as ctime and mtime; nothing depends on it.
+ * the age counts the time for which a leader led, never decreases, and no wall clock moves it. Its
+ * *stamp* is what clients see as ctime and mtime; nothing depends on the stamp.
  */
 #ifndef SERVER_STATE_TXN_H
 #define SERVER_STATE_TXN_H
@@ -27,16 +28,17 @@ enum {
     TXN_FROM_MAX = 128,       /* Bytes of a client's address and identity. */
     TXN_SCOPE_MAX = 2048,     /* Bytes of the scope of an idempotency key. */
     TXN_KEY_MAX = 256,        /* Bytes of the key itself. */
-    TXN_FINGERPRINT_LEN = 16, /* Hash of the request that the key came with. */
+    TXN_FINGERPRINT_LEN = 16, /* Bytes of the hash of the request with the key. */
     TXN_RESULT_MAX = 16 << 20 /* Bytes of a remembered result. */
 };
 
-/* A leader proposes times within these bounds only. A follower reads an age beyond them as 0, which
- * leaves the age of the ensemble unchanged, and a stamp as the nearest valid one. */
+/* A leader proposes times within these bounds only; the lower bounds are 0 for the age and
+ * -TXN_STAMP_MAX_MS for the stamp. A follower reads an age beyond them as 0, which leaves the age
+ * of the ensemble unchanged, and a stamp as the nearest valid one. */
 #define TXN_AGE_MAX_MS   INT64_C(100000000000000) /* More than 3,000 years. */
-#define TXN_STAMP_MAX_MS INT64_C(253402300799999) /* The end of year 9999; likewise below 0. */
+#define TXN_STAMP_MAX_MS INT64_C(253402300799999) /* The end of year 9999. */
 
-/* Stored owners that are no session (as in ZooKeeper). */
+/* Stored owners that are not sessions (as in ZooKeeper). */
 #define OWNER_CONTAINER UINT64_C(0x8000000000000000)
 #define OWNER_TTL_MARK  UINT64_C(0xff00000000000000) /* Low 40 bits: TTL in ms. */
 #define OWNER_TTL_MASK  UINT64_C(0x000000ffffffffff)
@@ -51,19 +53,19 @@ static inline bool owner_is_ttl(uint64_t owner)
     return (owner & OWNER_TTL_MARK) == OWNER_TTL_MARK;
 }
 
-/* Whether it is deleted by the age of the ensemble. */
+/* Whether a znode with this owner is deleted when the age of the ensemble is high enough. */
 static inline bool owner_is_reaped(uint64_t owner)
 {
     return owner_is_container(owner) || owner_is_ttl(owner);
 }
 
-/* A session: the znode is ephemeral. */
+/* Whether the owner is a session, so that the znode is ephemeral. */
 static inline bool owner_is_session(uint64_t owner)
 {
     return owner != 0 && !owner_is_container(owner) && !owner_is_ttl(owner);
 }
 
-/* On disk and on the wire: never renumber. */
+/* These numbers are on disk and on the wire: never renumber. */
 enum txn_effect_type {
     TXN_CREATE = 1,        /* path, data, owner, acl, parent's creates. */
     TXN_SET = 2,           /* path, data, new version. */
@@ -85,19 +87,19 @@ enum {
 struct txn_header {
     uint32_t origin_member; /* Replica that took the request; 0: made by the leader itself. */
     uint64_t origin_boot;   /* Random number of that replica's process. */
-    uint64_t request;       /* The number of the request there. */
-    int64_t age_ms;         /* Of the ensemble, not below that of any earlier transaction. */
+    uint64_t request;       /* Number that this replica gave to the request. */
+    int64_t age_ms;         /* Age of the ensemble, not below that of any earlier transaction. */
     int64_t stamp_ms;       /* Wall clock, ms since 1970. */
 };
 
 struct txn_session_open {
-    uint64_t session; /* Its public id: the zxid of this transaction. */
+    uint64_t session; /* Public id of the session: the zxid of this transaction. */
     uint32_t timeout_ms;
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    struct slice from; /* Address of the client, as text. */
+    struct slice from; /* Opener, as text: address and identity of the client. */
 };
 
-/* On disk and on the wire: never renumber. */
+/* These numbers are on disk and on the wire: never renumber. */
 enum txn_close_reason {
     TXN_CLOSED_BY_CLIENT = 1,
     TXN_CLOSED_EXPIRED = 2
@@ -111,8 +113,8 @@ struct txn_session_close {
 /* A client has attached the session to another connection. */
 struct txn_session_move {
     uint64_t session;
-    uint64_t attach; /* Number of the attachment; a connection with another one has lost it. */
-    uint32_t member; /* Replica that serves it now. */
+    uint64_t attach; /* Attach number; a connection with another one has lost the session. */
+    uint32_t member; /* Replica that serves the session now. */
 };
 
 /* The result of a write with an idempotency key. */
@@ -125,7 +127,7 @@ struct txn_remember {
 
 /* Remembered results of transactions before `horizon` are dropped. */
 struct txn_forget {
-    zxid_t horizon; /* Not above the zxid of this transaction. */
+    zxid_t horizon; /* At most the zxid of this transaction. */
 };
 
 struct txn_effect {
@@ -139,7 +141,7 @@ struct txn_effect {
             struct slice acl;  /* CREATE, SET_ACL: encoded ACL; empty means open to all. */
             uint64_t owner;    /* CREATE: 0, session, OWNER_CONTAINER or OWNER_TTL_MARK | ttl. */
             uint32_t creates;  /* CREATE: the parent's count of creates after this one. */
-            int32_t version;   /* SET, SET_ACL: the new one. */
+            int32_t version;   /* SET, SET_ACL: the new version or aversion. */
         };
 
         struct txn_session_open open;
@@ -150,12 +152,13 @@ struct txn_effect {
     };
 };
 
-/* Both times must be within their bounds. */
+/* Begins a transaction. Age and stamp must be within their bounds. */
 void txn_begin(struct buf *out, const struct txn_header *header);
 void txn_put(struct buf *out, const struct txn_effect *effect);
 
-/* Reads the header, then effects until ERR_MISSING at the end; ERR_FORMAT when malformed. Times
- * beyond their bounds are read as within. Slices of an effect point into the transaction. */
+/* Read the header, then one effect per call until ERR_MISSING at the end; ERR_FORMAT when
+ * malformed. Times beyond their bounds are corrected as described above. Slices of an effect point
+ * into the transaction. */
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header);
 enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect);
 

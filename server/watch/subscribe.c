@@ -5,7 +5,7 @@
 #include "server/watch/subscribe_int.h"
 
 enum {
-    PUMP_SETS = 64 /* Read from the window at a time. */
+    PUMP_SETS = 64 /* Sets that are read from the window at a time. */
 };
 
 const char *subscribe_resumed_name(enum subscribe_resumed resumed)
@@ -57,9 +57,9 @@ zxid_t subscribe_at(const struct subscriber *subscriber)
 
 /* ---- The pump. ---- */
 
-/* Changes between here and the end of the window cannot be delivered one by one. After a state was
- * replaced, the new one may be older: changes up to the old position have been delivered already.
- */
+/* Moves to the end of the window and reports a loss, because the changes up to there cannot be
+ * delivered one by one. If an older state has replaced the former one, changes up to the old
+ * position have been delivered already, so watches skip those. */
 static void lose(struct subscriber *subscriber)
 {
     zxid_t from = subscriber->at.zxid;
@@ -89,7 +89,8 @@ static void tell_set(struct subscriber *subscriber, const struct change_set *set
     subscriber->at.zxid = set->zxid;
 }
 
-/* Rights are checked as late as possible: an ACL may have changed since the set was read. */
+/* Delivers one set with the newest ACLs. They are looked up as late as possible, because an ACL may
+ * have changed since the set was read. */
 static enum err try_tell_set(struct subscriber *subscriber, const struct change_set *set)
 {
     struct set_acls *acls = NULL;
@@ -102,8 +103,8 @@ static enum err try_tell_set(struct subscriber *subscriber, const struct change_
     return err;
 }
 
-/* Delivers the sets up to the bound and drops all references. ERR_MISSING: the sets from
- * `*ret_told` on are not in the window any more. */
+/* Delivers the sets up to `until` and drops all references. ERR_MISSING: the sets from `*ret_told`
+ * on are not in the window any more. */
 static enum err tell_sets(struct subscriber *subscriber, struct change_set *const *take_sets,
                           size_t count, zxid_t until, size_t *ret_told)
 {
@@ -121,7 +122,7 @@ static enum err tell_sets(struct subscriber *subscriber, struct change_set *cons
     return err;
 }
 
-/* Delivers at most `max` sets; false when there are no more. */
+/* Delivers at most `max` sets; returns false when there are no more. */
 static bool pump_some(struct subscriber *subscriber, zxid_t until, size_t max)
 {
     struct change_set *sets[PUMP_SETS];
@@ -141,7 +142,8 @@ static bool pump_some(struct subscriber *subscriber, zxid_t until, size_t max)
     if (err != ERR_OK) {
         return false;
     }
-    /* No set in between: complete up to the bound itself. */
+    /* No set lies between the last delivered one and `end`, so all changes up to `end` are
+     * delivered. */
     zxid_t end = told < count || last > until ? until : last;
 
     subscriber->at.zxid = max_u64(subscriber->at.zxid, end);
@@ -164,7 +166,7 @@ zxid_t subscribe_pump(struct subscriber *subscriber, zxid_t until, size_t sets_m
 
 /* ---- Adding. ---- */
 
-/* History and applied zxid of the present state. */
+/* Gets history and applied zxid of the present state. */
 static enum err look(const struct subscriber *subscriber, uint64_t *ret_history,
                      zxid_t *ret_applied)
 {
@@ -197,8 +199,8 @@ static enum err check_since(const struct subscriber *subscriber,
     return err == ERR_OK && ahead && request->since > applied ? ERR_REPLICA_BEHIND : err;
 }
 
-/* Delivers all changes up to the start of the watch to all watches. When that fails, the gathered
- * changes do not join the later ones. */
+/* Delivers all changes up to the start of the watch to all watches. If this fails, changes between
+ * the gathered ones and the later ones are missing, so the gathered ones are dropped. */
 static void reach(struct subscriber *subscriber, struct missed *missed)
 {
     uint64_t restarts = subscriber->at.restarts;
@@ -211,7 +213,7 @@ static void reach(struct subscriber *subscriber, struct missed *missed)
     }
 }
 
-/* Moves the watch to the end of the missed changes and delivers these. */
+/* Moves the start of the watch to the end of the missed changes and delivers these changes. */
 static void tell_missed(struct subscriber *subscriber, struct watch *watch,
                         const struct missed *missed, struct subscribe_result *ret_result)
 {
@@ -248,14 +250,14 @@ static enum err add(struct subscriber *subscriber, struct watch_owner *owner,
         *ret_result = (struct subscribe_result){.id = watch->id, .zxid = missed->upto};
         return ERR_OK;
     }
-    /* Held since some event, but the client has all up to its zxid. */
+    /* A hold ends here: the client has all changes up to `since`, and gets the missed ones now. */
     watch->held = false;
     tell_missed(subscriber, watch, missed, ret_result);
     return ERR_OK;
 }
 
-/* The watch begins at `since`; the changes between there and the present position are delivered at
- * once. */
+/* Adds a watch that begins at `since`. The changes between `since` and the present position are
+ * delivered at once. */
 static enum err add_since(struct subscriber *subscriber, struct watch_owner *owner,
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result)
@@ -319,8 +321,9 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 
 /* ---- Catching up. ---- */
 
-/* The state was replaced by an older one: some delivered changes may not have happened. But a
- * difference may have delivered changes beyond the position of this subscriber. */
+/* Gives up when `from` is beyond the applied zxid: an older state has replaced the former one, so
+ * some delivered changes may not have happened. If `from` is only beyond the position of this
+ * subscriber, a difference has delivered later changes, which is no reason to give up. */
 static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
 {
     uint64_t history;
@@ -337,9 +340,9 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
     return err;
 }
 
-/* The zxid from which the watch must be delivered again. A held watch may have got events that its
- * owner has not passed on. A difference is repeated as a whole, because its order is not that of
- * the changes. */
+/* Returns the zxid from which the watch must be delivered again. A held watch may have got events
+ * that its owner has not passed on, so for it the lower bound is `begin`. A difference is repeated
+ * as a whole, because its events are not in the order of the changes. */
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {
     zxid_t least = watch->held ? watch->begin : watch->start;

@@ -18,93 +18,93 @@
 struct subscriber;
 
 enum subscribe_resumed {
-    SUBSCRIBE_FRESH,    /* No `since`. */
+    SUBSCRIBE_FRESH,    /* The request has no `since`. */
     SUBSCRIBE_REPLAYED, /* Each missed change is delivered. */
-    SUBSCRIBE_DIFFED, /* The difference is delivered: the final state is exact, steps in between are
-                         missing. */
-    SUBSCRIBE_GAP     /* Neither is possible: nothing is delivered, the client must read again. */
+    SUBSCRIBE_DIFFED,   /* The difference is delivered: exact final state, no steps between. */
+    SUBSCRIBE_GAP       /* Neither replay nor difference is possible: the client must read again. */
 };
 
 enum {
     SUBSCRIBE_DIFF_NODES_MAX = 100000,  /* Znodes that a difference may visit. */
-    SUBSCRIBE_DIFF_BYTES_MAX = 32 << 20 /* Of its events and their paths. */
+    SUBSCRIBE_DIFF_BYTES_MAX = 32 << 20 /* Bytes of its events and their paths. */
 };
 
-/* "fresh", "replayed", "diffed", "gap". */
+/* Returns "fresh", "replayed", "diffed" or "gap". */
 const char *subscribe_resumed_name(enum subscribe_resumed resumed);
 
-/* The receiver. No callback may add, remove or release anything or pump; but on_lost may call
- * subscribe_catch_up, and on_event may hold watches (watch_hold). */
+/* The receiver of events. A callback must not pump, and must not add, remove or release anything.
+ * But on_lost may call subscribe_catch_up, and on_event may hold watches (watch_hold). */
 struct subscribe_sink {
     void *ctx;
-    /* As for a table. Events of a difference are marked by `diff`. */
+    /* Gets events as watch_fn does. Events of a difference are marked by `diff`. */
     watch_fn on_event;
-    /* Each change of the window, before the events of its set: for closed and moved sessions. May
-     * be NULL. */
+    /* Gets each change of the window, before the events of its set: for closed and moved sessions.
+     * May be NULL. */
     void (*on_change)(void *ctx, zxid_t zxid, const struct state_change *change);
-    /* The subscriber fell behind the window, or the state was replaced: neither watches nor
-     * on_change got the changes of (`from`, subscribe_at()]. Each watch stays and gets all later
-     * changes. The front end lets each watch catch up from `from`, now or, if it holds the watch,
-     * later and from the larger of `from` and its start. Or it reports a gap. */
+    /* Called when the subscriber fell behind the window, or the state was replaced: neither watches
+     * nor on_change got the changes of (`from`, subscribe_at()]. Each watch stays and gets all
+     * later changes. The front end lets each watch catch up from `from`, or reports a gap. If the
+     * front end holds a watch, it lets this watch catch up later, from the larger of `from` and its
+     * start. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
-/* Copies the sink. Begins at the present end of the window. */
+/* Makes a subscriber with a copy of the sink. It begins at the present end of the window. */
 struct subscriber *subscriber_new(struct view *view, struct window *window,
                                   const struct subscribe_sink *sink);
-void subscriber_free(struct subscriber *subscriber); /* All owners were released. */
+void subscriber_free(struct subscriber *subscriber); /* All owners must be released. */
 
-/* For owners: watch_owner_release, watch_remove, watch_by_id. */
+/* Returns the table, for watch_owner_release, watch_remove and watch_by_id. */
 struct watch_table *subscribe_table(struct subscriber *subscriber);
 
 /* Delivers all changes up to `until` (ZXID_MAX: all), at most `sets_max` transactions; returns
- * subscribe_at. When that has moved, there may be more. */
+ * subscribe_at. If subscribe_at has moved, there may be more. */
 zxid_t subscribe_pump(struct subscriber *subscriber, zxid_t until, size_t sets_max);
 
-/* All watches have all changes up to this zxid: that of a heartbeat. */
+/* Returns the zxid up to which all watches have all changes. Heartbeats carry it. */
 zxid_t subscribe_at(const struct subscriber *subscriber);
 
 struct subscribe_request {
     enum watch_kind kind;
-    struct slice path; /* Has passed path_check. */
-    bool values;       /* Of the watch; and its format: */
+    struct slice path; /* path_check has accepted it. */
+    bool values;       /* Events carry stat and data, shown in `format`. */
     enum op_dataformat format;
     bool has_since;
-    zxid_t since;     /* The client has all changes up to here. */
-    bool has_history; /* `since` is of this history: */
+    zxid_t since;     /* The client has all changes up to this zxid. */
+    bool has_history; /* `since` is of the history `since_history`. */
     uint64_t since_history;
 };
 
 struct subscribe_result {
-    uint32_t id; /* Of the watch; valid even when it is used up. */
+    uint32_t id; /* Id of the watch; valid even when the watch is used up. */
     enum subscribe_resumed resumed;
-    zxid_t zxid;  /* The watch will get all changes above. */
+    zxid_t zxid;  /* The watch will get all changes above this zxid. */
     bool used_up; /* A missed change has used up the one-shot watch, so it is not in the table. */
 };
 
-/* Delivers all changes, adds a watch and delivers what it has missed since `since`. All of
- * `*ret_result` but `used_up` is set before the first of these events, so that a front end may
+/* Delivers all present changes, adds a watch and delivers what it has missed since `since`. All of
+ * `*ret_result` except `used_up` is set before the first of these events, so that a front end may
  * answer first. On an error nothing was added: ERR_HISTORY_CHANGED; ERR_REPLICA_BEHIND (`since` is
  * ahead of this replica: retry when it has caught up); ERR_THROTTLED (the limits of the owner);
- * ERR_NOT_READY (no state). The same watch again keeps its id and its start; with `since` it gets
- * what the client has missed, and is held no more. */
+ * ERR_NOT_READY (no state). A watch that exists already keeps its id and its start; with `since` it
+ * gets what the client has missed, and a hold ends. */
 enum err subscribe_add(struct subscriber *subscriber, struct watch_owner *owner,
                        const struct subscribe_request *request,
                        struct subscribe_result *ret_result);
 
-/* Adds a watch after a read of state `request->since`: delivers changes up to exactly there, so
- * that the first event of the watch is the first change that the answer does not show. The same
- * errors. */
+/* Adds a watch after a read of state `request->since`. It first delivers changes exactly up to
+ * `since`, so that the first event of the watch is the first change that the answer does not show.
+ * The errors are those of subscribe_add. */
 enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *owner,
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result);
 
-/* Delivers the changes after `from` to one watch again, after a loss or after it was held; it is
- * held no more. For a held watch `from` is one less than the zxid of the first event that the front
- * end has not passed on (or has dropped since). Parts of a difference may be repeated. GAP: the
- * front end must report it. When `used_up` the watch is gone; a one-shot watch whose event was
- * dropped after it was used up cannot catch up, so such events must be kept. ERR_NOT_READY: the
- * state is not whole yet; the watch is held, retry later. */
+/* Delivers the changes after `from` to one watch again, after a loss or a hold; a hold ends. For a
+ * held watch `from` is one less than the zxid of the first event that the front end has not passed
+ * on (or has dropped since). Parts of a difference may be repeated. SUBSCRIBE_GAP: the front end
+ * must report it. If `used_up` is set, the watch is gone. A one-shot watch whose event was dropped
+ * after the watch was used up cannot catch up, so such events must be kept. ERR_NOT_READY: the
+ * state is not complete yet; the watch is held, retry later. */
 enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
                             struct subscribe_result *ret_result);
 

@@ -10,9 +10,9 @@ struct diff {
     struct window *window;
     const struct missed_by *by;
     struct missed *missed; /* `upto` is the zxid of the first slice. */
-    uint32_t visited;      /* Znodes. */
-    uint32_t slices;       /* Holds of the lock after the first. */
-    uint32_t slice_nodes;  /* At most, in one hold of the lock. */
+    uint32_t visited;      /* Znodes visited so far. */
+    uint32_t slices;       /* Slices after the first one; each is one hold of the lock. */
+    uint32_t slice_nodes;  /* Most znodes of one slice. */
     struct buf next;       /* Path at which the walk continues; empty before it begins. */
     bool done;
     bool too_much; /* A bound was reached. */
@@ -57,9 +57,9 @@ static bool may_read(const struct diff *diff, const struct state *state, const s
     return watch_may_read(diff->by->owner, state_acl_blob(state, znode_acl(node)));
 }
 
-/* Whether the owner may learn about a znode that does not exist. When the window has not seen its
- * deletion, its last ACL is unknown; then a client learns only what any client can find out, that
- * there is no such znode. */
+/* Whether the owner may learn about a znode that does not exist. If the window has not seen its
+ * deletion, its last ACL is unknown, and the result is `unknown`. This is true only for events that
+ * tell what any client can find out: that there is no such znode. */
 static bool might_read(const struct diff *diff, struct slice path, bool unknown)
 {
     struct blob *acl = NULL;
@@ -75,8 +75,8 @@ static bool might_read(const struct diff *diff, struct slice path, bool unknown)
 /* ---- One znode: the rules of setWatches for one-shot watches, and their analogue for others. ----
  */
 
-/* Walks down the path as far as there are znodes; returns the name of the first missing one, or
- * empty. */
+/* Returns the deepest znode on the path that exists. `*ret_missing` is the name of the first
+ * missing one, or empty. */
 static const struct znode *deepest(const struct state *state, struct slice path,
                                    struct slice *ret_missing)
 {
@@ -94,9 +94,10 @@ static const struct znode *deepest(const struct state *state, struct slice path,
     }
 }
 
-/* The znode does not exist. Had it existed at `since`, its deepest remaining ancestor would have
- * lost a child since. Without a later pzxid there, the znode has not existed since, unless the
- * client must have seen it. At that pzxid it was certainly gone. */
+/* Adds the event for a znode that does not exist. If the znode existed at `since`, its deepest
+ * remaining ancestor has lost a child later, so the pzxid of this ancestor is above `since`, and at
+ * that pzxid the znode was certainly gone. With a lower pzxid the znode has not existed since,
+ * unless the client must have seen it (data and child watches). */
 static void see_absent(struct diff *diff, const struct state *state)
 {
     const struct missed_by *by = diff->by;
@@ -117,7 +118,7 @@ static void see_absent(struct diff *diff, const struct state *state)
     }
 }
 
-/* The event that uses a one-shot watch up, if any. */
+/* Adds the event that uses a one-shot watch up, if there is one. */
 static void see_one_shot(struct diff *diff, const struct znode *node, bool readable)
 {
     const struct missed_by *by = diff->by;
@@ -140,8 +141,8 @@ static void see_one_shot(struct diff *diff, const struct znode *node, bool reada
     }
 }
 
-/* What the client knows of an older znode is void for a new one, so only existing children are
- * reported. */
+/* Adds the events of a persistent watch. For a new znode, what the client knows of an older one is
+ * void, so a change of the children is reported only when there are children. */
 static void see_persistent(struct diff *diff, const struct znode *node)
 {
     const struct missed_by *by = diff->by;
@@ -160,10 +161,10 @@ static void see_persistent(struct diff *diff, const struct znode *node)
     }
 }
 
-/* A znode of the subtree, in a slice that may show a state later than `upto`. Later changes come
- * from the window. But a later change of the children hides an earlier deletion of one, and a
- * recursive watch learns of deleted children only by their parent. Below a new znode all are new
- * and have their own events. */
+/* Adds the events of a znode in the subtree. The slice may show a state later than `upto`, but
+ * changes after `upto` come from the window. A late change of the children is added nevertheless:
+ * it hides an earlier deletion of a child, and a recursive watch learns of deleted children only by
+ * their parent. Below a new znode all znodes are new and have their own events. */
 static void see_in_subtree(struct diff *diff, const struct znode *node, struct slice path)
 {
     zxid_t since = diff->by->since;
@@ -187,7 +188,7 @@ static void see_in_subtree(struct diff *diff, const struct znode *node, struct s
 
 /* ---- The walk. ---- */
 
-/* The next znode of the walk after a path without a znode. */
+/* Returns the next znode of the walk after a path without a znode. */
 static const struct znode *successor(const struct state *state, struct slice path)
 {
     struct slice missing;
@@ -208,7 +209,8 @@ static struct slice walk_path(const struct walk *walk)
     return walk->path.len > 0 ? buf_slice(&walk->path) : slice_str("/");
 }
 
-/* Walks from `diff->next`, or after it when it is gone, for one hold of the lock. */
+/* Walks one slice under one hold of the lock, from `diff->next` or, when that is gone, from the
+ * znode after it. */
 static void walk_slice(struct diff *diff, const struct state *state)
 {
     const struct znode *node = state_find(state, buf_slice(&diff->next));
@@ -260,7 +262,7 @@ static void see(struct diff *diff, const struct state *state)
     }
 }
 
-/* The first slice determines `upto`. */
+/* Reads the first slice, which determines `upto`. */
 static enum err first_slice(const struct subscriber *subscriber, struct diff *diff)
 {
     const struct state *state = view_read(subscriber->view);
@@ -301,7 +303,8 @@ static struct slice path_of(const struct missed *missed, const struct diff_event
     return slice_make(missed->paths.data + event->path_at, event->path_len);
 }
 
-/* Of the events from `*from` to `to`, moves the still readable ones behind the first `*kept`. */
+/* Moves those of the events from `*from` to `to` that are still readable behind the first `*kept`
+ * events. */
 static void keep_readable(const struct diff *diff, const struct state *state, size_t *from,
                           size_t to, size_t *kept)
 {
@@ -352,7 +355,7 @@ static int by_zxid(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* How often the state was replaced. */
+/* Returns how often the state was replaced. */
 static uint64_t life(const struct subscriber *subscriber)
 {
     struct window_mark end;

@@ -1,5 +1,6 @@
-/* subscribe_int.h - the inside of a subscriber, and what one watch has missed. It is gathered first
- * and delivered afterwards, because callbacks run only when no lock of window or tree is held. */
+/* subscribe_int.h - the inside of a subscriber, and what one watch has missed. Missed changes are
+ * gathered first and delivered afterwards, because callbacks run only when no lock of window or
+ * tree is held. */
 #ifndef SERVER_SUBSCRIBE_INT_H
 #define SERVER_SUBSCRIBE_INT_H
 
@@ -14,39 +15,39 @@ struct subscriber {
     struct window *window;
     struct subscribe_sink sink;
     struct watch_table *table;
-    struct window_mark at; /* Its position in the window. */
-    bool telling;          /* Inside on_event or on_change. */
+    struct window_mark at; /* Position of the subscriber in the window. */
+    bool telling;          /* on_event or on_change is running. */
 
-    uint32_t slice_nodes;       /* Most znodes of one slice. Tests take fewer, ... */
-    void (*between)(void *ctx); /* ... and change the state in between. NULL except in tests. */
+    uint32_t slice_nodes;       /* Most znodes of one slice; tests use fewer. */
+    void (*between)(void *ctx); /* Tests change the state between slices here; else NULL. */
 };
 
 /* One event of a difference. */
 struct diff_event {
     zxid_t zxid;
-    size_t order; /* In which it was found: the second sort key. */
+    size_t order; /* Order in which the events were found: the second sort key. */
     enum watch_event_type type;
-    size_t path_at; /* Its path in missed.paths. */
+    size_t path_at; /* Offset of its path in missed.paths. */
     size_t path_len;
-    struct state_change change; /* `data` is a reference. */
+    struct state_change change; /* Its `data` is a reference. */
 };
 
 /* One set of a replay. */
 struct missed_set {
-    struct change_set *set; /* A reference. */
+    struct change_set *set; /* One reference. */
     struct set_acls *acls;  /* Newer ACLs; NULL: none. */
 };
 
 struct missed {
     enum subscribe_resumed resumed;
-    zxid_t since;            /* Covers (since, upto]; ... */
-    zxid_t upto;             /* ... the watch continues there. */
+    zxid_t since;            /* The changes of (since, upto] are gathered. */
+    zxid_t upto;             /* The watch continues after this zxid. */
     bool used_up;            /* The difference uses the watch up. */
-    struct missed_set *sets; /* REPLAYED; the newest first. */
+    struct missed_set *sets; /* REPLAYED: sets, the newest first. */
     size_t set_count;
     size_t set_cap;
     uint64_t looked;           /* Sets that were searched. */
-    struct diff_event *events; /* DIFFED; in the order of zxids. */
+    struct diff_event *events; /* DIFFED: events in the order of zxids. */
     size_t event_count;
     size_t event_cap;
     struct buf paths;
@@ -60,12 +61,12 @@ struct missed_by {
     zxid_t since;
 };
 
-/* Nothing missed: the watch begins at `upto`. */
+/* Initialises `missed` with no changes: the watch begins at `upto`. */
 void missed_init(struct missed *missed, enum subscribe_resumed resumed, zxid_t upto);
 void missed_release(struct missed *missed);
 
-/* Gathers into an initialised `missed`. ERR_NOT_READY when the state is needed and not available.
- */
+/* Gathers missed changes into an initialised `missed`. ERR_NOT_READY: the state is needed and not
+ * available. */
 enum err missed_gather(const struct subscriber *subscriber, const struct missed_by *by,
                        struct missed *missed);
 
@@ -74,10 +75,10 @@ enum err missed_gather(const struct subscriber *subscriber, const struct missed_
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed);
 
-/* Drops what was gathered: a gap, after which the watch begins at `upto`. */
+/* Drops what was gathered. The result is a gap, after which the watch begins at `upto`. */
 void missed_give_up(struct missed *missed, zxid_t upto);
 
-/* Delivers it; true when that uses the watch up. */
+/* Delivers what was gathered; returns true when that uses the watch up. */
 bool missed_tell(struct subscriber *subscriber, struct watch *watch, const struct missed *missed);
 
 #endif

@@ -1,10 +1,10 @@
-/* Changes that a watch has missed: from the window while it reaches back so far, else from the
- * tree. */
+/* Gathers and delivers changes that a watch has missed: from the window while it reaches back so
+ * far, else from the tree. */
 #include "base/probe.h"
 #include "server/watch/subscribe_int.h"
 
 enum {
-    REPLAY_SETS = 256 /* Read from the window at a time. */
+    REPLAY_SETS = 256 /* Sets that are read from the window at a time. */
 };
 
 void missed_init(struct missed *missed, enum subscribe_resumed resumed, zxid_t upto)
@@ -57,8 +57,8 @@ static void add_set(struct missed *missed, struct change_set *take_set)
     missed->sets[missed->set_count++] = (struct missed_set){.set = take_set};
 }
 
-/* References to the sets of (since, here] that concern the watch. ERR_MISSING when the window does
- * not hold all of these. */
+/* Finds the sets between `since` and the subscriber's position that concern the watch, and takes
+ * references. ERR_MISSING when the window does not hold all of these. */
 static enum err find_sets(const struct subscriber *subscriber, const struct missed_by *by,
                           struct missed *missed)
 {
@@ -81,7 +81,7 @@ static enum err find_sets(const struct subscriber *subscriber, const struct miss
     return err;
 }
 
-/* Finds newer ACLs, so that a znode that was closed since is not shown. */
+/* Finds newer ACLs, so that a znode whose ACL has become stricter since is not shown. */
 static enum err find_acls(const struct subscriber *subscriber, struct missed *missed)
 {
     enum err err = ERR_OK;
@@ -149,8 +149,8 @@ static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
     return used_up;
 }
 
-/* A client cannot resume within a difference: a later change of the children of a znode hides an
- * earlier one. */
+/* Delivers one event of a difference. A client cannot resume within a difference, because a later
+ * change of the children of a znode hides an earlier one. */
 static void tell_event(struct subscriber *subscriber, struct watch *watch,
                        const struct missed *missed, size_t i)
 {

@@ -169,7 +169,7 @@ struct slice watch_path(const struct watch *watch)
     return watch->place->path;
 }
 
-/* Adds it to the lists of its owner and its place, and under both keys. */
+/* Adds the watch to the lists of its owner and its place, and under both keys. */
 static void link_watch(struct watch_table *table, struct watch *watch)
 {
     struct watch_owner *owner = watch->owner;

@@ -6,9 +6,9 @@
 
 #define KIND(kind) (1U << (kind))
 
-/* The kinds that each event is for: at its path, and recursive ones also above it. On a deletion
- * ZooKeeper fires its data watches, then the child watches of other owners: for an owner that is
- * one event. */
+/* The kinds of watches that get each event, at its path; recursive watches get it also above the
+ * path. On a deletion ZooKeeper fires the data watches, then the child watches of other owners; so
+ * an owner gets one event. */
 static const uint32_t concerned_kinds[] = {
     [WATCH_CREATED] = KIND(WATCH_EXISTS) | KIND(WATCH_PERSISTENT) | KIND(WATCH_RECURSIVE),
     [WATCH_DELETED] = KIND(WATCH_DATA) | KIND(WATCH_EXISTS) | KIND(WATCH_CHILDREN) |
@@ -29,13 +29,13 @@ struct trigger {
     enum watch_event_type type;
     struct slice path;
     const struct state_change *change;
-    const struct blob *acl;    /* Which a reader must pass: as it was, ... */
-    const struct blob *newest; /* ... and as it is now. */
+    const struct blob *acl;    /* ACL at the time of the change; it must allow the owner to read. */
+    const struct blob *newest; /* Newest ACL; it must allow this as well. */
 };
 
 struct cursor {
     uint32_t change;
-    bool parent_next; /* The trigger of the change itself is done, that of the parent is not. */
+    bool parent_next; /* The own trigger of the change is done, that of the parent is not. */
 };
 
 static struct trigger own_trigger(const struct state_change *change, const struct set_acls *acls,
@@ -88,7 +88,8 @@ static bool next_trigger(const struct change_set *set, const struct set_acls *ac
     return false;
 }
 
-/* A znode that was closed since is as secret as one that was never open. */
+/* Whether the owner may read the znode by both ACLs. A znode whose ACL has become stricter since is
+ * as secret as one that was never open. */
 static bool may_read(const struct watch_owner *owner, const struct trigger *trigger)
 {
     return watch_may_read(owner, trigger->acl) && (trigger->newest == trigger->acl || MUTANT(33) ||
@@ -97,14 +98,14 @@ static bool may_read(const struct watch_owner *owner, const struct trigger *trig
 
 /* ---- All watches that a trigger may concern. ---- */
 
-/* One set on its way through the table. */
+/* One set while the table fires its events. */
 struct fire {
     struct watch_table *table;
     zxid_t zxid;
     uint64_t first;         /* Serial of the first trigger of the set. */
-    uint64_t serial;        /* Of the present one. */
-    struct trigger trigger; /* The present one. */
-    struct list due;        /* Owners for which the trigger is. */
+    uint64_t serial;        /* Serial of the present trigger. */
+    struct trigger trigger; /* The present trigger. */
+    struct list due;        /* Owners that get the event of the trigger. */
 };
 
 typedef void (*visit_fn)(struct fire *fire, struct watch *watch);
@@ -133,7 +134,7 @@ static void visit_at(struct fire *fire, visit_fn visit)
     }
 }
 
-/* Recursive watches of the ancestors, the root first. */
+/* Visits recursive watches of the ancestors, the root first. */
 static void visit_above(struct fire *fire, visit_fn visit)
 {
     const struct watch_table *table = fire->table;
@@ -234,7 +235,8 @@ static void remove_used_kind(struct fire *fire, struct watch_place *place, enum 
     }
 }
 
-/* A one-shot watch is used up whether its owner may read the event or not. */
+/* Removes the one-shot watches that the trigger uses up, whether their owners may read the event or
+ * not. */
 static void remove_used(struct fire *fire)
 {
     struct watch_place *place = map_get(&fire->table->places, fire->trigger.path);
@@ -265,7 +267,8 @@ static bool is_watched(const struct watch_table *table, const struct trigger *tr
     return false;
 }
 
-/* No owner can get two events of this set: the common case, without a first pass. */
+/* Whether no owner can get two events of this set. This is the common case, and it needs no first
+ * pass. */
 static bool is_single(const struct watch_table *table, const struct change_set *set)
 {
     const struct state_change *change = &set->items[0];
@@ -348,7 +351,8 @@ bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct
         if (!may_read(watch->owner, &trigger)) {
             continue;
         }
-        /* Only the next event tells that the present one was not the last. */
+        /* An event is held back until the next one is found, because only this shows that it was
+         * not the last. */
         if (has_pending) {
             watch_tell(table, watch, &pending);
         }

@@ -103,7 +103,7 @@ struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start)
     return window;
 }
 
-/* Core thread, the only writer. */
+/* Raises `settled`. Only the core thread writes it. */
 static void settle(struct window *window, zxid_t zxid)
 {
     if (zxid > atomic_load_explicit(&window->settled, memory_order_relaxed)) {
@@ -111,7 +111,8 @@ static void settle(struct window *window, zxid_t zxid)
     }
 }
 
-/* Removes the oldest set and chains it before `chain`, to be released without the lock. */
+/* Removes the oldest set and chains it before `chain`, so that the caller can release it without
+ * the lock. */
 static struct change_set *drop_oldest(struct window *window, struct change_set *chain)
 {
     struct change_set *set = *window_place(window, 0);
@@ -194,7 +195,8 @@ void window_skip(struct window *window, zxid_t zxid)
     window->last = max_u64(window->last, zxid);
 }
 
-/* Sets before the restart, which readers may still hold, are not settled after it. */
+/* Empties the window. Readers may still hold sets from before the restart, so `settled` becomes at
+ * least their newest zxid: they do not count as settled. */
 void window_restart(struct window *window, zxid_t start)
 {
     mutex_lock(&window->mutex);
@@ -262,7 +264,7 @@ void window_extent(struct window *window, struct window_extent *ret_extent)
                                          .bytes = window->bytes + window->index.bytes};
 }
 
-/* Count of sets up to `zxid`: the index of the first later one. */
+/* Returns the number of sets up to `zxid`, which is the index of the first later one. */
 static uint32_t behind(struct window *window, zxid_t zxid)
 {
     uint32_t low = 0;
@@ -298,7 +300,7 @@ static void read_some(struct window *window, zxid_t after, struct change_set **o
     }
 }
 
-/* With the mutex held: whether all sets after `after` are available. */
+/* Checks that all sets after `after` are available. The mutex is held. */
 static enum err check_place(const struct window *window, uint64_t life, zxid_t after)
 {
     if (window->suspended) {
@@ -324,8 +326,8 @@ enum err window_read(struct window *window, const struct window_mark *after,
 
 /* ---- Searches in the index: the sets of a path. ---- */
 
-/* The path whose chain has all changes below this one: itself, or its deepest ancestor that has
- * such a chain. */
+/* Returns the path whose chain has all changes below `path`: the path itself, or its deepest
+ * ancestor that has such a chain. */
 static struct slice path_above(struct slice path)
 {
     uint32_t depth = 0;
@@ -358,7 +360,7 @@ static void begin(const struct window *window, struct window_search *search)
     }
 }
 
-/* Moves to the previous set, if it is still in the window. */
+/* Moves to the previous set of a chain, if that set is still in the window. */
 static void step(struct window *window, struct window_search *search, int role)
 {
     uint64_t number = search->number[role];
@@ -373,7 +375,7 @@ static void step(struct window *window, struct window_search *search, int role)
     search->at[role] = entry->prev_at;
 }
 
-/* The next set of both chains, or NULL. */
+/* Returns the next set of both chains, or NULL. */
 static struct change_set *next_set(struct window *window, struct window_search *search)
 {
     uint64_t number = 0;
@@ -451,7 +453,8 @@ static bool fires(const struct state_change *change)
     return change->type == TXN_CREATE || change->type == TXN_SET || change->type == TXN_DELETE;
 }
 
-/* The set is in the window, so each path that fires an event is known. */
+/* Returns a reference to the newest ACL of a path. The path is known, because a set in the window
+ * fires an event for it. */
 static struct blob *acl_of(const struct window *window, struct slice path)
 {
     const struct window_path *known = index_find(&window->index, path);
@@ -460,7 +463,7 @@ static struct blob *acl_of(const struct window *window, struct slice path)
     return blob_ref(known->acl);
 }
 
-/* True when one of them has changed. */
+/* Looks up the newest ACLs of a set. Returns true when one of them has changed. */
 static bool look_up(const struct window *window, const struct change_set *set,
                     struct set_acls *acls)
 {

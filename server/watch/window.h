@@ -3,11 +3,12 @@
  *
  * The core appends while it still holds the write lock of the view, so a thread that has read a
  * state finds here all changes that led to it. Front ends keep a position, not a copy. A front end
- * that falls behind the window gets an error and computes the difference. Bounded in transactions
- * and bytes.
+ * that falls behind the window gets an error and computes the difference. The window is bounded in
+ * transactions and bytes.
  *
- * An index by path finds the changes for one watch without a scan of all others, and the newest ACL
- * of each path: changes from before an ACL was tightened are not shown afterwards.
+ * An index by path finds the changes for one watch without a scan of all others. It also has the
+ * newest ACL of each path, so that changes from before an ACL became stricter are not shown
+ * afterwards.
  */
 #ifndef SERVER_WINDOW_H
 #define SERVER_WINDOW_H
@@ -29,68 +30,72 @@ struct change_set {
     _Atomic uint32_t refs;
     uint32_t count;
     zxid_t zxid;
-    size_t bytes;       /* Its cost, about. */
-    struct logrec *rec; /* Slices point into it; one reference. */
+    size_t bytes;       /* Approximate memory of the set. */
+    struct logrec *rec; /* Record that slices point into; one reference. */
 
-    /* The window's. */
+    /* Used by the window. */
     struct change_set *dropped;
-    struct window_entry *entries; /* In the index; NULL outside of the window. */
+    struct window_entry *entries; /* Entries in the index; NULL outside of the window. */
     uint32_t entry_count;
-    struct state_change items[]; /* Slices and blobs live as long as the set. */
+    struct state_change items[]; /* Their slices and blobs live as long as the set. */
 };
 
-/* The changes of a transaction, as state_apply reported them: one reference, which uses no memory
- * of `changes`. Paths must point into `rec` (a reference is taken) or be constant. NULL when it
- * concerns no watch: then call window_skip. */
+/* Makes a set of the changes that state_apply reported, and returns one reference. The set uses no
+ * memory of `changes`. Paths must point into `rec` (a reference is taken) or be constant. Returns
+ * NULL when the transaction concerns no watch: then call window_skip. */
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
                                   const struct state_changes *changes);
 struct change_set *change_set_ref(struct change_set *set);
 void change_set_unref(struct change_set *set); /* Any thread. Accepts NULL. */
 
-/* All changes up to `start` are before the window. At least the newest set is kept, whatever its
- * cost. */
+/* Makes a window that begins after `start`. At least the newest set is kept, whatever its cost. */
 struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start);
-void window_free(struct window *window); /* There are no listeners any more. */
+void window_free(struct window *window); /* There must be no listeners any more. */
 
-/* Core thread, under the write lock of the view. Takes the reference; zxids ascend. */
+/* Appends a set and takes over its reference; zxids must ascend. Core thread, under the write lock
+ * of the view. */
 void window_append(struct window *window, struct change_set *take_set);
 
-/* Core thread, under the write lock: a record without changes also moves the end. May be repeated.
+/* Moves the end over a record without changes. May be repeated. Core thread, under the write lock.
  */
 void window_skip(struct window *window, zxid_t zxid);
 
-/* Core thread, under the same hold of the write lock that put another state in place (or replayed
- * it until it was whole): there is nothing before `start`, which may be lower than the old end. */
+/* Empties the window and begins it at `start`, which may be lower than the old end. Core thread,
+ * under the same hold of the write lock that put another state in place (or completed the replay of
+ * the state). */
 void window_restart(struct window *window, zxid_t start);
 
-/* Core thread: another state is about to replace the present one, or the state is not readable.
- * Until window_restart all reads fail, because ACLs may forbid what the window holds. */
+/* Makes all reads fail until window_restart, because ACLs may forbid what the window holds. Core
+ * thread: to be called when another state is about to replace the present one, or the state is not
+ * readable. */
 void window_suspend(struct window *window);
 
-/* Core thread, after the lock is free: wakes listeners when a set was appended, or the window
- * restarted, since the last call. */
+/* Wakes listeners when a set was appended, or the window restarted, since the last call. Core
+ * thread, after the lock is free. */
 void window_wake(struct window *window);
 
 struct window_listener {
     struct list node;
-    void (*wake)(void *ctx); /* Core thread: only post or signal; no call back into the window. */
+    void (*wake)(void *ctx); /* On the core thread: only post or signal; no call to the window. */
     void *ctx;
 };
 
-/* Any thread. After window_unlisten `wake` is not running and will not run. */
+/* Add and remove a listener. Any thread. After window_unlisten `wake` is not running and will not
+ * run. */
 void window_listen(struct window *window, struct window_listener *listener);
 void window_unlisten(struct window *window, struct window_listener *listener);
 
 /* A position in the changes since a restart of the window. */
 struct window_mark {
-    zxid_t zxid;       /* Everything up to here is behind. */
-    uint64_t restarts; /* How often the window had restarted. */
+    zxid_t zxid;       /* All changes up to this zxid are before the position. */
+    uint64_t restarts; /* How often the window had restarted by then. */
 };
 
-/* Any thread: the newest position. */
+/* Gets the newest position. Any thread. */
 void window_end(struct window *window, struct window_mark *ret_end);
 
-/* Any thread: figures: all changes in (base, last] are held; the bytes include the index. */
+/* Figures of the window: it holds all changes in (base, last]; `bytes` includes the index. Any
+ * thread may get them. */
 struct window_extent {
     zxid_t base;
     zxid_t last;
@@ -101,57 +106,57 @@ struct window_extent {
 
 void window_extent(struct window *window, struct window_extent *ret_extent);
 
-/* Any thread: references to at most `max` sets after `after`, in order. They are complete up to
- * `*ret_last` (also without changes), never before `after`. ERR_MISSING: `after` is before the
- * window or from before a restart. ERR_NOT_READY: it is suspended. */
+/* Reads references to at most `max` sets after `after`, in order. Any thread. The sets are complete
+ * up to `*ret_last`, also when there are none; `*ret_last` is never before `after`. ERR_MISSING:
+ * `after` is before the window or from before a restart. ERR_NOT_READY: the window is suspended. */
 enum err window_read(struct window *window, const struct window_mark *after,
                      struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last);
 
 /* ---- By path. ---- */
 
-/* A search in (after, upto]. Zero all but the first group. */
+/* A search in (after, upto]. The caller sets the first group of members and zeroes the rest. */
 struct window_search {
     struct slice path;
-    bool below;      /* Also changes below the path. */
-    zxid_t after;    /* Everything up to here is behind. */
+    bool below;      /* Also changes below the path are found. */
+    zxid_t after;    /* Changes up to this zxid are not searched. */
     zxid_t upto;     /* End of the search. */
-    uint64_t life;   /* As in a mark. */
+    uint64_t life;   /* `restarts` of the position of the reader. */
     uint64_t looked; /* Sets that were searched, for tests. */
 
-    /* The window's. */
+    /* Used by the window. */
     bool begun;
     bool done;
-    uint64_t number[2]; /* The next set of a chain ... */
-    uint32_t at[2];     /* ... and its entry. */
+    uint64_t number[2]; /* Number of the next set, for each chain. */
+    uint32_t at[2];     /* Entry of the path in that set, for each chain. */
     bool more[2];
 };
 
-/* Any thread: the next sets that concern the path, the newest first; at most `max` references, for
- * a bounded time. To be repeated until `done`. Some sets of other paths may be among them, none is
- * missing. The same errors as window_read. */
+/* Finds the next sets that concern the path, the newest first: at most `max` references, in a
+ * bounded time. Any thread. To be repeated until `done`. Some sets of other paths may be among
+ * them, but none is missing. The errors are those of window_read. */
 enum err window_search(struct window *window, struct window_search *search, struct change_set **out,
                        size_t max, size_t *ret_count);
 
-/* The newest ACLs of the znodes of a set, change by change. */
+/* The newest ACLs of the znodes of a set, one item for each change. */
 struct set_acls {
     uint32_t count;
 
     struct {
-        struct blob *own;    /* A reference; NULL: open. */
-        struct blob *parent; /* CREATE, DELETE: of the parent. */
+        struct blob *own;    /* ACL of the znode, one reference; NULL: open. */
+        struct blob *parent; /* CREATE, DELETE: ACL of the parent. */
     } items[];
 };
 
-/* Any thread: the newest ACLs known for the paths of a set since the last restart; of a deleted
- * znode its last one. NULL: they are those of the set itself, the common case, which takes no lock.
- * ERR_MISSING: the window does not hold the set any more, so they are unknown. ERR_NOT_READY: it is
- * suspended. */
+/* Gets the newest ACLs known for the paths of a set since the last restart; for a deleted znode its
+ * last one. Any thread. `*ret_acls` is NULL when they are those of the set itself, the common case,
+ * which takes no lock. ERR_MISSING: the window does not hold the set any more, so the ACLs are
+ * unknown. ERR_NOT_READY: the window is suspended. */
 enum err window_acls(struct window *window, uint64_t life, const struct change_set *set,
                      struct set_acls **ret_acls);
 void set_acls_free(struct set_acls *acls); /* Accepts NULL. */
 
-/* Any thread: the newest ACL of one path, of a deleted znode its last one, as a reference. False:
- * unknown. */
+/* Gets a reference to the newest ACL of one path; for a deleted znode to its last one. Any thread.
+ * Returns false when the ACL is unknown. */
 bool window_acl(struct window *window, struct slice path, struct blob **ret_acl);
 
 #endif

@@ -18,7 +18,7 @@ void index_init(struct window_index *index, uint32_t sets_max)
     }
     *index = (struct window_index){.mask = buckets - 1};
     index->buckets = mem_zalloc(buckets, sizeof(struct window_path *));
-    /* Random, so that no client can compute paths of one bucket. */
+    /* The seed is random, so that no client can compute paths of one bucket. */
     index->seed = hash64_mix((uintptr_t)index, (uintptr_t)index->buckets);
 }
 
@@ -93,7 +93,8 @@ static struct window_entry *next_scratch(struct window_index *index)
     return &index->scratch[index->scratch_count++];
 }
 
-/* One entry for each path and role, however often a set concerns it. */
+/* Enters a path in one role. A set has one entry for each path and role, also when it concerns the
+ * path more than once. */
 static struct window_path *enter(struct window_index *index, struct slice name, uint64_t number,
                                  enum window_role role)
 {
@@ -119,7 +120,8 @@ static struct window_path *enter(struct window_index *index, struct slice name, 
     return path;
 }
 
-/* The chains of the ancestors: from the root down to the parent. */
+/* Enters the ancestors, from the root down to the parent, in the role of paths with changes below.
+ */
 static void enter_above(struct window_index *index, struct slice path, uint64_t number)
 {
     uint32_t depth = 0;
@@ -132,7 +134,7 @@ static void enter_above(struct window_index *index, struct slice path, uint64_t 
     }
 }
 
-/* Sets the newest ACL. True when the path had another one before. */
+/* Sets the newest ACL. Returns true when the path had another one before. */
 static bool learn_acl(struct window_path *path, struct blob *acl)
 {
     bool moved = path->has_acl && !window_same_acl(path->acl, acl);
@@ -145,8 +147,8 @@ static bool learn_acl(struct window_path *path, struct blob *acl)
     return moved;
 }
 
-/* A new ACL fires nothing, so it has no entry in a chain. A path without an entry has no event
- * whose rights could have changed. */
+/* Notes a new ACL of a path. It fires no event, so it has no entry in a chain. A path that is not
+ * in the index has no event whose rights could have changed. */
 static bool learn_set_acl(struct window_index *index, const struct state_change *change)
 {
     struct window_path *path = index_find(index, change->path);
@@ -185,7 +187,7 @@ static bool has_parent(const struct state_change *change)
 
 bool index_add(struct window_index *index, struct change_set *set, uint64_t number)
 {
-    struct slice above = slice_make(NULL, 0); /* Its chains have been entered. */
+    struct slice above = slice_make(NULL, 0); /* Parent whose chains were entered last. */
     bool moved = false;
 
     ASSERT(index->scratch_count == 0 && set->entries == NULL);

@@ -1,7 +1,7 @@
 /*
- * window_int.h - the inside of the window: its ring of sets, and the index of it by path.
+ * window_int.h - the inside of the window: the ring of sets, and its index by path.
  *
- * A set has one entry for each path that it concerns. An entry refers to the previous one of the
+ * A set has one entry for each path that it concerns. An entry refers to the previous entry of the
  * same path, so the sets of a path are a chain from the newest to the oldest. Entries never change.
  * Links are numbers of sets and not pointers: a link to a set before the oldest one ends the chain.
  */
@@ -13,7 +13,7 @@
 
 enum {
     WINDOW_DEPTH_MAX = 16,        /* Deepest path with a chain of all changes below it. */
-    WINDOW_BUCKETS_MAX = 1 << 20, /* Of the table of paths. */
+    WINDOW_BUCKETS_MAX = 1 << 20, /* Most buckets of the table of paths. */
     WINDOW_HOLD_MAX = 512         /* Sets that a reader searches in one hold of the mutex. */
 };
 
@@ -26,24 +26,24 @@ enum window_role {
 /* The sets of one path in one role. */
 struct window_chain {
     uint64_t newest;    /* Number of the newest set. */
-    uint32_t newest_at; /* Its entry. */
-    uint32_t sets;      /* 0: none. */
+    uint32_t newest_at; /* Index of the entry in that set. */
+    uint32_t sets;      /* Number of sets; 0: none. */
 };
 
 /* A path that a set of the window concerns. */
 struct window_path {
-    struct window_path *next; /* In the same bucket. */
+    struct window_path *next; /* Next path in the same bucket. */
     uint64_t hash;
     struct window_chain chains[WINDOW_ROLES];
-    struct blob *acl;  /* The newest ACL; of a deleted znode its last. NULL: open. A reference. */
-    bool has_acl;      /* It is known. */
-    struct slice path; /* Into `bytes`. */
+    struct blob *acl;  /* Newest ACL, of a deleted znode its last; a reference. NULL: open. */
+    bool has_acl;      /* `acl` is known. */
+    struct slice path; /* Slice of `bytes`. */
     uint8_t bytes[];
 };
 
 struct window_entry {
     struct window_path *path;
-    uint32_t prev; /* Low bits of the number of the previous set; its own number: none. */
+    uint32_t prev; /* Low bits of the previous set's number; own number: none. */
     uint32_t prev_at : 31;
     uint32_t role : 1;
 };
@@ -52,7 +52,7 @@ struct window_index {
     struct window_path **buckets;
     uint64_t mask;
     uint64_t seed;
-    size_t bytes; /* Of the paths. */
+    size_t bytes; /* Memory of the paths, in bytes. */
     struct window_entry *scratch;
     uint32_t scratch_count;
     uint32_t scratch_cap;
@@ -61,17 +61,17 @@ struct window_index {
 struct window {
     size_t bytes_max;
     uint32_t sets_max;
-    bool news; /* Core thread: there were changes since the last wake. */
+    bool news; /* Changes were appended since the last wake. Core thread. */
 
-    /* All later sets have the newest ACLs, and none was dropped. Any thread reads it without the
-     * mutex. */
+    /* Sets after this zxid have the newest ACLs, and none of them was dropped. Any thread reads the
+     * zxid without the mutex. */
     _Atomic zxid_t settled;
 
     pthread_mutex_t mutex;    /* Guards the members below; held briefly. */
     struct change_set **ring; /* `sets_max` places; the oldest at `first`. */
     uint32_t first;
     uint32_t count;
-    uint64_t oldest; /* Number of the oldest set: count of dropped ones. */
+    uint64_t oldest; /* Number of the oldest set: how many were dropped before. */
     size_t bytes;
     zxid_t base;
     zxid_t last;
@@ -79,11 +79,11 @@ struct window {
     bool suspended;
     struct window_index index;
 
-    pthread_mutex_t listeners_mutex; /* Separate, because waking makes system calls. */
+    pthread_mutex_t listeners_mutex; /* A separate mutex, because waking makes system calls. */
     struct list listeners;
 };
 
-/* The i-th oldest. */
+/* Returns the place of the i-th oldest set. */
 static inline struct change_set **window_place(struct window *window, uint32_t i)
 {
     uint64_t at = (uint64_t)window->first + i;
@@ -91,17 +91,17 @@ static inline struct change_set **window_place(struct window *window, uint32_t i
     return &window->ring[at < window->sets_max ? at : at - window->sets_max];
 }
 
-/* ---- window_index.c; all but the first two with the mutex held. ---- */
+/* ---- window_index.c; all but the first two are called with the mutex held. ---- */
 
 void index_init(struct window_index *index, uint32_t sets_max);
-void index_release(struct window_index *index); /* It is empty. */
+void index_release(struct window_index *index); /* The index must be empty. */
 
-/* Gives the set its entries and adds their cost to its `bytes`. True when a path had another ACL
- * before: earlier sets must be compared with it again. */
+/* Gives the set its entries and adds their cost to its `bytes`. Returns true when a path had
+ * another ACL before: then earlier sets must be compared with the newest ACLs again. */
 bool index_add(struct window_index *index, struct change_set *set, uint64_t number);
 void index_drop(struct window_index *index, struct change_set *set);
 
-/* NULL: no set of the window concerns it. */
+/* Returns the path, or NULL when no set of the window concerns it. */
 struct window_path *index_find(const struct window_index *index, struct slice path);
 
 /* Whether two ACLs are equal. */
