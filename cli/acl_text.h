@@ -1,4 +1,4 @@
-/* acl_text.h - ACLs as people write them: "scheme:id:cdrwa", and as JSON has them. Pure. */
+/* acl_text.h - ACLs as text that users type ("scheme:id:cdrwa"), and as JSON. Pure. */
 #ifndef CLI_ACL_TEXT_H
 #define CLI_ACL_TEXT_H
 
@@ -6,16 +6,17 @@
 
 #include <jansson.h>
 
-/* An entry out of "scheme:id:perms"; NULL when it is none. The id may hold colons. */
+/* Parses an entry "scheme:id:perms"; NULL when the text is malformed. The id may contain colons. */
 json_t *acl_text_entry(struct slice text);
 
-/* "open", "read", "creator" as they are, or a list of entries parted by commas; NULL: neither. */
+/* Parses an ACL. "open", "read" and "creator" give that string; other text gives a list of entries,
+ * which commas separate. NULL: the text is malformed. */
 json_t *acl_text_parse(const char *text);
 
-/* Appends "scheme:id:perms". */
+/* Appends the entry as "scheme:id:perms". */
 void acl_text_put(const json_t *entry, struct buf *out);
 
-/* Puts an entry into a list, in place of one for the same scheme and id. */
+/* Puts an entry into a list, in place of an entry with the same scheme and id. */
 void acl_text_add(json_t *list, json_t *entry);
 
 /* Removes the entries of "scheme:id"; false when the list has none. */

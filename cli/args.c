@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    WORD_MAX = 32 /* Letters of a word that guessing looks at. */
+    WORD_MAX = 32 /* Longest word that guessing compares, in letters. */
 };
 
 /* One walk over a command line. */
@@ -34,7 +34,7 @@ bool args_refuse(char *error, size_t size, const char *format, ...)
 
 /* ---- Guessing ---- */
 
-/* How many letters must be changed to make one word of the other. */
+/* Returns how many letters must change to turn one word into the other. */
 static int distance(const char *a, const char *b)
 {
     int row[WORD_MAX + 1];
@@ -87,7 +87,7 @@ static const char *guess_option(const struct parse *parse, const char *name)
 
 /* ---- Options ---- */
 
-/* By name, or with a NULL name by letter. */
+/* Returns the option with that name, or with a NULL name the option with that letter. */
 static const struct cmd_option *find(const struct cmd_option *const tables[ARGS_TABLES],
                                      const char *name, size_t len, char letter)
 {
@@ -124,7 +124,7 @@ static bool take(struct parse *parse, const struct cmd_option *option, const cha
     return true;
 }
 
-/* The value is attached, or the next word. */
+/* Takes an option with its value, which is attached or is the next word. */
 static bool take_valued(struct parse *parse, const struct cmd_option *option, const char *attached)
 {
     if (attached) {
@@ -176,7 +176,8 @@ static bool take_short(struct parse *parse, const char *letters)
     return true;
 }
 
-/* "-" is standard input, and -3 a number. */
+/* Whether a word is an operand even if it begins with a dash: "-" is standard input, and -3 is a
+ * number. */
 static bool is_operand(const struct parse *parse, const char *word)
 {
     bool number = word[0] == '-' && word[1] >= '0' && word[1] <= '9';
@@ -189,7 +190,7 @@ static void add_operand(struct parse *parse, char *word)
     parse->args->operands[parse->args->operand_count++] = word;
 }
 
-/* What follows "--": the child's command line, or operands that may look like options. */
+/* Takes the words after "--": the child's command line, or operands that may look like options. */
 static void take_rest(struct parse *parse)
 {
     struct args *args = parse->args;
@@ -257,7 +258,7 @@ bool args_parse(struct args *args, const struct cmd *cmd, const struct cmd_optio
     return check_operands(&parse);
 }
 
-/* ---- Asking ---- */
+/* ---- Lookups ---- */
 
 const char *args_get(const struct args *args, const char *name)
 {
@@ -291,7 +292,8 @@ const char *args_operand(const struct args *args, int index)
 
 /* ---- Numbers ---- */
 
-/* The number that `text` begins with, and where it ends. */
+/* Reads the number at the start of `text`, and gives its end. Returns false when there is no
+ * number, or it is too large. */
 static bool number_at(const char *text, int64_t *ret_number, const char **ret_end)
 {
     const char *first = *text == '-' ? text + 1 : text;

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 1000 /* Items of a list that are asked for at once. */
+    PAGE = 1000 /* Items of one page of a list. */
 };
 
-/* The exit code when the command that zabra should run has not run yet: other codes are those of
- * that command. */
+/* Returns the exit code of an error of zabra. If a child should have run, it is CMD_CHILD_FAILED:
+ * lower codes are those of the child. */
 static int own_code(const struct cli *cli, int code)
 {
     return cli->args.child && code < CMD_CHILD_LOST ? CMD_CHILD_FAILED : code;
@@ -34,7 +34,7 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
     return exit_code;
 }
 
-/* For programs, the error has what a problem says besides its text. */
+/* In JSON, the error also has the other members of the replica's problem. */
 int cli_tell(const struct cli *cli)
 {
     const struct client_error *error = &cli->client->error;
@@ -82,7 +82,7 @@ int cli_ask_json(const struct cli *cli, const struct client_request *request, js
     return code == CMD_OK && !*ret_json ? CMD_FAILED : code;
 }
 
-/* Returns whether there is more. */
+/* Adds the items of a page to the whole. Returns whether there are more pages. */
 static bool add_page(json_t *whole, const json_t *page, const char *member)
 {
     json_t *looked = json_object_get(whole, "looked");

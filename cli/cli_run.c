@@ -1,4 +1,4 @@
-/* The life of a command: its command line is checked, its client is opened and closed. */
+/* Runs a command: checks its command line, opens its client, and closes the client afterwards. */
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/help.h"
@@ -16,8 +16,8 @@ static bool asks_help(int arg_count, char **args)
     return false;
 }
 
-/* The path of a lock, a queue and the like, which may be a name within the command's folder.
- * Returns what is wrong with it, or NULL. */
+/* Makes the path of a lock, a queue and the like, whose operand may be a name within the command's
+ * folder. Returns what is wrong with the path, or NULL. */
 static const char *take_name(struct cli *cli, const char *name)
 {
     struct buf *path = &cli->named;
@@ -31,8 +31,9 @@ static const char *take_name(struct cli *cli, const char *name)
     return !fault && path->len == 1 ? "is the root; this command needs another znode" : fault;
 }
 
-/* Operands that are paths. The last name of a new znode may be left to the ensemble (--sequence).
- * False: reported. */
+/* Checks the operands that are paths. With --sequence the last name of a new znode may be missing
+ * or incomplete, because the ensemble appends a number. Returns false when an error has been
+ * reported. */
 static bool check_paths(struct cli *cli)
 {
     bool open = args_has(&cli->args, "sequence");
@@ -55,7 +56,7 @@ static bool check_paths(struct cli *cli)
     return true;
 }
 
-/* Numbers and times that options give. False: reported. */
+/* Checks the numbers and times that options give. Returns false when an error has been reported. */
 static bool check_numbers(const struct cli *cli)
 {
     for (const struct cmd_option *at = cli->cmd->options; at->name; at++) {

@@ -10,41 +10,40 @@
 #include <stdio.h>
 
 enum {
-    TRY_MIN_MS = 1000,   /* Of one try, as far as there is time. */
-    REFUSED_MS = 1000,   /* How long it retries when no replica listens anywhere. */
-    PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
-    PAUSE_MAX_MS = 1000, /* twice as long each time. */
-    LAST_TRY_MS = 300,   /* Least time of the last try. */
+    TRY_MIN_MS = 1000,   /* Least time of one attempt, if that much is left. */
+    REFUSED_MS = 1000,   /* How long to retry when no replica listens anywhere. */
+    PAUSE_MIN_MS = 50,   /* First pause between two rounds of attempts. */
+    PAUSE_MAX_MS = 1000, /* Longest pause; each one is twice as long as the one before. */
+    LAST_TRY_MS = 300,   /* Least time of the last attempt. */
     POLL_MS = 1000,
     PREFER_MAX = 32,
     QUORUM_MS = 2000, /* A replica that has waited this long for a leader will not find one soon. */
-    ANSWER_MS = 500,  /* Part of a try kept for the answer's way back. */
+    ANSWER_MS = 500,  /* Time that is kept for the answer to reach the client. */
 };
 
-/* One request and its tries. */
+/* One request and its attempts. */
 struct attempts {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
     uint64_t end_ms;
-    uint64_t refused_since_ms; /* All attempts since then were refused; 0: not all. */
+    uint64_t refused_since_ms; /* Since then every attempt was refused; 0: the last was not. */
     uint32_t pause_ms;
-    int turns;     /* From one replica to the next one. */
-    int read_only; /* Attempts at read-only replicas, without another answer in between. */
-    struct client_error
-        heard;    /* The answer of the last replica that takes writes, else of a read-only one; */
-    bool hung;    /* One of the tries was sent, and not answered in time; */
-    bool unsent;  /* one was over before it could be sent; */
-    bool refused; /* and one was refused. */
-    bool unsure;  /* One of the attempts may have been applied without an answer. */
-    bool leaderless;  /* A replica has waited in vain for a leader, and done nothing. */
-    bool interrupted; /* The user interrupted a pause between attempts. */
+    int turns;                 /* Moves from one replica to the next one. */
+    int read_only;             /* Answers of read-only replicas in a row. */
+    struct client_error heard; /* Last error of a writable replica, else of a read-only one. */
+    bool hung;                 /* An attempt was sent, and not answered in time. */
+    bool unsent;               /* An attempt timed out before it could be sent. */
+    bool refused;              /* An attempt was refused. */
+    bool unsure;               /* One of the attempts may have been applied without an answer. */
+    bool leaderless;           /* A replica has waited in vain for a leader, and applied nothing. */
+    bool interrupted;          /* The user interrupted a pause between attempts. */
 };
 
-/* The result of one try. */
+/* The result of one attempt. */
 enum outcome {
     ANSWERED,
-    TRY_NEXT_REPLICA, /* Another replica may do better. */
-    RETRY_LATER,      /* This one, in a moment. */
+    TRY_NEXT_REPLICA, /* Another replica may serve the request. */
+    RETRY_LATER,      /* The same replica may serve it in a moment. */
     INTERRUPTED
 };
 
@@ -107,7 +106,7 @@ json_t *client_json(struct client *client)
     return client->json;
 }
 
-/* True when the request changes something. */
+/* Whether the request changes something. */
 static bool changes(const struct client_request *request)
 {
     const char *method = request->method ? request->method : "GET";
@@ -117,7 +116,7 @@ static bool changes(const struct client_request *request)
 
 /* ---- Answers ---- */
 
-/* Bytes up to the end of the last line that is wanted. */
+/* Returns the number of bytes up to the end of the last line that is wanted. */
 static size_t wanted_len(struct client *client, const char *data, size_t len)
 {
     for (size_t i = 0; client->lines_left >= 0 && i < len; i++) {
@@ -156,14 +155,14 @@ int client_unanswered(struct client *client)
                        client->settings->endpoints);
 }
 
-/* True when it is not known whether the write was done. */
+/* Whether the outcome of the write is unknown. */
 static bool is_unsure(const struct attempts *attempts)
 {
     return attempts->unsure && changes(attempts->request);
 }
 
-/* True when it was not answered in time. An attempt that had no time to be sent (the last one may
- * be short) does not count where other attempts found no replica, or a reason. */
+/* Whether the request was not answered in time. An attempt that had no time to be sent (the last
+ * one may be short) does not count if other attempts found no replica, or a reason. */
 static bool is_late(const struct attempts *attempts)
 {
     bool known = attempts->refused || attempts->heard.exit_code;
@@ -178,9 +177,9 @@ static int too_late(struct client *client, const struct attempts *attempts)
                        is_unsure(attempts) ? "; the write may or may not have been applied" : "");
 }
 
-/* ---- One try ---- */
+/* ---- One attempt ---- */
 
-/* Waits for something to do. False: the descriptor that interrupts has become readable. */
+/* Waits until there is something to do. Returns false when `interrupt_fd` has become readable. */
 static bool poll_for(struct client *client, uint64_t wait_ms)
 {
     struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
@@ -191,7 +190,7 @@ static bool poll_for(struct client *client, uint64_t wait_ms)
     return extra == 0 || fd.revents == 0;
 }
 
-/* Runs the handle to its end. False: it was interrupted. */
+/* Runs the handle to its end. Returns false when an interrupt ended it. */
 static bool run(struct client *client, CURLcode *ret_result)
 {
     int running = 1;
@@ -206,7 +205,7 @@ static bool run(struct client *client, CURLcode *ret_result)
     *ret_result = CURLE_OPERATION_TIMEDOUT;
 
     bool ended =
-        curl_handles_result(client->multi, ret_result); /* It may have been quick enough. */
+        curl_handles_result(client->multi, ret_result); /* The transfer may still have ended. */
 
     (void)curl_multi_remove_handle(client->multi, client->easy);
     return ended || !interrupted;
@@ -217,7 +216,7 @@ static bool is_refused(CURLcode result)
     return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST;
 }
 
-/* A request that was never sent cannot have been applied. */
+/* Whether the request was sent. A request that was never sent cannot have been applied. */
 static bool was_sent(const struct client *client)
 {
     long bytes = 0;
@@ -226,7 +225,8 @@ static bool was_sent(const struct client *client)
     return bytes > 0;
 }
 
-/* A share of the time that is left: one replica that hangs must not use up all of it. */
+/* Returns the time for one attempt. It is a share of the time that is left: one replica that hangs
+ * must not use up all of it. */
 static long try_ms(const struct client *client, const struct attempts *attempts)
 {
     uint64_t now_ms = os_now_ms();
@@ -236,7 +236,8 @@ static long try_ms(const struct client *client, const struct attempts *attempts)
     return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
 
-/* There was no answer. A read that was cut off counts as if no replica had listened. */
+/* Judges an attempt without an answer. A read that was cut off counts as if no replica had
+ * listened. */
 static void judge_silence(struct client *client, struct attempts *attempts, CURLcode result)
 {
     uint64_t since_ms = attempts->refused_since_ms ? attempts->refused_since_ms : os_now_ms();
@@ -257,14 +258,15 @@ static bool is_read_only(const struct client_error *error)
     return strcmp(error->code, "NotReadOnly") == 0;
 }
 
-/* The answer of a read-only replica is final only when no other replica gave a reason, and no other
- * replica may have applied the write. */
+/* Whether to ask other replicas after the answer of a read-only replica. That answer is final only
+ * when every replica has given it in a row, and none may have applied the write. */
 static bool others_may(const struct client *client, const struct attempts *attempts)
 {
     return attempts->unsure || attempts->read_only < client->endpoints.count;
 }
 
-/* The error is reported if no attempt has a final answer. With `first` an earlier one stays. */
+/* Keeps the error, which is reported if no attempt has a final answer. With `first` an error that
+ * was kept earlier stays. */
 static void hear(const struct client *client, struct attempts *attempts, bool first)
 {
     if (first && attempts->heard.exit_code) {
@@ -275,8 +277,9 @@ static void hear(const struct client *client, struct attempts *attempts, bool fi
     (void)json_incref(attempts->heard.problem);
 }
 
-/* Something else listens there: another program, or a proxy that has found no replica (503). With
- * any other error of its own a proxy may have passed the request on before it lost the answer. */
+/* Judges an answer that does not come from a replica: another program listens there, or a proxy
+ * that has found no replica (503). With any other 5xx status a proxy may have passed the request on
+ * before it lost the answer. */
 static enum outcome judge_foreign(struct client *client, struct attempts *attempts)
 {
     long status = client->reply.status;
@@ -292,8 +295,9 @@ static enum outcome judge_foreign(struct client *client, struct attempts *attemp
     return TRY_NEXT_REPLICA;
 }
 
-/* The replica has waited for a leader, and has not applied the write. Before that a new leader may
- * be elected at any moment. The time that it took to send the request is no part of the wait. */
+/* Whether the replica has waited for a leader for QUORUM_MS, and has not applied the write. After a
+ * shorter wait a new leader may be elected at any moment. The time to send the request is no part
+ * of the wait. */
 static bool is_leaderless(const struct client *client)
 {
     const char *outcome = jsonr_text(client->error.problem, "outcome");
@@ -307,7 +311,7 @@ static enum outcome judge(struct client *client, struct attempts *attempts, CURL
     struct client_reply *reply = &client->reply;
 
     if (result == CURLE_WRITE_ERROR && client->lines_left == 0) {
-        result = CURLE_OK; /* This client ended it. */
+        result = CURLE_OK; /* The client itself ended the transfer. */
     }
     if (result == CURLE_WRITE_ERROR) {
         (void)client_fail(client, CMD_LIMIT, "TooLarge", "the answer is larger than %d bytes",
@@ -384,7 +388,7 @@ static enum outcome try_once(struct client *client, struct attempts *attempts)
     long wait_ms = try_ms(client, attempts);
 
     if (changes(request) && wait_ms >= QUORUM_MS + ANSWER_MS) {
-        /* So the replica answers whether it was applied before this client gives up. */
+        /* The replica then reports whether the write was applied before this client gives up. */
         (void)snprintf(prefer, sizeof(prefer), "wait=%ld", (wait_ms - ANSWER_MS) / 1000);
         headers = client_put_header(headers, "Prefer", prefer);
     }
@@ -403,9 +407,9 @@ static enum outcome try_once(struct client *client, struct attempts *attempts)
     return whole ? judge(client, attempts, result) : INTERRUPTED;
 }
 
-/* ---- All tries ---- */
+/* ---- All attempts ---- */
 
-/* False when it was interrupted. */
+/* Pauses between two attempts. Returns false when the pause was interrupted. */
 static bool pause_for(struct client *client, uint64_t wait_ms)
 {
     uint64_t until_ms = os_now_ms() + wait_ms;
@@ -418,18 +422,20 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
     return true;
 }
 
-/* At the end of a round. `elsewhere`: each replica was asked; none wants to be asked again. */
+/* Whether the request is over at the end of a round. `elsewhere`: every replica was asked, and none
+ * wants a retry. */
 static bool is_over(const struct attempts *attempts, uint64_t now_ms, bool elsewhere)
 {
     bool refused = attempts->refused_since_ms && now_ms >= attempts->refused_since_ms + REFUSED_MS;
-    bool patient = attempts->request->timeout_ms != 0; /* It waits for more than an answer. */
+    bool patient = attempts->request->timeout_ms != 0; /* The caller set how long to wait. */
     bool hopeless =
         attempts->leaderless && !attempts->unsure && !patient && changes(attempts->request);
 
     return now_ms >= attempts->end_ms || refused || (hopeless && elsewhere);
 }
 
-/* Where to go next, and when. False: there is no more time, or it was interrupted. */
+/* Chooses the next replica, and pauses at the end of a round. Returns false when there is no more
+ * time, or when the pause was interrupted. */
 static bool go_on(struct client *client, struct attempts *attempts, enum outcome outcome)
 {
     bool here = outcome == RETRY_LATER;
@@ -451,7 +457,7 @@ static bool go_on(struct client *client, struct attempts *attempts, enum outcome
         uint64_t asked_ms = busy ? (uint64_t)client->reply.retry_after_ms : 0;
         uint64_t wait_ms = max_u64(attempts->pause_ms, asked_ms);
 
-        /* An attempt that has no time for an answer would hide earlier answers. */
+        /* An attempt without the time for an answer would hide earlier answers. */
         if (left_ms <= LAST_TRY_MS) {
             return false;
         }
@@ -471,9 +477,9 @@ static int show(const struct client *client, const struct client_request *reques
     return CMD_SHOWN;
 }
 
-/* All attempts are over, and none has a final answer. The last answer holds for its own replica
- * alone, and which one is last is chance: if one attempt was late the request is late, else the
- * reason of an earlier replica is reported. */
+/* Ends the request when all attempts are over and none has a final answer. The last answer is valid
+ * only for its own replica, and which replica was last is chance. So if one attempt was late, the
+ * request is late; else the reason of an earlier replica is reported. */
 static int give_up(struct client *client, struct attempts *attempts)
 {
     if (attempts->interrupted) {

@@ -1,10 +1,10 @@
 /*
- * client.h - one request after the other, to the first replica that answers, with libcurl.
+ * client.h - sends one request after the other, to the first replica that answers, with libcurl.
  *
- * The client stays with the replica that answered last, tries the next one when that does not
- * serve, and sends the newest zxid that it has seen, so that it never reads an older state. Each
- * write has an Idempotency-Key: a retry is always safe, and is repeated until the time of the
- * request is over. One thread.
+ * The client stays with the replica that answered last, and tries the next one when that replica
+ * does not serve. Each request carries the newest zxid that the client has seen, so a read never
+ * returns an older state. Each write has an Idempotency-Key, which makes a retry safe; the client
+ * retries until the timeout of the request. One thread.
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
@@ -16,8 +16,8 @@
 #include <curl/curl.h>
 
 enum {
-    CLIENT_BODY_MAX = 64 << 20, /* Of an answer. */
-    CLIENT_HEADERS_MAX = 8,     /* Of the caller's own. */
+    CLIENT_BODY_MAX = 64 << 20, /* Bytes of an answer. */
+    CLIENT_HEADERS_MAX = 8,     /* Headers of the caller. */
     CLIENT_PARAMS_MAX = 10,
     CLIENT_HEADER_MAX = 1024,
     CLIENT_MESSAGE_MAX = 1024,
@@ -31,7 +31,7 @@ enum {
     HTTP_OK = 200,
     HTTP_NO_CONTENT = 204,
     HTTP_UNAUTHORIZED = 401,
-    HTTP_LATE = 412, /* If-Match, or a version, names another state: another client was quicker. */
+    HTTP_LATE = 412, /* If-Match or a version does not match: another client wrote first. */
     HTTP_TOO_MANY = 429,
     HTTP_BAD_GATEWAY = 502,
     HTTP_UNAVAILABLE = 503,
@@ -41,26 +41,26 @@ enum {
 /* A parameter of the query. */
 struct client_param {
     const char *name;
-    const char *value; /* It is escaped; NULL: the parameter is left out. */
+    const char *value; /* The client escapes it; NULL: the parameter is left out. */
 };
 
 struct client_request {
     const char *method; /* NULL: GET. */
-    const char *target; /* The route, or all of path and query; NULL: "/znodes/v1". */
-    const char *path;   /* Of the znode, which follows the route escaped; NULL: none. */
+    const char *target; /* The route, or the path and query; NULL: "/znodes/v1". */
+    const char *path;   /* The znode, which follows the route and is escaped; NULL: none. */
     struct client_param params[CLIENT_PARAMS_MAX]; /* Ends with a NULL name. */
     struct slice body;
     bool has_body;
     const char *body_from; /* What --curl shows in place of the body: "@FILE", "@-"; or NULL. */
-    const char *type;      /* Of the body; NULL: application/octet-stream. */
+    const char *type;      /* The Content-Type; NULL: application/octet-stream. */
     const char *accept;    /* NULL: application/json. */
-    const char *about;     /* The path that its errors name; NULL: the one they come with. */
-    const char *headers[CLIENT_HEADERS_MAX]; /* More of them, "Name: value"; ends with NULL. */
-    bool reads;                              /* Changes nothing, though its method may. */
+    const char *about;     /* The path that error messages name; NULL: the path in the problem. */
+    const char *headers[CLIENT_HEADERS_MAX]; /* Further headers, "Name: value"; ends with NULL. */
+    bool reads;                              /* Changes nothing, whatever the method is. */
     bool keyless;                            /* A write that takes no Idempotency-Key. */
-    bool last;     /* Nothing is asked that depends on the answer: with --curl it is only shown. */
-    int lines_max; /* The answer is cut after this many lines; 0: it is taken whole. */
-    int64_t timeout_ms; /* 0: as the settings say. */
+    bool last;          /* No later request depends on the answer: --curl only prints it. */
+    int lines_max;      /* The answer is cut after this many lines; 0: not cut. */
+    int64_t timeout_ms; /* 0: the timeout of the settings. */
 };
 
 struct client_reply {
@@ -74,10 +74,10 @@ struct client_reply {
 /* What went wrong with the last request. */
 struct client_error {
     int exit_code;              /* CMD_OK: nothing. */
-    long status;                /* Of HTTP, 0 without an answer. */
-    char code[CLIENT_CODE_MAX]; /* "NoNode"; of the client's own: "NoEnsemble", "TimedOut". */
+    long status;                /* The HTTP status; 0: there was no answer. */
+    char code[CLIENT_CODE_MAX]; /* "NoNode"; from the client itself: "NoEnsemble", "TimedOut". */
     char message[CLIENT_MESSAGE_MAX];
-    json_t *problem; /* As reported by the replica, or NULL. */
+    json_t *problem; /* The problem that the replica sent, or NULL. */
 };
 
 struct client {
@@ -85,66 +85,71 @@ struct client {
     struct endpoints endpoints;
     CURLM *multi;
     CURL *easy;
-    struct client_reply reply; /* Of the last request; good until the next one. */
-    struct client_error error; /* The same. */
-    const char *about;         /* Of the request under way. */
-    int lines_left;            /* Of the answer that may still come; -1: all. */
-    json_t *json;              /* Of the reply's body, once it was asked for. */
-    uint64_t seen_zxid;        /* The newest that was seen; 0: none. */
+    struct client_reply reply; /* The answer to the last request; valid until the next one. */
+    struct client_error error; /* The error of the last request; valid until the next one. */
+    const char *about;         /* The member `about` of the current request. */
+    int lines_left;            /* Lines of the answer that are still wanted; -1: all. */
+    json_t *json;              /* The body of the last answer, once client_json() parsed it. */
+    uint64_t seen_zxid;        /* The newest zxid that was seen; 0: none. */
     char session[CLIENT_SESSION_MAX];
     char password[SETTINGS_PASSWORD_MAX];
     bool has_password;
-    int interrupt_fd; /* Readable: the request ends with CLIENT_INTERRUPTED; -1: none. */
-    uint64_t note_ms; /* When to explain the delay (monotonic); 0: never, */
-    bool noted;       /* or was said. */
-    int64_t uploaded; /* Bytes of the body that are sent, in the try under way; */
-    uint64_t sent_ms; /* when the last of them was (monotonic); 0: there was none, */
-    uint64_t try_ms;  /* and when the try began. */
+    int interrupt_fd; /* When readable, it ends the request (CLIENT_INTERRUPTED); -1: none. */
+    uint64_t note_ms; /* When to explain a delay (monotonic); 0: never. */
+    bool noted;       /* The delay was explained. */
+    int64_t uploaded; /* Bytes of the body sent in the current attempt. */
+    uint64_t sent_ms; /* When the last of these bytes was sent (monotonic); 0: none was. */
+    uint64_t try_ms;  /* When the current attempt began (monotonic). */
 };
 
-/* The code of the error (CMD_FAILED) of a request that `interrupt_fd` ended. */
+/* The error code of a request that `interrupt_fd` ended; the exit code is CMD_FAILED. */
 #define CLIENT_INTERRUPTED "Interrupted"
 
-/* Takes nothing over; `settings` must stay. NULL: the reason is in `settings->error`. */
+/* Opens a client. The caller keeps `settings` until client_close. NULL: `settings->error` has the
+ * reason. */
 struct client *client_open(struct settings *settings);
 void client_close(struct client *client);
 
-/* Asks. CMD_OK for an answer of 2xx or 3xx, else an exit code, and `error` says why. With
- * --curl, what changes something or is the last one is printed and CMD_SHOWN comes back. */
+/* Sends a request. Returns CMD_OK for a status of 2xx or 3xx, else an exit code, with the reason in
+ * `error`. With --curl each request is printed; a write, or a request that is marked as the last
+ * one, is not sent, and CMD_SHOWN is returned. */
 int client_ask(struct client *client, const struct client_request *request);
 
-/* When the last request has failed because no replica serves: adds to its message the reason that
- * the replicas report, and what to do. That may take a second. */
+/* Adds to the message of the last request, if it failed because no replica serves, the reason that
+ * the replicas report and what to do. This may take a second. */
 void client_explain(struct client *client);
 
-/* Its body as JSON, which belongs to the client; NULL when it is none. */
+/* Returns the body of the last answer as JSON, which belongs to the client; NULL: it is not
+ * JSON. */
 json_t *client_json(struct client *client);
 
-/* The secret of the session that requests are in from now on; NULL: none. It is copied. */
+/* Sets the secret of the session for all later requests; NULL: no session. The text is copied. */
 void client_enter(struct client *client, const char *session);
 
-/* For requests that are made elsewhere (stream.h, live.h): the URL at that endpoint, credentials,
- * session, the newest zxid and what the request says, put into a handle, which drops the body of
- * the answer. The list of headers is to be freed by the caller with curl_slist_free_all once the
- * handle is done. CMD_OK, or the reason in `error`. */
+/* Prepares a handle for a request that another file sends (stream.h, live.h): the URL at that
+ * endpoint, credentials, session, the newest zxid and the contents of `request`. The handle drops
+ * the body of the answer. The caller frees the list of headers with curl_slist_free_all once the
+ * handle is done. Returns CMD_OK, or an exit code with the reason in `error`. */
 int client_prepare(struct client *client, CURL *easy, const char *endpoint,
                    const struct client_request *request, struct curl_slist **ret_headers);
 
-/* What an answer's status and body mean, into `error`. Returns its exit code. */
+/* Sets `error` according to the status and the body of an answer. Returns its exit code. */
 int client_judge(struct client *client, long status, struct slice body);
 
-/* A zxid that an answer has shown ("0x1f"). */
+/* Records a zxid from an answer ("0x1f"); the client keeps the newest one. */
 void client_seen(struct client *client, const char *zxid);
 void client_seen_number(struct client *client, uint64_t zxid);
 
-/* A header of the answer that the handle has got, "" when it has none; good until its next use. */
+/* Returns a header of the answer to the handle's request, "" when there is none; valid until the
+ * next use of the handle. */
 const char *client_header(CURL *easy, const char *name);
 
-/* True when a replica of zabra has answered what the handle has asked: each names its zxid. */
+/* Whether a replica of zabra has answered the handle's request: each replica's answer has a
+ * zxid. */
 bool client_is_replica(CURL *easy);
 
-/* These set `error`, and return its exit code: something else has answered at that URL; no replica
- * answers; anything. */
+/* These functions set `error` and return its exit code. client_foreign: a server that is no replica
+ * answers at that URL. client_unanswered: no replica answers. client_fail: any other error. */
 int client_foreign(struct client *client, const char *url, long status);
 int client_unanswered(struct client *client);
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
@@ -152,24 +157,27 @@ int client_fail(struct client *client, int exit_code, const char *code, const ch
 
 /* ---- What the parts of the client share ---- */
 
-/* Appends a header, "Name: value", or with a NULL value one that is written out; returns the list.
- */
+/* Appends the header "Name: value"; if `value` is NULL, `name` is a whole header. Returns the
+ * list. */
 struct curl_slist *client_put_header(struct curl_slist *list, const char *name, const char *value);
 
-/* Appends the line for a shell that asks the same of the endpoint, with its line feed. */
+/* Appends the shell line that sends the same request to the current endpoint, with its line
+ * feed. */
 void client_put_curl(const struct client *client, const struct client_request *request,
                      struct buf *out);
 
-/* The URL of the request at that endpoint; makes the buffer. */
+/* Initialises the buffer `url` and writes the URL of the request at that endpoint into it. */
 void client_url(const struct client *client, const char *endpoint,
                 const struct client_request *request, struct buf *url);
 
-/* A try begins: notes when its body was sent; how long ago the request was completely sent. */
+/* client_time_upload() begins an attempt, and records when the handle has sent its body.
+ * client_waited_ms() returns how long ago the request was completely sent. */
 void client_time_upload(struct client *client);
 uint64_t client_waited_ms(const struct client *client);
 
-/* A request begins: from when on client_note() says something. It prints once, on a terminal, why
- * the replicas do not serve the request, if they report it. */
+/* client_note_later() begins a request and sets the time before which client_note() prints nothing.
+ * client_note() prints once, on a terminal, why the replicas do not serve the request, if they
+ * report a reason. */
 void client_note_later(struct client *client);
 void client_note(struct client *client);
 

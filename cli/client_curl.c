@@ -1,14 +1,14 @@
 /*
- * The shell line with the same request. It contains no secret, nor does the command line of a
- * process that it starts: the shell reads the password's file and passes it to curl as
- * configuration through a pipe; so it does with the session, which is in the environment.
+ * Prints the shell line with the same request. No secret is in the line, nor on the command line of
+ * a process that the line starts. The shell reads the password from its file and the session from
+ * the environment, and passes both to curl as configuration through a pipe.
  */
 #include "cli/client.h"
 
 #include <string.h>
 
 enum {
-    ARGUMENT_MAX = 32 << 10 /* Longer ones do not fit a command line everywhere. */
+    ARGUMENT_MAX = 32 << 10 /* Longer arguments do not fit a command line everywhere. */
 };
 
 static void put_quoted(struct buf *out, struct slice text)
@@ -24,8 +24,8 @@ static void put_quoted(struct buf *out, struct slice text)
     buf_append_byte(out, '\'');
 }
 
-/* Characters of a quoted string of curl's configuration, within a replacement of sed's, within
- * single quotes. */
+/* Appends text for a quoted string of curl's configuration. The string is within a replacement of
+ * sed, and that is within single quotes. */
 static void put_for_sed(struct buf *out, const char *text)
 {
     for (; *text; text++) {
@@ -48,7 +48,7 @@ static bool has_secrets(const struct client *client)
     return password || client->session[0];
 }
 
-/* Prints lines of curl's configuration. */
+/* Appends commands that print the secrets as lines of curl's configuration. */
 static void put_secrets(const struct client *client, struct buf *out)
 {
     const struct settings *settings = client->settings;
@@ -80,7 +80,7 @@ static void put_headers(const struct client *client, const struct client_request
     if (request->accept) {
         put_header(out, "Accept", request->accept);
     }
-    if (request->has_body && request->type) { /* Data needs none. */
+    if (request->has_body && request->type) { /* Bytes need no type. */
         put_header(out, "Content-Type", request->type);
     }
     if (client->settings->min_zxid) {
@@ -91,20 +91,20 @@ static void put_headers(const struct client *client, const struct client_request
     }
 }
 
-/* A zero cannot stand on a command line. */
+/* Whether the body contains a NUL byte, which cannot stand on a command line. */
 static bool has_zero(const struct client_request *request)
 {
     return request->body.len > 0 && memchr(request->body.data, 0, request->body.len);
 }
 
-/* Too long for an argument, or none at all: it goes through a pipe. */
+/* Whether the body goes through a pipe: it is too long for an argument, or cannot be one. */
 static bool is_long(const struct client_request *request)
 {
     return request->has_body && !request->body_from &&
            (request->body.len > ARGUMENT_MAX || has_zero(request));
 }
 
-/* What printf, which the shell has built in, prints the body by. */
+/* Appends a call of the shell's own printf that prints the body. */
 static void put_printed(struct buf *out, const struct client_request *request)
 {
     if (!has_zero(request)) {
@@ -119,7 +119,8 @@ static void put_printed(struct buf *out, const struct client_request *request)
     buf_append_byte(out, '\'');
 }
 
-/* The body is what stands there, a file, or the standard input: of the line, or of its pipe. */
+/* Appends the option for the body: literal text, a file, or standard input. When curl reads its
+ * configuration from a pipe, standard input is descriptor 3. */
 static void put_body(const struct client_request *request, bool piped, struct buf *out)
 {
     bool input = is_long(request) || (request->body_from && strcmp(request->body_from, "@-") == 0);

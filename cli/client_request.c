@@ -34,7 +34,7 @@ int client_fail(struct client *client, int exit_code, const char *code, const ch
     return exit_code;
 }
 
-/* Codes that say more than their status does. */
+/* Error codes that say more than their HTTP status does. */
 static const struct {
     const char *code;
     int exit_code;
@@ -68,9 +68,8 @@ static int exit_code_of(long status, const char *code)
     return CMD_FAILED;
 }
 
-/* The actual version, when the caller expected another one; a hint at --user, when permission is
- * missing.
- */
+/* Writes more about an error: the actual version, when the caller expected another one; a hint at
+ * --user, when permission is missing. */
 static void put_more(const struct client *client, const json_t *problem, long status,
                      char more[MORE_MAX])
 {
@@ -85,7 +84,7 @@ static void put_more(const struct client *client, const json_t *problem, long st
     }
 }
 
-/* The element of a multi that has failed, or NULL. */
+/* Returns the element of a multi that has failed, or NULL. */
 static const json_t *failed_element(const json_t *problem)
 {
     const json_t *index = jsonr_at(problem, "op_index");
@@ -95,7 +94,7 @@ static const json_t *failed_element(const json_t *problem)
                : NULL;
 }
 
-/* What the problem is about: a path, or where in what was sent. */
+/* Returns what the problem is about: a path, or a place in the request. */
 static const char *find_about(const struct client *client, const json_t *problem,
                               char place[ABOUT_MAX])
 {
@@ -131,7 +130,7 @@ int client_foreign(struct client *client, const char *url, long status)
                        url, status);
 }
 
-/* For a replica that gave no reason. */
+/* Sets `error` for a replica that gave no reason. Returns its exit code. */
 static int judge_bare(struct client *client, long status)
 {
     (void)client_fail(client, exit_code_of(status, ""), "Http",
@@ -236,7 +235,8 @@ static struct curl_slist *common_headers(const struct client *client,
     return list;
 }
 
-/* True for a read of replicated data, which a majority can confirm, and that has not said how. */
+/* Whether the request reads replicated data, which a majority can confirm, and does not choose a
+ * consistency itself. */
 static bool may_be_stale(const struct client_request *request, const char *target,
                          const char *query)
 {
@@ -331,7 +331,8 @@ static int note_upload(void *ctx, curl_off_t down_all, curl_off_t down, curl_off
     return 0;
 }
 
-/* The library knows when an answer began, but not when a long body was sent. */
+/* Measures when the body was sent: libcurl knows when an answer began, but not when a long body was
+ * sent. */
 void client_time_upload(struct client *client)
 {
     client->uploaded = 0;

@@ -1,6 +1,7 @@
 /*
- * Why a request is not served: when an answer is late, this asks the replicas that respond for the
- * reason. A replica without a quorum holds a write for longer than this client waits.
+ * Finds why a request is not served: when an answer is late, the client asks the replicas that
+ * respond for the reason. A replica without a quorum holds a write for longer than the client
+ * waits.
  */
 #include "base/os_clock.h"
 #include "cli/client.h"
@@ -12,14 +13,14 @@
 #include <unistd.h>
 
 enum {
-    ONE_MS = 300,   /* For the answer of one replica, */
-    ALL_MS = 1000,  /* and of all. */
-    NOTE_MS = 1500, /* When a person wants to know why nothing happens. */
+    ONE_MS = 300,   /* Timeout of the answer of one replica. */
+    ALL_MS = 1000,  /* Timeout of all answers together. */
+    NOTE_MS = 1500, /* Delay after which a user wants to know the reason. */
     STATUS_MAX = 64 << 10,
     WHY_MAX = 512
 };
 
-/* False: it serves, or does not answer. */
+/* Asks a replica why it does not serve. Returns false when it serves, or does not answer. */
 static bool find_reason(struct client *client, const char *endpoint, char why[WHY_MAX])
 {
     struct client_request request = {.target = "/status/v1"};

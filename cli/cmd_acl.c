@@ -85,7 +85,7 @@ void acl_text_put(const json_t *entry, struct buf *out)
     }
 }
 
-/* "scheme:id" of an entry. */
+/* Whether the entry is the one of "scheme:id". */
 static bool is_who(const json_t *entry, const char *who)
 {
     const char *scheme = jsonr_text(entry, "scheme");
@@ -151,7 +151,7 @@ static int show(struct cli *cli, const char *path)
 
 /* ---- Setting ---- */
 
-/* `match` is a header or NULL. */
+/* Sends a change of the ACL; `match` is a header or NULL. */
 static int patch(struct cli *cli, const char *path, json_t *body, const char *match)
 {
     struct client_request request = {.method = "PATCH",
@@ -214,8 +214,8 @@ static int apply(struct cli *cli, json_t *list)
     return CMD_OK;
 }
 
-/* CMD_OK, CMD_SHOWN, reported, or REVISE_AGAIN when another client has changed the list, or the
- * znode is another one now. */
+/* Makes one attempt. Returns CMD_OK, CMD_SHOWN, the code of a reported error, or REVISE_AGAIN when
+ * another client has changed the list or replaced the znode. */
 static int change_once(struct cli *cli, const char *path, uint64_t end_ms)
 {
     struct client_request request = {.path = path, .params = {{"view", "acl"}}};

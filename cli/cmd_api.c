@@ -1,6 +1,6 @@
 /*
- * api: any request, with the endpoints, credentials and retries of the other commands. multi:
- * several changes atomically; or several reads of one moment.
+ * api: sends any request, with the endpoints, credentials and retries of the other commands. multi:
+ * makes several changes atomically, or several reads at one moment.
  */
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    WRAP_MAX = 16 /* What stands around the operations of a multi. */
+    WRAP_MAX = 16 /* Bytes that are put around the operations of a multi. */
 };
 
 /* ---- api ---- */
@@ -37,13 +37,13 @@ static bool is_target(const char *target)
     return target[0] == '/';
 }
 
-/* Opening a session and an import take no key. */
+/* Whether the route takes no key: that of sessions, or that of an import. */
 static bool is_keyless(const char *target)
 {
     return strncmp(target, "/sessions/", 10) == 0 || strncmp(target, "/import/", 8) == 0;
 }
 
-/* A Content-Type stands in place of ours. */
+/* Makes a Content-Type in the headers replace the default one. */
 static void take_type(struct client_request *request)
 {
     static const char name[] = "Content-Type:";
@@ -61,7 +61,7 @@ static void take_type(struct client_request *request)
     request->headers[kept] = NULL;
 }
 
-/* False: reported. */
+/* Adds the headers of the options. Returns false when an error has been reported. */
 static bool take_headers(const struct cli *cli, struct client_request *request)
 {
     const char *header = NULL;
@@ -145,13 +145,13 @@ const struct cmd cmd_api = {
 
 static const char columns[] = "OP:op, OK:ok, VERSION:version>, ERROR:error.code, PATH:path";
 
-/* Only reads, so that it may be shown and made. */
+/* Whether the operations only read: the request then changes nothing, although it is a POST. */
 static bool is_read(const json_t *ops)
 {
     return words_find("get, children, stat, exists", jsonr_text(json_array_get(ops, 0), "op")) >= 0;
 }
 
-/* One operation a line. */
+/* Parses one operation per line. */
 static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *ops = json_array();
@@ -172,8 +172,9 @@ static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR
     return ops;
 }
 
-/* {"ops":[...]}, the list alone, one operation, or one a line; the list. What is sent is the text
- * as it stands: a number in it may be more than we can hold. */
+/* Returns the list of operations from {"ops":[...]}, the list alone, one operation, or one
+ * operation per line. The body has the text unchanged: a number in it may be larger than zabra can
+ * hold. */
 static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *value = jsonr_parse(text, error);
@@ -196,7 +197,7 @@ static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR
     return ops;
 }
 
-/* Reads have an error each, and that of the last one is the command's. */
+/* Returns CMD_PARTLY when a read has failed: each read reports its own error. */
 static int judge(const json_t *results)
 {
     JSONR_EACH (result, results) {

@@ -11,7 +11,7 @@ enum {
 struct barrier {
     struct cli *cli;
     const char *path;
-    const char *name;    /* Of the member, or NULL. */
+    const char *name;    /* The name of the member, or NULL. */
     const char *members; /* Path of the members. */
     const char *ready;   /* Path of the znode that marks the barrier as complete. */
     const char *mine;
@@ -19,7 +19,7 @@ struct barrier {
 
 /* ---- Requests ---- */
 
-/* `ephemeral` is "true" or NULL; `fine` as in wait_do. */
+/* Creates a znode. `ephemeral` is "true" or NULL; `fine` as in wait_do. */
 static int create(struct wait *wait, const char *path, const char *ephemeral, int fine)
 {
     BUF_AUTO(parent, URL_MAX);
@@ -73,8 +73,8 @@ static int lower(struct wait *wait, struct barrier *barrier)
     return delete_znode(wait, barrier->path);
 }
 
-/* A lowered barrier may have been raised again, and any replica may be behind: so a majority is
- * asked once more. */
+/* Waits until the barrier is lowered. A lowered barrier may have been raised again, and any replica
+ * may be behind, so a majority confirms that the barrier is down. */
 static int pass(struct wait *wait, struct barrier *barrier)
 {
     const char *path = barrier->path;
@@ -122,7 +122,7 @@ static int leave(struct wait *wait, struct barrier *barrier)
     return code;
 }
 
-/* All of it around a command, in a session of its own. */
+/* Enters, runs a command and leaves, all in a session of its own. */
 static int run_between(struct hold *hold, void *ctx)
 {
     struct barrier *barrier = ctx;
@@ -131,8 +131,8 @@ static int run_between(struct hold *hold, void *ctx)
     if (code == CMD_OK) {
         code = hold_run(hold, barrier->mine);
         if (code != CMD_CHILD_LOST) {
-            /* Waits for the other members to end; the command may have taken long. Its code says
-             * more than that of the wait. */
+            /* Waits for the other members to end. The command may have taken long, so the waiting
+             * time starts again. The command's exit code says more than that of the wait. */
             wait_again(&hold->wait);
             (void)leave(&hold->wait, barrier);
         }
@@ -145,7 +145,7 @@ static int run_between(struct hold *hold, void *ctx)
 struct verb {
     const char *name;
     int (*act)(struct wait *wait, struct barrier *barrier);
-    bool member; /* Takes the name of one. */
+    bool member; /* The verb takes the name of a member. */
 };
 
 static const struct verb verbs[] = {{"raise", raise_barrier, false},
@@ -170,7 +170,8 @@ static int act(struct barrier *barrier, const struct verb *verb)
     return code;
 }
 
-/* What `enter` and `leave` need besides the path. CMD_OK, or reported. */
+/* Checks what `enter` and `leave` need besides the path. Returns CMD_OK, or the code of a reported
+ * error. */
 static int check_member(const struct barrier *barrier, const struct verb *verb)
 {
     const struct cli *cli = barrier->cli;

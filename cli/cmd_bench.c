@@ -1,6 +1,7 @@
 /*
- * bench: drives reads, writes or watches for a while, and reports their latency. Clients ask as
- * fast as they are answered: one thread, a connection each.
+ * bench: sends reads, writes or watches for a while, and reports their latency. All clients run in
+ * one thread. Each client has a connection, and sends the next request once the last one was
+ * answered.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -57,8 +58,8 @@ struct bench {
     int64_t time_ms;
     int64_t size;
     int64_t znodes;
-    int64_t made;    /* Znodes, with the top one. */
-    struct buf base; /* The znode that all is below. */
+    int64_t made;    /* Znodes that were made, including the top one. */
+    struct buf base; /* The top znode: all other znodes are below it. */
     struct buf data;
     struct rng rng;
     struct hist hists[BENCH_WHATS];
@@ -67,7 +68,7 @@ struct bench {
     uint64_t end_ms;
     uint64_t shown_ms;
     int opened;         /* Streams that have delivered their first line. */
-    int missing_events; /* Of the last write. */
+    int missing_events; /* Events of the last write that have not come. */
 };
 
 static const char *const names[BENCH_WHATS] = {"read", "write", "event"};
@@ -86,7 +87,7 @@ struct bench_worker {
     struct curl_slist *headers;
     enum bench_what what;
     uint64_t begun_us;
-    struct buf line; /* Of a stream of events: begun and not ended. */
+    struct buf line; /* A line of a stream of events that is not complete. */
     bool opened;
 };
 
@@ -131,7 +132,7 @@ static size_t take_lines(char *data, size_t size, size_t count, void *ctx)
 
 /* ---- Requests ---- */
 
-/* A watch, a read, or a write: with watches, its data is when it starts. */
+/* Starts a watch, a read, or a write. While watches run, the data of a write is its start time. */
 static void start(struct bench_worker *worker, enum bench_what what)
 {
     struct bench *bench = worker->bench;
@@ -176,7 +177,7 @@ static void start(struct bench_worker *worker, enum bench_what what)
     (void)curl_multi_add_handle(bench->multi, worker->easy);
 }
 
-/* The next read or write. */
+/* Starts the next read or write. */
 static void go(struct bench_worker *worker)
 {
     struct bench *bench = worker->bench;
@@ -192,7 +193,8 @@ static bool is_over(const struct bench *bench)
     return stopped || os_now_ms() >= bench->end_ms;
 }
 
-/* What has ended is counted. Returns the worker, which is free again; NULL: none has. */
+/* Counts a request that has ended. Returns its worker, which is free again; NULL: none has
+ * ended. */
 static struct bench_worker *take_end(struct bench *bench)
 {
     int left = 0;
@@ -241,8 +243,8 @@ static void run_requests(struct bench *bench)
     for (int i = 0; i < bench->clients; i++) {
         go(&bench->workers[i]);
     }
-    /* At the end it waits for requests in flight: each has a deadline. A second signal ends the
-     * wait. */
+    /* At the end the loop waits for the requests in flight, each of which has a deadline. A signal
+     * ends that wait. */
     while (busy > 0 && !stopped) {
         turn(bench);
         for (struct bench_worker *worker = take_end(bench); worker; worker = take_end(bench)) {
@@ -255,7 +257,7 @@ static void run_requests(struct bench *bench)
     }
 }
 
-/* One write after the other; each waits for the events of the one before. */
+/* Sends one write after the other; each waits for the events of the one before. */
 static void run_watches(struct bench *bench)
 {
     struct bench_worker *writer = &bench->workers[bench->clients];
@@ -288,8 +290,8 @@ static void run_watches(struct bench *bench)
     }
 }
 
-/* Drives the znodes z0, z1, ... below `base` (reads and writes), or watches `base` itself, for
- * `time_ms`; fills `hists`, `errors`, `start_ms` and `end_ms`. */
+/* Reads and writes the znodes z0, z1, ... below `base`, or watches `base` itself, for `time_ms`.
+ * Fills `hists`, `errors`, `start_ms` and `end_ms`. */
 static void run_workers(struct bench *bench)
 {
     bench->worker_count = bench->clients + (bench->watches ? 1 : 0);
@@ -324,7 +326,8 @@ static void run_workers(struct bench *bench)
 
 /* ---- Before and after ---- */
 
-/* Makes the top znode and those that are read and written, each with data of the wanted size. */
+/* Makes the top znode, and the znodes that are read and written, each with data of the wanted
+ * size. */
 static int make_znodes(struct bench *bench)
 {
     int64_t count = 1 + (bench->watches ? 0 : bench->znodes);
@@ -409,7 +412,7 @@ static void print(const struct bench *bench, const char *kind)
     out_table(&bench->cli->out, value, "results", columns);
 }
 
-/* Without a request that succeeded there are no figures. */
+/* Prints the figures; there are none when no request succeeded. Returns the exit code. */
 static int tell(const struct bench *bench, const char *kind)
 {
     uint64_t errors = 0;
@@ -429,7 +432,7 @@ static int tell(const struct bench *bench, const char *kind)
 
 /* ---- The command ---- */
 
-/* Only those that serve are driven. CMD_OK, or reported. */
+/* Keeps only the endpoints that serve. Returns CMD_OK, or the code of a reported error. */
 static int choose_endpoints(struct cli *cli)
 {
     struct replicas *replicas = NULL;
@@ -484,7 +487,7 @@ static int run_bench(struct bench *bench, const char *kind)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     if (!inherited_ignores(SIGHUP)) {
-        (void)sigaction(SIGHUP, &action, NULL); /* Its znodes must not stay behind. */
+        (void)sigaction(SIGHUP, &action, NULL); /* The znodes of the bench must not stay behind. */
     }
     os_random(&random, sizeof(random));
     rng_init(&bench->rng, random);

@@ -1,4 +1,5 @@
-/* completion: the scripts for shells; __complete: what these scripts call on each TAB. */
+/* completion: prints the scripts for shells. __complete: the command that these scripts call on
+ * each TAB. */
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/commands.h"
@@ -11,21 +12,21 @@
 
 /* ---- Candidates ---- */
 
-/* What is being completed. */
+/* The state of one completion. */
 struct completing {
     const struct cmd *cmd;
-    struct args args; /* Options that precede. */
+    struct args args; /* Options before the word. */
     const char *cwd;
-    const char *word;  /* Being typed, without `lead`. */
+    const char *word;  /* The word that is typed, without `lead`. */
     struct slice lead; /* "--option=", which goes before each candidate. */
     struct buf *out;
     int candidates;
 
-    /* Where the words before have led to. */
-    const struct cmd_option *pending; /* Its value is being typed. */
+    /* What the words before the typed one have led to. */
+    const struct cmd_option *pending; /* The option whose value is being typed. */
     int operands;
-    int child_words; /* Behind "--". */
-    bool rest;       /* "--" was there. */
+    int child_words; /* Words behind "--". */
+    bool rest;       /* "--" precedes the word. */
 };
 
 static bool begins(const char *text, const char *with)
@@ -45,8 +46,8 @@ static void offer(struct completing *c, const char *text, const char *about)
     }
 }
 
-/* The words to choose from, with which the alternatives begin: of "a|b|N" these are a and b, of
- * "add NAME [BY] | get NAME" add and get. */
+/* Offers the fixed words with which the alternatives begin: of "a|b|N" these are a and b, of "add
+ * NAME [BY] | get NAME" they are add and get. */
 static void offer_words(struct completing *c, const char *list)
 {
     for (const char *at = list; *at;) {
@@ -54,7 +55,7 @@ static void offer_words(struct completing *c, const char *list)
 
         at += strspn(at, " [");
         len = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
-        if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* The end is one of them. */
+        if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* strchr also finds the end. */
             BUF_AUTO(word, URL_MAX);
 
             buf_append(&word, at, len);
@@ -109,7 +110,8 @@ static void ask_children(struct completing *c, struct client *client)
     if (path.len > 1 && path.data[path.len - 1] == '/') {
         path.len--;
     }
-    /* All but the last letter: what is typed may be a whole name, and be wanted itself. */
+    /* The list begins after the typed name without its last letter: that name may be a whole one,
+     * and then is a candidate itself. */
     if (strlen(name) > 1 && !(name[strlen(name) - 1] & 0x80)) {
         buf_append(&after, name, strlen(name) - 1);
     }
@@ -294,7 +296,7 @@ void complete(char *const *words, int count, const char *cwd, struct buf *out)
 
 /* ---- completion ---- */
 
-/* The script asks the program itself for completions, so that it never offers commands of another
+/* The scripts ask the program itself for completions, so they never offer commands of another
  * version. */
 static const struct {
     const char *shell;
@@ -389,7 +391,8 @@ const struct cmd cmd_completion = {
 
 /* ---- __complete ---- */
 
-/* Where the word begins that the shell sees: it breaks words in other places than we do. */
+/* Returns how much of the word the shell does not replace: the shell breaks words in other places
+ * than zabra does. */
 static size_t hidden_len(const char *word, const char *breaks)
 {
     size_t hidden = 0;
@@ -413,7 +416,8 @@ static void print(struct slice lines, size_t hidden)
     }
 }
 
-/* The words of the line behind the name of the program; the last one is being typed. */
+/* Prints the completions of a line; its words follow the name of the program, and the last one is
+ * being typed. */
 static void complete_line(const char *line, const char *breaks)
 {
     static char empty[] = "";

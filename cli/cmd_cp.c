@@ -15,20 +15,20 @@
 #include <string.h>
 
 enum {
-    LINES_OF_ONE = 2 /* Of an export: its head, and the top znode. */
+    LINES_OF_ONE = 2 /* Lines of an export: its head, and the top znode. */
 };
 
 struct copy {
     const char *from;
     const char *to;
-    bool move;      /* And delete the source. */
-    bool recursive; /* With all that is below it. */
+    bool move;      /* Also delete the source. */
+    bool recursive; /* Also copy all that is below it. */
     bool parents;   /* Make missing parents of the target. */
     bool with_acl;
 
-    json_t *ops;        /* What is to be done: creates, and then deletes. The caller drops it. */
-    size_t count;       /* Znodes. */
-    int64_t ephemerals; /* Left out. */
+    json_t *ops;        /* The operations: creates, and then deletes. The caller drops them. */
+    size_t count;       /* Znodes that are copied. */
+    int64_t ephemerals; /* Ephemeral znodes that are left out. */
 };
 
 /* ---- Lines of an export ---- */
@@ -42,7 +42,8 @@ json_t *copy_create_op(const json_t *line, const char *path, bool with_acl)
     return op;
 }
 
-/* Hashes are shown to administrators only; to others as "user:x". */
+/* Whether the ACL has a masked hash. Replicas show hashes to administrators only; other users see
+ * "user:x". */
 static bool is_masked(const json_t *acl)
 {
     JSONR_EACH (entry, acl) {
@@ -57,7 +58,7 @@ static bool is_masked(const json_t *acl)
     return false;
 }
 
-/* "path/below", or the path itself. */
+/* Writes "top/below", or `top` itself when `below` is empty. */
 static void join(const char *top, const char *below, struct buf *out)
 {
     buf_clear(out);
@@ -108,7 +109,7 @@ static int take_end(struct cli *cli, struct copy *copy, const json_t *line)
     return CMD_OK;
 }
 
-/* The end of the lines is `*done`. */
+/* Takes a line of the export. `*done` is set at the last one. */
 static int take_line(struct cli *cli, struct copy *copy, const json_t *line, bool *done)
 {
     *done = false;
@@ -123,7 +124,8 @@ static int take_line(struct cli *cli, struct copy *copy, const json_t *line, boo
     return *done ? take_end(cli, copy, line) : add_znode(cli, copy, line);
 }
 
-/* `deletes` gets one for each znode, parents first: of this very znode, with this data and ACL. */
+/* Adds a delete for one znode to `deletes`, in which parents come first. The delete succeeds only
+ * for this very znode, with this data and ACL. */
 static void add_delete(const struct copy *copy, const json_t *line, json_t *deletes)
 {
     const json_t *stat = jsonr_at(line, "stat");
@@ -162,7 +164,7 @@ static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
     return code;
 }
 
-/* Reported like any failure of the ensemble, with advice when the subtree is too large. */
+/* Reports an error like any failure of the ensemble, with advice when the subtree is too large. */
 static int tell(const struct cli *cli, int code)
 {
     const struct client_error *error = &cli->client->error;
@@ -176,8 +178,8 @@ static int tell(const struct cli *cli, int code)
                     error->message);
 }
 
-/* Reads the source as it is at one moment, and fills in the operations. CMD_OK, CMD_SHOWN, or
- * reported. */
+/* Reads the source as it is at one moment, and fills in the operations. Returns CMD_OK, CMD_SHOWN,
+ * or the code of a reported error. */
 static int copy_read(struct cli *cli, struct copy *copy)
 {
     json_auto_t *deletes = json_array();
@@ -200,7 +202,8 @@ static int copy_read(struct cli *cli, struct copy *copy)
 
 /* ---- The commands ---- */
 
-/* An operation on the source has failed: the source was changed after it was read. */
+/* Whether an operation on the source has failed, because the source was changed after it was
+ * read. */
 static bool is_source(const struct cli *cli, size_t creates)
 {
     const json_t *index = json_object_get(cli->client->error.problem, "op_index");

@@ -33,44 +33,44 @@ enum {
     DIR_MODE = 0755,
     FILE_MODE = 0644,
     STEP_MS = 50,        /* Between two checks of the replicas. */
-    ASK_MS = 500,        /* For one answer of /readyz. */
-    WAIT_DEFAULT_S = 60, /* For all to serve. */
+    ASK_MS = 500,        /* Timeout of one answer of /readyz. */
+    WAIT_DEFAULT_S = 60, /* Time for all replicas to serve. */
     WAIT_MAX_S = 3600,
-    STOP_MS = 10000,        /* From SIGTERM to SIGKILL. */
-    DRAIN_MS = 5000,        /* Less, so that a replica ends by itself. */
-    RESTART_MIN_MS = 500,   /* From an unexpected end to the next start, */
-    RESTART_MAX_MS = 30000, /* twice as long each time, */
-    LASTED_MS = 20000       /* unless it ran for that long. */
+    STOP_MS = 10000,        /* Time from SIGTERM to SIGKILL. */
+    DRAIN_MS = 5000,        /* Less than STOP_MS, so that a replica ends by itself. */
+    RESTART_MIN_MS = 500,   /* First delay from an unexpected end to the next start. */
+    RESTART_MAX_MS = 30000, /* Longest delay; each one is twice as long as the one before. */
+    LASTED_MS = 20000       /* After a run of this length the delay is the first one again. */
 };
 
 struct dev {
     uint32_t nodes;
-    uint32_t port;                /* Of the first one. */
-    const char *data;             /* As given. */
-    char data_path[DEV_PATH_MAX]; /* Absolute. */
+    uint32_t port;                /* The port of the first replica. */
+    const char *data;             /* The value of --data. */
+    char data_path[DEV_PATH_MAX]; /* The absolute path of `data`. */
     struct buf keys;              /* More lines for each configuration. */
     struct loop loop;
     struct loop_watch signals;
     struct child children[NODES_MAX];
-    uint32_t wait_s;  /* For all to serve. */
+    uint32_t wait_s;  /* Time for all replicas to serve. */
     uint32_t stops;   /* Requests to end. */
-    bool served;      /* The ensemble has. */
-    bool refused;     /* Before that a replica refused its start: trying again would not help. */
+    bool served;      /* The ensemble has served. */
+    bool refused;     /* A replica refused its start before `served`: a retry would not help. */
     uint32_t unclean; /* Replicas that had to be killed or failed at the end. */
 };
 
 /* ---- Command line. ---- */
 
-/* Its own options: numbers, but for the directory. */
+/* The options of dev itself that are numbers; --data is the only other one. */
 static const struct number {
     const char *name;
-    size_t offset; /* Of an uint32_t in struct dev. */
+    size_t offset; /* Offset of an uint32_t in struct dev. */
     uint32_t max;
 } numbers[] = {{"nodes", offsetof(struct dev, nodes), NODES_MAX},
                {"port", offsetof(struct dev, port), PORT_MAX},
                {"wait", offsetof(struct dev, wait_s), WAIT_MAX_S}};
 
-/* `--key value` or `--key=value` becomes a line of each configuration. */
+/* Turns `--key value` or `--key=value` into a line of each configuration. */
 static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
 {
     const char *arg = args[*pos];
@@ -97,7 +97,7 @@ static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
                               : CMD_OK;
 }
 
-/* One of its own options. CMD_SHOWN: it is another one. */
+/* Takes one of the options of dev itself. CMD_SHOWN: it is another option. */
 static int take_option(struct dev *dev, int arg_count, char **args, int *pos)
 {
     const char *data = cmd_option("data", arg_count, args, pos);
@@ -139,8 +139,8 @@ static int complain(const char *path, const char *what)
     return CMD_USAGE;
 }
 
-/* All replicas are on one machine: each gets its share of the memory, unless the command line sets
- * the key. */
+/* Appends a memory limit, unless the command line sets one. All replicas are on one machine, so
+ * each gets its share of the memory. */
 static void append_tree_bytes(struct dev *dev, struct buf *out)
 {
     static const char key[] = "maxTreeBytes=";
@@ -272,8 +272,9 @@ static void on_signal(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-/* A shell starts background processes with SIGINT ignored, so it would never arrive. A closed
- * terminal ends all (SIGHUP), unless nohup was used. */
+/* Opens the descriptor of signals. SIGINT gets its default action: a shell starts background
+ * processes with SIGINT ignored, and an ignored signal would never arrive. A closed terminal
+ * (SIGHUP) ends all replicas, unless nohup was used. */
 static void open_signals(struct dev *dev)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, 0};
@@ -287,7 +288,7 @@ static void open_signals(struct dev *dev)
     loop_add(&dev->loop, &dev->signals);
 }
 
-/* The status of the answer, 0: there is none. */
+/* Returns the status of the answer; 0: there is none. */
 static long ask(const struct child *child, const char *route, struct buf *body)
 {
     char url[64];
@@ -306,7 +307,8 @@ static void start_due(struct dev *dev)
         if (child->pid > 0 || now_ms < child->restart_at_ms) {
             continue;
         }
-        /* A process that answers at its port before it runs is often a forgotten `zabra dev`. */
+        /* A process that answers at the port before the child runs is often a forgotten `zabra
+         * dev`. */
         child->foreign = ask(child, "/livez", NULL) != 0;
         if (!child_start(child)) {
             plan_restart(child);
@@ -331,7 +333,7 @@ static uint32_t count_ready(struct dev *dev)
     return count;
 }
 
-/* The reason that a replica gives for not serving. */
+/* Prints the reason that a replica gives for not serving. */
 static void tell_unready(const struct child *child)
 {
     BUF_AUTO(text, DEV_LINE_MAX);
@@ -341,7 +343,8 @@ static void tell_unready(const struct child *child)
                   child->log_path, status ? buf_cstr(&text) : "  it does not answer /readyz\n");
 }
 
-/* When the time is over a majority is enough: it serves, and the others are retried. */
+/* Whether a majority serves when the waiting time is over. That is enough: the other replicas are
+ * retried. */
 static bool is_enough(struct dev *dev, uint32_t ready)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
@@ -377,7 +380,8 @@ static bool wait_ready(struct dev *dev)
     return false;
 }
 
-/* The setting that the command line needs when these are not its default endpoints. */
+/* Prints the setting that the command line needs when the replicas are not at its default
+ * endpoints. */
 static void print_endpoints(const struct dev *dev)
 {
     if (dev->port == PORT_DEFAULT && dev->nodes == NODES_DEFAULT) {
@@ -440,7 +444,7 @@ static void signal_all(const struct dev *dev, int signal_number)
     }
 }
 
-/* A second request to end, or too long a wait, is answered with SIGKILL. */
+/* Stops all replicas. After a second request to end, or too long a wait, they get SIGKILL. */
 static void stop_all(struct dev *dev)
 {
     uint64_t end_ms = os_now_ms() + STOP_MS;

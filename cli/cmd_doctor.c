@@ -15,9 +15,9 @@ enum {
 #define RED   "\033[31m"
 #define PLAIN "\033[0m"
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
-/* Metrics without labels, by name. */
+/* Returns the metrics without labels, by name. */
 static json_t *figures_of(const struct replicas_answer *answer)
 {
     struct slice rest = buf_slice(&answer->body);
@@ -63,7 +63,7 @@ static void put_answer(json_t *fact, const char *member, const struct replicas_a
     }
 }
 
-/* Asks all of them for one thing, and puts it into the list. */
+/* Sends one request to all replicas, and puts each answer into the list as `member`. */
 static int ask_for(struct cli *cli, const char *member, const char *target, json_t *list)
 {
     struct replicas *replicas = NULL;
@@ -97,7 +97,8 @@ static int take_facts(struct cli *cli, json_t *facts)
     return code;
 }
 
-/* Without --endpoints, a default port on which nothing listens is not a finding. */
+/* Drops default endpoints that do not answer: without --endpoints, a default port on which nothing
+ * listens is not a finding. */
 static void drop_guesses(const struct cli *cli, json_t *facts)
 {
     json_t *list = jsonr_at(facts, "replicas");
@@ -114,7 +115,7 @@ static void drop_guesses(const struct cli *cli, json_t *facts)
     }
 }
 
-/* ---- Telling ---- */
+/* ---- Output ---- */
 
 static int count(const json_t *findings, const char *severity)
 {
@@ -139,7 +140,7 @@ static void say(const struct cli *cli, const json_t *finding)
     out_say(&cli->out, "    do:    %s\n", jsonr_text(finding, "advice"));
 }
 
-/* "1 replica", "2 replicas". */
+/* Writes "1 replica" or "2 replicas". */
 static void put_count(const json_t *result, const char *what, char text[COUNT_MAX])
 {
     int count = (int)jsonr_number(result, what);

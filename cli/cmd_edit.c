@@ -14,7 +14,8 @@ enum {
     COMMAND_MAX = 1024
 };
 
-/* Writes the data to a new file that only this user may read. False: reported. */
+/* Writes the data to a new file that only this user may read. Returns false when an error has been
+ * reported. */
 static bool write_file(const struct revise *revise, char name[NAME_MAX_LEN])
 {
     const char *dir = settings_env("TMPDIR");
@@ -36,7 +37,7 @@ static bool write_file(const struct revise *revise, char name[NAME_MAX_LEN])
     return ok;
 }
 
-/* Waits for the editor to end. True when it was content. */
+/* Waits for the editor to end. Returns whether its exit code was 0. */
 static bool wait_editor(struct live *live, int *ret_code)
 {
     struct live_news news;
@@ -48,7 +49,8 @@ static bool wait_editor(struct live *live, int *ret_code)
     return *ret_code == 0;
 }
 
-/* $VISUAL and $EDITOR may hold options, so a shell splits them, as other programs do. */
+/* Runs the editor. $VISUAL and $EDITOR may hold options, so a shell splits them, as in other
+ * programs. */
 static int run_editor(struct cli *cli, char *name)
 {
     const char *editor = settings_env("VISUAL");
@@ -98,7 +100,7 @@ static int edit(struct revise *revise, char *name)
         print_done(revise, false);
         return CMD_OK;
     }
-    revise->end_ms = 0; /* A person must see the other client's change first. */
+    revise->end_ms = 0; /* No retry: the user must see the other client's change first. */
     code = revise_write(revise, buf_slice(&edited), false);
     if (code > CMD_OK) {
         (void)fprintf(stderr, "zabra edit: your text is in %s\n", name);

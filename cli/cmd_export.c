@@ -1,4 +1,4 @@
-/* export, import: a subtree as lines of JSON, out and in. */
+/* export, import: write a subtree as lines of JSON, and read such lines back. */
 #include "base/os_clock.h"
 #include "cli/commands.h"
 #include "cli/transfer.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    DRY_RUN = 0, /* Which of the parameters of an import it is. */
+    DRY_RUN = 0, /* The place of "dry-run" among the parameters of an import. */
     ADVICE_MAX = 128
 };
 
@@ -21,12 +21,12 @@ enum {
 /* The incoming stream: each complete line is printed, and the last one is kept. */
 struct exporting {
     const struct cli *cli;
-    struct buf line; /* Begun and not ended. */
+    struct buf line; /* A line that is not complete. */
     json_t *last;    /* The line that ends the export, or reports what failed. */
     bool too_long;
 };
 
-/* Lines of znodes are not read, there may be millions. */
+/* Prints a line. Lines of znodes are not parsed, because there may be millions. */
 static bool take_line(struct exporting *exporting, struct slice line)
 {
     if (slice_starts_with(line, slice_str("{\"end\"")) ||
@@ -34,7 +34,7 @@ static bool take_line(struct exporting *exporting, struct slice line)
         json_decref(exporting->last);
         exporting->last = jsonr_parse(line, NULL);
     }
-    if (!jsonr_at(exporting->last, "error")) { /* Which is reported like all errors. */
+    if (!jsonr_at(exporting->last, "error")) { /* An error is reported like all errors. */
         out_answer(&exporting->cli->out, line);
     }
     return !ferror(stdout);
@@ -54,7 +54,7 @@ static bool take(void *ctx, struct slice bytes)
     return goes;
 }
 
-/* The stream has ended. */
+/* Checks the last line when the stream has ended. */
 static int judge_export(const struct cli *cli, const struct exporting *exporting)
 {
     const json_t *last = exporting->last;
@@ -142,7 +142,7 @@ const struct cmd cmd_export = {
 static const char import_columns[] =
     "created:created, overwritten:overwritten, skipped:skipped, transactions:multis, zxid:zxidHex";
 
-/* CMD_OK, or reported. */
+/* Opens the file with the lines. Returns CMD_OK, or the code of a reported error. */
 static int open_input(const struct cli *cli, struct transfer *transfer)
 {
     const char *name = args_operand(&cli->args, 1);
@@ -168,7 +168,8 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
     return CMD_OK;
 }
 
-/* Reports the error of the replica with advice; `done` (or NULL) is what it says of the import. */
+/* Reports the error of the replica with advice; `done` (or NULL) is what the replica says of the
+ * import. */
 static int tell_with(const struct cli *cli, int exit_code, const char *advice, json_t *done)
 {
     const struct client_error *error = &cli->client->error;
@@ -180,7 +181,7 @@ static int tell_with(const struct cli *cli, int exit_code, const char *advice, j
     return exit_code;
 }
 
-/* The import failed: reports how far it came, and how to continue. */
+/* Reports how far the failed import came, and how to continue. */
 static int tell_partly(const struct cli *cli)
 {
     json_t *done = jsonr_at(cli->client->error.problem, "import");
@@ -235,13 +236,14 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
 /* ---- Before an import ---- */
 
-/* The next request would not be answered either. */
+/* Whether the next request would not be answered either. */
 static bool is_unanswered(int code)
 {
     return code == CMD_TIMED_OUT || code == CMD_NO_ENSEMBLE;
 }
 
-/* The super user may do everything. CMD_OK, or the exit code of a question without an answer. */
+/* Asks whether the identity is the super user: then no permission can be missing. Returns CMD_OK,
+ * or the exit code when there was no answer. */
 static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
 {
     const struct client_request request = {.target = "/whoami/v1", .timeout_ms = *left_ms};
@@ -254,8 +256,8 @@ static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
     return is_unanswered(code) ? code : CMD_OK;
 }
 
-/* Sends the lines as a dry run: its exit code. The import may wait for the time that this leaves.
- */
+/* Sends the lines as a dry run, and returns its exit code. The import may wait for the time that
+ * the dry run leaves. */
 static int run_dry(struct cli *cli, struct transfer *transfer)
 {
     struct transfer dry = *transfer;
@@ -271,9 +273,10 @@ static int run_dry(struct cli *cli, struct transfer *transfer)
     return code;
 }
 
-/* An import is not a transaction, and a missing permission would show in its middle. So lines that
- * can be read twice are sent as a dry run first. All requests share --timeout.
- * CMD_DENIED and a missing answer are reported here; the import itself finds all other errors. */
+/* Checks the permissions before an import. An import is not a transaction, and a missing permission
+ * would show in its middle, so lines that can be read twice are sent as a dry run first. All
+ * requests share --timeout. CMD_DENIED and a missing answer are reported here; the import itself
+ * finds all other errors. */
 static int ask_before(struct cli *cli, struct transfer *transfer)
 {
     bool super = false;

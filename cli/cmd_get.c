@@ -75,7 +75,7 @@ static const char stat_columns[] =
     "modified:modified, czxid:czxidHex, mzxid:mzxidHex, pzxid:pzxidHex, cversion:cversion, "
     "aversion:aversion, owner:ephemeralOwnerHex, container:container, ttl_ms:ttl";
 
-/* The answer, with times that people can read. */
+/* Returns the answer with times that people can read. */
 static json_t *with_times(json_t *answer)
 {
     json_t *value = json_copy(answer);

@@ -1,6 +1,6 @@
 /*
- * incr, counter, touch: writes that depend on the present data. The number of the first two is
- * decimal text: read, added to, and never lost.
+ * incr, counter, touch: writes that depend on the present data. The number of incr and counter is
+ * decimal text, and no addition to it is lost.
  */
 #include "cli/commands.h"
 #include "cli/revise.h"
@@ -12,7 +12,8 @@ enum {
     NUMBER_MAX = 32 /* Bytes of a number, with blanks around it. */
 };
 
-/* Blanks around a number are ignored: a value written with echo ends in a line feed. */
+/* Parses the number. Blanks around it are ignored: a value written with echo ends in a line
+ * feed. */
 static bool parse(const struct revise *revise, int64_t *ret_number)
 {
     struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
@@ -26,7 +27,7 @@ static bool parse(const struct revise *revise, int64_t *ret_number)
     return strlen(text) == data.len && args_number(text, all, ret_number);
 }
 
-/* The number that was read. CMD_OK, or reported. */
+/* Gives the number that was read. Returns CMD_OK, or the code of a reported error. */
 static int count_number(const struct revise *revise, int64_t *ret_number)
 {
     if (parse(revise, ret_number)) {
@@ -39,7 +40,7 @@ static int count_number(const struct revise *revise, int64_t *ret_number)
 /* A number to add. */
 struct sum {
     int64_t by;
-    bool create; /* A missing number is 0. */
+    bool create; /* A missing znode counts as 0. */
     int64_t result;
 };
 
@@ -65,7 +66,8 @@ static int add_once(struct revise *revise, void *ctx)
     return revise_write(revise, slice_str(URL_NUMBER(sum->result)), false);
 }
 
-/* The number that an operand gives; it stays what it is without one. False: reported. */
+/* Gives the number of an operand; without the operand `*number` stays as it is. Returns false when
+ * an error has been reported. */
 static bool take_number(const struct cli *cli, int operand, int64_t *number)
 {
     struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
@@ -80,7 +82,8 @@ static bool take_number(const struct cli *cli, int operand, int64_t *number)
 
 /* ---- incr ---- */
 
-/* Adds what the operand gives, or 1, until no other client was quicker; prints the sum. */
+/* Adds the number of the operand, or 1, and retries when another client wrote in between; prints
+ * the sum. */
 static int add(struct cli *cli, const char *path, int operand, bool create, bool parents)
 {
     struct sum sum = {.by = 1, .create = create};

@@ -368,7 +368,7 @@ static int inspect(struct inspection *inspection)
     return code;
 }
 
-/* CMD_OK, or reported. */
+/* Parses the arguments. Returns CMD_OK, or the code of a reported error. */
 static int take_args(struct inspection *inspection, int arg_count, char **args)
 {
     struct out *out = &inspection->out;

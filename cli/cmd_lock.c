@@ -11,7 +11,7 @@
 #define CANDIDATE "candidate-"
 
 enum {
-    DIGITS = 10, /* Of the number that the ensemble puts behind a name. */
+    DIGITS = 10, /* Digits of the number that the ensemble appends to a name. */
     NUMBER_MAX = 32,
     NAME_MAX_LEN = 256,
     LEASES_MAX = 1000000
@@ -20,14 +20,15 @@ enum {
 /* ---- A place ---- */
 
 /*
- * A place in a queue: an ephemeral, sequential znode. The first place holds what the queue is for.
- * The recipes of docs/recipes use the same znodes, so that their programs can share a queue with
- * these commands.
+ * A place in a queue: an ephemeral, sequential znode. The first place holds what the queue is for:
+ * the lock, the leadership, or the turn. The recipes of docs/recipes use the same znodes, so their
+ * programs can share a queue with these commands.
  *
- * Only the number of a place decides, whatever prefix its name has: a lock and an election at one
- * path are one queue, in the order of arrival. A znode without a number has no place in it.
+ * Only the number of a place decides the order, whatever prefix its name has: a lock and an
+ * election at one path are one queue, in the order of arrival. A znode without a number has no
+ * place in the queue.
  *
- * A create whose answer was lost is retried with its key, and makes no second znode. Each process
+ * A create whose answer was lost is retried with its key, so it makes no second znode. Each process
  * waits for the place just before its own, so that one release wakes one process.
  */
 struct place {
@@ -35,8 +36,8 @@ struct place {
     const char *line;   /* Path of the parent. */
     const char *prefix; /* "lock-" */
     struct slice data;
-    struct buf path; /* Of the znode; empty before it is taken. */
-    int64_t fence;   /* Its czxid: grows from holder to holder. */
+    struct buf path; /* The znode; empty before the place is taken. */
+    int64_t fence;   /* The czxid of the znode; grows from holder to holder. */
 };
 
 static void place_release(struct place *place)
@@ -44,12 +45,13 @@ static void place_release(struct place *place)
     buf_release(&place->path);
 }
 
-/* Declares one, which is released where its block ends. */
+/* Declares a place, which is released where its block ends. */
 #define PLACE_AUTO(name, ...)                                                              \
     __attribute__((cleanup(place_release))) struct place name = {.path.size_max = URL_MAX, \
                                                                  __VA_ARGS__}
 
-/* The number that the ensemble has put behind the name of a sequential znode; -1: it has none. */
+/* Returns the number that the ensemble has appended to the name of a sequential znode; -1: there is
+ * none. */
 static int64_t place_number(const char *name)
 {
     size_t len = strlen(name);
@@ -83,7 +85,8 @@ static int take_answer(struct place *place)
     return CMD_OK;
 }
 
-/* Makes the znode, and missing parents. CMD_OK, CMD_SHOWN, or reported. */
+/* Makes the znode, and missing parents. Returns CMD_OK, CMD_SHOWN, or the code of a reported
+ * error. */
 static int place_take(struct place *place)
 {
     struct client_request request = {.method = "POST",
@@ -102,17 +105,17 @@ static int place_take(struct place *place)
 
 /* ---- The places before ours ---- */
 
-/* What a walk through the list has seen. */
+/* The state of a walk through the list. */
 struct walk {
-    const char *mine; /* Our name, */
-    int64_t number;   /* and its number. */
-    int64_t before;   /* How many have a lower one, */
-    int64_t highest;  /* the highest of these; -1: there is none, */
-    struct buf *last; /* and its path. */
+    const char *mine; /* The name of our znode. */
+    int64_t number;   /* The number of our znode. */
+    int64_t before;   /* How many znodes have a lower number. */
+    int64_t highest;  /* The highest lower number; -1: there is none. */
+    struct buf *last; /* The path of the znode with that number. */
     bool found;       /* Our znode exists. */
 };
 
-/* Names come in any order: one queue may have more than one prefix. */
+/* Takes one name. Names come in any order, because a queue may have more than one prefix. */
 static void take_name(struct walk *walk, const char *line, const char *name)
 {
     int64_t number = place_number(name);
@@ -129,8 +132,8 @@ static void take_name(struct walk *walk, const char *line, const char *name)
     }
 }
 
-/* One page of the list, which begins behind `after`; then that is where the next one begins, "" at
- * the end. */
+/* Takes one page of the list, which begins behind `after`. Then `after` is where the next page
+ * begins; "" at the end. */
 static int take_page(struct place *place, struct walk *walk, struct buf *after)
 {
     struct client_request request = {
@@ -147,7 +150,8 @@ static int take_page(struct place *place, struct walk *walk, struct buf *after)
     return code == CMD_OK && !page ? CMD_FAILED : code;
 }
 
-/* The number of places before ours, and the path of the last one. CMD_OK, or reported. */
+/* Gives the number of places before ours, and the path of the last one. Returns CMD_OK, or the code
+ * of a reported error. */
 static int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
 {
     const char *mine = name_of(place);
@@ -167,8 +171,8 @@ static int place_look(struct place *place, int64_t *ret_before, struct buf *ret_
     return code;
 }
 
-/* Takes a place, and waits until there is none before it. CMD_OK, CMD_SHOWN, a reported error, or a
- * signal. */
+/* Takes a place, and waits until there is none before it. Returns CMD_OK, CMD_SHOWN, or the code of
+ * a reported error or of a signal. */
 static int place_come_first(struct place *place)
 {
     int64_t before = 1;
@@ -184,7 +188,7 @@ static int place_come_first(struct place *place)
     return code;
 }
 
-/* Deletes the znode. CMD_OK, or reported. */
+/* Deletes the znode. Returns CMD_OK, or the code of a reported error. */
 static int place_leave(struct place *place)
 {
     struct client_request request = {.method = "DELETE", .path = buf_cstr(&place->path)};
@@ -201,7 +205,7 @@ static int run_in(struct hold *hold, struct place *place)
     (void)snprintf(fence, sizeof(fence), "%" PRId64, place->fence);
     hold_env(hold, "ZABRA_LOCK_PATH", buf_cstr(&place->path));
     hold_env(hold, "ZABRA_LOCK_FENCE", fence);
-    hold_env(hold, "ZABRA_FENCE", fence); /* The same, as the recipes call it. */
+    hold_env(hold, "ZABRA_FENCE", fence); /* The name in the recipes. */
     return hold_run(hold, buf_cstr(&place->path));
 }
 
@@ -275,8 +279,8 @@ static int run_candidate(struct hold *hold, void *ctx)
     return code;
 }
 
-/* The leader is the first place in the queue, if this is the place of a candidate. It may be the
- * place of a lock instead. */
+/* Prints the leader: the first place in the queue, if that is the place of a candidate. It may be
+ * the place of a lock instead. */
 static int print_leader(const struct cli *cli, const char *path, const json_t *first)
 {
     const char *name = jsonr_text(first, "name");
@@ -380,7 +384,8 @@ static int wait_lease(struct place *lease, int64_t leases)
     return code;
 }
 
-/* The queue has one znode per waiting process, so that a returned lease wakes one. */
+/* Takes a lease after a turn in the queue, and runs the command. The queue has one znode per
+ * waiting process, so that a returned lease wakes one process. */
 static int take_lease(struct hold *hold, struct place *turn, struct place *lease, int64_t leases)
 {
     int code = place_come_first(turn);

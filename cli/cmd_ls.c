@@ -1,4 +1,5 @@
-/* ls, find, tree: many znodes. A replica answers page by page, or searches in bounded steps. */
+/* ls, find, tree: list many znodes. A replica answers page by page, or searches in bounded
+ * steps. */
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "cli/cli.h"
@@ -30,7 +31,7 @@ static const char *kind_of(const json_t *stat)
                                          : "-";
 }
 
-/* For people: when, and what kind of znode. */
+/* Adds text for people: the time of the last change, and the kind of znode. */
 static void add_words(json_t *children)
 {
     JSONR_EACH (child, children) {
@@ -130,7 +131,7 @@ const struct cmd cmd_find = {
 
 /* ---- tree ---- */
 
-/* The branches to the left of a line; which of the levels above have more to come. */
+/* The texts of the branches to the left of a line. */
 struct branches {
     const char *through;
     const char *blank;
@@ -153,9 +154,9 @@ static size_t depth_of(const json_t *nodes, size_t index)
 }
 
 /*
- * Znodes come in preorder, so whether one is the last of its parent is only known from what
- * follows. Read from the end, `open[d]` says whether a sibling at depth d follows: it is set by a
- * znode of that depth and closed by one that is higher.
+ * Marks each znode that is the last child of its parent. Znodes come in preorder, so that depends
+ * on the znodes that follow, and the list is read from its end. `open[d]` says whether a sibling at
+ * depth d follows: a znode of depth d sets it, and a znode of a lower depth clears it.
  */
 static void mark_last(const json_t *nodes, bool *last)
 {

@@ -1,4 +1,4 @@
-/* __man: the manual pages, as roff, out of the table of commands. */
+/* __man: writes the manual pages as roff, from the table of commands. */
 #include "cli/commands.h"
 #include "cli/out.h"
 #include "cli/settings.h"
@@ -15,7 +15,7 @@ enum {
 
 /* ---- roff ---- */
 
-/* Text within a line. */
+/* Writes text within a line. */
 static void put(FILE *to, const char *text)
 {
     static const char *const escapes[UINT8_MAX + 1] = {
@@ -29,7 +29,7 @@ static void put(FILE *to, const char *text)
     }
 }
 
-/* Lines that may begin with anything: a dot would be a request. */
+/* Writes lines that may begin with any character: roff would take a dot for a request. */
 static void put_lines(FILE *to, const char *text)
 {
     while (*text) {
@@ -109,7 +109,7 @@ static void put_examples(FILE *to, const struct cmd *cmd)
     }
 }
 
-/* Lines that stay as they are. */
+/* Writes lines that stay as they are. */
 static void put_more(FILE *to, const struct cmd *cmd)
 {
     if (cmd->more) {
@@ -195,7 +195,7 @@ static void put_overview(FILE *to)
 
 /* ---- The command ---- */
 
-/* Writes one page into the folder; NULL: the overview. */
+/* Writes one page into the folder; with a NULL `cmd` the overview. */
 static bool write_page(const char *folder, const struct cmd *cmd)
 {
     char name[FILE_NAME_MAX];

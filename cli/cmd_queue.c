@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 100, /* So many names are read at once: others may take the first ones meanwhile. */
+    PAGE = 100, /* Names read at once: other consumers may take the first ones. */
     EMPTY = -2  /* There is no item. */
 };
 
@@ -15,12 +15,12 @@ struct queue {
     struct cli *cli;
     struct wait wait;
     const char *path;
-    bool take;        /* Else the first item is only looked at. */
-    struct buf *item; /* Path of the one that is looked at, */
-    struct buf *data; /* and what a replica has answered for it. */
+    bool take;        /* Take the first item; else only read it. */
+    struct buf *item; /* The path of the current item. */
+    struct buf *data; /* What a replica has answered for the current item. */
 };
 
-/* A table of one path, or of one item, would say no more than the text. */
+/* Whether to print only text: a table of one path, or of one item, would say no more. */
 static bool is_words(const struct cli *cli)
 {
     return out_is_text(&cli->out) || cli->out.format == SETTINGS_TABLE;
@@ -65,7 +65,8 @@ static int length(struct cli *cli, const char *path)
 
 /* ---- peek, pop ---- */
 
-/* The consumer whose delete succeeds has the item, with exactly the data that it read. */
+/* Reads the item and deletes it. The consumer whose delete succeeds has the item, with exactly the
+ * data that it read. */
 static int read_and_delete(struct queue *queue)
 {
     const struct client_reply *reply = &queue->cli->client->reply;
@@ -88,8 +89,8 @@ static int read_and_delete(struct queue *queue)
     return queue->take ? wait_ask(&queue->wait, &delete) : CMD_OK;
 }
 
-/* CMD_NO_NODE: another consumer has it. An item that changes before it can be taken is read again.
- */
+/* Tries to take one item, and retries when the item changes before its delete. CMD_NO_NODE: another
+ * consumer has the item. */
 static int try_item(struct queue *queue, const char *name)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)queue->cli->settings.timeout_ms;
@@ -105,7 +106,8 @@ static int try_item(struct queue *queue, const char *name)
     return code;
 }
 
-/* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else reported. */
+/* Looks at the queue once. Returns CMD_OK, EMPTY, CMD_NO_NODE (there is no queue), or the code of a
+ * reported error. */
 static int try_queue(struct queue *queue)
 {
     struct client_request request = {
@@ -134,7 +136,7 @@ static int try_queue(struct queue *queue)
     return code == CMD_NO_NODE ? EMPTY : code == CMD_CONFLICT ? cli_tell(queue->cli) : code;
 }
 
-/* Also waits for a queue that does not exist yet. */
+/* Waits for an item, also in a queue that does not exist yet. */
 static int wait_item(struct queue *queue)
 {
     int code = CMD_OK;

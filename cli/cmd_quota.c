@@ -18,11 +18,11 @@ enum {
     NONE = -1
 };
 
-/* As ZooKeeper's text has them. */
+/* The limits, with their keys in ZooKeeper's text. */
 static const struct {
     const char *key;
     const char *option;
-    const char *member; /* In JSON. */
+    const char *member; /* The member in JSON. */
 } limits[LIMITS] = {
     {"count", "soft-count", "softCount"},
     {"bytes", "soft-bytes", "softBytes"},
@@ -116,7 +116,8 @@ static int show(struct cli *cli, const char *path)
     return code > CMD_OK ? cli_tell(cli) : code;
 }
 
-/* The path that a limits znode, which is named from ROOT on, limits; or NULL. */
+/* Returns the path that a limits znode limits, or NULL. `below` is the path of the znode below
+ * ROOT. */
 static const char *limited(const char *below, struct buf *out)
 {
     static const char name[] = "/" NAME;
@@ -131,7 +132,7 @@ static const char *limited(const char *below, struct buf *out)
     return buf_cstr(out);
 }
 
-/* A line of an export: a quota is added to the list. */
+/* Takes a line of an export: adds the quota in it to the list. */
 static int take_line(const struct cli *cli, struct slice text, json_t *list, bool *ret_end)
 {
     char fault[JSONR_ERROR_MAX] = "";
@@ -168,7 +169,8 @@ static int take_lines(const struct cli *cli, struct slice text, json_t *list)
                : code;
 }
 
-/* As an export, which has no limit: there may be more quotas than another answer can hold. */
+/* Prints all quotas. They come as an export, which has no size limit: there may be more quotas than
+ * another answer can hold. */
 static int show_all(const struct cli *cli)
 {
     struct client_request request = {.target = "/export/v1" ROOT, .accept = "application/x-ndjson"};
@@ -190,7 +192,7 @@ static int show_all(const struct cli *cli)
 
 /* ---- Setting ---- */
 
-/* The given limits, -1 for "none". False: reported. */
+/* Takes the given limits; "none" is -1. Returns false when an error has been reported. */
 static bool take(const struct cli *cli, int64_t values[LIMITS])
 {
     struct cmd_range range = {.min = 0, .max = LIMIT_MAX};
@@ -226,7 +228,8 @@ static int set_once(struct revise *revise, void *ctx)
     return revise_write(revise, slice_str(text), false);
 }
 
-/* A quota may be set before its znode exists; a mistyped path looks the same. */
+/* Reports that the znode does not exist. A quota may be set before its znode exists, but a mistyped
+ * path looks the same. */
 static void note_absence(const struct cli *cli, const char *path)
 {
     struct client_request request = {.path = path, .params = {{"view", "stat"}}};
@@ -259,7 +262,8 @@ static int delete_znode(const struct cli *cli, const char *path)
     return client_ask(cli->client, &(struct client_request){.method = "DELETE", .path = path});
 }
 
-/* Also deletes the parents that were created only for it, up to one with other children. */
+/* Clears a quota. Also deletes the parents that were created only for it, up to one with other
+ * children. */
 static int clear(struct cli *cli, const char *path)
 {
     LIMITS_PATH(at, path);
@@ -295,7 +299,7 @@ static int run(struct cli *cli)
         return sets ? CLI_USAGE(cli, "give either --clear or limits") : clear(cli, path);
     }
     if (sets) {
-        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* Before any request. */
+        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* No request before this check. */
     }
     return path[1] == '\0' ? show_all(cli) : show(cli, path);
 }

@@ -17,7 +17,7 @@ enum {
 
 struct recovery {
     const char *dir;
-    const char *accepted; /* History that the command line names, or NULL. */
+    const char *accepted; /* The history that the command line names, or NULL. */
     uint32_t id;
     struct vfs vfs;
     struct store_report report;

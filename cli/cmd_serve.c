@@ -21,8 +21,8 @@ struct notes {
     char streams[FILES_TEXT_MAX];
 };
 
-/* Takes --config out of the arguments; what is left are keys of the configuration. False when its
- * value is missing. */
+/* Takes --config out of the arguments; the rest are keys of the configuration. Returns false when
+ * the value of --config is missing. */
 static bool split_args(int arg_count, char **args, struct config_sources *sources,
                        const char **ret_keys)
 {
@@ -44,7 +44,8 @@ static bool split_args(int arg_count, char **args, struct config_sources *source
     return true;
 }
 
-/* Limits of clients that do not fit are lowered. False: the limit of open files is too low. */
+/* Lowers the limits of clients that do not fit the limit of open files. Returns false when that
+ * limit is too low. */
 static bool fit_files(struct config *config, struct notes *notes)
 {
     struct files_plan plan;
@@ -61,7 +62,8 @@ static bool fit_files(struct config *config, struct notes *notes)
     return true;
 }
 
-/* Only once it serves: a refused start prints its reason in one line. */
+/* Logs the warnings. Called only once the replica serves: a refused start prints its reason in one
+ * line. */
 static void report_notes(const struct notes *notes)
 {
     if (*notes->connections) {
@@ -82,7 +84,7 @@ struct fronts {
     struct http *http;
 };
 
-/* CMD_OK, or the error was reported. */
+/* Starts the listeners. Returns CMD_OK, or the code of a reported error. */
 static int start_fronts(const struct config *config, struct gate *gate, struct fronts *fronts)
 {
     enum err err = ws_start(gate, http_seat_give, &fronts->ws);
@@ -106,8 +108,9 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     return CMD_OK;
 }
 
-/* Load balancers first: they have drainDelay to notice. Then WebSockets: their clients receive
- * other addresses while this replica still leads. */
+/* Serves until a signal arrives, and then tells clients in this order. Load balancers come first:
+ * they have drainDelay to notice. WebSockets come next: their clients receive other addresses while
+ * this replica still leads. */
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {
@@ -150,7 +153,8 @@ static int run_server(struct config *config)
     return code;
 }
 
-/* The last line of a process that the machine gives too little. */
+/* Logs the last line of a process for which the machine has too few resources, and ends the
+ * process. */
 static void report_lack(const char *text)
 {
     log_error("server", "stopping: %s; the process has %" PRIu64 " MiB in memory", text,

@@ -1,4 +1,4 @@
-/* session: a command that runs in a session, and the session that a command is in. */
+/* session: runs a command in a session, and shows or closes the session that a command is in. */
 #include "cli/commands.h"
 #include "cli/wait.h"
 

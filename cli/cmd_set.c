@@ -31,7 +31,7 @@ static int print_written(const struct cli *cli, bool with_path)
     return CMD_OK;
 }
 
-/* The Zk-Acl header of --acl. False: reported. */
+/* Writes the Zk-Acl header of --acl. Returns false when an error has been reported. */
 static bool take_acl(const struct cli *cli, char header[ACL_HEADER_MAX], const char **ret_header)
 {
     const char *acl = args_get(&cli->args, "acl");
@@ -44,7 +44,8 @@ static bool take_acl(const struct cli *cli, char header[ACL_HEADER_MAX], const c
     return len < ACL_HEADER_MAX;
 }
 
-/* An ephemeral znode of a session that ends at once would be gone at once. */
+/* Whether an ephemeral znode would have a session. In a session that ends with this command the
+ * znode would be gone at once. */
 static bool has_session(const struct cli *cli)
 {
     if (!args_has(&cli->args, "ephemeral") || cli->settings.session) {
@@ -57,7 +58,7 @@ static bool has_session(const struct cli *cli)
 
 /* ---- set ---- */
 
-/* Some options apply only to a new znode. */
+/* Whether the options fit: some apply only to a new znode. */
 static bool only_what_fits(struct cli *cli)
 {
     const char *name = args_has(&cli->args, "parents")     ? "parents"
@@ -205,7 +206,7 @@ const struct cmd cmd_create = {
 
 /* ---- rm ---- */
 
-/* The number of znodes; -1: more than one answer can hold. An exit code in `ret_code`. */
+/* Returns the number of znodes; -1: more than one answer can hold. `ret_code` gets an exit code. */
 static int64_t count(const struct cli *cli, const char *path, int *ret_code)
 {
     struct client_request request = {.path = path, .params = {{"view", "tree"}}};
@@ -218,7 +219,7 @@ static int64_t count(const struct cli *cli, const char *path, int *ret_code)
     }
     if (*ret_code == CMD_NO_NODE && args_has(&cli->args, "force")) {
         *ret_code = CMD_OK;
-        return 1; /* Without znodes below, nothing is asked. */
+        return 1; /* Without znodes below, no question is asked. */
     }
     if (*ret_code == CMD_OK) {
         nodes = (int64_t)json_array_size(jsonr_at(client_json(cli->client), "nodes"));
@@ -228,7 +229,7 @@ static int64_t count(const struct cli *cli, const char *path, int *ret_code)
     return nodes;
 }
 
-/* True when the user answers yes. */
+/* Asks the user. Returns whether the answer is yes. */
 static bool ask_person(const char *path, int64_t nodes)
 {
     char line[LINE_MAX_LEN];
@@ -243,7 +244,7 @@ static bool ask_person(const char *path, int64_t nodes)
     return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 
-/* CMD_OK when the delete may continue. */
+/* Asks for confirmation when it is needed. Returns CMD_OK when the delete may continue. */
 static int confirm(const struct cli *cli, const char *path)
 {
     int code = CMD_OK;

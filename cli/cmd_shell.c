@@ -24,9 +24,9 @@ enum {
 
 struct shell {
     struct cli *cli;
-    struct shell_line *line; /* Where lines come from. */
+    struct shell_line *line; /* The source of lines. */
     struct buf cwd;
-    uint64_t *zxid; /* The newest that a command has seen; shared with the children. */
+    uint64_t *zxid; /* The newest zxid that a command has seen; shared with the children. */
     bool terminal;
     bool over;
 };
@@ -40,8 +40,8 @@ static bool takes_next(const struct cmd *cmd, const char *word)
     return option && option->value && !strchr(word, '=');
 }
 
-/* Operands that are paths become absolute; `paths` holds them. An omitted one is the current znode.
- */
+/* Makes operands that are paths absolute; `paths` holds them. An omitted path is the current
+ * znode. */
 static void make_whole(struct shell *shell, const struct cmd *cmd, struct words *words,
                        struct buf paths[CMD_OPERANDS_MAX])
 {
@@ -84,7 +84,7 @@ static int run_cd(struct cli *cli)
 static const struct cmd cmd_cd = {
     .name = "cd", .usage = "PATH", .operands = {CMD_OPERAND_PATH}, .run = run_cd};
 
-/* In a process of its own: Ctrl-C ends the command, and not the shell. */
+/* Runs a command in a process of its own, so that Ctrl-C ends the command, and not the shell. */
 static int run_child(const struct shell *shell, const struct cmd *cmd, struct words *words)
 {
     int status = 0;
@@ -134,7 +134,7 @@ static int run_command(struct shell *shell, struct words *words)
     return code;
 }
 
-/* Only to an existing znode. */
+/* Changes the current znode. The new one must exist. */
 static int go_to(struct shell *shell, const char *text)
 {
     static char name[] = "cd";
@@ -189,7 +189,7 @@ static int run_line(struct shell *shell, const char *text)
 
 /* ---- The shell ---- */
 
-/* The shell asks once for the password and keeps it in a file in memory. Its commands, and each
+/* Asks once for the password, and keeps it in a file in memory. The shell's commands, and each
  * 'zabra' that these run, inherit the file; no other process can name it. */
 static bool keep_password(struct cli *cli)
 {
@@ -219,7 +219,7 @@ static bool keep_password(struct cli *cli)
     return true;
 }
 
-/* Settings of the shell apply to its commands. */
+/* Applies the settings of the shell to its commands. */
 static bool hand_down(struct cli *cli)
 {
     for (int i = 0; i < cli->args.given_count; i++) {

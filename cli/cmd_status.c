@@ -1,4 +1,4 @@
-/* status, members, metrics: what each replica reports, and what one of them sees. */
+/* status, members, metrics: show what each replica reports, and what one of them sees. */
 #include "cli/commands.h"
 #include "cli/prom.h"
 #include "cli/replicas.h"
@@ -18,7 +18,7 @@ static const char status_columns[] =
     "ID:id>, ROLE:role, SERVES:serving, EPOCH:epoch>, ZXID:zxid, LAG-MS:lag_ms>, ZNODES:znodes>, "
     "SESSIONS:sessions>, VERSION:version, UP:up>, ENDPOINT:endpoint, NOTE:note";
 
-/* "3d4h", "4h5m", "5m6s", "6s" */
+/* Writes an age as "3d4h", "4h5m", "5m6s" or "6s". */
 static void put_age(int64_t ms, char text[AGE_MAX])
 {
     int64_t s = ms / 1000;
@@ -34,7 +34,7 @@ static void put_age(int64_t ms, char text[AGE_MAX])
     }
 }
 
-/* One replica: its report with its endpoint, or why there is none. */
+/* Describes one replica: its report with its endpoint, or why there is none. */
 static json_t *describe(const struct replicas_answer *answer)
 {
     json_t *item = answer->status == HTTP_OK && json_is_object(answer->json)
@@ -54,7 +54,7 @@ static json_t *describe(const struct replicas_answer *answer)
     return item;
 }
 
-/* For people: uptime, and facts without a column. */
+/* Adds text for people: uptime, and facts without a column. */
 static void add_words(json_t *replicas)
 {
     JSONR_EACH (item, replicas) {
@@ -167,7 +167,8 @@ const struct cmd cmd_members = {
 static const char metric_columns[] = "NAME:name, LABELS:text, VALUE:value>";
 static const char all_columns[] = "REPLICA:endpoint, NAME:name, LABELS:text, VALUE:value>";
 
-/* A name, a part of it, or a pattern; without any, all. */
+/* Whether an operand selects the metric: a name, a part of a name, or a pattern. Without operands
+ * every metric is selected. */
 static bool is_wanted(const struct cli *cli, struct slice name)
 {
     for (int i = 0; i < cli->args.operand_count; i++) {
@@ -192,7 +193,8 @@ static json_t *item_of(const struct prom_line *line, const char *endpoint, bool 
     return item;
 }
 
-/* Text is printed at once, as it is; else the figures go to the list. Returns how many. */
+/* Prints metrics at once, unchanged, if the format is text; else adds them to the list. Returns how
+ * many metrics there are. */
 static int take(const struct cli *cli, const char *url, struct slice body, json_t *list)
 {
     struct prom_line line;
@@ -214,7 +216,7 @@ static int take(const struct cli *cli, const char *url, struct slice body, json_
     return taken;
 }
 
-/* The figures of each replica into the list; `ret_taken` is how many. */
+/* Puts the metrics of each replica into the list; `ret_taken` is how many. */
 static int take_all(struct cli *cli, json_t *list, int *ret_taken)
 {
     struct replicas *replicas = NULL;

@@ -1,4 +1,5 @@
-/* The table of commands, that of exit codes, and what commands with a line of their own share. */
+/* The table of commands, the table of exit codes, and what commands with their own command line
+ * share. */
 #include "cli/args.h"
 #include "cli/commands.h"
 
@@ -62,7 +63,7 @@ const char *cmd_guess(const char *name)
     for (const struct cmd *const *at = cmd_table; *at; at++) {
         int limit = (int)strlen((*at)->name);
 
-        limit = limit < wrong ? limit : wrong; /* Not all letters of a short name are wrong. */
+        limit = limit < wrong ? limit : wrong; /* At least one letter of a short name must match. */
         if (!(*at)->hidden && args_is_nearer(name, (*at)->name, &limit)) {
             wrong = limit;
             best = (*at)->name;

@@ -15,16 +15,16 @@ enum {
     VARIABLES = 5,
     BOOKMARK_MAX = 128,
     LOOK_MS = 1000,
-    GO_ON = -2 /* No exit code. */
+    GO_ON = -2 /* No exit code: the watch continues. */
 };
 
 struct watch {
     struct cli *cli;
     struct live *live;
-    bool begun; /* A replica has served it: from then on it survives the loss of replicas. */
+    bool begun; /* A replica has served the watch, which then survives the loss of replicas. */
     bool said;  /* The lack of a serving replica was reported. */
-    char bookmark[BOOKMARK_MAX]; /* After the last complete transaction that was printed: the
-                                    stream's own is ahead of events that wait for a command. */
+    char bookmark[BOOKMARK_MAX]; /* Behind the last whole transaction that was printed. The stream's
+                                    own bookmark is ahead by the events that wait for a command. */
 };
 
 /* ---- What is printed ---- */
@@ -55,7 +55,8 @@ static void print_event(const struct watch *watch, const json_t *event)
 
 /* ---- The command ---- */
 
-/* A file without a name that has the event, to read it from; -1: there is none. */
+/* Makes a file without a name from which the command reads the event. Returns its descriptor; -1:
+ * there is none. */
 static int event_file(const json_t *event)
 {
     int fd = memfd_create("event", MFD_CLOEXEC);
@@ -119,7 +120,7 @@ static int run_command(struct watch *watch, const json_t *event)
 
 /* ---- The loop ---- */
 
-/* Events that run a command: changes, and lost events. */
+/* Whether an event runs the command: a change, or a report of lost events. */
 static bool is_change(const json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -138,7 +139,7 @@ static void remember(struct watch *watch, const json_t *event)
     }
 }
 
-/* These return GO_ON, or the exit code when the watch ends. */
+/* These two functions return GO_ON, or the exit code when the watch ends. */
 
 static int take_event(struct watch *watch, const json_t *event)
 {
@@ -159,7 +160,8 @@ static int take_event(struct watch *watch, const json_t *event)
     return change && args_has(&watch->cli->args, "once") ? CMD_OK : GO_ON;
 }
 
-/* A signal that was meant to end zabra has gone to the command, whose exit code counts. */
+/* Handles the end of the command. After a signal that was meant to end zabra, the watch ends with
+ * the command's exit code, because the signal was passed on to the command. */
 static int take_child(struct watch *watch, int status)
 {
     int code = live_exit_code(status);
@@ -175,7 +177,8 @@ static int take_child(struct watch *watch, int status)
     return GO_ON;
 }
 
-/* Before the watch has begun this is an error; later it is reported, and the watch waits. */
+/* Reports that no replica serves the watch. Before the watch has begun this is an error; later the
+ * watch waits. */
 static int take_time(struct watch *watch)
 {
     const struct settings *settings = &watch->cli->settings;
@@ -214,7 +217,7 @@ static int take_news(struct watch *watch, const struct live_news *news)
     return take_time(watch);
 }
 
-/* While a command runs events wait: they are not taken. */
+/* Runs the watch to its end. While a command runs, events stay in the stream. */
 static int watch_all(struct watch *watch)
 {
     int code = GO_ON;

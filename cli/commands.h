@@ -4,7 +4,7 @@
 
 #include "cli/cmd.h"
 
-/* All of them, in the order of help: `row(get)` stands for cmd_get. */
+/* All rows, in the order of help: `row(get)` stands for cmd_get. */
 #define CMD_ROWS(row)                                                                            \
     row(get) row(set) row(create) row(rm) row(ls) row(tree) row(stat) row(cp) row(mv) row(edit)  \
         row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)   \

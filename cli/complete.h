@@ -1,9 +1,9 @@
 /*
- * complete.h - completions of a command line, by the table of commands; replicas know the znodes.
+ * complete.h - completes a command line from the table of commands, and paths from the replicas.
  *
- * A line of the result is a candidate, a tab and a few words; or one of ":file" (names of files),
- * ":command" (names of programs), ":nospace" (the one candidate is not the end of the word). Errors
- * are silent: they would disturb the typing.
+ * Each line of the result is a candidate, a tab and a short description, or a marker: ":file"
+ * (offer names of files), ":command" (offer names of programs), ":nospace" (the only candidate does
+ * not end the word, so no space follows). Errors are not reported: they would disturb the typing.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
@@ -11,13 +11,13 @@
 #include "base/buf.h"
 
 enum {
-    COMPLETE_MS = 300,     /* For asking about znodes. */
+    COMPLETE_MS = 300,     /* Timeout of a request for znodes. */
     COMPLETE_NAMES = 1000, /* Children that are looked at. */
     COMPLETE_OUT_MAX = 4 << 20
 };
 
-/* `words` are those behind "zabra"; the last one, which may be empty, is being typed. Paths may be
- * relative to `cwd`; NULL: there is none. */
+/* Appends the candidates for the last of the words, which may be empty. `words` are the words after
+ * "zabra". Paths may be relative to `cwd`; NULL: there is no current znode. */
 void complete(char *const *words, int count, const char *cwd, struct buf *out);
 
 #endif

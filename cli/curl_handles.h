@@ -1,4 +1,5 @@
-/* curl_handles.h - handles of libcurl; without memory for one the command ends (base/lack.h). */
+/* curl_handles.h - handles of libcurl. Without memory for a handle the command ends
+ * (base/lack.h). */
 #ifndef CLI_CURL_HANDLES_H
 #define CLI_CURL_HANDLES_H
 
@@ -6,22 +7,22 @@
 
 #include <curl/curl.h>
 
-/* Once, before there are threads and before the other two. */
+/* Initialises libcurl. Called once, before threads start and before the other functions. */
 void curl_handles_init(void);
 
-/* The caller frees them with curl_easy_cleanup and curl_multi_cleanup. */
+/* Return new handles, which the caller frees with curl_easy_cleanup and curl_multi_cleanup. */
 CURL *curl_handles_easy(void);
 CURLM *curl_handles_multi(void);
 
-/* The result of the one transfer of a multi handle, when it has ended; else false. */
+/* Whether the one transfer of a multi handle has ended; if so, `ret_result` gets its result. */
 bool curl_handles_result(CURLM *multi, CURLcode *ret_result);
 
-/* Where the body of the answer goes: one that does not fit ends the transfer. NULL: it is dropped.
- */
+/* Sets the buffer for the body of the answer; NULL: the body is dropped. A body that does not fit
+ * ends the transfer. */
 void curl_handles_body(CURL *easy, struct buf *body);
 
-/* GET of a replica, once; `body` as above. Returns the status; 0: there was no whole answer within
- * `timeout_ms`. */
+/* Sends one GET to a replica; `body` as in curl_handles_body(). Returns the status; 0: no complete
+ * answer came within `timeout_ms`. */
 long curl_handles_get(const char *url, long timeout_ms, struct buf *body);
 
 #endif

@@ -1,4 +1,4 @@
-/* The children of `zabra dev`, and its options that are keys of their configuration. */
+/* Runs the children of `zabra dev`, and checks options that are keys of their configuration. */
 #include "cli/dev.h"
 
 #include "base/check.h"
@@ -49,7 +49,7 @@ static void show_lines(struct child *child)
 
 enum output {
     OUTPUT_SOME,
-    OUTPUT_NONE, /* For now. */
+    OUTPUT_NONE, /* Nothing for now. */
     OUTPUT_END
 };
 
@@ -105,7 +105,7 @@ void child_drain(struct child *child)
     close_pipe(child);
 }
 
-/* In the new process: nothing but calls that are safe between fork and exec. */
+/* Runs in the new process: makes only calls that are safe between fork and exec. */
 static _Noreturn void become_replica(struct child *child, int error_fd)
 {
     char name[] = "zabra";
@@ -168,7 +168,7 @@ bool child_start(struct child *child)
     return true;
 }
 
-/* Its last words without what the front end of the log puts before them. */
+/* Returns the child's last warning or error, without the prefix that a refused start has. */
 static const char *last_words(const struct child *child)
 {
     static const char prefix[] = "zabra: ";
@@ -178,7 +178,7 @@ static const char *last_words(const struct child *child)
                            : "the log names no reason";
 }
 
-/* What the operator may do about how it ended. */
+/* Returns what the operator may do about the child's end. */
 static const char *advice_of(const struct child *child)
 {
     if (WIFSIGNALED(child->status)) {
@@ -216,7 +216,7 @@ void child_report_end(const struct child *child)
                   advice_of(child), child->log_path);
 }
 
-/* ---- Keys: a typing error is one line, and not a refused start of each replica ---- */
+/* ---- Keys: a typing error is reported once, before it makes each replica refuse its start ---- */
 
 bool dev_key_known(const char *arg, const char **ret_meant)
 {

@@ -1,9 +1,9 @@
 /*
- * dev.h - an ensemble on this machine for trying out: real `serve` processes as children.
+ * dev.h - an ensemble on this machine for trials: real `serve` processes as children.
  *
- * cmd_dev.c decides, dev.c runs one process and its output, and knows the keys of replicas.
- * Children have process groups of their own, so that Ctrl-C reaches only us and we end them in
- * order; they end by themselves if we die.
+ * cmd_dev.c decides what runs. dev.c runs one process, handles its output and checks the
+ * configuration keys. Each child has its own process group, so Ctrl-C reaches only the parent,
+ * which ends the children in order. If the parent dies, the children end by themselves.
  */
 #ifndef CLI_DEV_H
 #define CLI_DEV_H
@@ -16,7 +16,7 @@
 
 enum {
     DEV_PATH_MAX = PATH_MAX,
-    DEV_LINE_MAX = 8192, /* Of a child's log; longer ones are cut when shown. */
+    DEV_LINE_MAX = 8192, /* Bytes of a line of a child's log; longer lines are cut when shown. */
     DEV_WORDS_MAX = 1024
 };
 
@@ -26,33 +26,35 @@ struct child {
     uint16_t client_port;
     char config_path[DEV_PATH_MAX + 32];
     char log_path[DEV_PATH_MAX + 32];
-    pid_t pid;              /* 0: not running. */
-    int status;             /* As waitpid gave it last. */
-    bool ready;             /* Has served. */
-    bool foreign;           /* At its start another process answered at its port. */
-    uint64_t started_ms;    /* Monotonic. */
-    uint64_t restart_at_ms; /* 0: no restart planned. */
-    uint32_t backoff_ms;    /* Before the next restart; grows while it ends soon after the start. */
-    char words[DEV_WORDS_MAX]; /* Its last line that was no plain information. */
-    int log_fd;                /* The file. */
+    pid_t pid;                 /* 0: not running. */
+    int status;                /* The last status from waitpid. */
+    bool ready;                /* The replica has served since its start. */
+    bool foreign;              /* Another process answered on the port before the start. */
+    uint64_t started_ms;       /* When the child was started (monotonic). */
+    uint64_t restart_at_ms;    /* 0: no restart planned. */
+    uint32_t backoff_ms;       /* Delay of the next restart; grows after each short run. */
+    char words[DEV_WORDS_MAX]; /* The last warning or error in its output. */
+    int log_fd;                /* The log file. */
     struct loop *loop;         /* Watches the pipe. */
     struct loop_watch watch;   /* The pipe from its stderr; fd -1 when closed. */
-    struct buf line;           /* Begun and not ended. */
+    struct buf line;           /* A line of output that is not complete. */
 };
 
-/* Starts `zabra serve --config` with its own process group. False, and reported on stderr, when the
- * machine refuses. `log_path`, `config_path`, `id` and `loop` are set. */
+/* Starts `zabra serve --config` in its own process group. The caller sets `log_path`,
+ * `config_path`, `id` and `loop`. Returns false, after a message on stderr, when the system
+ * refuses. */
 bool child_start(struct child *child);
 
-/* Reads what is left of the output, and closes the pipe. */
+/* Reads the rest of the output, and closes the pipe. */
 void child_drain(struct child *child);
 
-/* Says on stderr how it ended: its exit code or signal, its last words, what the operator may do.
- */
+/* Reports on stderr how the child ended: its exit code or signal, its last warning or error, and
+ * what the operator may do. */
 void child_report_end(const struct child *child);
 
-/* Whether `--name` or `--name=value` names a key of the configuration; if not, `ret_meant` is the
- * option of dev or the key that it is a slip of, or NULL. True for what is no option at all. */
+/* Whether `--name` or `--name=value` names a key of the configuration; if not, `ret_meant` gets the
+ * option of dev, or the key, that the user may have meant, or NULL. Also true when `arg` is not an
+ * option. */
 bool dev_key_known(const char *arg, const char **ret_meant);
 
 #endif

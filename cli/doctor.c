@@ -10,19 +10,20 @@
 #include <string.h>
 
 enum {
-    SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
-    BEHIND_MAX = 10000, /* Transactions that a replica may be behind the newest. */
+    SKEW_MS = 3000,     /* Allowed difference of clocks; a Date has whole seconds. */
+    BEHIND_MAX = 10000, /* Transactions that a replica may lag behind. */
     SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
     NEAR_PERCENT = 80,
-    SUBJECT_MAX = 32,         /* Of "replica N". */
-    UNSENT_SHORT_PERCENT = 75 /* From there on replicas close slow clients (base/budget.h). */
+    SUBJECT_MAX = 32,         /* Bytes of "replica N". */
+    UNSENT_SHORT_PERCENT = 75 /* Replicas then close slow clients (base/budget.h). */
 };
 
 #define SLOW_SYNC_S 0.1
 
 /* ---- One replica ---- */
 
-/* What each replica reports of itself, except the leader. */
+/* Finds the failed checks that a replica reports of itself, except those about its disk or the
+ * leader. */
 static void look_at_checks(struct look *look, const json_t *replica)
 {
     if (doctor_is_explained(replica)) {
@@ -179,7 +180,7 @@ static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
     }
 }
 
-/* The bounds of the difference between the clocks, as far as it can be known. */
+/* Gives the bounds of the difference between the clocks, as far as it can be known. */
 static void clock_ahead(const json_t *replica, int64_t *ret_least, int64_t *ret_most)
 {
     int64_t clock_ms = jsonr_number(replica, "clock_ms");
@@ -239,7 +240,7 @@ static void look_at_lag(struct look *look)
     }
 }
 
-/* The first limit that differs between two. */
+/* Finds each limit in which a replica differs from the first one. */
 static void look_at_config(struct look *look)
 {
     const json_t *first = NULL;
@@ -270,7 +271,8 @@ static void look_at_config(struct look *look)
 
 /* ---- Two processes with one id ---- */
 
-/* Every replica that knows of the problem reports it: the first one counts. */
+/* Adds a finding for the id. Every replica that knows of the problem reports it, so only the first
+ * report counts. */
 static void find_duplicate(struct look *look, int64_t id, const char *text)
 {
     json_auto_t *member = json_pack("{s:I}", "id", (json_int_t)id);
@@ -282,7 +284,8 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
     }
 }
 
-/* First of all: it explains the findings after it. */
+/* Finds ids that two processes use. Called first, because these findings explain the ones after
+ * them. */
 static void look_at_duplicates(struct look *look)
 {
     JSONR_EACH (one, jsonr_at(look->ensemble, "members")) {

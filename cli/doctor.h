@@ -2,10 +2,11 @@
  * doctor.h - diagnoses an ensemble from the reports of its replicas. Pure.
  *
  * Facts are one object: "ensemble" (an answer of /ensemble/v1, or null) and "replicas", a list of
- * {"endpoint","error","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}:
- * answers of the routes of these names, figures by their names, and the clock that its Date has
- * shown. A replica that does not answer has an "error" and nothing else; "foreign" is true when
- * another server has answered in its place.
+ * {"endpoint","error","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}.
+ * "status", "ready" and "limits" are the answers of the routes with these names, "metrics" has the
+ * values by name, and "clock_ms" is the clock that the Date header shows. A replica that does not
+ * answer has an "error" and nothing else; "foreign" is true when another server has answered in its
+ * place.
  */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
@@ -14,11 +15,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A list of {"severity","code","subject","found","meaning","advice"}, the worst first; the caller
- * drops it. Severity is "error" or "warning". */
+/* Returns a list of {"severity","code","subject","found","meaning","advice"}, errors first; the
+ * caller drops it. Severity is "error" or "warning". */
 json_t *doctor_look(const json_t *facts);
 
-/* ---- What its parts share ---- */
+/* ---- What the parts of the doctor share ---- */
 
 enum doctor_kind {
     DUPLICATE_ID,
@@ -55,45 +56,45 @@ enum doctor_kind {
     DOCTOR_KINDS
 };
 
-/* What is being looked at. */
+/* The state of one diagnosis. */
 struct look {
     const json_t *replicas;
     const json_t *ensemble;
-    json_t *findings; /* Errors before warnings, else in the order in which they were found. */
+    json_t *findings; /* Errors before warnings, each in the order in which they were found. */
     size_t errors;
-    int voters;      /* As one of them sees it; 0: none has answered. */
-    int there;       /* Of them. */
-    size_t nameless; /* Endpoints without an answer that no member calls its own, and that stand for
-                        no missing member yet. */
+    int voters;      /* Voters, as one replica reports them; 0: none has answered. */
+    int there;       /* Voters that are not away. */
+    size_t nameless; /* Unanswered endpoints of no known member, not matched with a missing one. */
 };
 
-/* Adds a finding about a replica that was asked ("replica 2 (http://...)", also when it does not
- * answer, where others know it), a member ("replica 2"), or with NULL the ensemble. */
+/* Adds a finding. `about` is a replica that was asked (named "replica 2 (http://...)", even without
+ * an answer if other replicas know it), a member (named "replica 2"), or NULL for the ensemble. */
 void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 
-/* A failed check of its /readyz, of "a, b, c", the first one; NULL: none. */
+/* Returns the first failed check in the replica's /readyz among `names` ("a, b, c"); NULL: none. */
 const json_t *doctor_failed(const json_t *replica, const char *names);
 
-/* The checks that fail for lack of a leader: all of them, or the later ones because of the
- * first. */
+/* The checks that fail without a leader: all of them, or only the later ones when the first one
+ * causes them to fail. */
 #define DOCTOR_LEADER "leader, in_step, fresh"
 
-/* The first object in the list that has this text, or number, in that member; NULL: none. */
+/* Returns the first object in the list whose `member` has this text, or this number; NULL: none. */
 const json_t *doctor_with(const json_t *list, const char *member, const char *text);
 const json_t *doctor_with_number(const json_t *list, const char *member, int64_t number);
 
-/* A metric of it; 0: it has none of that name. */
+/* Returns a metric of the replica; 0: the replica has no metric of that name. */
 double doctor_figure(const json_t *replica, const char *name);
 
-/* Checks of it that fail have a cause that has a finding of its own: two processes with its id, or
- * a full disk. */
+/* Whether failed checks of the replica have a cause with its own finding: two processes with its
+ * id, or a full disk. */
 bool doctor_is_explained(const json_t *replica);
 
-/* Members that are away, unless their endpoints were reported already. */
+/* Finds members that are away, unless their endpoints were reported already. */
 void doctor_look_at_members(struct look *look);
 
-/* Comes last of what is about errors: whether what was found explains that no replica serves. */
+/* Adds a finding when no replica serves and the findings so far do not explain that. Called after
+ * all other checks that find errors. */
 void doctor_look_at_quorum(struct look *look);
 
 #endif

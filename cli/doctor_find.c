@@ -16,7 +16,7 @@ enum {
 };
 
 struct doctor_text {
-    bool error;          /* Else a warning. */
+    bool error;          /* An error; else a warning. */
     const char *code;    /* Stable; in openapi/output.yaml. */
     const char *meaning; /* A sentence or two. */
     const char *advice;  /* Each word that looks like a key of the configuration must be one

@@ -15,8 +15,8 @@ enum {
 
 /* ---- Why a replica does not serve ---- */
 
-/* The reason why it has no leader, once: the first reason causes the others. A replica that is no
- * member has a disk that is new or not trusted, and the leader is filling it. */
+/* Finds why a replica has no leader, once: the first failed check causes the later ones. A replica
+ * that is no member is left out: its disk is new or not trusted, and the leader is filling it. */
 static void look_at_leader(struct look *look, const json_t *replica)
 {
     const json_t *check = doctor_failed(replica, DOCTOR_LEADER);
@@ -29,7 +29,7 @@ static void look_at_leader(struct look *look, const json_t *replica)
 
 /* ---- Members ---- */
 
-/* Of "host:port", "[address]:port" or the URL of one. */
+/* Whether an address ("host:port", "[address]:port", or a URL of one) is a loopback address. */
 static bool is_loopback(const char *address)
 {
     const char *scheme = strstr(address, "://");
@@ -42,8 +42,8 @@ static bool is_loopback(const char *address)
     return config_is_loopback(host);
 }
 
-/* The endpoint of that member was asked and has not answered, or an endpoint has not answered that
- * may be the member's: the same cause has been reported. */
+/* Whether the reason why a member is away has been reported: its endpoint was asked and has not
+ * answered, or another endpoint that may be the member's has not answered. */
 static bool is_told(struct look *look, const char *client)
 {
     bool nameless = !*client && look->nameless > 0;
@@ -85,7 +85,7 @@ static void look_at_member(struct look *look, const json_t *member)
     const char *client = jsonr_text(member, "client");
     const char *refused = jsonr_text(member, "refused");
 
-    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* Which is reported separately. */
+    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* DUPLICATE_ID covers the others. */
         doctor_find(look, PEER_REFUSED, member, "%s", refused);
     }
     if (is_away(member)) {
@@ -132,8 +132,8 @@ static bool any_serves(const struct look *look)
     return false;
 }
 
-/* After the findings about single replicas: those are the causes to act on. A missing leader, or
- * replicas that do not serve, follow from them. */
+/* Looks at the quorum after the findings about single replicas, which are the causes to act on. A
+ * missing leader, or replicas that do not serve, follow from those causes. */
 void doctor_look_at_quorum(struct look *look)
 {
     bool serves = any_serves(look);

@@ -13,7 +13,7 @@ enum {
 
 /* ---- One command ---- */
 
-/* "-o, --output text|json" */
+/* Writes an option as "-o, --output text|json". */
 static void name_option(const struct cmd_option *option, char text[OPTION_MAX])
 {
     int len = option->letter ? snprintf(text, OPTION_MAX, "-%c, ", option->letter)
@@ -23,7 +23,7 @@ static void name_option(const struct cmd_option *option, char text[OPTION_MAX])
                    option->value ? " " : "", option->value ? option->value : "");
 }
 
-/* Breaks lines between words; `column` is where all but the first begin. */
+/* Prints text with line breaks between words. All lines but the first begin at `column`. */
 static void print_wrapped(const char *text, int column)
 {
     int at = column;
@@ -156,7 +156,7 @@ int help_unknown(const struct out *out, const char *name)
     return CMD_USAGE;
 }
 
-/* ---- The same for programs ---- */
+/* ---- The same as JSON ---- */
 
 static json_t *options_json(const struct cmd_option *options)
 {
@@ -185,7 +185,7 @@ static json_t *command_json(const struct cmd *cmd)
                      cmd->usage, "options", options);
 }
 
-/* NULL: all that are listed. */
+/* Returns one command, or with NULL all commands that are listed. */
 static json_t *commands_json(const struct cmd *only)
 {
     json_t *list = json_array();
@@ -209,7 +209,8 @@ static json_t *exit_codes_json(void)
     return list;
 }
 
-/* The list that is asked for; both of them without a topic, and in lines the first one. */
+/* Prints the list that is asked for. Without a topic JSON has both lists, and NDJSON has the
+ * commands. */
 static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 {
     json_auto_t *value = json_object();

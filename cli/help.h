@@ -1,4 +1,4 @@
-/* help.h - what commands say about themselves, out of the table. */
+/* help.h - prints the help of commands from the table. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
@@ -7,11 +7,11 @@
 
 #include <stdio.h>
 
-/* All commands; one. */
+/* Print the help of all commands, or of one command. */
 void help_all(FILE *to);
 void help_one(const struct cmd *cmd);
 
-/* Reports an unknown command, and the one that may be meant. CMD_USAGE. */
+/* Reports an unknown command, and the command that may be meant. Returns CMD_USAGE. */
 int help_unknown(const struct out *out, const char *name);
 
 #endif

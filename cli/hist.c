@@ -3,11 +3,12 @@
 #include "base/minmax.h"
 
 enum {
-    FLAT = 2 * HIST_HALF, /* Buckets of one time each. */
+    FLAT = 2 * HIST_HALF, /* Buckets that count one time each. */
     THOUSAND = 1000
 };
 
-/* Below FLAT each time has a bucket of its own; above, HIST_HALF share a power of two. */
+/* Returns the bucket of a time. Below FLAT each time has its own bucket; above, HIST_HALF buckets
+ * share a power of two. */
 static uint64_t bucket_of(uint64_t us)
 {
     uint64_t power = 0;
@@ -21,7 +22,7 @@ static uint64_t bucket_of(uint64_t us)
     return bucket < HIST_BUCKETS ? bucket : HIST_BUCKETS - 1;
 }
 
-/* The greatest time in it. */
+/* Returns the greatest time in the bucket. */
 static uint64_t top_of(uint64_t bucket)
 {
     uint64_t power = bucket < FLAT ? 0 : bucket / HIST_HALF - 1;

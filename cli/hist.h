@@ -1,6 +1,6 @@
 /*
- * hist.h - times in µs, counted in buckets that are 3 % wide at most, so that percentiles of any
- * number of them take 8 KiB. Pure.
+ * hist.h - counts times in µs. The buckets are at most 3 % wide, so percentiles of any number of
+ * times take 8 KiB. Pure.
  */
 #ifndef CLI_HIST_H
 #define CLI_HIST_H
@@ -22,7 +22,8 @@ struct hist {
 
 void hist_add(struct hist *hist, uint64_t us);
 
-/* So many thousandths of them are not above this; 0 without any. Never more than the greatest. */
+/* Returns the percentile: the time in µs that is not exceeded by `thousandths` of the times. The
+ * result is never above the greatest time; 0 when there are no times. */
 uint64_t hist_us(const struct hist *hist, uint64_t thousandths);
 
 #endif

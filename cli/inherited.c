@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    NOTED_MAX = 1024 /* What has a higher number is left as it is. */
+    NOTED_MAX = 1024 /* Descriptors from this number on are left as they are. */
 };
 
 static bool given[NOTED_MAX];

@@ -1,9 +1,9 @@
 /*
- * inherited.h - what was given to this process: which descriptors a command is to get, and which
- * signals it is not to take.
+ * inherited.h - what this process has inherited: descriptors to hand down to a command, and signals
+ * that the parent process ignores.
  *
- * The library that speaks HTTP opens sockets which a command would inherit, and so keep a
- * connection (to a replica, in a session) open that is ours.
+ * libcurl opens sockets. Without inherited_only() a command would inherit them, and so keep a
+ * connection of zabra (to a replica, in a session) open.
  */
 #ifndef CLI_INHERITED_H
 #define CLI_INHERITED_H
@@ -11,22 +11,23 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Called first of all: what is open now was given to us. */
+/* Records the open descriptors as inherited. Called first of all. */
 void inherited_note(void);
 
-/* Treats a descriptor as given to us, too; exec must not close it. */
+/* Treats a descriptor as inherited, too, so that exec does not close it. */
 void inherited_add(int fd);
 
-/* True when the parent process has set this signal to be ignored, as nohup does with
- * SIGHUP: a process that takes signals itself would receive it all the same. */
+/* Whether the parent process has set this signal to be ignored, as nohup does with SIGHUP. A
+ * process that reads signals from a descriptor would receive an ignored signal all the same. */
 bool inherited_ignores(int signal_number);
 
-/* From now on the signals, a list that ends with 0, are read from the descriptor that is returned,
- * of struct signalfd_siginfo, without waiting: but not SIGHUP when the parent process ignores it.
- * `old_mask` (or NULL) is what was blocked before. Without a descriptor the process ends. */
+/* Blocks the signals in the list, which ends with 0, and returns a descriptor from which they are
+ * read as struct signalfd_siginfo, without waiting. SIGHUP is left out when the parent process
+ * ignores it. `old_mask` (or NULL) gets the signals that were blocked before. When no descriptor is
+ * left, the process ends. */
 int inherited_take_signals(const int *signals, sigset_t *old_mask);
 
-/* Lets exec close all other descriptors. Safe between fork and exec. */
+/* Lets exec close all descriptors that were not inherited. Safe between fork and exec. */
 void inherited_only(void);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum {
     SEGMENT_BYTES = 32 << 20,   /* Matters only to `zabra recover`, which may begin a segment. */
-    RECORD_BYTES_MAX = 16 << 20 /* As the server opens it. */
+    RECORD_BYTES_MAX = 16 << 20 /* The same as when the server opens the store. */
 };
 
 /* The state of the visitor between two files. */
@@ -175,7 +175,7 @@ static void on_record(void *arg, const struct inspect_batch *batch,
     file->last = record->zxid;
 }
 
-/* The segment with that number; 0: the newest one, which comes last. */
+/* Returns the segment with that number; 0: the newest one, which comes last. */
 static struct inspect_file *segment_find(struct inspect_files *files, uint64_t number)
 {
     struct inspect_file *found = NULL;
@@ -189,7 +189,7 @@ static struct inspect_file *segment_find(struct inspect_files *files, uint64_t n
     return found;
 }
 
-/* A segment of the log, up to `end` in it; 0: to the end of its batches. */
+/* Judges a segment of the log, up to `end` in it; 0: to the end of its batches. */
 static void judge_reached(struct inspect_file *file, uint64_t end,
                           const struct store_report *report)
 {
@@ -210,7 +210,7 @@ static void judge_reached(struct inspect_file *file, uint64_t end,
     }
 }
 
-/* Follows the headers back from the newest segment; true when they lead to the first one. */
+/* Follows the headers back from the newest segment. Returns whether they lead to the first one. */
 static bool walk_back(struct visit *visit)
 {
     struct inspect_file *file = segment_find(visit->files, 0);
@@ -228,8 +228,8 @@ static bool walk_back(struct visit *visit)
     return visit->first != 0 && reached == visit->first;
 }
 
-/* A segment that the headers do not lead back to is no part of the log, unless they end too early.
- */
+/* Judges the segments. A segment to which the headers do not lead back is no part of the log,
+ * unless the headers end too early. */
 static void judge_segments(struct visit *visit)
 {
     bool is_whole = walk_back(visit);

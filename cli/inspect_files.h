@@ -1,10 +1,10 @@
 /*
- * inspect_files.h - the directory of a stopped replica, for `zabra inspect` and `zabra recover`;
- * and its files, each with a verdict.
+ * inspect_files.h - the directory of a stopped replica, for `zabra inspect` and `zabra recover`,
+ * with a verdict on each of its files.
  *
- * storage/inspect.h reads each file; here it is compared with the others: which segments the log
+ * storage/inspect.h reads each file. inspect_files.c compares the files: which segments the log
  * still uses, what a crash leaves in a sound directory, and what an opening would remove.
- * store_open gives the verdict on the whole.
+ * store_open gives the verdict on the whole directory.
  */
 #ifndef CLI_INSPECT_FILES_H
 #define CLI_INSPECT_FILES_H
@@ -22,9 +22,9 @@ struct inspect_file {
     const char *kind;    /* "record", "segment", "snapshot" or "other". */
     const char *verdict; /* One word. */
     bool is_sound;
-    char text[INSPECT_TEXT_MAX]; /* What there is, or what is wrong. */
+    char text[INSPECT_TEXT_MAX]; /* What the file holds, or what is wrong. */
 
-    /* Of a segment, to find its place in the log. */
+    /* For a segment: its place in the log. */
     bool is_ours;
     bool is_valid;
     bool is_reached;
@@ -32,8 +32,8 @@ struct inspect_file {
     uint64_t batches;
     uint64_t records;
     zxid_t last;
-    uint64_t end;      /* Of what verifies. */
-    const char *fault; /* NULL: none; else it is at: */
+    uint64_t end;      /* End of the data that verifies. */
+    const char *fault; /* What is wrong at `fault_offset`; NULL: nothing. */
     uint64_t fault_offset;
 };
 
@@ -43,24 +43,23 @@ struct inspect_files {
     size_t cap;
 };
 
-/* Opens and locks the directory of a stopped replica. NULL, and vfs_posix_close() is due; or why
- * not.
- */
+/* Opens and locks the directory of a stopped replica. Returns NULL, and the caller owes a
+ * vfs_posix_close(); or the reason of the failure. */
 const char *inspect_lock(const char *dir, struct vfs *vfs);
 
-/* Opens its store; `ret_options` (or NULL) are those that it was opened with. */
+/* Opens the store of the directory; `ret_options` (or NULL) gets the options of the opening. */
 enum err inspect_open(struct vfs vfs, bool read_only, struct store **ret_store,
                       struct store_report *ret_report, struct store_options *ret_options);
 
-/* The id of a cluster as hexadecimal digits. */
+/* Writes the id of a cluster as hexadecimal digits. */
 void inspect_cluster(const uint8_t cluster[STORE_CLUSTER_LEN], char text[INSPECT_CLUSTER_MAX]);
 
-/* Reads every file of the directory. ERR_IO: it cannot be listed. */
+/* Reads every file of the directory. ERR_IO: the directory cannot be listed. */
 enum err inspect_files_load(const struct store_options *options, const struct store_report *report,
                             struct inspect_files *ret_files);
 void inspect_files_release(struct inspect_files *files);
 
-/* Nothing that an opening needs is damaged or missing. */
+/* Whether no file that an opening needs is damaged or missing. */
 bool inspect_files_sound(const struct inspect_files *files);
 
 #endif

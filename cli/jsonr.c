@@ -11,8 +11,8 @@ enum {
     DUMP_MAX = 512 << 20
 };
 
-/* Stands behind the digits of an integer that is kept as a string, so that it is written as the
- * integer that it was. A string that really ends so gets one more. */
+/* Follows the digits of an integer that is kept as a string, so that it is written as the integer
+ * again. A string that really ends with this mark gets one more. */
 #define MARK     "\\u0000"
 #define MARK_LEN (sizeof(MARK) - 1)
 
@@ -21,7 +21,7 @@ static bool is_digit(uint8_t byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* The end of the string that begins at `pos`. */
+/* Returns the end of the string that begins at `pos`. */
 static size_t skip_string(struct slice text, size_t pos)
 {
     for (pos++; pos < text.len && text.data[pos] != '"'; pos++) {
@@ -53,7 +53,8 @@ static bool is_long_integer(struct slice number)
     return digits > DIGITS_MAX;
 }
 
-/* A string with its quotes: whether the last thing in it is the mark, and not "\\\\u0000". */
+/* Whether a string, given with its quotes, ends with the mark, and not with an escaped backslash
+ * before "u0000". */
 static bool is_marked(struct slice string)
 {
     size_t pos = 1;
@@ -67,7 +68,7 @@ static bool is_marked(struct slice string)
            memcmp(string.data + escape, MARK, MARK_LEN) == 0;
 }
 
-/* Puts long integers between quotes. */
+/* Puts long integers between quotes, with the mark at the end. */
 static void quote_integers(struct slice text, struct buf *out)
 {
     size_t pos = 0;
@@ -94,7 +95,8 @@ static void quote_integers(struct slice text, struct buf *out)
     }
 }
 
-/* The other way round: what is marked loses one mark, and its quotes when it is an integer. */
+/* Reverses quote_integers(): a marked string loses one mark, and also its quotes when it is an
+ * integer. */
 static void unquote_integers(struct slice text, struct buf *out)
 {
     size_t pos = 0;

@@ -14,9 +14,9 @@
 
 enum {
     POLL_MAX_MS = 60000,
-    TOUCHES = 3,     /* In a time-out. */
-    RETRY_MS = 100,  /* From a touch that failed to the next one. */
-    CLOSE_MS = 2000, /* For the session's end: else it ends by its time-out. */
+    TOUCHES = 3,     /* Heartbeats within a session timeout. */
+    RETRY_MS = 100,  /* Delay from a failed heartbeat to the next one. */
+    CLOSE_MS = 2000, /* Timeout of closing the session; without an answer it expires. */
 };
 
 /* ---- Life ---- */
@@ -45,9 +45,10 @@ static void stop_touch(struct live *live)
     live->touch_headers = NULL;
 }
 
-/* A failed close is harmless: the session then expires. A lost session is closed too: this process
- * may have been frozen for a part of the timeout, and the next holder need not wait for the rest.
- * It is not closed while a part of the command may still run. */
+/* Closes the session. A failed close is harmless: the session then expires. A lost session is
+ * closed, too: this process may have been frozen for a part of the timeout, and the next holder
+ * need not wait for the rest. The session is not closed while a part of the command may still
+ * run. */
 static void close_session(struct live *live)
 {
     struct client_request request = {
@@ -104,7 +105,7 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
     }
     (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));
     live->timeout_ms = jsonr_number(json, "timeout_ms");
-    live->heard_ms = now_ms; /* When it was asked for: the replica's clock began later. */
+    live->heard_ms = now_ms; /* The time of the request: the replica's clock began later. */
     live->touch_ms = now_ms + (uint64_t)live->timeout_ms / TOUCHES;
     live->endpoint = client->reply.endpoint;
     client_enter(client, live->session);
@@ -153,13 +154,13 @@ static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
     live->expired = status == HTTP_UNAUTHORIZED;
 }
 
-/* From then on the session may be over; the rest of its timeout is for ending the child. */
+/* Returns from when on the session may be over. The rest of its timeout is for ending the child. */
 static uint64_t doubt_ms(const struct live *live)
 {
     return live->heard_ms + (uint64_t)live->timeout_ms * 2 / TOUCHES;
 }
 
-/* Returns when to look again. */
+/* Sends a heartbeat when one is due. Returns when to look again. */
 static uint64_t keep_session(struct live *live, uint64_t now_ms)
 {
     if (!live->session[0] || live->lost) {
@@ -223,7 +224,8 @@ static bool take_event(struct live *live, struct live_news *news)
 
 /* ---- Waiting ---- */
 
-/* A signal of the terminal goes to the whole foreground group: a child in it has received it. */
+/* Whether the child has received the signal: a signal of the terminal goes to the whole foreground
+ * process group. */
 static bool has_got(const struct live *live, const struct signalfd_siginfo *info)
 {
     return info->ssi_code == SI_KERNEL && getpgid(live->child) == getpgrp();
@@ -280,7 +282,7 @@ static void take_ends(struct live *live)
     }
 }
 
-/* Does what is due; returns when something will be. */
+/* Does what is due. Returns when the next thing is due. */
 static uint64_t turn(struct live *live, uint64_t now_ms)
 {
     uint64_t due_ms = keep_session(live, now_ms);

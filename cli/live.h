@@ -1,11 +1,11 @@
 /*
- * live.h - what happens while a command waits: one thread, one place to wait in.
+ * live.h - waits for everything that can happen while a command runs: one thread, one place.
  *
- * A session is kept alive, a watch is read, a child runs and signals come in; live_wait() returns
- * with the next thing that has happened, so that a command is read from top to bottom. While a
- * child runs signals are passed on to it; else the command gets them as news. The child has the
- * process group of zabra: what the terminal sends (Ctrl-C) it has got already, and is not passed on
- * twice.
+ * A session is kept alive, a watch is read, a child runs and signals arrive. live_wait() returns
+ * the next thing that has happened, so the code of a command reads from top to bottom. While a
+ * child runs, signals are passed on to it; without a child the command gets them as news. The child
+ * is in the process group of zabra: a signal of the terminal (Ctrl-C) reaches it directly, and is
+ * not passed on again.
  */
 #ifndef CLI_LIVE_H
 #define CLI_LIVE_H
@@ -17,14 +17,14 @@
 #include <sys/types.h>
 
 enum {
-    LIVE_ENV_MAX = 16 /* More variables for a child. */
+    LIVE_ENV_MAX = 16 /* Additional environment variables of a child. */
 };
 
 enum live_kind {
     LIVE_TIME,   /* The time to wait is over. */
     LIVE_EVENT,  /* The watch has an event. */
     LIVE_OVER,   /* The watch has ended; client->error says why, if it was refused. */
-    LIVE_SIGNAL, /* One has come, and there is no child. */
+    LIVE_SIGNAL, /* A signal has come while there was no child. */
     LIVE_CHILD,  /* The child has ended. */
     LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
                     timeout. Reported once. */
@@ -44,17 +44,17 @@ struct live {
     sigset_t old_mask;
 
     /* The session. Times are monotonic, in ms. */
-    char session[CLIENT_SESSION_MAX]; /* Its secret, for a child's environment; "": none. */
-    int64_t timeout_ms;               /* That the replica has granted; 0 without a session. */
+    char session[CLIENT_SESSION_MAX]; /* The secret, for a child's environment; "": no session. */
+    int64_t timeout_ms;               /* The timeout that the replica has granted; 0: no session. */
     CURL *touch;
     struct curl_slist *touch_headers;
     bool touching;
-    bool expired; /* A replica has said so. */
+    bool expired; /* A replica has reported that the session is over. */
     bool lost;    /* The loss was reported. */
     int endpoint;
     uint64_t touch_ms; /* When the next heartbeat is due. */
-    uint64_t sent_ms;  /* When the one under way was sent, */
-    uint64_t heard_ms; /* and the last one that was answered. */
+    uint64_t sent_ms;  /* When the heartbeat in flight was sent. */
+    uint64_t heard_ms; /* When the last answered heartbeat was sent. */
 
     struct stream *stream; /* The watch, or NULL. */
     bool told_over;
@@ -62,53 +62,57 @@ struct live {
 
     pid_t child;     /* 0: none. */
     int child_fd;    /* Its pidfd, -1: none. */
-    bool outlived;   /* Something of it could not be ended. */
-    int last_signal; /* That came while there was one, from any sender; 0: none. */
+    bool outlived;   /* A process of the command could not be ended. */
+    int last_signal; /* The last signal while there was a child, from any sender; 0: none. */
 };
 
-/* Takes over the signals: from here on INT, TERM, HUP, QUIT, USR1 and USR2 arrive here, and they
- * interrupt a request of the client, which cli_ask does not report: live_wait returns the signal
- * next. */
+/* Begins to read the signals INT, TERM, HUP, QUIT, USR1 and USR2. A signal also interrupts a
+ * request of the client. cli_ask does not report that error; the next live_wait returns the
+ * signal. */
 struct live *live_open(struct cli *cli);
 
-/* Ends what is left: child and what that has started (SIGKILL), watch, session (it is closed, if
- * there is an answer in time; a lost one as well, unless something of the child still runs). */
+/* Ends what is left: the child and the processes that it has started (SIGKILL), the watch, and the
+ * session. The session expires when its close is not answered in time. A lost session is closed as
+ * well, unless a process of the child still runs. */
 void live_close(struct live *live);
 
-/* Opens a session, in which all requests are from now on, and which is kept alive in live_wait.
- * `patience_ms` is for the request (0: as the settings say). CMD_OK, CMD_SHOWN, or an exit code:
- * client->error says why. */
+/* Opens a session. All later requests belong to it, and live_wait keeps it alive. `patience_ms` is
+ * the timeout of the request that opens it (0: that of the settings). Returns CMD_OK, CMD_SHOWN, or
+ * an exit code with the reason in client->error. */
 int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms);
 
-/* How long no other client can get what the session holds; 0: it may be over. */
+/* Returns for how many ms no other client can get what the session holds; 0: it may be over. */
 int64_t live_session_left_ms(const struct live *live);
 
-/* Begins a watch, in place of the one before; live_unwatch ends it, else live_close. */
+/* Begins a watch, in place of the one before. live_unwatch ends it, or else live_close. */
 struct stream *live_watch(struct live *live, const struct stream_request *request);
 void live_unwatch(struct live *live);
 
-/* Reports that no replica serves a watch. CMD_NO_ENSEMBLE. */
+/* Reports that no replica serves a watch. Returns CMD_NO_ENSEMBLE. */
 int live_report_down(const struct live *live);
 
-/* Starts a command, without a shell: `args` ends with NULL, `env` has "NAME=value" (ends with NULL)
- * beside our own environment, `input` is its standard input (-1: ours). It dies with us. CMD_OK,
- * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN, which has been reported. */
+/* Starts a command without a shell. `args` ends with NULL. `env` has "NAME=value" in addition to
+ * zabra's environment, and ends with NULL. `input` is the command's standard input (-1: that of
+ * zabra). The command dies with zabra. Returns CMD_OK, or after a report CMD_CHILD_NOT_FOUND or
+ * CMD_CHILD_NOT_RUN. */
 int live_run(struct live *live, char **args, char *const *env, int input);
 
-/* True when the child has ended: it is forgotten. Waits for what it has left behind as well. */
+/* Whether the child has ended; if so, it is forgotten. Also reaps the ended processes that it has
+ * left behind. */
 bool live_take_child(struct live *live, int *ret_status);
 
-/* SIGKILL for the child and what it has started, and waits. Nothing when it has ended by itself. */
+/* Sends SIGKILL to the child and the processes that it has started, and waits for their end. Does
+ * nothing when the child has ended by itself. */
 void live_kill_child(struct live *live);
 
-/* SIGTERM to the command and, when it has ended, to what it has left behind; SIGKILL to all that
- * still runs after `grace_ms`. Returns the command's status. */
+/* Sends SIGTERM to the command and, once it has ended, to the processes that it has left behind.
+ * After `grace_ms` all that still run get SIGKILL. Returns the command's status. */
 int live_end_child(struct live *live, int64_t grace_ms);
 
-/* The exit code that stands for a status of waitpid. */
+/* Returns the exit code for a status of waitpid. */
 int live_exit_code(int status);
 
-/* Waits for the next thing until `until_ms` (monotonic; UINT64_MAX: for ever). */
+/* Waits for the next thing that happens, until `until_ms` (monotonic; UINT64_MAX: no limit). */
 void live_wait(struct live *live, uint64_t until_ms, struct live_news *news);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The child of a command: started without a shell, ended with us; and the processes that it has
- * started, once they are orphans. They become our children then, and can be ended too when nothing
- * of the command may continue: also what has left its process group.
+ * Runs the child of a command. The child is started without a shell, and ends with zabra. Processes
+ * that it has started become children of zabra once they are orphans. So they can be ended, too,
+ * when nothing of the command may continue, even if they have left its process group.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 10,    /* How often to check whether a process of the command still runs, */
-    KILL_MS = 2000,  /* and for how long after the kill. */
+    LOOK_MS = 10,    /* How often to check whether a process of the command still runs. */
+    KILL_MS = 2000,  /* How long to check that after the kill. */
     KNOWN_MAX = 256, /* Beyond this many, only the command itself is ended. */
     NAME_MAX_LEN = 64,
-    STAT_MAX = 512 /* The beginning of it: number, name, state, parent. */
+    STAT_MAX = 512 /* Bytes read of /proc/PID/stat: number, name, state, parent. */
 };
 
 /* ---- Orphans ---- */
@@ -37,8 +37,8 @@ struct known {
     int count;
 };
 
-static struct known first;  /* Number of descendants before the first command, */
-static struct known before; /* and before the last one. */
+static struct known first;  /* Our children before the first command. */
+static struct known before; /* Our children before the last command. */
 static bool adopting;
 
 static bool is_in(const struct known *known, pid_t pid)
@@ -51,7 +51,8 @@ static bool is_in(const struct known *known, pid_t pid)
     return false;
 }
 
-/* "12 (name) S 11 ...": the name may be anything, so what counts is behind the last bracket. */
+/* Whether a process is a child of ours that runs. Its stat is "12 (name) S 11 ...": the name may
+ * have any characters, so state and parent are read behind the last bracket. */
 static bool is_ours(const char *pid)
 {
     char name[NAME_MAX_LEN];
@@ -73,7 +74,7 @@ static bool is_ours(const char *pid)
     return rest && strlen(rest) > 4 && rest[2] != 'Z' && strtoll(rest + 4, NULL, 10) == getpid();
 }
 
-/* The next child of ours that runs; 0: there is none. */
+/* Returns the next child of ours that runs; 0: there is none. */
 static pid_t next_child(DIR *processes)
 {
     const struct dirent *entry = NULL;
@@ -88,7 +89,7 @@ static pid_t next_child(DIR *processes)
     return 0;
 }
 
-/* Our children that run, as many as there is room for. */
+/* Lists our children that run, as many as there is room for. */
 static void list_children(struct known *known)
 {
     DIR *processes = opendir("/proc");
@@ -103,8 +104,8 @@ static void list_children(struct known *known)
     }
 }
 
-/* Before a command is started: from now on what children of ours leave behind is ours. Those that
- * are there already have nothing to do with it. */
+/* Called before a command is started. From now on processes that our children leave behind become
+ * our children. The children that exist already have nothing to do with the command. */
 static void children_adopt(void)
 {
     list_children(&before);
@@ -115,9 +116,9 @@ static void children_adopt(void)
     }
 }
 
-/* Sends a signal (0: none) to each child that has come since then and runs. Returns how many there
- * are; 0 also where this cannot be known. A child that was not yet waited for keeps its process id,
- * so no foreign process is hit. */
+/* Sends a signal (0: none) to each child that runs and is newer than the last children_adopt().
+ * Returns how many there are; 0 also when this cannot be known. A child keeps its process id until
+ * it is waited for, so no foreign process is hit. */
 static int children_signal(int number)
 {
     struct known now;
@@ -133,8 +134,8 @@ static int children_signal(int number)
     return count;
 }
 
-/* Waits for orphans that have ended, but not for `command`, nor for children from before the first
- * command: its starter does. */
+/* Reaps orphans that have ended. Left out are `command`, and children from before the first
+ * command: their starter waits for them. */
 static void children_wait(pid_t command)
 {
     for (;;) {
@@ -161,7 +162,7 @@ static bool is_replaced(const char *variable, char *const *env)
     return false;
 }
 
-/* Our environment and these variables, which win; freed by mem_free. */
+/* Returns our environment with these variables, which override it; freed by mem_free. */
 static char **join_env(char *const *env)
 {
     size_t count = 0;
@@ -192,7 +193,7 @@ struct start {
     pid_t parent;
 };
 
-/* In the new process: nothing but calls that are safe between fork and exec. */
+/* Runs in the new process: makes only calls that are safe between fork and exec. */
 static _Noreturn void become_child(const struct live *live, const struct start *start)
 {
     int why = 0;
@@ -213,7 +214,7 @@ static _Noreturn void become_child(const struct live *live, const struct start *
     _exit(why == ENOENT ? CMD_CHILD_NOT_FOUND : CMD_CHILD_NOT_RUN);
 }
 
-/* The reason why it did not become the command; 0: it did. */
+/* Returns why the new process did not become the command, as an errno; 0: it did. */
 static int read_why(int fd)
 {
     int why = 0;
@@ -233,7 +234,7 @@ static int fail(struct live *live, const char *name, int why)
                     "cannot run %s: %s", name, strerrordesc_np(why));
 }
 
-/* Signals that came before there was a child: it has got none of them. */
+/* Passes on the signals that came before there was a child: the child has received none of them. */
 static void pass_early(struct live *live)
 {
     struct signalfd_siginfo info;
@@ -268,7 +269,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
     mem_free(start.env);
     if (live->child > 0) {
         live->child_fd = (int)syscall(SYS_pidfd_open, live->child, 0);
-        why = live->child_fd < 0 ? errno : read_why(fds[0]); /* No descriptor may be left. */
+        why = live->child_fd < 0 ? errno : read_why(fds[0]); /* pidfd_open may lack a descriptor. */
     }
     close(fds[0]);
     if (why) {
@@ -298,8 +299,8 @@ bool live_take_child(struct live *live, int *ret_status)
     return true;
 }
 
-/* Waits for all that has ended, until none of ours runs any more; false: the time was over.
- * `number` is sent to what the command leaves behind. */
+/* Waits until no process of the command runs any more, and reaps those that have ended. Returns
+ * false at `until_ms`. `number` is sent to what the command leaves behind. */
 static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_status)
 {
     bool had = live->child > 0;
@@ -311,7 +312,7 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
 
         int left = children_signal(had && live->child <= 0 ? number : 0);
 
-        children_wait(live->child); /* After the count: what was not counted has ended. */
+        children_wait(live->child); /* After the count: uncounted processes have ended. */
         had = live->child > 0;
         if (left == 0 && !had) {
             return true;
@@ -323,7 +324,8 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
     }
 }
 
-/* Killing a process makes orphans of its children: the next round finds them. */
+/* Kills the command and all that it has started. A kill makes orphans of the children of a process:
+ * the next round finds them. */
 static void kill_all(struct live *live, int *ret_status)
 {
     uint64_t until_ms = os_now_ms() + KILL_MS;
@@ -349,7 +351,7 @@ void live_kill_child(struct live *live)
 
 int live_end_child(struct live *live, int64_t grace_ms)
 {
-    int status = SIGKILL; /* As waitpid gives it, for one that the kernel does not let go. */
+    int status = SIGKILL; /* The status of a child that the kernel does not let end. */
 
     ASSERT(live->child > 0);
     (void)kill(live->child, SIGTERM);

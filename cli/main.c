@@ -37,8 +37,7 @@ int main(int argc, char **argv)
     struct sigaction usual = {.sa_handler = SIG_DFL};
 
     inherited_note();
-    (void)sigaction(SIGCHLD, &usual,
-                    NULL); /* Where SIGCHLD is ignored a child cannot be waited for. */
+    (void)sigaction(SIGCHLD, &usual, NULL); /* With SIGCHLD ignored no child can be waited for. */
 
     int code = run(argc, argv);
 

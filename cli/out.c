@@ -16,7 +16,7 @@
 enum {
     COLUMNS_MAX = 16,
     MEMBER_MAX = 32,
-    CELL_MAX = 256, /* Bytes of what stands in a table; longer is cut. */
+    CELL_MAX = 256, /* Bytes of a cell in a table; longer text is cut. */
     USAGE_MAX = 1024,
     TEXT_MAX = 256 << 20
 };
@@ -68,8 +68,8 @@ void out_json(const struct out *out, const json_t *value)
 
 /* ---- Cells ---- */
 
-/* Appends up to `max` bytes; what is no UTF-8 becomes "?", and with `visible` so does a control
- * character: names of znodes hold none, but data may. */
+/* Appends up to `max` bytes. Invalid UTF-8 becomes "?". With `visible` so does a control character:
+ * names of znodes hold none, but data may. */
 static void put_text(struct buf *out, struct slice text, size_t max, bool visible)
 {
     size_t pos = 0;
@@ -96,7 +96,7 @@ struct column {
     bool right;
 };
 
-/* Returns their number. */
+/* Parses the columns. Returns their number. */
 static int parse_columns(const char *text, struct column columns[COLUMNS_MAX])
 {
     int count = 0;
@@ -116,7 +116,7 @@ static int parse_columns(const char *text, struct column columns[COLUMNS_MAX])
     return count;
 }
 
-/* The member of that path, or the item itself. */
+/* Returns the member of the item for the column, or the item itself when the column has none. */
 static const json_t *member_of(const json_t *item, const struct column *column)
 {
     return *column->member ? jsonr_at(item, column->member) : item;
@@ -139,7 +139,7 @@ static void put_cell(struct buf *cell, const json_t *value)
     }
 }
 
-/* Characters, as far as each takes one place. */
+/* Returns the number of characters, each of which is taken to be one place wide. */
 static int width_of(struct slice text)
 {
     int width = 0;
@@ -248,7 +248,7 @@ void out_table(const struct out *out, const json_t *value, const char *member, c
 
 /* ---- Facts ---- */
 
-/* A list of titles and the members that are there. */
+/* Returns a list of the titles and the members that exist. */
 static json_t *facts_of(json_t *value, const char *text)
 {
     struct column columns[COLUMNS_MAX];

@@ -11,7 +11,7 @@ enum {
     VALUE_MAX = 64
 };
 
-/* False: a comment, or nothing that can be read. */
+/* Parses one line. Returns false for a comment, or a line that cannot be read. */
 static bool take_apart(struct slice text, struct prom_line *line)
 {
     size_t name_len = min_size(slice_find(text, '{'), slice_find(text, ' '));
@@ -37,7 +37,7 @@ static bool take_apart(struct slice text, struct prom_line *line)
     return rest.len > 0;
 }
 
-/* Labels into an object. Our own values hold no quotes, so none is escaped. */
+/* Puts the labels into an object. Label values of zabra hold no quotes, so no quote is escaped. */
 json_t *prom_labels(const struct prom_line *line)
 {
     json_t *labels = json_object();

@@ -12,7 +12,7 @@ enum {
     POLL_MS = 100
 };
 
-/* False: reported. */
+/* Starts the request to one replica. Returns false when an error has been reported. */
 static bool begin(struct cli *cli, const char *target, struct replicas_answer *answer, CURLM *multi)
 {
     struct client_request request = {.target = target,
@@ -80,7 +80,7 @@ static int run(struct cli *cli, const char *target, struct replicas *replicas)
     for (int i = 0; begun && i < replicas->count; i++) {
         begun = begin(cli, target, &replicas->answers[i], multi);
     }
-    while (begun && running) { /* Each has its own deadline. */
+    while (begun && running) { /* Each request has its own deadline. */
         (void)curl_multi_perform(multi, &running);
         if (running) {
             (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);

@@ -1,6 +1,7 @@
 /*
- * replicas.h - asks each replica for itself, all at the same time: what each of them knows, and
- * which do not answer. The client (client.h) asks the first one that answers instead. One thread.
+ * replicas.h - sends a request to every replica at the same time, to learn what each one knows and
+ * which ones do not answer. The client (client.h) asks the first replica that answers instead. One
+ * thread.
  */
 #ifndef CLI_REPLICAS_H
 #define CLI_REPLICAS_H
@@ -10,21 +11,21 @@
 enum {
     REPLICAS_ERROR_MAX = CURL_ERROR_SIZE,
     REPLICAS_ANSWER_MAX = 8 << 20, /* Bytes of one answer. */
-    REPLICAS_WAIT_MS = 5000        /* For all of them, when --timeout is not shorter. */
+    REPLICAS_WAIT_MS = 5000        /* Timeout of the answers, unless --timeout is shorter. */
 };
 
 struct replicas_answer {
-    CURL *easy; /* While it is under way, */
+    CURL *easy; /* The request in flight. */
     struct curl_slist *headers;
     char url[ENDPOINT_MAX];
-    long status;  /* Of HTTP; 0: no replica has answered, `error` says why. */
-    bool foreign; /* Because another server has. */
+    long status;  /* The HTTP status; 0: no replica has answered, `error` says why. */
+    bool foreign; /* Another server has answered. */
     char error[REPLICAS_ERROR_MAX];
     struct buf body;
-    json_t *json;        /* The body, when it is JSON; or NULL. */
-    int64_t clock_ms;    /* By its Date: the start of the second in which it answered; 0: none. */
-    int64_t asked_ms;    /* By the clock here (wall), when the answer was asked for */
-    int64_t answered_ms; /* and when it was there. */
+    json_t *json;        /* The body as JSON, or NULL. */
+    int64_t clock_ms;    /* From the Date header: start of the second of the answer; 0: none. */
+    int64_t asked_ms;    /* When the request was sent, by the local wall clock. */
+    int64_t answered_ms; /* When the answer had come, by the local wall clock. */
 };
 
 struct replicas {
@@ -32,21 +33,22 @@ struct replicas {
     int count;
 };
 
-/* Asks all endpoints of the client for the target, which is read only. CMD_OK, whatever they
- * answer; or CMD_SHOWN (--curl), or an exit code that has been reported: then there is no answer.
- * The caller frees them in any case; NULL is allowed. */
+/* Sends the request for the target, which only reads, to all endpoints of the client. Returns
+ * CMD_OK, whatever the replicas answer; or CMD_SHOWN (--curl) or the code of a reported error, and
+ * then there are no answers. The caller frees `*ret_replicas` in any case; replicas_free() accepts
+ * NULL. */
 int replicas_ask(struct cli *cli, const char *target, struct replicas **ret_replicas);
 void replicas_free(struct replicas *replicas);
 
-/* The same, of the replicas that these advertise as well. */
+/* As replicas_ask(), but also asks the replicas that the endpoints advertise. */
 int replicas_ask_all(struct cli *cli, const char *target, struct replicas **ret_replicas);
 
 /* Reports that no replica has answered, or that another server has. Returns the exit code. */
 int replicas_none(const struct cli *cli, const struct replicas *replicas);
 
-/* Adds to the client's endpoints those that the replicas advertise (/ensemble/v1), and gives one of
- * their answers, of a replica that knows a leader if there is one; the caller drops it. NULL:
- * no replica has answered. */
+/* Adds the replicas that are advertised (/ensemble/v1) to the client's endpoints. Gives one of the
+ * answers, from a replica that knows a leader if there is one; the caller drops it. NULL: no
+ * replica has answered. */
 int replicas_find(struct cli *cli, json_t **ret_ensemble);
 
 #endif

@@ -54,7 +54,7 @@ int revise_write(struct revise *revise, struct slice data, bool null)
         .headers = {revise->match}};
     int code = client_ask(client, &request);
 
-    /* The last two: the znode existed at the read and does not exist now, or the reverse. */
+    /* The last two conditions: another client has created or deleted the znode since the read. */
     bool quicker = client->error.status == HTTP_LATE ||
                    strcmp(client->error.code, "NodeExists") == 0 ||
                    (code == CMD_NO_NODE && revise->exists);

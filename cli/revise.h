@@ -1,6 +1,6 @@
 /*
- * revise.h - reads a znode, and writes it back only if no other client was quicker: for changes
- * that depend on the present data.
+ * revise.h - reads a znode, and writes it back only if no other client wrote in between: for
+ * changes that depend on the present data.
  */
 #ifndef CLI_REVISE_H
 #define CLI_REVISE_H
@@ -8,32 +8,33 @@
 #include "cli/cli.h"
 
 enum {
-    REVISE_AGAIN = -2 /* Another client was quicker: read again. */
+    REVISE_AGAIN = -2 /* Another client wrote first: read again. */
 };
 
 struct revise {
     struct cli *cli;
     const char *path;
-    bool parents;    /* Makes missing parents when it makes the znode. */
-    uint64_t end_ms; /* Until then it is worth trying. */
+    bool parents;    /* Also creates missing parents with the znode. */
+    uint64_t end_ms; /* After this time there is no new attempt. */
 
-    /* What was read. */
+    /* What was read last. */
     bool exists;
     bool null;
     struct buf data;
-    char match[CLIENT_HEADER_MAX]; /* The header that asks for just that. */
+    char match[CLIENT_HEADER_MAX]; /* Header that makes a write conditional on this state. */
 };
 
-/* Calls `act`, which reads and may write, until it returns another code than REVISE_AGAIN: the exit
- * code. */
+/* Calls `act`, which reads and may write, until it returns another code than REVISE_AGAIN. Returns
+ * that code. */
 int revise_run(struct cli *cli, const char *path, bool parents,
                int (*act)(struct revise *revise, void *ctx), void *ctx);
 
-/* CMD_OK also when there is no such znode; else reported. */
+/* Reads the znode. Returns CMD_OK, also when there is no such znode, or the code of a reported
+ * error. */
 int revise_read(struct revise *revise);
 
-/* CMD_OK, REVISE_AGAIN, CMD_SHOWN, or an exit code that was reported: when there is no more time
- * for another try that is CMD_CONFLICT. */
+/* Writes the znode if it is unchanged. Returns CMD_OK, REVISE_AGAIN, CMD_SHOWN, or the code of a
+ * reported error: CMD_CONFLICT when there is no time for another attempt. */
 int revise_write(struct revise *revise, struct slice data, bool null);
 
 #endif

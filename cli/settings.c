@@ -20,9 +20,9 @@
 enum {
     TIMEOUT_DEFAULT_MS = 15000,
     TIMEOUT_MAX_MS = 3600 * 1000,
-    OPEN_TO_OTHERS = 077, /* Mode bits that the file may not have; */
-    OPEN_TO_ALL = 007,    /* a group may share the file of the password. */
-    CHUNK = 16 << 10      /* That is read at once. */
+    OPEN_TO_OTHERS = 077, /* Mode bits that the settings file may not have. */
+    OPEN_TO_ALL = 007,    /* Mode bits that a password file may not have: a group may share it. */
+    CHUNK = 16 << 10      /* Bytes that are read at once. */
 };
 
 #define SETTING(n, l, v, h, e)                                            \
@@ -109,7 +109,8 @@ static char *trim(char *text)
     return text;
 }
 
-/* A line sets an option as "--name=value" does on a command line. */
+/* Takes a line of the file, which sets an option as "--name=value" does on a command line. Returns
+ * false when the line is wrong. */
 static bool take_line(struct settings *settings, char *line, int number, const char *file)
 {
     char *equals = strchr(line, '=');
@@ -163,7 +164,7 @@ static bool load_file(struct settings *settings)
     struct stat stat;
 
     if (fd < 0) {
-        return true; /* Most have none. */
+        return true; /* Most users have no file. */
     }
 
     bool open_to_others = fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0;
@@ -197,7 +198,8 @@ static const char *value_of(const struct settings *settings, const struct args *
     return value ? value : settings->in_file[option - settings_options];
 }
 
-/* A switch is on when it is given; from elsewhere unless it says no. */
+/* Whether a switch is on. A flag on the command line is on; a value from elsewhere is on unless it
+ * is "0", "false" or "no". */
 static bool is_on(const struct settings *settings, const struct args *args, const char *name)
 {
     const char *value = value_of(settings, args, name);
@@ -215,7 +217,7 @@ static bool format_of(const char *word, enum settings_format *ret_format)
     return index >= 0;
 }
 
-/* How many of the words, from the first one on, name a format; 0: none does. */
+/* Returns how many of the words, from the first one on, name a format; 0: none does. */
 static int format_words(int word_count, char **words, enum settings_format *ret_format)
 {
     const char *word = words[0];
@@ -269,7 +271,7 @@ static bool take_timeout(struct settings *settings, const struct args *args)
                   text);
 }
 
-/* Decimal, or hexadecimal with 0x. */
+/* Takes --min-zxid, which is decimal, or hexadecimal with 0x. */
 static bool take_min_zxid(struct settings *settings, const struct args *args)
 {
     const char *text = value_of(settings, args, "min-zxid");
@@ -285,7 +287,7 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
            REFUSE(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
-/* NO_COLOR counts whatever it says (no-color.org). */
+/* Whether to print in color. NO_COLOR counts whatever its value is (no-color.org). */
 static bool has_color(const struct settings *settings, const struct args *args)
 {
     const char *term = settings_env("TERM");
@@ -326,9 +328,9 @@ void settings_release(struct settings *settings)
     buf_release(&settings->file);
 }
 
-/* ---- The password: of a file ---- */
+/* ---- The password: from a file ---- */
 
-/* Keeps the first line; the end of the file without a line is no password. */
+/* Reads the first line. A file that ends before any line has no password, and false is returned. */
 static bool read_line(int fd, char password[SETTINGS_PASSWORD_MAX])
 {
     size_t len = 0;
@@ -374,7 +376,7 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
                         "--password-file: %s contains no usable password in its first line", name);
 }
 
-/* ---- The password: of a terminal ---- */
+/* ---- The password: from a terminal ---- */
 
 /* Waits until a line is typed. Returns the signal that comes before it, or 0. */
 static int wait_line(int terminal, int signals)
@@ -387,7 +389,7 @@ static int wait_line(int terminal, int signals)
     return read(signals, &info, sizeof(info)) > 0 ? (int)info.ssi_signo : 0;
 }
 
-/* Ends the process as the signal would have. */
+/* Ends the process as the signal does by default. */
 static void end_by(int number)
 {
     struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -400,8 +402,8 @@ static void end_by(int number)
     (void)raise(number);
 }
 
-/* A signal during the typing ends the process as usual, but only after the terminal's echo is
- * restored. */
+/* Asks for the password on the terminal. A signal during the typing ends the process as usual, but
+ * only after the terminal's echo is restored. */
 static bool ask_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0};

@@ -1,6 +1,7 @@
 /*
- * settings.h - the settings of all commands that talk to the ensemble: a flag overrides the
- * environment, that the file $XDG_CONFIG_HOME/zabra/config, that the default.
+ * settings.h - the settings of all commands that talk to the ensemble. A flag overrides the
+ * environment, the environment overrides the file $XDG_CONFIG_HOME/zabra/config, and the file
+ * overrides the default.
  *
  * Secrets come from files, a terminal or the environment, never from the command line.
  */
@@ -18,7 +19,7 @@ enum settings_format {
 };
 
 enum {
-    SETTINGS_MAX = 16, /* Options. */
+    SETTINGS_MAX = 16, /* Maximum number of options. */
     SETTINGS_FILE_MAX = 64 << 10,
     SETTINGS_PASSWORD_MAX = 1024,
     SETTINGS_PATH_MAX = 4096,
@@ -28,46 +29,49 @@ enum {
 struct settings {
     const char *endpoints;  /* "host:port,host:port". */
     bool endpoints_guessed; /* None were given: these are the defaults. */
-    const char *user;       /* Of HTTP Basic, or NULL. */
+    const char *user;       /* The user of HTTP Basic, or NULL. */
     const char *password_file;
     const char *session; /* Secret of the session that all requests are in, or NULL. */
     const char *min_zxid;
-    int64_t timeout_ms; /* For one request, all its tries together. */
+    int64_t timeout_ms; /* Timeout of one request, all attempts included. */
     enum settings_format format;
     bool linearizable;
     bool curl;
     bool color;
     bool verbose;
-    struct buf file;                   /* The texts above may point into it. */
-    const char *in_file[SETTINGS_MAX]; /* What it says of each row of the options; or NULL. */
+    struct buf file;                   /* The file; the texts above may point into it. */
+    const char *in_file[SETTINGS_MAX]; /* The file's value for each row of the options, or NULL. */
     char error[SETTINGS_ERROR_MAX];
 };
 
 /* The options of all these commands; ends with a NULL name. */
 extern const struct cmd_option settings_options[];
 
-/* False: `error` says what is wrong, and where. Release in both cases. */
+/* Loads the settings. Returns false when one is wrong: `error` says what is wrong, and where. The
+ * caller calls settings_release() in both cases. */
 bool settings_load(struct settings *settings, const struct args *args);
 void settings_release(struct settings *settings);
 
-/* The format that a command line asks for, as far as it can be seen: for what is wrong with that
- * command line itself. With `take`, for a command that has a command line of its own, what names a
- * format is taken out; else the part before "--" is only looked at. */
+/* Returns the format that a command line asks for, as far as the words can be read. This is for
+ * errors in the command line itself. With `take`, for a command that parses its own command line,
+ * the words that name a format are removed; else the words before "--" are read and stay. */
 enum settings_format settings_format(int *word_count, char **words, bool take);
 
-/* Reads the password: first line of the file, else asked for on the terminal without an echo.
- * False: the reason is in `error`. */
+/* Reads the password: the first line of the file, or without a file a line typed on the terminal
+ * without an echo. Returns false with the reason in `error`. */
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX]);
 
-/* A variable of the environment, or NULL when it is not there or empty. */
+/* Returns an environment variable, or NULL when it is missing or empty. */
 const char *settings_env(const char *name);
 
-/* The file `name` in the folder zabra of the one that a variable names ("XDG_CONFIG_HOME"), or of
- * `usual` (".config") in the home. False: there is no home either. */
+/* Makes the path of the file `name` in the folder zabra. That folder is in the one that a variable
+ * names ("XDG_CONFIG_HOME"), or else in `usual` (".config") in the home. Returns false when there
+ * is no home either. */
 bool settings_file(const char *variable, const char *usual, const char *name,
                    char path[SETTINGS_PATH_MAX]);
 
-/* Reads to the end of the file. False: it fails, or there is more than `out` may hold. */
+/* Reads to the end of the file. Returns false when reading fails, or when `out` cannot hold it
+ * all. */
 bool settings_read_all(int fd, struct buf *out);
 
 #endif

@@ -26,25 +26,25 @@ enum {
 struct shell_line {
     EditLine *edit; /* NULL: a script. */
     History *history;
-    char history_file[SETTINGS_PATH_MAX]; /* "" without a home. */
+    char history_file[SETTINGS_PATH_MAX]; /* "": there is no home. */
     const char *cwd;
     char prompt[PROMPT_MAX];
-    struct buf script; /* The line that is read. */
+    struct buf script; /* The current line of a script. */
 };
 
 /* ---- Completion ---- */
 
-/* What the candidates begin with in common, and how many there are. */
+/* The common beginning of the candidates, and how many there are. */
 struct candidates {
     struct slice common;
     int count;
-    bool inner; /* The one is not the end of the word. */
+    bool inner; /* The only candidate does not end the word. */
 };
 
 static void take_candidate(struct candidates *candidates, struct slice line)
 {
     struct slice text =
-        slice_make(line.data, slice_find(line, '\t')); /* Without the words about it. */
+        slice_make(line.data, slice_find(line, '\t')); /* Without the description. */
     size_t same = 0;
 
     if (line.len > 0 && line.data[0] == ':') {
@@ -103,7 +103,7 @@ static unsigned char complete_words(struct shell_line *line, struct words *words
     BUF_AUTO(out, COMPLETE_OUT_MAX);
 
     if (words->count > 1 && strcmp(words->items[0], "cd") == 0) {
-        words->items[0] = ls; /* A path, too. */
+        words->items[0] = ls; /* The operand of cd is a path, too. */
     }
     complete(words->items, words->count, line->cwd, &out);
     take_candidates(&candidates, buf_slice(&out), false);
@@ -155,7 +155,7 @@ static char *prompt_of(EditLine *edit)
     return line->prompt;
 }
 
-/* $XDG_STATE_HOME/zabra/history, whose folder is made. */
+/* Finds the path of the history, $XDG_STATE_HOME/zabra/history, and makes its folder. */
 static void find_history(char name[SETTINGS_PATH_MAX])
 {
     if (!settings_file("XDG_STATE_HOME", ".local/state", "history", name)) {
@@ -190,11 +190,11 @@ static void open_terminal(struct shell_line *line)
     (void)el_set(line->edit, EL_CLIENTDATA, line);
     (void)el_set(line->edit, EL_PROMPT, prompt_of);
     (void)el_set(line->edit, EL_EDITOR, "emacs");
-    /* The narrow call leaks its two names. */
+    /* el_set would leak the two names. */
     (void)el_wset(line->edit, EL_ADDFN, L"zabra-complete", L"complete a word", on_tab);
     (void)el_set(line->edit, EL_BIND, "^I", "zabra-complete", NULL);
     (void)el_set(line->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
-    /* Ctrl-C drops what is typed. */
+    /* Ctrl-C drops the text that is typed. */
     (void)el_set(line->edit, EL_SETTY, "-d", "-isig", NULL);
     (void)el_set(line->edit, EL_BIND, "^C", "em-kill-line", NULL);
     open_history(line);
@@ -215,7 +215,7 @@ struct shell_line *shell_line_open(bool terminal)
 {
     struct shell_line *line = mem_zalloc(1, sizeof(*line));
 
-    buf_init(&line->script, WORDS_LINE_MAX); /* What does not fit is refused by words_split. */
+    buf_init(&line->script, WORDS_LINE_MAX); /* words_split refuses a line that does not fit. */
     if (terminal) {
         open_terminal(line);
     }
@@ -249,7 +249,7 @@ static const char *next_typed(struct shell_line *line)
     return text;
 }
 
-/* Byte by byte: nothing is read ahead. */
+/* Reads a line byte by byte, so that nothing is read ahead. */
 static const char *next_of_script(struct shell_line *line)
 {
     char byte = 0;
@@ -264,7 +264,7 @@ static const char *next_of_script(struct shell_line *line)
         if (got == 1 && byte == '\n') {
             return buf_cstr(&line->script);
         }
-        if (got == 1) { /* No command has a zero in it: such a line must not be cut off there. */
+        if (got == 1) { /* A NUL byte must not cut the line off: NO_TEXT makes it no command. */
             (void)buf_append_byte(&line->script, byte ? (uint8_t)byte : NO_TEXT);
         }
     }

@@ -1,6 +1,6 @@
 /*
- * shell_line.h - where the lines of the shell come from: a terminal, with editing, history and
- * completion by libedit; or a script on standard input.
+ * shell_line.h - reads the lines of the shell from a terminal, with editing, history and completion
+ * by libedit, or from a script on standard input.
  */
 #ifndef CLI_SHELL_LINE_H
 #define CLI_SHELL_LINE_H
@@ -14,12 +14,12 @@ struct shell_line *shell_line_open(bool terminal);
 /* Saves the history. */
 void shell_line_close(struct shell_line *line);
 
-/* The next line, good until the next call; NULL: there are no more. `cwd` is for the prompt and
- * for completion. */
+/* Returns the next line, valid until the next call; NULL: there are no more. `cwd` is for the
+ * prompt and for completion. */
 const char *shell_line_next(struct shell_line *line, const char *cwd);
 
-/* In a child, before it runs a command: one that reads its standard input must not take the rest of
- * the script. */
+/* Detaches a child process from the script before it runs a command: a command that reads its
+ * standard input must not take the rest of the script. */
 void shell_line_detach(struct shell_line *line);
 
 #endif

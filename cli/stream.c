@@ -10,10 +10,10 @@
 
 enum {
     BEAT_DEFAULT_MS = 10000,
-    BEATS_SILENT = 2, /* After so many without a byte the connection is dead. */
+    BEATS_SILENT = 2, /* A connection silent for so many heartbeat intervals is dead. */
     GREETING_MIN_MS = 1000,
-    PAUSE_MIN_MS = 100,  /* Between two connections, */
-    PAUSE_MAX_MS = 2000, /* twice as long after each connection without an event. */
+    PAUSE_MIN_MS = 100,  /* First pause between two connections. */
+    PAUSE_MAX_MS = 2000, /* Longest pause; twice as long after each connection without an event. */
     CONNECT_MS = 3000
 };
 
@@ -83,7 +83,8 @@ static void remember(struct stream *stream, const json_t *event)
     }
 }
 
-/* A stream resumes after the zxid of its greeting only when nothing is missing before that. */
+/* Whether the stream can resume after the zxid of this event. That of a greeting counts only when
+ * nothing before it is missing. */
 static bool is_bookmark(const json_t *event, const char *name)
 {
     const char *resumed = jsonr_text(event, "resumed");
@@ -106,7 +107,7 @@ static void take_watch(struct stream *stream, const json_t *event)
     stream->pause_ms = PAUSE_MIN_MS;
 }
 
-/* Takes the event over. */
+/* Takes an event, which then belongs to the stream. */
 static void take_event(struct stream *stream, json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -124,7 +125,7 @@ static void take_event(struct stream *stream, json_t *event)
         return;
     }
     (void)json_array_append_new(stream->pending, event);
-    if (stream->once || bookmark) { /* What is pending is whole. */
+    if (stream->once || bookmark) { /* The pending transaction is complete. */
         (void)json_array_extend(stream->ready, stream->pending);
         (void)json_array_clear(stream->pending);
     }
@@ -136,7 +137,7 @@ static bool is_full(const struct stream *stream)
     return json_array_size(stream->pending) + json_array_size(stream->ready) >= STREAM_PENDING_MAX;
 }
 
-/* Takes the lines that are whole. False: what came is no event. */
+/* Takes the complete lines. Returns false when one of them is not an event. */
 static bool take_lines(struct stream *stream)
 {
     struct slice rest = buf_slice(&stream->line);
@@ -192,7 +193,7 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
     curl_easy_setopt(stream->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
-    curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream has its own. */
+    curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream owns its connection. */
     stream->broken = false;
     stream->greeted = false;
     stream->heard_ms = now_ms;
@@ -209,8 +210,8 @@ static void try_next(struct stream *stream, uint64_t now_ms)
     stream->down_ms = stream->down_ms ? stream->down_ms : now_ms;
 }
 
-/* How long a connection may be silent. One that has not even begun gets a share of the time of a
- * request: while its replica hangs another one may serve. */
+/* Returns how long a connection may be silent. A connection that has not begun gets a share of a
+ * request's timeout: while its replica hangs, another one may serve. */
 static uint64_t silence_ms(const struct stream *stream)
 {
     uint64_t share_ms =
@@ -234,7 +235,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
     return stream->running ? stream->heard_ms + silence_ms(stream) : stream->connect_ms;
 }
 
-/* A refusal that is the same everywhere ends the stream. */
+/* Handles a refusal. One that is the same at every replica ends the stream. */
 static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
 {
     int code = client_judge(stream->client, status, buf_slice(&stream->line));
@@ -251,8 +252,8 @@ static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
     try_next(stream, now_ms);
 }
 
-/* Another server. A replica may be at another endpoint; without another endpoint the stream ends.
- */
+/* Handles an answer of another server than a replica. A replica may be at another endpoint; without
+ * another endpoint the stream ends. */
 static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
 {
     const struct endpoints *endpoints = &stream->client->endpoints;
@@ -277,7 +278,7 @@ void stream_take_end(struct stream *stream, uint64_t now_ms)
     stop(stream);
 }
 
-/* ---- Asking ---- */
+/* ---- Reading ---- */
 
 json_t *stream_next(struct stream *stream)
 {

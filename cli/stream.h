@@ -1,9 +1,9 @@
 /*
- * stream.h - the events of a watch, from whichever replica serves: when a stream ends it resumes at
- * the next one, exactly behind the last whole transaction that was delivered.
+ * stream.h - the events of a watch, from any replica that serves. When a stream ends, it resumes at
+ * the next replica, exactly behind the last whole transaction that was delivered.
  *
- * The events of a transaction are handed out together once its last one is here, so that nothing
- * comes twice when the connection breaks in the middle. Driven by live.h, or by a loop that runs
+ * The events of a transaction are delivered together once its last event has arrived, so no event
+ * comes twice when the connection breaks in between. live.h drives the stream, or a loop that runs
  * the same multi handle. One thread.
  */
 #ifndef CLI_STREAM_H
@@ -14,14 +14,14 @@
 enum {
     STREAM_BOOKMARK_MAX = 128,
     STREAM_HISTORY_MAX = 32,
-    STREAM_LINE_MAX = 16 << 20, /* One event. */
-    STREAM_PENDING_MAX = 100000 /* Events that are not handed out yet. */
+    STREAM_LINE_MAX = 16 << 20, /* Bytes of one event. */
+    STREAM_PENDING_MAX = 100000 /* Events that are not delivered yet. */
 };
 
 struct stream_request {
     const char *path;
-    const char *kind;  /* "data", "exists", "children": one event; "persistent", "recursive". */
-    bool values;       /* With stat and data. */
+    const char *kind;  /* "data", "exists", "children": once; "persistent", "recursive": all. */
+    bool values;       /* Events have stat and data. */
     const char *since; /* A zxid, or "<history>:<zxid>"; NULL: from now on. */
 };
 
@@ -35,43 +35,47 @@ struct stream {
     char *path;
     char *kind;
     bool values;
-    bool once; /* The kind of watch ends after one event. */
+    bool once; /* This kind of watch ends after one event. */
 
     char history[STREAM_HISTORY_MAX];
     char bookmark[STREAM_BOOKMARK_MAX]; /* "<history>:<zxid>": where to resume; or "". */
 
-    struct buf line; /* Begun and not ended; of a refusal, all of its body. */
-    json_t *pending; /* Array: events of a transaction that is not whole. */
-    json_t *ready;   /* Array: to hand out. */
-    size_t ready_at; /* The next one of it. */
-    bool running;    /* A transfer is under way, */
-    bool greeted;    /* and has delivered its first line. */
-    bool broken;     /* What came was no event: the connection is given up. */
-    bool over;       /* There will be no more. */
+    struct buf line; /* A line that is not complete; for a refusal, its whole body. */
+    json_t *pending; /* Array: events of an incomplete transaction. */
+    json_t *ready;   /* Array: events to deliver. */
+    size_t ready_at; /* The index in `ready` of the next event. */
+    bool running;    /* A transfer is under way. */
+    bool greeted;    /* The transfer has delivered its first line. */
+    bool broken;     /* The data is not an event, so the connection is closed. */
+    bool over;       /* There will be no more events. */
     uint32_t pause_ms;
     uint64_t connect_ms; /* When to connect next. */
     uint64_t heard_ms;   /* When the last byte came. */
-    uint64_t beat_ms;    /* How often a heartbeat comes. */
-    uint64_t down_ms;    /* Since when no replica has served it (monotonic); 0: one does. */
+    uint64_t beat_ms;    /* The interval of heartbeats. */
+    uint64_t down_ms;    /* Since when no replica serves the watch (monotonic); 0: one does. */
 };
 
-/* Copies the request; the first connection is made by stream_turn. `multi` outlives the stream. */
+/* Opens a stream and copies the request; stream_turn makes the first connection. `multi` outlives
+ * the stream. */
 struct stream *stream_open(struct client *client, CURLM *multi,
                            const struct stream_request *request);
 void stream_close(struct stream *stream);
 
-/* Connects when it is time to. Returns when to call again at the latest (monotonic ms). */
+/* Connects when a connection is due. Returns when to call again at the latest (monotonic ms). */
 uint64_t stream_turn(struct stream *stream, uint64_t now_ms);
 
-/* Its transfer has ended: for any reason the stream resumes at another replica. */
+/* Handles the end of the stream's transfer: whatever the reason, the stream resumes at another
+ * replica. */
 void stream_take_end(struct stream *stream, uint64_t now_ms);
 
-/* The next event as JSON, which the caller drops; NULL: none yet. Besides changes: "watch" at each
- * connection (its "resumed" shows what was missed), "heartbeat", "overrun", "gap", "session". */
+/* Returns the next event as JSON, which the caller drops; NULL: none yet. Other events than changes
+ * are "watch" at each connection (its "resumed" shows what was missed), "heartbeat", "overrun",
+ * "gap" and "session". */
 json_t *stream_next(struct stream *stream);
 
-/* True when there will be no more: an event that comes once has come, or a replica has refused, and
- * client->error says why (its exit code is CMD_OK in the first case). */
+/* Whether there will be no more events. Either the only event of a watch for one event has come,
+ * and the exit code in client->error is CMD_OK; or a replica has refused, and client->error says
+ * why. */
 bool stream_is_over(const struct stream *stream);
 
 #endif

@@ -15,17 +15,17 @@ enum {
     BAR_WIDTH = 30
 };
 
-/* One try. */
+/* One attempt. */
 struct trying {
     struct cli *cli;
     struct transfer *transfer;
     CURL *easy;
-    uint64_t share_ms; /* The first byte must move within it. */
+    uint64_t share_ms; /* The time within which the first byte must move. */
     uint64_t began_ms; /* When the first byte moved; 0: none has. */
-    uint64_t moved_ms; /* When the last byte moved; before that, when the try began. */
+    uint64_t moved_ms; /* When the last byte moved; before that, when the attempt began. */
     uint64_t shown_ms;
-    bool refused; /* The caller takes no more. */
-    bool shows;   /* Progress, on a terminal. */
+    bool refused; /* The caller has refused more data. */
+    bool shows;   /* Progress is shown, on a terminal. */
 };
 
 /* ---- Progress ---- */
@@ -96,7 +96,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     note_move(trying);
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
     if (!client_is_replica(trying->easy)) {
-        return len; /* What another server answers is no export. */
+        return len; /* An answer of another server is no export. */
     }
     if (status != HTTP_OK || !transfer->take) {
         return buf_append(&transfer->answer, data, len) ? len : 0;
@@ -107,16 +107,18 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     return trying->refused ? 0 : len;
 }
 
-/* ---- One try ---- */
+/* ---- One attempt ---- */
 
-/* How long a transfer may stall; before it has started, another replica may be quicker. */
+/* Returns how long a transfer may stall. Before it has started, that is only a share, because
+ * another replica may be quicker. */
 static uint64_t patience_ms(const struct trying *trying)
 {
     return trying->transfer->progress.bytes > 0 ? (uint64_t)trying->transfer->patience_ms
                                                 : trying->share_ms;
 }
 
-/* Time in which data moves does not count as waiting. */
+/* Subtracts the waits of this attempt from the time that is left. Time in which data moves does not
+ * count as waiting. */
 static void take_off_waits(const struct trying *trying, uint64_t start_ms)
 {
     int64_t *patience_ms = &trying->transfer->patience_ms;
@@ -145,7 +147,8 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
     (void)curl_multi_remove_handle(multi, trying->easy);
 }
 
-/* A proxy that has lost its replica may have passed on what has moved. */
+/* Judges an answer of another server than a replica. A proxy that has lost its replica may have
+ * passed on the data that has moved. */
 static int judge_foreign(struct client *client, const char *url, long status, bool moved)
 {
     return status / 100 == 5 && moved
@@ -155,7 +158,7 @@ static int judge_foreign(struct client *client, const char *url, long status, bo
                : client_foreign(client, url, status);
 }
 
-/* The result, into client->error. */
+/* Sets client->error to the result of the attempt. Returns its exit code. */
 static int judge(const struct trying *trying, CURLcode result)
 {
     struct client *client = trying->cli->client;
@@ -216,7 +219,7 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     CURLM *multi = curl_handles_multi();
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
-    /* Where data and progress would be on the same terminal there is no progress. */
+    /* No progress where it would be on the same terminal as the data. */
     trying.shows = trying.shows && !(transfer->take && isatty(STDOUT_FILENO));
 
     int code = client_prepare(cli->client, trying.easy, endpoints_url(&cli->client->endpoints),
@@ -237,7 +240,7 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     return code;
 }
 
-/* Another replica may answer, and nothing was transferred yet. */
+/* Whether to try the next replica: it may answer, and nothing was transferred yet. */
 static bool may_try_next(const struct cli *cli, const struct transfer *transfer, int code)
 {
     long status = cli->client->error.status;

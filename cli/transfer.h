@@ -1,10 +1,9 @@
 /*
  * transfer.h - one long request whose body streams in one direction: an export, or an import.
  *
- * It has no deadline as a whole: it is given up when nothing moves for as long as a request may
- * take. Another replica is asked only as long as nothing has moved at all; then that time is for
- * all of them together. A command of several requests gives what the others have left of that
- * time. One thread.
+ * A transfer has no deadline as a whole: it fails when no data moves for the timeout of a request.
+ * Another replica is asked only while no data has moved; until then all replicas together have that
+ * time. A command of several requests passes on the time that the others have left. One thread.
  */
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H
@@ -12,7 +11,7 @@
 #include "cli/cli.h"
 
 enum {
-    TRANSFER_LINE_MAX = 16 << 20, /* Of an export. */
+    TRANSFER_LINE_MAX = 16 << 20, /* Bytes of a line of an export. */
     TRANSFER_PROBLEM_MAX = 1 << 20
 };
 
@@ -26,21 +25,23 @@ struct transfer_progress {
 
 struct transfer {
     struct client_request request;
-    int input; /* What is sent: a descriptor; -1: nothing. */
-    /* Takes what comes, as it comes; false gives up. NULL: the answer is short, and collected. */
+    int input; /* Descriptor to read the body from; -1: no body. */
+    /* Takes data as it arrives; false ends the transfer. NULL: the answer is short, and is
+     * collected. */
     bool (*take)(void *ctx, struct slice bytes);
     void *ctx;
-    /* How long the transfer may stall; 0: as in the settings. At its end: what is left of that time
-     * after the waits for the first byte and for the answer; at least 1. */
+    /* How long the transfer may stall; 0: the timeout of the settings. At the end of the transfer:
+     * the rest of that time, without the waits for the first byte and for the answer; at least
+     * 1. */
     int64_t patience_ms;
     struct transfer_progress progress;
-    struct buf answer; /* Of a refusal, or the whole answer when there is no callback. */
-    bool input_failed; /* errno says why, in input_errno. */
+    struct buf answer; /* The body of a refusal, or the whole answer without `take`. */
+    bool input_failed; /* Reading the input failed; `input_errno` says why. */
     int input_errno;
 };
 
-/* CMD_OK: the answer has status 200 and was complete. Else an exit code, and client->error says
- * why. `answer` is made, and the caller's to release. */
+/* Runs the transfer. Returns CMD_OK when the answer has status 200 and is complete, else an exit
+ * code with the reason in client->error. Initialises `answer`, which the caller releases. */
 int transfer_run(struct cli *cli, struct transfer *transfer);
 
 #endif

@@ -19,8 +19,8 @@ enum {
 
 /* ---- Endpoints ---- */
 
-/* The place of the colon before a port, behind the bracket of an address of IPv6; the length when
- * there is none. */
+/* Returns the place of the colon before a port, which is behind the bracket of an IPv6 address; the
+ * length when there is no port. */
 static size_t find_port(struct slice host)
 {
     const uint8_t *bracket = host.len > 0 ? memrchr(host.data, ']', host.len) : NULL;
@@ -34,12 +34,12 @@ static bool is_digits(struct slice text)
     return text.len > 0 && strspn((const char *)text.data, "0123456789") >= text.len;
 }
 
-/* A host that is a number is a port whose host was forgotten. */
+/* Whether an endpoint is valid. A host that is a number is a port whose host was forgotten. */
 static bool is_sound(struct slice text)
 {
     struct slice host = slice_make(text.data, find_port(text));
     struct slice port = slice_from(text, host.len);
-    unsigned long number = 1; /* Without a port the usual one is meant. */
+    unsigned long number = 1; /* Without a port the default one is used. */
 
     if (port.len > 0) {
         port = slice_from(port, 1);
@@ -97,7 +97,7 @@ void endpoints_turn(struct endpoints *endpoints)
 
 /* ---- Targets and paths ---- */
 
-/* Appends text, escaped but for what `plain` has besides letters, digits and "-._~". */
+/* Appends text, escaped except for letters, digits, "-._~" and the characters in `plain`. */
 static void escape(struct buf *url, struct slice text, const char *plain)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -138,7 +138,7 @@ const char *url_number(char text[URL_NUMBER_MAX], int64_t value)
     return text;
 }
 
-/* One name of a path; ".." leads up. */
+/* Appends one name to a path; ".." removes the last name. */
 static void step(struct buf *path, const char *name, size_t len)
 {
     bool stays = len == 0 || (len == 1 && *name == '.');

@@ -11,21 +11,22 @@ enum {
     URL_MAX = 128 << 10,
     URL_NUMBER_MAX = 24,
     ENDPOINTS_MAX = 32,
-    ENDPOINT_MAX = 300 /* Bytes of one, with its "http://". */
+    ENDPOINT_MAX = 300 /* Bytes of an endpoint, with its "http://". */
 };
 
-/* A client stays with one of them as long as that answers. */
+/* The endpoints of a client, which stays with the current one as long as that one answers. */
 struct endpoints {
     char urls[ENDPOINTS_MAX][ENDPOINT_MAX]; /* "http://host:port", no slash behind it. */
     int count;
     int current;
 };
 
-/* A list "host:port,host:port": blanks around are dropped, a port that is missing is 9998,
- * "http://" may be there. False: `ret_fault` is the place in the list that is wrong. */
+/* Parses a list "host:port,host:port". Blanks around an item are dropped, a missing port is 9998,
+ * and an item may have "http://". Returns false when the list is wrong: `ret_fault` is the place in
+ * it. */
 bool endpoints_parse(struct endpoints *endpoints, const char *list, const char **ret_fault);
 
-/* The next one, in a ring. */
+/* Makes the next endpoint, in a ring, the current one. */
 void endpoints_turn(struct endpoints *endpoints);
 
 static inline const char *endpoints_url(const struct endpoints *endpoints)
@@ -39,8 +40,8 @@ void url_path(struct buf *url, const char *path);
 /* Appends "?name=value" or "&name=value"; the value is escaped. */
 void url_param(struct buf *url, const char *name, const char *value);
 
-/* The value of a parameter: a number (the text is valid until the end of the block); "true", or
- * NULL when the flag is not given. */
+/* Values of parameters. URL_NUMBER() is a number as text, valid until the end of the block.
+ * url_flag() is "true", or NULL when the flag is not given. */
 #define URL_NUMBER(value) url_number((char[URL_NUMBER_MAX]){0}, value)
 
 const char *url_number(char text[URL_NUMBER_MAX], int64_t value);
@@ -50,16 +51,16 @@ static inline const char *url_flag(bool given)
     return given ? "true" : NULL;
 }
 
-/* Makes a whole path of "a/../b" within `cwd`. One that ends with a slash does so: "queue/" is what
- * the ensemble numbers. Above the root is the root. */
+/* Resolves a path such as "a/../b" within `cwd`. A slash at the end is kept: in "queue/" the
+ * ensemble numbers the new znode. The parent of the root is the root. */
 void url_resolve(const char *cwd, const char *text, struct buf *path);
 
-/* What `path` names: its parent, which is put into `parent`, and the part behind the last slash.
- * The path begins with a slash. */
+/* Splits a path, which begins with a slash. Puts the parent into `parent`, and returns the part
+ * after the last slash. */
 const char *url_split(const char *path, struct buf *parent);
 
-/* The reason why a text is no path of a znode, or NULL. With `open` the last name may be missing or
- * not whole: "/queue/" or "/queue/item-" for what the ensemble numbers. */
+/* Returns why a text is not the path of a znode, or NULL. With `open` the last name may be missing
+ * or incomplete ("/queue/" or "/queue/item-"), because the ensemble appends a number. */
 const char *url_path_fault(const char *path, bool open);
 
 #endif

@@ -9,14 +9,14 @@
 #include <stdio.h>
 
 enum {
-    SHARE = 3,              /* A request may take this part of the session's time-out. */
-    PAUSE_MS = 200,         /* From an unanswered read to the next one. */
-    PATIENCE_MIN_MS = 1000, /* For an answer, however little time is left to wait. */
+    SHARE = 3,              /* A read may take the session timeout divided by this. */
+    PAUSE_MS = 200,         /* Delay from an unanswered read to the next one. */
+    PATIENCE_MIN_MS = 1000, /* Least time for an answer, even if less is left to wait. */
     LOOK_MS = 1000,         /* How often to check that a replica serves the watch. */
-    GRACE_SHARE = 6,        /* Of the time-out. */
+    GRACE_SHARE = 6,        /* Default of --grace: the session timeout divided by this. */
     GRACE_MIN_SHARE = 4,
-    LOOK_SHARE = 8,      /* The part of it that a check of the znode may take. */
-    LOOK_AGAIN_MS = 500, /* After one that was not answered. */
+    LOOK_SHARE = 8,      /* A check may take the session timeout divided by this. */
+    LOOK_AGAIN_MS = 500, /* Delay from an unanswered check to the next one. */
     ZXID_TEXT_MAX = 32
 };
 
@@ -49,7 +49,8 @@ void wait_close(struct wait *wait)
 
 /* ---- What ends a wait ---- */
 
-/* `why` is of a request that has taken what was left of the time; or NULL. */
+/* Reports that the wait is over. `why` is the error of a request that has taken the rest of the
+ * waiting time, or NULL. */
 static int late(const struct wait *wait, const char *why)
 {
     int code = wait->cli->args.child ? CMD_CHILD_TIMED_OUT : CMD_TIMED_OUT;
@@ -67,7 +68,7 @@ static int lost(const struct wait *wait)
                     "the session was lost while waiting: no replica confirmed it in time");
 }
 
-/* A heartbeat says nothing; all else may mean that something has changed. */
+/* Whether an event may mean that something has changed: all but a heartbeat may. */
 static bool is_worth_a_look(struct wait *wait, json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -75,13 +76,14 @@ static bool is_worth_a_look(struct wait *wait, json_t *event)
     bool worth = strcmp(name, "heartbeat") != 0;
 
     if (worth && *zxid) {
-        client_seen(wait->cli->client, zxid); /* What is read next is not older than that. */
+        client_seen(wait->cli->client, zxid); /* Later reads are not older than that. */
     }
     json_decref(event);
     return worth;
 }
 
-/* Waits for news until then; `ret_worth` is set when one may mean a change. CMD_OK, or the end. */
+/* Waits for news until `until_ms`; `ret_worth` is set when an event may mean a change. Returns
+ * CMD_OK, or the code that ends the wait. */
 static int take_news(struct wait *wait, uint64_t until_ms, bool *ret_worth)
 {
     struct live_news news;
@@ -104,9 +106,9 @@ static int take_news(struct wait *wait, uint64_t until_ms, bool *ret_worth)
     return os_now_ms() >= wait->until_ms ? late(wait, NULL) : CMD_OK;
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
-/* For one request. */
+/* Returns the timeout of one request. */
 static int64_t patience_ms(const struct wait *wait)
 {
     int64_t timeout_ms = wait->cli->settings.timeout_ms;
@@ -119,8 +121,8 @@ static int64_t patience_ms(const struct wait *wait)
     return min_i64(max_i64(left_ms, PATIENCE_MIN_MS), timeout_ms);
 }
 
-/* The same for a read, which is asked again: the session must be touched in time, whatever becomes
- * of it. */
+/* Returns the timeout of a read, which is repeated. The timeout is short enough for the heartbeats
+ * of the session, whatever the result of the read is. */
 static int64_t read_patience_ms(const struct wait *wait)
 {
     int64_t share_ms = wait->live->timeout_ms / SHARE;
@@ -139,7 +141,7 @@ static bool is_unanswered(int code)
     return code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
 }
 
-/* The exit code of a request, or that of the signal which it gave way to. */
+/* Returns the exit code of a request, or that of the signal that interrupted the request. */
 static int or_signal(struct wait *wait, int code)
 {
     uint64_t until_ms = wait->until_ms;
@@ -148,14 +150,14 @@ static int or_signal(struct wait *wait, int code)
     if (code <= CMD_OK || strcmp(wait->cli->client->error.code, CLIENT_INTERRUPTED) != 0) {
         return code;
     }
-    wait->until_ms = UINT64_MAX; /* The signal is what ends it. */
+    wait->until_ms = UINT64_MAX; /* Only the signal ends the wait. */
     code = take_news(wait, os_now_ms(), &ignored);
     wait->until_ms = until_ms;
     ASSERT(code != CMD_OK);
     return code;
 }
 
-/* Reports the result of a request, if it is an error. */
+/* Reports the result of a request, if it is an error. Returns the exit code. */
 static int tell(const struct wait *wait, int code)
 {
     struct client *client = wait->cli->client;
@@ -170,14 +172,15 @@ static int tell(const struct wait *wait, int code)
     return late(wait, client->error.message);
 }
 
-/* Opens a session (live_session). CMD_OK, CMD_SHOWN, reported, or a signal. */
+/* Opens a session (live_session). Returns CMD_OK, CMD_SHOWN, or the code of a reported error or of
+ * a signal. */
 static int open_in_time(struct wait *wait, int64_t timeout_ms)
 {
     return tell(wait, or_signal(wait, live_session(wait->live, timeout_ms, patience_ms(wait))));
 }
 
-/* CMD_OK: no signal has come, and the session cannot be over. Else reported, or the signal's code.
- */
+/* Checks that no signal has come, and that the session cannot be over. Returns CMD_OK, or the code
+ * of a reported error or of the signal. */
 static int check_still(struct wait *wait)
 {
     struct live_news news;
@@ -330,7 +333,7 @@ int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold,
     }
     wait_close(&hold.wait);
     for (int i = 0; i < hold.env_count; i++) {
-        explicit_bzero(hold.env[i], strlen(hold.env[i])); /* One of them is a secret. */
+        explicit_bzero(hold.env[i], strlen(hold.env[i])); /* One variable is a secret. */
         mem_free(hold.env[i]);
     }
     return code;
@@ -348,8 +351,8 @@ void hold_env(struct hold *hold, const char *name, const char *value)
 
 /* ---- Holding: the command ---- */
 
-/* However late this process is (its machine may have been frozen): the command ends before the
- * session does. */
+/* Ends the command after a loss. The command ends before the session does, even if this process is
+ * late because its machine was frozen. */
 static int lose(struct hold *hold, const char *why)
 {
     int64_t left_ms = live_session_left_ms(hold->wait.live);
@@ -358,7 +361,7 @@ static int lose(struct hold *hold, const char *why)
     return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
 }
 
-/* True when the znode exists, or no replica can say so now: then the check is repeated. */
+/* Whether the znode exists. Also true when no replica can tell now: then the check is repeated. */
 static bool is_there(struct hold *hold)
 {
     struct client_request request = {.path = hold->path,
@@ -371,7 +374,8 @@ static bool is_there(struct hold *hold)
     return code != CMD_NO_NODE;
 }
 
-/* Handles an event of the watch: the znode was deleted, or that event may have been lost. */
+/* Handles an event of the watch: the znode was deleted, or that event may have been lost. Returns
+ * the reason of the loss; NULL: none. */
 static const char *take_event(struct hold *hold, const json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -389,7 +393,7 @@ static const char *take_event(struct hold *hold, const json_t *event)
     return NULL;
 }
 
-/* The reason of the loss; NULL: none. */
+/* Handles news while the command runs. Returns the reason of the loss; NULL: none. */
 static const char *take_held_news(struct hold *hold, const struct live_news *news)
 {
     const char *why = NULL;
@@ -403,7 +407,7 @@ static const char *take_held_news(struct hold *hold, const struct live_news *new
         return why;
     }
     if (news->kind == LIVE_OVER) {
-        live_unwatch(hold->wait.live); /* Every replica refuses it, so the znode is checked. */
+        live_unwatch(hold->wait.live); /* Every replica refuses the watch. */
         hold->look_ms = os_now_ms();
     }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
@@ -417,7 +421,7 @@ int hold_run(struct hold *hold, const char *path)
     const char *why = NULL;
     char zxid[ZXID_TEXT_MAX];
     struct live_news news;
-    int code = check_still(&hold->wait); /* Much may have happened since the last answer. */
+    int code = check_still(&hold->wait); /* The session may be over by now. */
 
     if (code == CMD_OK) {
         /* Reads of the command see all writes of the previous holder. */

@@ -1,9 +1,9 @@
 /*
- * wait.h - waiting for the turn, until a znode has changed, the time to wait is over, or a signal
- * ends it all; and holding, while a command runs.
+ * wait.h - waits until a znode has changed, the waiting time is over, or a signal ends the wait;
+ * and runs a command while something is held.
  *
- * Nothing can be missed: after each begin of a watch, and after each event, the caller reads again.
- * A wait survives the loss of replicas, but not of its session.
+ * No change can be missed: the caller reads again after each start of a watch, and after each
+ * event. A wait survives the loss of replicas, but not the loss of its session.
  */
 #ifndef CLI_WAIT_H
 #define CLI_WAIT_H
@@ -21,9 +21,9 @@ enum {
 struct wait {
     struct cli *cli;
     struct live *live;
-    int64_t wait_ms;   /* As --wait says; 0: --try; -1: for ever. */
-    uint64_t until_ms; /* Monotonic; UINT64_MAX: for ever. */
-    bool answered; /* A replica has answered: from then on a read survives the loss of replicas. */
+    int64_t wait_ms;   /* The value of --wait; 0: --try; -1: no limit. */
+    uint64_t until_ms; /* The end of the wait, monotonic; UINT64_MAX: no limit. */
+    bool answered; /* A replica has answered: from then on reads survive the loss of replicas. */
 };
 
 /* The rows of options that wait_open() reads. */
@@ -32,48 +32,53 @@ struct wait {
         CMD_TIME("wait", 0, "wait at most this time: 500ms, 15s, 2m (no limit)", 0, WAIT_MAX_MS, \
                  -1)
 
-/* Takes over the signals. CMD_OK, or reported; close in both cases. */
+/* Opens a wait and takes over the signals. Returns CMD_OK, or the code of a reported error. The
+ * caller calls wait_close() in both cases. */
 int wait_open(struct wait *wait, struct cli *cli);
 void wait_close(struct wait *wait);
 
-/* The waiting time begins again: for the next thing to wait for. */
+/* Starts the waiting time again, for the next thing to wait for. */
 void wait_again(struct wait *wait);
 
-/* Asks. CMD_OK, CMD_SHOWN, or an exit code; all but CMD_NO_NODE and CMD_CONFLICT are reported. A
- * read that no replica answers is repeated, for as long as there may be an answer. With --wait a
- * request takes what is left of that time, but at least a second. */
+/* Sends a request. Returns CMD_OK, CMD_SHOWN, or an exit code; all errors but CMD_NO_NODE and
+ * CMD_CONFLICT are reported. A read that no replica answers is repeated while an answer is
+ * possible. With --wait a request may take the rest of that time, but at least a second. */
 int wait_ask(struct wait *wait, struct client_request *request);
 
-/* The same; all are reported, but `fine`, an exit code that is as good as CMD_OK and becomes it. */
+/* Sends a request as wait_ask() does, and reports all errors. The exit code `fine` counts as
+ * success: CMD_OK is returned for it, and nothing is reported. */
 int wait_do(struct wait *wait, struct client_request *request, int fine);
 
-/* CMD_OK: asked, and `ret_there` says whether there is such a znode. Else reported. */
+/* Reads whether a znode exists into `ret_there`. Returns CMD_OK, or the code of a reported
+ * error. */
 int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there);
 
-/* Begins to watch a znode, and the list of its children; ends the watch before. */
+/* Begins to watch a znode and the list of its children, in place of the watch before. */
 void wait_watch(struct wait *wait, const char *path);
 
-/* CMD_OK: something may have changed, so look. Else the wait is over: reported, or a signal. */
+/* Waits for an event. CMD_OK: something may have changed, so the caller reads again. Any other code
+ * ends the wait: a reported error, or a signal. */
 int wait_next(struct wait *wait);
 
-/* Both: until there is such a znode, or no more. */
+/* Watches the znode and waits until it exists, or with `there` false until it does not exist. */
 int wait_until(struct wait *wait, const char *path, bool there);
 
 /* ---- Holding ---- */
 
 /*
- * A command that runs for as long as something is held: a session, and mostly an ephemeral
- * znode of it.
+ * A command that runs while something is held: a session, and mostly an ephemeral znode of that
+ * session.
  *
- * When the session is lost, or may be, or another client has deleted the znode, the command is
- * ended before another process can hold it: that takes the last third of the time-out.
+ * The command is ended when the session is lost or may be lost, or when another client has deleted
+ * the znode. The last third of the session timeout is kept for that, so that the command has ended
+ * before another process can hold the same.
  */
 struct hold {
     struct cli *cli;
     struct wait wait;
-    int64_t grace_ms; /* From SIGTERM to SIGKILL. */
-    const char *path; /* Of the znode; NULL: there is none. */
-    uint64_t look_ms; /* When to check that it exists; UINT64_MAX: a watch would report its end. */
+    int64_t grace_ms; /* The time from SIGTERM to SIGKILL. */
+    const char *path; /* The path of the znode; NULL: there is none. */
+    uint64_t look_ms; /* When to check the znode; UINT64_MAX: a watch reports its deletion. */
     int env_count;
     char *env[LIVE_ENV_MAX];
 };
@@ -87,7 +92,7 @@ struct hold {
             "after a loss: time from SIGTERM to SIGKILL (a sixth of --ttl; at most a quarter)", 0, \
             TTL_MAX_MS, -1)
 
-/* For the help of each command that runs another one. */
+/* Help text for each command that runs a child. */
 #define HOLD_HELP                                                                            \
     "The command runs without a shell. zabra passes signals on to it; before it runs, a\n"   \
     "signal ends the wait. The exit code is the command's, or 128 plus the number of the\n"  \
@@ -97,15 +102,17 @@ struct hold {
     "session after --ttl; when it wakes up it ends the command and closes the session.\n"
 
 /* Opens a session for the command that must follow "--", and calls `act`, which takes what is to be
- * held and ends with hold_run(); NULL: only the session is held. `page` (or NULL) is where the
- * documentation shows all requests that --curl cannot print in one line. The exit code. */
+ * held and ends with hold_run(). With a NULL `act` only the session is held. `page` (or NULL) is
+ * the page of the documentation that shows all requests, which --curl cannot print as one line.
+ * Returns the exit code. */
 int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold, void *ctx),
                 void *ctx);
 
-/* One more variable for the command. */
+/* Adds a variable to the environment of the command. */
 void hold_env(struct hold *hold, const char *name, const char *value);
 
-/* Runs the command while the znode at `path` (NULL: the session) exists. The exit code. */
+/* Runs the command while the znode at `path` exists (NULL: while the session exists). Returns the
+ * exit code. */
 int hold_run(struct hold *hold, const char *path);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * words.h - a line taken apart into words, as a shell does it: blanks between, 'as it is',
- * "with \" and \\", and a backslash before one character. Nothing is expanded; a word that begins
- * with # begins a comment. Also short lists of words in one text. Pure.
+ * words.h - splits a line into words, as a shell does. Blanks separate words. 'Single quotes' keep
+ * text as it is, "double quotes" allow \" and \\, and a backslash quotes one character. Nothing is
+ * expanded; a word that begins with # begins a comment. Also reads short lists of words in one
+ * text. Pure.
  */
 #ifndef CLI_WORDS_H
 #define CLI_WORDS_H
@@ -19,19 +20,19 @@ struct words {
     char *items[WORDS_MAX + 1]; /* Ends with NULL. */
     int count;
     bool open;         /* The line ends within a word, or within quotes. */
-    const char *fault; /* Why it is no line, or NULL. */
-    struct buf text;   /* What the items point into. */
+    const char *fault; /* Why the line cannot be split, or NULL. */
+    struct buf text;   /* The text that the items point into. */
 };
 
-/* Release in any case. False: `fault` says why. For completion a line may end within quotes
- * (`unfinished`). */
+/* Splits a line. Returns false when that fails: `fault` says why. With `unfinished` a line may end
+ * within quotes, for completion. The caller calls words_release() in any case. */
 bool words_split(struct words *words, const char *line, bool unfinished);
 void words_release(struct words *words);
 
-/* Without the blanks before and after it. */
+/* Returns the text without the blanks before and after it. */
 struct slice words_trim(struct slice text);
 
-/* Which word of "a, b, c" it is, from 0; -1: none of them. */
+/* Returns the index of the word in the list "a, b, c", from 0; -1: the word is not in the list. */
 int words_find(const char *list, const char *word);
 
 #endif
