@@ -1,7 +1,8 @@
 /*
  * The acceptor: one thread that owns the listening socket and the connections whose first head is
- * incomplete. It peeks, so that the library finds all bytes unread. A level-triggered loop would
- * spin on an incomplete head, so the low-water mark is set to one byte more than has been seen.
+ * incomplete. The thread only peeks at these heads, so that the library finds all bytes unread. A
+ * level-triggered loop would spin on an incomplete head, so the low-water mark of the socket is set
+ * to one byte more than was peeked.
  */
 #include "base/os_files.h"
 #include "base/thread.h"
@@ -14,17 +15,18 @@
 
 enum {
     BACKLOG = 1024,
-    ACCEPTS_PER_TURN = 64, /* Then deadlines and heads have their turn. */
+    ACCEPTS_PER_TURN = 64, /* Afterwards deadlines and heads have their turn. */
     FINISH_MS = 5,         /* Between two checks for open connections, while draining. */
-    GRACE_MS = 250,        /* While draining: for a new connection to send its request. */
-    HANDSHAKE_MS = 20,     /* For handshakes that have begun to end before the port closes. */
-    ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
+    GRACE_MS = 250,    /* While draining, a new connection must send its request in this time. */
+    HANDSHAKE_MS = 20, /* Handshakes in progress get this long before the port closes. */
+    ACCEPT_PAUSE_MS = 100, /* Pause of accepting when no descriptor is left. */
     LATE_LOOKS_MAX = 4,
     KERNEL_BYTES = 512 << 10 /* Unsent bytes of a connection in the kernel. */
 };
 
-/* No descriptor is left. A connection that is not accepted would make the loop spin. So it is
- * accepted with the spare descriptor, answered 503 and closed; if that fails, accepting pauses. */
+/* Handles a connection for which no descriptor is left. If it were not accepted, the loop would
+ * spin. So it is accepted with the spare descriptor, answered 503 and closed; if that fails,
+ * accepting pauses. */
 static void shed_one(struct http_accept *accept)
 {
     struct sockaddr_storage address;
@@ -50,14 +52,14 @@ static void resume_accepting(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* True when there may be more. */
+/* Accepts one connection; true when there may be more. */
 static bool accept_one(struct http_accept *accept)
 {
     struct sockaddr_storage address;
     int fd = loop_accept(accept->listen.fd, &address);
 
     if (fd >= 0 && os_files_are_claimed()) {
-        /* It has the descriptor that storage needs for a file. */
+        /* The connection took the descriptor that storage needs for a file. */
         http_raw_turn_away(accept->http, fd);
     } else if (fd >= 0) {
         http_pending_take(accept, fd, &address);
@@ -101,10 +103,10 @@ static void close_listen(struct http_accept *accept)
     }
 }
 
-/* Closing the port resets connections that the kernel has completed but that are not accepted yet.
- * So new handshakes are blocked, those of near clients have a moment to end, and all connections
- * that are complete are accepted and served. A more distant client is reset and tries another
- * replica; with drainDelay it has been sent there before. */
+/* Closes the port in two steps, because closing resets connections that the kernel has completed
+ * but that are not accepted yet. First, new handshakes are blocked, and those of near clients have
+ * HANDSHAKE_MS to end. Then all complete connections are accepted and served. A more distant client
+ * is reset and tries another replica; with drainDelay, it was sent there before. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
@@ -121,7 +123,8 @@ static void end_listen(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* No new connection arrives any more: each check closes idle connections, until none is left. */
+/* Closes idle connections at each check, until none is left or `end_ms` has come. New connections
+ * do not arrive any more. */
 static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
 {
     if (accept->grace_end_ms == 0) {
@@ -131,7 +134,7 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
         http_pending_refuse_silent(accept);
     }
 
-    /* In this order: a connection that was handed over is open, or still counts. */
+    /* `handed` is read first: a connection that does not count there any more is in http.conns. */
     bool none = list_empty(&accept->pending) && atomic_load(&accept->http->handed) == 0;
 
     none = http_conns_close_idle(accept->http) == 0 && none;
@@ -141,8 +144,9 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
     }
 }
 
-/* After a stall of the process, the bytes that arrived meanwhile are read first, and deadlines are
- * checked the next time. A process that stalls again and again still checks them now and then. */
+/* Checks deadlines, except after a stall of the process: then bytes that arrived meanwhile are read
+ * first, and the next scan checks deadlines. In a process that stalls again and again, each
+ * LATE_LOOKS_MAX-th scan still checks them. */
 static void scan(struct http_accept *accept, uint64_t now_ms)
 {
     bool late = now_ms >= accept->scan_at_ms + HTTP_SCAN_LATE_MS;

@@ -12,10 +12,10 @@ struct pending {
     struct http_accept *accept;
     struct sockaddr_storage address;
     uint64_t deadline_ms;
-    size_t peeked;     /* Bytes that were in the socket at the last look. */
-    bool lingering;    /* Answered; waits for the client to close. */
+    size_t peeked;     /* Bytes that were in the socket when it was last peeked. */
+    bool lingering;    /* The connection is answered; the client has to close it. */
     bool counted;      /* Counted in the caps. */
-    enum http_cap cap; /* The cap that is reached: it has a seat, and only a probe is answered. */
+    enum http_cap cap; /* The reached cap: the connection has a seat, as a possible probe. */
     struct seats_entry seat;
 };
 
@@ -25,7 +25,7 @@ struct http_accept {
     struct loop_watch listen;
     struct loop_watch wake;
     int spare_fd;       /* Closed for a moment when descriptors run out; -1: none. */
-    uint64_t paused_ms; /* Accepts nothing until then, because no descriptor is left; 0: accepts. */
+    uint64_t paused_ms; /* Until then accepting pauses: no descriptor is left; 0: no pause. */
     struct list pending;
     uint32_t lingering;
     struct seats seats; /* Of struct pending.seat. */
@@ -34,11 +34,11 @@ struct http_accept {
     uint32_t late_looks; /* Consecutive late scans. */
     struct thread thread;
     _Atomic bool close_listen;
-    uint64_t close_ms; /* When the port closes; no new handshake begins until then; 0: open. */
+    uint64_t close_ms; /* When the port closes; new handshakes are already blocked. 0: open. */
     _Atomic uint64_t finish_ms; /* The deadline of the drain; 0: not draining. */
     uint64_t grace_end_ms;
     _Atomic bool stop;
-    bool listening; /* Both: changed with http.wait_mutex held. */
+    bool listening; /* This and `finished` change with http.wait_mutex held. */
     bool finished;
 };
 
@@ -48,7 +48,7 @@ void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr
 /* Ends connections whose deadline has passed. */
 void http_pending_scan(struct http_accept *accept, uint64_t now_ms);
 
-/* The replica is stopping: answers 503 to connections that have sent no byte. */
+/* Answers 503 to connections that have sent no byte, because the replica is stopping. */
 void http_pending_refuse_silent(struct http_accept *accept);
 void http_pending_drop_all(struct http_accept *accept);
 

@@ -9,7 +9,7 @@ enum {
     LOCATION_NAME_LEN = 12 /* "Location: " and the end of the line. */
 };
 
-/* "http://host:port", as the client addressed this replica. */
+/* Appends "http://host:port": the Host of the request, else the address of this replica. */
 static void put_base(struct http_conn *conn, struct buf *out)
 {
     struct slice host = conn->request.head.host;
@@ -25,8 +25,9 @@ static void put_base(struct http_conn *conn, struct buf *out)
     }
 }
 
-/* The URL of a znode on the request's route; or of the session that this request has opened, which
- * only its creator receives. */
+/* Appends the URL of a znode on the request's route, or of the session that this request has
+ * opened. The URL of a session contains its secret, so only the creator of the session receives it.
+ */
 static void put_uri_of(struct http_conn *conn, const struct op_result *result, struct slice path,
                        struct buf *out)
 {
@@ -51,8 +52,9 @@ static bool is_gone(enum err err)
     return err == ERR_SESSION_EXPIRED || err == ERR_UNKNOWN_SESSION;
 }
 
-/* PUT /sessions/v1/{id} addresses the session as a resource, so 404 means that it has ended.
- * ZooKeeper's REST gateway answers the same, and its clients then open another session. */
+/* Whether a heartbeat has failed because its session has ended. PUT /sessions/v1/{id} addresses the
+ * session as a resource, so the answer is 404. ZooKeeper's REST gateway answers the same, and its
+ * clients then open another session. */
 static bool is_lost_heartbeat(const struct http_request *request, enum err err)
 {
     return request->def && request->def->id == OP_TOUCH && request->auth.url_secret.data &&
@@ -74,7 +76,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
         http_header(response, "Retry-After", seconds);
     }
     if (status == MHD_HTTP_UNAUTHORIZED) {
-        /* What the client needs: another session, or credentials. */
+        /* The challenge names what the client needs: another session, or credentials. */
         http_header(response, "WWW-Authenticate",
                     is_gone(problem->err) ? "Zk-Session" : HTTP_CHALLENGE_BASIC);
     }
@@ -96,7 +98,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     }
 }
 
-/* The kind of the request; OP_KIND_INFO before it is known. */
+/* Returns the kind of the request; OP_KIND_INFO while it is unknown. */
 static enum op_kind kind_of(const struct http_request *request)
 {
     return request->def ? op_args_kind(&request->args) : OP_KIND_INFO;
@@ -164,7 +166,7 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
     const struct http_request *request = &conn->request;
     struct op_problem problem = op_problem_of_result(kind_of(request), &request->args, result);
 
-    /* A client without credentials may still present those that the ACL requires. */
+    /* 401, because a client without credentials may still present those that the ACL requires. */
     if (result->err == ERR_NO_AUTH && !conn->principal.auth) {
         problem.status = MHD_HTTP_UNAUTHORIZED;
     }
@@ -173,8 +175,8 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
 
 /* ---- Successes ---- */
 
-/* The bytes of the znode without a copy: the response holds a reference. Date is left out to keep
- * the head of raw reads short. */
+/* Answers with the bytes of the znode, without a copy: the response holds a reference. Date is left
+ * out to keep the head of raw reads short. */
 static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *result,
                                     const char *etag)
 {
@@ -196,13 +198,13 @@ static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *re
     http_header(response, "Zk-Stat", stat);
     http_header(response, "X-Content-Type-Options", "nosniff");
     http_header(response, "Content-Security-Policy", "sandbox");
-    http_header(response, "Cache-Control", "no-store"); /* The JSON of this URL has the same tag. */
+    http_header(response, "Cache-Control", "no-store"); /* The JSON here has the same tag. */
     http_header_common(conn, response, false);
     return http_send(conn, empty ? MHD_HTTP_NO_CONTENT : MHD_HTTP_OK, response);
 }
 
-/* A longer Location does not fit into the library's memory next to the head of the request; the
- * library would then send no answer at all. */
+/* Returns the maximum length of Location. A longer one does not fit into the library's memory next
+ * to the head of the request; the library would then send no answer at all. */
 static size_t location_max(struct http_conn *conn)
 {
     const union MHD_ConnectionInfo *info =
@@ -247,13 +249,14 @@ static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_resu
         http_header(response, "Zk-Stat", stat);
     }
     if (status == MHD_HTTP_NOT_MODIFIED && conn->request.wants.media == HTTP_MEDIA_JSON) {
-        http_header(response, "Cache-Control", "no-cache"); /* As with a body. */
+        http_header(response, "Cache-Control", "no-cache"); /* The same as with a body. */
     }
     http_header_common(conn, response, true);
     return http_send(conn, status, response);
 }
 
-/* A create answers with the URL that it was sent to, as ZooKeeper's own gateway does. */
+/* Returns the path in the URL of the request. For a create this is the parent of the new znode:
+ * ZooKeeper's own gateway answers with the same URL. */
 static struct slice addressed_path(const struct http_request *request)
 {
     struct slice path = request->args.path;
@@ -269,8 +272,9 @@ static struct slice addressed_path(const struct http_request *request)
     return path;
 }
 
-/* A write that created its znode answers 201, even if it was asked to set one: the replica that
- * answers may know only what the log says. */
+/* Whether a write has created its znode and so answers 201, even if it was asked to set one. The
+ * czxid counts too, because `created` is missing when the replica that answers knows only the log.
+ */
 static bool has_created(const struct http_request *request, const struct op_result *result)
 {
     bool by_stat = result->has_stat && result->stat.czxid == result->zxid;
@@ -331,7 +335,7 @@ static bool not_modified(const struct http_request *request, const char *etag)
            http_etag_matches(asked, etag);
 }
 
-/* The client has no answer yet, and there is no znode. */
+/* Whether the client waits for a missing znode: it has no answer yet, and there is no znode. */
 static bool is_awaited(const struct http_request *request, const struct op_result *result)
 {
     return request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&

@@ -32,7 +32,8 @@ static void take_credentials(struct http_conn *conn)
 
 /* ---- Sessions ---- */
 
-/* A request may name its session several times, but not two different sessions. */
+/* Takes the secret of a session. A request may name its session several times, but not two
+ * different sessions. */
 static void take_secret(struct http_conn *conn, struct slice text)
 {
     struct http_request *request = &conn->request;
@@ -59,7 +60,7 @@ static void take_secret(struct http_conn *conn, struct slice text)
     memcpy(session->hash, hash, sizeof(hash));
 }
 
-/* For an operation on a session, its hash becomes an argument. */
+/* For an operation on a session, makes the hash of the session's secret an argument. */
 static void put_session_argument(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -79,8 +80,8 @@ static void put_session_argument(struct http_conn *conn)
 
 /* ---- Idempotency keys ---- */
 
-/* A string of structured fields (RFC 9651), whose quotes are no part of the key, or its bare bytes.
- */
+/* Parses a key: a quoted string of structured fields (RFC 9651), whose quotes are no part of the
+ * key, or bare bytes. */
 static bool parse_key(struct slice text, struct slice *ret_key)
 {
     bool quoted = text.len >= 2 && text.data[0] == '"' && text.data[text.len - 1] == '"';
@@ -123,7 +124,7 @@ static void take_key(struct http_conn *conn)
 
 /* ---- ACLs ---- */
 
-/* 0: there is no such permission. */
+/* Returns the permission of a letter; 0: there is no such permission. */
 static uint32_t perm_of(uint8_t letter)
 {
     static const char letters[] = "rwcda"; /* In the order of the bits, from ACL_READ on. */
@@ -132,7 +133,7 @@ static uint32_t perm_of(uint8_t letter)
     return letters[bit] != '\0' ? 1U << bit : 0;
 }
 
-/* "scheme:id:cdrwa", as ZooKeeper's shell has it; the id may hold colons. */
+/* Parses "scheme:id:cdrwa", the form of ZooKeeper's shell; the id may hold colons. */
 static bool parse_entry(struct slice text, struct acl_entry *ret_entry)
 {
     const uint8_t *first = text.data + slice_find(text, ':');
@@ -168,7 +169,7 @@ static bool parse_entries(struct slice list, struct buf *out)
     return out->len > 0 && !out->overflow && acl_is_sound(buf_slice(out));
 }
 
-/* The leader makes the ACL canonical; here it only has to be readable. */
+/* Takes the ACL of Zk-Acl. The ACL only has to be readable here; the leader makes it canonical. */
 static void take_acl(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

@@ -13,7 +13,7 @@
 
 /* ---- Answers without the library ---- */
 
-/* Headers that belong to a status. */
+/* Returns the header lines that belong to a status. */
 static const char *header_of(uint32_t status)
 {
     switch (status) {
@@ -53,7 +53,7 @@ void http_raw_problem(struct http *http, struct buf *out, struct http_refusal re
 {
     struct buf body;
     struct jsonw json;
-    /* No operation has started. */
+    /* OP_KIND_INFO, because no operation has started. */
     struct op_problem problem = op_problem_make(OP_KIND_INFO, refusal.err);
     uint32_t status = refusal.status;
     bool retry = status == 429 || status == 503;
@@ -106,16 +106,16 @@ void http_raw_turn_away(struct http *http, int take_fd)
  * the client's kernel acknowledges nothing for slowTimeout, the connection is closed. A deadline
  * for a whole answer would protect little: at 16 KB/s it would be 22 minutes for 20 MB. While the
  * budget of unsent bytes is short, the slowest clients are closed earlier, as many as necessary.
- * All of this runs on the acceptor's thread with conns_mutex held. It costs two system calls for
- * each connection that is sending: 15 ms of each second for 10,000 of them.
+ * The checks run on the acceptor's thread with conns_mutex held. They cost two system calls for
+ * each connection that is sending: 15 ms per second for 10,000 such connections.
  *
- * How slow a client is: each answer starts with a credit of bytes. What the client reads adds to
- * it, and time reduces it by HTTP_BYTES_PER_MS. A client that reads a byte now and then is as slow
- * as one that reads nothing.
+ * A credit of bytes measures how slow a client is. Each answer starts with HTTP_PACE_CREDIT. Bytes
+ * that the client reads add to the credit, and time reduces it by HTTP_BYTES_PER_MS. So a client
+ * that reads a byte now and then is as slow as one that reads nothing.
  */
 
 enum {
-    LOOK_MS = 1000,       /* Between two checks; progress this recent protects a client. */
+    LOOK_MS = 1000, /* Between two checks; a client with more recent progress has not stalled. */
     LATE_MS = 2 * LOOK_MS /* A longer interval is a stall of this process, not of the client. */
 };
 
@@ -134,7 +134,7 @@ static uint64_t kept_by(const struct http_conn *conn)
     return atomic_load_explicit(&conn->kept, memory_order_relaxed);
 }
 
-/* A client that has read everything is not slow. */
+/* Updates the credit of a client. A client that has read everything is not slow. */
 static void rate(struct http_conn *conn, uint64_t taken, uint64_t now_ms)
 {
     struct http_pace *pace = &conn->pace;
@@ -147,7 +147,8 @@ static void rate(struct http_conn *conn, uint64_t taken, uint64_t now_ms)
     }
 }
 
-/* An idle connection whose client has read everything need not be checked again. */
+/* Checks the progress of a client. An idle connection whose client has read everything need not be
+ * checked again. */
 static void look(struct http_conn *conn, uint32_t phase, uint64_t now_ms)
 {
     struct http_pace *pace = &conn->pace;
@@ -164,13 +165,15 @@ static void look(struct http_conn *conn, uint32_t phase, uint64_t now_ms)
     }
 }
 
-/* The smaller credit first, then the longer time without progress. */
+/* Whether `a` is slower than `b`: it has the smaller credit or, with equal credit, has made no
+ * progress for longer. */
 static bool is_slower(const struct http_pace *a, const struct http_pace *b)
 {
     return a->credit != b->credit ? a->credit < b->credit : a->moved_ms < b->moved_ms;
 }
 
-/* Sorted with the slowest first; a full list drops the fastest. */
+/* Adds a connection to the list, which is sorted with the slowest first; a full list drops the
+ * fastest. */
 static void note(struct http_slowest *slowest, struct http_conn *conn)
 {
     uint32_t at = slowest->count;
@@ -209,14 +212,16 @@ static bool has_stalled(const struct http_pace *pace, uint64_t now_ms)
     return now_ms - pace->moved_ms >= LOOK_MS;
 }
 
-/* While there is room, a client that makes progress is left alone, however slow it is. */
+/* Whether a client may be closed to make room. While the budget is not full, a client that makes
+ * progress is left alone, unless the budget has refused bytes and the client's credit is below 0.
+ */
 static bool gives_way(const struct http_pace *pace, const struct http_slowest *slowest)
 {
     return slowest->level == BUDGET_FULL || has_stalled(pace, slowest->now_ms) ||
            (slowest->refused && pace->credit < 0);
 }
 
-/* Scans one connection. True: its client has read nothing for slowTimeout; close it now. */
+/* Checks one connection. True: its client has read nothing for slowTimeout, so close it now. */
 static bool slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_ms,
                       struct http_slowest *slowest)
 {
@@ -226,7 +231,7 @@ static bool slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_
 
     slowest->going += is_short && phase == HTTP_EXPIRED ? 1 : 0;
     if ((phase != HTTP_SENDING && phase != HTTP_IDLE) || deadline_ms == 0) {
-        return false; /* Nothing can be unsent. */
+        return false; /* No answer is being sent, or an endless one. */
     }
     if (pace->of_ms != deadline_ms) { /* Another answer than at the last check. */
         pace->of_ms = deadline_ms;
@@ -249,13 +254,14 @@ static bool slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_
     return false;
 }
 
-/* Slow by itself, not only in comparison with others. */
+/* Whether a client is slow by itself, not only in comparison with others. */
 static bool is_slow(const struct http_conn *conn, uint64_t now_ms)
 {
     return has_stalled(&conn->pace, now_ms) || conn->pace.credit < 0;
 }
 
-/* Sets how many slow connections the next turn closes, by what the last closing has freed. */
+/* Sets how many slow connections to close at least: 1 or, when the last closing freed less than
+ * half of the expected bytes, twice as many as before. */
 static void set_least(struct http_relief *relief, uint64_t used)
 {
     bool enough = used + relief->expected / 2 <= relief->used;
@@ -327,7 +333,7 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     conn->inlet.on_refused = on_refused;
     buf_init(&conn->target, (size_t)http->limits->head_bytes_max * 2);
     buf_init(&conn->decoded, (size_t)http->limits->head_bytes_max * 4 + 2);
-    buf_init(&conn->body, SIZE_MAX / 2); /* Bounded per request. */
+    buf_init(&conn->body, SIZE_MAX / 2); /* Each request sets its own maximum. */
     buf_init(&conn->strings, SIZE_MAX / 2);
     buf_init(&conn->acl, ACL_BYTES_MAX);
     buf_init(&conn->uri, SIZE_MAX / 2);
@@ -355,7 +361,7 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd, void **sock
     struct http_conn *conn = conn_new(http, mhd);
 
     http_inlet_attach(&conn->inlet, conn->fd);
-    /* The acceptor has seen a complete head: the connection is not idle before that is answered. */
+    /* The acceptor has seen a complete head, so the connection is not idle before its answer. */
     (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     pthread_mutex_lock(&http->conns_mutex);
     list_push_back(&http->conns, &conn->node);
@@ -438,8 +444,9 @@ void http_conn_reset(struct http_conn *conn)
     }
 }
 
-/* A reset would destroy the answer for a client that is still sending. So the library continues to
- * read, and closes when the client does or when http_conns_scan has shut the connection down. */
+/* Closing the socket of a client that is still sending would reset the connection and destroy the
+ * answer. So the library continues to read, and closes when the client closes or when
+ * http_conns_scan has shut the connection down. */
 void http_conn_send_problem(struct http_conn *conn, struct http_refusal refusal)
 {
     ASSERT(atomic_load(&conn->phase) == HTTP_EXPIRED);
@@ -458,8 +465,8 @@ void http_conn_refuse(struct http_conn *conn)
     }
 }
 
-/* A request that is late is answered; a connection that is idle or being answered is just closed.
- */
+/* Ends a connection in this phase. A late request is answered; a connection that is idle or being
+ * answered is just closed. False when the phase has already changed. */
 static bool expire(struct http_conn *conn, uint32_t phase)
 {
     if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {
@@ -510,7 +517,7 @@ void http_conns_scan(struct http *http, uint64_t now_ms)
     pthread_mutex_unlock(&http->conns_mutex);
 }
 
-/* A request may already be in the socket: it is answered first. */
+/* Whether a connection is idle. A request that is already in the socket is answered first. */
 static bool is_idle(const struct http_conn *conn, uint32_t phase)
 {
     uint8_t byte = 0;

@@ -3,7 +3,7 @@
 #include "server/read/view.h"
 
 enum {
-    WAIT_SECONDS_MAX = 1000000 /* Read from Prefer: wait; maxWait limits it further. */
+    WAIT_SECONDS_MAX = 1000000 /* Most that is read from Prefer: wait; maxWait limits it further. */
 };
 
 /* ---- Where the request goes ---- */
@@ -92,15 +92,15 @@ static const struct http_param *find_param(const struct http_target *target, str
     return NULL;
 }
 
-/* The request names a session, in the URL, as a header or as a parameter. */
+/* Whether the request names a session: in the URL, in a header or in a parameter. */
 static bool names_session(const struct http_request *request)
 {
     return request->auth.url_secret.len > 0 || request->head.session.data ||
            find_param(&request->target, slice_str("session"));
 }
 
-/* Without a parameter that selects the row: a collection means all sessions, unless the request
- * names one. */
+/* Returns the row for a request without a parameter that selects one. A collection means all
+ * sessions, unless the request names a session. */
 static const struct op_def *default_row(const struct http_request *request)
 {
     const struct op_def *all =
@@ -160,7 +160,7 @@ static void choose(struct http_conn *conn)
 
 /* ---- Query parameters ---- */
 
-/* The kind of a watch is called mode in a URL. */
+/* Returns the field of a query parameter, or NULL. In a URL, the kind of a watch is called mode. */
 static const struct op_field *query_field(const struct op_def *def, struct slice name)
 {
     bool mode = slice_eq(name, slice_str("mode"));
@@ -169,7 +169,7 @@ static const struct op_field *query_field(const struct op_def *def, struct slice
     return field && (field->source == OP_FROM_QUERY) ? field : NULL;
 }
 
-/* Into `args`. `name` is the client's name for the field. */
+/* Parses a value into `args`. `name` is the client's name for the field. */
 static void parse_into(struct http_conn *conn, const struct op_field *field, struct slice name,
                        struct slice value, struct op_args *args)
 {
@@ -216,7 +216,8 @@ static void take_consistency(struct http_conn *conn, struct slice value)
     }
 }
 
-/* Old clients send dataformat everywhere: it is checked, and ignored where it has no meaning. */
+/* Checks dataformat where it has no meaning, and then ignores it, because old clients send it
+ * everywhere. */
 static void check_dataformat(struct http_conn *conn, const struct http_param *param)
 {
     struct op_args unused = {.op = OP_GET};
@@ -225,8 +226,8 @@ static void check_dataformat(struct http_conn *conn, const struct http_param *pa
                &unused);
 }
 
-/* Whether a stream keeps its session alive. It is no field of the row, because WebSockets do that
- * in another way. */
+/* Takes keepSession: whether a stream keeps its session alive. keepSession is no field of the row,
+ * because WebSockets keep sessions alive in another way. */
 static void take_keep_session(struct http_conn *conn, const struct http_param *param)
 {
     static const struct op_field field = {
@@ -251,7 +252,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (slice_eq(param->name, slice_str("dataformat"))) {
         check_dataformat(conn, param);
     } else if (key.len > 0 && slice_eq(param->name, key)) {
-        return; /* It has selected the row. */
+        return; /* The parameter has selected the row. */
     } else if (route->has_path && slice_eq(param->name, slice_str("path"))) {
         take_path_alias(conn, param->value);
     } else if (reads_tree && slice_eq(param->name, slice_str("consistency"))) {
@@ -281,7 +282,7 @@ static void take_query(struct http_conn *conn)
         }
         take_param(conn, &target->params[i]);
     }
-    /* A URL without a path is the root. */
+    /* A URL without a path means the root. */
     if (conn->request.route->has_path && conn->request.args.path.len == 0 &&
         !conn->request.args.path.data) {
         conn->request.args.path = slice_str("/");
@@ -349,7 +350,7 @@ static void take_header_fields(struct http_conn *conn)
     }
 }
 
-/* A condition that would be ignored is refused. */
+/* Refuses a condition that would be ignored. */
 static void check_conditions(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -366,9 +367,9 @@ static void check_conditions(struct http_conn *conn)
     }
 }
 
-/* "wait=25": how many seconds the client waits for the answer. The first such preference counts;
- * one that is no number is ignored. A read waits no longer than maxWait, a write no longer than
- * requestTimeout. */
+/* Takes "wait=25": how many seconds the client waits for the answer. Only the first wait= counts;
+ * it is ignored when its value is no number. A read waits no longer than maxWait, a write no longer
+ * than requestTimeout. */
 static void take_prefer(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -391,11 +392,11 @@ static void take_prefer(struct http_conn *conn)
     request->wants.wait_ms = (uint32_t)min_u64(seconds * 1000, max_ms);
 }
 
-/* The types that a resource has, preferred first. */
+/* Returns the media types of a resource, the preferred one first. */
 static const enum http_media *offered_by(const struct http_request *request)
 {
     enum {
-        MEDIA_MAX = 3 /* With the end, which is HTTP_MEDIA_NONE. */
+        MEDIA_MAX = 3 /* Including HTTP_MEDIA_NONE at the end. */
     };
 
     static const enum http_media fixed[][MEDIA_MAX] = {

@@ -3,7 +3,8 @@
 
 /* ---- Before the body ---- */
 
-/* The field that a body is for: data, else the first field of a JSON body. */
+/* Returns the field for which the body is sent: the data, else the first field of a JSON body; NULL
+ * when the request takes no such body. */
 static const struct op_field *body_field(const struct op_def *def)
 {
     const struct op_field *first = NULL;
@@ -16,7 +17,7 @@ static const struct op_field *body_field(const struct op_def *def)
     return first;
 }
 
-/* True for a type that clients add by default, so that it says nothing about the body: curl -d and
+/* True for a type that clients add by default. Such a type says nothing about the body: curl -d and
  * urllib call each body a form, fetch calls each string plain text. */
 static bool is_default_type(struct slice type)
 {
@@ -24,7 +25,7 @@ static bool is_default_type(struct slice type)
            http_media_is(type, "text/plain");
 }
 
-/* An unlimited number of lines, which are processed as they arrive. */
+/* Accepts an unlimited number of lines, which are processed as they arrive. */
 static void choose_lines(struct http_conn *conn)
 {
     struct slice type = conn->request.head.content_type;
@@ -39,7 +40,7 @@ static void choose_lines(struct http_conn *conn)
     }
 }
 
-/* JSON is the only form, so the type may be missing. */
+/* Accepts JSON. Because JSON is the only form, the type may be missing. */
 static void choose_json(struct http_conn *conn)
 {
     struct slice type = conn->request.head.content_type;
@@ -64,8 +65,8 @@ static void choose_form(struct http_conn *conn)
         return;
     }
     if (field->type == OP_FIELD_BYTES) {
-        /* Data is stored byte for byte, whatever its type is. PUT takes it as it is. POST also
-         * takes an element of a multi, with the type application/json. */
+        /* Data is stored byte for byte, whatever its type is. PUT accepts only data. POST also
+         * accepts an element of a multi, with the type application/json. */
         request->body.json = slice_eq(request->method, slice_str("POST")) &&
                              http_media_is(request->head.content_type, "application/json");
     } else {
@@ -75,7 +76,8 @@ static void choose_form(struct http_conn *conn)
                                            : conn->http->limits->data_bytes_max;
 }
 
-/* No encoding is decoded: compressed data would be stored as it is. */
+/* Refuses an encoded body. zabra decodes no encoding, so compressed data would be stored as it is.
+ */
 static void check_encoding(struct http_conn *conn)
 {
     struct slice list = conn->request.head.content_encoding;
@@ -115,7 +117,7 @@ void http_choose_body(struct http_conn *conn)
 
 /* ---- After the body ---- */
 
-/* The path in the body must be a child of the znode in the URL. */
+/* Checks that the path in the body is a child of the znode in the URL. */
 static void check_child(struct http_conn *conn, struct slice parent)
 {
     struct slice path = conn->request.args.path;
@@ -128,7 +130,7 @@ static void check_child(struct http_conn *conn, struct slice parent)
     }
 }
 
-/* The path of the znode to create: its parent is in the URL, its name in a parameter or in the
+/* Sets the path of the znode to create: its parent is in the URL, its name in a parameter or in the
  * body. */
 static void place_created(struct http_conn *conn, struct slice parent)
 {

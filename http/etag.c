@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* snprintf costs a microsecond a line; this is on the path of each raw read. */
+/* Appends a text. snprintf is not used, because it costs a microsecond a line and each raw read
+ * appends texts. */
 static char *put_text(char *at, const char *text)
 {
     while (*text) {
@@ -88,7 +89,8 @@ static zxid_t newest(const struct op_result *result)
     return zxid;
 }
 
-/* Which znodes this reader is shown, and their ACLs: no zxid tells of a change of these. */
+/* Returns a hash of the znodes that this reader is shown, and of their ACL versions, because no
+ * zxid in a stat changes with these. */
 static uint64_t shown(const struct op_result *result)
 {
     uint64_t hash = 0;
@@ -117,7 +119,7 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
         (void)snprintf(out, HTTP_ETAG_MAX, "\"s%" PRIx64 ".%" PRIx64 ".%" PRIx64 ".%" PRId32 "\"",
                        stat->czxid, stat->mzxid, stat->pzxid, stat->aversion);
     } else if (def->shape == OP_SHAPE_CHILDREN) {
-        /* What children hold changes without a trace in their parent: no tag for that. */
+        /* A change of a child's data leaves no trace in the parent: only names have a tag. */
         if (args->with == OP_WITH_NAMES) {
             (void)snprintf(out, HTTP_ETAG_MAX, "\"c%" PRIx64 ".%" PRId32 "\"", stat->czxid,
                            stat->cversion);
@@ -169,7 +171,7 @@ void http_stat_text(const struct stat_view *stat, char out[HTTP_STAT_MAX])
 void http_etag_bytes(struct slice bytes, char out[HTTP_ETAG_MAX])
 {
     uint8_t hash[CRYPTO_SHA256_LEN];
-    uint64_t tag = 0; /* Enough to tell one version from another. */
+    uint64_t tag = 0; /* 64 bits are enough to tell versions apart. */
 
     crypto_sha256(bytes, hash);
     memcpy(&tag, hash, sizeof(tag));

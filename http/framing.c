@@ -47,7 +47,7 @@ size_t http_pool_left(size_t head_max, size_t head_len, size_t entries)
 
 enum {
     BYTE_TOKEN = 1,
-    BYTE_CONTROL = 2 /* Except a tab. */
+    BYTE_CONTROL = 2 /* A control character, except a tab. */
 };
 
 __extension__ static const uint8_t byte_class[256] = {
@@ -68,7 +68,7 @@ __extension__ static const uint8_t byte_class[256] = {
     ['~'] = BYTE_TOKEN,
 };
 
-/* A method or the name of a header. */
+/* Whether the text is a token: a method or the name of a header. */
 static bool is_token(struct slice text)
 {
     uint8_t all = BYTE_TOKEN;
@@ -108,7 +108,8 @@ static bool is_clean(struct slice text)
     return (any & BYTE_CONTROL) == 0;
 }
 
-/* Finds control characters in a line without its end: returns a constant sentence, or NULL. */
+/* Looks for control characters in a line that is given without its line end. Returns a constant
+ * sentence, or NULL. */
 static const char *lint(struct slice line)
 {
     if (is_clean(line)) {
@@ -189,7 +190,7 @@ static void take_once(bool *seen, struct scan *scan)
     *seen = true;
 }
 
-/* Headers that determine the end of a request and its host. */
+/* Takes the headers that determine the host and the end of a request. */
 static void take_framing(struct slice name, struct slice value, struct scan *scan)
 {
     if (name.len == 4 && is_name(name, "host")) {
@@ -226,7 +227,7 @@ static void scan_header_line(struct slice line, struct scan *scan)
 
 /* ---- The whole head ---- */
 
-/* Blank lines before the request line are ignored. */
+/* Returns the length of the blank lines before the request line, which are ignored. */
 static size_t blank_lines(struct slice bytes)
 {
     size_t len = 0;
@@ -256,7 +257,8 @@ static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
     }
 }
 
-/* Scans lines up to the blank one; returns the length with it, or 0 if it has not arrived. */
+/* Scans lines up to the blank one. Returns the length including the blank line, or 0 if that line
+ * has not arrived. */
 static size_t scan_lines(struct slice bytes, struct scan *scan)
 {
     const uint8_t *end = bytes.data + bytes.len;
@@ -312,8 +314,9 @@ struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
 
 /* ---- The form for the library ---- */
 
-/* The library keeps blanks after a value but ignores those before it, so they are moved. It also
- * copies each cookie, which zabra does not read, so the header gets another name. */
+/* Moves blanks after a value to the place before it, because the library ignores blanks only there.
+ * Also renames each Cookie header, because the library would copy cookies, which zabra does not
+ * read. */
 static void tidy_line(uint8_t *line, size_t len)
 {
     uint8_t *colon = memchr(line, ':', len);
@@ -339,7 +342,7 @@ void http_head_tidy(uint8_t *head, size_t len)
 {
     uint8_t *end = head + len;
     uint8_t *at = head + blank_lines(slice_make(head, len));
-    bool first = true; /* The request line. */
+    bool first = true; /* The next line is the request line. */
 
     while (at < end) {
         uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
@@ -356,14 +359,14 @@ void http_head_tidy(uint8_t *head, size_t len)
 /* ---- Chunks ---- */
 
 enum chunk_state {
-    CHUNK_SIZE, /* In the digits. */
+    CHUNK_SIZE, /* In the digits of a size. */
     CHUNK_EXTENSION,
-    CHUNK_SIZE_FEED, /* After the carriage return of that line. */
+    CHUNK_SIZE_FEED, /* At the line feed after a size. */
     CHUNK_DATA,
-    CHUNK_DATA_RETURN, /* After the data. */
+    CHUNK_DATA_RETURN, /* At the carriage return after the data. */
     CHUNK_DATA_FEED,
     CHUNK_TRAILER_BEGIN, /* At the start of a line after the last chunk. */
-    CHUNK_TRAILER,       /* In its name. */
+    CHUNK_TRAILER,       /* In the name of a trailer. */
     CHUNK_TRAILER_VALUE,
     CHUNK_TRAILER_FEED,
     CHUNK_END_FEED
@@ -403,7 +406,7 @@ static void take_extension(struct http_chunks *chunks, uint8_t byte)
     }
 }
 
-/* At the start of a line or in a name. */
+/* Takes a byte at the start of a trailer line or in the name of a trailer. */
 static void take_trailer(struct http_chunks *chunks, uint8_t byte)
 {
     bool begin = chunks->state == CHUNK_TRAILER_BEGIN;
@@ -428,7 +431,8 @@ static void take_trailer_value(struct http_chunks *chunks, uint8_t byte)
     }
 }
 
-/* After a byte at `pos` was taken. */
+/* Counts the byte at `pos`, which was taken, if it belongs to a trailer. `state` is the state
+ * before that byte. */
 static void count_trailers(struct http_chunks *chunks, uint32_t state, size_t pos)
 {
     bool ended = state == CHUNK_TRAILER_FEED;
@@ -448,7 +452,7 @@ static void count_trailers(struct http_chunks *chunks, uint32_t state, size_t po
     chunks->trailers_len++;
 }
 
-/* A byte that must be `expected`; then `next`. */
+/* Takes a byte that must be `expected`, and enters the state `next`. */
 static void take_fixed(struct http_chunks *chunks, uint8_t byte, uint8_t expected,
                        enum chunk_state next)
 {
@@ -492,7 +496,7 @@ static void take_byte(struct http_chunks *chunks, uint8_t byte)
         chunks->over = chunks->fault == NULL;
         break;
     case CHUNK_DATA:
-        break; /* Not taken byte by byte. */
+        break; /* Data is not taken byte by byte. */
     }
 }
 

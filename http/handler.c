@@ -1,8 +1,9 @@
 /*
- * The library's callbacks. For each request the library calls http_on_target, then http_on_request
- * with the head alone, with each piece of the body, and once more when the request is complete;
- * after each suspension it calls again. An answer that is queued in the first call ends the
- * connection, so only refusals that must end it are sent there.
+ * The library's callbacks. For each request the library calls http_on_target, then http_on_request:
+ * with the head alone, with each piece of the body, and once more when the request is complete.
+ * After each suspension the library calls http_on_request again. An answer that is queued in the
+ * call with the head ends the connection, so only refusals that must end the connection are sent
+ * there.
  */
 #include "base/log.h"
 #include "http/http_int.h"
@@ -48,8 +49,8 @@ static void read_head(struct http_conn *conn, const char *method)
     http_decode_head(conn);
 }
 
-/* How much of a refused body is read; the client of a long import reads no answer before its end.
- */
+/* Returns how many bytes of a refused body are read. The limit is higher for an import, because the
+ * client of a long import reads no answer before it has sent the body. */
 static uint64_t swallow_max(const struct http_request *request)
 {
     bool import = request->def && request->def->id == OP_IMPORT;
@@ -57,7 +58,8 @@ static uint64_t swallow_max(const struct http_request *request)
     return import ? HTTP_IMPORT_SWALLOW_BYTES : HTTP_SWALLOW_BYTES;
 }
 
-/* A refused body that is short enough is read to its end, so that the connection can be reused. */
+/* Whether a refused request must be answered before its body has arrived. A refused body that is
+ * short enough is read to its end, so that the connection can be reused. */
 static bool must_answer_now(const struct http_request *request)
 {
     uint64_t len = 0;
@@ -77,7 +79,7 @@ static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
     return atomic_load(&conn->deadline_ms) != 0 ? MHD_YES : MHD_NO;
 }
 
-/* The inlet has refused the bytes of this request. */
+/* Answers a request whose bytes the inlet has refused. */
 static enum MHD_Result refuse_bytes(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -108,7 +110,8 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method)
     return must_answer_now(request) ? http_answer_fault(conn) : MHD_YES;
 }
 
-/* A refused body that does not end: the library accepts no answer in the middle of a body. */
+/* Answers a request whose refused body is too long to be read, and ends the connection. The answer
+ * is raw bytes, because the library accepts no answer in the middle of a body. */
 static enum MHD_Result cut_off(struct http_conn *conn, size_t *len)
 {
     const struct op_fault *fault = &conn->request.fault;
@@ -144,8 +147,8 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     return !task || task->extend(conn) ? MHD_YES : MHD_NO;
 }
 
-/* The request for the core: the operation itself or, when it is answered here, the look-up of its
- * session. */
+/* Fills in the request for the core: the operation itself or, when this replica answers the
+ * operation here, the look-up of its session. */
 static void fill_op(struct http_conn *conn, struct op_request *op)
 {
     struct http_request *request = &conn->request;
@@ -167,8 +170,8 @@ static void fill_op(struct http_conn *conn, struct op_request *op)
     request->multi = NULL;
 }
 
-/* The leader checks the sessions of writes. Opening or closing a session, and the status of this
- * replica, need none. */
+/* Whether the session of the request must be checked here. The leader checks the sessions of
+ * writes. Opening or closing a session, and the status of this replica, need no session. */
 static bool needs_session(const struct http_request *request)
 {
     enum op_kind kind = op_args_kind(&request->args);
@@ -178,7 +181,7 @@ static bool needs_session(const struct http_request *request)
     return request->auth.session.shown && checked;
 }
 
-/* On the library's thread. */
+/* Runs the operation on the library's thread. */
 static enum MHD_Result run_here(struct http_conn *conn)
 {
     enum op_kind kind = op_args_kind(&conn->request.args);
@@ -190,13 +193,13 @@ static enum MHD_Result run_here(struct http_conn *conn)
     if (kind == OP_KIND_READ) {
         return http_read(conn);
     }
-    ASSERT(kind == OP_KIND_FRONT); /* Of these the others have no route. */
+    ASSERT(kind == OP_KIND_FRONT); /* The other operations of this kind have no route. */
     return op == OP_EXPORT    ? http_export_begin(conn)
            : op == OP_WATCHES ? http_watches_begin(conn)
                               : http_stream_begin(conn);
 }
 
-/* The session of the write may be new to this replica. */
+/* Answers a write. The session may be new to this replica, so it is looked up now. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -269,7 +272,7 @@ static enum MHD_Result run_op(struct http_conn *conn)
 
     http_session_look(conn);
     if (needs_session(request) && request->auth.session_id == 0) {
-        /* It may be too new for this replica to know it. */
+        /* The session may be too new for this replica to know it. */
         request->wants.consistency = OP_LINEARIZABLE;
         return ask_core(conn);
     }
@@ -283,7 +286,8 @@ static enum MHD_Result run_op(struct http_conn *conn)
     return run_here(conn);
 }
 
-/* By the kind of the route. The decoder has refused HTTP_ROUTE_SOCKET. */
+/* The function that answers, by the kind of the route. The decoder has refused HTTP_ROUTE_SOCKET.
+ */
 static enum MHD_Result (*const answers[])(struct http_conn *conn) = {
     [HTTP_ROUTE_OPS] = run_op,
     [HTTP_ROUTE_INDEX] = http_answer_index,
@@ -310,7 +314,7 @@ static enum MHD_Result finish(struct http_conn *conn)
     return answers[request->route->kind](conn);
 }
 
-// NOLINTNEXTLINE(readability-function-size): the library calls it so.
+// NOLINTNEXTLINE(readability-function-size): the library sets the parameters.
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *upload_data,
                                 size_t *upload_data_size, void **con_cls)
@@ -334,7 +338,7 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     return request->task.ops ? request->task.ops->resume(conn) : finish(conn);
 }
 
-/* One line per request, without secrets and without the query. */
+/* Logs one line per request, without secrets and without the query. */
 static void write_access(struct http_conn *conn, uint64_t took_us)
 {
     const struct http_request *request = &conn->request;

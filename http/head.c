@@ -173,8 +173,8 @@ static const char *const media_names[] = {
     [HTTP_MEDIA_SSE] = "text/event-stream", [HTTP_MEDIA_NDJSON] = "application/x-ndjson",
 };
 
-/* How closely a range matches the type: 3 exactly, 2 by the main type, 1 as any type, 0 not at all.
- */
+/* Returns how closely a range matches the type. 3: exactly, 2: by the main type, 1: as any type, 0:
+ * not at all. */
 static int range_fit(struct slice range, enum http_media media)
 {
     const char *name = media_names[media];
@@ -190,7 +190,7 @@ static int range_fit(struct slice range, enum http_media media)
     return slice_eq(range, slice_str("*/*")) ? 1 : 0;
 }
 
-/* "0.5" in thousandths; an invalid value counts as 1. */
+/* Returns a quality such as "0.5" in thousandths; an invalid value counts as 1. */
 static int quality_of(struct slice digits)
 {
     int quality = 0;
@@ -243,7 +243,7 @@ enum http_media http_head_media(struct slice accept, const enum http_media *offe
     enum http_media best = HTTP_MEDIA_NONE;
     int quality_best = 0;
 
-    /* What most clients send. */
+    /* Most clients send one of these. */
     if (accept.len == 0 || slice_eq(accept, slice_str("*/*")) ||
         slice_eq(accept, slice_str(media_names[offered[0]]))) {
         return offered[0];

@@ -13,7 +13,7 @@
 
 /* Media types of answers. */
 enum http_media {
-    HTTP_MEDIA_NONE, /* None that is available. */
+    HTTP_MEDIA_NONE, /* No type is acceptable. */
     HTTP_MEDIA_JSON,
     HTTP_MEDIA_RAW, /* application/octet-stream. */
     HTTP_MEDIA_TEXT,
@@ -22,7 +22,7 @@ enum http_media {
     HTTP_MEDIA_NDJSON /* One JSON value a line. */
 };
 
-/* X(member, name, is_list). Repeated lines of a list are legal; the first one counts. */
+/* X(member, name, is_list). A list may have several lines; only the first line counts. */
 #define HTTP_HEADERS(X)                                \
     X(host, "Host", false)                             \
     X(accept, "Accept", true)                          \
@@ -55,13 +55,14 @@ struct http_head {
 #define X(member, name, is_list) struct slice member;
     HTTP_HEADERS(X)
 #undef X
-    const char *fault; /* A header that may appear only once is given twice; NULL: it is not. */
+    const char *fault; /* A header that must be unique is given twice; NULL: no fault. */
 };
 
-/* Equal, ignoring case. */
+/* Whether both texts are equal, ignoring case. */
 bool http_equals_nocase(struct slice a, struct slice b);
 
-/* Without blanks and tabs at both ends. Inline, because each header of each request is trimmed. */
+/* Returns the text without blanks and tabs at both ends. Inline, because each header of each
+ * request is trimmed. */
 static inline struct slice http_trim(struct slice text)
 {
     while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
@@ -73,17 +74,17 @@ static inline struct slice http_trim(struct slice text)
     return text;
 }
 
-/* A decimal number of at most 18 digits. */
+/* Parses a decimal number of at most 18 digits; false when the text is no such number. */
 bool http_number(struct slice text, uint64_t *ret_number);
 
 /* Adds one header; blanks around the value are dropped. May set `fault`. */
 void http_head_add(struct http_head *head, struct slice name, struct slice value);
 
-/* The value of a header of struct http_head by its name; `data` NULL: not given. */
+/* Returns the value of a header of struct http_head by its name; `data` NULL: not given. */
 struct slice http_head_get(const struct http_head *head, const char *name);
 
-/* The browser says that the page is from another origin (another site, or this site under another
- * host or port), but not from which. */
+/* Whether the browser reports that the page is from another origin (another site, or this site
+ * under another host or port) without naming that origin. */
 bool http_head_is_cross_origin(const struct http_head *head);
 
 /* True when a body follows; `*ret_len` is its length, or UINT64_MAX when it is chunked. */
@@ -95,22 +96,23 @@ struct http_line {
     struct slice target; /* As sent. */
 };
 
-/* Reads a complete head that has passed http_head_check_framing, with its blank line. Returns
- * `fault`. Slices point into `bytes`. */
+/* Reads a complete head that has passed http_head_check_framing, with its blank line. Returns the
+ * fault of `*ret_head`. Slices point into `bytes`. */
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
                            struct http_head *ret_head);
 
-/* The request waits on purpose, perhaps for hours, or moves a subtree. A guess is enough. */
+/* Whether the request waits on purpose, perhaps for hours, or transfers a subtree. The answer may
+ * be wrong: it only chooses the daemon of the library. */
 bool http_head_waits(const struct http_line *line, const struct http_head *head);
 
-/* The best of `offered` (preferred first, ended by HTTP_MEDIA_NONE) for the Accept header; without
- * a header the first. HTTP_MEDIA_NONE when none is acceptable. */
+/* Returns the best type of `offered` (preferred first, ended by HTTP_MEDIA_NONE) for the Accept
+ * header; without a header, the first type. HTTP_MEDIA_NONE when no type is acceptable. */
 enum http_media http_head_media(struct slice accept, const enum http_media *offered);
 
-/* The Accept-Encoding header accepts gzip, by its name or by `*`. */
+/* Whether the Accept-Encoding header accepts gzip, by name or by `*`. */
 bool http_head_takes_gzip(struct slice accept_encoding);
 
-/* The media type without parameters equals `type`, ignoring case. */
+/* Whether the media type without its parameters equals `type`, ignoring case. */
 bool http_media_is(struct slice content_type, const char *type);
 
 /* True when a comma-separated list has the token, ignoring case. */

@@ -18,7 +18,7 @@ enum {
 
 /* ---- Addresses ---- */
 
-/* Four bytes of IPv4, also in IPv6, or sixteen. */
+/* Returns the bytes of an address: four for IPv4, even if mapped into IPv6, else sixteen. */
 static struct slice address_bytes(const struct sockaddr *address)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
@@ -74,8 +74,8 @@ enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_f
 
 struct http_names {
     const struct config_clients *limits;
-    char advertised[HOST_TEXT_MAX]; /* Without its port; "": none. */
-    bool loopback;                  /* Bound to loopback only. */
+    char advertised[HOST_TEXT_MAX]; /* The advertised host without its port; "": none. */
+    bool loopback;                  /* The client port is bound to loopback only. */
 };
 
 static bool is_address(const char *host)
@@ -85,14 +85,14 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
 }
 
-/* Only an address counts: a name that starts like one may belong to an attacker and resolve to this
- * host. */
+/* Whether the host is an address of loopback. A name does not count: it may start like such an
+ * address, belong to an attacker and resolve to this host. */
 static bool is_loopback(const char *host)
 {
     return is_address(host) && (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0);
 }
 
-/* Strips port and brackets from "[::1]:80" or "name:80"; false when it is no authority. */
+/* Strips port and brackets from "[::1]:80" or "name:80"; false when the text is no authority. */
 static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
 {
     bool bracket = authority.len > 0 && authority.data[0] == '[';
@@ -156,7 +156,7 @@ bool http_origin_listed(const struct http_names *names, struct slice origin)
     return false;
 }
 
-/* Host and port of an origin; false when it has none. */
+/* Returns host and port of an origin; false when the origin has none. */
 static bool origin_authority(struct slice origin, struct slice *ret_authority)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -170,7 +170,7 @@ static bool origin_authority(struct slice origin, struct slice *ret_authority)
     return false;
 }
 
-/* From the last colon on: ":9998". */
+/* Returns the part from the last colon on, such as ":9998", or empty. */
 static struct slice port_part(struct slice authority)
 {
     const uint8_t *colon = authority.len > 0 ? memrchr(authority.data, ':', authority.len) : NULL;

@@ -72,7 +72,7 @@ static void http_free(struct http *http)
 {
     ASSERT(list_empty(&http->conns) && budget_used(&http->bodies.budget) == 0);
 
-    /* The library reports no connection that it was given but stopped before opening. */
+    /* When the library stops, it does not report connections that it has got but not opened. */
     http_caps_release(&http->caps, atomic_load(&http->handed));
     http_names_free(http->names);
     http_large_release(&http->large);
@@ -84,8 +84,8 @@ static void http_free(struct http *http)
     mem_free(http);
 }
 
-/* An address gets the part of bodies that it gets of connections. Of transfers it leaves one place
- * to others, unless it may have all connections, as behind a proxy. */
+/* Sets the shares of one address. An address gets the same part of bodies as of connections. Its
+ * transfers leave one slot to others, unless it may have all connections, as behind a proxy. */
 static void init_shares(struct http *http)
 {
     const struct config_clients *limits = http->limits;
@@ -145,7 +145,8 @@ void http_drain(struct http *http)
     http_accept_finish(http->accept, end_ms);
 }
 
-/* The library aborts if a connection is still suspended; each is resumed by its deadline. */
+/* Waits until no connection is suspended, because the library would abort at its stop. Each
+ * connection is resumed by its deadline. */
 static void wait_for_gate(struct http *http)
 {
     pthread_mutex_lock(&http->wait_mutex);
@@ -155,7 +156,8 @@ static void wait_for_gate(struct http *http)
     pthread_mutex_unlock(&http->wait_mutex);
 }
 
-/* The library closes connections without sending the answers that were queued last. */
+/* Waits for the last answers, because the library closes connections at its stop without sending
+ * answers that are still queued. */
 static void wait_for_answers(struct http *http)
 {
     uint64_t end_ms = os_now_ms() + HTTP_ENDING_MS;
@@ -172,7 +174,7 @@ void http_stop(struct http *http)
     }
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
-    http_large_end(http); /* Until now the acceptor ended their waits. */
+    http_large_end(http); /* The stopped acceptor ends no waits any more. */
     http_probe_stop(http->probe);
     http_watcher_drain(http->watcher);
     wait_for_gate(http);

@@ -1,10 +1,10 @@
 /*
  * http.h - REST on libmicrohttpd, behind an acceptor of our own.
  *
- * The acceptor reads the head of each new connection before libmicrohttpd does. There it enforces
- * deadlines and caps, makes the checks that the library does not make, and separates WebSockets
- * from HTTP, which share one client port. Requests are answered on the library's threads; only a
- * request that needs the core is suspended.
+ * The acceptor reads the head of each new connection before libmicrohttpd does. At that point the
+ * acceptor enforces deadlines and caps, makes the checks that the library does not make, and
+ * separates WebSockets from HTTP, because both share one client port. Requests are answered on the
+ * library's threads; only a request that needs the core is suspended.
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -19,18 +19,18 @@ struct http;
 struct op_principal;
 
 enum {
-    HTTP_DRAIN_MS = 5000 /* http_drain gives requests in flight this long. */
+    HTTP_DRAIN_MS = 5000 /* http_drain gives requests in flight this long to end. */
 };
 
 /*
  * Takes over the connections that ask for a WebSocket. `take` is called on the acceptor's thread
  * and must not wait. The request is valid: GET /ws/v1 of HTTP/1.1 from an allowed Host and Origin,
- * version 13, offering the subprotocol. All its bytes, of which the first `head_len` are the head,
- * are still in the socket, which does not block. `key` is its Sec-WebSocket-Key. `principal` holds
- * the address of the client and its credentials from Authorization. Both are borrowed: a taker that
- * keeps `principal->auth` takes a reference. True: the taker owns the socket, closes it, and then
- * calls http_seat_give with `seat`. False: there is no room; the client receives 503. Never called
- * after http_drain has returned.
+ * WebSocket version 13, offering the subprotocol. All bytes of the request are still in the socket,
+ * which does not block; the first `head_len` of them are the head. `key` is the Sec-WebSocket-Key.
+ * `principal` holds the address of the client and its credentials from Authorization. `key` and
+ * `principal` are borrowed: a taker that keeps `principal->auth` takes a reference. True: the taker
+ * owns the socket, closes it, and then calls http_seat_give with `seat`. False: there is no room;
+ * the client receives 503. `take` is never called after http_drain has returned.
  */
 struct http_upgrade {
     bool (*take)(void *ctx, int fd, size_t head_len, const char *key,
@@ -38,18 +38,18 @@ struct http_upgrade {
     void *ctx;
 };
 
-/* Returns the slot of a taken connection, which counts against maxConnections and
- * maxConnectionsPerAddress. Any thread; before http_stop. */
+/* Gives back the slot of a connection that `take` has taken over. Until then the connection counts
+ * against maxConnections and maxConnectionsPerAddress. Any thread; before http_stop. */
 void http_seat_give(void *take_seat);
 
-/* Listens where gate_limits() says and starts the threads. `gate`, and the context of `upgrade`
- * (NULL: no WebSockets), must live, and keep answering, until http_stop has returned. ERR_BUSY: the
- * port is in use; ERR_CONFIG: the address cannot be used; ERR_IO. */
+/* Starts the threads and listens on the address in gate_limits(). `gate` and the context of
+ * `upgrade` (NULL: no WebSockets) must live and keep answering until http_stop has returned.
+ * ERR_BUSY: the port is in use; ERR_CONFIG: the address cannot be used; ERR_IO. */
 enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http);
 
-/* Stops listening, answers the requests that arrived before, each answer as the last of its
- * connection, and closes connections as they become idle. Takes HTTP_DRAIN_MS at most. Call it
- * once, from the thread that will call http_stop. */
+/* Stops listening, answers the requests that have already arrived, and closes each connection after
+ * its answer or when it is idle. Takes HTTP_DRAIN_MS at most. Call it once, from the thread that
+ * will call http_stop. */
 void http_drain(struct http *http);
 
 /* Ends the threads and frees everything. Waits for requests that the gate still holds; all seats

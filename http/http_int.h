@@ -1,10 +1,10 @@
 /*
  * http_int.h - what the files of this folder share: the front end, its connections, one request.
  *
- * Owners: after the start `struct http` is constant, except for atomics and what a mutex guards. A
- * connection belongs to the library thread that serves it, with two exceptions: the acceptor reads
- * `phase` and `deadline_ms` to enforce deadlines, and while the connection is suspended its request
- * belongs to the thread that will resume it.
+ * Owners: after the start, the members of `struct http` are constant, except for atomics and
+ * members that a mutex guards. A connection belongs to the library thread that serves it, with two
+ * exceptions: the acceptor reads `phase` and `deadline_ms` to enforce deadlines, and while the
+ * connection is suspended its request belongs to the thread that will resume it.
  */
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
@@ -33,41 +33,43 @@ struct http_watcher;
 enum {
     HTTP_SCAN_MS = 250,      /* Between two scans for expired deadlines. */
     HTTP_SCAN_LATE_MS = 500, /* A scan this late means that the process was stalled. */
-    HTTP_ORIGIN_MAX = 300,   /* Each answer repeats the Origin; a host name of 253 bytes fits. */
-    HTTP_KEEP_BYTES = 4096,  /* An idle connection keeps no larger buffers. */
-    HTTP_LINGER_MS = 1000,   /* How long a refused client may still send, and read its answer. */
+    /* Bytes of an Origin, which each answer repeats; a host name of 253 bytes fits. */
+    HTTP_ORIGIN_MAX = 300,
+    HTTP_KEEP_BYTES = 4096, /* The largest buffer that an idle connection keeps. */
+    HTTP_LINGER_MS = 1000,  /* How long a refused client may still send and read the answer. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* A refused body up to this size is read to its end, so that the
                                      client gets the answer. */
-    /* The same for an import that was refused or has failed: a client that sends a long body reads
-     * no answer before its end, and a reset would destroy the answer. */
+    /* The same limit for the body of an import that was refused or has failed. It is larger because
+     * the client of a long import reads no answer before it has sent the body, and a reset would
+     * destroy the answer. */
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
-    HTTP_ENDING_MS = 3000,  /* For the last answers at http_stop, which are small. */
+    HTTP_ENDING_MS = 3000,  /* http_stop waits this long for the last answers, which are small. */
     HTTP_QUOTE_MAX = 64,    /* Bytes of a client's text that an error repeats. */
     HTTP_INSTANCE_MAX = 64, /* Bytes of the text that identifies a request. */
-    HTTP_BYTES_PER_MS = 16, /* The slowest acceptable reader of an answer. */
-    HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* How far a reader may fall behind, in bytes. */
+    HTTP_BYTES_PER_MS = 16, /* The slowest acceptable rate of a client that reads an answer. */
+    HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* Bytes that a client may fall behind. */
     HTTP_ANSWER_MAX = 64 << 20,                  /* Bytes of a JSON answer. */
-    HTTP_CLIENTS_MAX = 64 << 10,                 /* For the client addresses of all replicas. */
-    HTTP_SLOWEST_MAX = 256                       /* Connections closed in one scan at most. */
+    HTTP_CLIENTS_MAX = 64 << 10, /* Bytes of the client addresses of all replicas. */
+    HTTP_SLOWEST_MAX = 256       /* Connections closed in one scan at most. */
 };
 
 #define HTTP_TAKING_OVER     "this replica is loading another state"
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
 
 struct http_metrics {
-    struct metric_counter connections;      /* Open now, and handed to the library. */
-    struct metric_counter connections_ever; /* Accepted. */
-    struct metric_counter refused_total;    /* At accept: maxConnections reached. */
-    struct metric_counter refused_address;  /* At accept: maxConnectionsPerAddress reached. */
-    struct metric_counter refused_head;     /* Malformed, too large or too slow first head. */
-    struct metric_counter seats_ever; /* Over a cap, and given a seat: the client may be a probe. */
-    struct metric_counter timeouts;   /* Open connections whose deadline passed. */
-    struct metric_counter refused_unsent; /* Answers for which maxUnsentBytes had no room. */
-    struct metric_counter refused_bodies; /* Requests for whose body http.bodies had no room. */
-    struct metric_counter closed_slowest; /* Connections closed to make room in maxUnsentBytes. */
-    struct metric_counter requests[6];    /* By class of status; 0: no status was sent. */
-    struct metric_histogram latency;      /* From the request line to the end of the answer. */
+    struct metric_counter connections;      /* Open connections that the library serves. */
+    struct metric_counter connections_ever; /* Connections accepted since the start. */
+    struct metric_counter refused_total;    /* Connections over maxConnections. */
+    struct metric_counter refused_address;  /* Connections over maxConnectionsPerAddress. */
+    struct metric_counter refused_head;     /* Malformed, too large or too slow heads. */
+    struct metric_counter seats_ever;       /* Connections over a cap that got a seat. */
+    struct metric_counter timeouts;         /* Open connections whose deadline passed. */
+    struct metric_counter refused_unsent;   /* Answers for which maxUnsentBytes had no room. */
+    struct metric_counter refused_bodies;   /* Requests for whose body http.bodies had no room. */
+    struct metric_counter closed_slowest;   /* Connections closed to make room in maxUnsentBytes. */
+    struct metric_counter requests[6];      /* Requests by class of status; 0: none was sent. */
+    struct metric_histogram latency;        /* From the request line to the end of the answer. */
 };
 
 /* Exports and imports. */
@@ -85,7 +87,7 @@ struct http_metrics {
       "Znodes created or overwritten by imports.")
 
 struct http_transfers {
-    struct budget_shares places; /* In use, of config_clients.transfers_max. */
+    struct budget_shares places; /* Slots in use, of config_clients.transfers_max. */
     HTTP_TRANSFER_METRICS(METRIC_MEMBER)
 };
 
@@ -93,17 +95,18 @@ struct http_transfers {
 struct http_large {
     pthread_mutex_t mutex;
     struct list waiting; /* Suspended connections by struct http_large_turn.node, in FIFO order. */
-    _Atomic uint32_t waiting_count; /* Changed with the mutex held, read without. */
+    _Atomic uint32_t waiting_count; /* Changed with the mutex held, read without it. */
     uint32_t running;
     uint32_t running_max;
 };
 
 /* Kept by the acceptor from one scan for slow clients to the next; see conn.c. */
 struct http_relief {
-    uint64_t refusals; /* Refusals of the budget at the last scan. */
+    uint64_t refusals; /* budget_refusals() at the last scan. */
     uint64_t used;     /* Bytes in use when connections were last closed to make room. */
-    uint64_t expected; /* Bytes that these held; 0: none was closed since there was room. */
-    uint32_t least;    /* Slow connections to close next time. */
+    uint64_t expected; /* Bytes that those connections held; 0: none was closed since the budget had
+                          room. */
+    uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
 struct http_names; /* Host and Origin lists: hosts.c. */
@@ -115,23 +118,24 @@ struct http {
     struct http_names *names;
     struct http_caps caps;
     struct MHD_Daemon *daemon;
-    /* One thread for connections that start with a stream or a long poll: the library walks all
-     * suspended connections of a daemon to resume one, and plain requests must not pay for that. */
+    /* A daemon with one thread, for connections that start with a stream, a long poll or a
+     * transfer. To resume a connection the library walks all suspended connections of its daemon,
+     * and plain requests must not pay for that. */
     struct MHD_Daemon *waiting_daemon;
     struct http_watcher *watcher;
     struct http_accept *accept;
     struct http_probe *probe;
     struct http_upgrade upgrade; /* `take` NULL: no WebSockets. */
-    uint16_t port; /* In use; when the configured port is 0, the one that the kernel chose. */
+    uint16_t port; /* The client port; the kernel has chosen it if the configured port is 0. */
     pthread_mutex_t conns_mutex;
     struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
     _Atomic uint64_t next_request;
     _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
     _Atomic bool draining;
     _Atomic uint32_t ending; /* Large reads that http_stop resumed and that are not answered yet. */
-    pthread_mutex_t wait_mutex; /* For `changed`, on which the thread that stops waits. */
+    pthread_mutex_t wait_mutex; /* The mutex of `changed`, on which the stopping thread waits. */
     pthread_cond_t changed;
-    /* Requests that another thread will resume. Changed with wait_mutex held, read without. */
+    /* Requests that another thread will resume. Changed with wait_mutex held, read without it. */
     _Atomic uint32_t suspended;
     struct http_transfers transfers;
     struct http_large large;
@@ -140,48 +144,49 @@ struct http {
     struct http_metrics metrics;
 };
 
-/* The phase of a connection, which its deadline ends. */
+/* The phase of a connection; `deadline_ms` is the deadline of the current phase. */
 enum http_phase {
     HTTP_IDLE,    /* Between requests. */
-    HTTP_HEAD,    /* The request line has arrived. */
-    HTTP_BODY,    /* The head has arrived. */
+    HTTP_HEAD,    /* The head is arriving. */
+    HTTP_BODY,    /* The head is complete, the body is arriving. */
     HTTP_BUSY,    /* The request is complete and being processed: no deadline here. */
     HTTP_SENDING, /* The answer is being sent. */
-    HTTP_EXPIRED  /* It was answered without the library; nothing else may be sent. Incoming bytes
-                     are discarded until the deadline; then, or without one, it is closed. */
+    HTTP_EXPIRED  /* The connection is ending: its answer, if any, was written without the library,
+                     and nothing more may be sent. Incoming bytes are discarded until the deadline;
+                     then, or at once without a deadline, the connection is closed. */
 };
 
-/* How fast a client reads its answer; the acceptor's. */
+/* How fast a client reads its answer. Only the acceptor uses these members. */
 struct http_pace {
-    uint64_t of_ms;    /* The deadline of the answer, which identifies it. */
+    uint64_t of_ms;    /* The deadline of the answer; another value is a new answer. */
     uint64_t acked;    /* Bytes that the client's kernel has acknowledged. */
-    uint64_t moved_ms; /* When `acked` last grew, or nothing was waiting. */
-    uint64_t seen_ms;  /* The last scan. */
-    uint64_t look_ms;  /* When to scan again; UINT64_MAX: nothing is waiting. */
-    int64_t credit;    /* By http_pace_credit; below 0: slower than HTTP_BYTES_PER_MS. */
+    uint64_t moved_ms; /* When `acked` last grew, or everything was acknowledged. */
+    uint64_t seen_ms;  /* When `credit` was last updated. */
+    uint64_t look_ms;  /* When to check again; UINT64_MAX: the client has read everything. */
+    int64_t credit;    /* Bytes, see http_pace_credit; below 0: slower than HTTP_BYTES_PER_MS. */
 };
 
 struct http_conn {
     struct list node; /* In http.conns. */
     struct http *http;
     struct MHD_Connection *mhd;
-    int fd; /* The library's; valid while the connection is in http.conns. */
+    int fd; /* The library's descriptor; valid while the connection is in http.conns. */
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
-    struct http_inlet inlet;       /* Library thread. */
-    uint64_t address_key;          /* The key of its address in http.caps. */
-    struct op_principal principal; /* `auth` is that of the request alone. */
+    struct http_inlet inlet;       /* Used by the library thread only. */
+    uint64_t address_key;          /* The key of the client's address in http.caps. */
+    struct op_principal principal; /* `auth` belongs to the current request only. */
     struct http_request request;
     struct buf target;  /* The target as sent. */
-    struct buf decoded; /* Its decoded parts. */
+    struct buf decoded; /* The decoded parts of the target. */
     struct buf body;
     size_t body_charged; /* Bytes taken from http.bodies. */
     struct buf strings;  /* Decoded strings of a JSON body. */
     struct buf acl;      /* The decoded Zk-Acl. */
     struct buf uri;      /* The URL of the resource. */
-    struct text out; /* The answer's body: a small one stays during sending, a large one moves out
-                        before. */
-    _Atomic uint64_t kept; /* About how many bytes of the budget its answer holds; 0: small. */
+    struct text out; /* The body of the answer. A small body stays here until it is sent; a large
+                        one moves to the response. */
+    _Atomic uint64_t kept; /* Bytes of the budget that the answer holds, about; 0: it is small. */
     struct http_pace pace;
 };
 
@@ -190,43 +195,47 @@ void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_conte
                       enum MHD_ConnectionNotificationCode code);
 struct http_conn *http_conn_of(struct MHD_Connection *mhd);
 
-/* Enters a phase that ends `limit_ms` from now (0: never). False when the acceptor was first and
- * has closed the connection. */
+/* Enters a phase whose deadline is `limit_ms` from now (0: none). False when the connection is
+ * already in HTTP_EXPIRED, which never changes. */
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
 
-/* Answers in the middle of a request, where the library accepts no answer: writes raw bytes and
- * ends the connection. The caller has entered HTTP_EXPIRED. */
+/* Writes the answer as raw bytes and ends the connection, in the middle of a request, where the
+ * library accepts no answer. The caller has entered HTTP_EXPIRED. */
 void http_conn_send_problem(struct http_conn *conn, struct http_refusal refusal);
 
-/* Sends the refusal of the inlet and ends the connection; on its library thread. */
+/* Sends the refusal of the inlet and ends the connection. Called on the connection's library
+ * thread. */
 void http_conn_refuse(struct http_conn *conn);
 void http_conn_reset(struct http_conn *conn); /* Frees what the request holds. */
 
-/* Acceptor: closes connections whose deadline has passed, and clients that are too slow. */
+/* Acceptor: ends connections whose deadline has passed or whose client is too slow. */
 void http_conns_scan(struct http *http, uint64_t now_ms);
 
 /* Acceptor: closes idle connections; returns how many are left. */
 uint32_t http_conns_close_idle(struct http *http);
 
-/* One scan of all connections, and those that may be closed while the budget is short. */
+/* The result of one scan of all connections: the state of the budget, and the connections that may
+ * be closed while the budget is short. */
 struct http_slowest {
     enum budget_level level;
     uint64_t now_ms;
     uint64_t used;   /* Bytes of the budget in use. */
     uint64_t excess; /* Bytes above the limit of BUDGET_ROOMY. */
-    bool refused;    /* The budget has refused something since the last scan. */
-    uint32_t going;  /* Closed before, but still holding bytes. */
+    bool refused;    /* The budget has refused bytes since the last scan. */
+    uint32_t going;  /* Connections that were closed but still hold bytes. */
     uint32_t count;
-    struct http_conn *conns[HTTP_SLOWEST_MAX]; /* The smallest credit first. */
+    struct http_conn *conns[HTTP_SLOWEST_MAX]; /* Sorted, the slowest first. */
 };
 
-/* The credit at a scan `elapsed_ms` after the last one, when the client has read `taken` bytes
- * since: each ms costs HTTP_BYTES_PER_MS. At most HTTP_PACE_CREDIT, the credit at the start of an
- * answer: a client's kernel that takes much at once does not protect the client for long. Pure. */
+/* Returns the credit `elapsed_ms` after the last check, when the client has read `taken` bytes
+ * since then: these bytes are added, and each ms costs HTTP_BYTES_PER_MS. The credit is at most
+ * HTTP_PACE_CREDIT, its value at the start of an answer, so that a client's kernel that takes many
+ * bytes at once does not protect the client for long. Pure. */
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
 
-/* After the scan: how many of slowest->conns to close. When the last closing freed too little,
- * because several connections share the same value, at least twice as many slow ones. */
+/* Returns how many of slowest->conns to close after the scan. The last closing frees too little
+ * when several of its connections share the same value; then at least twice as many slow
+ * connections are closed. */
 uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest);
 
 /* An answer without the library: a complete response with `Connection: close`, for a socket that
@@ -234,15 +243,15 @@ uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest 
 struct http_raw {
     uint32_t status;
     const char *content_type;
-    const char *headers; /* Additional ones with their line ends, or "". */
+    const char *headers; /* Additional header lines with their line ends, or "". */
     struct slice body;
-    bool is_head; /* Its length is sent without the body. */
+    bool is_head; /* The length of the body is sent without the body. */
 };
 
 void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw);
 void http_raw_problem(struct http *http, struct buf *out, struct http_refusal refusal);
 
-/* Sends the problem, as far as the kernel takes it at once. */
+/* Sends the problem without waiting: bytes that the kernel does not take at once are lost. */
 void http_raw_refuse(struct http *http, int fd, struct http_refusal refusal);
 
 /* Answers a connection with 503 and closes it, because there are no descriptors. */
@@ -250,7 +259,7 @@ void http_raw_turn_away(struct http *http, int take_fd);
 
 /* ---- request.c: what every stage of a request may need ---- */
 
-/* Refuses the request. The first refusal stays. */
+/* Refuses the request. Later refusals of the same request have no effect. */
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -258,33 +267,35 @@ void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
 #define HTTP_QUOTE(text) \
     (int)min_size((text).len, HTTP_QUOTE_MAX), (text).len > 0 ? (const char *)(text).data : ""
 
-/* False, with the request refused: this replica may not answer from its own state now. */
+/* Whether this replica may answer from its own state now; if not, the request is refused. */
 bool http_check_local(struct http_conn *conn);
-bool http_check_serving(struct http_conn *conn); /* Nor when it is shutting down. */
+bool http_check_serving(struct http_conn *conn); /* False also during a shutdown. */
 
-/* The gate's status, fetched once per request, and only when something depends on it; fetched
- * again after a suspension (http_status_renew). */
+/* Returns the gate's status. It is fetched at the first call of a request, and at the first call
+ * after http_status_renew, which follows a suspension. */
 const struct gate_status *http_status(struct http_conn *conn);
 void http_status_renew(struct http_conn *conn);
 
-/* The answer must reflect at least this state. */
+/* Returns the zxid of the oldest state that the answer may reflect. */
 zxid_t http_least_zxid(const struct http_request *request);
 
-/* Any thread may resume the connection; the library then calls the handler again. The resuming
- * thread must not touch the connection or `http` afterwards: http_stop waits for the last one. */
+/* Suspends the connection until any thread resumes it; the library then calls the handler again.
+ * The resuming thread must not touch the connection or `http` afterwards: http_stop may free `http`
+ * once the last connection is resumed. */
 void http_suspend(struct http_conn *conn);
 void http_resume(struct http *http, struct MHD_Connection *mhd);
 
 /* Gives the request, with the principal of the connection, to the gate and suspends the connection.
- * When the handler is called again the reply is in request.op. */
+ * When the handler is called again, the reply is in request.op. */
 enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op);
 
-/* Looks up the session of the request, if it names one, on this replica and records a heartbeat for
- * it. */
+/* Looks up the session that the request names, if any, on this replica and records a heartbeat of
+ * that session. */
 void http_session_look(struct http_conn *conn);
 
-/* After a quorum round: a session that this replica does not know has ended, unless a snapshot has
- * installed an older state since. */
+/* Looks up the session after a quorum round. ERR_SESSION_EXPIRED: this replica does not know the
+ * session, so the session has ended. ERR_REPLICA_BEHIND: since the round, a snapshot has installed
+ * an older state. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why);
 
 /* ---- accept.c ---- */
@@ -313,14 +324,14 @@ void http_large_release(struct http_large *large);
 
 enum http_large_entry {
     HTTP_LARGE_ENTERED,
-    HTTP_LARGE_WAITING, /* Suspended until its turn comes or its time is over. */
+    HTTP_LARGE_WAITING, /* Suspended until its turn comes or its wait times out. */
     HTTP_LARGE_REFUSED  /* The request is refused. */
 };
 
 enum http_large_entry http_large_enter(struct http_conn *conn);
 void http_large_leave(struct http_conn *conn); /* Does nothing for a read that has not entered. */
 
-/* Acceptor: resumes large reads whose time in the queue is over. */
+/* Acceptor: resumes large reads whose wait in the queue has timed out. */
 void http_large_scan(struct http *http, uint64_t now_ms);
 
 /* Answers all waiting large reads with 503; http.ending counts them. */
@@ -328,19 +339,21 @@ void http_large_end(struct http *http);
 
 /* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* May refuse the request. */
-void http_choose_body(struct http_conn *conn); /* From the head: the form and the maximum size. */
-void http_decode_body(struct http_conn *conn); /* The body is complete. */
+void http_choose_body(struct http_conn *conn); /* Chooses form and maximum size by the head. */
+void http_decode_body(struct http_conn *conn); /* Called when the body is complete. */
 
-/* Refuses a body of `len` bytes (UINT64_MAX: not known) that is too long. */
+/* Refuses the request when a body of `len` bytes (UINT64_MAX: unknown) is too long, or when the
+ * request takes no body. */
 void http_check_body_len(struct http_conn *conn, uint64_t len);
 
-/* False, with the request refused: the budget has no room. request.body.max bytes at most. */
+/* Appends to the body, which has at most request.body.max bytes. False, with the request refused:
+ * the budget has no room. */
 bool http_request_body_append(struct http_conn *conn, const char *data, size_t len);
 
-/* Counts the memory of the decoded body; false as above. */
+/* Counts the memory of the decoded body in the budget. False, with the request refused: no room. */
 bool http_request_body_decoded(struct http_conn *conn);
 
-/* Frees the body; neither it nor its decoded parts are needed any more. */
+/* Frees the body, when neither the body nor its decoded parts are needed any more. */
 void http_request_body_drop(struct http_conn *conn);
 
 /* ---- auth.c: request authentication ---- */
@@ -348,58 +361,62 @@ void http_request_body_drop(struct http_conn *conn);
 /* Reads credentials, session, idempotency key and ACL from the head, when the row is known. */
 void http_authenticate(struct http_conn *conn);
 
-/* Applies the ACL of the header, after the body is decoded. */
+/* Applies the ACL of Zk-Acl. Called after the body is decoded. */
 void http_auth_apply_acl(struct http_conn *conn);
 
 /* ---- answer.c: from results to responses ---- */
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
 
-/* For a read: the client already has this answer, or the znode that it waits for does not exist. */
+/* Whether a read has nothing new for the client: the client already has this answer, or the znode
+ * that the client waits for does not exist. */
 bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result);
 
-/* `given` says what failed; the request, its path and the zxid are filled in. */
+/* Answers with a problem. `given` says what failed; the function adds the request, its path and the
+ * zxid. */
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given);
 enum MHD_Result http_answer_fault(struct http_conn *conn);
 
 /* ---- send.c: responses ---- */
 
-/* The text in conn->out is complete. False, with the request refused: it is too long, or
- * maxUnsentBytes has no room for it. Required before http_response_out for a text that may have
- * references. */
+/* Completes the text in conn->out. False, with the request refused: the text is too long, or
+ * maxUnsentBytes has no room for it. A text that may have references must be sealed before
+ * http_response_out. */
 bool http_body_seal(struct http_conn *conn);
 
-/* The same for a body without references: false when the budget is full and the body is not small.
- * Answers to writes always have room. */
+/* Whether there is room for a body without references. False, with the request refused: the budget
+ * is full, and the body is not small. Answers to writes always have room. */
 bool http_body_has_room(struct http_conn *conn);
 
-/* A response with the body in conn->out. */
+/* Returns a response with the body in conn->out. */
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
 struct MHD_Response *http_response_empty(void);
 
-/* For bytes that outlive the answer. */
+/* Returns a response with bytes that outlive the answer. */
 struct MHD_Response *http_response_lasting(struct slice bytes);
 
-/* The library pulls the body piece by piece. */
+/* Returns a response whose body the library pulls piece by piece. */
 struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
                                           ssize_t (*read)(void *cls, uint64_t pos, char *to,
                                                           size_t max),
                                           void *cls, void (*release)(void *cls));
 
-/* The bytes of a znode without a copy. NULL, with the request refused: no room. */
+/* Returns a response with the bytes of a znode, without a copy. NULL, with the request refused: the
+ * budget has no room. */
 struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob);
 
 void http_header(struct MHD_Response *response, const char *name, const char *value);
 void http_header_date(struct MHD_Response *response);
-void http_header_no_store(struct MHD_Response *response); /* And nosniff. */
+void http_header_no_store(struct MHD_Response *response); /* Also adds nosniff. */
 
-/* `date`: adds Date, and the Vary of answers that depend on the client. */
+/* Adds the headers that all answers have; with `date` also Date, and the Vary of answers that
+ * depend on the client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
 
-/* Queues and releases the response. Frees what the request holds: results of the gate and arguments
- * of a multi are gone afterwards. */
+/* Queues and releases the response. Also frees what the request holds: results of the gate and
+ * arguments of a multi are gone afterwards. */
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
 
-/* The same with 200, for lines or events that the library pulls. */
+/* Adds the headers of lines or events that the library pulls, then calls http_send with 200. */
 enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
                                 const char *content_type);
 
@@ -414,22 +431,24 @@ enum MHD_Result http_watches_begin(struct http_conn *conn); /* The list of watch
 
 /* What a probe asks for. */
 struct http_probe_ask {
-    bool live; /* Else ready. */
+    bool live; /* /livez; false: /readyz. */
     bool json;
     bool verbose;
 };
 
-/* Write the bodies; any thread. True: the checks pass. */
+/* These write the bodies of probes and metrics. Any thread. http_write_probe returns whether all
+ * checks pass. */
 bool http_write_probe(struct http *http, const struct http_probe_ask *ask, struct buf *out);
 void http_write_metrics(struct http *http, struct buf *out);
 
 /* ---- probe.c: probes that need no connection slot and no thread of the library ---- */
 
-/* Listens on limits->probe_address, if there is one; ERR_BUSY, ERR_CONFIG, ERR_IO. */
+/* Starts the thread, which listens on limits->probe_address if that is set. ERR_BUSY, ERR_CONFIG,
+ * ERR_IO. */
 enum err http_probe_start(struct http *http, struct http_probe **ret_probe);
 void http_probe_stop(struct http_probe *probe); /* Accepts NULL. */
 
-bool http_probe_asks(const struct http_line *line); /* A request asks for a probe. */
+bool http_probe_asks(const struct http_line *line); /* Whether the request is a probe. */
 
 /* Acceptor: hands over a socket whose head asks for a probe; false when there is no room. */
 bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key);
@@ -446,30 +465,32 @@ void http_import_begin(struct http_conn *conn); /* The head has arrived; may ref
 
 /* ---- hosts.c: addresses, hosts and origins ---- */
 
-/* Numeric, without the port; an IPv4 address in IPv6 is written as IPv4. */
+/* Writes the address in numeric form, without the port; IPv4 in IPv6 is written as IPv4. */
 void http_address_text(const struct sockaddr *address, char *out, size_t out_len);
 
-/* One key per client: an IPv4 address, or an IPv6 network of 64 bits. Never 0. */
+/* Returns the key of a client: a hash of the IPv4 address, or of the first 64 bits of the IPv6
+ * address. Never 0. */
 uint64_t http_address_key(const struct sockaddr *address);
 
 /* Listens on a numeric address. ERR_BUSY, ERR_CONFIG, ERR_IO. */
 enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_fd);
 
-struct http_names *http_names_new(const struct config_clients *limits); /* Kept, not copied. */
+struct http_names *http_names_new(const struct config_clients *limits); /* Keeps `limits`. */
 void http_names_free(struct http_names *names);
 bool http_host_allowed(const struct http_names *names, struct slice host);
 
-/* The origin is in allowedOrigins. */
+/* Whether the origin is in allowedOrigins. */
 bool http_origin_listed(const struct http_names *names, struct slice origin);
 
-/* The page comes from a replica of this ensemble. `clients` are their addresses, each followed by a
- * blank. All names and addresses of loopback are equal. */
+/* Whether a page comes from a replica of this ensemble. `clients` has the client address of each
+ * replica, each followed by a blank. All names and addresses of loopback count as equal. */
 bool http_origin_is_replica(struct slice clients, struct slice origin);
 
-/* A page of another origin that may use this replica: listed, or from a replica. Any thread. */
+/* Whether a page of another origin may use this replica: the origin is in allowedOrigins, or the
+ * page comes from a replica. Any thread. */
 bool http_origin_allowed(const struct http *http, struct slice origin);
 
-/* The page comes from the host that it sends the request to. */
+/* Whether a page comes from the host to which it sends the request. */
 bool http_origin_is_host(struct slice origin, struct slice host);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Resources that are no operation: the index, probes, metrics, the API description, OPTIONS; and
- * answers about this replica. The list of watches is collected by the threads that own them, while
- * the connection is suspended.
+ * answers about this replica. The list of watches is collected by the threads that own the watches,
+ * while the connection is suspended.
  */
 #include "http/etag.h"
 #include "http/http_int.h"
@@ -23,7 +23,7 @@ static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const c
     return http_send(conn, status, response);
 }
 
-/* The body is in conn->out. */
+/* Sends the body in conn->out. */
 static enum MHD_Result send_info(struct http_conn *conn)
 {
     if (conn->out.own.overflow) {
@@ -127,7 +127,8 @@ static void write_checks_json(struct buf *out, const struct gate_check *checks, 
     jsonw_object_end(&json);
 }
 
-/* One line per check; with its text if it fails, or for all with ?verbose. */
+/* Writes one line per check. The line has the text of the check if the check fails, or with
+ * ?verbose. */
 static void write_checks_text(struct buf *out, const struct gate_check *checks, size_t check_count,
                               const struct http_probe_ask *ask, bool ok)
 {
@@ -315,7 +316,7 @@ enum MHD_Result http_answer_options(struct http_conn *conn)
 
 /* ---- The list of watches ---- */
 
-/* Runs on the last of these threads. */
+/* Called on the last of the threads that collect the list. */
 static void on_done(struct watch_listing *listing)
 {
     struct http_conn *conn = listing->ctx;

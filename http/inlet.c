@@ -16,11 +16,12 @@ enum {
 /* The request that replaces refused bytes: the library waits for its body, which never arrives. */
 static const char stub[] = "POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\n";
 
-/* By descriptor. The kernel gives memory only for the part that is used: 8 bytes a descriptor. */
+/* The inlets, by descriptor. The kernel gives memory only for the part that is used: 8 bytes a
+ * descriptor. */
 static _Atomic(struct http_inlet *) inlets[HTTP_INLET_FDS_MAX];
 
-/* The system call of recv(). The thread sanitizer derives the order of two threads from bytes that
- * one sends and the other receives, but not for recvfrom(). */
+/* Makes the system call of recv(). The thread sanitizer derives the order of two threads from bytes
+ * that one sends and the other receives with recvmsg(), but not with recvfrom(). */
 static ssize_t receive(int fd, void *to, size_t len, int flags)
 {
 #ifdef __SANITIZE_THREAD__
@@ -65,7 +66,7 @@ void http_inlet_detach(struct http_inlet *inlet, int fd)
 void http_inlet_begin(struct http_inlet *inlet)
 {
     inlet->heads_begun++;
-    /* Otherwise the library has read past this module. */
+    /* If this fails, the library has bypassed this module. */
     ASSERT(inlet->heads_begun <= inlet->heads_in);
 }
 
@@ -81,7 +82,7 @@ struct look {
     uint8_t *bytes;
     size_t len;       /* Of `bytes`, without trailers that were removed. */
     size_t good;      /* Bytes that the library may read. */
-    size_t last_head; /* Where the last head among them starts; SIZE_MAX: there is none. */
+    size_t last_head; /* Start of the last head in `bytes`; SIZE_MAX: there is none. */
 };
 
 static void take_head(struct http_inlet *inlet, struct slice rest, struct look *look)
@@ -120,7 +121,8 @@ static void take_length(struct http_inlet *inlet, struct slice rest, struct look
     }
 }
 
-/* A fault in the body refuses the whole request, unless the library already has its head. */
+/* Takes bytes of a chunked body. A fault refuses the whole request, unless the library already has
+ * the head of that request. */
 static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look *look)
 {
     struct http_chunks *chunks = &inlet->chunks;
@@ -176,8 +178,8 @@ static struct look look_at(struct http_inlet *inlet, uint8_t *bytes, size_t len)
 
 /* ---- Reads of the library ---- */
 
-/* Returns -1 with EAGAIN, or the end that the kernel reports. Unread bytes would turn the end of
- * the answer into a reset. */
+/* Reads and discards bytes, because unread bytes would turn the end of the answer into a reset.
+ * Returns -1 with EAGAIN, or the end that the kernel reports. */
 static ssize_t swallow(int fd)
 {
     static _Thread_local uint8_t trash[SWALLOW_BYTES];
@@ -257,8 +259,8 @@ static ssize_t read_more(struct http_inlet *inlet, int fd)
     return got;
 }
 
-/* The library waits for the next edge when it gets less than it asked for. So the socket must be
- * empty then, and no ready bytes may be left here. */
+/* Reads through `held`. When the library gets less than it asked for, it waits for the next edge of
+ * the socket. So then the socket must be empty, and no ready bytes may be left in `held`. */
 static ssize_t read_slowly(struct http_inlet *inlet, int fd, uint8_t *to, size_t len, size_t done)
 {
     for (;;) {
@@ -303,11 +305,13 @@ static ssize_t read_checked(struct http_inlet *inlet, int fd, uint8_t *to, size_
     return read_slowly(inlet, fd, to, len, look.good);
 }
 
-/* Alternatives that were considered: a socket pair between (two more copies and wake-ups for each
- * request), suspending each connection after each answer (5 us and a walk over all suspended ones),
- * peeking beside the library (it may read bytes that arrived after the peek).
+/* Alternatives that were considered: a socket pair between the client's socket and the library (two
+ * more copies and wake-ups for each request), suspending each connection after each answer (5 us
+ * and a walk over all suspended ones), peeking beside the library (the library may read bytes that
+ * arrived after the peek).
  *
- * The symbol is set by the label, because the C library's header may define an inline recv(). */
+ * The label gives the function the symbol `recv`, because the C library's header may define an
+ * inline recv(). */
 ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags) __asm__("recv")
     __attribute__((visibility("default"), used));
 

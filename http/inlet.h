@@ -3,12 +3,12 @@
  *
  * The library parses leniently and refuses with pages of its own. It reads sockets itself, with
  * recv() and nothing else. This module defines recv() for the whole process: the dynamic linker
- * binds the library's calls to it. For attached sockets the bytes are checked (framing.h) before
- * the library gets them; for all others it is the plain system call. So a head reaches the library
- * only when it is complete and correct. The first incorrect bytes are replaced by one request that
- * the handler recognizes and answers with the refusal; so the refusal follows the answers to
- * earlier requests, and is sent once. If the library ever reads in another way, http_inlet_begin
- * fails an assertion at the first request: no byte passes unchecked.
+ * binds the library's calls to this function. For attached sockets recv() checks the bytes
+ * (framing.h) before the library gets them; for all others recv() is the plain system call. So a
+ * head reaches the library only when it is complete and correct. The first incorrect bytes are
+ * replaced by one request that the handler recognizes and answers with the refusal; so the refusal
+ * follows the answers to earlier requests, and is sent once. If the library ever reads in another
+ * way, http_inlet_begin fails an assertion at the first request: no byte passes unchecked.
  *
  * Owner: the library's thread that serves the connection; the table of descriptors is shared.
  */
@@ -32,16 +32,16 @@ enum http_inlet_state {
 struct http_inlet {
     enum http_inlet_state state;
     size_t head_max;
-    uint64_t left; /* Bytes of the body. */
+    uint64_t left; /* Bytes of the body that have not arrived yet. */
     struct http_chunks chunks;
     struct http_refusal refusal; /* The reason of HTTP_INLET_REFUSED. */
-    uint64_t heads_in;           /* Given to the library. */
-    uint64_t heads_begun;        /* Those that the library has begun to handle. */
-    struct buf held; /* Bytes that the library has not read: `ready` of them, then the start of a
-                        head. Only used for heads that arrive in pieces. */
+    uint64_t heads_in;           /* Heads given to the library. */
+    uint64_t heads_begun;        /* Heads that the library has begun to handle. */
+    struct buf held; /* Bytes that the library has not read: first `ready` checked bytes, then the
+                        start of a head. Only used for heads that arrive in pieces. */
     size_t ready;
-    /* on_part: a head has started to arrive. on_refused: the fault is in the middle of a request
-     * that the library already handles. */
+    /* on_part is called when a head has started to arrive, on_refused when the fault is in the
+     * middle of a request that the library already handles. */
     void (*on_part)(struct http_inlet *inlet);
     void (*on_refused)(struct http_inlet *inlet);
 };
@@ -49,14 +49,15 @@ struct http_inlet {
 void http_inlet_init(struct http_inlet *inlet, size_t head_max);
 void http_inlet_release(struct http_inlet *inlet);
 
-/* Reads of `fd` pass through the inlet until it is detached, before the close. */
+/* Makes reads of `fd` pass through the inlet. The inlet must be detached before `fd` is closed. */
 void http_inlet_attach(struct http_inlet *inlet, int fd);
 void http_inlet_detach(struct http_inlet *inlet, int fd);
 
-/* The library begins to handle a request. */
+/* Notes that the library begins to handle a request. */
 void http_inlet_begin(struct http_inlet *inlet);
 
-/* The request that the library began last stands for refused bytes: `refusal` is the answer. */
+/* Whether the request that the library began last stands for refused bytes; its answer is then
+ * `refusal`. */
 bool http_inlet_refuses(const struct http_inlet *inlet);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Connections whose first head is incomplete, or that were refused. Acceptor's thread.
+ * Connections whose first head is incomplete, or that were refused. Runs on the acceptor's thread.
  *
- * The first head decides whether a connection becomes a WebSocket. Then its bytes stay in the
+ * The first head decides whether a connection becomes a WebSocket. If so, its bytes stay in the
  * socket for the WebSocket front end. All faults that HTTP can answer are refused here, so that
  * clients get the same problem objects from both protocols.
  */
@@ -16,7 +16,7 @@
 enum {
     LINGERS_MAX = 256,
     SEATS_MAX = 512, /* For connections over a cap, which may be probes. */
-    SEAT_MS = 1000,  /* For such a connection to send its request. */
+    SEAT_MS = 1000,  /* A connection with a seat must send its request in this time. */
     KEY_BYTES = 16,
     SOCKET_KEY_LEN = 24 /* KEY_BYTES in base64. */
 };
@@ -29,7 +29,7 @@ struct http_seat {
     uint64_t address_key;
 };
 
-/* A complete first head, which http_head_check_framing has passed. */
+/* A complete first head that has passed http_head_check_framing. */
 struct first_head {
     size_t len;
     struct http_line line;
@@ -50,7 +50,7 @@ static bool is_upgrade(const struct http_line *line, const struct http_head *hea
            http_list_has(head->connection, "upgrade");
 }
 
-/* The version follows the target in the request line. */
+/* Whether the request is HTTP/1.0. The version follows the target in the request line. */
 static bool is_http_1_0(const struct http_line *line)
 {
     static const char version[] = " HTTP/1.0";
@@ -58,7 +58,7 @@ static bool is_http_1_0(const struct http_line *line)
     return memcmp(line->target.data + line->target.len, version, strlen(version)) == 0;
 }
 
-/* Exactly 16 bytes in canonical base64. */
+/* Whether the key is exactly 16 bytes in canonical base64. */
 static bool is_key(struct slice key)
 {
     struct buf bytes;
@@ -71,7 +71,7 @@ static bool is_key(struct slice key)
     return sound;
 }
 
-/* What is wrong with it, besides its credentials. */
+/* Returns what is wrong with a request for a WebSocket, besides its credentials. */
 static struct http_refusal check_upgrade(const struct http *http, const struct first_head *first,
                                          const struct http_target *target)
 {
@@ -114,7 +114,8 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
     return (struct http_refusal){.err = ERR_OK};
 }
 
-/* True when it asks for a WebSocket; false: it is for the library. */
+/* True when the request asks for a WebSocket; `*ret_refusal` then tells what is wrong. False: the
+ * request is for the library. */
 static bool read_upgrade(const struct http *http, const struct first_head *first,
                          struct http_refusal *ret_refusal)
 {
@@ -228,7 +229,8 @@ static void refuse_head(struct pending *pending, struct http_refusal refusal)
     refuse(pending, refusal);
 }
 
-/* The bytes stay in the socket: the taker reads the head again. */
+/* Hands the connection to the WebSocket front end. The bytes stay in the socket, because the front
+ * end reads the head again. */
 static void hand_to_sockets(struct pending *pending, const struct first_head *first,
                             struct op_principal *principal)
 {
@@ -260,7 +262,8 @@ static void refuse_over_cap(struct pending *pending)
                : http_refusal_make(ERR_THROTTLED, "too many connections from this address"));
 }
 
-/* Over a cap a probe is still answered, by the thread for probes. */
+/* Handles the request of a connection over a cap: the thread for probes answers a probe, and other
+ * requests are refused. */
 static void admit_probe(struct pending *pending, const struct http_line *line)
 {
     struct http_accept *accept = pending->accept;
@@ -322,7 +325,7 @@ static void look_at_head(struct pending *pending)
         return;
     }
     if (got <= 0 || (size_t)got == pending->peeked) {
-        /* Closed by the client, or it ended sending before its head was complete. */
+        /* The client has closed, or has ended sending before its head was complete. */
         pending_drop(pending, true);
         return;
     }
@@ -421,7 +424,8 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* A client that sends its request later finds the answer in its socket. */
+/* Refuses clients that have sent nothing. A client that sends its request later finds the answer in
+ * its socket. */
 void http_pending_refuse_silent(struct http_accept *accept)
 {
     list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {

@@ -1,7 +1,8 @@
 /*
- * Probes on their own thread: on the socket of probeListen, and connections over a cap that the
- * acceptor hands over. Each connection gets one answer and ends. When all seats of a kind are taken
- * one connection is evicted (seats.h), so that silent connections cannot block probes.
+ * Answers probes on a thread of its own: on the socket of probeListen, and on connections over a
+ * cap that the acceptor hands over. Each connection gets one answer and ends. When all seats of a
+ * kind are taken, one connection is evicted (seats.h), so that silent connections cannot block
+ * probes.
  */
 #include "base/log.h"
 #include "base/mailbox.h"
@@ -14,18 +15,18 @@
 #include <unistd.h>
 
 enum {
-    SEATS_MAX = 256, /* Of each kind. */
-    BACKLOG = 1024,  /* A burst that fills it delays a probe by a second. */
+    SEATS_MAX = 256, /* Seats of each kind. */
+    BACKLOG = 1024,  /* A burst that fills the backlog delays a probe by a second. */
     ACCEPTS_PER_TURN = 16,
-    HEAD_MS = 2000, /* For a head to arrive. */
-    SEND_MS = 5000, /* For the client to read the answer and close. */
+    HEAD_MS = 2000, /* Time for a head to arrive. */
+    SEND_MS = 5000, /* Time for the client to read the answer and close. */
     TURN_MS = 250,
-    ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
+    ACCEPT_PAUSE_MS = 100, /* Pause of accepting when no descriptor is left. */
     ANSWER_MAX = 8 << 20
 };
 
 enum kind {
-    KIND_OWN,   /* On probeListen. */
+    KIND_OWN,   /* Accepted on probeListen. */
     KIND_GIVEN, /* Handed over by the acceptor. */
     KINDS
 };
@@ -43,9 +44,9 @@ struct seat {
 struct http_probe {
     struct http *http;
     struct loop loop;
-    struct loop_watch listen; /* `fd` -1: none. */
-    uint64_t paused_ms;       /* Accepts nothing until then; 0: accepts. */
-    struct mailbox given;     /* Of struct seat, not taken so far; closed: stop. */
+    struct loop_watch listen; /* `fd` -1: probeListen is not set. */
+    uint64_t paused_ms;       /* Until then accepting pauses; 0: no pause. */
+    struct mailbox given;     /* Seats that were handed over; closed: the thread stops. */
     struct loop_watch given_watch;
     struct seats seats[KINDS];
     struct thread thread;
@@ -208,7 +209,7 @@ static void on_seat(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-/* Half as many of each kind as the acceptor has. */
+/* Returns the maximum of seats of each kind: half as many as the acceptor has. */
 static uint32_t seats_max(const struct http_probe *probe)
 {
     return seats_limit(probe->http->limits->seats_max / 2, SEATS_MAX);
@@ -273,7 +274,7 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
 
             take_seat(probe, seat_new(probe, fd, key, KIND_OWN));
         } else if (os_files_is_lack(-fd)) {
-            /* The next connection gets its descriptor. */
+            /* The next connection gets the descriptor of the evicted one. */
             if (probe->seats[KIND_OWN].count > 0) {
                 free_weakest(probe, KIND_OWN);
             } else {

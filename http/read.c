@@ -3,11 +3,12 @@
  *
  * Large reads: at most httpThreads - 1 of them, and at least one, run at a time, so that a thread
  * is left for small requests. The others are suspended and run in FIFO order. A tree or a search is
- * always large; any other read is large when its result is, and is then read again in its turn.
+ * always large. Any other read is large when its result is large; if the read must wait, it reads
+ * again in its turn.
  *
  * Long polls: with `Prefer: wait=N`, a read whose entity tag the client already has is answered
- * when the tag changes, and a read of a missing znode when it is created. The watch starts at
- * exactly the state that was read, so no change is missed. Each change of the znode wakes the
+ * when the tag changes, and a read of a missing znode when the znode is created. The watch starts
+ * at exactly the state that was read, so no change is missed. Each change of the znode wakes the
  * request, which reads again and compares. The shape of the answer decides what is watched.
  */
 #include "http/http_int.h"
@@ -51,9 +52,10 @@ static void end_wait(struct http_wait *wait)
 }
 
 /*
- * Whether the watch covers all changes since the state that was read. The changes in between have
- * been replayed to it, so the request need not read again because of other znodes: among many
- * writes it would never stop. Changes of ACLs are not replayed.
+ * Whether the watch covers all changes since the state that was read. If so, the changes in between
+ * were replayed to the watch, and the request need not read again. Otherwise the request would read
+ * again because of changes of other znodes, and among many writes would never stop. Changes of ACLs
+ * are not replayed.
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {
@@ -92,8 +94,8 @@ static void on_call(struct watcher_client *client, uint32_t calls)
 static void on_change(struct watcher_client *client, zxid_t zxid, const struct state_change *change)
 {
     const struct subscribe_request *request = &wait_of(client)->request;
-    /* A prefix matches a few paths too many in a tree; the request reads again and compares the
-     * tag. */
+    /* In a tree, the prefix matches a few paths too many. That does no harm: the request reads
+     * again and compares the tag. */
     bool covered = request->kind == WATCH_RECURSIVE ? slice_starts_with(change->path, request->path)
                                                     : slice_eq(change->path, request->path);
 
@@ -142,7 +144,7 @@ static const struct watcher_ops wait_ops = {
 
 /* ---- The library's threads. ---- */
 
-/* The kind of watch whose events cover what the tag covers, except the ACL. */
+/* Returns the kind of watch whose events cover what the tag covers, except the ACL. */
 static enum watch_kind kind_for(enum op_shape shape, bool missing)
 {
     if (missing) {
@@ -173,9 +175,9 @@ static struct http_wait *wait_new(struct http_conn *conn, bool missing)
     return wait;
 }
 
-/* The answer is unchanged, and the client prefers to wait (request.wants.wait_ms). True: the
- * connection is suspended until the znode changes; `result` is what was read. False: answer at
- * once, or the request is refused. */
+/* Begins to wait for a change, because the answer `result` is unchanged and the client prefers to
+ * wait (request.wants.wait_ms). True: the connection is suspended until the znode changes. False:
+ * answer at once, or the request is refused. */
 static bool wait_begin(struct http_conn *conn, const struct op_result *result)
 {
     struct http_request *request = &conn->request;
@@ -194,7 +196,7 @@ static bool wait_begin(struct http_conn *conn, const struct op_result *result)
         request->answer.is_untimed = true;
     }
     wait->request.since = result->zxid;
-    /* The next answer must not be older. */
+    /* The next answer must not be older than this one. */
     request->wants.min_zxid = max_u64(result->zxid, request->wants.min_zxid);
     http_suspend(conn);
     watcher_call(&wait->client, WATCHER_BEGIN);
@@ -206,7 +208,7 @@ static bool wait_begin(struct http_conn *conn, const struct op_result *result)
 enum {
     LARGE_BYTES = 64 << 10,  /* Encoding an answer of this size takes about a millisecond. */
     LARGE_ENTRY_BYTES = 200, /* Size of an entry, or of a part of a multi, without its data. */
-    LARGE_QUEUE_MAX = 10000, /* Further ones are refused. */
+    LARGE_QUEUE_MAX = 10000, /* Large reads that wait; further ones are refused. */
 };
 
 static const char closing_text[] = "this replica is shutting down";
@@ -238,13 +240,13 @@ static uint64_t bytes_of(const struct op_result *result)
     return bytes + (result->data ? result->data->len : 0);
 }
 
-/* Is the read large, by its result? */
+/* Whether the read is large by its result. */
 static bool is_large(const struct http_request *request, const struct op_result *result)
 {
     uint64_t bytes = (uint64_t)result->result_count * LARGE_ENTRY_BYTES;
 
     if (request->wants.media == HTTP_MEDIA_RAW && result->result_count == 0) {
-        return false; /* It is sent without encoding. */
+        return false; /* Raw data is sent without encoding. */
     }
     for (uint32_t i = 0; i < result->result_count; i++) {
         bytes += bytes_of(&result->results[i]);
@@ -252,7 +254,7 @@ static bool is_large(const struct http_request *request, const struct op_result 
     return bytes + bytes_of(result) > LARGE_BYTES;
 }
 
-/* A read waits as long as a request at the gate may. */
+/* Puts a read into the queue. A read waits there as long as a request may wait at the gate. */
 static void wait_in_queue(struct http_conn *conn)
 {
     struct http *http = conn->http;
@@ -263,7 +265,7 @@ static void wait_in_queue(struct http_conn *conn)
     turn->end_ms = os_now_ms() + http->limits->request_timeout_ms;
     list_push_back(&large->waiting, &turn->node);
     large->waiting_count++;
-    http_suspend(conn); /* With the mutex held, so before any thread can resume it. */
+    http_suspend(conn); /* The mutex is held: no thread can resume it before. */
 }
 
 enum http_large_entry http_large_enter(struct http_conn *conn)
@@ -276,7 +278,7 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
         return HTTP_LARGE_ENTERED;
     }
     pthread_mutex_lock(&large->mutex);
-    draining = atomic_load(&conn->http->draining); /* Then no thread would end its wait. */
+    draining = atomic_load(&conn->http->draining); /* If so, no thread would end the wait. */
     if (large->running < large->running_max) {
         large->running++;
         conn->request.large.state = HTTP_LARGE_RUNS;
@@ -296,7 +298,7 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
     return entry;
 }
 
-/* With the mutex held. */
+/* Takes the first read out of the queue. Called with the mutex held. */
 static struct http_conn *take_first(struct http_large *large, enum http_large_state state)
 {
     struct http_conn *conn = list_take(&large->waiting, struct http_conn, request.large.node);
@@ -355,7 +357,7 @@ void http_large_scan(struct http *http, uint64_t now_ms)
     }
 }
 
-/* In FIFO order; each is resumed before the next one is taken. */
+/* Resumes the waiting reads in FIFO order, each before the next one is taken. */
 void http_large_end(struct http *http)
 {
     struct http_conn *last = NULL;
@@ -368,7 +370,8 @@ void http_large_end(struct http *http)
     }
 }
 
-/* After it was resumed; false, with the request refused: its time is over. */
+/* Whether a resumed read has its turn. False, with the request refused: the wait has timed out, or
+ * this replica is shutting down. */
 static bool has_turn(struct http_conn *conn)
 {
     struct http_large_turn *turn = &conn->request.large;

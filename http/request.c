@@ -1,7 +1,7 @@
 /*
- * What every stage of a request may need: refuse it, suspend and resume its connection, give it to
- * the core, find its session, keep its body. Nothing here answers a request, so all other files may
- * call it.
+ * What every stage of a request may need: functions that refuse the request, suspend and resume its
+ * connection, give it to the core, find its session and keep its body. Nothing here answers a
+ * request, so all other files may call these functions.
  */
 #include "http/http_int.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum {
-    SMALL_BYTES = 32 << 10 /* Of a body and its decoded parts. */
+    SMALL_BYTES = 32 << 10 /* A body and its decoded parts up to this size are never refused. */
 };
 
 /* ---- Refusals ---- */
@@ -67,7 +67,8 @@ void http_status_renew(struct http_conn *conn)
     conn->request.replica.history = gate_history(conn->http->gate);
 }
 
-/* A snapshot may have installed an older state after the core found this replica new enough. */
+/* Includes the zxid at which the core found this replica new enough, because a snapshot may have
+ * installed an older state since. */
 zxid_t http_least_zxid(const struct http_request *request)
 {
     zxid_t waited = request->op ? request->op->wait_zxid : 0;
@@ -99,7 +100,7 @@ void http_resume(struct http *http, struct MHD_Connection *mhd)
 
 /* ---- The core ---- */
 
-/* Core thread. */
+/* Called on the core's thread. */
 static void on_reply(struct op_request *op)
 {
     struct http_conn *conn = op->ctx;
@@ -107,8 +108,9 @@ static void on_reply(struct op_request *op)
     http_resume(conn->http, conn->mhd);
 }
 
-/* The time that the core has. A client with a shorter patience (Prefer: wait) learns by then
- * whether its write was done. For a read, that preference is the wait for a change instead. */
+/* Returns how long the core may take. A client that waits for a write less than requestTimeout
+ * (Prefer: wait) learns by then whether its write was done. For a read, the preference is the wait
+ * for a change instead. */
 static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
 {
     uint64_t most_ms = conn->http->limits->request_timeout_ms;
@@ -117,7 +119,7 @@ static uint64_t patience_ms(const struct http_conn *conn, const struct op_reques
     return op->def->kind == OP_KIND_WRITE && wait_ms > 0 && wait_ms < most_ms ? wait_ms : most_ms;
 }
 
-/* Suspended first: the reply may come before the submission returns. */
+/* The connection is suspended first, because the reply may come before gate_submit returns. */
 enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op)
 {
     struct op_request *op = take_op;
@@ -165,8 +167,8 @@ void http_session_look(struct http_conn *conn)
     }
 }
 
-/* ERR_UNKNOWN_SESSION is certain only if a quorum round that began after the request is part of the
- * state that was read. */
+/* An unknown session has certainly ended only if the state that was read includes a quorum round
+ * that began after the request. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why)
 {
     zxid_t zxid = 0;
@@ -190,17 +192,19 @@ enum err http_session_find(struct http_conn *conn, const char **ret_why)
  * (request.body.max); the bodies of all connections share http.bodies, of which the clients of one
  * address get a part at most. The memory of the buffer counts, and so do the decoded parts of a
  * JSON body. A request that needs up to SMALL_BYTES, for example one with a body of 8 KiB, counts
- * there but is never refused. An import keeps no body: its lines are processed as they arrive.
+ * in http.bodies but is never refused. An import keeps no body: its lines are processed as they
+ * arrive.
  */
 
-/* The memory of a buffer that counts: what a connection keeps between requests does not. */
+/* Returns the memory of a buffer that counts: a buffer that a connection keeps between requests
+ * does not count. */
 static size_t counted(size_t cap)
 {
     return cap > HTTP_KEEP_BYTES ? cap : 0;
 }
 
-/* Raises what the request takes from the budget to `bytes`. False, with the request refused: no
- * room. */
+/* Raises what the request takes from the budget to `bytes`. False, with the request refused: the
+ * budget has no room. */
 static bool charge(struct http_conn *conn, size_t bytes)
 {
     struct budget_shares *bodies = &conn->http->bodies;
@@ -224,7 +228,8 @@ static bool charge(struct http_conn *conn, size_t bytes)
     return true;
 }
 
-/* The capacity of the buffer with `len` more bytes: it doubles, up to its maximum. */
+/* Returns the capacity that the buffer will have with `len` more bytes: the buffer doubles, up to
+ * its maximum. */
 static size_t cap_with(const struct buf *body, size_t len)
 {
     size_t total = body->len + len;

@@ -1,8 +1,8 @@
 /*
- * request.h - one request, in parts by the stage that fills them in.
+ * request.h - one request; each of its parts is filled in by one stage.
  *
  * The whole struct is zeroed between two requests of a connection. Slices point into the
- * connection's buffers or the library's memory, which last as long.
+ * connection's buffers or the library's memory, which live as long as the request.
  */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
@@ -22,7 +22,7 @@ enum http_large_state {
     HTTP_LARGE_NONE,
     HTTP_LARGE_WAITS,
     HTTP_LARGE_RUNS,
-    HTTP_LARGE_LATE /* Its time in the queue is over. */
+    HTTP_LARGE_LATE /* The wait in the queue has ended without a turn. */
 };
 
 /* The turn of one large read; see read.c. */
@@ -30,21 +30,23 @@ struct http_large_turn {
     enum http_large_state state;
     struct list node;
     uint64_t end_ms; /* The deadline of the wait. */
-    bool ends;       /* Counts in http.ending. */
+    bool ends;       /* The read counts in http.ending. */
 };
 
-/* What a request does that cannot be answered at once: it waits for another thread, or processes
- * its body piece by piece. A request has one task at a time; a later task replaces it. */
+/* The task of a request that cannot be answered at once, because it waits for another thread or
+ * processes its body piece by piece. A request has one task at a time; a later task replaces the
+ * earlier one. */
 struct http_task_ops {
-    /* The body is complete, or the connection was resumed: answers, or suspends again. */
+    /* Called when the body is complete or the connection was resumed: answers, or suspends the
+     * connection again. */
     enum MHD_Result (*resume)(struct http_conn *conn);
-    /* For a task that starts at the head: takes the next bytes of the body and sets `*len` to how
-     * many are left. */
+    /* For a task that starts at the head: takes the next bytes of the body and sets `*len` to the
+     * number of bytes that are left. */
     enum MHD_Result (*take_body)(struct http_conn *conn, const char *data, size_t *len);
-    /* For the same task, after its request was refused: extends the deadline of the rest of the
-     * body; false when the time is up. */
+    /* For a task that starts at the head, after its request was refused: extends the deadline of
+     * the rest of the body; false when the time is up. */
     bool (*extend)(struct http_conn *conn);
-    void (*release)(struct http_conn *conn); /* The request has ended. NULL: nothing to free. */
+    void (*release)(struct http_conn *conn); /* Called at the end; NULL: nothing to free. */
 };
 
 struct http_task {
@@ -54,14 +56,14 @@ struct http_task {
 
 /* Authentication: the client and its session; auth.c. */
 struct http_auth {
-    struct slice url_secret;        /* Of a session, in the URL; `data` NULL: not given. */
-    struct slice session_param;     /* From session=. */
-    struct op_session session;      /* Identified by the hash of its secret. */
-    uint64_t session_id;            /* The public id; 0: not found yet. */
-    char secret[OP_SECRET_LEN + 1]; /* Of the session that this request opens. */
+    struct slice url_secret;    /* The secret of a session in the URL; `data` NULL: not given. */
+    struct slice session_param; /* The value of session=. */
+    struct op_session session;  /* The session, by the hash of its secret. */
+    uint64_t session_id;        /* The public id of the session; 0: not found yet. */
+    char secret[OP_SECRET_LEN + 1]; /* The secret of the session that this request opens. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
     struct slice key; /* Idempotency-Key; empty: none. */
-    struct slice acl; /* Zk-Acl, encoded. */
+    struct slice acl; /* The encoded Zk-Acl. */
 };
 
 /* How the client wants to be answered; decode.c. */
@@ -71,15 +73,15 @@ struct http_wants {
     zxid_t min_zxid;   /* The answer must reflect at least this state. */
     uint32_t wait_ms;  /* From Prefer: wait; 0: the answer is immediate. */
     bool keep_session; /* The stream keeps its session alive. */
-    bool verbose;      /* For a probe. */
+    bool verbose;      /* A probe lists the text of all checks. */
 };
 
 /* The body; decode_body.c, handler.c. */
 struct http_request_body {
     bool json;
     uint64_t max;      /* Bytes that are accepted. */
-    uint64_t seen;     /* Bytes received, also those not kept. */
-    struct slice name; /* Of the znode to create; `data` NULL: not given. */
+    uint64_t seen;     /* Bytes received, including those not kept. */
+    struct slice name; /* The name of the znode to create; `data` NULL: not given. */
 };
 
 /* What this replica knew when it was last asked; request.c. */
@@ -91,16 +93,16 @@ struct http_request_replica {
 
 /* The answer; answer.c, send.c, and the handlers of each kind of answer. */
 struct http_answer {
-    bool queued;     /* The library has it. */
-    bool close;      /* It is the last one of its connection. */
-    bool cors;       /* The Origin may read it. */
-    bool replayed;   /* It repeats the answer to an earlier request with the same key. */
+    bool queued;     /* The library has the answer. */
+    bool close;      /* The answer is the last one of its connection. */
+    bool cors;       /* The page of the Origin may read the answer. */
+    bool replayed;   /* The answer repeats that to an earlier request with the same key. */
     bool has_waited; /* The client's Prefer: wait was honoured. */
-    bool is_endless; /* It has no end of its own, and no deadline. */
-    bool is_untimed; /* The wait is intended, so the duration is no latency of this replica. */
+    bool is_endless; /* The answer has no predictable end, and no deadline. */
+    bool is_untimed; /* The request waits on purpose: its duration is no latency of this replica. */
     uint32_t status;
     size_t bytes;
-    zxid_t zxid; /* The state that it reflects. */
+    zxid_t zxid; /* The state that the answer reflects. */
 };
 
 /* One request; zeroed between two. */
@@ -109,22 +111,22 @@ struct http_request {
     uint64_t start_us;
     bool begun;          /* The handler has been called with the head. */
     bool refused;        /* `fault` is the answer. */
-    bool is_head;        /* HEAD, handled as GET: */
-    struct slice method; /* "GET" then. */
+    bool is_head;        /* A HEAD request, handled as GET. */
+    struct slice method; /* "GET" for a HEAD request. */
     struct op_fault fault;
     struct http_target target;
     struct http_head head;
     const struct http_route *route;
     const struct op_def *def; /* NULL for answers that need no operation. */
     struct op_args args;
-    struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
+    struct op_args *multi; /* The memory of args.ops, until `op` takes it over. */
     struct http_auth auth;
     struct http_wants wants;
     struct http_request_body body;
     struct http_request_replica replica;
-    struct http_task task;        /* What it does until it is answered. */
-    struct op_request *op;        /* While the gate has it, and its result after. */
-    struct http_large_turn large; /* Among the large reads. */
+    struct http_task task;        /* What the request does until it is answered. */
+    struct op_request *op;        /* The request at the gate; later it holds the result. */
+    struct http_large_turn large; /* The turn of the request among the large reads. */
     struct http_answer answer;
 };
 

@@ -21,15 +21,15 @@ enum http_route_kind {
     HTTP_ROUTE_METRICS,
     HTTP_ROUTE_DOCUMENT,
     HTTP_ROUTE_UI,
-    HTTP_ROUTE_SOCKET /* For WebSockets; a request that gets this far is no valid one. */
+    HTTP_ROUTE_SOCKET /* The path of WebSockets; a request that gets here is no valid one. */
 };
 
 struct http_route {
     enum http_route_kind kind;
     const char *name; /* As in the table: "/znodes/v1/{path}". */
-    size_t fixed_len; /* Of `name` without "/{path}" or "/{id}". */
+    size_t fixed_len; /* Length of `name` without "/{path}" or "/{id}". */
     bool has_path;    /* The fixed part is followed by the path of a znode or a file. */
-    bool has_id;      /* It may be followed by a slash and the id of a session. */
+    bool has_id;      /* The fixed part may be followed by a slash and the id of a session. */
     const struct op_def *rows[HTTP_ROWS_MAX];
     uint32_t row_count;
 };
@@ -41,29 +41,30 @@ struct http_routes {
 
 void http_routes_init(struct http_routes *routes);
 
-/* The route of a decoded path, or NULL. `*ret_path` is the rest after the fixed part, with its
- * slash, or empty. */
+/* Returns the route of a decoded path, or NULL. `*ret_path` is the rest after the fixed part, with
+ * its slash, or empty. */
 const struct http_route *http_route_find(const struct http_routes *routes, struct slice path,
                                          struct slice *ret_path);
 
-/* The first row of that method, or NULL. */
+/* Returns the first row of the method, or NULL. */
 const struct op_def *http_route_method(const struct http_route *route, struct slice method);
 
-/* The first row of that method for the collection alone, not for its elements; or NULL. */
+/* Returns the first row of the method that applies to the collection but not to its elements, or
+ * NULL. */
 const struct op_def *http_route_collection(const struct http_route *route, struct slice method);
 
-/* The query parameter that selects a row of a method ("view"), or empty. */
+/* Returns the name of the query parameter that selects a row of the method ("view"), or empty. */
 struct slice http_route_key(const struct http_route *route, struct slice method);
 
-/* The row of that method for that value of the parameter, or NULL. */
+/* Returns the row of the method that this value of the parameter selects, or NULL. */
 const struct op_def *http_route_select(const struct http_route *route, struct slice method,
                                        struct slice value);
 
-/* Whether a row also exists for an element of the collection: a session is opened at the collection
- * alone. */
+/* Whether the row applies to what the URL names: an element of the collection (`element`), or the
+ * collection, to which each row applies. For example, a session cannot be opened at an element. */
 bool http_route_is_of(const struct op_def *def, bool element);
 
-/* Appends "GET, HEAD, OPTIONS". */
+/* Appends the methods of the route: "GET, HEAD, OPTIONS". */
 void http_route_allow(const struct http_route *route, bool element, struct buf *out);
 
 #endif

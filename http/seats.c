@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "server/process/gate.h"
 
-/* Counts per address, kept in the pointers of a map themselves. */
+/* Returns the seats of an address. The map keeps the counts themselves in its pointers. */
 static uint32_t count_of(const struct map *counts, uint64_t key)
 {
     return (uint32_t)(uintptr_t)map_get_u64(counts, key);
@@ -58,7 +58,7 @@ struct seats_entry *seats_weakest(const struct seats *seats)
 
     ASSERT(seats->count > 0);
 
-    /* At least one address has the average or more. */
+    /* The average: at least one address has as many seats or more. */
     uint32_t share = seats->count / (uint32_t)map_count(&seats->counts);
 
     list_for_each_entry (struct seats_entry, entry, node, &seats->order) {

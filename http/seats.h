@@ -3,13 +3,14 @@
  * connections over a cap, which may be probes.
  *
  * A client that waits for changes over HTTP uses a second descriptor of its connection (see
- * watcher.h). Both count in one limit, so that no mix of clients takes the descriptors that storage
- * and the other replicas need.
+ * watcher.h). Both descriptors count in one limit, so that no mix of clients takes the descriptors
+ * that storage and the other replicas need.
  *
- * When all seats are taken a connection is evicted, one of an address that has at least its equal
- * share of the seats, so a flood from one address cannot evict the probe of another. Of these the
- * first to go is a connection that has its answer, then one with a part of a head, then one that
- * has sent nothing; each time the oldest. So a probe that has just connected is evicted last.
+ * When all seats are taken, a connection is evicted. Its address holds at least an equal share of
+ * the seats, so a flood from one address cannot evict the probe of another. Among these
+ * connections, those that have their answer are evicted first, then those that have sent a part of
+ * a head, then those that have sent nothing; within each group, the oldest first. So a probe that
+ * has just connected is evicted last.
  */
 #ifndef HTTP_SEATS_H
 #define HTTP_SEATS_H
@@ -19,10 +20,10 @@
 
 struct config_clients;
 
-/* Any thread. */
+/* Used by any thread. */
 struct http_caps {
     struct budget_shares connections; /* By the key of an address. */
-    /* Descriptors of connections, and duplicated ones of those that wait for changes. */
+    /* Descriptors of connections, and the duplicates for clients that wait for changes. */
     struct budget files;
 };
 
@@ -57,11 +58,11 @@ struct seats_entry {
 
 struct seats {
     struct list order; /* Oldest first. */
-    struct map counts; /* Of seats, by the hash of an address. */
+    struct map counts; /* The number of seats by the key of an address. */
     uint32_t count;
 };
 
-/* The smaller one; `limit` 0: the limit of open files is high enough. */
+/* Returns the smaller value. `limit` 0: no limit, as the limit of open files is high enough. */
 static inline uint32_t seats_limit(uint32_t limit, uint32_t most)
 {
     return limit > 0 ? min_u32(limit, most) : most;
@@ -72,12 +73,13 @@ void seats_init(struct seats *seats);
 /* All seats must be free. */
 void seats_release(struct seats *seats);
 
-/* There is no limit here: when `count` is at its limit, the owner first evicts seats_weakest(). */
+/* Takes a seat. The owner enforces the limit: when `count` has reached it, the owner first evicts
+ * seats_weakest(). */
 void seats_take(struct seats *seats, struct seats_entry *entry, uint64_t address_key);
 
 void seats_leave(struct seats *seats, struct seats_entry *entry);
 
-/* The entry to evict. There must be one. */
+/* Returns the entry to evict. There must be one. */
 struct seats_entry *seats_weakest(const struct seats *seats);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * Responses: their headers, their bodies, sending. A small body is written completely and handed to
- * the library. A large one is a text (base/text.h): it references the values and encodes them as
- * the socket accepts bytes. So a client that reads nothing costs one block and the values, which
- * all clients share. Both count in maxUnsentBytes; a large answer for which there is no room is
- * refused.
+ * the library. A large body is a text (base/text.h): the text references the values and encodes
+ * them as the socket accepts bytes. So a client that reads nothing costs one block and the values,
+ * which all clients share. The block and the values count in maxUnsentBytes; a large answer for
+ * which there is no room is refused.
  */
 #include "base/lack.h"
 #include "http/etag.h"
@@ -17,7 +17,7 @@
 enum {
     DATE_LEN = 64,
     HEX_LEN = 24,
-    BLOCK_BYTES = 128 << 10, /* Encoded at a time, of a large answer. */
+    BLOCK_BYTES = 128 << 10, /* Bytes of a large answer that are encoded at a time. */
     REFUSED_BYTES = 16 << 10 /* While the budget is full, a larger answer is refused. */
 };
 
@@ -26,8 +26,8 @@ void http_header(struct MHD_Response *response, const char *name, const char *va
     (void)MHD_add_response_header(response, name, value);
 }
 
-/* Formatting a date costs as much as the rest of a small answer, so it is done once a second. The
- * names are English, because zabra never sets a locale. */
+/* Returns the present date. Formatting a date costs as much as the rest of a small answer, so it is
+ * done once a second. The names are English, because zabra never sets a locale. */
 static const char *date_now(void)
 {
     static _Thread_local char text[DATE_LEN];
@@ -42,7 +42,7 @@ static const char *date_now(void)
     return text;
 }
 
-/* All 16 digits. */
+/* Writes all 16 digits of the history. */
 static void history_text(char out[HEX_LEN], uint64_t history)
 {
     static const char digits[] = "0123456789abcdef";
@@ -180,8 +180,8 @@ static size_t block_of(const struct text *text)
     return min_size(text_len(text), BLOCK_BYTES);
 }
 
-/* True for the answer to a write. It is never refused for lack of room: the write is done, and its
- * client must learn that. */
+/* Whether the answer is for a write. Such an answer is never refused for lack of room: the write is
+ * done, and its client must learn that. */
 static bool is_for_write(const struct http_conn *conn)
 {
     return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
@@ -240,7 +240,7 @@ static void on_free(void *cls)
     mem_free(body);
 }
 
-/* The library fails only when it has no memory. */
+/* Returns the response, or ends the process: the library fails only when there is no memory. */
 static struct MHD_Response *must_have(struct MHD_Response *response)
 {
     if (!response) {
@@ -268,7 +268,8 @@ static struct MHD_Response *from_text(struct http_conn *conn)
     return http_response_pulled(text_len(&body->text), body->block, on_read, body, on_free);
 }
 
-/* conn->out does not change before the next request of this connection. */
+/* Returns a response with the bytes of conn->out, which do not change before the next request of
+ * this connection. */
 static struct MHD_Response *from_own(struct http_conn *conn)
 {
     struct text *out = &conn->out;
@@ -326,7 +327,8 @@ static void free_pinned(void *cls)
     mem_free(pinned);
 }
 
-/* The library does not write to it, although its signature allows that. */
+/* Returns a response with the bytes of the blob. The library does not write to them, although its
+ * signature allows that. */
 static struct MHD_Response *from_blob(struct blob *blob, void (*release)(void *), void *cls)
 {
     return must_have(MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data,

@@ -1,13 +1,14 @@
 /*
- * A stream. The library's side: from request to response, and the bytes from its queue. The
- * watcher's side: calls, heartbeats, time limits and its end; changes are in stream_changes.c.
+ * A stream. The library's side leads from the request to the response, and takes bytes from the
+ * queue. The watcher's side handles calls, heartbeats, time limits and the end of the stream;
+ * changes are in stream_changes.c.
  */
 #include "http/stream.h"
 
 /* ---- The watcher's thread ---- */
 
 enum {
-    EXCUSES_MAX = 4,      /* slowTimeout is extended this many times at most. */
+    EXCUSES_MAX = 4,      /* After stalls, a client has this many times slowTimeout at most. */
     RESPONSE_BLOCK = 1024 /* Used for HTTP/1.0 only. */
 };
 
@@ -30,8 +31,8 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct s
     }
 }
 
-/* It is not known how a missing session ended. It is reported as expired, like the error
- * SessionExpired; WebSockets do the same. */
+/* Looks up whether the session still exists. How a missing session ended is unknown: it is reported
+ * as expired, like the error SessionExpired; WebSockets do the same. */
 static void ask_session(struct http_stream *stream)
 {
     struct op_session_info info;
@@ -107,8 +108,8 @@ static void on_end(struct watcher_client *client, enum watcher_end why)
     }
 }
 
-/* With keepSession the session stays alive as long as the client's kernel acknowledges what is
- * sent, which it also does for a frozen process. */
+/* Keeps the session alive (keepSession), as long as the client's kernel acknowledges what is sent.
+ * The kernel does that even while the client's process is frozen. */
 static void touch(struct http_stream *stream)
 {
     if (stream->keeps_session && stream->session != 0 &&
@@ -117,9 +118,9 @@ static void touch(struct http_stream *stream)
     }
 }
 
-/* When a client that has taken nothing since `since_ms` counts as slow. After a stall of this
- * process, which sent nothing meanwhile, the time starts again; but not for ever, if the process
- * stalls again and again. */
+/* Returns when a client that has taken nothing since `since_ms` counts as slow. After a stall of
+ * this process, which sent nothing meanwhile, slowTimeout starts again. If the process stalls again
+ * and again, the client has EXCUSES_MAX times slowTimeout at most. */
 static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
 {
     uint64_t limit_ms = stream->http->limits->slow_timeout_ms;
@@ -204,7 +205,7 @@ static const struct watcher_ops stream_ops = {
 
 /* ---- The library's threads ---- */
 
-/* With the mutex held. */
+/* Takes bytes out of the queue. Called with the mutex held. */
 static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
 {
     size_t len = pieces_take(&stream->queue, to, max);
@@ -216,7 +217,7 @@ static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
     return len;
 }
 
-/* With the mutex held and the queue empty. */
+/* Ends the response or suspends the connection. Called with the mutex held and the queue empty. */
 static ssize_t idle(struct http_stream *stream)
 {
     if (stream->ended) {
@@ -231,7 +232,7 @@ static ssize_t idle(struct http_stream *stream)
     return 0;
 }
 
-/* The library asks again when the socket has room. */
+/* Gives bytes to the library, which asks again when the socket has room. */
 static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
 {
     struct http_stream *stream = cls;
@@ -249,7 +250,8 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
     return len;
 }
 
-/* The response is freed, so no thread of the library uses the queue any more. */
+/* Releases the stream: the response is freed, so no thread of the library uses the queue any more.
+ */
 static void on_free(void *cls)
 {
     watcher_call(&((struct http_stream *)cls)->client, WATCHER_GONE);
@@ -285,7 +287,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
     return stream;
 }
 
-/* Checks that do not need the watcher. */
+/* Makes the checks that do not need the watcher. False: the request is refused. */
 static bool may_begin(struct http_conn *conn)
 {
     const struct http_request *request = &conn->request;

@@ -3,11 +3,11 @@
  *
  * The watcher's thread puts frames into the stream's queue. The library's thread takes them out
  * when the socket has room, and suspends the connection when the queue is empty. An event is
- * encoded once for all streams of one form, whose queues share it. The window of changes is the
- * only buffer for slow clients: when a queue is full, or all queues together are, the watch is
- * held, and catches up from the window when the queue is empty. Events are lost only when the
- * window no longer reaches back that far; the client then receives `overrun` and the difference, or
- * `gap`.
+ * encoded once for all streams of one form, and their queues share the frame. The window of changes
+ * is the only buffer for slow clients: when a queue is full, or all queues together are full, the
+ * watch is held, and catches up from the window when the queue is empty. Events are lost only when
+ * the window no longer reaches back that far; the client then receives `overrun` and the
+ * difference, or `gap`.
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -16,15 +16,17 @@
 
 enum {
     STREAM_KEEP_BYTES = 16 << 10, /* Memory that is kept for the text of events. */
-    STREAM_FEW_BYTES = 64 << 10,  /* Of missed events at a time, while the budget is short. */
-    STREAM_RELIEF_CLOSE_MS = 250, /* A stream that took nothing for so long is slow: no memory. */
-    STREAM_RELIEF_BYTES = 4 << 10 /* The smallest queue for which a stream is closed then. */
+    STREAM_FEW_BYTES = 64 << 10,  /* Bytes of missed events at a time, while the budget is short. */
+    /* While the budget is full, a stream that has taken nothing for STREAM_RELIEF_CLOSE_MS is
+     * closed if it holds STREAM_RELIEF_BYTES or more. */
+    STREAM_RELIEF_CLOSE_MS = 250,
+    STREAM_RELIEF_BYTES = 4 << 10
 };
 
 enum stream_state {
-    STREAM_OPENING, /* Not answered yet; may wait for `least`. */
+    STREAM_OPENING, /* Not answered yet; the stream may wait for `least`. */
     STREAM_OPEN,
-    STREAM_ENDED /* Its last frame is in the queue, or it was refused. */
+    STREAM_ENDED /* The last frame is in the queue, or the stream was refused. */
 };
 
 struct http_stream {
@@ -32,43 +34,44 @@ struct http_stream {
     struct http *http;
     struct MHD_Connection *mhd;
     struct buf path;
-    struct subscribe_request request; /* Its `path` is the one above. */
-    zxid_t least;                     /* Not opened before this replica has applied it. */
+    struct subscribe_request request; /* request.path points to `path`. */
+    zxid_t least; /* The stream opens when this replica has applied this zxid. */
     uint64_t history;
     uint64_t session;   /* The public id of its session, or 0. */
-    bool keeps_session; /* Its heartbeats keep the session alive. */
+    bool keeps_session; /* The stream's heartbeats keep the session alive. */
     uint32_t beat_every_ms;
     bool sse;                  /* Server-Sent Events; else NDJSON. */
     enum op_dataformat format; /* Of the values in events. */
 
-    /* The watcher's thread; the library's thread reads the first two after it was resumed. */
+    /* Used by the watcher's thread; the library's thread reads `err` and `zxid` after the
+     * connection was resumed. */
     enum err err;
     zxid_t zxid; /* The state that the answer reflects. */
     enum stream_state state;
-    uint32_t watch;          /* Its id. */
+    uint32_t watch;          /* The id of the watch. */
     zxid_t group;            /* The transaction whose events are not all queued yet, or 0. */
     bool held;               /* Events after `from` are not in the queue. */
-    bool cut;                /* The difference is larger than the queue may be. */
+    bool cut;                /* The difference is larger than a queue may be. */
     bool crowded;            /* The budget had no room for the difference. */
     bool finished;           /* The one-shot watch has fired. */
     const char *session_end; /* "closed", "expired", or NULL while the session is alive. */
     zxid_t session_end_zxid;
-    bool ask_session; /* Changes were lost, which may include the end of the session. */
+    bool ask_session; /* Changes were lost; the end of the session may be among them. */
     zxid_t from;
     uint64_t acked;     /* Bytes that the client's kernel had acknowledged at the last heartbeat. */
     uint64_t behind_ms; /* Since when the watch is held, or 0. */
     uint64_t beat_ms;   /* When the next heartbeat is due. */
-    uint64_t limit_ms;  /* The deadline for opening; when ended, for reading the queue. */
-    uint64_t ended_ms;  /* When it ended. */
+    uint64_t limit_ms;  /* The deadline for opening; after the end, for reading the queue. */
+    uint64_t ended_ms;  /* When the stream ended. */
 
-    pthread_mutex_t mutex; /* Guards what follows and is not atomic. */
+    pthread_mutex_t mutex; /* Guards the members below that are not atomic. */
     struct pieces queue;
     bool parked;             /* Suspended because the queue is empty. */
-    _Atomic bool overrun;    /* Its events were discarded; catches up when more is asked for. */
+    _Atomic bool overrun;    /* Events were discarded; catches up when the library asks for more. */
     _Atomic bool ended;      /* The response ends after the queue. */
     _Atomic bool broken;     /* The connection is closed, or must be. */
-    _Atomic bool wants_room; /* Calls WATCHER_ROOM when the queue is empty. */
-    uint64_t moved_ms;       /* When the library last took bytes, or the first were put. */
+    _Atomic bool wants_room; /* The library's thread calls WATCHER_ROOM when the queue is empty. */
+    uint64_t moved_ms; /* When the library last took bytes, or bytes came into an empty queue. */
 };
 
 static inline struct http_stream *stream_of(struct watcher_client *client)
@@ -81,60 +84,63 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
 void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame);
 void stream_put_gathered(struct http_stream *stream);
 
-/* Bytes in the queue; `ret_moved_ms`, when the client last made progress, may be NULL. */
+/* Returns the bytes in the queue. `*ret_moved_ms` is when the client last made progress;
+ * `ret_moved_ms` may be NULL. */
 size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms);
-void stream_resume(struct http_stream *stream); /* Its connection, if there is something to send. */
+void stream_resume(struct http_stream *stream); /* Only if there is something to send. */
 
-struct watch *stream_watch(struct http_stream *stream); /* NULL: it has fired, or was released. */
+struct watch *stream_watch(struct http_stream *stream); /* NULL: fired, or released. */
 
-/* Events from `zxid` on stay in the window. */
+/* Holds the watch: events from `zxid` on stay in the window. */
 void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid);
 
 /* Discards the queued events and holds the watch at the first of them. */
 void stream_overrun(struct http_stream *stream);
 
-/* Removes watch and heartbeats; the client may read the queue for a while. */
+/* Ends the stream: removes its watch and heartbeats. The client may read the rest for slowTimeout.
+ */
 void stream_end(struct http_stream *stream);
 
 /* Closes the connection, whatever the queue holds. */
 void stream_break_off(struct http_stream *stream);
 
-/* Both, and the queue is emptied. */
+/* Ends the stream, empties the queue and closes the connection. */
 void stream_cut_off(struct http_stream *stream);
 
 /* ---- stream_changes.c: changes ---- */
 
-/* Between events, when unsent bytes exceed the budget: may end streams. */
+/* Makes room when unsent bytes fill the budget. Called between events, as it may end streams. */
 void stream_relief(struct http_watcher *watcher);
 void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
 void stream_on_lost(struct watcher_client *client, zxid_t from);
 
-/* Continues from where its watch was held. */
+/* Delivers the events since the watch of the stream was held. */
 void stream_catch_up(struct http_stream *stream);
 
 void stream_begin(struct http_stream *stream);
 
-/* Opens it, refuses it, or leaves it for the next try. */
+/* Opens the stream, refuses it, or leaves it for the next try. */
 void stream_try_open(struct http_stream *stream);
 
 /* Resumes the connection, which is then answered with the stream or the error. */
 void stream_answer(struct http_stream *stream, enum err err);
 
-/* If the session ends after this call, its end will be among the changes. */
+/* Looks up the session of the stream. If the session ends after this call, its end will be among
+ * the changes. */
 enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info);
 
 /* ---- stream_queue.c: the frames ---- */
 
-/* Many streams receive the same event: the watcher owns the reference, which is valid until the
- * next call. */
+/* Returns the frame of an event. Many streams receive the same event: the watcher owns the
+ * reference, which is valid until the next call. */
 struct blob *stream_event_frame(struct http_stream *stream, const struct watch_event *event);
 
 /* Appends the frame of an event. */
 void stream_put_event(const struct http_stream *stream, struct buf *out,
                       const struct watch_event *event);
 
-/* Each puts one frame into the queue. */
+/* Each of these functions puts one frame into the queue. */
 void stream_put_hello(struct http_stream *stream, const struct subscribe_result *result);
 void stream_put_heartbeat(struct http_stream *stream, zxid_t zxid);
 void stream_put_overrun(struct http_stream *stream, zxid_t from);

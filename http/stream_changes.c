@@ -1,10 +1,10 @@
 /*
- * Changes for a stream: as they happen, or later those that it has missed because it was not open
- * yet, its queue was full, or the window was lost.
+ * Changes for a stream: as they happen, or later if the stream has missed them. A stream misses
+ * changes when it is not open yet, when its queue is full, or when the window was lost.
  *
- * When unsent bytes, here and of WebSockets, exceed the budget, streams lose their queued events,
- * first those that have taken nothing for the longest time. They catch up when their clients read.
- * Streams that hold what cannot be replayed are closed.
+ * When the unsent bytes of streams and WebSockets exceed the budget, streams lose their queued
+ * events, first those that have taken nothing for the longest time. A stream catches up when its
+ * client reads. A stream is closed if its queue has bytes that cannot be replayed.
  */
 #include "http/stream.h"
 
@@ -20,10 +20,10 @@ enum {
 struct slow {
     struct http_stream *stream;
     uint64_t moved_ms;
-    size_t bytes; /* Bytes that it holds: an event is held until all of it is sent. */
+    size_t bytes; /* Bytes held; an event is held until all of it is sent. */
 };
 
-/* The longest without progress first, then the largest. */
+/* Compares for qsort: the longest time without progress first, then the largest queue. */
 static int compare(const void *a, const void *b)
 {
     const struct slow *left = a;
@@ -50,7 +50,8 @@ static bool look(struct watcher_client *client, struct slow *ret_slow)
     return ret_slow->bytes > 0;
 }
 
-/* Streams that have taken nothing for `grace_ms`, in order; the caller frees the array. */
+/* Finds the streams that have taken nothing for `grace_ms`, in the order of compare(). The caller
+ * frees the array. */
 static size_t find_slow(struct http_watcher *watcher, uint64_t grace_ms, struct slow **ret_all)
 {
     uint64_t now_ms = os_now_ms();
@@ -82,7 +83,8 @@ static void overrun_slowest(void *ctx, uint64_t grace_ms)
     mem_free(all);
 }
 
-/* Whether more events may be queued. Without room, the slowest streams lose their events first. */
+/* Whether more events may be queued. When the budget is full, the slowest streams first lose their
+ * events to make room. */
 static bool finds_room(struct http_watcher *watcher)
 {
     const struct budget *budget = gate_unsent(watcher->http->gate);
@@ -141,7 +143,8 @@ static void count_event(struct http_stream *stream, const struct watch_event *ev
     }
 }
 
-/* A full queue matters only between transactions: each is sent as a whole. */
+/* Whether the queue is full for this event. A full queue matters only between transactions, because
+ * each transaction is sent as a whole. */
 static bool is_full(struct http_stream *stream, const struct watch_event *event, size_t len,
                     size_t max)
 {
@@ -149,7 +152,8 @@ static bool is_full(struct http_stream *stream, const struct watch_event *event,
            (len >= max || !finds_room(stream->client.watcher));
 }
 
-/* Bytes of missed events at a time: small parts while the budget is short. */
+/* Returns how many bytes of missed events are collected at a time: few while the budget is short.
+ */
 static size_t gather_max(const struct http_stream *stream)
 {
     size_t max = stream->http->limits->socket_queue_bytes_max;
@@ -158,7 +162,8 @@ static size_t gather_max(const struct http_stream *stream)
     return level != BUDGET_ROOMY ? min_size(max, STREAM_FEW_BYTES) : max;
 }
 
-/* From where the event, or the difference that it belongs to, can be replayed. */
+/* Returns the tag of an event, with the zxid from which the event, or the difference that it
+ * belongs to, can be replayed. */
 static struct piece_tag tag_of(const struct http_stream *stream, const struct watch *watch,
                                const struct watch_event *event)
 {
@@ -182,7 +187,8 @@ static void put_gather(struct http_stream *stream, const struct watch *watch,
     count_event(stream, event);
 }
 
-/* A difference is useful only as a whole. */
+/* Collects an event of a difference. A difference is useful only as a whole, so a single event
+ * without room drops all of it. */
 static void gather_difference(struct http_stream *stream, const struct watch *watch,
                               const struct watch_event *event)
 {
@@ -200,8 +206,8 @@ static void gather_difference(struct http_stream *stream, const struct watch *wa
     }
 }
 
-/* Missed events go to the watcher's own queue first, because the frame that announces how they were
- * collected precedes them. */
+/* Collects a missed event. Missed events go to the watcher's own queue first, because the frame
+ * that announces how they were collected precedes them. */
 static void gather(struct http_stream *stream, struct watch *watch, const struct watch_event *event)
 {
     if (event->diff) {
@@ -242,7 +248,7 @@ static void gather_begin(struct http_stream *stream)
     stream->crowded = false;
 }
 
-/* A difference that is too large is dropped. */
+/* Ends the collection. A difference that is too large, or has no room, is dropped. */
 static void gather_end(struct http_stream *stream, struct subscribe_result *result)
 {
     struct http_watcher *watcher = stream->client.watcher;
@@ -290,7 +296,7 @@ void stream_catch_up(struct http_stream *stream)
 {
     if (watcher_over_budget(&stream->client) || atomic_load(&stream->overrun) ||
         !finds_room(stream->client.watcher)) {
-        return; /* It is tried again: after WATCHER_RETRY_MS, or when the library has room. */
+        return; /* The next try comes after WATCHER_RETRY_MS, or when the library asks for more. */
     }
 
     struct watch *watch = stream_watch(stream);
@@ -381,7 +387,8 @@ static void open(struct http_stream *stream, const struct subscribe_result *resu
     stream_put_gathered(stream);
 }
 
-/* A session that the stream keeps alive needs enough heartbeats within its timeout. */
+/* Looks up the session. If the stream keeps the session alive, its heartbeats become frequent
+ * enough for the timeout of the session. */
 static enum err enter_session(struct http_stream *stream)
 {
     struct op_session_info info;

@@ -1,11 +1,12 @@
 /*
- * The queue of a stream: frames that wait for its client. The watcher's thread puts them in;
- * stream.c takes them out on the library's thread. When the queue is full the watch is held, and
+ * The queue of a stream: frames that wait for its client. The watcher's thread puts frames in;
+ * stream.c takes them out on the library's thread. When the queue is full, the watch is held, and
  * later events stay in the window. Queued events may also be discarded, because they can be
  * replayed from the window.
  *
- * The frame of a Server-Sent Event has a name, a JSON object, and, if a client may resume from it,
- * an id that browsers send back automatically; NDJSON is the object alone.
+ * The frame of a Server-Sent Event has a name and a JSON object. A frame from which a client may
+ * resume also has an id, which browsers send back automatically. The frame of NDJSON is the object
+ * alone.
  */
 #include "base/os_rng.h"
 #include "http/stream.h"
@@ -85,7 +86,7 @@ void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid)
         stream->behind_ms = os_now_ms();
     }
     atomic_store(&stream->wants_room, true);
-    watcher_due(&stream->client); /* The queue may already be empty. */
+    watcher_due(&stream->client); /* If the queue is already empty, WATCHER_ROOM may not come. */
 }
 
 static void on_cut(void *ctx, const struct piece_tag *tag)
@@ -97,7 +98,8 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* A parked stream has sent everything; another one continues when the library asks for more. */
+/* Discards the queued events. Returns the zxid from which they can be replayed, or ZXID_MAX. A
+ * parked stream has sent everything; another stream continues when the library asks for more. */
 static zxid_t cut_queue(struct http_stream *stream)
 {
     zxid_t from = ZXID_MAX;
@@ -145,7 +147,7 @@ void stream_resume(struct http_stream *stream)
     pthread_mutex_unlock(&stream->mutex);
 }
 
-/* The client is gone, or does not read. */
+/* Closes the connection, because the client is gone or does not read. */
 void stream_break_off(struct http_stream *stream)
 {
     atomic_store(&stream->broken, true);
@@ -187,8 +189,8 @@ void stream_cut_off(struct http_stream *stream)
 enum {
     HISTORY_TEXT = 24,
     RETRY_TEXT = 32,
-    RETRY_MS = 500,        /* A browser reconnects after this time, */
-    RETRY_SPREAD_MS = 2000 /* plus a random part of this, so that not all reconnect at once. */
+    RETRY_MS = 500,        /* The shortest time after which a browser reconnects. */
+    RETRY_SPREAD_MS = 2000 /* A random part of it is added: not all browsers reconnect at once. */
 };
 
 /* Writes the start of a frame, up to the object. */
@@ -201,7 +203,7 @@ static void frame_begin(const struct http_stream *stream, struct buf *out, const
     }
 }
 
-/* `zxid` 0: a client cannot resume from this frame. */
+/* Writes the end of a frame. `zxid` 0: a client cannot resume from this frame. */
 static void frame_end(const struct http_stream *stream, struct buf *out, zxid_t zxid)
 {
     buf_append_byte(out, '\n');
@@ -269,7 +271,7 @@ struct blob *stream_event_frame(struct http_stream *stream, const struct watch_e
     return frames->shared[form];
 }
 
-/* One frame, from its name to the queue. */
+/* A frame from frame_open to frame_put. */
 struct frame {
     struct http_stream *stream;
     struct buf out;

@@ -33,7 +33,7 @@ static int escape_at(struct slice text, size_t pos)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* Appends the decoded `text` to `decoded`; it is never longer than the text. */
+/* Appends the decoded `text` to `decoded`. The decoded text is never longer than `text`. */
 static enum err decode(struct slice text, bool plus_is_blank, struct buf *decoded,
                        struct slice *ret_text, const char **ret_why)
 {
@@ -102,7 +102,7 @@ static enum err parse_query(struct slice query, struct buf *decoded, struct http
     return err;
 }
 
-/* "http://host:port/path", as sent to a proxy. */
+/* Splits "http://host:port/path", as sent to a proxy; false when the text has another form. */
 static bool split_absolute(struct slice *text, struct slice *ret_authority)
 {
     struct slice http = slice_str("http://");
@@ -126,7 +126,7 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
 
     *ret_target = (struct http_target){.path = slice_make(NULL, 0)};
     buf_clear(decoded);
-    /* Room for all of it and for one joined name, so that slices stay valid. */
+    /* Reserves room for the whole target and one joined name, so that slices stay valid. */
     if (!buf_reserve(decoded, 2 * raw.len + 2)) {
         return refuse(ret_why, "the URL is too long");
     }
@@ -231,7 +231,8 @@ static size_t session_end(struct slice raw, size_t pos)
                : 0;
 }
 
-/* The value of session= is redacted even if it is no UUID. */
+/* Appends `raw` with each UUID redacted; in a query also the value of session=, even if the value
+ * is no UUID. */
 static void put_redacted(struct slice raw, bool query, struct buf *out)
 {
     size_t pos = 0;

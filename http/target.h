@@ -26,21 +26,22 @@ struct http_param {
 
 struct http_target {
     struct slice path;      /* Decoded, from the first slash on. */
-    struct slice authority; /* Of a target in absolute form; else empty. */
+    struct slice authority; /* The authority of a target in absolute form; else empty. */
     struct http_param params[HTTP_PARAMS_MAX];
     uint32_t param_count;
-    bool is_asterisk; /* "*", for OPTIONS. */
+    bool is_asterisk; /* The target is "*", for OPTIONS. */
 };
 
 /* The value of a hexadecimal digit, or -1. */
 int http_hex_digit(uint8_t byte);
 
-/* Slices point into `raw` and `decoded`. `decoded` is overwritten, and afterwards only
- * http_target_join may change it. ERR_BAD_ARGUMENTS with a constant sentence. */
+/* Parses a target. Slices of `*ret_target` point into `raw` and `decoded`. `decoded` is
+ * overwritten; afterwards only http_target_join may change it. ERR_BAD_ARGUMENTS: `*ret_why` is a
+ * constant sentence. */
 enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_target *ret_target,
                            const char **ret_why);
 
-/* parent + "/" + name, in the room that http_target_parse left in `decoded`. */
+/* Returns parent + "/" + name, written into the room that http_target_parse left in `decoded`. */
 struct slice http_target_join(struct buf *decoded, struct slice parent, struct slice name);
 
 /* Appends `path`; escapes all but unreserved characters, sub-delimiters, `:`, `@` and `/`. */

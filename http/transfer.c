@@ -3,13 +3,14 @@
  *
  * An export is a subtree as it was at one zxid. The library pulls bytes when the socket has room,
  * so the reader sets the pace, and nothing waits in a queue. A slow reader occupies a slot and the
- * znodes that are kept for it (maxExportBytes). It may read nothing for slowTimeout, and take in
- * total that much longer than HTTP_BYTES_PER_MS would; then it is disconnected.
+ * znodes that are kept for it (maxExportBytes). A reader is disconnected when it reads nothing for
+ * slowTimeout, or when the export lasts longer than slowTimeout plus the time for its bytes at
+ * HTTP_BYTES_PER_MS.
  *
  * The body of an import is applied in batches as it arrives, and reading continues only when a
  * batch is answered. So the length of the body is unlimited, and the client's progress is that of
  * the import. The library accepts no answer before the end of the body: a failure in the middle is
- * reported after the rest has been read, or by raw bytes at the end of the connection.
+ * reported after the rest has been read, or as raw bytes that end the connection.
  */
 #include "http/http_int.h"
 #include "server/transfer/export.h"
@@ -17,8 +18,8 @@
 
 enum {
     RESPONSE_BLOCK = 1024, /* Used for HTTP/1.0 only. */
-    /* Unlimited, an export and its reader would take all processor time, and writes of other
-     * clients would wait. */
+    /* The maximum rate of an export. Without it an export and its reader would take all processor
+     * time, and writes of other clients would wait. */
     BYTES_PER_S = 32 << 20,
     AHEAD_BYTES = 128 << 10
 };
@@ -32,7 +33,7 @@ struct http_export {
     size_t taken; /* Bytes of `out` that were pulled. */
     bool more;    /* `out` is not the last part. */
     uint64_t start_ms;
-    uint64_t sent; /* Bytes. */
+    uint64_t sent; /* Bytes that the library has pulled. */
 };
 
 /* ---- Slots ---- */
@@ -62,7 +63,8 @@ static bool take_slot(struct http_conn *conn)
 
 /* ---- The answer ---- */
 
-/* Limits the time to the next read of the client, and the whole time by the length of the body. */
+/* Sets the deadline: the client must read again within slowTimeout, and the length of the body
+ * limits the whole time. False when the time is up. */
 static bool set_deadline(struct http_export *export)
 {
     uint64_t slow_ms = export->http->limits->slow_timeout_ms;
@@ -106,11 +108,11 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
         memcpy(to, export->out.data + export->taken, len);
     }
     export->taken += len;
-    export->sent += len; /* With 0 the library asks again, after the others of this thread. */
+    export->sent += len; /* 0: the library asks again after the thread's other connections. */
     return set_deadline(export) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-/* The response was sent, or the connection is closed. */
+/* Called when the response was sent or the connection is closed. */
 static void on_free(void *cls)
 {
     struct http_export *export = cls;
@@ -139,7 +141,7 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     export->export = take_export;
     export->more = true;
     export->start_ms = os_now_ms();
-    buf_init(&export->out, SIZE_MAX / 2); /* One znode more than export_write aims at. */
+    buf_init(&export->out, SIZE_MAX / 2); /* export_write appends about 16 KiB, or one znode. */
     metric_add(&http->transfers.exports, 1);
     metric_add(&http->transfers.exports_ever, 1);
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export, on_free);
@@ -188,7 +190,7 @@ enum MHD_Result http_export_begin(struct http_conn *conn)
 struct http_import {
     struct import *import;
     uint64_t start_ms;
-    uint64_t held_ms;  /* Spent on batches, which does not count as the client's time. */
+    uint64_t held_ms;  /* Time spent on batches, which does not count as the client's. */
     uint64_t seen;     /* Bytes of the body before the failure. */
     uint64_t asked_ms; /* When the last batch was submitted. */
     bool admitted;     /* This replica has applied the state that the client has seen. */
@@ -214,7 +216,8 @@ static void release(struct http_conn *conn)
     mem_free(import);
 }
 
-/* The body has the time of any body of its length, plus the time spent on batches. */
+/* Extends the deadline of the body, which has the time of any body of its length, plus the time
+ * spent on batches. False when the connection has expired. */
 static bool extend(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
@@ -251,8 +254,9 @@ static bool is_session_unknown(const struct http_request *request)
     return request->auth.session.shown && request->auth.session_id == 0;
 }
 
-/* A plan from a state older than the client has seen could skip znodes that do not exist any more.
- * A session that this replica does not know may be new, or may have ended. */
+/* Whether the import must wait until this replica is up to date. A plan from a state older than the
+ * client has seen could skip znodes that do not exist any more. A session that this replica does
+ * not know may be new, or may have ended. */
 static bool must_wait(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
@@ -310,7 +314,7 @@ static void take_answer(struct http_conn *conn)
     request->replica.has_status = false;
 }
 
-/* From here on the rest of the body is discarded. */
+/* Refuses a failed import. From here on the rest of the body is discarded. */
 static void refuse(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

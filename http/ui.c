@@ -1,8 +1,8 @@
 /*
  * The dashboard: the files of one page, from the binary or, for development, from a directory. The
- * page has many URLs, so each path that is neither below assets/ nor below docs/ is the page, with
- * or without a dot: znodes have names like `v1.2`. Each file is embedded twice, plain and
- * compressed: a library to inflate it for the few clients without gzip would cost more.
+ * page has many URLs, so each path that is neither below assets/ nor below docs/ is the page, even
+ * if the path has a dot: znodes have names like `v1.2`. Each file is embedded twice, plain and
+ * compressed: a library that inflates it for the few clients without gzip would cost more.
  */
 #include "web/assets.h"
 
@@ -29,7 +29,8 @@ static bool is_asset(struct slice path)
     return slice_starts_with(path, slice_str(ASSET_DIR));
 }
 
-/* The tag identifies the bytes that are sent, so compressed ones have another tag. */
+/* Finds a file in the binary. The tag identifies the bytes that are sent, so compressed bytes have
+ * another tag. */
 static bool find_inside(const struct http_request *request, struct slice path,
                         struct ui_file *ret_file)
 {
@@ -83,7 +84,7 @@ static bool find_on_disk(struct http_conn *conn, struct slice path, struct ui_fi
     return true;
 }
 
-/* The address is copied into a header. */
+/* Whether the address may be copied into a header. */
 static bool is_plain_address(struct slice address)
 {
     for (size_t i = 0; i < address.len; i++) {
@@ -98,7 +99,8 @@ static bool is_plain_address(struct slice address)
     return address.len > 0;
 }
 
-/* When this replica dies the page continues at another one. */
+/* Appends the addresses of all replicas: when this replica dies, the page continues at another one.
+ */
 static void append_replicas(struct http *http, struct buf *policy)
 {
     struct buf clients;
@@ -119,7 +121,8 @@ static void append_replicas(struct http *http, struct buf *policy)
     buf_release(&clients);
 }
 
-/* Only zabra's own files run, nothing is sent to other hosts, and no page may frame this one. */
+/* Adds the policy of the page: only zabra's own files run, nothing is sent to hosts other than
+ * replicas, and no page may frame this one. */
 static void page_headers(struct http_conn *conn, struct MHD_Response *response)
 {
     struct buf policy;
@@ -172,7 +175,7 @@ static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *f
     return http_send(conn, status, response);
 }
 
-/* The directory of the documentation stands for its first page. */
+/* Returns the file for a path. The directory of the documentation stands for its first page. */
 static struct slice file_of(struct slice asked, bool page)
 {
     if (page) {
@@ -191,7 +194,7 @@ enum MHD_Result http_answer_ui(struct http_conn *conn)
     struct ui_file file = {.type = NULL};
     bool found = disk ? find_on_disk(conn, path, &file) : find_inside(request, path, &file);
 
-    request->args.path = slice_make(NULL, 0); /* It is no path of a znode. */
+    request->args.path = slice_make(NULL, 0); /* The path is no znode. */
     if (found) {
         return send_file(conn, &file, !asset);
     }

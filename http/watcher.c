@@ -74,8 +74,8 @@ static void wake(struct http_watcher *watcher)
     }
 }
 
-/* Core thread. Without clients there is nothing to do, and adding a watch reads the window itself.
- */
+/* Called on the core's thread. Without clients there is nothing to do: a watch that is added later
+ * reads the window itself. */
 static void on_news(void *ctx)
 {
     struct http_watcher *watcher = ctx;
@@ -92,14 +92,14 @@ static void on_hangup(struct loop_watch *watch, uint32_t ready)
     struct watcher_client *client = watch->ctx;
 
     (void)ready;
-    /* Otherwise the loop would report it until the descriptor is closed. */
+    /* Otherwise the loop would report the hangup until the descriptor is closed. */
     loop_remove(&client->watcher->loop, &client->hangup);
     client->watched = false;
     client->ops->on_hangup(client);
 }
 
-/* A duplicated descriptor, within the limit of all clients, and not while storage needs one; -1:
- * none. */
+/* Returns a duplicate of the descriptor, which counts in the limit of all clients. -1: the limit is
+ * reached, no descriptor is left, or storage needs one. */
 static int copy_of(struct http_watcher *watcher, int fd)
 {
     struct budget *files = &watcher->http->caps.files;
@@ -244,7 +244,7 @@ static void take_calls(struct http_watcher *watcher)
 
     mailbox_drain(&watcher->inbox, &batch);
     while (!list_empty(&batch)) {
-        /* Removed first, because it may be posted again after the exchange. */
+        /* The client is removed first, because it may be posted again after the exchange. */
         struct watcher_client *client = list_take(&batch, struct watcher_client, call);
 
         client->ops->on_call(client, atomic_exchange(&client->calls, 0));
@@ -270,7 +270,8 @@ static void end_all(struct http_watcher *watcher, enum watcher_end end)
     }
 }
 
-/* A client must not wait on a replica that receives no changes any more. */
+/* Ends all clients when this replica stops or receives no changes any more: clients must not wait
+ * in vain. */
 static void check_replica(struct http_watcher *watcher)
 {
     const char *why = NULL;
@@ -340,7 +341,7 @@ static bool is_at(const struct watcher_client *client, const struct watch_listin
             slice_eq(watch_path(list_first(watches, struct watch, by_owner)), listing->path));
 }
 
-/* Each client has one watch at most. */
+/* Adds the clients to the list, each with one watch at most. */
 static void add_listing(struct http_watcher *watcher, struct watch_listing *listing)
 {
     bool more = true;

@@ -5,8 +5,8 @@
  * A client is a `watcher_client`, embedded in a stream or a long poll. A library thread creates it
  * and posts calls; the watcher's thread handles them, and it alone uses the subscriber. A call is a
  * bit, so a client that is called twice is handled once. The connection of a client is suspended,
- * and the library does not watch its socket. So the watcher has a duplicated descriptor for it, to
- * notice that the client has closed the connection.
+ * and the library does not watch the socket of a suspended connection. So the watcher duplicates
+ * the descriptor, to notice that the client has closed the connection.
  */
 #ifndef HTTP_WATCHER_H
 #define HTTP_WATCHER_H
@@ -19,11 +19,11 @@
 #include "server/watch/subscribe.h"
 
 enum {
-    WATCHER_FORMATS = OP_NONE + 1,        /* Of values. */
+    WATCHER_FORMATS = OP_NONE + 1,        /* Data formats of values. */
     WATCHER_FRAMES = 8 * WATCHER_FORMATS, /* Encodings of one event. */
     WATCHER_RETRY_MS = 20,                /* Between two tries to open or to catch up. */
     WATCHER_LATE_MS = 250,                /* A turn this late means that the process was stalled. */
-    WATCHER_WORK_US = 5000, /* Time for missed events, before new changes have their turn. */
+    WATCHER_WORK_US = 5000, /* Time for missed events in a turn; then new changes are handled. */
     WATCHER_SETS = 64       /* Transactions per turn. */
 };
 
@@ -36,27 +36,27 @@ enum watcher_call {
 
 enum watcher_end {
     WATCHER_DRAIN,  /* The replica is stopping. */
-    WATCHER_CUT_OFF /* It has had no leader for too long. */
+    WATCHER_CUT_OFF /* The replica has had no leader for too long. */
 };
 
 struct watcher_client;
 
-/* All run on the watcher's thread. The subscriber calls on_event, on_change and on_lost: they may
- * hold watches, and otherwise only record what happened and call watcher_due. Without on_event and
- * on_lost the client is due. */
+/* The callbacks of a client; all run on the watcher's thread. The subscriber calls on_event,
+ * on_change and on_lost: they may hold watches, and otherwise only record what happened and call
+ * watcher_due. If on_event or on_lost is NULL, the watcher calls watcher_due instead. */
 struct watcher_ops {
     bool is_stream; /* The client is part of a struct http_stream. */
     void (*on_call)(struct watcher_client *client, uint32_t calls);
     void (*on_event)(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
-    /* For clients that listen: SET_ACL and SESSION_CLOSE. */
+    /* Called for SET_ACL and SESSION_CLOSE, if the client has called watcher_listen. */
     void (*on_change)(struct watcher_client *client, zxid_t zxid,
                       const struct state_change *change);
     void (*on_lost)(struct watcher_client *client, zxid_t from);
     void (*on_due)(struct watcher_client *client);
     void (*on_hangup)(struct watcher_client *client);
     void (*on_end)(struct watcher_client *client, enum watcher_end end);
-    /* Returns the latest time for the next call. */
+    /* Returns the time by which on_time must be called again. */
     uint64_t (*on_time)(struct watcher_client *client, uint64_t now_ms);
 };
 
@@ -64,13 +64,13 @@ struct watcher_client {
     const struct watcher_ops *ops;
     struct http_watcher *watcher;
     struct watch_owner owner;
-    struct op_principal principal; /* With a reference of its own. */
-    _Atomic uint32_t calls;        /* Bits; the thread that sets the first one posts `call`. */
+    struct op_principal principal; /* Holds a reference of its own to `auth`. */
+    _Atomic uint32_t calls;        /* Bits; the thread that sets the first bit posts `call`. */
     struct list call;              /* In watcher.inbox. */
     struct list node;              /* In watcher.clients. */
     struct list listening;         /* In watcher.listeners. */
     struct list due;               /* In watcher.due, or watcher.later. */
-    int fd;                        /* The library's. */
+    int fd;                        /* The library's descriptor. */
     struct loop_watch hangup;      /* The duplicated descriptor; -1: none. */
     bool watched;                  /* `hangup` is in the loop. */
     bool known;                    /* In watcher.clients. */
@@ -110,31 +110,32 @@ struct http_watcher {
     struct loop loop;
     struct mailbox inbox;
     struct loop_watch inbox_watch;
-    struct mailbox asked; /* For the list of watches, by struct watch_listing.node; any thread. */
+    struct mailbox asked; /* Requests for the list of watches, by struct watch_listing.node; any
+                             thread posts. */
     struct loop_watch asked_watch;
     struct loop_watch wake;
     _Atomic bool woken; /* A wake-up is pending. */
     _Atomic bool drain;
     _Atomic bool stop;
-    _Atomic uint32_t slots; /* In use, of config_clients.streams_max. */
+    _Atomic uint32_t slots; /* Slots in use, of config_clients.streams_max. */
     struct window_listener listener;
     struct watcher_metrics metrics;
     struct thread thread;
 
-    /* The thread's. */
+    /* Used by the watcher's thread only. */
     struct subscriber *subscriber;
     struct list clients;
     struct list listeners;
     struct list due;
     struct list later;               /* Due in the next turn. */
-    struct watcher_client *gatherer; /* Whose missed events are being collected in `gather`. */
+    struct watcher_client *gatherer; /* The client whose missed events are collected in `gather`. */
     struct pieces gather;
     struct buf text; /* Scratch space for one event. */
     struct watcher_frames frames;
     struct budget_relief relief;
     uint64_t now_ms;
     uint64_t turn_us;    /* The start of the turn. */
-    uint64_t next_ms;    /* When on_time is due. */
+    uint64_t next_ms;    /* When to call on_time of all clients. */
     uint64_t stalled_ms; /* When the process last resumed after a stall; 0: never. */
     uint64_t check_ms;   /* When to check whether this replica may still answer. */
     bool more;           /* The window holds more events than this turn has handled. */
@@ -143,7 +144,7 @@ struct http_watcher {
 
 struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *relieve);
 
-/* Ends all clients, and later ones at once, so that they go to another replica. Any thread. */
+/* Ends all clients, and later clients at once, so that they go to another replica. Any thread. */
 void http_watcher_drain(struct http_watcher *watcher);
 
 /* Returns when all clients are gone. The library's daemons must have been stopped. */
@@ -151,10 +152,10 @@ void http_watcher_stop(struct http_watcher *watcher);
 
 /* ---- Any thread ---- */
 
-/* Takes a slot for a client of `conn`; false, with the request refused: all are in use. */
+/* Takes a slot for a client of `conn`. False, with the request refused: all slots are in use. */
 bool watcher_take_slot(struct http_conn *conn);
 
-/* A client of `conn`, for which a slot was taken. */
+/* Initializes a client of `conn`, for which a slot was taken. */
 void watcher_client_init(struct watcher_client *client, const struct watcher_ops *ops,
                          struct http_conn *conn);
 void watcher_client_release(struct watcher_client *client); /* Gives the slot back. */
@@ -164,20 +165,20 @@ void watcher_call(struct watcher_client *client, enum watcher_call call);
 /* Registers the client and watches its connection for a close. False: no descriptor is left. */
 bool watcher_add(struct watcher_client *client);
 
-/* The client wants on_change. */
+/* Makes the watcher call on_change for this client. */
 void watcher_listen(struct watcher_client *client);
 
-/* Removes watch, timer and callbacks. May be repeated. */
+/* Removes the client's watch, timer and callbacks. May be repeated. */
 void watcher_remove(struct watcher_client *client);
 
-/* on_due will be called when the subscriber has returned. */
+/* Makes the watcher call on_due when the subscriber has returned. */
 void watcher_due(struct watcher_client *client);
 
-/* True when missed events have taken their share of this turn: on_due will be called in the next
- * one. Clients that are up to date must not wait for a thousand that catch up. */
+/* True when missed events have used up their time in this turn; on_due will be called in the next
+ * turn. So clients that are up to date do not wait for a thousand clients that catch up. */
 bool watcher_over_budget(struct watcher_client *client);
 
-/* on_time will be called at `at_ms` at the latest. */
+/* Makes the watcher call on_time by `at_ms`. */
 void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms);
 
 #endif
