@@ -191,7 +191,7 @@ struct op_entry {      /* A child, or a znode of a tree. */
     struct slice path; /* Name of a child, or path relative to the tree's top (empty: the top). */
     struct stat_view stat;
     struct blob *data; /* One reference; NULL for null data or when not asked for. */
-    bool hidden;       /* The caller may not read it: only its name is shown. */
+    bool hidden;       /* The caller may not read the znode: only its name is shown. */
 };
 
 /* A session as its own client sees it. */
@@ -279,7 +279,7 @@ struct op_request {
     uint32_t fifo;
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
-    uint64_t deadline_ms;  /* Monotonic; the request is answered by then in any case. */
+    uint64_t deadline_ms;  /* Monotonic time by which the request is answered in any case. */
     struct buf memory;     /* Memory of the slices of `args` (or of the front end's slices). */
     struct op_args *multi; /* Heap array behind args.ops, freed with the request. */
     void (*on_reply)(struct op_request *request);

@@ -1,4 +1,4 @@
-/* Arguments from text, and the rules across them. */
+/* Parses arguments from text, and checks the rules across them. */
 #include "base/buf.h"
 #include "base/check.h"
 #include "server/op/ops.h"
@@ -458,12 +458,12 @@ static enum err check_combination(const struct op_args *args, const char **ret_w
          "ephemeral, container and ttl exclude each other"},
         {create && args->container && args->sequence, "a container cannot be sequential"},
         {args->data_null && args->data.len > 0, "null excludes data"},
-        /* A cursor must be a path below the top, because a client may have made it up. */
+        /* A client may have made up the cursor, so it must be a path at or below the top. */
         {search && args->after.len > 0 &&
              (path_check(args->after, NULL) != ERR_OK || !path_is_within(args->after, args->path)),
          "after must be the value from an earlier answer to this search"},
         {search && args->pattern.len > OPS_PATTERN_MAX, "name is longer than 256 bytes"},
-        /* Other formats cannot show all data, and an export cannot fail in the middle. */
+        /* Other formats cannot show all data, so an export could fail in the middle. */
         {args->op == OP_EXPORT && args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO,
          "dataformat of an export must be base64 or auto"},
     };

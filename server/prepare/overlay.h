@@ -45,7 +45,7 @@ struct overlay_quota {
 struct overlay_memory {
     uint64_t count;
     uint64_t bytes;
-    zxid_t horizon; /* Older results are being forgotten; 0: none. */
+    zxid_t horizon; /* Results before this zxid are being forgotten; 0: none. */
 };
 
 enum overlay_kind {

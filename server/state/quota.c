@@ -95,7 +95,7 @@ static void take_limits(struct quota *quota, const struct znode *limits)
 {
     struct state_quota parsed;
 
-    /* Malformed text sets no limits; the usage is shown all the same. */
+    /* Malformed text sets no limits, but the usage is still shown. */
     (void)state_quota_parse(blob_slice(limits->data), &parsed);
     quota->shown.count_limit = parsed.count_limit;
     quota->shown.bytes_limit = parsed.bytes_limit;

@@ -112,7 +112,7 @@ static void put_acl(const struct state *state, struct written_acls *acls, uint32
     wire_put_bytes(out, state_acl(state, acl));
 }
 
-/* Writes the difference of the path to the one before it in this block. */
+/* Writes how the path differs from the previous one in this block. */
 static void put_path(struct slice path, struct slice before, struct buf *out)
 {
     size_t shared = shared_len(path, before);

@@ -249,13 +249,13 @@ struct undo_entry {
     };
 
     union {
-        zxid_t pzxid;    /* CREATE, DELETE: the parent's. */
+        zxid_t pzxid;    /* CREATE, DELETE: pzxid of the parent. */
         zxid_t mzxid;    /* SET. */
         uint64_t attach; /* SESSION_MOVE. */
     };
 
     union {
-        uint32_t creates; /* CREATE, DELETE: the parent's. */
+        uint32_t creates; /* CREATE, DELETE: creates of the parent. */
         int64_t mtime_ms; /* SET. */
         uint32_t acl;     /* SET_ACL. */
         uint32_t member;  /* SESSION_MOVE. */

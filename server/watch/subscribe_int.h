@@ -70,7 +70,7 @@ void missed_release(struct missed *missed);
 enum err missed_gather(const struct subscriber *subscriber, const struct missed_by *by,
                        struct missed *missed);
 
-/* Gathers the difference only. ERR_TOO_LARGE: it exceeds its bounds, or the state was replaced
+/* Gathers the difference only. ERR_TOO_LARGE: this exceeds its bounds, or the state was replaced
  * meanwhile; the gathered events must be dropped. */
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed);
