@@ -19,10 +19,10 @@
 
 enum {
     NAMES_MAX = 100000,            /* A directory with more names is not one of a replica. */
-    NAME_HISTORY_MAX = 0x7fffffff, /* Bound of history numbers; counting never gets there. */
+    NAME_HISTORY_MAX = 0x7fffffff, /* A higher number is foreign: counting never gets there. */
 };
 
-#define NAME_NUMBER_MAX (UINT64_MAX / 2) /* Bound of segment numbers. */
+#define NAME_NUMBER_MAX (UINT64_MAX / 2) /* A higher segment number is foreign. */
 
 enum name_kind {
     NAME_KIND_OTHER, /* Not a file of the store; left alone. */
@@ -70,7 +70,7 @@ struct manifest {
     uint64_t history; /* History number in the names of log and snapshots. */
     uint64_t first;   /* Number of the log's first segment. */
     uint64_t top;     /* Highest segment that may hold records; if it is missing, that is damage. */
-    bool clean;       /* The store was closed, and the log's end was the one below. */
+    bool clean;       /* The store was closed cleanly, and the log ended at the place below. */
     uint64_t clean_number; /* Number of the segment in which the log ended. */
     uint64_t clean_offset;
     zxid_t clean_last;

@@ -60,7 +60,7 @@ void slots_close(struct slots *slots, const struct vfs *vfs);
 /* Makes a new value durable in both slots. After an error the process must end. */
 enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice payload);
 
-/* Like slots_write, but if the file is not open makes it, durably, and opens it. */
+/* Like slots_write. If the file is not open, makes it durably and opens it. */
 enum err slots_put(struct slots *slots, const struct vfs *vfs, const char *name,
                    enum slots_kind kind, struct buf *take_payload);
 

@@ -72,7 +72,7 @@ struct store_options {
     struct vfs vfs;
     uint64_t segment_bytes;    /* Size of a WAL segment, multiple of 4 KiB. */
     uint32_t snapshots_keep;   /* At least 1; 3 by default. */
-    uint64_t salt_seed;        /* For segment salts: random in production, seeded in tests. */
+    uint64_t salt_seed;        /* Seed of segment salts: random in production, chosen in tests. */
     uint32_t record_bytes_max; /* Payload limit; anything longer is damage. */
     uint32_t member_id;        /* Owner of the directory; 0: not checked. */
     uint64_t keep_bytes_max;   /* Bytes of log that store_keep may add to what snapshots need. */
@@ -172,7 +172,7 @@ bool store_is_low(struct store *store);
 
 /* ---- Snapshots. ---- */
 
-/* What a snapshot says about itself. */
+/* Description of a snapshot. */
 struct store_snap_info {
     zxid_t start;         /* Last applied zxid when the scan began; the log is replayed after it. */
     uint64_t start_chain; /* Chain value at `start`. */
@@ -183,8 +183,7 @@ struct store_snap_info {
     /* Hash of its contents, trailer included. Two files with the same id have the same bytes, on
      * whichever replicas they were written. */
     uint64_t id;
-    /* History of the local log that the snapshot belongs to. `history` and `start` name the file.
-     * */
+    /* History of the local log of the snapshot; with `start` it names the file. */
     uint64_t history;
     bool is_checked; /* store_snap_checked was called for it. */
 };

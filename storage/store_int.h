@@ -45,7 +45,7 @@ struct snap_recv {
 struct store {
     struct store_options options;
     bool is_read_only;
-    bool has_failed; /* After an error that ends the process: nothing is written any more. */
+    bool has_failed; /* An error that ends the process has occurred: nothing is written any more. */
     bool is_damaged; /* The log may not be used until a reset or an installed snapshot. */
     bool is_lost;    /* Identity or promise cannot be read: no changes at all. */
     bool has_identity;

@@ -23,7 +23,7 @@ enum {
     VFS_POSIX_FILES = 2 + VFS_KEPT /* Descriptors of the vfs, besides those of open files. */
 };
 
-struct vfs_file; /* One open file; made and freed by the vfs. */
+struct vfs_file; /* One open file; the vfs makes and frees it. */
 
 struct vfs_ops {
     /* Creates a file (fails with ERR_EXISTS), or opens one for reading and writing. Any thread may

@@ -70,7 +70,7 @@ static enum err posix_open(void *ctx, const char *name, bool create, struct vfs_
     int flags = O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0);
     int fd = open_any(dir, name, flags);
 
-    /* A directory that may only be looked at (inspection) can still be read. */
+    /* In a directory without write permission (inspection) files can still be read. */
     if (fd < 0 && !create && (errno == EACCES || errno == EROFS)) {
         fd = open_any(dir, name, O_RDONLY | O_CLOEXEC);
     }

@@ -50,7 +50,7 @@ struct wal_segment {
 /* One log: its segments and what they hold. */
 struct wal_log {
     uint64_t history;
-    struct wal_segment **segments; /* In log order. */
+    struct wal_segment **segments; /* Segments in log order. */
     size_t count;
     size_t cap;
     struct wal_segment *tail; /* Last segment of the list; the log thread's own. */

@@ -217,7 +217,7 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
         .recs = ret_recs, .count_max = recs_max, .bytes_max = bytes_max, .last = after};
     enum err err = ERR_OK;
 
-    struct wal_segment *before = NULL; /* Held: its file stays open. */
+    struct wal_segment *before = NULL; /* A reference: the file stays open between batches. */
 
     ASSERT(recs_max > 0);
     while (err == ERR_OK && !gather.is_full) {

@@ -323,9 +323,9 @@ static struct tail tail_read(struct scan *scan, const struct wal_segment *segmen
     return tail;
 }
 
-/* The last segment's first place without a good batch: the end of the log, a torn batch, or damage.
- * Torn means: each sector from there on is either zero or as that one batch wrote it, and at least
- * one sector of the batch is missing. */
+/* Judges the last segment at its first place without a good batch: the end of the log, a torn
+ * batch, or damage. Torn means: each sector from there on is either zero or as that one batch wrote
+ * it, and at least one sector of the batch is missing. */
 static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 {
     struct wal *wal = scan->wal;

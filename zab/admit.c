@@ -86,7 +86,7 @@ void admit_tick(struct zab *zab)
     if (zab->config.committed.version > zab->trail.last) {
         return;
     }
-    /* A quorum of the whole configuration must be here without the disk in question; the unknown
+    /* A quorum of the whole configuration must be connected, apart from the new disk: an unknown
      * disk is not counted, since its incarnation is not in the configuration. */
     if (!quorum_has(zab, true, is_present)) {
         return;

@@ -34,8 +34,9 @@ static void persist_join(struct zab *zab)
     fx_role(zab);
 }
 
-/* Once all founders have reported that they are empty, the one with the lowest id writes the
- * configuration. A founder that misses the message learns it later from any member. */
+/* Writes the configuration once all founders have reported that they are empty; the founder with
+ * the lowest id does so. A founder that misses the message learns the configuration later from any
+ * member. */
 static void found(struct zab *zab)
 {
     struct zab_config config = {0};
@@ -60,7 +61,7 @@ static void found(struct zab *zab)
     persist_join(zab);
 }
 
-/* Sends the configuration to founders that it names and that were absent when it was written. */
+/* Sends the configuration to the founders in it that were absent when it was written. */
 void bootstrap_tell(struct zab *zab)
 {
     ASSERT(!zab->bootstrapping);

@@ -100,8 +100,8 @@ void digest_halt(struct zab *zab, zxid_t zxid)
     fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = zxid});
 }
 
-/* Stops all replicas, observers too: the remaining ones would elect a leader among them and serve a
- * state that no majority confirms. */
+/* Stops all replicas, observers too: otherwise the remaining replicas would elect a leader and
+ * serve a state that no majority confirms. */
 static void stop_all(struct zab *zab, zxid_t zxid)
 {
     PROBE("zab.no_majority_of_digests");

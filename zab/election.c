@@ -109,8 +109,8 @@ static void election_start(struct zab *zab)
     election_check(zab);
 }
 
-/* Votes are compared by (zxid, id). The zxid starts with the current epoch, because the log has an
- * EPOCH record for each epoch. */
+/* Whether the first candidate is better. Candidates are compared by (zxid, id). The zxid starts
+ * with the current epoch, because the log has an EPOCH record for each epoch. */
 static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
 {
     if (id == 0) {
@@ -119,9 +119,9 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
     return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
 }
 
-/* Whether a vote for `id` makes sense. A peer must be connected. This replica's disk must count: it
- * may have been replaced while this replica was away, which this replica may learn after its vote.
- */
+/* Whether a vote for `id` makes sense. A peer must be connected. This replica's own disk must
+ * count: it may have been replaced by another one while this replica was away, which this replica
+ * may learn only after its vote. */
 static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);

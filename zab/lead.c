@@ -144,8 +144,8 @@ static void announce_epoch(struct zab *zab)
 }
 
 /*
- * The epoch is established. Its initial history is this replica's log, and the start of the epoch
- * is itself a record of this log (decision 1). Followers get it as NEWLEADER.
+ * Establishes the epoch. Its initial history is this replica's log, and the start of the epoch is
+ * itself a record of this log (decision 1). Followers get that record as NEWLEADER.
  */
 static void establish(struct zab *zab)
 {
@@ -240,7 +240,8 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
     return false;
 }
 
-/* Names the dialogue that it answers, because the CEPOCH may have been on its way for long. */
+/* Sends EXCLUDE to a learner. The message names the dialogue that it answers, because the CEPOCH
+ * may have been on its way for long. */
 static void tell_excluded(struct zab *zab, const struct peer *peer, uint32_t dialogue,
                           uint32_t flags)
 {

@@ -122,7 +122,7 @@ void sync_pump(struct zab *zab, struct peer *peer)
         return;
     }
     if (MUTANT(16) && learner->stage == LEARNER_STREAM && learner->newleader_sent) {
-        return; /* The mutant sends no records of the past. */
+        return; /* Mutant: a learner gets only what is proposed once it is in step. */
     }
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(learner_is_sound(zab, learner));

@@ -74,8 +74,8 @@ static void resign_tick(struct zab *zab)
  * that disk. As long as that record is not known to be committed, this disk counts as well: it can
  * be elected, and commits the loss of its own seat. From then on it is an unknown disk, and no
  * leader admits its own disk, so it leaves in the same step. The learners in step get the commit
- * before RESIGN. If that message is lost, the majority that made the commit has the record in its
- * log, and this disk sends the configuration to each peer whose vote names an older one.
+ * before RESIGN. If the commit is lost, the majority that made it has the record in its log, and
+ * this disk sends the configuration to each peer whose vote names an older one.
  */
 static void seat_tick(struct zab *zab)
 {

@@ -13,7 +13,7 @@ void config_set(struct zab *zab, const struct zab_config *config)
     }
 }
 
-/* Makes a committed configuration bind: no older configuration binds any more. */
+/* Adopts a committed configuration: no older configuration counts any more. */
 void config_bind(struct zab *zab, const struct zab_config *config)
 {
     if (config->version <= zab->config.committed.version) {
@@ -26,8 +26,8 @@ void config_bind(struct zab *zab, const struct zab_config *config)
     fx_role(zab);
 }
 
-/* Makes a configuration in the log bind. A leader proposes a change only after the previous change
- * is committed, so the previous configuration is committed. */
+/* Adopts a configuration that is in the log as the pending one. A leader proposes a change only
+ * after the previous change is committed, so the previous configuration is committed. */
 void config_pend(struct zab *zab, const struct zab_config *config)
 {
     if (config->version <= zab->config.committed.version) {

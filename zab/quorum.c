@@ -117,7 +117,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
     if (count < need) {
         return 0;
     }
-    /* Selection of the `need` largest values: there are few voters. */
+    /* A selection of the `need` largest values is fast enough: there are few voters. */
     for (uint32_t i = 0; i < need; i++) {
         uint32_t best = i;
 

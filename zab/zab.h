@@ -124,7 +124,7 @@ struct zab_ev_fetched {
 struct zab_ev_snap_fetched {
     uint64_t token;
     enum err err;
-    zxid_t start; /* Of the snapshot. */
+    zxid_t start; /* Start of the snapshot. */
     uint64_t start_chain;
     zxid_t end;
     uint64_t id; /* Hash that identifies the snapshot's bytes; 0: not known. */
@@ -463,7 +463,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status);
 #define ZAB_KEEP_NONE UINT64_MAX
 zxid_t zab_keep(const struct zab *zab);
 
-/* The committed configuration. */
+/* Returns the committed configuration. */
 const struct zab_config *zab_config(const struct zab *zab);
 
 /* What is known of a peer, for /ensemble. */
@@ -475,7 +475,7 @@ struct zab_peer_status {
     bool counted;      /* Its incarnation is the one in the configuration. */
     zxid_t acked;      /* Last zxid that it has acknowledged. Known to the leader only. */
     zxid_t voted;      /* Last durable zxid in its last vote while looking; 0: it is not looking. */
-    uint64_t heard_ms; /* Its last message; 0: none yet. */
+    uint64_t heard_ms; /* When its last message came; 0: none yet. */
     enum zab_state state; /* State in its last vote. */
     uint32_t flags;
 };

@@ -23,7 +23,7 @@ enum {
     DELIVER_MAX = 2048,       /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Bytes requested in one ZAB_FX_FETCH. */
     SNAP_WINDOW = 16,           /* Maximum of chunks sent and not yet durable at the learner. */
-    SNAP_WINDOW_START = 2,      /* The same at the start of a transfer. */
+    SNAP_WINDOW_START = 2,      /* Maximum of such chunks at the start of a transfer. */
     SNAP_DELAY_MS = 100, /* Delay of a chunk up to which the window grows; above twice: shrinks. */
     SNAP_TRIP_MAX_MS = 1000,  /* Upper bound of a measured round trip. */
     PINGS_TIMED = 8,          /* Newest PINGs whose time is kept. */

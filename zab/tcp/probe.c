@@ -29,7 +29,7 @@ static bool is_within_its_time(const struct tcp *tcp, const struct question *que
 }
 
 /* Whether to send the question. An open question that is no older than the pause of a claim is not
- * repeated: it stays open as long as a claim that asks now. */
+ * repeated: it stays open until the deadline of a claim that asks now. */
 static bool is_to_ask(const struct tcp *tcp, const struct question *question, uint64_t start,
                       uint64_t now_ms)
 {

@@ -17,8 +17,8 @@ enum {
 
 struct resolver {
     struct thread thread;
-    struct mailbox questions; /* To the thread. */
-    struct mailbox answers;   /* From it. */
+    struct mailbox questions; /* Jobs for the thread. */
+    struct mailbox answers;   /* Jobs that the thread has answered. */
     _Atomic bool closed;      /* The owner is gone: questions that wait need no answer. */
 };
 

@@ -1,7 +1,7 @@
 /*
  * Replicas that are connected with different processes of one id. Each replica reports to the
  * others with which process of each id it is connected (SEEN). The replica with the younger process
- * asks whether the older one lives, and hangs up on the younger process if the older one does. The
+ * asks whether the older one lives, and hangs up on the younger process if the older one lives. The
  * replica with the older process asks that process, and hangs up if it does not answer. A question
  * or an answer may be lost: as long as the processes differ both replicas ask again every
  * `probe_ms`.

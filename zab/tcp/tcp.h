@@ -27,8 +27,7 @@ struct tcp_options {
     const struct tcp_peer *peers; /* The other replicas. */
     uint32_t peer_count;
     struct slice secret; /* Empty: no secret (loopback only; the caller has checked). */
-    /* Maximum of outgoing bytes per peer, apart from one more message; a peer above it is dropped.
-     * */
+    /* Maximum of outgoing bytes per peer, plus one message; a peer above it is dropped. */
     uint64_t queue_bytes_max;
     /* Maximum of handshakes at a time with callers that have proven nothing; 0: 256. */
     uint32_t shaking_max;

@@ -32,7 +32,7 @@ enum {
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
     TCP_PAUSE_MS = 100,    /* Without a descriptor nothing is accepted for that long. */
-    TCP_PAUSE_SHARE = 8,   /* Part of `probe_ms` before a claim or rival is asked about. */
+    TCP_PAUSE_SHARE = 8,   /* The pause before questions is `probe_ms` divided by this. */
 };
 
 enum conn_state {
@@ -69,7 +69,7 @@ struct conn {
     uint64_t nonce;        /* Nonce that each frame carries. */
     uint16_t version;      /* Protocol version that both sides speak. */
     bool is_newer;         /* The peer speaks a later version, too. */
-    struct hello identity; /* The peer's. */
+    struct hello identity; /* Identity of the peer. */
     struct hello_transcript transcript;
 };
 
@@ -107,7 +107,8 @@ struct link {
     uint64_t rivals_ms;
     bool overdue;       /* The process of `up` has had its time to answer. */
     uint64_t looked_ms; /* Last search for rivals; 0: it found none. */
-    /* The ids whose process owes this peer a sign of life: bits by index of tcp->links. */
+    /* The ids for which this peer waits for a sign of life of the process: bits by index of
+     * tcp->links. */
     uint64_t asks;
     /* Start of the process of each id with which this peer is connected, by index of tcp->links; 0:
      * none. */
@@ -195,7 +196,7 @@ void tcp_bury(struct conn *conn);
  * on_refused. */
 void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes the connection of a peer that has proven itself the link's connection. */
+/* Makes the connection of a proven peer the `up` connection of its link. */
 void tcp_established(struct conn *conn);
 
 /* Frees what is closed, unless a callback runs. */
@@ -317,8 +318,9 @@ void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char
 
 void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
 
-/* Handle an ALIVE: of a process about itself (alive), or of replica `from` about the process of
- * `link` (vouched). An ALIVE is ignored unless it answers an open question of this connection. */
+/* probe_on_alive handles an ALIVE of a process about itself, probe_on_vouched an ALIVE of replica
+ * `from` about the process of `link`. Both ignore an ALIVE that answers no open question of its
+ * connection. */
 void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control);
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control);
