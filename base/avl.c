@@ -9,7 +9,8 @@ static const uintptr_t balance_mask = 3;
 
 static struct avl_node *parent_of(const struct avl_node *node)
 {
-    /* The low bits of an aligned pointer are free; taking them back needs the cast. */
+    /* The low bits of an aligned pointer are free and hold the balance; removing them needs the
+     * cast. */
     return (struct avl_node *)(node->parent_balance & ~balance_mask); /* NOLINT(*-no-int-to-ptr) */
 }
 
@@ -35,7 +36,7 @@ static int sign_of(int side)
     return side ? 1 : -1;
 }
 
-/* Puts `node`, which may be NULL, where `old` hangs below `parent` (NULL: at the root). */
+/* Puts `node`, which may be NULL, into the place of `old` below `parent` (NULL: at the root). */
 static void replace_child(struct avl *tree, struct avl_node *parent, const struct avl_node *old,
                           struct avl_node *node)
 {
@@ -49,7 +50,7 @@ static void replace_child(struct avl *tree, struct avl_node *parent, const struc
     }
 }
 
-/* Moves `node` down to `side`; its child of the other side takes its place. */
+/* Moves `node` down to `side`; the child of `node` on the other side takes its place. */
 static struct avl_node *rotate(struct avl *tree, struct avl_node *node, int side)
 {
     struct avl_node *up = node->link[!side];
@@ -65,8 +66,8 @@ static struct avl_node *rotate(struct avl *tree, struct avl_node *node, int side
     return up;
 }
 
-/* `node` is two higher on `heavy` than on the other side. Returns the new top of the subtree; its
- * balance is 0 exactly when the subtree has become lower. */
+/* Rebalances `node`, which is two higher on `heavy` than on the other side. Returns the new top of
+ * the subtree. The balance of the top is 0 exactly when the subtree has become lower. */
 static struct avl_node *rebalance(struct avl *tree, struct avl_node *node, int heavy)
 {
     struct avl_node *child = node->link[heavy];
@@ -195,7 +196,7 @@ static struct avl_node *leftmost(struct avl_node *node)
     return node;
 }
 
-/* Takes out a node that has two children: its successor takes its place. */
+/* Takes out a node that has two children: the successor of the node takes its place. */
 static void remove_inner(struct avl *tree, struct avl_node *node)
 {
     struct avl_node *next = leftmost(node->link[1]);

@@ -1,8 +1,9 @@
 /*
- * avl.h - an intrusive balanced tree (Adelson-Velsky and Landis). The caller brings the order.
+ * avl.h - an intrusive balanced tree (Adelson-Velsky and Landis). The caller defines the order.
  *
- * Used for the children of a znode: sorted, so that pages and snapshots walk them in name order,
- * and without a table to grow, so that one directory with a million names costs nothing extra.
+ * The tree holds the children of a znode. It is sorted, so that pages and snapshots walk the
+ * children in name order. It has no table to grow, so a znode with a million children costs nothing
+ * extra.
  */
 #ifndef BASE_AVL_H
 #define BASE_AVL_H
@@ -19,13 +20,13 @@ struct avl {
     struct avl_node *root; /* NULL when empty. */
 };
 
-/* <0 when `key` comes before `node`, 0 when it is the node's own. */
+/* Returns <0 when `key` comes before `node`, 0 when `key` is the key of `node`, >0 otherwise. */
 typedef int (*avl_cmp_fn)(const void *key, const struct avl_node *node);
 
-/* The node of that key, or NULL. */
+/* Returns the node of that key, or NULL. */
 struct avl_node *avl_find(const struct avl *tree, const void *key, avl_cmp_fn cmp);
 
-/* The first node whose key is >= `key`, or NULL. */
+/* Returns the first node whose key is >= `key`, or NULL. */
 struct avl_node *avl_lower_bound(const struct avl *tree, const void *key, avl_cmp_fn cmp);
 
 /* Inserts `node` under `key`; there must be no node of that key. */
@@ -34,11 +35,11 @@ void avl_insert(struct avl *tree, const void *key, struct avl_node *node, avl_cm
 /* Takes `node` out; it must be in the tree. */
 void avl_remove(struct avl *tree, struct avl_node *node);
 
-/* In order; NULL at the ends. */
+/* Return the first node, and the next node in order; NULL at the end. */
 struct avl_node *avl_first(const struct avl *tree);
 struct avl_node *avl_next(const struct avl_node *node);
 
-/* The structure around a node; the second form is for nodes that may only be read. */
+/* Give the structure that contains a node; avl_entry_const is for nodes that may only be read. */
 #define avl_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 #define avl_entry_const(node, type, member) \
     ((const type *)(const void *)((const char *)(node)-offsetof(type, member)))

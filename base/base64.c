@@ -2,7 +2,8 @@
 
 #include "base/wire.h"
 
-/* Reading a value is dominated by its encoding: two characters per look-up, 12 bits at a time. */
+/* The two characters of each 12 bits. Encoding is most of the cost of reading a value, so one
+ * look-up gives two characters. */
 static char pairs[4096][2];
 
 /* The six bits of a character, or INVALID. */
@@ -27,7 +28,7 @@ __attribute__((constructor)) static void fill_tables(void)
     }
 }
 
-/* The 12 bits of `bits` that end `right` bits from its right. */
+/* Writes the two characters for the lowest 12 bits of `bits >> right`. */
 static void put_pair(uint8_t *to, uint64_t bits, uint32_t right)
 {
     memcpy(to, pairs[bits >> right & 0xfff], 2);
@@ -51,7 +52,7 @@ size_t base64_write(uint8_t *to, struct slice bytes)
     const uint8_t *begin = to;
     size_t len = bytes.len;
 
-    /* Six at a time, with the first in the highest bits; eight are loaded. */
+    /* Six bytes are encoded at a time, the first in the highest bits; eight bytes are loaded. */
     for (; len >= sizeof(uint64_t); from += 6, to += 8, len -= 6) {
         uint64_t bits = __builtin_bswap64(wire_load_u64(from));
 
@@ -76,7 +77,7 @@ size_t base64_write(uint8_t *to, struct slice bytes)
 void base64_encode(struct buf *out, struct slice bytes)
 {
     if (bytes.len > out->size_max) {
-        out->overflow = true; /* Also keeps the product below from wrapping. */
+        out->overflow = true; /* Without this check the product below could wrap. */
         return;
     }
 
@@ -87,7 +88,7 @@ void base64_encode(struct buf *out, struct slice bytes)
     }
 }
 
-/* Four characters that must all be of the alphabet; false otherwise. */
+/* Decodes four characters; false when one of them is not in the alphabet. */
 static bool decode_quad(const uint8_t *from, uint8_t *to)
 {
     uint32_t a = values[from[0]];
@@ -105,7 +106,8 @@ static bool decode_quad(const uint8_t *from, uint8_t *to)
     return true;
 }
 
-/* The last four, with `padding` 1 or 2; bits that have no place in the result must be 0. */
+/* Decodes the last four characters, of which 1 or 2 are `padding`. Bits that have no place in the
+ * result must be 0. */
 static bool decode_padded(const uint8_t *from, size_t padding, uint8_t *to)
 {
     uint8_t quad[4] = {from[0], from[1], padding == 2 ? 'A' : from[2], 'A'};

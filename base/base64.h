@@ -8,11 +8,11 @@
 /* Appends the encoding of `bytes`. */
 void base64_encode(struct buf *out, struct slice bytes);
 
-/* The same to where there is room for four bytes for each three, or the rest of three; returns how
- * many were written. */
+/* Writes the encoding of `bytes` to `to`, which has room for four bytes per three bytes or rest of
+ * three. Returns the number of bytes written. */
 size_t base64_write(uint8_t *to, struct slice bytes);
 
-/* Appends the decoding of `text`; ERR_FORMAT leaves `out` as it was, ERR_TOO_LARGE sets its
+/* Appends the decoding of `text`. ERR_FORMAT leaves `out` as it was; ERR_TOO_LARGE sets its
  * `overflow`. */
 enum err base64_decode(struct buf *out, struct slice text);
 

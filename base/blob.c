@@ -41,8 +41,8 @@ void blob_unref(struct blob *blob)
         return;
     }
 
-    /* Release orders our reads before the free, acquire orders the free after those of all threads.
-     */
+    /* Release orders our reads before the free; acquire orders the free after the reads of all
+     * threads. */
     uint32_t before = atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel);
 
     ASSERT(before > 0);
@@ -51,7 +51,7 @@ void blob_unref(struct blob *blob)
     }
 }
 
-/* True for the pin that makes the blob count. */
+/* Adds a pin; true for the first one, which makes the blob count in the budget. */
 static bool add_pin(struct blob *blob)
 {
     uint32_t before = atomic_fetch_add_explicit(&blob->pins, 1, memory_order_relaxed);
@@ -79,8 +79,8 @@ struct blob *blob_pin(struct blob *blob, struct budget *budget)
 struct blob *blob_try_pin(struct blob *blob, struct budget *budget)
 {
     if (blob && add_pin(blob) && !budget_try_take(budget, blob->len)) {
-        /* Another thread may have pinned it meanwhile and relies on our bytes, so they are taken
-         * while our own pin still stands. */
+        /* Another thread may have pinned the blob meanwhile; it relies on our pin to have counted
+         * the bytes. So the bytes are counted while our pin still stands. */
         budget_take(budget, blob->len);
         if (drop_pin(blob)) {
             budget_give(budget, blob->len);

@@ -1,8 +1,8 @@
 /*
  * blob.h - immutable bytes with a reference count, shared between threads.
  *
- * A znode's data is a blob, so that a reader takes a reference under the tree's lock and sends the
- * bytes after it has let go, without a copy.
+ * A znode's data is a blob. So a reader takes a reference under the tree's lock, releases the lock,
+ * and sends the bytes without a copy.
  */
 #ifndef BASE_BLOB_H
 #define BASE_BLOB_H
@@ -20,7 +20,7 @@ struct blob {
     uint8_t data[];        /* Never changed once the blob is shared. */
 };
 
-/* A new blob with one reference. The second form leaves the bytes for the caller to fill. */
+/* Returns a new blob with one reference. blob_alloc leaves the bytes for the caller to fill. */
 struct blob *blob_new(struct slice bytes);
 struct blob *blob_alloc(uint32_t len);
 
@@ -31,10 +31,11 @@ struct blob *blob_ref(struct blob *blob);
 void blob_unref(struct blob *blob);
 
 /*
- * A reference that waits for a client. While a blob has pins its bytes count in `budget`, once,
- * however many there are: a reader that takes nothing keeps a value alive after it was replaced.
- * All pins of one blob use the same budget. blob_unpin drops the reference, too. Both accept NULL;
- * any thread. The second form returns NULL, without a reference, when the budget has no room.
+ * Takes a reference for bytes that wait for a client, and pins the blob. While a blob has pins, its
+ * bytes count in `budget`, once for all pins: a client that takes nothing keeps a value alive after
+ * the value was replaced. All pins of one blob use the same budget. blob_try_pin returns NULL,
+ * without a reference, when the budget has no room. blob_unpin drops the reference, too. All three
+ * accept NULL; any thread.
  */
 struct blob *blob_pin(struct blob *blob, struct budget *budget);
 struct blob *blob_try_pin(struct blob *blob, struct budget *budget);

@@ -1,9 +1,9 @@
 /*
  * budget.h - bytes in use out of a maximum, shared by threads that do not know each other.
  *
- * A bound per client is no bound for all clients together: each owner of a queue takes what it is
- * about to keep from one budget and gives it back when it is freed. There is no lock and no list
- * of owners. The owners ask for the level and decide themselves what to give up.
+ * A bound per client does not bound all clients together. So each owner of a queue takes the bytes
+ * that it is about to keep from one budget, and gives them back when it frees them. There is no
+ * lock and no list of owners. The owners ask for the level and decide themselves what to give up.
  */
 #ifndef BASE_BUDGET_H
 #define BASE_BUDGET_H
@@ -20,13 +20,13 @@ struct budget {
     uint64_t max; /* Bytes; constant after budget_init. */
     _Atomic uint64_t used;
     _Atomic uint64_t refusals; /* Times that budget_try_take returned false. */
-    _Atomic uint64_t peak;     /* Most that was used since budget_peak was asked last, about. */
+    _Atomic uint64_t peak;     /* About the most that was used since the last budget_peak. */
 };
 
 enum budget_level {
     BUDGET_ROOMY,
-    BUDGET_SHORT, /* At least three quarters are used: the slowest owners should give up theirs. */
-    BUDGET_FULL   /* All of it is used, or more. */
+    BUDGET_SHORT, /* At least three quarters are used: the slowest owners should give up bytes. */
+    BUDGET_FULL   /* The maximum is used, or more. */
 };
 
 void budget_init(struct budget *budget, uint64_t max);
@@ -42,45 +42,47 @@ void budget_give(struct budget *budget, size_t bytes);
 
 uint64_t budget_used(const struct budget *budget);
 
-/* Any thread. How often budget_try_take has returned false since budget_init. A count that has
- * grown shows the owners that some data did not fit, even while the level is below BUDGET_FULL. */
+/* Any thread. Returns how often budget_try_take has returned false since budget_init. A count that
+ * has grown shows the owners that some data did not fit, even while the level is below
+ * BUDGET_FULL. */
 uint64_t budget_refusals(const struct budget *budget);
 
-/* Any thread. The most that was used since the last call; threads that take at the same moment may
- * hide a little of it. */
+/* Any thread. Returns the most that was used since the last call; threads that take bytes at the
+ * same moment may hide a little of it. */
 uint64_t budget_peak(struct budget *budget);
 enum budget_level budget_level(const struct budget *budget);
 
 /* ---- Relief: how an owner of many queues makes room. One thread. ---- */
 
 enum {
-    BUDGET_RELIEF_MS = 50, /* Between two searches for slow queues, when one freed nothing. */
-    BUDGET_RELIEF_GRACE_MS = 1000 /* A queue whose client took nothing for so long is slow. */
+    BUDGET_RELIEF_MS = 50,        /* Pause after a search for slow queues that freed nothing. */
+    BUDGET_RELIEF_GRACE_MS = 1000 /* A queue is slow when its client took nothing for so long. */
 };
 
 struct budget_relief {
-    uint64_t next_ms;  /* When to search again while the budget is full, */
-    uint64_t early_ms; /* and while it is short. Both begin at 0. */
+    uint64_t next_ms;  /* When to search again while the budget is full; 0 at first. */
+    uint64_t early_ms; /* When to search again while the budget is short; 0 at first. */
 };
 
 /* Takes bytes from queues whose clients took nothing for `grace_ms`, the slowest first, until
  * budget_is_relieved. */
 typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
 
-/* Half is free: more than necessary, so that not every event needs relief. */
+/* True when half of the budget is free. Relief frees more than necessary, so that not every event
+ * needs relief. */
 bool budget_is_relieved(const struct budget *budget);
 
-/* The budget is full: cuts the slowest queues at once. True when it is full no more. */
+/* For a full budget: cuts the slowest queues at once. True when the budget is no longer full. */
 bool budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
                     budget_cut_fn *cut, void *ctx);
 
-/* It is short: cuts queues that are clearly slow, before others are affected. */
+/* For a short budget: cuts queues that are clearly slow, before other queues are affected. */
 void budget_relieve_early(struct budget_relief *relief, uint64_t now_ms, budget_cut_fn *cut,
                           void *ctx);
 
-/* ---- Shares: a budget of which the clients of one address get a part at most. Without it one
- * address could use up what all clients share. Amounts are bytes or places. A key is the hash of an
- * address. ---- */
+/* ---- Shares: a budget of which the clients of one address get at most a part. Otherwise one
+ * address could use up what all clients share. Amounts are bytes or numbers of connections. A key
+ * is the hash of an address. ---- */
 
 struct budget_shares {
     struct budget budget;
@@ -90,9 +92,9 @@ struct budget_shares {
 };
 
 void budget_shares_init(struct budget_shares *shares, uint64_t max, uint64_t address_max);
-void budget_shares_release(struct budget_shares *shares); /* All was given back. */
+void budget_shares_release(struct budget_shares *shares); /* Everything must be given back. */
 
-/* Gives back all that is taken, because its owners will not. */
+/* Gives back everything that is taken, because the owners will not give it back. */
 void budget_shares_forget(struct budget_shares *shares);
 
 /* Any thread. False when `amount` more would exceed the budget or the part of the address; then

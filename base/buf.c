@@ -10,7 +10,7 @@ enum {
     CAP_MIN = 64
 };
 
-/* Makes the memory hold `total` bytes and one more: a terminator always has its place. */
+/* Makes the memory hold `total` bytes and one more, so that a terminator always fits. */
 static void grow(struct buf *buf, size_t total)
 {
     if (total < buf->cap) {

@@ -23,7 +23,7 @@ void buf_release(struct buf *buf);
 /* Empties the buffer, keeps its memory, clears `overflow`. */
 void buf_clear(struct buf *buf);
 
-/* The same, and frees the memory when there is more than `keep_bytes` of it. */
+/* Empties the buffer like buf_clear, and frees its memory when that is more than `keep_bytes`. */
 static inline void buf_trim(struct buf *buf, size_t keep_bytes)
 {
     if (buf->cap > keep_bytes) {
@@ -33,11 +33,12 @@ static inline void buf_trim(struct buf *buf, size_t keep_bytes)
     buf->overflow = false;
 }
 
-/* Makes room for `len` more bytes and returns where they go, without changing `len`; NULL and
- * `overflow` when that would pass the maximum. */
+/* Makes room for `len` more bytes and returns where they go, without changing `len`. Returns NULL
+ * and sets `overflow` when the maximum would be exceeded. */
 uint8_t *buf_reserve(struct buf *buf, size_t len);
 
-/* Each returns false, with `overflow` set, when the maximum would be passed. */
+/* Each function appends to the buffer, or returns false and sets `overflow` when the maximum would
+ * be exceeded. */
 bool buf_append(struct buf *buf, const void *data, size_t len);
 bool buf_append_slice(struct buf *buf, struct slice slice);
 bool buf_append_str(struct buf *buf, const char *text);

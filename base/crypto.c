@@ -7,7 +7,8 @@
 #include <openssl/hmac.h>
 #include <pthread.h>
 
-/* Fetched once: a look-up by name takes locks and costs more than hashing a short text. */
+/* The digests, fetched once: a look-up by name takes locks and costs more than hashing a short
+ * text. */
 static EVP_MD *sha256;
 static EVP_MD *sha1;
 static pthread_once_t fetch_once = PTHREAD_ONCE_INIT;

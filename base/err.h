@@ -1,8 +1,9 @@
 /*
  * err.h - the one list of errors: enum, text, HTTP status and ZooKeeper's name and number.
  *
- * Three kinds share it and are never mixed: results a client gets as data (they have a ZooKeeper
- * name), failures of this machine (I/O, damage, full disk), and refusals inside the process.
+ * Three kinds of errors share the list and are never mixed: results that a client gets as data
+ * (these have a ZooKeeper name), failures of this machine (I/O, damage, full disk), and refusals
+ * inside the process.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -10,7 +11,7 @@
 /* X(symbol, HTTP status, ZooKeeper number, ZooKeeper name, text) */
 #define ERR_MAP(X)                                                                               \
     X(OK, 200, 0, "Ok", "success")                                                               \
-    /* What a client gets as the answer to its operation. */                                     \
+    /* Errors that a client gets as the answer to its operation. */                              \
     X(SYSTEM_ERROR, 500, -1, "SystemError", "internal error")                                    \
     X(RUNTIME_INCONSISTENCY, 409, -2, "RuntimeInconsistency",                                    \
       "not evaluated because an earlier operation of the same multi failed")                     \
@@ -50,7 +51,7 @@
       "this replica has not applied the requested zxid yet")                                     \
     X(DISK_FULL, 507, -1, "DiskFull", "not enough disk space on a quorum of replicas")           \
     X(TREE_FULL, 507, -1, "TreeFull", "the tree has reached maxTreeBytes")                       \
-    /* Inside the process. */                                                                    \
+    /* Errors inside the process. */                                                             \
     X(FORMAT, 400, -5, "MarshallingError", "malformed encoding")                                 \
     X(IO, 500, -1, "SystemError", "input/output error")                                          \
     X(NO_SPACE, 507, -1, "SystemError", "no space left on device")                               \

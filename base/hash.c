@@ -6,8 +6,8 @@
 static const uint64_t salt_a = UINT64_C(0xa0761d6478bd642f);
 static const uint64_t salt_b = UINT64_C(0xe7037ed1a0b428db);
 
-/* The product of two words folded to one. The operands are kept in the result, so that a zero on
- * one side does not wipe out the other. */
+/* Returns the product of two words folded to one word. The operands are mixed into the result, so
+ * that a zero operand does not wipe out the other one. */
 static uint64_t fold(uint64_t a, uint64_t b)
 {
     __extension__ unsigned __int128 product = (unsigned __int128)a * b;

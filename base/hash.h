@@ -1,7 +1,7 @@
 /*
- * hash.h - a fast 64-bit mixing hash, for chains, digests and tables: 16 bytes a step, a product of
- * 128 bits folded to 64. Deterministic: the same on each machine. Not for secrets, and not against
- * an adversary that picks the keys.
+ * hash.h - a fast 64-bit mixing hash, for chains, digests and tables. Each step mixes 16 bytes by a
+ * 128-bit product folded to 64 bits. The result is the same on each machine. The hash must not
+ * protect secrets, and does not resist an adversary that picks the keys.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -1,6 +1,6 @@
 #include "base/jsonesc.h"
 
-/* The letter behind the backslash; 0: the byte has no short escape. */
+/* Returns the letter behind the backslash; 0: the byte has no short escape. */
 static uint8_t short_letter(uint8_t byte)
 {
     static const char letters[] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
@@ -36,7 +36,7 @@ static bool needs_escape(uint8_t byte)
     return byte < 0x20 || byte == '"' || byte == '\\';
 }
 
-/* As jsonesc_may_change, but eight bytes that are not ASCII may pass as well. */
+/* Like jsonesc_may_change, but also false for bytes that are not ASCII. */
 static bool may_need_escape(const uint8_t *from)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

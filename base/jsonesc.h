@@ -1,6 +1,6 @@
 /*
- * jsonesc.h - escapes of JSON strings, byte by byte. Bytes from 0x80 on are left as they are:
- * whether the text is UTF-8 is the caller's business.
+ * jsonesc.h - escapes of JSON strings, byte by byte. Bytes from 0x80 on are left as they are: the
+ * caller checks whether the text is UTF-8.
  */
 #ifndef BASE_JSONESC_H
 #define BASE_JSONESC_H
@@ -11,18 +11,20 @@ enum {
     JSONESC_MAX = 6 /* Bytes of one escape. */
 };
 
-/* The escape of a byte into `to`; returns its length, which is 1 for a byte that needs none. */
+/* Writes the escape of a byte to `to` and returns its length. A byte that needs no escape is
+ * copied: length 1. */
 size_t jsonesc_put(uint8_t to[JSONESC_MAX], uint8_t byte);
 
-/* Bytes of the whole text with its escapes. */
+/* Returns the bytes of the whole text with its escapes. */
 uint64_t jsonesc_len(struct slice text);
 
-/* The first byte from `pos` on that needs an escape, or text.len. */
+/* Returns the position of the first byte from `pos` on that needs an escape, or text.len. */
 size_t jsonesc_run(struct slice text, size_t pos);
 
-/* True when one of eight bytes may need an escape, or is not ASCII: the borrow of a subtraction
- * shows a small byte, and a byte equal to a searched one is zero, so small, after the exclusive or.
- */
+/* True when one of eight bytes may need an escape or is not ASCII. A subtraction from each byte
+ * borrows, and so sets the top bit, when the byte is smaller than the subtrahend: this finds
+ * control bytes. To find a given byte, exclusive or turns it into 0 first, from which subtracting 1
+ * borrows. */
 static inline bool jsonesc_may_change(const uint8_t *from)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

@@ -19,7 +19,7 @@ void jsonw_init_text(struct jsonw *json, struct text *text)
     *json = (struct jsonw){.out = &text->own, .text = text};
 }
 
-/* Writes the comma that is due before an item. At depth 0 the caller separates. */
+/* Writes the comma that is due before an item. At depth 0 the caller separates the items. */
 static void begin_item(struct jsonw *json)
 {
     if (json->after_key) {
@@ -109,7 +109,7 @@ static void put_escape(struct buf *out, uint8_t byte)
     buf_append(out, text, jsonesc_put(text, byte));
 }
 
-/* The end of the longest run from `pos` that needs no change. */
+/* Returns the end of the longest run from `pos` that needs no change. */
 static size_t run_end(struct slice text, size_t pos)
 {
     for (;;) {

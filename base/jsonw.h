@@ -1,9 +1,9 @@
 /*
- * jsonw.h - a streaming JSON writer into a buf. Commas and nesting are its business; the caller
- * opens, names and closes. Nesting is bounded by JSONW_DEPTH_MAX (asserted).
+ * jsonw.h - a streaming JSON writer into a buf. The writer adds the commas; the caller opens, names
+ * and closes objects and arrays. Nesting is bounded by JSONW_DEPTH_MAX (asserted).
  *
- * Answers are written with this, not as a tree of objects: a tree costs more than the whole rest of
- * a small request.
+ * Answers are written with this and not built as a tree of objects, because a tree costs more than
+ * all other work of a small request.
  */
 #ifndef BASE_JSONW_H
 #define BASE_JSONW_H
@@ -17,25 +17,25 @@ enum {
 
 struct jsonw {
     struct buf *out;   /* Not owned. */
-    struct text *text; /* Whose own bytes `out` are; NULL: blobs are copied. */
+    struct text *text; /* The text whose own bytes are `out`; NULL: blobs are copied. */
     uint32_t depth;
-    uint32_t has_items; /* Bit per depth: a comma is due before the next item. */
+    uint32_t has_items; /* One bit per depth: a comma is due before the next item. */
     bool after_key;
 };
 
 void jsonw_init(struct jsonw *json, struct buf *out);
 
-/* Into a text: large blobs are referred to and not copied (text.h). */
+/* Prepares to write into a text, which refers to large blobs and does not copy them (text.h). */
 void jsonw_init_text(struct jsonw *json, struct text *text);
 void jsonw_object(struct jsonw *json);
 void jsonw_object_end(struct jsonw *json);
 void jsonw_array(struct jsonw *json);
 void jsonw_array_end(struct jsonw *json);
 
-/* A member's name; plain ASCII known to need no escapes. */
+/* Writes a member's name: plain ASCII that needs no escapes. */
 void jsonw_key(struct jsonw *json, const char *key);
 
-/* Text is escaped; invalid UTF-8 is replaced by U+FFFD. */
+/* Writes a string with escapes; invalid UTF-8 is replaced by U+FFFD. */
 void jsonw_string(struct jsonw *json, struct slice text);
 void jsonw_cstr(struct jsonw *json, const char *text);
 void jsonw_base64(struct jsonw *json, struct slice bytes);
@@ -45,16 +45,17 @@ void jsonw_bool(struct jsonw *json, bool value);
 void jsonw_null(struct jsonw *json);
 void jsonw_hex(struct jsonw *json, uint64_t value); /* "0x12ab", a string. */
 
-/* Bytes that are already valid JSON. */
+/* Writes bytes that are already valid JSON. */
 void jsonw_raw(struct jsonw *json, struct slice json_text);
 
-/* The same three for the bytes of a blob; those of a string are valid UTF-8. */
+/* jsonw_string, jsonw_base64 and jsonw_raw for the bytes of a blob. Those of a string must be valid
+ * UTF-8. */
 void jsonw_blob_string(struct jsonw *json, struct blob *blob);
 void jsonw_blob_base64(struct jsonw *json, struct blob *blob);
 void jsonw_blob_raw(struct jsonw *json, struct blob *blob);
 
 /* Members in one call: jsonw_kv_u64 and so on write key and value; jsonw_kv_object and
- * jsonw_kv_array the key and the beginning of the value. */
+ * jsonw_kv_array write the key and the beginning of the value. */
 #define JSONW_KV(form, type)                                                            \
     static inline void jsonw_kv_##form(struct jsonw *json, const char *key, type value) \
     {                                                                                   \

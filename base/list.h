@@ -63,19 +63,19 @@ static inline struct list *list_pop(struct list *head)
 #define list_first(head, type, member) list_entry((head)->next, type, member)
 #define list_take(head, type, member)  list_entry(list_pop(head), type, member)
 
-/* NOLINTBEGIN(*-parentheses): `it` and `tmp` are declared here and cannot stand in them. */
+/* NOLINTBEGIN(*-parentheses): a name that is declared here cannot stand in parentheses. */
 #define list_for_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
 #define list_for_each_safe(it, tmp, head) \
     for (struct list *it = (head)->next, *tmp = it->next; it != (head); it = tmp, tmp = it->next)
-/* `it` is each entry in turn, a `type` whose node in this list is `member`. */
+/* Walks the entries: `it` is each of them in turn, a `type` whose node in this list is `member`. */
 #define list_for_each_entry(type, it, member, head)                        \
     for (type *it = list_first(head, type, member); &it->member != (head); \
          it = list_first(&it->member, type, member))
-/* The same; `it` may be removed meanwhile. */
+/* Like list_for_each_entry; `it` may be removed meanwhile. */
 #define list_for_each_entry_safe(type, it, tmp, member, head)                                     \
     for (type *it = list_first(head, type, member), *tmp = list_first(&it->member, type, member); \
          &it->member != (head); it = tmp, tmp = list_first(&tmp->member, type, member))
-/* The same, each already taken out of the list. */
+/* Like list_for_each_entry; each entry is already taken out of the list. */
 #define list_take_each(type, it, member, head) \
     for (type * it; (it = list_empty(head) ? NULL : list_take(head, type, member)) != NULL;)
 /* NOLINTEND(*-parentheses) */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    TAIL_MAX = 8,       /* What ends a line, and one escaped character before it. */
+    TAIL_MAX = 8,       /* Bytes that are kept free for the end of a line. */
     CONTROL_END = 0xa0, /* Code points below are controls or ASCII. */
     DELETE = 0x7f,
     TIMESTAMP_SIZE = 96
@@ -45,7 +45,7 @@ uint64_t log_dropped(void)
     return atomic_load(&dropped);
 }
 
-/* Appends all of `text` or, when it would not leave room for the tail, nothing. */
+/* Appends `text`; false, and nothing is appended, when `text` would not leave room for the tail. */
 static bool put(struct line *line, const char *text, size_t len)
 {
     if (len > sizeof(line->text) - TAIL_MAX - line->len) {
@@ -94,7 +94,7 @@ static bool put_char(struct line *line, const uint8_t *from, size_t len, int32_t
     return put(line, escaped, (size_t)size);
 }
 
-/* What does not fit is cut off at a character. */
+/* Appends `text` with escapes. Text that does not fit is cut off at a character. */
 static void put_escaped(struct line *line, struct slice text, bool json)
 {
     size_t pos = 0;

@@ -1,9 +1,9 @@
 /*
  * log.h - one line per event: level, time, subject, key=value pairs; plain text or JSON.
  *
- * A line is one write(2) of at most LOG_LINE_MAX bytes, never blocks for long: a full pipe drops
- * lines and counts them. A long message is cut at a character. Control characters and bytes that
- * are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
+ * A line is one write(2) of at most LOG_LINE_MAX bytes. A full pipe does not block the writer for
+ * long: lines are dropped and counted. A long message is cut at a character. Control characters and
+ * bytes that are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -22,11 +22,11 @@ enum {
     LOG_LINE_MAX = 4096
 };
 
-/* Once at start. `json` chooses the format; lines below `level` are dropped. */
+/* Call it once at start. `json` chooses the format; lines below `level` are dropped. */
 void log_setup(enum log_level level, bool json, int fd);
 bool log_enabled(enum log_level level);
 
-/* Lines dropped because the sink was full. */
+/* Returns the number of lines dropped because the sink was full. */
 uint64_t log_dropped(void);
 
 /* `subject` is a short constant such as "zab" or "http"; the rest is a sentence. Any thread. */

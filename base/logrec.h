@@ -32,8 +32,9 @@ static inline uint32_t zxid_counter(zxid_t zxid)
     return (uint32_t)zxid;
 }
 
-/* How many records at least a log that ends with `older` lacks of one that ends with `newer`: how
- * many the epochs before the newer one had is not known. */
+/* Returns how many records, at least, a log that ends with `older` lacks of a log that ends with
+ * `newer`. When the epochs differ, only records of the newer epoch are counted, because the lengths
+ * of the epochs before are not known. */
 static inline uint64_t zxid_behind(zxid_t newer, zxid_t older)
 {
     bool same = zxid_epoch(newer) == zxid_epoch(older);
@@ -55,8 +56,8 @@ enum logrec_type {
 struct logrec {
     _Atomic uint32_t refs;
     uint32_t len;   /* Payload bytes. */
-    zxid_t zxid;    /* This record. */
-    zxid_t prev;    /* The record before it in the log, 0 at the very start. */
+    zxid_t zxid;    /* The zxid of this record. */
+    zxid_t prev;    /* The zxid of the record before it in the log; 0 at the very start. */
     uint64_t chain; /* logrec_chain() of the previous chain value and this record. */
     enum logrec_type type;
     uint8_t payload[];
@@ -78,14 +79,15 @@ static inline struct slice logrec_payload(const struct logrec *rec)
     return slice_make(rec->payload, rec->len);
 }
 
-/* ---- The epochs of a log and the counters it holds of each. A learner sends them to its leader,
- * and the two find the last record they share. One entry per epoch, ascending. ---- */
+/* ---- The epochs of a log, each with the counters that the log holds of it. A learner sends them
+ * to its leader, so that the two find the last record that they share. One entry per epoch,
+ * ascending. ---- */
 
 /* A run of consecutive counters of one epoch in the log. */
 struct epoch_range {
     uint32_t epoch;
     uint32_t first; /* Counter of the first record the log still holds. */
-    uint32_t last;  /* Counter of the last one. */
+    uint32_t last;  /* Counter of the last record. */
 };
 
 struct epochs {
@@ -97,7 +99,7 @@ struct epochs {
 void epochs_release(struct epochs *epochs);
 void epochs_clear(struct epochs *epochs);
 
-/* Adds counters first..last of an epoch; they follow everything that is there. */
+/* Adds counters first..last of an epoch, which must follow all present counters. */
 void epochs_add(struct epochs *epochs, struct epoch_range range);
 
 /* Forgets what comes after `zxid`. */

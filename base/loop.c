@@ -20,10 +20,10 @@
 
 enum {
     BATCH_MAX = 64,
-    SWALLOWS_MAX = 16, /* Reads of loop_swallow. */
-    SHORT_US = 250,    /* A wait is short when it takes no more than this beyond a poll. */
-    IN_VAIN_MAX = 8,   /* Polls in a row without an event. */
-    AFTER_MAX = 1024,  /* At most so many short waits before the next poll. */
+    SWALLOWS_MAX = 16, /* Most reads of one loop_swallow. */
+    SHORT_US = 250,    /* A wait is short when it takes less than busy_us and this together. */
+    IN_VAIN_MAX = 8,   /* Polls in a row without an event, after which polls get rarer. */
+    AFTER_MAX = 1024,  /* Most short waits before the next poll. */
 };
 
 void loop_init(struct loop *loop)
@@ -68,9 +68,8 @@ void loop_release(struct loop *loop)
     *loop = (struct loop){.epoll_fd = -1};
 }
 
-/* A closed peer is reported as readable without bytes; a watch without any interest receives only
- * errors.
- */
+/* Translates an interest. A closed peer is reported as readable without bytes; a watch without any
+ * interest receives only errors. */
 static uint32_t to_epoll(uint32_t interest)
 {
     return (interest & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
@@ -118,7 +117,8 @@ void loop_remove(struct loop *loop, struct loop_watch *watch)
 
     control(loop, EPOLL_CTL_DEL, watch);
 
-    /* Events of this batch not yet dispatched must not reach a watch that may be freed now. */
+    /* Events of this batch that are not dispatched yet must not reach a watch that may be freed
+     * now. */
     for (int i = loop->batch_pos; i < loop->batch_len; i++) {
         if (events[i].data.ptr == watch) {
             events[i].data.ptr = NULL;
@@ -126,8 +126,8 @@ void loop_remove(struct loop *loop, struct loop_watch *watch)
     }
 }
 
-/* Polls for events without sleeping; yields the processor in between. After many polls without an
- * event the next one comes later and later. */
+/* Polls for events without sleeping; yields the processor in between. After IN_VAIN_MAX polls in a
+ * row without an event, twice as many short waits must precede the next poll. */
 static int busy_poll(struct loop *loop)
 {
     struct loop_busy *busy = &loop->busy;
@@ -177,7 +177,7 @@ int loop_run_once(struct loop *loop, int timeout_ms)
     struct epoll_event *events = loop->batch;
     int dispatched = 0;
 
-    ASSERT(loop->batch_len == 0); /* Not from inside a callback. */
+    ASSERT(loop->batch_len == 0); /* A callback must not call this. */
 
     int got = wait_events(loop, timeout_ms);
 
@@ -204,7 +204,7 @@ static int set_option(int fd, int level, int option)
     return setsockopt(fd, level, option, &one, sizeof(one));
 }
 
-/* Closes `fd` and returns errno as it was before. */
+/* Closes `fd` and returns the negative errno from before. */
 static int fail(int fd)
 {
     int error = -errno;
@@ -228,7 +228,7 @@ static int open_socket(int family)
 void loop_keep_out(int fd)
 {
     enum {
-        FLAGS_AT = 13, /* In a TCP header. */
+        FLAGS_AT = 13, /* Offset in a TCP header. */
         FLAG_SYN = 0x02,
         FLAG_ACK = 0x10
     };
@@ -243,7 +243,7 @@ void loop_keep_out(int fd)
     struct sock_fprog program = {.len = sizeof(drop_first_segments) / sizeof(*drop_first_segments),
                                  .filter = drop_first_segments};
 
-    /* Without filters in the kernel a few more clients are reset. */
+    /* If the kernel has no filters, a few more clients are reset. */
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
@@ -414,7 +414,7 @@ ssize_t loop_send_parts(int fd, const struct slice *parts, size_t count)
     ASSERT(count <= LOOP_PARTS_MAX);
     for (size_t i = 0; i < count; i++) {
         iov[i].iov_len = parts[i].len;
-        memcpy(&iov[i].iov_base, &parts[i].data, sizeof(void *)); /* It is only read. */
+        memcpy(&iov[i].iov_base, &parts[i].data, sizeof(void *)); /* The bytes are only read. */
     }
     sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     return sent < 0 ? -errno : sent;

@@ -1,8 +1,8 @@
 /*
- * loop.h - one thread's epoll loop: file descriptors and one wake time. Level triggered.
+ * loop.h - one thread's epoll loop: file descriptors and one timeout. Level triggered.
  *
- * Only this file and zab/tcp know sockets. It opens, accepts and connects them, so that every
- * descriptor is CLOEXEC, non-blocking and has TCP_NODELAY.
+ * Only this file and zab/tcp know sockets. This file opens, accepts and connects them, so that
+ * every descriptor is CLOEXEC, non-blocking and has TCP_NODELAY.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -19,15 +19,15 @@
 enum {
     LOOP_READ = 1U << 0,
     LOOP_WRITE = 1U << 1,
-    LOOP_HANGUP = 1U << 2,  /* Error or peer gone; always reported. */
-    LOOP_PEER_END = 1U << 3 /* Interest only: the peer sends no more. Reported as LOOP_HANGUP, also
-                               before all bytes are read. */
+    LOOP_HANGUP = 1U << 2,  /* An error, or the peer is gone; always reported. */
+    LOOP_PEER_END = 1U << 3 /* An interest only: the peer sends no more. Reported as LOOP_HANGUP,
+                               even before all bytes are read. */
 };
 
 enum {
-    LOOP_PARTS_MAX = 256, /* Of one write. */
-    LOOP_BUSY_AFTER = 8   /* After so many short waits in a row the next is likely to be short: see
-                             loop_run_once. A client write causes four such waits at most. */
+    LOOP_PARTS_MAX = 256, /* Most parts of one write. */
+    LOOP_BUSY_AFTER = 8   /* After so many short waits in a row the next wait is likely to be short:
+                             see loop_run_once. A client write causes four short waits at most. */
 };
 
 struct loop_watch {
@@ -39,8 +39,8 @@ struct loop_watch {
 
 /* When to poll for events before sleeping. */
 struct loop_busy {
-    uint32_t short_waits; /* In a row, up to `after`. */
-    uint32_t after;       /* It polls after so many. */
+    uint32_t short_waits; /* Short waits in a row, counted up to `after`. */
+    uint32_t after;       /* The loop polls after so many short waits. */
     uint32_t in_vain;     /* Polls in a row without an event. */
 };
 
@@ -53,9 +53,9 @@ struct loop {
     struct loop_busy busy;
 };
 
-/* Both end the process when no descriptor is left (base/lack.h). loop_wake_open opens an eventfd by
- * which other threads wake a loop (loop_wake); the caller closes it. The loop that it has woken
- * calls loop_wake_clear. */
+/* loop_init and loop_wake_open end the process when no descriptor is left (base/lack.h).
+ * loop_wake_open opens an eventfd by which other threads wake a loop (loop_wake); the caller closes
+ * it. The loop that was woken calls loop_wake_clear. */
 void loop_init(struct loop *loop);
 int loop_wake_open(void);
 void loop_wake(int fd);
@@ -69,59 +69,62 @@ void loop_add_reader(struct loop *loop, struct loop_watch *watch, int fd,
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);
 void loop_remove(struct loop *loop, struct loop_watch *watch);
 
-/* Waits up to `timeout_ms` (-1 for ever) and dispatches what is ready; returns the number.
+/* Waits up to `timeout_ms` (-1 for ever) and dispatches the watches that are ready; returns their
+ * number.
  *
- * Busy polling: while events follow each other closely, it polls for the next one for `busy_us`
- * before it sleeps (0: never), unless that has found nothing lately. A thread that sleeps on an
- * idle processor is woken some 3 us late, in many virtual machines 30 us, because an idle processor
- * goes back to the host. */
+ * Busy polling: while events follow each other closely, the loop polls for up to `busy_us` before
+ * it sleeps (0: never), unless recent polls have found nothing. A thread that sleeps on an idle
+ * processor wakes about 3 us late, in many virtual machines 30 us, because an idle processor goes
+ * back to the host. */
 int loop_run_once(struct loop *loop, int timeout_ms);
 
 /* Sockets. All return a descriptor >= 0 or a negative errno. */
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 
-/* Tries whether loop_listen would succeed. The descriptor holds the address and lets no client in:
- * a socket that listens, if only for a moment, completes handshakes and resets them when it closes.
- */
+/* Tests whether loop_listen would succeed. The descriptor returned holds the address and lets no
+ * client in, because a socket that listens, if only for a moment, completes handshakes and resets
+ * these connections when it closes. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
-/* For all connections that this listening socket accepts: the kernel takes no more than about
- * `bytes` beyond what it may send now. Without it, up to 4 MB wait in the kernel for each client
- * that reads nothing. A client that reads is not slowed down. */
+/* Limits the unsent bytes of all connections that this listening socket accepts: the kernel takes
+ * no more than about `bytes` beyond what it may send now. Without the limit, up to 4 MB wait in the
+ * kernel for each client that reads nothing. A client that reads is not slowed down. */
 void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
-/* Before a listening socket is closed. Closing resets each connection that the kernel has completed
- * and the process has not accepted. From now on no handshake begins; those that have begun may end.
- * A client that connects meanwhile sends its first segment again after a second, and is refused if
- * the socket is closed by then. */
+/* Lets no new handshake begin. Call this before a listening socket is closed, because closing
+ * resets each connection that the kernel has completed and the process has not accepted. Handshakes
+ * that have begun may end. A client that connects meanwhile sends its first segment again after a
+ * second, and is refused if the socket is closed by then. */
 void loop_keep_out(int fd);
 
-int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
+int loop_connect(const struct sockaddr *addr, socklen_t len); /* May still be in progress. */
 int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
 
-/* For the acceptor of clients. loop_peek: bytes that stay readable (0: the peer has ended), or a
- * negative errno. loop_low_water: the socket is readable once `bytes` bytes wait.
- * loop_local_port: the port of its own end. */
+/* These functions serve the acceptor of clients. loop_peek copies waiting bytes, which stay
+ * readable, and returns their number (0: the peer has ended) or a negative errno. loop_low_water
+ * makes the socket readable once `bytes` bytes wait. loop_local_port returns the port of the
+ * socket's own end. */
 ssize_t loop_peek(int fd, void *to, size_t len);
 void loop_low_water(int fd, int bytes);
 uint16_t loop_local_port(int fd);
 
-/* The kernel sends at most `bytes_per_s` and buffers about `ahead` bytes; for the rest of the
+/* Makes the kernel send at most `bytes_per_s` and buffer about `ahead` bytes, for the rest of the
  * socket's life. */
 void loop_pace(int fd, uint32_t bytes_per_s, int ahead);
 
-/* Another descriptor of the same socket, which the caller closes: for a watch on a socket that
- * another owner reads, writes and closes. */
+/* Returns another descriptor of the same socket, which the caller closes, or a negative errno. Used
+ * for a watch on a socket that another owner reads, writes and closes. */
 int loop_dup(int fd);
 
-/* True when the peer's kernel has acknowledged all that was sent, or more than at the last call;
- * `*acked` keeps the number for the next call (0 at first). */
+/* True when the peer's kernel has acknowledged all bytes that were sent, or more than at the last
+ * call. `*acked` keeps the number of acknowledged bytes for the next call (0 at first). */
 bool loop_is_read(int fd, uint64_t *acked);
 
-/* True when the peer's kernel has acknowledged all that was sent, or when that is unknown. */
+/* True when the peer's kernel has acknowledged all bytes that were sent, or when that is
+ * unknown. */
 bool loop_is_all_read(int fd);
 
-/* Sends what the socket takes without waiting; bytes, or a negative errno. */
+/* Sends what the socket takes without waiting; returns the bytes sent, or a negative errno. */
 ssize_t loop_send(int fd, const void *data, size_t len);
 
 /* Sends up to LOOP_PARTS_MAX parts in the same way. */
@@ -130,17 +133,17 @@ ssize_t loop_send_parts(int fd, const struct slice *parts, size_t count);
 /* Reads and drops `len` waiting bytes; false when there are fewer. */
 bool loop_skip(int fd, size_t len);
 
-/* Reads and drops waiting bytes, up to a bound: a peer that sends without end must not keep the
- * thread. False once the peer has ended or is gone. */
+/* Reads and drops waiting bytes, up to a bound, so that a peer that sends without end does not
+ * occupy the thread. False once the peer has ended or is gone. */
 bool loop_swallow(int fd);
 
-/* Ends both directions (or only ours); the descriptor stays with its owner. */
+/* Ends both directions, or only the sending one; the owner still closes the descriptor. */
 void loop_shutdown(int fd);
 void loop_shutdown_write(int fd);
 
-/* Ends both directions. If the peer has not taken all, the rest is dropped and closing the
- * descriptor resets the connection: otherwise the kernel would keep the rest for a minute or more.
- */
+/* Ends both directions. If the peer has not taken all bytes, the rest is dropped and closing the
+ * descriptor resets the connection: otherwise the kernel would keep the rest for a minute or
+ * more. */
 void loop_cut(int fd);
 
 #endif

@@ -11,8 +11,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The counter cannot pass its end: it is written once per filling and once per close. Without the
- * lock: the receiver, woken at once on another processor, would run into it and sleep again. */
+/* Wakes the receiver. The counter cannot pass its end, because it is written once per filling and
+ * once per close. A post calls this without the lock: otherwise the receiver, woken at once on
+ * another processor, would run into the lock and sleep again. */
 static void wake(const struct mailbox *box)
 {
     uint64_t one = 1;
@@ -71,7 +72,7 @@ static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
     mutex_unlock(&box->mutex);
     if (first) {
         wake(box);
-        (void)atomic_fetch_sub(&box->wakers, 1); /* The box may be gone behind this. */
+        (void)atomic_fetch_sub(&box->wakers, 1); /* The box may be gone after this. */
     }
     return err;
 }
@@ -86,7 +87,6 @@ enum err mailbox_post_always(struct mailbox *box, struct list *take_node)
     return post(box, take_node, false);
 }
 
-/* Clears in any case: a wake may come when its message has been taken already. */
 void mailbox_must_post(struct mailbox *box, struct list *take_node)
 {
     enum err err = mailbox_post_always(box, take_node);
@@ -94,6 +94,7 @@ void mailbox_must_post(struct mailbox *box, struct list *take_node)
     ASSERT(err == ERR_OK);
 }
 
+/* Clears the eventfd in any case: a wake may come after its message was taken. */
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 {
     MUTEX_HOLD(&box->mutex);

@@ -1,8 +1,8 @@
 /*
  * mailbox.h - a bounded queue from many threads to one, with an eventfd to wait on.
  *
- * Drained in batches: many messages, one wake. Messages are intrusive nodes; the mailbox owns what
- * is in it until the receiver takes it.
+ * The receiver drains the queue in batches: many messages, one wake. Messages are intrusive nodes;
+ * the mailbox owns each message until the receiver takes it.
  */
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
@@ -15,7 +15,7 @@
 
 struct mailbox {
     pthread_mutex_t mutex;
-    struct list queue; /* Of struct list nodes embedded in the messages. */
+    struct list queue; /* The list nodes embedded in the messages. */
     size_t count;
     size_t count_max;
     int event_fd; /* Readable while the queue may hold messages. */
@@ -23,29 +23,30 @@ struct mailbox {
     atomic_uint wakers; /* Threads that have posted and still have to wake the receiver. */
 };
 
-/* Any thread owns it; `count_max` bounds the queue. */
+/* Any thread may own the mailbox; `count_max` bounds the queue. */
 void mailbox_init(struct mailbox *box, size_t count_max);
 
-/* Must be empty. Waits for threads that are still within a post. */
+/* The mailbox must be empty. Waits for threads that are still within a post. */
 void mailbox_release(struct mailbox *box);
 
 /* Any thread. Takes the message unless it returns ERR_FULL or ERR_CLOSED. */
 enum err mailbox_post(struct mailbox *box, struct list *take_node);
 
-/* As mailbox_post but ignores the bound: for completions whose number is bounded by requests. */
+/* Like mailbox_post, but ignores the bound: for completions, whose number the requests bound. */
 enum err mailbox_post_always(struct mailbox *box, struct list *take_node);
 
-/* The same for a mailbox that must be open. */
+/* Like mailbox_post_always, for a mailbox that must be open. */
 void mailbox_must_post(struct mailbox *box, struct list *take_node);
 
-/* Receiver only: moves everything queued to `ret_list` (initialised by the callee), clears the
- * eventfd. Returns how many. */
+/* Receiver only: moves all messages to `ret_list` (initialised here) and clears the eventfd.
+ * Returns their number. */
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list);
 
-/* Receiver only: waits at most `timeout_ms` (-1 for ever) for a message; true if there may be. */
+/* Receiver only: waits at most `timeout_ms` (-1 for ever) for a message; true if there may be
+ * one. */
 bool mailbox_wait(struct mailbox *box, int timeout_ms);
 
-/* Messages waiting now (a hint, for metrics). Any thread. */
+/* Returns the number of waiting messages (a hint, for metrics). Any thread. */
 size_t mailbox_count(struct mailbox *box);
 
 /* Later posts get ERR_CLOSED and the receiver is woken. Any thread. */

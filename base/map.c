@@ -9,14 +9,14 @@ enum {
     FILL_MAX_PERCENT = 70
 };
 
-/* A look-up: what to compare a slot with. */
+/* What a look-up compares a slot with. */
 struct wanted {
     uint64_t hash;
     struct slice key;
     bool is_u64;
 };
 
-/* Sets a bit that the place in the table does not use, as a hash of 0 marks a free slot. */
+/* Sets the top bit, which the position in the table does not use: a hash of 0 marks a free slot. */
 static uint64_t never_zero(uint64_t hash)
 {
     return hash | UINT64_C(1) << 63;
@@ -41,7 +41,7 @@ static bool matches(const struct map_slot *slot, const struct wanted *wanted)
     return wanted->is_u64 ? slot->key.len == wanted->key.len : slice_eq(slot->key, wanted->key);
 }
 
-/* The slot of the key, or the free one where it would go. */
+/* Returns the slot of the key, or the free slot where the key would go. */
 static size_t probe(const struct map *map, const struct wanted *wanted)
 {
     size_t mask = map->cap - 1;
@@ -94,7 +94,8 @@ static void *put(struct map *map, struct wanted wanted, void *value)
     return old;
 }
 
-/* Fills the hole by moving back each later slot of the run that may stand there: no tombstones. */
+/* Fills the hole by moving back each later slot of the run that may stand there, so that no
+ * tombstones are needed. */
 static void shift_back(struct map *map, size_t hole)
 {
     size_t mask = map->cap - 1;

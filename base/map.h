@@ -1,7 +1,7 @@
 /*
- * map.h - a hash table from u64 or bytes to a pointer. It owns neither; keys of bytes are kept as
- * slices into the value's own memory. One map has one kind of key. Iteration order is arbitrary and
- * must never reach the wire, the disk or a digest.
+ * map.h - a hash table from u64 or bytes to a pointer. The map owns neither keys nor values; keys
+ * of bytes are kept as slices into the value's own memory. One map has one kind of key. Iteration
+ * order is arbitrary and must never reach the wire, the disk or a digest.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -10,7 +10,7 @@
 
 struct map_slot {
     uint64_t hash;    /* 0 marks a free slot. */
-    struct slice key; /* For u64 keys: data NULL, len the key itself. */
+    struct slice key; /* For u64 keys: `data` is NULL, `len` the key itself. */
     void *value;
 };
 
@@ -28,15 +28,15 @@ size_t map_count(const struct map *map);
 void *map_get(const struct map *map, struct slice key); /* NULL when absent. */
 void *map_get_u64(const struct map *map, uint64_t key);
 
-/* Inserts or replaces; returns the old value or NULL. `value` must not be NULL. */
+/* Inserts or replaces a value; returns the old value or NULL. `value` must not be NULL. */
 void *map_put(struct map *map, struct slice key, void *value);
 void *map_put_u64(struct map *map, uint64_t key, void *value);
 
-/* Removes; returns the value or NULL. */
+/* Removes a key; returns its value or NULL. */
 void *map_remove(struct map *map, struct slice key);
 void *map_remove_u64(struct map *map, uint64_t key);
 
-/* Walks all values: start with *cursor = 0, stop at NULL. No change to the map during the walk. */
+/* Walks all values: start with *cursor = 0, stop at NULL. The map must not change meanwhile. */
 void *map_each(const struct map *map, size_t *cursor);
 
 #endif

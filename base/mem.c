@@ -26,7 +26,7 @@ void *mem_alloc(size_t size)
     return need(malloc(size ? size : 1), size);
 }
 
-/* SIZE_MAX, which is never to be had, when the product overflows. */
+/* Returns the product; when it overflows, SIZE_MAX, which no allocation can get. */
 static size_t product(size_t count, size_t size)
 {
     size_t bytes = 0;

@@ -15,7 +15,7 @@ void *mem_alloc(size_t size);
 /* Returns `count * size` zeroed bytes; the product is checked for overflow. */
 void *mem_zalloc(size_t count, size_t size);
 
-/* Grows or shrinks; `ptr` may be NULL. */
+/* Grows or shrinks an allocation; `ptr` may be NULL. */
 void *mem_realloc(void *ptr, size_t size);
 
 /* Makes room for one item more in a growing array: when its `count` items fill its capacity `cap`,
@@ -29,7 +29,8 @@ void *mem_realloc(void *ptr, size_t size);
         }                                                                       \
     } while (0)
 
-/* The bound of an array whose items are bounded elsewhere: by messages, by memory. */
+/* The `max` of MEM_GROW for an array whose items are bounded elsewhere, by messages or by
+ * memory. */
 #define MEM_ITEMS_MAX UINT32_MAX
 
 /* For MEM_GROW: the next capacity; `cap` must be below `max`. */
@@ -44,11 +45,12 @@ void *mem_dup(const void *data, size_t size);
 /* Copies a string with its terminator. */
 char *mem_strdup(const char *text);
 
-/* Accepts NULL. */
+/* Frees an allocation. Accepts NULL. */
 void mem_free(void *ptr);
 
-/* Gives freed memory back to the system, which the heap keeps otherwise. Looks at all that is free,
- * with the heap locked: some milliseconds. For an idle thread, seldom. */
+/* Gives freed memory back to the system, which the heap keeps otherwise. The call looks at all free
+ * memory with the heap locked, which takes some milliseconds: call it seldom, from an idle
+ * thread. */
 void mem_trim(void);
 
 #endif

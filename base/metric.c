@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/minmax.h"
 
-/* The smallest i with us <= 2^i; the last bucket takes all that is larger. */
+/* Returns the smallest i with us <= 2^i; the last bucket takes all larger values. */
 static unsigned bucket_of(uint64_t us)
 {
     if (us <= 1) {
@@ -113,8 +113,8 @@ static void put_bucket(struct buf *out, const char *name, const char *labels, un
     buf_printf(out, "\"} %llu\n", (unsigned long long)cumulative);
 }
 
-/* The count is the sum of the very buckets that were written, so that one scrape agrees with
- * itself while other threads keep counting. */
+/* Writes a histogram. Its count is the sum of the buckets that were written, so that the numbers of
+ * one scrape agree while other threads keep counting. */
 void metric_put_histogram(struct buf *out, const char *name, const char *labels,
                           const struct metric_histogram *histogram)
 {

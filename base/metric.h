@@ -11,7 +11,7 @@
 
 enum {
     METRIC_BUCKETS = 24
-}; /* Powers of two from 1 µs to 4.2 s; the last is +Inf. */
+}; /* The bounds are powers of two from 1 µs to 4.2 s; the last bound is +Inf. */
 
 struct metric_counter {
     _Atomic uint64_t value;
@@ -39,23 +39,24 @@ static inline uint64_t metric_get(const struct metric_counter *counter)
 
 void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
 
-/* Adds the count of each bucket to `counts`; for sums of histograms, and for differences. */
+/* Adds the count of each bucket to `counts`, so that a caller can sum up or subtract histograms. */
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS]);
 
-/* The quantile (per mille) of such counts in µs, interpolated within its bucket; -1 when they are
- * all 0. */
+/* Returns the quantile (per mille) of such counts in µs, interpolated within its bucket; -1 when
+ * all counts are 0. */
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
-/* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is
- * written by metric_head, once per name. Histograms are in seconds;
- * their count is the sum of the buckets that are printed. */
+/* These functions write Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. metric_head
+ * writes the two head lines (HELP, TYPE), once per name. Histograms are in seconds; their count is
+ * the sum of the buckets that are printed. */
 void metric_head(struct buf *out, const char *name, const char *type, const char *help);
 void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value);
-/* One family with one value, and its head. */
+/* Write the head and the only value of a family. */
 void metric_put_gauge(struct buf *out, const char *name, const char *help, uint64_t value);
 void metric_put_counter(struct buf *out, const char *name, const char *help, uint64_t value);
 
-/* For families that a list X(member, type, name, help) names: the member, and its lines. */
+/* For the families of a list X(member, type, name, help): METRIC_MEMBER declares the member,
+ * METRIC_PUT writes its lines. */
 #define METRIC_MEMBER(member, type, name, help) struct metric_counter member;
 #define METRIC_PUT(member, type, name, help) \
     metric_put_##type(out, name, help, metric_get(&metrics->member));

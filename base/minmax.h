@@ -1,5 +1,5 @@
 /* minmax.h - the smaller and the larger of two numbers, each evaluated once: min_u64, max_u64 and
- * so on. */
+ * others. */
 #ifndef BASE_MINMAX_H
 #define BASE_MINMAX_H
 

@@ -6,7 +6,7 @@
 
 enum {
     V6_GROUPS = 8,
-    V6_NETWORK_GROUPS = 4, /* Of 16 bits: a /64. */
+    V6_NETWORK_GROUPS = 4, /* Four groups of 16 bits are a /64. */
     GROUP_DIGITS_MAX = 4
 };
 
@@ -27,7 +27,7 @@ static int digit_of(uint8_t byte)
     return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
 }
 
-/* One group of hexadecimal digits at `*at`; false when there is none. */
+/* Takes one group of hexadecimal digits at `*at`; false when there is none. */
 static bool take_group(struct slice text, size_t *at, uint32_t *ret_value)
 {
     size_t start = *at;
@@ -40,7 +40,8 @@ static bool take_group(struct slice text, size_t *at, uint32_t *ret_value)
     return *at > start;
 }
 
-/* A colon behind a group, or the gap. False at anything else. */
+/* Takes the colon behind a group, or the gap "::". False for anything else, and for a second
+ * gap. */
 static bool take_colon(struct slice text, size_t *at, struct groups *groups)
 {
     bool gap = *at + 1 < text.len && text.data[*at + 1] == ':';

@@ -1,8 +1,8 @@
 /*
  * network.h - which network a client's address belongs to, as text.
  *
- * One host of IPv6 has all addresses of its /64, so limits per address count networks: an IPv4
- * address is a network of its own, an IPv6 address stands for its /64.
+ * One host of IPv6 has all addresses of its /64. So limits per address count networks: an IPv4
+ * address is a network of its own, an IPv6 address belongs to the network of its /64.
  */
 #ifndef BASE_NETWORK_H
 #define BASE_NETWORK_H

@@ -55,7 +55,7 @@ uint32_t os_files_open(void)
         count += entry->d_name[0] != '.';
     }
     (void)closedir(stream);
-    return count > 0 ? count - 1 : 0; /* The stream's own one. */
+    return count > 0 ? count - 1 : 0; /* The stream's own descriptor. */
 }
 
 bool os_files_is_lack(int error)
@@ -75,7 +75,8 @@ bool os_files_are_claimed(void)
     return until_ms != 0 && os_now_ms() < until_ms;
 }
 
-/* An eventfd needs no path, and counts in the machine, too. The caller holds the mutex. */
+/* Opens eventfds until enough descriptors are kept. An eventfd needs no path, and counts towards
+ * the limit of the machine, too. The caller holds the mutex. */
 static void fill(struct os_kept *kept)
 {
     while (kept->count < kept->max) {
@@ -105,7 +106,7 @@ void os_kept_release(struct os_kept *kept)
     mutex_destroy(&kept->mutex);
 }
 
-/* The claim comes first: a thread that takes a descriptor which was closed here closes it again,
+/* Makes the claim first: another thread that takes a descriptor closed here then closes it again,
  * and there are more kept descriptors than such threads. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode)
 {
@@ -135,7 +136,7 @@ void os_kept_fill(struct os_kept *kept)
 
 /* ---- Small files. ---- */
 
-/* The next part of a path; false when it does not lead further down. */
+/* Takes the next part of a path; false when the part does not lead further down. */
 static bool take_part(struct slice *path, char part[OS_FILE_NAME_MAX + 1])
 {
     const uint8_t *slash = path->len > 0 ? memchr(path->data, '/', path->len) : NULL;
@@ -150,7 +151,8 @@ static bool take_part(struct slice *path, char part[OS_FILE_NAME_MAX + 1])
     return strcmp(part, ".") != 0 && strcmp(part, "..") != 0;
 }
 
-/* Takes over `dir_fd`. Returns the opened file, or -1 when the path leads to none. */
+/* Opens the file at `path` below `dir_fd`, and closes `dir_fd`. Returns -1 when the path leads to
+ * no file. */
 static int open_below(int dir_fd, struct slice path)
 {
     char part[OS_FILE_NAME_MAX + 1];
@@ -160,7 +162,7 @@ static int open_below(int dir_fd, struct slice path)
         int next = -1;
 
         if (depth < OS_FILE_DEPTH_MAX && take_part(&path, part)) {
-            /* Not a pipe either, whose opening would wait. */
+            /* The last part may be a pipe, whose opening would wait without O_NONBLOCK. */
             int flags = path.data ? O_DIRECTORY : O_NONBLOCK;
 
             next = openat(fd, part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags);

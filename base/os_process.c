@@ -15,12 +15,12 @@
 enum {
     STATM_BYTES_MAX = 128, /* The one line of /proc/self/statm. */
     PATH_BYTES_MAX = 2048,
-    TEXT_BYTES_MAX = 8192, /* Of /proc/meminfo and /proc/self/cgroup. */
-    NUMBER_BYTES_MAX = 64, /* Of a limit. */
-    LEVELS_MAX = 64        /* Groups above each other. */
+    TEXT_BYTES_MAX = 8192, /* Text of /proc/meminfo or of /proc/self/cgroup. */
+    NUMBER_BYTES_MAX = 64, /* Text of a limit. */
+    LEVELS_MAX = 64        /* Nested groups. */
 };
 
-/* Whole text of a small file, "" when there is none. */
+/* Reads the whole text of a small file; false, and "", when there is none. */
 static bool read_text(const char *root, const char *path, char *text, size_t size)
 {
     char full[PATH_BYTES_MAX];
@@ -35,7 +35,8 @@ static bool read_text(const char *root, const char *path, char *text, size_t siz
     return got > 0;
 }
 
-/* Pages of the address space, and those of them that are in memory; 0 when unknown. */
+/* Reads the number of pages of the address space and how many of them are in memory; 0 when
+ * unknown. */
 static void read_pages(uint64_t *ret_address, uint64_t *ret_resident)
 {
     char text[STATM_BYTES_MAX];
@@ -93,7 +94,8 @@ static uint64_t machine_bytes(const char *root)
     return line ? strtoull(line + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
 }
 
-/* "max" is no number and means none; version 1 says that with a number close to 2^63. */
+/* Returns the limit in a file; 0 when there is none. No limit is "max" in version 2, and a number
+ * close to 2^63 in version 1. */
 static uint64_t limit_in(const char *root, const char *path)
 {
     char text[NUMBER_BYTES_MAX];
@@ -102,8 +104,9 @@ static uint64_t limit_in(const char *root, const char *path)
     return bytes < UINT64_C(1) << 60 ? bytes : 0;
 }
 
-/* The group and all above it. A container may see its own group as the root: the file of a path
- * that is not there counts for nothing, and that of the root is always looked at. */
+/* Returns the least limit of the group and all groups above it; 0 when there is none. A container
+ * may see its own group as the root, so the path of the group may not exist: such a path is
+ * skipped, and the root is always looked at. */
 static uint64_t group_bytes(const char *root, const char *mount, const char *group,
                             const char *file)
 {
@@ -127,7 +130,7 @@ static uint64_t group_bytes(const char *root, const char *mount, const char *gro
     return least;
 }
 
-/* "4:cpu,memory:/path": whether memory is among the controllers. */
+/* Whether memory is among the controllers of a line like "4:cpu,memory:/path". */
 static bool has_memory(const char *controllers, const char *end)
 {
     while (controllers < end) {
@@ -141,7 +144,8 @@ static bool has_memory(const char *controllers, const char *end)
     return false;
 }
 
-/* One line of /proc/self/cgroup: number, controllers, path of the group. */
+/* Returns the limit for one line of /proc/self/cgroup, which has a number, controllers and the path
+ * of the group; 0 when there is none. */
 static uint64_t line_bytes(const char *root, char *line)
 {
     char *controllers = strchr(line, ':');
@@ -189,7 +193,8 @@ uint64_t os_memory_max(void)
 
 /* ---- Core dumps, user. ---- */
 
-/* Changes only the soft limit, which can be raised again; the flag is what forbids dumps. */
+/* Changes only the soft limit, which can be raised again. The flag PR_SET_DUMPABLE is what forbids
+ * dumps. */
 static void limit_dumps(bool allow)
 {
     struct rlimit limit;

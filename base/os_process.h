@@ -5,32 +5,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes that the process has in use now (its resident set); 0 when it is unknown. Any thread. */
+/* Returns the bytes that the process uses now (its resident set); 0 when unknown. Any thread. */
 uint64_t os_memory_bytes(void);
 
-/* Bytes of its address space, used or not; 0 when it is unknown. Any thread. */
+/* Returns the bytes of the process's address space, used or not; 0 when unknown. Any thread. */
 uint64_t os_address_bytes(void);
 
-/* Bytes that this process may have before the kernel ends it: the machine's memory, or the smallest
- * limit of its control group and the groups above that (version 2 and 1), whichever is less. 0 when
- * neither is known. Reads files; any thread. */
+/* Returns the bytes that this process may use before the kernel ends it: the machine's memory, or
+ * the smallest limit of its control group and the groups above that (versions 2 and 1), whichever
+ * is less. 0 when neither is known. Reads files; any thread. */
 uint64_t os_memory_max(void);
 
-/* The same with `root` before the paths of /proc and /sys, for tests. */
+/* os_memory_max with `root` before the paths of /proc and /sys, for tests. */
 uint64_t os_memory_max_below(const char *root);
 
-/* Processors that the calling thread may run on, at least 1; 1024 where the number is unknown,
- * or knows of more. Any thread. */
+/* Returns the number of processors that the calling thread may run on, at least 1; 1024 when the
+ * number is unknown or the kernel knows of more processors. Any thread. */
 unsigned os_processors(void);
 
-/* From here on the process leaves no core dump, and no other process of the same user may read its
- * memory; a debugger needs root. For a process that holds secrets; before it reads the first. */
+/* Forbids core dumps, and reading of the process's memory by other processes of the same user; a
+ * debugger then needs root. A process that holds secrets calls this before it reads the first
+ * one. */
 void os_dumps_forbid(void);
 
-/* Allows both again. */
+/* Allows core dumps and reading of the memory again. */
 void os_dumps_allow(void);
 
-/* True when it runs as root. */
+/* True when the process runs as root. */
 bool os_is_root(void);
 
 #endif

@@ -5,24 +5,24 @@
 #include "base/minmax.h"
 
 enum {
-    HEAP_BYTES = 16 /* What the heap adds to each allocation. */
+    HEAP_BYTES = 16 /* Bytes that the heap adds to each allocation. */
 };
 
 /* The text behind the own bytes of a piece. */
 struct piece_text {
     struct text text;
-    struct text_place place; /* Behind the bytes that were taken, */
-    struct text_place ahead; /* and behind those that were shown last. */
+    struct text_place place; /* The place behind the bytes that were taken. */
+    struct text_place ahead; /* The place behind the bytes that were shown last. */
 };
 
 struct piece {
     struct piece *next;
-    struct blob *shared;     /* Behind the own bytes; NULL: none. */
-    struct piece_text *text; /* The same; at most one of the two. */
+    struct blob *shared;     /* Follows the own bytes; NULL: none. */
+    struct piece_text *text; /* Follows the own bytes; NULL: none. Not together with `shared`. */
     struct piece_tag tag;
     uint32_t shared_at;
-    uint32_t len;  /* Own bytes, */
-    uint32_t room; /* and for how many there is memory. */
+    uint32_t len;  /* Own bytes. */
+    uint32_t room; /* Own bytes for which there is memory. */
     uint8_t own[];
 };
 
@@ -56,7 +56,7 @@ static void charge(struct pieces *pieces, size_t bytes)
     budget_take(pieces->budget, bytes);
 }
 
-/* It is in the queue no more. */
+/* Frees a piece that is no longer in the queue. */
 static void free_piece(struct pieces *pieces, struct piece *piece)
 {
     pieces->cost -= cost_of(piece);
@@ -129,13 +129,14 @@ static void fill(struct pieces *pieces, struct piece *piece, const struct slice 
     }
 }
 
-/* Own bytes that must arrive, and nothing behind them. */
+/* True for a piece that has only own bytes, which must arrive. */
 static bool is_plain(const struct piece *piece)
 {
     return piece && piece->tag.kind == PIECE_FIXED && !piece->shared && !piece->text;
 }
 
-/* The next of many gets room for more of them. */
+/* Returns the room of a new piece for `len` bytes. After a plain piece the room is doubled, so that
+ * many small frames share a piece. */
 static size_t room_for(const struct pieces *pieces, size_t len)
 {
     size_t room = 0;
@@ -202,7 +203,8 @@ void pieces_move(struct pieces *to, struct pieces *from)
     pieces_init(from, from->budget);
 }
 
-/* Of the first piece, from `at` on. */
+/* Returns the rest of the first piece's own bytes, or of its shared bytes once the own bytes are
+ * taken. */
 static struct slice front(const struct pieces *pieces)
 {
     const struct piece *piece = pieces->first;
@@ -258,7 +260,8 @@ size_t pieces_take(struct pieces *pieces, void *to, size_t max)
     return taken;
 }
 
-/* `parts_max` is at least 2. */
+/* Adds at most `left` bytes of `part`, if there are any; returns the new count. `parts` must have
+ * room. */
 static size_t add_part(struct slice *parts, size_t count, struct slice part, size_t left)
 {
     part.len = min_size(part.len, left);
@@ -266,7 +269,7 @@ static size_t add_part(struct slice *parts, size_t count, struct slice part, siz
     return part.len > 0 ? count + 1 : count;
 }
 
-/* The next bytes of a text, which stay where they are. */
+/* Encodes the next bytes of a text into `block` without taking them. */
 static struct slice encode(struct piece_text *text, uint8_t *block, size_t max)
 {
     text->ahead = text->place;
@@ -306,8 +309,8 @@ bool pieces_at_text(const struct pieces *pieces)
     return piece && piece->text && pieces->at >= piece->len;
 }
 
-/* Takes `len` bytes off the first piece: moves the place in its text, as far as they reach there.
- */
+/* Moves the place in the text of the first piece when `len` bytes of the piece are taken, by as
+ * many of these bytes as belong to the text. */
 static void pass_text(const struct pieces *pieces, size_t len)
 {
     struct piece_text *text = pieces->first->text;
@@ -354,8 +357,8 @@ void pieces_drop(struct pieces *pieces)
     }
 }
 
-/* The last piece that stays when the end is cut off; NULL: there is nothing to cut, or no piece
- * that would stay; `*ret_all` says which. */
+/* Returns the last piece that stays when the end is cut off. NULL when there is nothing to cut, or
+ * when no piece stays; `*ret_all` is true in the second case. */
 static struct piece *find_cut(const struct pieces *pieces, bool *ret_all)
 {
     struct piece *prev = NULL;

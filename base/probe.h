@@ -1,9 +1,9 @@
 /*
- * probe.h - marks that tests use: probes name a rare branch and count that it was reached; mutants
- * bring back a known historical bug, one at a time, in the test-only build.
+ * probe.h - marks that tests use. Probes name a rare branch and count how often it was reached.
+ * Mutants bring back a known historical bug, one at a time, in the test-only build.
  *
- * Without ZABRA_TESTING both are nothing: the shipped object code is the tested one minus counters.
- * Mutant numbers are those of the list in tests/sim/README.md.
+ * Without ZABRA_TESTING both expand to nothing: the shipped object code is the tested one minus
+ * counters. Mutant numbers are those of the list in tests/sim/README.md.
  */
 #ifndef BASE_PROBE_H
 #define BASE_PROBE_H
@@ -16,7 +16,7 @@
 struct probe {
     const char *name;
     uint64_t hits;
-    struct probe *next; /* All probes reached at least once, in a list. */
+    struct probe *next; /* Next in the list of probes that were reached. */
 };
 
 void probe_hit(struct probe *probe);

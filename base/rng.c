@@ -43,7 +43,8 @@ uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
     ASSERT(bound > 0);
 
-    /* Draws below 2^64 mod bound would make small results likelier; they are drawn again. */
+    /* A draw below 2^64 mod `bound` would make small results likelier, so it is replaced by a new
+     * one. */
     uint64_t skip = (0 - bound) % bound;
     uint64_t draw = rng_u64(rng);
 

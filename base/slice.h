@@ -1,4 +1,5 @@
-/* slice.h - bytes of another owner. Passed by value; never freed through it. */
+/* slice.h - bytes of another owner. A slice is passed by value; its bytes are never freed through
+ * it. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 
@@ -29,7 +30,7 @@ static inline bool slice_eq(struct slice a, struct slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Orders by bytes, a prefix before what it begins: <0, 0, >0 as memcmp. */
+/* Compares the bytes like memcmp (<0, 0, >0); a prefix comes before a longer slice. */
 static inline int slice_cmp(struct slice a, struct slice b)
 {
     size_t len = min_size(a.len, b.len);
@@ -47,7 +48,7 @@ static inline bool slice_starts_with(struct slice text, struct slice prefix)
            (prefix.len == 0 || memcmp(text.data, prefix.data, prefix.len) == 0);
 }
 
-/* The position of the first such byte; the length when there is none. */
+/* Returns the position of the first such byte; the length when there is none. */
 static inline size_t slice_find(struct slice text, uint8_t byte)
 {
     const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
@@ -61,13 +62,14 @@ static inline bool slice_is_zero(struct slice bytes)
            (bytes.data[0] == 0 && memcmp(bytes.data, bytes.data + 1, bytes.len - 1) == 0);
 }
 
-/* Without its first `len` bytes, which it must have. */
+/* Returns the slice without its first `len` bytes, which must exist. */
 static inline struct slice slice_from(struct slice text, size_t len)
 {
     return slice_make(len > 0 ? text.data + len : text.data, text.len - len);
 }
 
-/* Cuts off what stands before the first such byte, and drops that byte; all when there is none. */
+/* Cuts off and returns the bytes before the first such byte, and drops that byte. Takes all bytes
+ * when there is no such byte. */
 static inline struct slice slice_cut(struct slice *rest, uint8_t byte)
 {
     size_t len = slice_find(*rest, byte);

@@ -7,7 +7,7 @@
 #include "base/minmax.h"
 
 enum {
-    SKIP_BYTES = 4096 /* Encoded at a time, and thrown away. */
+    SKIP_BYTES = 4096 /* Bytes that are encoded at a time and thrown away. */
 };
 
 void text_init(struct text *text, size_t size_max, struct budget *budget)
@@ -17,7 +17,7 @@ void text_init(struct text *text, size_t size_max, struct budget *budget)
     buf_init(&text->own, size_max);
 }
 
-/* Gives back what was taken from the budget; the bytes remain. */
+/* Gives back what was taken from the budget; the text keeps its bytes. */
 static void uncount(struct text *text)
 {
     if (text->counted > 0) {
@@ -112,7 +112,7 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
         return;
     }
     if (text->no_room || text->own.overflow) {
-        return; /* The text is lost: no more memory for it. */
+        return; /* The text is lost already: it gets no more memory. */
     }
 
     uint64_t len = encoded_len(bytes, form);
@@ -132,7 +132,7 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
     text->ref_len += len;
 }
 
-/* What the text keeps beside its blobs. */
+/* Returns the bytes that the text keeps beside its blobs, as far as they count. */
 static uint64_t kept_bytes(const struct text *text)
 {
     uint64_t own = text->own.cap > TEXT_FREE_BYTES ? text->own.cap : 0;
@@ -186,7 +186,7 @@ void text_move(struct text *to, struct text *from)
 
 /* ---- Reading ---- */
 
-/* Whole quads as far as they fit, or the piece of one. */
+/* Reads whole quads (four characters) as far as they fit, or a part of one quad. */
 static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t *to, size_t max)
 {
     struct slice rest = slice_make(bytes.data + place->source, bytes.len - place->source);
@@ -213,7 +213,7 @@ static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t 
     return len;
 }
 
-/* A run without escapes, or one escape, or the piece of one. */
+/* Reads a run without escapes, or one escape, or a part of one escape. */
 static size_t read_escaped(struct slice bytes, struct text_place *place, uint8_t *to, size_t max)
 {
     size_t left = bytes.len - place->source;

@@ -1,14 +1,14 @@
 /*
  * text.h - bytes on their way to a client, without a copy of the large values among them.
  *
- * A text is a run of own bytes with references in between. A reference is a blob and how it is
- * shown (as it is, base64, escaped for a JSON string); it is encoded while it is read. So an answer
+ * A text is a run of own bytes with references in between. A reference is a blob and its form (raw,
+ * base64, or escaped for a JSON string); the blob is encoded while the text is read. So an answer
  * that a client does not take keeps the values themselves, which it shares with the tree, and not a
- * longer copy for each client. The length is exact before the first byte is read.
+ * longer copy per client. The length is exact before the first byte is read.
  *
- * All of it counts in a budget: own bytes above TEXT_FREE_BYTES, the references, and blobs while
- * they are pinned (blob_pin). A text is written by one thread; when it is whole any thread may read
- * it, several at once with a place each, and one releases it.
+ * The memory of a text counts in a budget: own bytes above TEXT_FREE_BYTES, the references, and
+ * blobs while they are pinned (blob_pin). One thread writes a text. When the text is whole, any
+ * thread may read it, several threads at once with a place each, and one thread releases it.
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -18,62 +18,63 @@
 #include "base/buf.h"
 
 enum {
-    TEXT_REF_MIN = 32 << 10,    /* Bytes of a blob from which on it is referred to, not copied. */
-    TEXT_FREE_BYTES = 4096,     /* Own bytes that do not count. */
-    TEXT_SMALL_BYTES = 64 << 10 /* Own bytes that are counted, but never refused. */
+    TEXT_REF_MIN = 32 << 10,    /* A blob of at least this many bytes is referred to, not copied. */
+    TEXT_FREE_BYTES = 4096,     /* Up to so many own bytes do not count. */
+    TEXT_SMALL_BYTES = 64 << 10 /* Up to so many own bytes are never refused. */
 };
 
 enum text_form {
     TEXT_RAW,
     TEXT_BASE64,
-    TEXT_ESCAPED /* What stands between the quotes of a JSON string; the blob is valid UTF-8. */
+    TEXT_ESCAPED /* The text between the quotes of a JSON string; the blob is valid UTF-8. */
 };
 
 struct text_ref {
     struct blob *blob; /* Pinned. */
-    size_t at;         /* Own bytes before it. */
-    uint64_t len;      /* Bytes that it becomes. */
+    size_t at;         /* Own bytes before the reference. */
+    uint64_t len;      /* Bytes of the encoded blob. */
     enum text_form form;
 };
 
 struct text {
-    struct buf own;        /* Written to by the owner; also `overflow` of the whole text. */
+    struct buf own;        /* Written to by the owner; its `overflow` holds for the whole text. */
     struct text_ref *refs; /* In order. */
     uint32_t ref_count;
     uint32_t ref_cap;
-    uint64_t ref_len; /* Bytes that all references become. */
-    uint64_t pinned;  /* Bytes of the blobs referred to; one after the other counts once. */
+    uint64_t ref_len; /* Bytes of all encoded blobs. */
+    uint64_t pinned;  /* Bytes of the blobs; consecutive references to a blob count once. */
     uint64_t counted; /* Bytes taken from the budget, pins not included. */
-    bool no_room;     /* The budget has refused; sticky until text_clear. */
+    bool no_room;     /* The budget had no room; sticky until text_clear. */
     struct budget *budget;
 };
 
-/* Where a reader stands; zeroed: at the beginning. */
+/* The place of a reader in a text; all zeros: at the beginning. */
 struct text_place {
     size_t own;     /* Own bytes read. */
     uint32_t ref;   /* References read. */
-    uint32_t skip;  /* Bytes read of what `source` becomes. */
-    size_t source;  /* Bytes of the blob read. */
+    uint32_t skip;  /* Bytes read of the quad or escape at `source`. */
+    size_t source;  /* Bytes read of the current blob. */
     uint64_t total; /* Bytes read. */
 };
 
 /* `size_max` bounds the whole text. */
 void text_init(struct text *text, size_t size_max, struct budget *budget);
-void text_release(struct text *text); /* Gives all back; text_init may follow. */
+void text_release(struct text *text); /* Gives everything back; text_init may follow. */
 
 /* Drops the contents, and keeps up to `keep_bytes` of memory. */
 void text_clear(struct text *text, size_t keep_bytes);
 
-/* Appends the blob in that form, by reference when it has TEXT_REF_MIN bytes or more. When the
- * budget has no room nothing is appended and `no_room` is set. */
+/* Appends the blob in the given form, by reference when it has TEXT_REF_MIN bytes or more. When the
+ * budget has no room, nothing is appended and `no_room` is set. */
 void text_append_blob(struct text *text, struct blob *blob, enum text_form form);
 
-/* The text is whole: counts its own bytes. False, with everything dropped, when it is too long
- * (own.overflow) or the budget has no room (no_room): what the caller does with it is an error for
- * the client. A text without references and of TEXT_SMALL_BYTES at most always has room. */
+/* Ends the writing of a text and counts its own bytes. False, with everything dropped, when the
+ * text is too long (own.overflow) or the budget has no room (no_room); the caller then sends the
+ * client an error. A text without references and of at most TEXT_SMALL_BYTES always has room. */
 bool text_seal(struct text *text);
 
-/* The same for bytes that exist already, or must be sent in any case: counted, never refused. */
+/* Counts the own bytes and never refuses: for bytes that exist already or must be sent in any
+ * case. */
 void text_count(struct text *text);
 
 /* Moves the contents into `to`, which is not initialised, and leaves `from` empty. */
@@ -84,17 +85,18 @@ static inline uint64_t text_len(const struct text *text)
     return text->own.len + text->ref_len;
 }
 
-/* True when the own bytes are all of it. */
+/* True when the text has only own bytes. */
 static inline bool text_is_plain(const struct text *text)
 {
     return text->ref_count == 0;
 }
 
-/* Copies the next bytes, up to `max`, and moves the place; 0 at the end only. */
+/* Copies the next bytes, up to `max`, and moves the place. Returns their number, 0 at the end
+ * only. */
 size_t text_read(const struct text *text, struct text_place *place, void *to, size_t max);
 
-/* Moves the place over the next `bytes` bytes, which must exist. Costs as much as reading them: for
- * the part of an encoded block that a socket took. */
+/* Moves the place over the next `bytes` bytes, which must exist. This costs as much as reading
+ * them. Used for the part of an encoded block that a socket took. */
 void text_skip(const struct text *text, struct text_place *place, size_t bytes);
 
 #endif

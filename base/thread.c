@@ -28,7 +28,8 @@ void thread_start(struct thread *thread, const char *name, void (*body)(void *ar
     *thread = (struct thread){.body = body, .arg = arg};
     (void)snprintf(thread->name, sizeof(thread->name), "%s", name);
 
-    /* A thread inherits the mask of its maker; blocking here leaves no moment without it. */
+    /* A thread inherits the signal mask of the thread that creates it. Signals are blocked before
+     * the creation, so the new thread never runs without the mask. */
     int failed = sigfillset(&all);
 
     failed |= pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,6 +1,6 @@
 /*
- * thread.h - named threads with signals blocked; the process handles signals in one place. Mutexes,
- * whose calls fail only by a bug.
+ * thread.h - named threads with signals blocked, because the process handles signals in one place;
+ * and mutexes whose calls fail only by a bug.
  */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
@@ -17,7 +17,8 @@ struct thread {
     char name[16]; /* Shown by ps and in crash reports. */
 };
 
-/* Starts `body(arg)`; `thread` must live until thread_join. Ends the process if it cannot. */
+/* Starts `body(arg)`; `thread` must live until thread_join. Ends the process when no thread can be
+ * started. */
 void thread_start(struct thread *thread, const char *name, void (*body)(void *arg), void *arg);
 void thread_join(struct thread *thread);
 
@@ -52,8 +53,8 @@ static inline void mutex_leave(pthread_mutex_t **mutex)
     mutex_unlock(*mutex);
 }
 
-/* Holds the mutex from here to the end of the block, however it ends. NOLINTBEGIN(*-parentheses):
- * it declares a variable. */
+/* Holds the mutex from here to the end of the block, also when the block is left early.
+ * NOLINTBEGIN(*-parentheses): the macro declares a variable. */
 #define MUTEX_HOLD(mutex) \
     pthread_mutex_t *mutex_held __attribute__((cleanup(mutex_leave), unused)) = mutex_enter(mutex)
 /* NOLINTEND(*-parentheses) */

@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
-/* How a first byte continues: bytes that follow, and the smallest code point of that length. */
+/* What a first byte announces: the number of bytes that follow, the smallest code point of that
+ * length, and the code point's highest bits. */
 struct form {
     unsigned more;
     uint32_t code_min;

@@ -161,7 +161,7 @@ struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max)
 
 /* ---- Structs by a table. ---- */
 
-/* Bytes of a field that is neither BYTES nor TEXT. */
+/* Returns the bytes of a field that is neither BYTES nor TEXT. */
 static size_t width_of(const struct wire_field *field)
 {
     ASSERT(field->form < WIRE_BYTES);

@@ -35,11 +35,11 @@ uint64_t wire_get_u64(struct wire_reader *reader);
 uint64_t wire_get_varint(struct wire_reader *reader);
 struct slice wire_get_raw(struct wire_reader *reader, size_t len);
 
-/* Fails when the length passes `len_max` or the input. */
+/* Fails when the length exceeds `len_max` or the rest of the input. */
 struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max);
 
-/* A member of a struct on the wire. One table of them, which ends with WIRE_END, describes the
- * bytes of a struct for both directions. */
+/* The form of a struct's member on the wire. A table of members, which ends with WIRE_END,
+ * describes the bytes of a struct for both directions. */
 enum wire_form {
     WIRE_END,
     WIRE_INT,   /* An integer or enum of 1, 2, 4 or 8 bytes. */
@@ -48,13 +48,13 @@ enum wire_form {
     WIRE_RAW,   /* An array of bytes, without a length. */
     WIRE_BYTES, /* A slice: u32 length, then the bytes. */
     WIRE_TEXT,  /* A C string in an array: u32 length, then its bytes, none of which is NUL. */
-    WIRE_OWN    /* From here on: forms that the owner of the table writes and reads itself. */
+    WIRE_OWN    /* The first of the forms that the owner of the table writes and reads itself. */
 };
 
 struct wire_field {
     unsigned form; /* enum wire_form. */
-    size_t offset; /* In the struct. */
-    size_t size;   /* Of the member; BYTES: the most that is accepted. */
+    size_t offset; /* Offset in the struct. */
+    size_t size;   /* Bytes of the member; BYTES: the most that is accepted. */
 };
 
 #define WIRE_FIELD(form, type, member)                            \
@@ -66,13 +66,14 @@ struct wire_field {
         WIRE_BYTES, offsetof(type, member), len_max \
     }
 
-/* Writes the members of `from`, reads those of `to`; all of the table, or one of its fields. */
+/* Write members of `from` and read members of `to`: all of the table, or one field. */
 void wire_put_fields(struct buf *buf, const struct wire_field *fields, const void *from);
 void wire_get_fields(struct wire_reader *reader, const struct wire_field *fields, void *to);
 void wire_put_field(struct buf *buf, const struct wire_field *field, const void *from);
 void wire_get_field(struct wire_reader *reader, const struct wire_field *field, void *to);
 
-/* The same in memory, for headers of fixed length: no field is BYTES or TEXT. */
+/* Store and load all fields in memory, for headers of fixed length: no field may be BYTES or
+ * TEXT. */
 void wire_store_fields(uint8_t *out, const struct wire_field *fields, const void *from);
 void wire_load_fields(const uint8_t *in, const struct wire_field *fields, void *to);
 
