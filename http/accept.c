@@ -31,7 +31,7 @@ static void shed_one(struct http_accept *accept)
 {
     struct sockaddr_storage address;
 
-    (void)close(accept->spare_fd); /* -1 does no harm. */
+    (void)close(accept->spare_fd); /* close(-1) does no harm. */
 
     int fd = loop_accept(accept->listen.fd, &address);
 
@@ -134,7 +134,7 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
         http_pending_refuse_silent(accept);
     }
 
-    /* `handed` is read first: a connection that does not count there any more is in http.conns. */
+    /* `handed` is read first: a connection that is not counted there any more is in http.conns. */
     bool none = list_empty(&accept->pending) && atomic_load(&accept->http->handed) == 0;
 
     none = http_conns_close_idle(accept->http) == 0 && none;
@@ -245,7 +245,7 @@ void http_accept_stop(struct http_accept *accept)
     loop_wake(accept->wake.fd);
     thread_join(&accept->thread);
     close(accept->wake.fd);
-    (void)close(accept->spare_fd); /* -1 does no harm. */
+    (void)close(accept->spare_fd); /* close(-1) does no harm. */
     seats_release(&accept->seats);
     loop_release(&accept->loop);
     mem_free(accept->head);

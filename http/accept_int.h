@@ -14,7 +14,7 @@ struct pending {
     uint64_t deadline_ms;
     size_t peeked;     /* Bytes that were in the socket when it was last peeked. */
     bool lingering;    /* The connection is answered; the client has to close it. */
-    bool counted;      /* Counted in the caps. */
+    bool counted;      /* The connection counts in the caps. */
     enum http_cap cap; /* The reached cap: the connection has a seat, as a possible probe. */
     struct seats_entry seat;
 };
@@ -25,10 +25,10 @@ struct http_accept {
     struct loop_watch listen;
     struct loop_watch wake;
     int spare_fd;       /* Closed for a moment when descriptors run out; -1: none. */
-    uint64_t paused_ms; /* Until then accepting pauses: no descriptor is left; 0: no pause. */
+    uint64_t paused_ms; /* When accepting resumes after a lack of descriptors; 0: no pause. */
     struct list pending;
     uint32_t lingering;
-    struct seats seats; /* Of struct pending.seat. */
+    struct seats seats; /* Entries are struct pending.seat. */
     uint8_t *head;      /* Scratch space for peeking. */
     uint64_t scan_at_ms;
     uint32_t late_looks; /* Consecutive late scans. */

@@ -1,4 +1,4 @@
-/* From results to responses: representation, conditions, status. */
+/* Turns results into responses: representation, conditions, status. */
 #include "http/etag.h"
 #include "http/http_int.h"
 
@@ -198,7 +198,8 @@ static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *re
     http_header(response, "Zk-Stat", stat);
     http_header(response, "X-Content-Type-Options", "nosniff");
     http_header(response, "Content-Security-Policy", "sandbox");
-    http_header(response, "Cache-Control", "no-store"); /* The JSON here has the same tag. */
+    /* The JSON of this URL has the same tag, so a cache could mix up both forms. */
+    http_header(response, "Cache-Control", "no-store");
     http_header_common(conn, response, false);
     return http_send(conn, empty ? MHD_HTTP_NO_CONTENT : MHD_HTTP_OK, response);
 }

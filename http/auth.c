@@ -127,7 +127,7 @@ static void take_key(struct http_conn *conn)
 /* Returns the permission of a letter; 0: there is no such permission. */
 static uint32_t perm_of(uint8_t letter)
 {
-    static const char letters[] = "rwcda"; /* In the order of the bits, from ACL_READ on. */
+    static const char letters[] = "rwcda"; /* Letters in the order of the bits, from ACL_READ on. */
     size_t bit = slice_find(slice_str(letters), letter);
 
     return letters[bit] != '\0' ? 1U << bit : 0;

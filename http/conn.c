@@ -165,8 +165,8 @@ static void look(struct http_conn *conn, uint32_t phase, uint64_t now_ms)
     }
 }
 
-/* Whether `a` is slower than `b`: it has the smaller credit or, with equal credit, has made no
- * progress for longer. */
+/* Whether `a` is slower than `b`: its credit is smaller or, when both are equal, its last progress
+ * is longer ago. */
 static bool is_slower(const struct http_pace *a, const struct http_pace *b)
 {
     return a->credit != b->credit ? a->credit < b->credit : a->moved_ms < b->moved_ms;

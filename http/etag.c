@@ -119,7 +119,8 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
         (void)snprintf(out, HTTP_ETAG_MAX, "\"s%" PRIx64 ".%" PRIx64 ".%" PRIx64 ".%" PRId32 "\"",
                        stat->czxid, stat->mzxid, stat->pzxid, stat->aversion);
     } else if (def->shape == OP_SHAPE_CHILDREN) {
-        /* A change of a child's data leaves no trace in the parent: only names have a tag. */
+        /* Only names have a tag: a change of a child's data leaves no trace in the stat of the
+         * parent. */
         if (args->with == OP_WITH_NAMES) {
             (void)snprintf(out, HTTP_ETAG_MAX, "\"c%" PRIx64 ".%" PRId32 "\"", stat->czxid,
                            stat->cversion);

@@ -4,8 +4,8 @@
  *
  * d (data): czxid.version. s (stat): czxid.mzxid.pzxid.aversion. c (names of children):
  * czxid.cversion. a (ACL): czxid.aversion. t (tree): the czxid of its top, the newest zxid in it,
- * and a hash of what the reader is shown. zxids are in hex. The czxid tells a znode from an earlier
- * one with the same path that was deleted, because ZooKeeper's version starts again at 0.
+ * and a hash of what the reader is shown. zxids are in hex. Because of the czxid, a recreated znode
+ * never has the tag of a deleted one, although ZooKeeper's version starts again at 0.
  */
 #ifndef HTTP_ETAG_H
 #define HTTP_ETAG_H

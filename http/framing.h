@@ -46,7 +46,7 @@ static inline struct http_refusal http_refusal_late(const char *detail)
 
 /* The length of a head, and of the body after it. */
 struct http_framing {
-    size_t head_len; /* With all blank lines; 0: the head is incomplete. */
+    size_t head_len; /* Includes all blank lines; 0: the head is incomplete. */
     bool chunked;
     uint64_t body_len; /* Valid when not chunked. */
 };

@@ -69,7 +69,7 @@ struct http_metrics {
     struct metric_counter refused_bodies;   /* Requests for whose body http.bodies had no room. */
     struct metric_counter closed_slowest;   /* Connections closed to make room in maxUnsentBytes. */
     struct metric_counter requests[6];      /* Requests by class of status; 0: none was sent. */
-    struct metric_histogram latency;        /* From the request line to the end of the answer. */
+    struct metric_histogram latency; /* Time from the request line to the end of the answer. */
 };
 
 /* Exports and imports. */
@@ -128,7 +128,7 @@ struct http {
     struct http_upgrade upgrade; /* `take` NULL: no WebSockets. */
     uint16_t port; /* The client port; the kernel has chosen it if the configured port is 0. */
     pthread_mutex_t conns_mutex;
-    struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
+    struct list conns; /* Entries are struct http_conn.node; guarded by conns_mutex. */
     _Atomic uint64_t next_request;
     _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
     _Atomic bool draining;
@@ -233,8 +233,8 @@ struct http_slowest {
  * bytes at once does not protect the client for long. Pure. */
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
 
-/* Returns how many of slowest->conns to close after the scan. The last closing frees too little
- * when several of its connections share the same value; then at least twice as many slow
+/* Returns how many of slowest->conns to close after the scan. When the last closing freed too
+ * little, because several of its connections share the same value, at least twice as many slow
  * connections are closed. */
 uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest);
 
@@ -316,7 +316,8 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
 
 /* ---- read.c ---- */
 
-/* Runs the row's read function and answers, at once or after waiting. Library thread. */
+/* Runs the read function of the request's row and answers, at once or after waiting. Library
+ * thread. */
 enum MHD_Result http_read(struct http_conn *conn);
 
 void http_large_init(struct http_large *large, uint32_t http_threads);
@@ -412,7 +413,7 @@ void http_header_no_store(struct MHD_Response *response); /* Also adds nosniff. 
  * depend on the client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
 
-/* Queues and releases the response. Also frees what the request holds: results of the gate and
+/* Queues and releases the response, and frees what the request holds: results of the gate and
  * arguments of a multi are gone afterwards. */
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
 
@@ -427,7 +428,7 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_document(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
-enum MHD_Result http_watches_begin(struct http_conn *conn); /* The list of watches. */
+enum MHD_Result http_watches_begin(struct http_conn *conn); /* Lists watches. */
 
 /* What a probe asks for. */
 struct http_probe_ask {
@@ -461,7 +462,7 @@ enum MHD_Result http_stream_begin(struct http_conn *conn);
 
 /* ---- transfer.c: exports and imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);
-void http_import_begin(struct http_conn *conn); /* The head has arrived; may refuse it. */
+void http_import_begin(struct http_conn *conn); /* Called after the head; may refuse it. */
 
 /* ---- hosts.c: addresses, hosts and origins ---- */
 

@@ -80,7 +80,7 @@ bool http_inlet_refuses(const struct http_inlet *inlet)
 /* The state of a check. */
 struct look {
     uint8_t *bytes;
-    size_t len;       /* Of `bytes`, without trailers that were removed. */
+    size_t len;       /* Length of `bytes`, without trailers that were removed. */
     size_t good;      /* Bytes that the library may read. */
     size_t last_head; /* Start of the last head in `bytes`; SIZE_MAX: there is none. */
 };
@@ -211,7 +211,7 @@ static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
     return given;
 }
 
-/* After a check: waits for the rest of a head, or replaces refused bytes by the stub. */
+/* Follows a check: waits for the rest of a head, or replaces refused bytes by the stub. */
 static void refuse_or_wait(struct http_inlet *inlet, int fd, const struct look *look)
 {
     if (inlet->state != HTTP_INLET_REFUSED) {

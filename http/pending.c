@@ -15,7 +15,7 @@
 
 enum {
     LINGERS_MAX = 256,
-    SEATS_MAX = 512, /* For connections over a cap, which may be probes. */
+    SEATS_MAX = 512, /* Seats for connections over a cap, which may be probes. */
     SEAT_MS = 1000,  /* A connection with a seat must send its request in this time. */
     KEY_BYTES = 16,
     SOCKET_KEY_LEN = 24 /* KEY_BYTES in base64. */

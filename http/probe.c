@@ -45,7 +45,7 @@ struct http_probe {
     struct http *http;
     struct loop loop;
     struct loop_watch listen; /* `fd` -1: probeListen is not set. */
-    uint64_t paused_ms;       /* Until then accepting pauses; 0: no pause. */
+    uint64_t paused_ms;       /* When accepting resumes; 0: no pause. */
     struct mailbox given;     /* Seats that were handed over; closed: the thread stops. */
     struct loop_watch given_watch;
     struct seats seats[KINDS];

@@ -53,9 +53,9 @@ static void end_wait(struct http_wait *wait)
 
 /*
  * Whether the watch covers all changes since the state that was read. If so, the changes in between
- * were replayed to the watch, and the request need not read again. Otherwise the request would read
- * again because of changes of other znodes, and among many writes would never stop. Changes of ACLs
- * are not replayed.
+ * were replayed to the watch, and the request need not read again. A request that read again
+ * because of changes of other znodes would never stop among many writes. Changes of ACLs are not
+ * replayed.
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {
@@ -265,7 +265,7 @@ static void wait_in_queue(struct http_conn *conn)
     turn->end_ms = os_now_ms() + http->limits->request_timeout_ms;
     list_push_back(&large->waiting, &turn->node);
     large->waiting_count++;
-    http_suspend(conn); /* The mutex is held: no thread can resume it before. */
+    http_suspend(conn); /* The mutex is held: no thread can resume it earlier. */
 }
 
 enum http_large_entry http_large_enter(struct http_conn *conn)

@@ -71,7 +71,7 @@ struct http_wants {
     enum http_media media;
     enum op_consistency consistency;
     zxid_t min_zxid;   /* The answer must reflect at least this state. */
-    uint32_t wait_ms;  /* From Prefer: wait; 0: the answer is immediate. */
+    uint32_t wait_ms;  /* The value of Prefer: wait; 0: the answer is immediate. */
     bool keep_session; /* The stream keeps its session alive. */
     bool verbose;      /* A probe lists the text of all checks. */
 };

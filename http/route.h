@@ -26,7 +26,7 @@ enum http_route_kind {
 
 struct http_route {
     enum http_route_kind kind;
-    const char *name; /* As in the table: "/znodes/v1/{path}". */
+    const char *name; /* The name in the table: "/znodes/v1/{path}". */
     size_t fixed_len; /* Length of `name` without "/{path}" or "/{id}". */
     bool has_path;    /* The fixed part is followed by the path of a znode or a file. */
     bool has_id;      /* The fixed part may be followed by a slash and the id of a session. */

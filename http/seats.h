@@ -22,7 +22,7 @@ struct config_clients;
 
 /* Used by any thread. */
 struct http_caps {
-    struct budget_shares connections; /* By the key of an address. */
+    struct budget_shares connections; /* Connections by the key of an address. */
     /* Descriptors of connections, and the duplicates for clients that wait for changes. */
     struct budget files;
 };

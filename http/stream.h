@@ -41,7 +41,7 @@ struct http_stream {
     bool keeps_session; /* The stream's heartbeats keep the session alive. */
     uint32_t beat_every_ms;
     bool sse;                  /* Server-Sent Events; else NDJSON. */
-    enum op_dataformat format; /* Of the values in events. */
+    enum op_dataformat format; /* Format of the values in events. */
 
     /* Used by the watcher's thread; the library's thread reads `err` and `zxid` after the
      * connection was resumed. */
@@ -115,7 +115,7 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
 void stream_on_lost(struct watcher_client *client, zxid_t from);
 
-/* Delivers the events since the watch of the stream was held. */
+/* Delivers the events that the stream has missed since its watch was held. */
 void stream_catch_up(struct http_stream *stream);
 
 void stream_begin(struct http_stream *stream);

@@ -83,8 +83,8 @@ static void overrun_slowest(void *ctx, uint64_t grace_ms)
     mem_free(all);
 }
 
-/* Whether more events may be queued. When the budget is full, the slowest streams first lose their
- * events to make room. */
+/* Whether more events may be queued. When the budget is full, the slowest streams lose their queued
+ * events first, to make room. */
 static bool finds_room(struct http_watcher *watcher)
 {
     const struct budget *budget = gate_unsent(watcher->http->gate);
@@ -187,8 +187,8 @@ static void put_gather(struct http_stream *stream, const struct watch *watch,
     count_event(stream, event);
 }
 
-/* Collects an event of a difference. A difference is useful only as a whole, so a single event
- * without room drops all of it. */
+/* Collects an event of a difference. A difference is useful only as a whole, so all of it is
+ * dropped when one event has no room. */
 static void gather_difference(struct http_stream *stream, const struct watch *watch,
                               const struct watch_event *event)
 {

@@ -194,7 +194,7 @@ enum MHD_Result http_answer_ui(struct http_conn *conn)
     struct ui_file file = {.type = NULL};
     bool found = disk ? find_on_disk(conn, path, &file) : find_inside(request, path, &file);
 
-    request->args.path = slice_make(NULL, 0); /* The path is no znode. */
+    request->args.path = slice_make(NULL, 0); /* The URL's path names no znode. */
     if (found) {
         return send_file(conn, &file, !asset);
     }

@@ -341,7 +341,7 @@ static bool is_at(const struct watcher_client *client, const struct watch_listin
             slice_eq(watch_path(list_first(watches, struct watch, by_owner)), listing->path));
 }
 
-/* Adds the clients to the list, each with one watch at most. */
+/* Adds the clients and their watches to the list; each client has one watch at most. */
 static void add_listing(struct http_watcher *watcher, struct watch_listing *listing)
 {
     bool more = true;

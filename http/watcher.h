@@ -135,7 +135,7 @@ struct http_watcher {
     struct budget_relief relief;
     uint64_t now_ms;
     uint64_t turn_us;    /* The start of the turn. */
-    uint64_t next_ms;    /* When to call on_time of all clients. */
+    uint64_t next_ms;    /* When on_time of all clients is called next. */
     uint64_t stalled_ms; /* When the process last resumed after a stall; 0: never. */
     uint64_t check_ms;   /* When to check whether this replica may still answer. */
     bool more;           /* The window holds more events than this turn has handled. */
