@@ -176,8 +176,7 @@ static bool take_short(struct parse *parse, const char *letters)
     return true;
 }
 
-/* Whether a word is an operand even if it begins with a dash: "-" is standard input, and -3 is a
- * number. */
+/* Whether a word is an operand. It may begin with a dash: "-" is standard input, -3 is a number. */
 static bool is_operand(const struct parse *parse, const char *word)
 {
     bool number = word[0] == '-' && word[1] >= '0' && word[1] <= '9';

@@ -37,8 +37,7 @@ struct args {
 bool args_parse(struct args *args, const struct cmd *cmd, const struct cmd_option *common,
                 int word_count, char **words);
 
-/* Returns the last value given for the option, "" for an option without a value; NULL: not
- * given. */
+/* Returns the last value of the option, "" for an option without a value; NULL: not given. */
 const char *args_get(const struct args *args, const char *name);
 bool args_has(const struct args *args, const char *name);
 
@@ -60,8 +59,7 @@ bool args_duration_ms(const char *text, struct cmd_range range, int64_t *ret_ms)
 bool args_take_number(const struct args *args, const struct cmd_option *option,
                       int64_t *ret_number);
 
-/* Writes an error message, cut off at `size`. Always returns false, so that callers can return
- * it. */
+/* Writes an error message, cut off at `size`. Returns false, so that callers can return it. */
 bool args_refuse(char *error, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,6 +1,7 @@
 /*
- * cli.h - the context of a command that talks to the ensemble: arguments, settings, output, client;
- * with helpers to send requests and report errors. One per process, one thread.
+ * cli.h - the context of a command that talks to the ensemble: arguments, settings, output and
+ * client; and helpers that send requests and report errors. A process has one context and one
+ * thread.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -32,8 +33,7 @@ struct cli {
 int cli_run(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 
 /* Sends the last request of a command (client_ask) and reports its errors. Returns CMD_OK,
- * CMD_SHOWN or an exit code. After any code but CMD_OK the command is over, and returns that
- * code. */
+ * CMD_SHOWN or an exit code. After any code but CMD_OK the command ends, and returns the code. */
 int cli_ask(const struct cli *cli, const struct client_request *request);
 
 /* Reports the error of the client's last request. Returns the exit code. If the command should run
@@ -44,7 +44,7 @@ int cli_tell(const struct cli *cli);
  * and this has been reported. */
 json_t *cli_json(const struct cli *cli);
 
-/* cli_ask() and cli_json() in one. */
+/* Calls cli_ask() and then cli_json(). */
 int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
 
 /* Fetches a list that comes in pages as one answer: the first page, with the items of all pages in
@@ -71,8 +71,7 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
  * checked before the command started. */
 const char *cli_path(const struct cli *cli, int operand);
 
-/* Returns "true" when the option is given, else NULL: the value of a parameter in a URL
- * (url_flag). */
+/* Returns the value of a flag in a URL (url_flag): "true" when the option is given, else NULL. */
 const char *cli_flag(const struct cli *cli, const char *option);
 
 /* Returns the number, or the time in ms, that an option gives, else the default in its row. The

@@ -32,8 +32,7 @@ static const char *take_name(struct cli *cli, const char *name)
 }
 
 /* Checks the operands that are paths. With --sequence the last name of a new znode may be missing
- * or incomplete, because the ensemble appends a number. Returns false when an error has been
- * reported. */
+ * or incomplete: the ensemble appends a number. Returns false when an error has been reported. */
 static bool check_paths(struct cli *cli)
 {
     bool open = args_has(&cli->args, "sequence");

@@ -204,8 +204,7 @@ static bool run(struct client *client, CURLcode *ret_result)
     }
     *ret_result = CURLE_OPERATION_TIMEDOUT;
 
-    bool ended =
-        curl_handles_result(client->multi, ret_result); /* The transfer may still have ended. */
+    bool ended = curl_handles_result(client->multi, ret_result); /* May precede the interrupt. */
 
     (void)curl_multi_remove_handle(client->multi, client->easy);
     return ended || !interrupted;
@@ -236,8 +235,7 @@ static long try_ms(const struct client *client, const struct attempts *attempts)
     return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
 
-/* Judges an attempt without an answer. A read that was cut off counts as if no replica had
- * listened. */
+/* Judges a missing answer. A read that was cut off counts as if no replica had listened. */
 static void judge_silence(struct client *client, struct attempts *attempts, CURLcode result)
 {
     uint64_t since_ms = attempts->refused_since_ms ? attempts->refused_since_ms : os_now_ms();

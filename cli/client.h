@@ -119,8 +119,7 @@ int client_ask(struct client *client, const struct client_request *request);
  * the replicas report and what to do. This may take a second. */
 void client_explain(struct client *client);
 
-/* Returns the body of the last answer as JSON, which belongs to the client; NULL: it is not
- * JSON. */
+/* Returns the last answer as JSON, which belongs to the client; NULL: it is not JSON. */
 json_t *client_json(struct client *client);
 
 /* Sets the secret of the session for all later requests; NULL: no session. The text is copied. */
@@ -144,8 +143,7 @@ void client_seen_number(struct client *client, uint64_t zxid);
  * next use of the handle. */
 const char *client_header(CURL *easy, const char *name);
 
-/* Whether a replica of zabra has answered the handle's request: each replica's answer has a
- * zxid. */
+/* Whether a replica of zabra has answered the handle's request: each replica sends its zxid. */
 bool client_is_replica(CURL *easy);
 
 /* These functions set `error` and return its exit code. client_foreign: a server that is no replica
@@ -157,11 +155,11 @@ int client_fail(struct client *client, int exit_code, const char *code, const ch
 
 /* ---- What the parts of the client share ---- */
 
-/* Appends the header "Name: value"; if `value` is NULL, `name` is a whole header. Returns the
+/* Appends the header "Name: value"; with a NULL `value`, `name` is the whole header. Returns the
  * list. */
 struct curl_slist *client_put_header(struct curl_slist *list, const char *name, const char *value);
 
-/* Appends the shell line that sends the same request to the current endpoint, with its line
+/* Appends the shell line that sends the same request to the current endpoint; ends with a line
  * feed. */
 void client_put_curl(const struct client *client, const struct client_request *request,
                      struct buf *out);

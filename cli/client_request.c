@@ -1,4 +1,5 @@
-/* Builds a request for curl: headers, credentials, session; and finds what went wrong with it. */
+/* Builds a request for libcurl (headers, credentials, session), and finds what went wrong with a
+ * request. */
 #include "base/check.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
@@ -331,8 +332,8 @@ static int note_upload(void *ctx, curl_off_t down_all, curl_off_t down, curl_off
     return 0;
 }
 
-/* Measures when the body was sent: libcurl knows when an answer began, but not when a long body was
- * sent. */
+/* Measures when the body was sent: libcurl knows when an answer began, but not when a long body
+ * ended. */
 void client_time_upload(struct client *client)
 {
     client->uploaded = 0;

@@ -60,7 +60,7 @@ struct cmd_option {
     const char *name;  /* Without the two dashes. */
     char letter;       /* The short form, or 0. */
     const char *value; /* The value's name in help, or its choices "a|b|c"; NULL: no value. */
-    const char *help;  /* Begins in lower case, no full stop. */
+    const char *help;  /* Begins in lower case, and has no full stop. */
     const char *env;   /* Environment variable that may give the value, or NULL. */
     bool is_number;    /* The value is a number, checked before the command starts. */
     bool is_time;      /* The number is a time. */

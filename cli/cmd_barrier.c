@@ -170,8 +170,8 @@ static int act(struct barrier *barrier, const struct verb *verb)
     return code;
 }
 
-/* Checks what `enter` and `leave` need besides the path. Returns CMD_OK, or the code of a reported
- * error. */
+/* Checks what `enter` and `leave` need besides the path. Returns CMD_OK or a reported error's
+ * code. */
 static int check_member(const struct barrier *barrier, const struct verb *verb)
 {
     const struct cli *cli = barrier->cli;

@@ -193,8 +193,7 @@ static bool is_over(const struct bench *bench)
     return stopped || os_now_ms() >= bench->end_ms;
 }
 
-/* Counts a request that has ended. Returns its worker, which is free again; NULL: none has
- * ended. */
+/* Counts a request that has ended. Returns its worker, which is free again; NULL: there is none. */
 static struct bench_worker *take_end(struct bench *bench)
 {
     int left = 0;
@@ -326,8 +325,7 @@ static void run_workers(struct bench *bench)
 
 /* ---- Before and after ---- */
 
-/* Makes the top znode, and the znodes that are read and written, each with data of the wanted
- * size. */
+/* Makes the top znode and the znodes to read and write, each with data of the wanted size. */
 static int make_znodes(struct bench *bench)
 {
     int64_t count = 1 + (bench->watches ? 0 : bench->znodes);

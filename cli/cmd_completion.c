@@ -1,5 +1,4 @@
-/* completion: prints the scripts for shells. __complete: the command that these scripts call on
- * each TAB. */
+/* completion: prints the scripts for shells. __complete: what these scripts call on each TAB. */
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/commands.h"
@@ -416,8 +415,8 @@ static void print(struct slice lines, size_t hidden)
     }
 }
 
-/* Prints the completions of a line; its words follow the name of the program, and the last one is
- * being typed. */
+/* Prints the completions of a line. Its words follow the name of the program; the last one is
+ * typed. */
 static void complete_line(const char *line, const char *breaks)
 {
     static char empty[] = "";

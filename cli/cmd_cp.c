@@ -194,16 +194,14 @@ static int copy_read(struct cli *cli, struct copy *copy)
     copy->count = 0;
     code = code == CMD_OK ? take_lines(cli, copy, deletes) : code > CMD_OK ? tell(cli, code) : code;
     for (size_t i = json_array_size(deletes); i > 0; i--) {
-        (void)json_array_append(copy->ops,
-                                json_array_get(deletes, i - 1)); /* From the leaves up. */
+        (void)json_array_append(copy->ops, json_array_get(deletes, i - 1)); /* Leaves first. */
     }
     return code;
 }
 
 /* ---- The commands ---- */
 
-/* Whether an operation on the source has failed, because the source was changed after it was
- * read. */
+/* Whether an operation on the source has failed: the source was changed after it was read. */
 static bool is_source(const struct cli *cli, size_t creates)
 {
     const json_t *index = json_object_get(cli->client->error.problem, "op_index");

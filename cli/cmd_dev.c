@@ -32,7 +32,7 @@ enum {
     CONFIG_BYTES_MAX = 64 << 10,
     DIR_MODE = 0755,
     FILE_MODE = 0644,
-    STEP_MS = 50,        /* Between two checks of the replicas. */
+    STEP_MS = 50,        /* Time between two checks of the replicas. */
     ASK_MS = 500,        /* Timeout of one answer of /readyz. */
     WAIT_DEFAULT_S = 60, /* Time for all replicas to serve. */
     WAIT_MAX_S = 3600,
@@ -53,7 +53,7 @@ struct dev {
     struct loop_watch signals;
     struct child children[NODES_MAX];
     uint32_t wait_s;  /* Time for all replicas to serve. */
-    uint32_t stops;   /* Requests to end. */
+    uint32_t stops;   /* Requests to end that have come. */
     bool served;      /* The ensemble has served. */
     bool refused;     /* A replica refused its start before `served`: a retry would not help. */
     uint32_t unclean; /* Replicas that had to be killed or failed at the end. */
@@ -307,8 +307,7 @@ static void start_due(struct dev *dev)
         if (child->pid > 0 || now_ms < child->restart_at_ms) {
             continue;
         }
-        /* A process that answers at the port before the child runs is often a forgotten `zabra
-         * dev`. */
+        /* A process on the port before the child runs is often a forgotten `zabra dev`. */
         child->foreign = ask(child, "/livez", NULL) != 0;
         if (!child_start(child)) {
             plan_restart(child);
@@ -380,7 +379,7 @@ static bool wait_ready(struct dev *dev)
     return false;
 }
 
-/* Prints the setting that the command line needs when the replicas are not at its default
+/* Prints the setting that the command line needs if the replicas are not at its default
  * endpoints. */
 static void print_endpoints(const struct dev *dev)
 {

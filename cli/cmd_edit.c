@@ -49,8 +49,7 @@ static bool wait_editor(struct live *live, int *ret_code)
     return *ret_code == 0;
 }
 
-/* Runs the editor. $VISUAL and $EDITOR may hold options, so a shell splits them, as in other
- * programs. */
+/* Runs the editor. $VISUAL and $EDITOR may hold options, so a shell splits them, as usual. */
 static int run_editor(struct cli *cli, char *name)
 {
     const char *editor = settings_env("VISUAL");

@@ -168,7 +168,7 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
     return CMD_OK;
 }
 
-/* Reports the error of the replica with advice; `done` (or NULL) is what the replica says of the
+/* Reports the replica's error with advice; `done` (or NULL) is what the replica says of the
  * import. */
 static int tell_with(const struct cli *cli, int exit_code, const char *advice, json_t *done)
 {

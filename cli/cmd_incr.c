@@ -12,8 +12,7 @@ enum {
     NUMBER_MAX = 32 /* Bytes of a number, with blanks around it. */
 };
 
-/* Parses the number. Blanks around it are ignored: a value written with echo ends in a line
- * feed. */
+/* Parses the number. Blanks around it are ignored: a value from echo ends in a line feed. */
 static bool parse(const struct revise *revise, int64_t *ret_number)
 {
     struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
@@ -82,8 +81,7 @@ static bool take_number(const struct cli *cli, int operand, int64_t *number)
 
 /* ---- incr ---- */
 
-/* Adds the number of the operand, or 1, and retries when another client wrote in between; prints
- * the sum. */
+/* Adds the operand's number, or 1, with a retry when another client was quicker; prints the sum. */
 static int add(struct cli *cli, const char *path, int operand, bool create, bool parents)
 {
     struct sum sum = {.by = 1, .create = create};

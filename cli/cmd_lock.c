@@ -50,8 +50,7 @@ static void place_release(struct place *place)
     __attribute__((cleanup(place_release))) struct place name = {.path.size_max = URL_MAX, \
                                                                  __VA_ARGS__}
 
-/* Returns the number that the ensemble has appended to the name of a sequential znode; -1: there is
- * none. */
+/* Returns the number that the ensemble has appended to the name of a sequential znode; -1: none. */
 static int64_t place_number(const char *name)
 {
     size_t len = strlen(name);
@@ -366,7 +365,7 @@ const struct cmd cmd_elect = {
 
 /* ---- semaphore ---- */
 
-/* Waits until one of the leases is free. Only the first in the queue does this. */
+/* Waits until one of the leases is free. Only the first process in the queue does this. */
 static int wait_lease(struct place *lease, int64_t leases)
 {
     int64_t before = 0;

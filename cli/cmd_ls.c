@@ -1,5 +1,4 @@
-/* ls, find, tree: list many znodes. A replica answers page by page, or searches in bounded
- * steps. */
+/* ls, find, tree: list many znodes. A replica answers in pages, or searches in bounded steps. */
 #include "base/mem.h"
 #include "base/minmax.h"
 #include "cli/cli.h"

@@ -116,8 +116,7 @@ static int show(struct cli *cli, const char *path)
     return code > CMD_OK ? cli_tell(cli) : code;
 }
 
-/* Returns the path that a limits znode limits, or NULL. `below` is the path of the znode below
- * ROOT. */
+/* Returns the path that a limits znode limits, or NULL. `below` is the znode's path below ROOT. */
 static const char *limited(const char *below, struct buf *out)
 {
     static const char name[] = "/" NAME;

@@ -98,7 +98,7 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
 
     err = http_start(gate, &upgrade, &fronts->http);
     if (err) {
-        /* Another process took the port since it was tried. */
+        /* Another process took the port after the port was checked. */
         (void)fprintf(stderr,
                       "zabra: clientPort: cannot listen on %s port %u, or on probeListen (%s); "
                       "stop the process that uses it, or choose another port\n",

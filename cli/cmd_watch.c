@@ -55,8 +55,7 @@ static void print_event(const struct watch *watch, const json_t *event)
 
 /* ---- The command ---- */
 
-/* Makes a file without a name from which the command reads the event. Returns its descriptor; -1:
- * there is none. */
+/* Returns a descriptor of a file without a name, which has the event for the command; -1: none. */
 static int event_file(const json_t *event)
 {
     int fd = memfd_create("event", MFD_CLOEXEC);

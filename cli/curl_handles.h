@@ -1,5 +1,4 @@
-/* curl_handles.h - handles of libcurl. Without memory for a handle the command ends
- * (base/lack.h). */
+/* curl_handles.h - handles of libcurl. Without memory for one the command ends (base/lack.h). */
 #ifndef CLI_CURL_HANDLES_H
 #define CLI_CURL_HANDLES_H
 

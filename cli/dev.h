@@ -36,13 +36,13 @@ struct child {
     char words[DEV_WORDS_MAX]; /* The last warning or error in its output. */
     int log_fd;                /* The log file. */
     struct loop *loop;         /* Watches the pipe. */
-    struct loop_watch watch;   /* The pipe from its stderr; fd -1 when closed. */
+    struct loop_watch watch;   /* The pipe from the child's stderr; fd -1: closed. */
     struct buf line;           /* A line of output that is not complete. */
 };
 
 /* Starts `zabra serve --config` in its own process group. The caller sets `log_path`,
- * `config_path`, `id` and `loop`. Returns false, after a message on stderr, when the system
- * refuses. */
+ * `config_path`, `id` and `loop`. Returns false when the system refuses, after a message on
+ * stderr. */
 bool child_start(struct child *child);
 
 /* Reads the rest of the output, and closes the pipe. */

@@ -22,8 +22,7 @@ enum {
 
 /* ---- One replica ---- */
 
-/* Finds the failed checks that a replica reports of itself, except those about its disk or the
- * leader. */
+/* Finds the failed checks that a replica reports, except those about its disk or the leader. */
 static void look_at_checks(struct look *look, const json_t *replica)
 {
     if (doctor_is_explained(replica)) {
@@ -284,8 +283,7 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
     }
 }
 
-/* Finds ids that two processes use. Called first, because these findings explain the ones after
- * them. */
+/* Finds ids that two processes use. Called first: these findings explain the ones after them. */
 static void look_at_duplicates(struct look *look)
 {
     JSONR_EACH (one, jsonr_at(look->ensemble, "members")) {

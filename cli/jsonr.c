@@ -95,8 +95,7 @@ static void quote_integers(struct slice text, struct buf *out)
     }
 }
 
-/* Reverses quote_integers(): a marked string loses one mark, and also its quotes when it is an
- * integer. */
+/* Reverses quote_integers(): a marked string loses one mark, and an integer also its quotes. */
 static void unquote_integers(struct slice text, struct buf *out)
 {
     size_t pos = 0;

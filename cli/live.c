@@ -224,8 +224,8 @@ static bool take_event(struct live *live, struct live_news *news)
 
 /* ---- Waiting ---- */
 
-/* Whether the child has received the signal: a signal of the terminal goes to the whole foreground
- * process group. */
+/* Whether the child has received the signal: a terminal's signal goes to the whole foreground
+ * group. */
 static bool has_got(const struct live *live, const struct signalfd_siginfo *info)
 {
     return info->ssi_code == SI_KERNEL && getpgid(live->child) == getpgrp();

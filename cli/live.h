@@ -97,8 +97,8 @@ int live_report_down(const struct live *live);
  * CMD_CHILD_NOT_RUN. */
 int live_run(struct live *live, char **args, char *const *env, int input);
 
-/* Whether the child has ended; if so, it is forgotten. Also reaps the ended processes that it has
- * left behind. */
+/* Whether the child has ended; if so, it is forgotten. Also reaps ended processes that it has
+ * started. */
 bool live_take_child(struct live *live, int *ret_status);
 
 /* Sends SIGKILL to the child and the processes that it has started, and waits for their end. Does

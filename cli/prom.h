@@ -11,8 +11,7 @@ struct prom_line {
     struct slice value;
 };
 
-/* Takes lines off `rest`, up to and including the next one with a value. Returns false when none is
- * left. */
+/* Takes lines off `rest`, up to and including the next one with a value. False: none is left. */
 bool prom_next(struct slice *rest, struct prom_line *ret_line);
 
 /* Return the labels as an object, and the value as a number (as text when JSON has no such number).

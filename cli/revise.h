@@ -29,8 +29,7 @@ struct revise {
 int revise_run(struct cli *cli, const char *path, bool parents,
                int (*act)(struct revise *revise, void *ctx), void *ctx);
 
-/* Reads the znode. Returns CMD_OK, also when there is no such znode, or the code of a reported
- * error. */
+/* Reads the znode. Returns CMD_OK, also when there is no znode, or the code of a reported error. */
 int revise_read(struct revise *revise);
 
 /* Writes the znode if it is unchanged. Returns CMD_OK, REVISE_AGAIN, CMD_SHOWN, or the code of a

@@ -70,8 +70,7 @@ const char *settings_env(const char *name);
 bool settings_file(const char *variable, const char *usual, const char *name,
                    char path[SETTINGS_PATH_MAX]);
 
-/* Reads to the end of the file. Returns false when reading fails, or when `out` cannot hold it
- * all. */
+/* Reads to the end of the file. Returns false when that fails, or when `out` cannot hold it all. */
 bool settings_read_all(int fd, struct buf *out);
 
 #endif

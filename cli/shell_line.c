@@ -20,7 +20,7 @@ enum {
     HISTORY_LINES = 1000,
     PROMPT_MAX = 512,
     SHOWN_MAX = 100, /* Candidates that are listed. */
-    NO_TEXT = 0xff   /* A byte that no text has. */
+    NO_TEXT = 0xff   /* A byte that valid text never has. */
 };
 
 struct shell_line {
@@ -43,8 +43,7 @@ struct candidates {
 
 static void take_candidate(struct candidates *candidates, struct slice line)
 {
-    struct slice text =
-        slice_make(line.data, slice_find(line, '\t')); /* Without the description. */
+    struct slice text = slice_make(line.data, slice_find(line, '\t')); /* Only the candidate. */
     size_t same = 0;
 
     if (line.len > 0 && line.data[0] == ':') {

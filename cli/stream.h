@@ -64,7 +64,7 @@ void stream_close(struct stream *stream);
 /* Connects when a connection is due. Returns when to call again at the latest (monotonic ms). */
 uint64_t stream_turn(struct stream *stream, uint64_t now_ms);
 
-/* Handles the end of the stream's transfer: whatever the reason, the stream resumes at another
+/* Handles the end of the stream's transfer, for any reason: the stream resumes at another
  * replica. */
 void stream_take_end(struct stream *stream, uint64_t now_ms);
 

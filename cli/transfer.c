@@ -11,7 +11,7 @@
 
 enum {
     POLL_MS = 250,
-    SHOW_MS = 250, /* Between two drawings of the progress. */
+    SHOW_MS = 250, /* Time between two drawings of the progress. */
     BAR_WIDTH = 30
 };
 

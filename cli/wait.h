@@ -49,8 +49,7 @@ int wait_ask(struct wait *wait, struct client_request *request);
  * success: CMD_OK is returned for it, and nothing is reported. */
 int wait_do(struct wait *wait, struct client_request *request, int fine);
 
-/* Reads whether a znode exists into `ret_there`. Returns CMD_OK, or the code of a reported
- * error. */
+/* Reads whether a znode exists into `ret_there`. Returns CMD_OK, or a reported error's code. */
 int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there);
 
 /* Begins to watch a znode and the list of its children, in place of the watch before. */
