@@ -323,7 +323,7 @@ void ws_handshake_answer(struct buf *out, struct slice key)
 
     buf_init(&hashed, HANDSHAKE_HASHED_MAX);
     (void)buf_append_slice(&hashed, key);
-    (void)buf_append_str(&hashed, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"); /* RFC 6455, 1.3. */
+    (void)buf_append_str(&hashed, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"); /* See RFC 6455, 1.3. */
     crypto_sha1(buf_slice(&hashed), hash);
     buf_release(&hashed);
     (void)buf_append_str(out, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"

@@ -100,7 +100,7 @@ void ws_lags_forget(struct ws_socket *socket)
 
 /* ---- Discarding ---- */
 
-/* Collects from where watches continue while the end of a queue is discarded. */
+/* Collects, while the end of a queue is discarded, the zxid after which each watch continues. */
 struct cutting {
     struct ws_socket *socket;
     struct map by_watch; /* From a watch to its item of `rewinds`. */
@@ -173,7 +173,8 @@ static void rewind_watches(struct ws_socket *socket, const struct cutting *cutti
     }
 }
 
-/* Notifies the client also of lags that it knows: their earlier notices may have been discarded. */
+/* Sends overrun notices for the newest lags. Lags that were announced before are announced again,
+ * because the earlier notices may have been discarded. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest)
 {
     const struct ws_lags *lags = &socket->lags;

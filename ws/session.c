@@ -89,7 +89,7 @@ static void ended(struct ws_socket *socket, const char *state, zxid_t zxid)
 static void attached_again(struct ws_socket *socket, uint64_t number, zxid_t zxid)
 {
     if (socket->session.attaching) {
-        socket->session.moved_to = number; /* Perhaps this socket attached it: finish() decides. */
+        socket->session.moved_to = number; /* This socket may have attached it: finish() decides. */
     } else if (number > socket->session.attached.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }
@@ -107,7 +107,7 @@ void ws_session_look(struct ws_socket *socket)
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
     if (err == ERR_UNKNOWN_SESSION) {
-        ended(socket, "expired", zxid); /* Or closed: the change that would tell was missed. */
+        ended(socket, "expired", zxid); /* It may have been closed: that change was missed. */
     } else if (err == ERR_OK) {
         attached_again(socket, info.attach, zxid);
     }
@@ -148,7 +148,7 @@ static void attach(struct ws_message *message, const struct op_session_info *inf
     socket->session.attached = (struct ws_attached){
         .id = info->id, .number = info->attach, .timeout_ms = info->timeout_ms};
     memcpy(socket->session.attached.hash, message->hash, sizeof(message->hash));
-    if (newest) { /* Otherwise it has moved already, and ws_session_look will notice. */
+    if (newest) { /* Otherwise the session has moved already: ws_session_look finds that. */
         map_put_u64(&ws->attached, info->id, socket);
     }
     gate_touch(ws->gate, info->id);
@@ -183,8 +183,8 @@ static bool submit(struct ws_message *message)
     return ws_message_submit(message) && message->step == WS_BACK;
 }
 
-/* Applies the result to the socket's session. This does not wait until the reply leaves, which may
- * have to wait for missed events: from now on the bytes of this socket keep the session alive. */
+/* Applies the result to the socket's session at once. The reply may have to wait for missed events,
+ * but from now on the bytes of this socket keep the session alive. */
 static void settle(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
@@ -193,7 +193,7 @@ static void settle(struct ws_message *message)
     ws_order_pump(socket->ws, result->zxid);
     if (result->err == ERR_OK && result->has_session) {
         attach(message, &result->session);
-        socket->session.attaching = true; /* Until the reply, which reports a move meanwhile. */
+        socket->session.attaching = true; /* Stays set until finish(), which reports a move. */
     }
     if (result->err != ERR_OK) {
         socket->session.ending = false;

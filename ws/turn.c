@@ -113,8 +113,8 @@ void ws_intake_await_rest(struct ws_socket *socket)
 }
 
 /* Whether the library may read. While messages wait, it may read until WS_READ_BYTES are kept.
- * While the socket closes, or after a cut, it reads everything, to find the client's close frame
- * and the end of the connection. */
+ * After our close frame, or after a cut, it reads everything, to find the client's close frame and
+ * the end of the connection. */
 static bool has_room(const struct ws_socket *socket)
 {
     if (!socket->open || socket->closing.farewell ||

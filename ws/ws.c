@@ -174,7 +174,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
     }
     give_turns(ws);
     if (!list_empty(&ws->later)) {
-        ev_async_send(ws->loop, &ws->changed); /* So that the next poll does not sleep. */
+        ev_async_send(ws->loop, &ws->changed); /* Keeps the next poll from sleeping. */
     }
     look_empty(ws);
     metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
@@ -304,7 +304,7 @@ static void free_all(struct ws *ws)
 {
     ASSERT(list_empty(&ws->sockets) && ws->inside == 0);
 
-    ev_loop_destroy(ws->loop); /* Also stops its watchers. */
+    ev_loop_destroy(ws->loop); /* This also stops the watchers. */
     mailbox_release(&ws->arrivals.box);
     mailbox_release(&ws->replies.box);
     mailbox_release(&ws->asked.box);
@@ -428,7 +428,7 @@ void ws_stop(struct ws *ws)
     take_all(ws, &ws->asked); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);
-    /* No socket is left, but the gate owns each request until it has answered it. */
+    /* No socket is left, but the gate owns each request until the request is answered. */
     while (ws->inside > 0) {
         (void)mailbox_wait(&ws->replies.box, -1);
         take_all(ws, &ws->replies);
