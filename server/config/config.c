@@ -242,7 +242,7 @@ static enum err bad_server(struct config_loader *loader, const char *suffix, con
                        suffix, why, loader->where);
 }
 
-/* Splits "host:rest" or "[v6]:rest"; gives what follows the colon, or NULL. */
+/* Splits "host:rest" or "[v6]:rest"; returns the text after the colon, or NULL. */
 static const char *split_host(const char *text, struct config_server *server)
 {
     bool bracket = text[0] == '[';

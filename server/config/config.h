@@ -32,7 +32,7 @@ struct config_server {
     uint32_t id;
     char host[CONFIG_HOST_MAX]; /* Name or address, without brackets. */
     uint16_t port;              /* Peer port; 0: a single replica that listens for no peers. */
-    bool voter;                 /* Else an observer. */
+    bool voter;                 /* False: an observer. */
     uint8_t source;             /* enum config_source; for the parser. */
 };
 
@@ -41,14 +41,14 @@ struct config_peers {
     struct config_server servers[ZAB_MEMBERS_MAX]; /* Ascending by id, this replica included. */
     uint32_t server_count;
     char listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
-    char host[CONFIG_HOST_MAX];   /* Where it listens: of `listen`, else of server.N. */
+    char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */
     char secret_file[CONFIG_PATH_MAX];
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
     uint64_t queue_bytes_max;
-    uint64_t forward_bytes_max;      /* Writes of learners that wait in the leader ... */
-    uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
+    uint64_t forward_bytes_max;      /* Waiting writes of all learners, in the leader. */
+    uint64_t forward_peer_bytes_max; /* Waiting writes of one learner, in the leader. */
     uint32_t handshakes_max;         /* No key: see struct config_clients.client_files_max. */
 };
 
@@ -61,57 +61,57 @@ struct config_storage {
     uint64_t refill_log_bytes_max;
 };
 
-/* The replicated state, and the recent changes of it: the leader's limits hold. */
+/* Limits of the replicated state, and of its recent changes; the leader's limits apply. */
 struct config_tree {
-    uint64_t bytes_max; /* maxTreeBytes; after config_load half of what the machine gives unless it
-                           was given; 0: no bound, because that is not known. */
+    uint64_t bytes_max; /* maxTreeBytes; if not given, config_load sets half of the machine's
+                           memory; 0: no bound, because that memory is not known. */
     uint32_t recursive_max;
     uint32_t session_min_ms;
     uint32_t session_max_ms;
     uint32_t session_default_ms;
     uint32_t sessions_max;
-    uint32_t sessions_client_max;  /* Of one identity, else of one address. */
-    uint32_t sessions_network_max; /* From one address. */
+    uint32_t sessions_client_max;  /* Sessions of one identity, else of one address. */
+    uint32_t sessions_network_max; /* Sessions from one address. */
     uint32_t session_ephemerals_max;
-    uint32_t session_ephemeral_bytes_max; /* Of their paths. */
+    uint32_t session_ephemeral_bytes_max; /* Bytes of their paths. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
-    uint32_t remembered_client_max;  /* Of one identity, once half of them are in use. */
-    uint32_t remembered_network_max; /* Of one address, likewise. */
-    uint32_t result_bytes_max;       /* Of one remembered result. */
+    uint32_t remembered_client_max;  /* Results of one identity, once half of all are in use. */
+    uint32_t remembered_network_max; /* Results of one address, likewise. */
+    uint32_t result_bytes_max;       /* Bytes of one remembered result. */
     uint32_t remember_ms;
     uint32_t window_max; /* Transactions that watchers can resume from. */
     uint64_t window_bytes_max;
 };
 
-/* What the front ends enforce: see gate_limits(). */
+/* Settings and limits of the front ends: see gate_limits(). */
 struct config_clients {
-    char client_address[CONFIG_HOST_MAX]; /* Numeric. */
+    char client_address[CONFIG_HOST_MAX]; /* Numeric address. */
     uint16_t client_port;
     char probe_listen[CONFIG_HOST_MAX];  /* host:port of probes' own socket; "": none. */
-    char probe_address[CONFIG_HOST_MAX]; /* Of that, numeric; "": none. */
+    char probe_address[CONFIG_HOST_MAX]; /* Address of `probe_listen`, numeric; "": none. */
     uint16_t probe_port;
-    char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
+    char advertise_client[CONFIG_HOST_MAX]; /* host:port for clients to use; "": derived. */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
     char allowed_origins[CONFIG_LIST_MAX];
-    char web_dir[CONFIG_PATH_MAX];      /* Of the dashboard; "": the built-in one. */
+    char web_dir[CONFIG_PATH_MAX];      /* Directory of the dashboard; "": the built-in one. */
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
     bool insecure;
     bool read_only; /* gate_submit refuses the writes of clients. */
     bool access_log;
     uint32_t http_threads;
 
-    /* Shares of the descriptors that this process may have: see server/process/files.h. No keys; 0
-     * where they were not computed. */
+    /* Shares of the descriptors that this process may have: see server/process/files.h. These
+     * members have no keys, and are 0 when they were not computed. */
     uint32_t client_files_max; /* All clients together; 0: no bound. */
     uint32_t lingers_max;      /* Refused connections that are still open; 0: 256. */
     uint32_t seats_max;        /* Connections over a cap that may be probes; 0: 512. */
 
     uint32_t data_bytes_max;
     uint32_t multi_ops_max;
-    uint32_t multi_bytes_max; /* Of a transaction, and of a body. */
+    uint32_t multi_bytes_max; /* Bytes of a transaction, and of a body. */
     uint32_t children_page_max;
-    uint32_t requests_max; /* In flight, of all front ends together. */
+    uint32_t requests_max; /* Requests in flight, of all front ends together. */
     uint32_t connections_max;
     uint32_t connections_per_address_max;
     uint32_t head_bytes_max;
@@ -121,26 +121,26 @@ struct config_clients {
     uint32_t request_timeout_ms;
     uint32_t web_sockets_max;
     uint32_t socket_in_flight_max;   /* Requests of one socket in flight. */
-    uint32_t socket_messages_per_s;  /* Of one socket; 0: no bound. */
-    uint32_t message_bytes_max;      /* Of a client's message. */
-    uint32_t socket_queue_bytes_max; /* Events waiting for a slow client; then it is coalesced. */
+    uint32_t socket_messages_per_s;  /* Messages of one socket; 0: no bound. */
+    uint32_t message_bytes_max;      /* Bytes of a client's message. */
+    uint32_t socket_queue_bytes_max; /* Waiting events of a slow client; more coalesce. */
     uint64_t unsent_bytes_max;
-    uint64_t pool_bytes_max;   /* No key: of request bodies; of messages of WebSockets that are not
-                                  answered; of incomplete ones. */
-    uint64_t address_pool_max; /* No key: of each of these, for the clients of one address. */
-    uint32_t slow_timeout_ms;  /* Behind for that long: closed. */
-    uint32_t heartbeat_ms;     /* Of sockets and streams. */
-    uint32_t watches_max;      /* Of one socket. */
-    uint32_t watch_bytes_max;  /* Of their paths. */
-    uint32_t streams_max;      /* SSE and NDJSON. */
-    uint32_t wait_max_ms;      /* Of a long poll. */
+    uint64_t pool_bytes_max;   /* No key. Bytes of each of three pools: request bodies, unanswered
+                                  WebSocket messages, and incomplete messages. */
+    uint64_t address_pool_max; /* No key. Bytes of each pool for one address. */
+    uint32_t slow_timeout_ms;  /* A client behind for this time is closed. */
+    uint32_t heartbeat_ms;     /* Interval on sockets and streams. */
+    uint32_t watches_max;      /* Watches of one socket. */
+    uint32_t watch_bytes_max;  /* Bytes of their paths. */
+    uint32_t streams_max;      /* Streams of SSE and NDJSON. */
+    uint32_t wait_max_ms;      /* Longest wait of a long poll. */
     uint32_t transfers_max;    /* Exports and imports. */
-    uint64_t export_bytes_max; /* Of changed znodes kept for an export. */
+    uint64_t export_bytes_max; /* Bytes of changed znodes kept for an export. */
 };
 
 /* The process. */
 struct config_process {
-    char environment[CONFIG_LABEL_MAX]; /* Name of the ensemble, as "production"; "": none. */
+    char environment[CONFIG_LABEL_MAX]; /* Name of the ensemble, such as "production"; "": none. */
     bool show_clients;                  /* Every client may list all sessions and watches. */
     bool core_dumps;
     uint32_t busy_poll_us;
@@ -152,9 +152,9 @@ struct config_process {
 };
 
 struct config {
-    uint32_t id; /* Of this replica. */
+    uint32_t id; /* Id of this replica. */
     struct config_peers peers;
-    struct zab_limits zab; /* What has no key is as in zab_limits_default. */
+    struct zab_limits zab; /* Limits without a key are as in zab_limits_default. */
     struct config_storage storage;
     struct config_tree tree;
     struct config_clients clients;
@@ -175,8 +175,8 @@ struct config_sources {
     uint32_t arg_count;
 };
 
-/* Reads all sources, checks all values and reads the secret; writes nothing. ERR_CONFIG with
- * `ret_report->error` filled. */
+/* Reads all sources, checks all values and reads the secret; writes nothing. Returns ERR_CONFIG
+ * with `ret_report->error` filled. */
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);
 
@@ -202,7 +202,7 @@ enum config_type {
 struct config_row {
     const char *key;
     enum config_type type;
-    size_t offset;        /* In struct config. */
+    size_t offset;        /* Offset in struct config. */
     const char *fallback; /* Default as text; NULL: required. */
     uint64_t min;
     uint64_t max;               /* TEXT: longest length. */
@@ -211,18 +211,18 @@ struct config_row {
     const char *help;
 };
 
-/* The table; returns the count. */
+/* Sets the table of keys; returns the number of its rows. */
 size_t config_rows(const struct config_row **ret_rows);
 
-/* The value of a number or choice; 0 or 1 for a bool. Not for texts. */
+/* Returns the value of a number or choice; 0 or 1 for a bool. Not for texts. */
 uint64_t config_number(const struct config *config, const struct config_row *row);
 
 /* Appends the help text of all keys, one or two lines each. */
 void config_append_help(struct buf *out);
 
 /* Appends the replicated configuration as text, the data of /zookeeper/config: one line per member,
- * as in ZooKeeper, and the version last. It is part of the replicated state: the same configuration
- * must give the same bytes in every release. */
+ * as in ZooKeeper, and the version last. The text is part of the replicated state: the same
+ * configuration must give the same bytes in every release. */
 void config_text(const struct zab_config *config, struct buf *out);
 
 #endif

@@ -17,11 +17,11 @@ enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
     MIN_SESSION_TICKS = 2,
-    MIN_SESSION_MS = 100,        /* As in the table of keys. */
+    MIN_SESSION_MS = 100,        /* The minimum in the table of keys. */
     TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
-    UNSENT_BYTES_MIN = 16 << 20, /* Of maxUnsentBytes. */
+    UNSENT_BYTES_MIN = 16 << 20, /* Minimum of maxUnsentBytes. */
     POOL_BYTES_MAX = 256 << 20,
-    POOL_PART = 16 /* Of the memory. */
+    POOL_PART = 16 /* A pool has at most a 16th of the memory. */
 };
 
 static void add_single(struct config *config)
@@ -82,7 +82,7 @@ static enum err check_servers(struct config_loader *loader)
     return check_addresses(loader);
 }
 
-/* The address is reachable from other machines only when the operator has accepted the risk. */
+/* Refuses an address beyond loopback, unless the operator has accepted the risk. */
 static enum err check_reach(struct config_loader *loader, const char *key, const char *address,
                             const char *text)
 {
@@ -109,7 +109,7 @@ static enum err check_client_address(struct config_loader *loader)
     return check_reach(loader, "clientAddress", text, text);
 }
 
-/* "127.0.0.1:9990" or "[::1]:9990". */
+/* Splits "127.0.0.1:9990" or "[::1]:9990". */
 static enum err split_address(struct config_loader *loader, const char *key, const char *text,
                               char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port)
 {
@@ -132,7 +132,8 @@ static enum err split_address(struct config_loader *loader, const char *key, con
     return ERR_OK;
 }
 
-/* /metrics is served there as well, so the rule for clients' addresses holds for it. */
+/* Checks probeListen. It serves /metrics as well, so the rule for the addresses of clients applies.
+ */
 static enum err check_probe_address(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
@@ -157,7 +158,8 @@ static enum err check_probe_address(struct config_loader *loader)
     return err;
 }
 
-/* The address on which this replica listens for others; they may use another one to reach it. */
+/* Sets the address on which this replica listens for peers. Peers may reach it through another
+ * address. */
 static enum err check_peer_address(struct config_loader *loader)
 {
     struct config *config = loader->config;
@@ -187,7 +189,8 @@ static enum err check_peer_address(struct config_loader *loader)
     return err;
 }
 
-/* By default one address cannot have all connections; clients behind one proxy need more. */
+/* Sets the default of maxConnectionsPerAddress: one address cannot have all connections; clients
+ * behind one proxy need more. */
 static void share_connections(struct config *config)
 {
     if (config->clients.connections_per_address_max == 0) {
@@ -214,7 +217,7 @@ static enum err check_sizes(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* With only the tick given, the smallest time-out follows from it. */
+/* Derives the smallest session timeout from the tick, unless that timeout is given. */
 static void follow_tick(struct config_loader *loader)
 {
     struct config *config = loader->config;
@@ -226,13 +229,13 @@ static void follow_tick(struct config_loader *loader)
 }
 
 enum {
-    SESSIONS_CLIENT_PART = 4, /* By default one client may have a quarter of a pool, and so on. */
+    SESSIONS_CLIENT_PART = 4, /* A client may have a quarter of all sessions, and so on. */
     SESSIONS_ADDRESS_PART = 2,
     REMEMBERED_CLIENT_PART = 8,
     REMEMBERED_ADDRESS_PART = 4
 };
 
-/* Of a pool; 0 stands for the default part, which is at least 1. */
+/* Sets the share of a pool; 0 stands for the default part, which is at least 1. */
 static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
 {
     if (*share == 0) {
@@ -248,7 +251,8 @@ static void follow_pools(struct config_tree *tree)
     follow_pool(&tree->remembered_network_max, tree->remembered_max, REMEMBERED_ADDRESS_PART);
 }
 
-/* Reports of touched sessions come twice a tick, and a session outlives some of them. */
+/* Checks the session timeouts. Reports of touched sessions come twice a tick, and a session must
+ * outlive some of them. */
 static enum err check_sessions(struct config_loader *loader)
 {
     struct config_tree *tree = &loader->config->tree;
@@ -277,7 +281,8 @@ static enum err check_sessions(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Half of the memory; the rest is for everything besides the tree (docs/operating.md). */
+/* Sets the default of maxTreeBytes: half of the memory. The rest is for everything besides the tree
+ * (docs/operating.md). */
 static enum err check_tree_bytes(struct config_loader *loader)
 {
     uint64_t *bytes_max = &loader->config->tree.bytes_max;
@@ -300,13 +305,14 @@ static enum err check_tree_bytes(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* The memory that one request may need: its bytes, its decoded strings, its operations. */
+/* Returns the memory that one request may need: its bytes, its decoded strings, its operations. */
 static uint64_t largest_request(const struct config_clients *clients)
 {
     return 3 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max);
 }
 
-/* The part that an address gets of connections, and at least room for one request. */
+/* Returns the part of a pool for one address: its part of the connections, and at least room for
+ * one request. */
 static uint64_t part_of_address(const struct config_clients *clients)
 {
     uint64_t all = clients->connections_max;
@@ -316,8 +322,8 @@ static uint64_t part_of_address(const struct config_clients *clients)
     return min_u64(clients->pool_bytes_max, max_u64(part, largest_request(clients)));
 }
 
-/* What clients can make a replica keep in memory besides the tree has four bounds; on a small
- * machine they shrink, so that the tree reaches its bound before the kernel ends the process. */
+/* Sets the four bounds of the memory that clients can occupy besides the tree. On a small machine
+ * the bounds shrink, so that the tree reaches its bound before the kernel ends the process. */
 static enum err check_pools(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
@@ -338,7 +344,8 @@ static enum err check_pools(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* "user:base64(SHA1(user:password))". A malformed value is not shown: it may be the password. */
+/* Checks "user:base64(SHA1(user:password))". A malformed value is not shown: it may be the
+ * password. */
 static enum err check_super(struct config_loader *loader)
 {
     const char *text = loader->config->clients.super_digest;

@@ -22,7 +22,7 @@ struct config_loader {
     struct config *config;
     struct config_report *report;
     uint8_t set_by[CONFIG_ROWS_MAX]; /* enum config_source, per row. */
-    enum config_source source;       /* Being read. */
+    enum config_source source;       /* The source being read. */
     char where[CONFIG_WHERE_MAX];    /* For messages: "zabra.cfg line 3", "flag --id". */
 };
 
@@ -32,10 +32,10 @@ enum err config_fail(struct config_loader *loader, const char *format, ...)
 void config_warn(struct config_loader *loader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The row of a key and its place in the table; NULL: there is no such key. */
+/* Returns the row of a key and its index in the table; NULL: there is no such key. */
 const struct config_row *config_find(const char *key, size_t *ret_index);
 
-/* False: the value is the default. */
+/* Whether a source gives the value; false: the value is the default. */
 bool config_is_given(const struct config_loader *loader, const char *key);
 
 /* Parses `text` (a C string) into the row's field. */
@@ -45,7 +45,7 @@ enum err config_set_value(struct config_loader *loader, const struct config_row 
 /* Parses the value of `server.<suffix>`. */
 enum err config_set_server(struct config_loader *loader, const char *suffix, const char *text);
 
-/* Decimal digits only; false when not a number or above UINT64_MAX. */
+/* Parses decimal digits; false when the text is not a number or is above UINT64_MAX. */
 bool config_parse_number(const char *text, uint64_t *ret_number);
 
 /* Checks the rules that hold across keys, and reads the secret file. */

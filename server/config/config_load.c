@@ -1,5 +1,6 @@
 /*
- * Loading: the defaults, then the file, the environment and the flags, each over what came before.
+ * Loading: the defaults, then the file, the environment and the flags, each overriding what came
+ * before.
  */
 #include "base/mem.h"
 #include "server/config/config_int.h"
@@ -12,7 +13,7 @@
 
 enum {
     FILE_BYTES_MAX = 1 << 20,
-    NAME_MAX_LEN = 64,   /* Longest key that is looked at. */
+    NAME_MAX_LEN = 64,   /* Longest key that is compared. */
     SUGGEST_DISTANCE = 4 /* More edits than that: no suggestion. */
 };
 
@@ -20,7 +21,7 @@ static const char env_prefix[] = "ZABRA_";
 static const char env_server_prefix[] = "ZABRA_SERVER_";
 static const char server_prefix[] = "server.";
 
-/* Parentheses: the functions, not the macros of these names. */
+/* The parentheses select the functions, not the macros of these names. */
 static int to_lower(char letter)
 {
     return (tolower)((unsigned char)letter);
@@ -31,7 +32,7 @@ static int to_upper(char letter)
     return (toupper)((unsigned char)letter);
 }
 
-/* Levenshtein's distance without regard to case, one row of its table at a time. */
+/* Returns Levenshtein's distance without regard to case, one row of its table at a time. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LEN + 1];
@@ -218,7 +219,7 @@ static enum err load_file(struct config_loader *loader, const char *path)
     return err;
 }
 
-/* clientPort -> ZABRA_CLIENT_PORT. */
+/* Turns clientPort into ZABRA_CLIENT_PORT. */
 static void env_name(const char *key, char *to, size_t size)
 {
     size_t len = sizeof(env_prefix) - 1;
@@ -268,7 +269,8 @@ static enum err load_env_rows(struct config_loader *loader, const char *const *e
     return ERR_OK;
 }
 
-/* Other names with ZABRA_ may belong to other programs of the deployment: they are ignored. */
+/* Reads the environment. Other names with ZABRA_ are ignored, because they may belong to other
+ * programs of the deployment. */
 static enum err load_env(struct config_loader *loader, const char *const *env)
 {
     size_t prefix_len = sizeof(env_server_prefix) - 1;

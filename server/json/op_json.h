@@ -5,9 +5,9 @@
  * are streamed by base/jsonw. The bytes of a `dataJson` value are kept exactly as they were sent:
  * they are found in the text by the scan and never printed again from a parsed number.
  *
- * Two forms of the same objects: REST (64-bit numbers twice, as number and as hex string; the stat
- * flat beside the data, as ZooKeeper's own gateway has it) and the form of messages (64-bit numbers
- * as hex strings only; the stat always an object of its own).
+ * The same objects have two forms: REST (64-bit numbers twice, as number and as hex string; the
+ * stat flat beside the data, as ZooKeeper's own gateway has it) and the form of messages (64-bit
+ * numbers as hex strings only; the stat always an object of its own).
  */
 #ifndef SERVER_OP_JSON_H
 #define SERVER_OP_JSON_H
@@ -18,7 +18,7 @@
 
 enum {
     OP_DETAIL_MAX = 256,
-    OP_JSON_DEPTH_MAX = 64 /* Of request bodies and of values shown as dataJson. */
+    OP_JSON_DEPTH_MAX = 64 /* Nesting of request bodies and of values shown as dataJson. */
 };
 
 /* The largest integer that every JSON library keeps exactly; the largest id of a message. */
@@ -29,7 +29,7 @@ struct op_fault {
     enum err err;
     bool has_index;
     uint32_t index;             /* Element of a multi. */
-    uint32_t retry_after_ms;    /* 0: as the error has it. */
+    uint32_t retry_after_ms;    /* 0: the default of the error. */
     char detail[OP_DETAIL_MAX]; /* A sentence, which may quote the client. */
 };
 
@@ -50,14 +50,16 @@ struct op_message_id {
 };
 
 /*
- * A WebSocket message: one operation with `id` and `op`, and on request `key`, `consistency` and
- * `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory must
- * be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored; data
- * is shown as `auto` when the message does not say how. The secret of a session is not hashed yet,
- * and may be absent from `close`, `touch` and `getsession`, which then mean the session attached.
+ * Parses a WebSocket message: one operation with `id` and `op`, and on request `key`, `consistency`
+ * and `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory
+ * must be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored;
+ * data is shown as `auto` when the message gives no format. The secret of a session is not hashed
+ * yet, and may be absent from `close`, `touch` and `getsession`, which then mean the session
+ * attached.
  *
- * On an error `ret_id` is still as good as it can be, and request->def is NULL when the operation
- * is not known. ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED (unknown op), ERR_TOO_LARGE, ERR_INVALID_ACL.
+ * On an error `ret_id` still has the id, if the id is readable, and request->def is NULL when the
+ * operation is not known. ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED (unknown op), ERR_TOO_LARGE,
+ * ERR_INVALID_ACL.
  */
 enum err op_json_parse_message(struct slice text, struct op_request *request,
                                struct op_message_id *ret_id, struct op_fault *ret_fault);
@@ -73,18 +75,18 @@ struct op_json_style {
     bool message;     /* The form of messages. */
 };
 
-/* One value, a JSON array of entries {"perms":["read",...],"scheme","id"}, as `acl` members are
- * written and read. Empty bytes are open to all, which is written as an entry, too. */
+/* Writes one value, a JSON array of entries {"perms":["read",...],"scheme","id"}, as `acl` members
+ * are written and read. Empty bytes mean open to all, which is written as an entry, too. */
 void op_json_acl(struct jsonw *json, struct slice acl);
 
-/* One value, an array of their names. */
+/* Writes one value, an array of the names of the permissions. */
 void op_json_perms(struct jsonw *json, uint32_t perms);
 
 /* Whether this is a successful answer: no error, or `exists` of a znode that does not exist. */
 bool op_json_is_answer(enum op_id op, enum err err);
 
-/* One value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when the data cannot be shown
- * in the wanted format; the caller then drops what was written. Not for OP_SHAPE_INFO and
+/* Writes one value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when the data cannot
+ * be shown in the wanted format; the caller then drops what was written. Not for OP_SHAPE_INFO and
  * OP_SHAPE_FRONT. */
 enum err op_json_result(struct jsonw *json, const struct op_args *args,
                         const struct op_result *result, const struct op_json_style *style);
@@ -102,7 +104,7 @@ void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uin
 struct op_export_znode {
     struct slice path; /* Empty: the top itself. */
     struct stat_view stat;
-    struct slice acl; /* Empty: open, no member. */
+    struct slice acl; /* Empty: open to all, and no member is written. */
     struct blob *data;
     bool container;
     int64_t ttl_ms; /* 0: none. */
@@ -137,29 +139,29 @@ struct op_import_figures {
     uint64_t overwritten;
     uint64_t skipped;
     uint64_t multis; /* Transactions. */
-    zxid_t zxid;     /* Of the last one; 0: none. */
+    zxid_t zxid;     /* Zxid of the last transaction; 0: none. */
     uint64_t line;   /* The line that failed; 0: none. */
-    bool dry_run;    /* Nothing is written: the figures tell what would be. */
+    bool dry_run;    /* Nothing is written: the figures show what would be done. */
 };
 
-/* One value: the answer of an import; in its problems the member "import". */
+/* Writes one value: the answer of an import, or the member "import" of its problem. */
 void op_json_import(struct jsonw *json, const struct op_import_figures *figures);
 
-/* The counts of the last line. */
+/* The counts in the last line of an export. */
 struct op_export_figures {
     uint64_t znodes;
-    uint64_t ephemerals; /* Left out. */
-    uint64_t unreadable; /* Left out with all znodes below them. */
-    uint64_t masked;     /* Whose ACL is shown without hashes, so that it cannot be imported. */
+    uint64_t ephemerals; /* Ephemeral znodes left out. */
+    uint64_t unreadable; /* Unreadable znodes left out, with all znodes below them. */
+    uint64_t masked;     /* Znodes whose ACL has no hashes, and cannot be imported. */
 };
 
 void op_json_export_end(struct jsonw *json, const struct op_export_figures *figures);
 
-/* The problem object (RFC 9457, and what clients of ZooKeeper know). To be made by op_problem_make,
- * because a problem must tell whether the write was applied. */
+/* The problem object (RFC 9457, and the members that clients of ZooKeeper know). Made only by
+ * op_problem_make, because a problem must state whether the write was applied. */
 struct op_problem {
     enum err err;
-    uint32_t status;      /* 0: that of the error. */
+    uint32_t status;      /* 0: the status of the error. */
     const char *detail;   /* NULL: err_text. */
     const char *outcome;  /* "not-applied" or "unknown"; never NULL. */
     const char *instance; /* Name of this request in the log, or NULL. */
@@ -170,7 +172,7 @@ struct op_problem {
     bool message;            /* The form of messages, without members for older clients only. */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
-    const struct op_result *result;         /* Its stat and results, or NULL. */
+    const struct op_result *result;         /* For stat and results, or NULL. */
     const struct op_args *args;             /* For the results of a multi. */
     const struct op_import_figures *import; /* Progress of an import, or NULL. */
 };
@@ -179,43 +181,45 @@ struct op_problem {
  * when there is no operation. */
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
-/* The same, with what is known of a refusal, or of a result that is an error; both are borrowed. */
+/* The same, with the details of a refusal, or of a result that is an error; both are borrowed. */
 struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault);
 struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
                                        const struct op_result *result);
 
 void op_json_problem(struct jsonw *json, const struct op_problem *problem);
 
-/* {"error":{the problem}}: the last line of an export that failed. */
+/* Writes {"error":{the problem}}: the last line of an export that failed. */
 void op_json_export_error(struct jsonw *json, const struct op_problem *problem);
 
-/* "unknown" when an error of a write leaves open whether it was applied. */
+/* Returns "unknown" when an error of a write leaves open whether the write was applied, else
+ * "not-applied". */
 const char *op_outcome(enum op_kind kind, enum err err);
 
 /* ---- Writing replies to messages ---- */
 
-/* {"id","ok":true,"zxid" and all members until op_json_reply_end: for answers that the front ends
- * write themselves. A zxid of 0 is left out. */
+/* Begins {"id","ok":true,"zxid", to which the caller adds members until op_json_reply_end. For
+ * answers that the front ends write themselves. A zxid of 0 is left out. */
 void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
 void op_json_reply_end(struct jsonw *json);
 
-/* The whole reply of a successful operation, with "watch" when `watch_id` is not 0. The same error
- * and the same exceptions as op_json_result. */
+/* Writes the whole reply of a successful operation, with "watch" when `watch_id` is not 0. Errors
+ * and exceptions are those of op_json_result. */
 enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
                        const struct op_result *result, uint32_t watch_id);
 
-/* The reply to `watch`: "watch", "zxid", and "resumed" when it was to continue from a zxid. */
+/* Writes the reply to `watch`: "watch", "zxid", and "resumed" when the watch was to continue from a
+ * zxid. */
 void op_json_reply_watch(struct jsonw *json, uint64_t id, const struct subscribe_result *result);
 
-/* {"id","ok":false,"error":{the problem}}; id is null when it is not known. */
+/* Writes {"id","ok":false,"error":{the problem}}; an unknown id is null. */
 void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
                          const struct op_problem *problem);
 
 /* ---- Writing events: messages without a request ---- */
 
-/* A change. "watches" are the ids of `hits`, as on_event gets them (NULL: no such member). With
- * `values` it has stat and data, as far as the change has them; data that does not fit the format
- * is shown as `auto` would. */
+/* Writes the event of a change. "watches" are the ids of `hits`, as on_event gets them (NULL: no
+ * such member). With `values` the event has stat and data, as far as the change has them; data that
+ * does not fit the format is shown as with `auto`. */
 void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
                    bool values, enum op_dataformat format);
 
@@ -233,23 +237,23 @@ struct op_hello {
 
 void op_json_hello(struct jsonw *json, const struct op_hello *hello);
 
-/* All events up to `zxid` have been sent. */
+/* Writes a heartbeat: all events up to `zxid` have been sent. */
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
 
-/* Events after `from` were dropped because the client is slow ("overrun"); the difference follows
- * later. `watches` NULL: no such member. */
+/* Writes "overrun": events after `from` were dropped because the client is slow; the difference
+ * follows later. `watches` NULL: no such member. */
 void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
 
-/* Events up to `zxid` are lost ("gap"): the client must read the data again. Later events follow.
- */
+/* Writes "gap": events up to `zxid` are lost, and the client must read the data again. Later events
+ * follow. */
 void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t zxid);
 
-/* The session attached to this connection has ended or moved: `state` is "closed", "expired" or
- * "moved"; `session` is its public id. */
+/* Writes "session": the session attached to this connection has ended or moved; `state` is
+ * "closed", "expired" or "moved"; `session` is its public id. */
 void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid);
 
-/* The last message of a connection or stream. `servers` is JSON as gate_write_servers writes it, or
- * empty. */
+/* Writes the last message of a connection or stream. `servers` is JSON as gate_write_servers writes
+ * it, or empty. */
 void op_json_closing(struct jsonw *json, const char *reason, struct slice servers);
 
 #endif

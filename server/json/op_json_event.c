@@ -81,8 +81,8 @@ static void begin_event(struct jsonw *json, const char *name)
     jsonw_kv_cstr(json, "event", name);
 }
 
-/* An event is one line of text, so newlines among the blanks of a value become blanks; inside of a
- * JSON string there are none. */
+/* Writes a JSON value in one line, because an event is one line of text. Newlines between the
+ * tokens become blanks; a JSON string has no newline inside. */
 static void put_one_line(struct jsonw *json, struct slice text)
 {
     struct buf line;
@@ -99,8 +99,8 @@ static void put_one_line(struct jsonw *json, struct slice text)
     buf_release(&line);
 }
 
-/* An event cannot be refused, so data that does not fit the wanted format is shown in one that
- * does. */
+/* Writes the data of an event. An event cannot be refused, so data that does not fit the wanted
+ * format is shown in one that does. */
 static void put_data(struct jsonw *json, struct blob *data, enum op_dataformat format)
 {
     if (data && format == OP_JSON && op_json_valid(blob_slice(data))) {

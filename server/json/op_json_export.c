@@ -72,7 +72,7 @@ void op_json_import(struct jsonw *json, const struct op_import_figures *figures)
 
 /* ---- Lines of an import. ---- */
 
-/* The version in the first line: a later one may mean something else. */
+/* Checks the version in the first line: the format of a later version may differ. */
 static enum err take_head(struct op_json_parse *parse, const json_t *version,
                           struct op_line *ret_line)
 {
@@ -118,7 +118,7 @@ static enum err take_znode(struct op_json_parse *parse, json_t *root, struct sli
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "sequence, ephemeral and parents",
                             "have no meaning in an import");
     }
-    /* A raw value still refers to the line. */
+    /* A raw value still refers to the line, so it is copied. */
     if (args->data.data >= text.data && args->data.data < text.data + text.len) {
         args->data = op_json_keep(parse, args->data);
     }

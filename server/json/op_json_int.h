@@ -12,7 +12,7 @@ struct json_t; /* Of jansson, which only the source files know. */
 enum op_json_form {
     OP_JSON_WRITTEN, /* dataJson: as it stands in the text. */
     OP_JSON_PLAIN,   /* A string without escapes, which is left out of the parsed text. */
-    OP_JSON_PARSED   /* Anything else: by the parser. */
+    OP_JSON_PARSED   /* Anything else, found by the parser. */
 };
 
 struct op_json_value {
@@ -24,8 +24,8 @@ struct op_json_value {
 struct op_json_scan {
     bool too_deep;
     struct slice lean;   /* The text with "" for each string that is OP_JSON_PLAIN. */
-    struct buf memory;   /* Of `lean`, when it is not the text itself. */
-    struct buf root;     /* Array of struct op_json_value: of the outermost object, in order. */
+    struct buf memory;   /* Memory of `lean`, when `lean` is not the text itself. */
+    struct buf root;     /* Array of struct op_json_value, of the outermost object. */
     struct buf elements; /* The same for the elements of `ops` together. */
 };
 
@@ -35,31 +35,31 @@ void op_json_scan_release(struct op_json_scan *scan);
 /* A text that is being parsed into arguments. */
 struct op_json_parse {
     struct buf *memory; /* With room for the whole text, so that slices into it stay valid. */
-    const char *what;   /* Is parsed, for faults: "the body". */
+    const char *what;   /* Name of the text, for faults: "the body". */
     struct op_json_scan scan;
     bool message;    /* Unknown members are ignored, and nothing refers to the text. */
-    bool in_element; /* Of a multi. */
-    size_t next;     /* Of scan.root, or when in an element of scan.elements. */
+    bool in_element; /* The object is an element of a multi. */
+    size_t next;     /* Next value of scan.root; in an element, of scan.elements. */
     struct op_fault *fault;
 };
 
-/* Scans and parses the text: its tree of values; NULL, with the fault set, when it is no JSON
- * object within the bounds. Then op_json_end, in any case. */
+/* Scans and parses the text, and returns its tree of values. Returns NULL, with the fault set, when
+ * the text is no JSON object within the bounds. The caller calls op_json_end in any case. */
 struct json_t *op_json_begin(struct op_json_parse *parse, struct slice text);
 void op_json_end(struct op_json_parse *parse, struct json_t *root);
 
 /* Writes "<key> <why>" into the fault; returns `err`. */
 enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key, const char *why);
 
-/* A copy in the memory of the parse. */
+/* Returns a copy in the memory of the parse. */
 struct slice op_json_keep(struct op_json_parse *parse, struct slice text);
 struct slice op_json_string(const struct json_t *value);
 
-/* The members of one operation that is not a multi into its arguments. */
+/* Parses the members of one operation that is not a multi into its arguments. */
 enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def,
                               struct json_t *object, struct op_args *args);
 
-/* The name of a standard list, or an array of entries. */
+/* Parses an ACL: the name of a standard list, or an array of entries. */
 enum err op_json_take_acl(struct op_json_parse *parse, const struct json_t *value,
                           struct slice *ret_acl);
 
@@ -69,20 +69,22 @@ enum err op_json_take_acl(struct op_json_parse *parse, const struct json_t *valu
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style);
 
-/* The member "results" of a multi. */
+/* Writes the member "results" of a multi. */
 enum err op_json_results(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, bool message);
 
-/* The member "stat", an object. */
+/* Writes the member "stat", an object. */
 void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool message);
 
-/* The member of the data; none when it is null. ERR_NOT_ACCEPTABLE. */
+/* Writes the member of the data; none when the data is null. ERR_NOT_ACCEPTABLE: the data cannot be
+ * shown in this format. */
 enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat format);
 
-/* The member "history". */
+/* Writes the member "history". */
 void op_json_history(struct jsonw *json, uint64_t history);
 
-/* 64-bit numbers: as a number and as a hex string, or in messages the string alone. */
+/* Writes a 64-bit number: as a number and as a hex string, or in messages as the hex string alone.
+ */
 void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
                   bool message);
 

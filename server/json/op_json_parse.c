@@ -1,5 +1,5 @@
-/* A text becomes arguments: its tree of values, the members of one object by the fields of its row,
- * request bodies, and messages of a WebSocket. */
+/* Parses a text into arguments: the tree of values, the members of one object by the fields of its
+ * operation, request bodies, and messages of a WebSocket. */
 #include "base/base64.h"
 #include "base/mem.h"
 #include "server/json/op_json_int.h"
@@ -64,7 +64,7 @@ enum {
 
 /* The JSON form of a field. */
 enum form {
-    FORM_NONE, /* None, or no scalar. */
+    FORM_NONE, /* No form in JSON, or no scalar. */
     FORM_BOOL,
     FORM_NUMBER,
     FORM_TEXT,
@@ -79,7 +79,7 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_U64] = FORM_EITHER,
 };
 
-/* Scalars become the text of a query parameter, so that one parser checks the limits. */
+/* Turns a scalar into the text of a query parameter, so that one parser checks the limits. */
 static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_MAX],
                         struct slice *ret_text)
 {
@@ -133,8 +133,8 @@ static enum err parse_base64(struct op_json_parse *parse, struct slice text, str
     return ERR_OK;
 }
 
-/* The next value that the scan has found; each member with one of these names takes one. False when
- * there is none left. */
+/* Takes the next value that the scan has found; each data member takes one. False when no value is
+ * left, or when the value does not fit the key. */
 static bool next_value(struct op_json_parse *parse, const char *key,
                        struct op_json_value *ret_value)
 {
@@ -148,7 +148,7 @@ static bool next_value(struct op_json_parse *parse, const char *key,
     return (ret_value->form == OP_JSON_WRITTEN) == (strcmp(key, "dataJson") == 0);
 }
 
-/* Refers to bytes of the text. */
+/* Returns bytes of the text; for a message a copy, because the text is not kept. */
 static struct slice refer(struct op_json_parse *parse, struct slice text)
 {
     return parse->message ? op_json_keep(parse, text) : text;
@@ -179,7 +179,8 @@ static bool is_data_key(const char *key)
            strcmp(key, "dataJson") == 0;
 }
 
-/* The field of a member; not one of a header, or one that only a URL or only a message can have. */
+/* Returns the field of a member; NULL for a field of a header, or one that only a URL or only a
+ * message can have. */
 static const struct op_field *member_field(const struct op_json_parse *parse,
                                            const struct op_def *def, const char *key)
 {
@@ -202,7 +203,7 @@ static enum err parse_field(struct op_json_parse *parse, const struct op_field *
     return op_json_take_acl(parse, value, &args->acl);
 }
 
-/* A member that the operation does not have. */
+/* Handles a member that the operation does not have. */
 static enum err unknown_member(struct op_json_parse *parse, const struct op_def *def,
                                const char *key)
 {
@@ -445,7 +446,7 @@ static enum err take_min_zxid(struct op_json_parse *parse, const json_t *value,
     return ERR_OK;
 }
 
-/* The envelope. */
+/* Takes the members of the envelope. */
 static enum err take_frame(struct op_json_parse *parse, const json_t *root,
                            struct op_request *request)
 {
@@ -460,7 +461,7 @@ static enum err take_frame(struct op_json_parse *parse, const json_t *root,
     return err;
 }
 
-/* The operation's own members. */
+/* Takes the operation's own members. */
 static enum err take_operation(struct op_json_parse *parse, json_t *root,
                                struct op_request *request)
 {

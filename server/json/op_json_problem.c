@@ -3,7 +3,8 @@
 
 const char *op_outcome(enum op_kind kind, enum err err)
 {
-    /* In flight: this request did not do it, but the earlier one with the same key may. */
+    /* ERR_IN_FLIGHT: this request wrote nothing, but the earlier one with the same key may write.
+     */
     bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_IN_FLIGHT || err == ERR_SYSTEM_ERROR ||
                 err == ERR_IO || err == ERR_CORRUPT;
 
@@ -42,7 +43,7 @@ struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *
     return problem;
 }
 
-/* The wording of ZooKeeper's own REST gateway where it has one. */
+/* The wording of ZooKeeper's own REST gateway, for the errors that it has words for. */
 static const char *const old_words[ERR_COUNT] = {
     [ERR_NO_NODE] = "not found",
     [ERR_NODE_EXISTS] = "already exists",

@@ -1,5 +1,6 @@
-/* Before a text is parsed: its depth, and the data in it. JSON data is kept as it was written. Long
- * strings are left out of the parsed text, because the parser would read them byte by byte. */
+/* Scans a text before it is parsed, for its depth and the data in it. JSON data is kept as it was
+ * written. Long strings are left out of the parsed text, because the parser would read them byte by
+ * byte. */
 #include "base/utf8.h"
 #include "server/json/op_json_int.h"
 
@@ -7,20 +8,20 @@
 #include <stdio.h>
 
 enum {
-    ROOT_DEPTH = 1,    /* Of the members of {...}. */
-    ELEMENT_DEPTH = 3, /* Of the members of {"ops":[{...}]}. */
-    DATA_KEYS = 3,     /* That one object can have. */
+    ROOT_DEPTH = 1,    /* Depth of the members of {...}. */
+    ELEMENT_DEPTH = 3, /* Depth of the members of {"ops":[{...}]}. */
+    DATA_KEYS = 3,     /* Data members that one object can have. */
     PLAIN_MIN = 64,    /* Shorter strings are parsed. */
-    ESCAPE_LEN = 6     /* Of \u0041. */
+    ESCAPE_LEN = 6     /* Length of \u0041. */
 };
 
 struct cursor {
     struct slice text;
     size_t pos;
     uint32_t depth;
-    uint32_t depth_max; /* Seen. */
+    uint32_t depth_max; /* Highest depth seen. */
     bool in_ops;        /* Inside the value of the outermost member "ops". */
-    size_t lean_pos;    /* Up to here the text is in scan->memory. */
+    size_t lean_pos;    /* The text up to this position is in scan->memory. */
     struct op_json_scan *scan;
 };
 
@@ -36,7 +37,7 @@ static void skip_blanks(struct cursor *cursor)
     }
 }
 
-/* The position of the byte from `pos` to `end`; `end` when there is none. */
+/* Returns the position of the byte from `pos` to `end`; `end` when there is none. */
 static size_t find(struct slice text, size_t pos, size_t end, char byte)
 {
     const uint8_t *at = pos < end ? memchr(text.data + pos, byte, end - pos) : NULL;
@@ -119,7 +120,8 @@ static int hex_digit(uint8_t byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* The length of a letter at the front of a key, plain or as an escape; 0 for another letter. */
+/* Returns the length of a letter at the front of a key, plain or as an escape; 0 for another
+ * letter. */
 static size_t letter_len(struct slice key, char letter)
 {
     if (key.len > 0 && key.data[0] == (uint8_t)letter) {
@@ -169,7 +171,7 @@ static void leave_out(struct cursor *cursor, struct slice string)
     cursor->lean_pos = start + string.len;
 }
 
-/* At the value of dataUtf8 or data64. */
+/* Takes the value of dataUtf8 or data64 at the cursor. */
 static struct op_json_value take_string(struct cursor *cursor)
 {
     struct op_json_value value = {.form = OP_JSON_PARSED};
@@ -215,7 +217,7 @@ static void scan_member(struct cursor *cursor, struct slice key)
     (void)buf_append(found, &value, sizeof(value));
 }
 
-/* No validation, which is the job of jansson; it only must find depth and data correctly. */
+/* Finds depth and data of the text. The scan does not validate, which is the job of jansson. */
 static void scan_text(struct cursor *cursor)
 {
     while (cursor->pos < cursor->text.len) {
@@ -281,7 +283,8 @@ enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key
     return err;
 }
 
-/* There is room for all strings of the text together, so slices stay valid. */
+/* Copies the text. The memory has room for all strings of the text together, so slices stay valid.
+ */
 struct slice op_json_keep(struct op_json_parse *parse, struct slice text)
 {
     struct buf *memory = parse->memory;

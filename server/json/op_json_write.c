@@ -87,7 +87,7 @@ enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat 
     return ERR_OK;
 }
 
-/* Beside the data; in messages an object. */
+/* Writes the stat beside the data; in messages as an object. */
 static void put_stat(struct jsonw *json, const struct stat_view *stat, bool message)
 {
     if (message) {
@@ -107,7 +107,7 @@ static void put_place(struct jsonw *json, struct slice path, const struct op_jso
     }
 }
 
-/* What the caller may do there, when the request asks for it. */
+/* Writes what the caller may do at the znode, when the request asks for it. */
 static void put_perms(struct jsonw *json, const struct op_result *result)
 {
     if (result->has_perms) {
@@ -147,7 +147,7 @@ static enum err put_entry(struct jsonw *json, const char *key, struct slice name
     return err;
 }
 
-/* A page of entries, and where it continues. */
+/* Writes a page of entries, and where the list continues. */
 static enum err put_page(struct jsonw *json, const char *key, const char *name_key,
                          const struct op_args *args, const struct op_result *result,
                          const struct op_json_style *style)
@@ -203,7 +203,7 @@ static void join_path(struct buf *full, struct slice root, struct slice relative
     buf_append_slice(full, relative);
 }
 
-/* Of a tree or a search. */
+/* Writes the znodes of a tree or a search. */
 static enum err put_nodes(struct jsonw *json, const struct op_args *args,
                           const struct op_result *result, const struct op_json_style *style)
 {
@@ -356,7 +356,7 @@ static enum err put_ephemerals(struct jsonw *json, const struct op_args *args,
     return put_page(json, "ephemerals", "path", args, result, style);
 }
 
-/* In a message the envelope has it. */
+/* Writes the zxid; in a message the envelope has it. */
 static enum err put_zxid(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style)
 {
@@ -374,7 +374,7 @@ static enum err put_path(struct jsonw *json, const struct op_args *args,
     return ERR_OK;
 }
 
-/* Of the shapes that have members of their own; the path alone is that of none. */
+/* Writers of the shapes that have members. OP_SHAPE_NONE has the path alone. */
 static enum err (*const writers[])(struct jsonw *json, const struct op_args *args,
                                    const struct op_result *result,
                                    const struct op_json_style *style) = {

@@ -49,13 +49,14 @@ static uint64_t owed_ns(const struct buckets *buckets, uint64_t full_ns)
     return full_ns > buckets->now_ns ? full_ns - buckets->now_ns : 0;
 }
 
-/* The low bits of a key have other uses. */
+/* Returns the set of a key. The low bits of a key have other uses, so the high bits select the set.
+ */
 static struct bucket_set *set_of(struct buckets *buckets, uint64_t key)
 {
     return &buckets->sets[(key >> 32) % BUCKETS_SETS];
 }
 
-/* The bucket of that name: its own, a free one, or the shared one of the set. */
+/* Finds the bucket of that name: its own, a free one, or the shared one of the set. */
 static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret_free)
 {
     struct bucket_set *set = set_of(buckets, key);
@@ -89,7 +90,7 @@ static uint64_t wait_ns(const struct buckets *buckets, uint64_t full_ns, uint64_
     return after_ns > buckets->depth_ns ? after_ns - buckets->depth_ns : 0;
 }
 
-/* Returns the debt after it. */
+/* Charges the tokens; returns the debt after the charge. */
 static uint64_t charge(const struct buckets *buckets, uint64_t *full_ns, uint64_t tokens)
 {
     uint64_t owed = add(owed_ns(buckets, *full_ns), multiply(tokens, buckets->token_ns));
@@ -126,7 +127,7 @@ uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, 
 
 /* ---- Names' own buckets. ---- */
 
-/* NULL: it has none, or a full one, which is the same. */
+/* Returns the name's own bucket. NULL: the name has none, or a full one, which means the same. */
 static struct bucket *find_own(struct buckets *buckets, uint64_t key)
 {
     struct bucket_set *set = set_of(buckets, key);

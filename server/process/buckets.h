@@ -6,7 +6,7 @@
  * such slots are reused: a flood of new names evicts no bucket that is in use. A new name that
  * finds no free slot shares one bucket with the other names of its set, so a full table limits new
  * names and exempts none. The calls for a name's own bucket (`buckets_own_`) never use the shared
- * one, so that no name is limited by others. Any thread.
+ * one, so that no name is limited by others. All functions may be called on any thread.
  */
 #ifndef SERVER_BUCKETS_H
 #define SERVER_BUCKETS_H
@@ -22,51 +22,53 @@ enum {
 
 struct bucket {
     uint64_t key;     /* Hash of the name; 0: never used. */
-    uint64_t full_ns; /* The bucket is full from here on. */
+    uint64_t full_ns; /* The bucket is full from this time on. */
 };
 
 struct bucket_set {
     struct bucket ways[BUCKETS_WAYS];
-    uint64_t shared_full_ns; /* Of all other names of the set. */
+    uint64_t shared_full_ns; /* The same for the bucket shared by all other names of the set. */
 };
 
 struct buckets {
     pthread_mutex_t mutex;
     uint64_t seed;
     uint64_t now_ns;     /* The latest time of a call: time does not go back. */
-    uint64_t token_ns;   /* For one token to come back. */
-    uint64_t depth_ns;   /* Of a full bucket. */
+    uint64_t token_ns;   /* Time for one token to come back. */
+    uint64_t depth_ns;   /* Time for an empty bucket to become full. */
     uint64_t ceiling_ns; /* No bucket needs more time than this to be full. */
     struct bucket_set *sets;
 };
 
-/* Each bucket has `tokens`, one of which comes back every `token_ns`. A charge beyond them is a
- * debt of at most `debt_ns`. All but `debt_ns` are at least 1. */
+/* Each bucket has `tokens`, one of which comes back every `token_ns`. A charge beyond these tokens
+ * becomes a debt of at most `debt_ns`. `tokens` and `token_ns` are at least 1. */
 void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns);
 void buckets_release(struct buckets *buckets);
 
-/* The key of the name `text`; names of different kinds have different keys. */
+/* Returns the key of the name `text`; names of different kinds have different keys. */
 uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text);
 
-/* The ns until the bucket has so many tokens, or is full if it cannot have as many. 0: now. */
+/* Returns the ns until the bucket has `tokens` tokens, or is full if it holds fewer; 0: now. */
 uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 
-/* Takes tokens; what is missing becomes debt, up to its limit. Returns the ns until the bucket is
+/* Takes tokens; missing tokens become debt, up to the limit. Returns the ns until the bucket is
  * full again. */
 uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 
 /* What a charge does for a name without a bucket of its own. */
 enum buckets_place {
     BUCKETS_KEEP_OUT, /* Nothing. */
-    BUCKETS_IF_FREE,  /* Takes a free slot; without one nothing. */
-    BUCKETS_REPLACE   /* Takes a free slot, or that of the smallest debt in the set. */
+    BUCKETS_IF_FREE,  /* Takes a free slot; does nothing if there is none. */
+    BUCKETS_REPLACE   /* Takes a free slot, or the slot with the smallest debt in the set. */
 };
 
-/* buckets_wait for the name's own bucket. False: it has none, or a full one; *ret_wait_ns is 0. */
+/* buckets_wait for the name's own bucket. False: the name has no bucket or a full one, and
+ * *ret_wait_ns is 0. */
 bool buckets_own_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
                       uint64_t *ret_wait_ns);
 
-/* buckets_charge for the name's own bucket. 0: it has none and found no slot. */
+/* buckets_charge for the name's own bucket. Returns 0 when the name has no bucket and gets no slot.
+ */
 uint64_t buckets_own_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
                             enum buckets_place place);
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    PUBLISH_MS = 250, /* At least this often; also the longest wait for events. */
+    PUBLISH_MS = 250, /* Longest time between two publications, and longest wait for events. */
     CLOCK_WRONG_MS = 1000,
     CLOCK_RIGHT_MS = 500,
 };
@@ -83,7 +83,8 @@ static void take_snapshot(struct server *server)
     worker_post(&server->worker, job);
 }
 
-/* Earlier messages leave first: the other replicas may have to stop as well. */
+/* Ends the process. Sends earlier messages first, because the other replicas may have to stop as
+ * well. */
 static void halt(struct core *core, const struct zab_notice *notice)
 {
     char text[ZAB_TEXT_MAX];
@@ -175,7 +176,8 @@ static void run_effects(struct server *server)
 {
     struct core *core = &server->core;
 
-    /* First: a snapshot that is opened for a learner from now on keeps the log behind it. */
+    /* The order matters: when an effect below opens a snapshot for a learner, the log after that
+     * snapshot is already kept. */
     store_keep(server->store, zab_keep(replica_zab(core->replica)));
     for (size_t i = 0; i < core->effects.zab.count; i++) {
         run_effect(server, &core->effects.zab.items[i]);
@@ -222,7 +224,7 @@ static void on_requests(struct loop_watch *watch, uint32_t ready)
     run_effects(server);
 }
 
-/* `stopped`: nothing is stepped any more. */
+/* Takes completions of the log thread; steps the replica with them, unless `stopped`. */
 static void take_dones(struct server *server, bool stopped)
 {
     struct list dones;
@@ -245,7 +247,8 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
     take_dones(watch->ctx, false);
 }
 
-/* Another error is passed on: the protocol decides whether it matters. */
+/* Handles the end of a job. Any other error is passed on: the protocol decides whether it matters.
+ */
 static void worker_done(struct server *server, struct worker_job *job)
 {
     if (job->event.type == ZAB_EV_STORED_SNAP && job->err != ERR_OK) {
@@ -276,8 +279,8 @@ static void on_worker(struct loop_watch *watch, uint32_t ready)
 
 /* ---- The loop. ---- */
 
-/* A lack of file descriptors is not among the reasons: writes wait for its end, which another
- * program decides. */
+/* Returns why this replica takes no writes, or NULL. A lack of file descriptors is no reason:
+ * writes wait until a descriptor is free, which may depend on another program. */
 static const char *why_aside(struct server *server)
 {
     return atomic_load(&server->log.stuck)
@@ -477,7 +480,8 @@ void core_start(struct server *server)
     thread_start(&server->core.thread, "zabra-core", body, server);
 }
 
-/* The log and worker threads have ended: no other thread uses what is freed here. */
+/* Frees the core. The log and worker threads have ended: no other thread uses what is freed here.
+ */
 void core_stop(struct server *server)
 {
     struct core *core = &server->core;

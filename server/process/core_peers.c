@@ -1,18 +1,19 @@
 /*
- * The core's peers: events of the transport, and how it is opened. The reason why a peer is refused
- * is logged once, and shown by /ensemble/v1 until the peer is connected.
+ * The core's peers: handlers for events of the transport, and the opening of the transport. The
+ * reason why a peer is refused is logged once, and shown by /ensemble/v1 until the peer is
+ * connected.
  */
 #include "server/process/server_int.h"
 
 #include <stdio.h>
 
 enum {
-    REFUSAL_AGAIN_MS = 10000, /* Between log lines: reasons that alternate must not fill the log. */
-    LISTEN_AGAIN_MS = 10000,  /* Likewise while it cannot listen; doubles each time, */
-    LISTEN_AGAIN_MAX_MS = 600000, /* up to this. */
-    DUPLICATE_AGAIN_MS = 60000,   /* Likewise while two processes claim an id. */
-    DUPLICATE_SHOWN_MS = 10000,   /* After the last attempt of the refused process, */
-    DUPLICATE_SHOWN_TICKS = 3     /* whichever is longer. */
+    REFUSAL_AGAIN_MS = 10000,     /* Time between log lines, for reasons that alternate. */
+    LISTEN_AGAIN_MS = 10000,      /* First time between log lines about listening; then doubled. */
+    LISTEN_AGAIN_MAX_MS = 600000, /* Longest time between log lines about listening. */
+    DUPLICATE_AGAIN_MS = 60000,   /* Time between log lines about two processes with one id. */
+    DUPLICATE_SHOWN_MS = 10000,   /* How long a duplicate id is shown after the last attempt. */
+    DUPLICATE_SHOWN_TICKS = 3     /* The same in ticks; the longer time counts. */
 };
 
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
@@ -66,7 +67,8 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
     core_step(ctx, &event);
 }
 
-/* An unknown caller (`peer` 0) is only logged; the transport reports those rarely. */
+/* Records why a handshake is refused. An unknown caller (`peer` 0) is only logged; the transport
+ * reports those rarely. */
 static void on_refused(void *ctx, uint32_t peer, const char *why)
 {
     struct server *server = ctx;
@@ -85,7 +87,7 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
     }
 }
 
-/* Why it cannot listen is logged at once, then at growing intervals. */
+/* Logs why the transport cannot listen: at once, then at growing intervals. */
 static void on_listen(void *ctx, const char *why)
 {
     struct server *server = ctx;
@@ -111,7 +113,7 @@ static void on_listen(void *ctx, const char *why)
     }
 }
 
-/* Two processes claim a peer's id, or that of this replica. */
+/* Records that two processes claim a peer's id, or the id of this replica. */
 static void on_duplicate(void *ctx, uint32_t id, const char *text)
 {
     struct server *server = ctx;

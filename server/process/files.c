@@ -8,18 +8,19 @@
 #include <stdio.h>
 
 enum {
-    /* Core: its epoll, mailboxes (requests, completions, log, worker, end), listeners, and those of
-     * a name look-up. */
+    /* Core: epoll, mailboxes (requests, completions, log, worker, end), listeners, and descriptors
+     * of a name look-up. */
     CORE_FILES = 12 + RESOLVE_ADDRESSES_MAX + 8,
-    /* Of a peer: its connection, one that is dialed, one that is replaced, a snapshot for it. */
+    /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
-    /* Front ends: acceptor, watcher, WebSockets with the library's own, the memory of this process,
-     * counting what is open, one accepted connection that is about to be refused. */
+    /* Front ends: acceptor, watcher, WebSockets and their library, reading the memory size of this
+     * process, counting open descriptors, one accepted connection that is about to be refused. */
     FRONT_FILES = 28,
-    /* The thread for probes: its epoll, its wake-up, its listener, one that gives way. */
+    /* The probe thread: epoll, wake-up, listener, and one connection that makes room for another.
+     */
     PROBE_FILES = 4,
-    /* Of a thread for HTTP: its epoll, its wake-up, a directory and a file of webDir. */
+    /* Each HTTP thread: epoll, wake-up, a directory and a file of webDir. */
     THREAD_FILES = 5,
     SHARE = 32, /* Handshakes, refused clients and seats have a 32nd of the limit each. */
     HANDSHAKES_MIN = 8,
@@ -45,7 +46,8 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                               .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
-    /* At the acceptor; on the way to the thread for probes, there, and at its own port. */
+    /* All seats at the acceptor. Half as many each: on the way to the probe thread, in it, and at
+     * its own port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
     uint64_t left = 0;
 

@@ -11,16 +11,16 @@
 #include "server/config/config.h"
 
 enum {
-    FILES_CLIENTS_MIN = 16, /* With fewer for clients a replica does not start. */
+    FILES_CLIENTS_MIN = 16, /* With fewer for clients, a replica does not start. */
     FILES_TEXT_MAX = 320
 };
 
 struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
     uint32_t reserve;    /* Not for clients. */
-    uint32_t handshakes; /* Of the reserve: connections to the peer port in their handshake. */
-    uint32_t seats;      /* Of the reserve: connections over a cap, which may be probes. */
-    uint32_t lingers;    /* Of the reserve: refused clients until they hang up. */
+    uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
+    uint32_t seats;      /* Part of the reserve: connections over a cap, perhaps probes. */
+    uint32_t lingers;    /* Part of the reserve: refused clients until they hang up. */
     uint32_t clients;    /* Connections and second descriptors together; 0: the limit is too low. */
 };
 
@@ -28,11 +28,11 @@ struct files_plan {
 void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                 struct files_plan *ret_plan);
 
-/* Lowers the limits of clients to what fits, so that they are reported as they hold. */
+/* Lowers the client limits to the planned descriptors, so that reports show the limits in force. */
 void files_apply(const struct files_plan *plan, struct config *config);
 
-/* Before files_apply: writes a warning for the log, with what to do, when the limits of `config` do
- * not fit. False: they fit. */
+/* True when a limit of `config` exceeds the plan; `text` is then a warning for the log, with the
+ * remedy. Both are called before files_apply. */
 bool files_warn_connections(const struct files_plan *plan, const struct config *config,
                             char text[FILES_TEXT_MAX]);
 bool files_warn_streams(const struct files_plan *plan, const struct config *config,

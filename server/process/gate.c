@@ -87,7 +87,8 @@ const struct config_clients *gate_limits(struct gate *gate)
     return &gate->server->config->clients;
 }
 
-/* The result of closing a session is not remembered. */
+/* Whether the write's result is remembered, which takes a share. The result of closing a session is
+ * not. */
 static bool needs_share(const struct op_request *request)
 {
     return request->key.len > 0 && op_args_kind(&request->args) == OP_KIND_WRITE &&
@@ -140,7 +141,7 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
     return ERR_OK;
 }
 
-/* A replica that has not heard from a leader counts from its start. */
+/* Time since the last contact with a leader; without any contact, time since the start. */
 static uint64_t lag_ms(struct gate *gate)
 {
     uint64_t heard_ms = atomic_load(&gate->heard_ms);
@@ -150,9 +151,9 @@ static uint64_t lag_ms(struct gate *gate)
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
-/* The applied zxid comes from the tree itself: no client may see less than the tree has shown. The
- * other zxids, which were published earlier, are raised to it: what is applied is committed, and
- * durable here. */
+/* Takes the applied zxid from the tree itself, because no client may see less than the tree has
+ * shown. Raises the other zxids, which were published earlier, to the applied one, because an
+ * applied record is committed, and durable here. */
 static void take_applied(struct gate *gate, struct gate_status *status)
 {
     const struct state *state = view_read(gate->server->view);
@@ -206,8 +207,8 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     }
 }
 
-/* ---- What front ends add: their figures and metrics, read under the lock, and watches for a
- * listing, which come through mailboxes. ---- */
+/* ---- Data of the front ends: figures and metrics are read under the lock; the watches of a
+ * listing come through mailboxes. ---- */
 
 void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks)
 {
@@ -226,7 +227,8 @@ void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figure
     }
 }
 
-/* Once posted, the listing belongs to another thread: all that is needed of it is read before. */
+/* A posted listing belongs to another thread, so everything needed from the listing is read before.
+ */
 void watch_listing_pass(struct watch_listing *listing)
 {
     struct gate *gate = listing->gate;

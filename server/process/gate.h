@@ -1,9 +1,9 @@
 /*
- * gate.h - the front door of a replica: all that http/ and ws/ use of it.
+ * gate.h - the front door of a replica: everything that http/ and ws/ may use.
  *
- * Reads run on the front end's thread against the view, after gate_check_local has allowed it.
- * Everything that needs the core - writes, quorum rounds, waiting for a zxid - is submitted and
- * comes back through op_request.on_reply.
+ * Reads run on the front end's thread against the view, after gate_check_local has allowed the
+ * read. Everything that needs the core - writes, quorum rounds, waiting for a zxid - is submitted
+ * and comes back through op_request.on_reply.
  */
 #ifndef SERVER_GATE_H
 #define SERVER_GATE_H
@@ -26,30 +26,31 @@ struct budget *gate_unsent(struct gate *gate);
 struct view *gate_view(struct gate *gate);
 struct window *gate_window(struct gate *gate); /* The recent changes, for subscribers. */
 
-/* A client has used this session (public id), which keeps it alive. Any thread; takes no lock of
- * the core. */
+/* Records that a client has used this session (public id), which keeps the session alive. Any
+ * thread; takes no lock of the core. */
 void gate_touch(struct gate *gate, uint64_t session);
 
-/* Any thread. Takes the request; `on_reply` will be called exactly once, on the core thread, by the
- * request's deadline at the latest. For a write with a key whose client has used up its share of
- * the remembered results it is called before this returns, with ERR_THROTTLED. For a write the
- * result is complete. For a read (linearizable or with a minimum zxid) ERR_OK means: now run its
- * read function; if the state is then below `wait_zxid`, because a snapshot has replaced it in
- * between, the answer is ERR_REPLICA_BEHIND. ERR_THROTTLED when the bounded queue is full: the
- * request stays the caller's. ERR_CLOSED while shutting down. ERR_NOT_READ_ONLY: a write, and this
- * replica accepts none from its clients. */
+/* Takes the request. `on_reply` is called exactly once, on the core thread, by the request's
+ * deadline at the latest. One case differs: when a write with a key finds that its client has used
+ * up its share of the remembered results, `on_reply` is called before this function returns, with
+ * ERR_THROTTLED. In `on_reply` the result of a write is complete. For a read (linearizable or with
+ * a minimum zxid) ERR_OK means that the caller runs the read function now. If the state is then
+ * below `wait_zxid`, because a snapshot has replaced it in between, the answer is
+ * ERR_REPLICA_BEHIND. Returns ERR_THROTTLED when the bounded queue is full: the request stays the
+ * caller's. Returns ERR_CLOSED while shutting down, and ERR_NOT_READ_ONLY for a write when this
+ * replica accepts no writes from its clients. Any thread. */
 enum err gate_submit(struct gate *gate, struct op_request *take_request);
 
-/* OK when a local read may be answered now; else ERR_NOT_READY with the reason in `ret_why`. Any
- * thread. */
+/* Returns ERR_OK when a local read may be answered now; else ERR_NOT_READY with the reason in
+ * `ret_why`. Any thread. */
 enum err gate_check_local(struct gate *gate, const char **ret_why);
 
-/* Read without asking the core; any thread. */
+/* The status of this replica, read without waiting for the core; any thread. */
 struct gate_status {
     uint32_t id;
     const char *role; /* "leader", "follower", "observer", "looking", "quarantine". */
-    bool serving;     /* In step with an established leader, and accepts writes. */
-    bool in_step;     /* With an established leader. */
+    bool serving;     /* In step, and accepts writes. */
+    bool in_step;     /* In step with an established leader. */
     bool draining;
     uint32_t epoch;
     uint32_t leader; /* 0: none. */
@@ -57,23 +58,24 @@ struct gate_status {
     zxid_t committed;
     zxid_t durable;
     zxid_t logged;
-    uint64_t digest; /* Of the state at `applied`. */
-    uint64_t lag_ms; /* Since this replica last heard from a leader with a quorum, or its start. */
+    uint64_t digest; /* Digest of the state at `applied`. */
+    uint64_t lag_ms; /* Since the last contact with a leader with a quorum, or since start. */
     uint64_t history;
     uint64_t queue; /* Requests in flight. */
 };
 
 void gate_status(struct gate *gate, struct gate_status *ret_status);
 
-/* The `history` alone, without a lock, because every answer has it. Any thread. */
+/* Returns the `history` alone. Takes no lock, because every answer contains the history. Any
+ * thread. */
 uint64_t gate_history(struct gate *gate);
 
-/* JSON bodies of the status operations; each writes one JSON value. Any thread. */
+/* Write the JSON bodies of the status operations, one JSON value each. Any thread. */
 void gate_write_status(struct gate *gate, struct jsonw *json);
 void gate_write_ensemble(struct gate *gate, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
-/* One JSON array: the client addresses ("host:port") of the other replicas, as far as they
+/* Writes one JSON array: the client addresses ("host:port") of the other replicas, as far as they
  * advertise them (advertiseClient), for clients that must reconnect elsewhere. Any thread. */
 void gate_write_servers(struct gate *gate, struct jsonw *json);
 
@@ -86,7 +88,7 @@ enum {
     GATE_CHECK_TEXT_MAX = 512
 };
 
-/* Named checks behind /livez and /readyz. Each check: name, ok, a sentence. */
+/* One of the named checks behind /livez and /readyz, with a sentence about its result. */
 struct gate_check {
     const char *name;
     bool ok;
@@ -96,16 +98,16 @@ struct gate_check {
 size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 
-/* Prometheus text, with what the front ends add. Any thread. */
+/* Writes all metrics as Prometheus text, including those of the front ends. Any thread. */
 void gate_write_metrics(struct gate *gate, struct buf *out);
 
 /* Figures of all front ends together. */
 struct gate_front_figures {
-    uint64_t connections; /* HTTP. */
+    uint64_t connections; /* HTTP connections. */
     uint64_t sockets;
-    uint64_t streams; /* And long polls. */
-    uint64_t watches; /* Of sockets, and one of each stream. */
-    uint64_t events;  /* Sent since the start. */
+    uint64_t streams; /* Streams and long polls. */
+    uint64_t watches; /* Watches of sockets, and one for each stream. */
+    uint64_t events;  /* Events sent since the start. */
 };
 
 enum gate_front {
@@ -116,7 +118,8 @@ enum gate_front {
 
 struct watch_listing;
 
-/* What a front end adds, each NULL if it adds nothing. Called on any thread. */
+/* Functions that add the data of a front end; NULL: the front end adds nothing. Called on any
+ * thread. */
 struct gate_front_hooks {
     void (*figures)(void *ctx, struct gate_front_figures *figures);
     void (*metrics)(void *ctx, struct buf *out);
@@ -130,18 +133,19 @@ struct gate_front_hooks {
 void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks);
 void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
 
-/* One JSON value: the recent past for plots; see trend.h. `args` of OP_TREND. Any thread. */
+/* Writes one JSON value: the recent past for plots; see trend.h. `args` are those of OP_TREND. Any
+ * thread. */
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);
 
-/* Answer of an OP_SHAPE_INFO operation: one JSON value. `session` is the public id of the one that
- * the request is in, or 0. Any thread. */
+/* Writes the answer of an OP_SHAPE_INFO operation, one JSON value. `session` is the public id of
+ * the request's session, or 0. Any thread. */
 void gate_write_info(struct gate *gate, const struct op_args *args,
                      const struct op_principal *principal, uint64_t session, struct jsonw *json);
 
 /* ---- Credentials: see guard.h. Any thread. ---- */
 
 enum gate_failure {
-    GATE_FAILED_PASSWORD,  /* A list that refused names the user with other passwords. */
+    GATE_FAILED_PASSWORD,  /* The refusing list has this user, with other passwords. */
     GATE_FAILED_SUPER,     /* The super user's name with another password. */
     GATE_FAILED_MALFORMED, /* Credentials that cannot be parsed. */
     GATE_FAILED_SESSION,   /* A secret that belongs to no session. */
@@ -150,25 +154,26 @@ enum gate_failure {
 
 extern const char gate_credentials_slowed[]; /* The text of the refusal. */
 
-/* Before identities from index `first` on are used: 0, or the ms until this user may try again from
- * this address, because passwords have failed; then the answer is ERR_THROTTLED. */
+/* Returns 0, or the ms until this user may try again from this address because passwords have
+ * failed; then the answer is ERR_THROTTLED. Called before the identities from index `first` on are
+ * used. */
 uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first);
 
-/* After each answer: counts the identities that access control lists have refused. */
+/* Counts the identities that access control lists have refused. Called after each answer. */
 void gate_credentials_seen(struct gate *gate, const struct op_principal *who);
 
-/* Before that, for a write that has come back: the leader that refused it may be another replica,
- * so this replica compares with its own lists. */
+/* Compares a refused write with this replica's own lists, because the refusal may come from a
+ * leader on another replica. Called for each answered write, before gate_credentials_seen. */
 void gate_credentials_refused(struct gate *gate, const struct op_request *request);
 
 /* Counts a failure that only the front end sees: GATE_FAILED_MALFORMED or GATE_FAILED_SESSION. */
 void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
                              enum gate_failure kind);
 
-/* Counts one answered operation. `op` is a row's id or 0. Any thread. */
+/* Counts one answered operation. `op` is an id of the operation table, or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 
-/* What the front ends enforce; constant after start. */
+/* Returns the limits that the front ends enforce; constant after start. */
 const struct config_clients *gate_limits(struct gate *gate);
 
 #endif

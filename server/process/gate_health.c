@@ -1,4 +1,4 @@
-/* What /livez and /readyz answer: named checks, each with a sentence. */
+/* The answers of /livez and /readyz: named checks, each with a sentence. */
 #include "server/process/server_int.h"
 
 #include <inttypes.h>
@@ -28,7 +28,8 @@ size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     return count;
 }
 
-/* When a replica finds no leader, mostly its peers refuse it, or it refuses them. */
+/* Writes why no leader is known. The usual reason is that peers refuse this replica, or that this
+ * replica refuses them. */
 static void explain_no_leader(const struct config *config, const struct publication *published,
                               char *text, size_t size)
 {

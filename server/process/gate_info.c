@@ -1,4 +1,4 @@
-/* What the information operations answer: this replica, all replicas, every limit. */
+/* The answers of the information operations: this replica, all replicas, every limit. */
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
 #include "server/read/view.h"
@@ -37,7 +37,7 @@ static bool is_exceeded(const struct state_quota *quota)
            (quota->bytes_limit >= 0 && quota->bytes > (uint64_t)quota->bytes_limit);
 }
 
-/* Among as many as one hold of the lock may look at. */
+/* Returns the number of exceeded quotas, among as many quotas as one hold of the lock may visit. */
 static uint64_t quotas_exceeded(const struct state *state)
 {
     const struct state_quota *quota = state_quota_after(state, slice_make(NULL, 0));
@@ -70,7 +70,7 @@ void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
     }
 }
 
-/* A number, or null when it is 0: not known. */
+/* Writes a number, or null for 0, which means not known. */
 static void write_known(struct jsonw *json, const char *key, uint64_t number)
 {
     jsonw_key(json, key);
@@ -93,7 +93,7 @@ static void write_sizes(struct gate *gate, const struct publication *copy, struc
     jsonw_kv_u64(json, "ephemerals", figures.ephemerals);
     jsonw_kv_hex(json, "window_base", extent.base);
     jsonw_kv_u64(json, "tree_bytes", figures.memory_bytes);
-    /* The limit of the tree, and the replica that it comes from: as the leader last reported. */
+    /* The limit of the tree, and the replica with that limit, as the leader last reported them. */
     write_known(json, "tree_bytes_max", copy->replica.room.bytes_max);
     write_known(json, "tree_bytes_max_of", copy->replica.room.member);
     /* The log that is kept for learners which are being refilled. */
@@ -116,7 +116,7 @@ static const char *reason_of(struct gate *gate, const struct publication *copy)
     return atomic_load(&gate->server->worker.low) ? gate_disk_is_low : "";
 }
 
-/* Two processes claim the id. */
+/* Writes the text about two processes that claim the id, if there is one. */
 static void write_duplicate(const struct config *config, struct jsonw *json,
                             const struct core_peer *link)
 {
@@ -171,10 +171,11 @@ static const struct zab_peer_status *peer_of(const struct publication *copy, uin
 }
 
 enum {
-    SILENT_MIN_MS = 1000 /* Status reports are made and passed on at their own intervals. */
+    SILENT_MIN_MS = 1000 /* Minimum, because status reports have intervals of their own. */
 };
 
-/* A replica is silent when no report has come for so long, not even through the leader. */
+/* Returns the time without a report, not even through the leader, after which a replica is silent.
+ */
 static uint64_t silent_ms(const struct config *config)
 {
     return max_u64((uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2), SILENT_MIN_MS);
@@ -186,8 +187,9 @@ static uint64_t heard_at(const struct zab_peer_status *peer, const struct heartb
     return max_u64(peer->heard_ms, heartbeat ? heartbeat->at_ms : 0);
 }
 
-/* The peer's own report, unless it has sent a newer message to this replica. A peer whose last
- * report says that it leads, while another one leads now, is joining. */
+/* Returns the state in the peer's last report, unless a newer message of the peer says that it is
+ * looking. A peer whose last report says that it leads is joining when another replica leads now.
+ */
 static const char *reported_state(const struct zab_status *self, const struct zab_peer_status *peer,
                                   const struct heartbeat *heartbeat)
 {
@@ -236,7 +238,7 @@ static void write_url(struct jsonw *json, const char *address)
     }
 }
 
-/* Microseconds as milliseconds. */
+/* Writes microseconds as milliseconds; 0 as null. */
 static void write_ms(struct jsonw *json, const char *key, uint32_t us)
 {
     char text[32];
@@ -313,7 +315,7 @@ static void write_peer(const struct config *config, struct jsonw *json,
     const struct heartbeat *heartbeat =
         heartbeats_find(copy->heartbeats, copy->heartbeat_count, peer->id);
     uint64_t heard_ms = heard_at(peer, heartbeat);
-    /* At the time of publication: a pause of this replica is not a silence of its peers. */
+    /* Compared with the time of publication: a pause of this replica is no silence of its peers. */
     bool silent = heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
     const char *state = state_name(copy, peer, heartbeat, silent);
 

@@ -1,4 +1,4 @@
-/* Everything that is counted, as Prometheus text. */
+/* All metrics, as Prometheus text. */
 #include "base/os_files.h"
 #include "base/os_process.h"
 #include "server/op/ops.h"
@@ -262,7 +262,7 @@ static void write_unsent(struct gate *gate, struct buf *out)
             budget_refusals(&gate->unsent));
 }
 
-/* Under the names that Prometheus' own libraries use. */
+/* Writes the metrics of the process, under the names that Prometheus' own libraries use. */
 static void write_process(struct gate *gate, struct buf *out)
 {
     metric_head(out, "zabra_build_info", "gauge", "1 for the running version.");

@@ -18,7 +18,7 @@ enum {
     BURST_PART = 2,     /* Half of a share may be used at once, the rest over rememberFor. */
     FREE_PART = 2,      /* Half of the pool is free for all. */
     RESULT_BYTES = 160, /* About the size of an encoded result without its path. */
-    NAME_BYTES = 16,    /* A sequence number after a path, and lengths. */
+    NAME_BYTES = 16,    /* Size of a sequence number after a path, and of lengths. */
     SESSION_SCOPE_MAX = 32
 };
 
@@ -27,7 +27,7 @@ enum {
     KIND_ADDRESS = 2
 };
 
-/* Tokens for a replica: half of its part at once, the other half within rememberFor. */
+/* Sets the tokens of a replica: half of its part at once, the other half within rememberFor. */
 static void init_buckets(struct buckets *buckets, const struct config *config, uint32_t share)
 {
     uint64_t tokens = max_u64(share / config->peers.server_count / BURST_PART, 1);
@@ -53,7 +53,7 @@ void gate_shares_release(struct gate *gate)
 
 /* ---- What a request costs. ---- */
 
-/* About how many bytes the kept answer will have. */
+/* Returns the approximate size of the kept answer, in bytes. */
 static uint64_t kept_bytes(const struct op_request *request)
 {
     const struct op_args *args = &request->args;
@@ -65,7 +65,8 @@ static uint64_t kept_bytes(const struct op_request *request)
     return bytes;
 }
 
-/* A token is one answer of mean size: both maxRemembered and maxRememberedBytes are shared. */
+/* Returns the cost in tokens. A token is one answer of mean size, so that the shares cover both
+ * maxRemembered and maxRememberedBytes. */
 static uint64_t cost_of(const struct config *config, const struct op_request *request)
 {
     uint64_t mean = config->tree.remembered_bytes_max / config->tree.remembered_max;
@@ -88,7 +89,8 @@ static const struct state_session *session_of(const struct state *state,
                             : state_session_by_hash(state, session->hash);
 }
 
-/* A retry of a request with a kept result is answered from it, and needs no more room. */
+/* Whether the request's result is kept already. A retry is answered with the kept result and needs
+ * no more room. */
 static bool is_known(const struct state *state, const struct op_request *request)
 {
     char text[SESSION_SCOPE_MAX];
@@ -130,7 +132,7 @@ static bool refuse(struct gate *gate, struct op_request *request, uint64_t wait_
     return false;
 }
 
-/* Which buckets pay, and how much. */
+/* Sets which buckets pay, and how many tokens. */
 static void fill_ticket(struct gate *gate, const struct op_request *request,
                         struct share_ticket *ticket)
 {

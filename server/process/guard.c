@@ -15,7 +15,7 @@ enum {
     KIND_IDENTITY = 2
 };
 
-/* Hashes that are never 0. The identity's includes address and name, the user's the address. */
+/* Hashes that are never 0. `identity` includes address and name; `user` includes the address. */
 struct confirmed_name {
     uint64_t address;
     uint64_t user;
@@ -25,7 +25,7 @@ struct confirmed_name {
 
 struct confirmed_slot {
     _Atomic uint64_t identity; /* 0: free. */
-    _Atomic uint64_t used_ns;  /* Last confirmed. */
+    _Atomic uint64_t used_ns;  /* Time of the last confirmation. */
     _Atomic uint64_t user;
     _Atomic uint64_t address;
     _Atomic bool super;
@@ -111,7 +111,8 @@ static struct guard_address *entry_of(struct guard *guard, struct slice network)
     return unused;
 }
 
-/* `kind` GATE_FAILURES: no failure, but a request that was slowed. */
+/* Counts a failure for the log. `kind` GATE_FAILURES means a slowed request instead of a failure.
+ */
 static void note(struct guard *guard, struct slice network, struct slice user,
                  enum gate_failure kind)
 {
@@ -232,7 +233,8 @@ static bool is_confirmed(const struct guard *guard, const struct confirmed_name 
     return find(set_of(guard, name), name->identity) != NULL;
 }
 
-/* False as well when the clock seems to have gone back. */
+/* Whether the identity was last confirmed at least `ms` ago; false also when the clock seems to
+ * have gone back. */
 static bool is_older(const struct confirmed_slot *slot, uint64_t now_ns, uint64_t ms)
 {
     uint64_t used_ns = load(&slot->used_ns);
@@ -250,7 +252,8 @@ static bool is_free(const struct confirmed_slot *slot)
     return load(&slot->identity) == 0;
 }
 
-/* Among the identities that lists have confirmed; the super user's do not count. */
+/* Counts the identities of this user, and of this address, that lists have confirmed; those of the
+ * super user do not count. */
 static void count_own(const struct confirmed_set *set, const struct confirmed_name *name,
                       uint32_t *ret_user, uint32_t *ret_address)
 {
@@ -283,7 +286,8 @@ static bool may_replace(const struct confirmed_slot *slot, const struct confirme
     return is_free(slot) || (!is_super(slot) && is_older(slot, now_ns, CONFIRMED_IDLE_MS));
 }
 
-/* The least recently used slot that may be replaced; a free one was never used. NULL: none. */
+/* The least recently used slot that may be replaced; a free slot counts as never used. NULL: no
+ * slot may be replaced. */
 static struct confirmed_slot *place_for(struct confirmed_set *set,
                                         const struct confirmed_name *name, uint64_t now_ns)
 {
@@ -319,8 +323,8 @@ static void take_place(struct guard *guard, const struct confirmed_name *name, u
     }
 }
 
-/* Keeps an identity that was confirmed now, if there is a place. In most calls it is kept already,
- * or has no place: neither takes the lock. */
+/* Keeps an identity that was confirmed now, if there is a place. In most calls the identity is kept
+ * already, or finds no place; in both cases no lock is taken. */
 static void keep_confirmed(struct guard *guard, const struct confirmed_name *name, uint64_t now_ns)
 {
     struct confirmed_set *set = set_of(guard, name);
@@ -346,7 +350,7 @@ static void raise_busy(struct guard *guard, uint64_t until_ns)
     }
 }
 
-/* The ns until a user of that address that has not failed recently may be evaluated. */
+/* Returns the ns until the address has a token for users that have not failed recently. */
 static uint64_t address_wait(struct guard *guard, uint64_t address, uint64_t now_ns)
 {
     uint64_t wait_ns = 0;
@@ -355,7 +359,8 @@ static uint64_t address_wait(struct guard *guard, uint64_t address, uint64_t now
     return wait_ns;
 }
 
-/* Charges a failure to its address; only an address with a token gets an entry for a new user. */
+/* Charges a failure to its address and user; a new user gets an entry only while the address has a
+ * token. */
 static void fail_password(struct guard *guard, struct slice network, struct slice id,
                           enum gate_failure kind, uint64_t now_ns)
 {
@@ -371,8 +376,8 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
     note(guard, network, auth_user(id), kind);
 }
 
-/* The super user's name with another password, unless a list has confirmed that identity: then two
- * users have the same name. */
+/* True for the super user's name with another password. When a list has confirmed that identity,
+ * two users have the same name, and it is no guess. */
 static bool is_super_guess(struct guard *guard, struct slice network, const struct auth *auth,
                            struct slice id)
 {
@@ -386,8 +391,8 @@ static bool is_super_guess(struct guard *guard, struct slice network, const stru
     return !is_confirmed(guard, &names);
 }
 
-/* While no password has failed recently this is one comparison; a confirmed identity takes no lock.
- */
+/* Returns the ns until the identity may be evaluated. While no password has failed recently, this
+ * is one comparison. For a confirmed identity no lock is taken. */
 static uint64_t wait_ns_of(struct guard *guard, struct slice network, struct slice id,
                            uint64_t now_ns)
 {
@@ -430,7 +435,8 @@ uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_
     return 0;
 }
 
-/* Identities that were refused and are not counted yet. */
+/* Returns the bits of identities that were refused and are not counted yet, and marks them counted.
+ */
 static uint32_t take_wrong(struct auth *auth)
 {
     uint32_t wrong = atomic_load_explicit(&auth->wrong, memory_order_relaxed);

@@ -6,21 +6,23 @@
  * password; or an access control list that refuses the request names the user, and only with other
  * passwords; or it is malformed; or it is a secret that belongs to no session.
  *
- * The first two concern passwords. Each pair of address and user has GUARD_FAILURES tokens, one of
- * which comes back every GUARD_AGAIN_MS. Without a token, the password of that user from that
- * address is not evaluated, right or wrong, so that the answer reveals nothing. An identity passes
- * if an ACL, or superDigest, recently confirmed it from that address.
+ * The first two kinds concern passwords. Each pair of address and user has GUARD_FAILURES tokens,
+ * one of which comes back every GUARD_AGAIN_MS. Without a token, the password of that user from
+ * that address is not evaluated, right or wrong, so that the answer reveals nothing. An identity
+ * passes all the same if an ACL, or superDigest, recently confirmed it from that address.
  *
  * All failures of an address count together as well: it has GUARD_ADDRESS_FAILURES tokens, one of
  * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, users of that address that have
- * not failed recently wait for one, so that made-up names take few places in the table of users. A
- * user without a place there is limited by its address alone. No address is slowed because of other
- * addresses: when the table of addresses is full, those with the smallest debt are forgotten.
+ * not failed recently wait for a token, so that made-up names take few places in the table of
+ * users. A user without a place there is limited by its address alone. No address is slowed because
+ * of other addresses: when the table of addresses is full, those with the smallest debt are
+ * forgotten.
  *
- * A client can have any identity confirmed by a list of its own. So a newly confirmed identity
- * replaces none that was in use recently, of the same name or of others; and one that a list has
- * confirmed never replaces one that superDigest has. An identity that finds no place is not kept:
- * it loses nothing but the right to pass while its name is slowed. Look-ups take no lock.
+ * A client can write a list of its own that confirms any identity. So a newly confirmed identity
+ * never replaces an identity that was in use recently, of the same name or of another one. An
+ * identity that a list has confirmed never replaces one that superDigest has confirmed. An identity
+ * that finds no place is not kept: it only loses the right to pass while its name is slowed.
+ * Look-ups take no lock.
  *
  * Malformed credentials and secrets of 122 random bits reveal nothing by their failure: they are
  * only counted and logged. An IPv6 address counts as its /64. Any thread.
@@ -35,59 +37,59 @@
 #include "server/process/gate.h"
 
 enum {
-    GUARD_FAILURES = 10,         /* Tokens of an address and user. */
-    GUARD_AGAIN_MS = 6000,       /* For one token to come back. */
-    GUARD_DEBT_MAX_MS = 3600000, /* The longest wait, however many failed at once. */
-    GUARD_ADDRESS_FAILURES = 60, /* The same for all users of an address together. */
+    GUARD_FAILURES = 10,         /* Tokens of each pair of address and user. */
+    GUARD_AGAIN_MS = 6000,       /* Time for one token to come back. */
+    GUARD_DEBT_MAX_MS = 3600000, /* The longest wait, for any number of failures. */
+    GUARD_ADDRESS_FAILURES = 60, /* Tokens of an address, for all its users together. */
     GUARD_ADDRESS_AGAIN_MS = 1000,
     GUARD_ADDRESS_DEBT_MAX_MS = 600000,
-    GUARD_LOG_EVERY_MS = 60000, /* For each address. */
-    GUARD_ADDRESSES_MAX = 256,  /* Logged by themselves; more share one line. */
+    GUARD_LOG_EVERY_MS = 60000, /* Time between two log lines of an address. */
+    GUARD_ADDRESSES_MAX = 256,  /* Addresses with log lines of their own; others share one. */
     GUARD_USER_MAX = 24,        /* Bytes of a user's name in the log. */
     GUARD_LINE_MAX = 512,
     CONFIRMED_SETS = 1024,       /* A power of two. */
     CONFIRMED_WAYS = 16,         /* Identities in each set. */
-    CONFIRMED_OF_ADDRESS = 4,    /* Of these for one address, */
-    CONFIRMED_OF_USER = 3,       /* and for one name at that address. */
-    CONFIRMED_IDLE_MS = 600000,  /* Not confirmed for so long: may be replaced. */
+    CONFIRMED_OF_ADDRESS = 4,    /* Identities of one address in a set. */
+    CONFIRMED_OF_USER = 3,       /* Identities of one name at one address. */
+    CONFIRMED_IDLE_MS = 600000,  /* After this time unconfirmed: may be replaced. */
     CONFIRMED_REFRESH_MS = 10000 /* Precision of the time of last use. */
 };
 
 struct guard_address {
     char network[NETWORK_TEXT_MAX];
-    char user[GUARD_USER_MAX + 1]; /* Of the last failure that had one. */
+    char user[GUARD_USER_MAX + 1]; /* User of the last failure that had one. */
     uint64_t failed[GATE_FAILURES];
     uint64_t slowed;
     uint64_t logged_ms;
-    bool logged; /* Since it has this entry. */
+    bool logged; /* A line was logged for this entry. */
     bool used;
 };
 
 struct guard {
     struct metric_counter failed[GATE_FAILURES];
     struct metric_counter slowed;
-    const char *super_digest;        /* The configuration's. */
-    struct buckets users;            /* By address and user, */
-    struct buckets by_address;       /* and by address. */
+    const char *super_digest;        /* superDigest of the configuration. */
+    struct buckets users;            /* Buckets by address and user. */
+    struct buckets by_address;       /* Buckets by address. */
     _Atomic uint64_t busy_until_ns;  /* After this time all buckets are full. */
     pthread_mutex_t confirmed_mutex; /* Held to take a place among the confirmed identities. */
     struct confirmed_set *confirmed;
-    pthread_mutex_t mutex; /* Of the next two. */
+    pthread_mutex_t mutex; /* Guards `addresses` and `others`. */
     struct guard_address addresses[GUARD_ADDRESSES_MAX];
     struct guard_address others;
 };
 
-/* In zeroed memory. `super_digest` outlives the guard. */
+/* Initializes a guard in zeroed memory. `super_digest` outlives the guard. */
 void guard_init(struct guard *guard, const char *super_digest);
 void guard_release(struct guard *guard);
 
-/* Before identities from index `first` on are evaluated: 0, or ms until the client may try again.
- * Counts a wrong password of the super user. */
+/* Returns 0, or the ms until the client may try again; counts a wrong password of the super user.
+ * Called before the identities from index `first` on are evaluated. */
 uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_t first,
                     uint64_t now_ns);
 
-/* After an answer: counts identities that lists have refused, and keeps those that they have
- * confirmed. */
+/* Counts identities that lists have refused, and keeps those that lists have confirmed. Called
+ * after each answer. */
 void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t now_ns);
 
 /* Counts a failure that is not about a password. */

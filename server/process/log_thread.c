@@ -1,5 +1,6 @@
 /*
- * The log thread: group commit in one place. What the core posts during a sync is the next batch.
+ * The log thread: group commit in one place. Operations that the core posts during a sync form the
+ * next batch.
  */
 #include "server/process/server_int.h"
 
@@ -22,7 +23,8 @@ static bool must_wait(struct log_thread *log)
     return atomic_load(&log->stuck) || atomic_load(&log->lacks_files);
 }
 
-/* Posted also without completions when the log begins or ends to wait, so that the core notices. */
+/* Posts the completions to the core. Without completions, posts only when the log begins or ends to
+ * wait, so that the core notices. */
 static void report(struct log_thread *log, struct persist_dones *take_dones, bool waited)
 {
     if (take_dones->count == 0 && waited == must_wait(log)) {
@@ -70,7 +72,7 @@ void log_thread_end_if(bool failed, enum err err)
     }
 }
 
-/* Runs what is pending. What must wait for space or for a descriptor stays. */
+/* Runs the pending operations. Those that must wait for space or for a descriptor stay pending. */
 static void run(struct log_thread *log)
 {
     struct persist_dones dones = {0};
@@ -104,7 +106,7 @@ static void body(void *arg)
             run(log);
         }
         if (!open && must_wait(log)) {
-            return; /* It was never acknowledged, so nothing is lost. */
+            return; /* The rest was never acknowledged, so nothing is lost. */
         }
     }
 }

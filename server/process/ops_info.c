@@ -11,8 +11,8 @@ static void write_id(struct jsonw *json, struct slice scheme, struct slice id)
     jsonw_object_end(json);
 }
 
-/* All that entries of an ACL may match: everybody is ZooKeeper's world:anyone, seen from an
- * address; the rest has been shown. */
+/* Writes all identities that entries of an ACL may match: ZooKeeper's world:anyone and the address,
+ * which every client has, then the identities that this client has presented. */
 static void write_whoami(struct gate *gate, const struct op_principal *principal, uint64_t session,
                          struct jsonw *json)
 {

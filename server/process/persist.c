@@ -136,7 +136,7 @@ static void push_done(struct persist_dones *dones, const struct persist_item *it
                                                              .last_chain = item->op.ret_chain};
 }
 
-/* Adds the completions of the first `done` items and drops these. */
+/* Adds the completions of the first `done` items and drops these items. */
 static void finish(struct persist_batch *batch, size_t done, struct persist_dones *dones)
 {
     ASSERT(done <= batch->count);

@@ -23,16 +23,16 @@ struct persist_item {
     uint8_t *bytes;                  /* SNAP_CHUNK: heap. */
 };
 
-/* A FIFO of operations; the thread that has the batch owns it. */
+/* A FIFO of operations, owned by the thread that holds it. */
 struct persist_batch {
-    struct list node; /* In a mailbox. */
+    struct list node; /* Links the batch in a mailbox. */
     struct persist_item *items;
     size_t count;
     size_t cap;
 };
 
-/* What is durable: an item for each operation with a result, and one for the last operation that is
- * done. */
+/* Completions of durable operations: one for each operation with a result, and one for the last
+ * operation that is done. */
 struct persist_dones {
     struct zab_ev_persisted *items;
     size_t count;
@@ -45,8 +45,8 @@ void persist_genesis(struct store_identity *identity, const struct zab_config *c
 void persist_batch_init(struct persist_batch *batch);
 void persist_batch_release(struct persist_batch *batch);
 
-/* Adds the operation for a change of the disk; takes the record's reference. `identity` is that of
- * the store after all earlier operations; JOIN changes it. */
+/* Adds the operation for a change of the disk; takes the record's reference. `identity` is the
+ * store's identity after all earlier operations; JOIN changes it. */
 void persist_add(struct persist_batch *batch, const struct zab_persist *change,
                  struct store_identity *identity);
 

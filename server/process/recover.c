@@ -19,13 +19,13 @@ struct rebuild {
     struct store_report *report;
     struct state *state;
     struct zab_config config;
-    struct zab_config pending; /* In the log beyond what is committed; count 0: none. */
-    zxid_t at;                 /* Applied so far. */
-    uint64_t chain;            /* Chain value at that zxid. */
+    struct zab_config pending; /* Uncommitted change in the log; count 0: none. */
+    zxid_t at;                 /* Newest zxid applied so far. */
+    uint64_t chain;            /* Chain value at `at`. */
     zxid_t snap_end;
     uint64_t snap_digest;
-    uint64_t records;             /* Seen beyond the snapshot's start. */
-    struct state_changes changes; /* Of the last record; not used. */
+    uint64_t records;             /* Records read after the snapshot's start. */
+    struct state_changes changes; /* Changes of the last record; not used. */
 };
 
 static bool is_seed_voter(const struct zab_init *init)
@@ -78,7 +78,7 @@ static enum err restore_blocks(struct store_snap_reader *reader, struct state *s
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
-/* A state from the newest snapshot. */
+/* Loads a state from the newest snapshot. */
 static enum err load(struct store *store, struct store_snap_info *ret_info,
                      struct zab_config *ret_config, struct state **ret_state)
 {
@@ -134,7 +134,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     }
 }
 
-/* Without a snapshot the log must reach back to the beginning. */
+/* Begins with an empty state. Without a snapshot the log must reach back to the beginning. */
 static enum err begin_empty(struct rebuild *rebuild)
 {
     if (rebuild->report->log_base != 0) {
@@ -158,7 +158,7 @@ static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info 
     rebuild->snap_digest = info->digest;
 }
 
-/* The start of the replay: the newest snapshot that can be read, else an empty state. */
+/* Sets the start of the replay: the newest snapshot that can be read, else an empty state. */
 static enum err begin(struct rebuild *rebuild)
 {
     enum err err = ERR_OK;
@@ -208,7 +208,7 @@ static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
     return ERR_OK;
 }
 
-/* One committed record. */
+/* Applies one committed record. */
 static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
 {
     enum err err = ERR_OK;
@@ -233,8 +233,8 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
     return err;
 }
 
-/* A change that is not known to be committed. A second change in the log proves that the first one
- * is. */
+/* Keeps a change of the configuration that is not known to be committed. A second change in the log
+ * proves that the first one is committed. */
 static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec)
 {
     PROBE("recover.config_pending");
@@ -278,7 +278,7 @@ enum err recover_each(struct store *store, zxid_t from, zxid_t last,
     return err;
 }
 
-/* Applies committed records, and counts all. */
+/* Applies committed records, and counts all records. */
 static enum err replay(struct rebuild *rebuild)
 {
     enum err err =
@@ -291,7 +291,8 @@ static enum err replay(struct rebuild *rebuild)
     return err;
 }
 
-/* A snapshot that was taken while nothing changed is checked before any record. */
+/* Checks the digest of a snapshot that was taken while nothing changed. No record leads to its end,
+ * so it is checked before any record is applied. */
 static enum err check_exact(const struct rebuild *rebuild)
 {
     if (rebuild->state && rebuild->report->has_snapshot && rebuild->at == rebuild->snap_end &&
@@ -341,7 +342,8 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     init->range_count = (uint32_t)count;
 }
 
-/* Writes the mark first: whatever happens next, this log is not used again. */
+/* Quarantines the disk. The mark is durable before the replica starts, so that this log is never
+ * used again. */
 static enum err quarantine(struct store *store, const char *reason, bool marked,
                            const struct store_identity *identity, struct replica_options *options)
 {
@@ -379,7 +381,8 @@ static void take_report(const struct store_report *report, struct view *view,
     };
 }
 
-/* Rebuilds from a log and snapshots that verify; if they do not fit together, that is damage. */
+/* Rebuilds from a log and snapshots that verify; a log and a snapshot that do not fit together
+ * count as damage. */
 static enum err recover_sound(struct rebuild *rebuild, struct replica_options *options,
                               const struct store_identity *identity)
 {

@@ -4,8 +4,8 @@
  * committed part of the log.
  *
  * The uncommitted tail of the log is not applied: it may still be truncated (zab.md, decision 2). A
- * quarantined disk starts with an empty history whatever its log holds, and is refilled; the mark
- * is durable before anything else happens. Server and simulator share this code.
+ * quarantined disk starts with an empty history, regardless of its log, and is refilled. The
+ * quarantine mark is durable before the replica starts. Server and simulator share this code.
  */
 #ifndef SERVER_RECOVER_H
 #define SERVER_RECOVER_H
@@ -14,11 +14,12 @@
 #include "storage/store.h"
 
 /*
- * Before any other thread runs. The caller has set in `options->zab`: id, seeds, limits, rng_seed,
- * now_ms, and in `incarnation` a fresh random number that is used only if the directory is
- * formatted. All else of `options->zab`, and `records_since_snap`, is filled in. The state, if
- * there is a configuration, is put into `view`; while bootstrapping, or as a learner that knows no
- * cluster yet, the view stays empty. `ret_identity` is the identity that is now on the disk.
+ * Prepares a replica to start, before any other thread runs. The caller has set in `options->zab`:
+ * id, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number that is used only
+ * if the directory is formatted. This function fills in all else of `options->zab` and
+ * `records_since_snap`. If there is a configuration, the state is put into `view`; while
+ * bootstrapping, or as a learner that knows no cluster yet, the view stays empty. `ret_identity` is
+ * the identity that is now on the disk.
  *
  * A snapshot that turns out to be damaged is discarded for an older one, and the report says so.
  *
@@ -32,14 +33,14 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 /* Frees what recover() has put into the options, after replica_new has copied it. */
 void recover_release(struct replica_options *options);
 
-/* Calls `take` for each record of the log in (from, last], until an error. ERR_CORRUPT: there are
- * fewer. */
+/* Calls `take` for each record of the log in (from, last], until an error. ERR_CORRUPT: the log has
+ * fewer records. */
 enum err recover_each(struct store *store, zxid_t from, zxid_t last,
                       enum err (*take)(void *ctx, const struct logrec *rec), void *ctx);
 
-/* Puts a state of that history into the view and fills the event for it: the result of
- * ZAB_FX_RESTORE of `start`. 0: an empty state; else the newest snapshot, fuzzy up to its end. With
- * an `err` in the event, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */
+/* Puts a state with that history into the view, and fills the event that answers ZAB_FX_RESTORE of
+ * `start`. For `start` 0 the state is empty; otherwise it is the newest snapshot, which is fuzzy up
+ * to its end. When the event has an `err`, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event);
 

@@ -1,6 +1,6 @@
 /*
- * The thread that reads the counters once a second and keeps the differences for plots. It reads as
- * a scrape does: atomics, what the core has published, the tree for a moment under the read lock.
+ * The thread that reads the counters once a second and keeps the differences for plots. Like a
+ * scrape, it reads atomics, the core's publication, and for a moment the tree under the read lock.
  */
 #include "base/os_process.h"
 #include "server/op/ops.h"
@@ -13,9 +13,9 @@
 enum {
     STEP_MS = 1000,
     COARSE_MS = TREND_COARSE_S * STEP_MS,
-    TRIM_MS = 3000,           /* Between two returns of memory to the system. */
-    TRIM_BYTES = 32 << 20,    /* Clients have freed so much since the last one, */
-    TRIM_REST_BYTES = 1 << 20 /* or so much of what was in use then. */
+    TRIM_MS = 3000,           /* Shortest time between two returns of memory to the system. */
+    TRIM_BYTES = 32 << 20,    /* Memory that clients must have freed since the last return. */
+    TRIM_REST_BYTES = 1 << 20 /* The same, when much was still in use at the last return. */
 };
 
 /* ---- Counters. ---- */
@@ -66,7 +66,7 @@ static float in_ms(double us)
     return us < 0 ? NAN : (float)(us / 1000);
 }
 
-/* Fills the rate, and the two quantiles of the latency in the next two series. */
+/* Sets the rate at `to`, and p50 and p99 of the latency from the index `quantiles` on. */
 static void put_times(float *to, double seconds, const uint64_t now[METRIC_BUCKETS],
                       const uint64_t before[METRIC_BUCKETS], size_t quantiles)
 {
@@ -149,8 +149,8 @@ static void put_gauges(struct server *server, float *values)
 
 /* ---- Memory. ---- */
 
-/* Memory of answers and events is free now, but the heap keeps it; for ever if the thread that had
- * it sleeps. */
+/* Returns freed memory of answers and events to the system. The heap would keep this memory, for
+ * ever if the thread that used it sleeps. */
 static void return_memory(struct server *server, uint64_t now_ms)
 {
     struct sampler *sampler = &server->sampler;
@@ -169,7 +169,8 @@ static void return_memory(struct server *server, uint64_t now_ms)
 
 /* ---- The thread. ---- */
 
-/* Quantiles of the last coarse step with a sync, of ten seconds at most. */
+/* Updates the quantiles of the sync time if the log was synced in the present coarse step, which
+ * takes ten seconds at most. */
 static void note_syncs(struct sampler *sampler, const struct sampler_counts *now)
 {
     uint64_t counts[METRIC_BUCKETS];
@@ -200,8 +201,8 @@ static void sample(struct server *server, uint64_t now_ms)
     }
 }
 
-/* Wakes in the middle of a step, so that jitter stays in the same step. After a pause of the
- * process one sample covers all that time. */
+/* Returns the middle of the next step. The thread wakes then, so that jitter stays in the same
+ * step. After a pause of the process, one sample covers all the time of the pause. */
 static uint64_t middle_after(uint64_t now_ms)
 {
     return (now_ms / STEP_MS + 1) * STEP_MS + STEP_MS / 2;

@@ -116,7 +116,8 @@ static void log_verdict(const struct config *config, const struct store_report *
     }
 }
 
-/* Quorums come from the replicated configuration: a server list that differs is refused. */
+/* Whether the server list is that of the replicated configuration. Quorums come from the latter, so
+ * a server list that differs is refused. */
 static bool lists_agree(const struct config *config, const struct zab_config *known,
                         char error[SERVER_ERROR_MAX])
 {
@@ -310,7 +311,8 @@ int server_wait(struct server *server)
         if (signal_number != SIGHUP) {
             return signal_number;
         }
-        /* It comes when a terminal closes, which must not end a replica, or to ask for a reload. */
+        /* SIGHUP comes when a terminal closes, which must not end a replica, or to request a
+         * reload. */
         log_warn(
             "server",
             "SIGHUP: nothing is reloaded; the replica continues unchanged. Restart it to change "
@@ -318,7 +320,8 @@ int server_wait(struct server *server)
     }
 }
 
-/* True when a signal has come before `end_ms`. SIGCONT interrupts the wait without one. */
+/* True when a signal has come before `end_ms`. SIGCONT interrupts the wait, but is none of the
+ * signals in `set`. */
 static bool wait_signal(const sigset_t *set, uint64_t end_ms)
 {
     int signal_number = -1;

@@ -1,8 +1,8 @@
 /*
  * server.h - the process around a replica: threads, sockets, disk, clock.
  *
- * It knows no front end: the caller starts these with the server's gate. Starting checks everything
- * that can be wrong before anything is written.
+ * The server knows no front end: the caller starts the front ends with the server's gate. Starting
+ * checks everything that can be wrong before anything is written.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
@@ -39,11 +39,11 @@ void server_block_signals(void);
 /* Waits for SIGTERM or SIGINT; returns the signal. SIGHUP is logged. Main thread. */
 int server_wait(struct server *server);
 
-/* Readiness fails from now on. Everything is still served until this returns: after drainDelay, or
- * at another SIGTERM or SIGINT. Main thread. */
+/* Makes readiness fail from now on. Requests are still served until this function returns: after
+ * drainDelay, or at another SIGTERM or SIGINT. Main thread. */
 void server_announce_end(struct server *server);
 
-/* Leadership is handed over, requests in flight are answered; at most drainTimeout. */
+/* Hands leadership over and answers requests in flight; takes drainTimeout at most. */
 void server_drain(struct server *server);
 
 /* Ends the threads, leaves the clean-shutdown mark, frees all. */

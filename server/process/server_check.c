@@ -1,6 +1,6 @@
 /*
- * Checks before anything is written what would make a start fail: ports, names and the directory.
- * Sockets are opened and closed again, because nothing can be served yet.
+ * Checks for errors that would make a start fail, before anything is written: ports, names and the
+ * directory. Sockets are opened and closed again, because nothing can be served yet.
  */
 #include "base/loop.h"
 #include "server/process/server_int.h"
@@ -15,7 +15,7 @@
 
 enum {
     CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 2,
-    RESOLVE_MS = 2000, /* For the own name; then the start continues without it. */
+    RESOLVE_MS = 2000, /* Wait for the own name; then the start continues without it. */
     RESOLVE_STEP_MS = 50
 };
 
@@ -33,7 +33,7 @@ static void close_held(struct held *held)
     held->count = 0;
 }
 
-/* 0, or a negative errno. */
+/* Returns 0, or a negative errno. */
 static int try_address(const struct resolve_address *address, struct held *held)
 {
     ASSERT(held->count < CHECK_FDS_MAX);
@@ -46,7 +46,8 @@ static int try_address(const struct resolve_address *address, struct held *held)
     return fd < 0 ? fd : 0;
 }
 
-/* Of `key`, or of another one that gives the address; NULL: the same one. */
+/* Writes the error about `key`. `address_key` is the key that gives the address; NULL: the same
+ * key. */
 static void explain(const char *key, const char *address_key, const char *address, uint16_t port,
                     int failed, char error[SERVER_ERROR_MAX])
 {
@@ -62,14 +63,14 @@ static void explain(const char *key, const char *address_key, const char *addres
     }
 }
 
-/* An address for clients or probes. */
+/* Checks an address for clients or probes. */
 static enum err check_listen(const char *key, const char *address_key, const char *address,
                              uint16_t port, struct held *held, char error[SERVER_ERROR_MAX])
 {
     struct resolve_answer answer;
     bool numeric = resolve_numeric(address, port, &answer);
 
-    ASSERT(numeric); /* As the configuration was checked. */
+    ASSERT(numeric); /* The configuration check has ensured it. */
 
     int failed = try_address(&answer.addresses[0], held);
 
@@ -112,8 +113,8 @@ static bool is_to_end(void)
            (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-/* The name service may be slow, or not know the name yet: then there is no address, and the
- * transport waits for one. */
+/* Resolves the own name. The name service may be slow, or not know the name yet: then the answer
+ * has no address, and the transport waits for one. */
 static void resolve_own(const struct config *config, struct resolve_answer *ret_answer)
 {
     if (resolve_numeric(config->peers.host, config->peers.port, ret_answer)) {
@@ -143,9 +144,10 @@ static bool is_name(const struct config *config)
     return !resolve_numeric(config->peers.host, config->peers.port, &answer);
 }
 
-/* One address of the name is enough, as for the transport. A name that leads to another machine
- * does not refuse the start: a container's name may still lead to its predecessor. The transport
- * waits, without connections, because a wrong id looks the same. */
+/* Checks the address for peers; one address of the name is enough, as for the transport. A name
+ * that leads to another machine does not prevent the start, because a container's name may still
+ * lead to its predecessor. A wrong id looks the same, so the transport waits and makes no
+ * connections meanwhile. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {
@@ -199,7 +201,7 @@ static void parent_of(const char *path, char parent[CONFIG_PATH_MAX])
     (void)snprintf(parent, CONFIG_PATH_MAX, "%.*s", len > 0 ? (int)len : 1, len > 0 ? path : ".");
 }
 
-/* Errors that only writing shows are reported later. */
+/* Checks the directory without writing; errors that only a write reveals are reported later. */
 static enum err check_directory(const struct config *config, char error[SERVER_ERROR_MAX])
 {
     char parent[CONFIG_PATH_MAX];

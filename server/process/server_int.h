@@ -36,22 +36,22 @@ enum {
     SPACE_RETRY_MS = 500,
     FILES_RETRY_MS = 50,
     PEER_REFUSED_MAX = 200,
-    LIVE_TURN_MS = 5000, /* A core that has not turned for this long is not alive. */
+    LIVE_TURN_MS = 5000, /* A core thread without a turn for this long is not alive. */
 };
 
 /* ---- Log thread. ---- */
 
 struct log_thread {
     struct thread thread;
-    struct mailbox inbox;   /* Of persist_batch. */
-    struct mailbox *outbox; /* Core's, of log_done. */
+    struct mailbox inbox;   /* Holds persist_batch. */
+    struct mailbox *outbox; /* The core's mailbox, for log_done. */
     struct store *store;
-    struct persist_batch pending; /* Not yet durable; only this thread's. */
+    struct persist_batch pending; /* Not yet durable; used by this thread only. */
     struct metric_histogram sync_time;
     struct metric_counter operations;
     struct metric_counter no_files; /* Times a batch had to wait for a descriptor. */
-    _Atomic bool stuck;             /* It waits for space now. */
-    _Atomic bool lacks_files;       /* It waits for a descriptor now. */
+    _Atomic bool stuck;             /* The thread waits for disk space now. */
+    _Atomic bool lacks_files;       /* The thread waits for a descriptor now. */
 };
 
 /* Completions on their way to the core. */
@@ -62,24 +62,24 @@ struct log_done {
 
 void log_thread_start(struct log_thread *log, struct store *store, struct mailbox *outbox);
 void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); /* Heap. */
-void log_thread_stop(struct log_thread *log); /* Runs what was posted first. */
+void log_thread_stop(struct log_thread *log); /* Runs the posted batches first. */
 
 /* Ends the process when the disk has failed: after a failed sync the page cache cannot be trusted
- * (decision 8). Also for the worker thread. */
+ * (decision 8). Also used by the worker thread. */
 void log_thread_end_if(bool failed, enum err err);
 
 /* ---- Worker thread: long reads, snapshots, preallocation. ---- */
 
-/* A request and its answer, which is an event for the replica. The core sets the type of the event,
- * which says what is requested, and the token; the worker sets the rest. PURGED comes without a
+/* A request and its answer, which is an event for the replica. The core sets the token and the type
+ * of the event, and the type is the request. The worker sets the rest. PURGED comes without a
  * request. */
 struct worker_job {
     struct list node;
     struct zab_event event;
-    zxid_t zxid; /* FETCHED: after it; STORED_SNAP: its start; RESTORED: 0 means an empty state. */
-    uint64_t chain;          /* STORED_SNAP. */
-    struct buf config;       /* STORED_SNAP: encoded. */
-    uint64_t history;        /* RESTORED, of an empty state. */
+    zxid_t zxid;    /* FETCHED: records follow it; STORED_SNAP: start; RESTORED: 0: empty state. */
+    uint64_t chain; /* STORED_SNAP. */
+    struct buf config;       /* STORED_SNAP: the encoded configuration. */
+    uint64_t history;        /* RESTORED: history of an empty state. */
     struct snap_piece piece; /* SNAP_FETCHED. */
     struct buf bytes;        /* SNAP_FETCHED. */
     enum err err;            /* SNAP_FETCHED, STORED_SNAP. */
@@ -88,17 +88,17 @@ struct worker_job {
 struct worker {
     struct thread thread;
     struct mailbox inbox;
-    struct mailbox *outbox; /* Core's, of worker_job. */
+    struct mailbox *outbox; /* The core's mailbox, for worker_job. */
     struct store *store;
     struct view *view;
     struct snap_send send; /* Snapshots on their way to learners. */
-    uint64_t prepare_ms;   /* Next look at the next segment. */
-    zxid_t log_base;       /* As last reported to the core. */
+    uint64_t prepare_ms;   /* Time of the next check of the next segment. */
+    zxid_t log_base;       /* Base of the log, as last reported to the core. */
     bool stopping;
     struct metric_histogram snapshot_time;
     struct metric_counter snapshot_errors;
-    _Atomic bool low;         /* No room for the next segment. */
-    _Atomic bool lacks_files; /* It waits for a descriptor now. */
+    _Atomic bool low;         /* The disk has no room for the next segment. */
+    _Atomic bool lacks_files; /* The thread waits for a descriptor now. */
 };
 
 void worker_start(struct worker *worker, struct store *store, struct view *view,
@@ -113,10 +113,10 @@ void worker_job_free(struct worker_job *job);
 struct core_peer {
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "": they do not. */
-    uint64_t refusal_logged_ms;       /* Of the last log line; 0: none. */
-    char duplicate[PEER_REFUSED_MAX]; /* Another process claims its id, at `duplicate_ms`. */
+    uint64_t refusal_logged_ms;       /* Time of the last log line; 0: none. */
+    char duplicate[PEER_REFUSED_MAX]; /* Another process claimed its id at `duplicate_ms`. */
     uint64_t duplicate_ms;
-    uint64_t duplicate_logged_ms; /* Of the last log line; 0: none. */
+    uint64_t duplicate_logged_ms; /* Time of the last log line; 0: none. */
 };
 
 /* The text about another process that claims the id now; NULL: there is none. */
@@ -126,8 +126,8 @@ const char *core_peer_duplicate(const struct config *config, const struct core_p
 /* Why the core does not listen for peers yet. */
 struct core_listen {
     char why[PEER_REFUSED_MAX]; /* "": it does. */
-    uint64_t logged_ms;         /* Of the last log line; 0: none. */
-    uint64_t pause_ms;          /* Until the next one. */
+    uint64_t logged_ms;         /* Time of the last log line; 0: none. */
+    uint64_t pause_ms;          /* Pause before the next log line. */
 };
 
 /* Published by the core under `mutex`; readers copy it. */
@@ -135,7 +135,7 @@ struct publication {
     struct replica_status replica;
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
-    struct core_peer links[ZAB_MEMBERS_MAX];      /* By index of the configuration file. */
+    struct core_peer links[ZAB_MEMBERS_MAX];      /* Indexed as in the configuration file. */
     char not_listening[PEER_REFUSED_MAX];         /* Why peers cannot connect yet; "": they can. */
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX]; /* The last status report of each replica. */
     size_t heartbeat_count;
@@ -151,23 +151,23 @@ struct core {
     struct loop_watch requests_watch;
     struct loop_watch dones_watch;
     struct loop_watch worker_watch;
-    struct mailbox requests; /* Of op_request. */
-    struct mailbox dones;    /* Of log_done. */
+    struct mailbox requests; /* Holds op_request. */
+    struct mailbox dones;    /* Holds log_done. */
     struct mailbox worker_dones;
     struct replica *replica;
     struct replica_effects effects;
     struct tcp *tcp;             /* NULL for a single replica. */
-    struct persist_batch *batch; /* Of this turn; NULL: empty. */
+    struct persist_batch *batch; /* Operations of this turn; NULL: none. */
     bool halting;                /* The process ends once the last messages are sent. */
     struct store_identity identity;
     uint64_t now_ms;
-    bool low;          /* Disk space, as last reported to the replica; */
-    const char *aside; /* likewise why it takes no writes. */
+    bool low;          /* Low disk space, as last reported to the replica. */
+    const char *aside; /* Why it takes no writes, as last reported to the replica. */
     uint64_t published_ms;
     bool publish_now;
-    struct zab_status logged;                /* At the last log line about the role. */
+    struct zab_status logged;                /* Status at the last log line about the role. */
     bool clock_wrong;                        /* The last log line about the clock says so. */
-    struct core_peer links[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    struct core_peer links[ZAB_MEMBERS_MAX]; /* Indexed as in the configuration file. */
     struct core_listen listen;
     _Atomic bool stop;
     _Atomic bool drain;
@@ -182,7 +182,7 @@ extern const char gate_disk_is_low[]; /* The text of /readyz and /status/v1. */
 struct gate {
     struct server *server;
     struct budget unsent;  /* maxUnsentBytes. */
-    pthread_mutex_t mutex; /* Of the next two. */
+    pthread_mutex_t mutex; /* Guards `published` and `fronts`. */
     struct publication published;
     struct gate_front_hooks fronts[GATE_FRONTS];
     _Atomic uint32_t role;     /* enum replica_role. */
@@ -197,18 +197,18 @@ struct gate {
     struct metric_counter throttled;
     struct metric_counter touches_lost;
     struct metric_counter share_refused;
-    struct buckets remembered_client;  /* What each client may have remembered here, */
-    struct buckets remembered_address; /* and each address. */
+    struct buckets remembered_client;  /* Results that each client may have remembered here. */
+    struct buckets remembered_address; /* Results of each address. */
     struct guard guard;
 };
 
-/* ---- Sampler: what was counted, for plots. ---- */
+/* ---- Sampler: counters of the recent past, for plots. ---- */
 
 /* Counters at some time; a sample is the difference of two. */
 struct sampler_counts {
     uint64_t at_us;
     uint64_t cpu_us;
-    uint64_t reads[METRIC_BUCKETS]; /* By how long they took, as in the next two. */
+    uint64_t reads[METRIC_BUCKETS]; /* Reads by latency; writes and syncs likewise. */
     uint64_t writes[METRIC_BUCKETS];
     uint64_t syncs[METRIC_BUCKETS];
     uint64_t errors;
@@ -224,14 +224,14 @@ struct sampler {
     struct thread thread;
     struct trend *trend;
     struct mailbox ended;       /* Closed to end the thread. */
-    struct sampler_counts fine; /* At the last fine step; the thread's, as the next two. */
+    struct sampler_counts fine; /* Counters at the last fine step; the thread's only. */
     struct sampler_counts coarse;
     uint64_t coarse_slot;
-    uint64_t unsent_peak;         /* Of gate.unsent, since memory was returned to the system. */
-    uint64_t trim_ms;             /* The earliest time of the next return. */
-    bool trim_rest;               /* At the last return much was still in use. */
-    _Atomic uint32_t sync_p50_us; /* Of the last seconds in which the log was synced; */
-    _Atomic uint32_t sync_p99_us; /* 0: it never was. */
+    uint64_t unsent_peak;         /* Peak of gate.unsent since the last return of memory. */
+    uint64_t trim_ms;             /* The earliest time of the next return of memory. */
+    bool trim_rest;               /* Much memory was still in use at the last return. */
+    _Atomic uint32_t sync_p50_us; /* p50 of the last seconds with syncs of the log; 0: none yet. */
+    _Atomic uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
 };
 
 void sampler_start(struct server *server);
@@ -257,15 +257,16 @@ struct server {
     uint64_t start_ms;
 };
 
-/* Checks ports, names and directory; leaves nothing open and writes nothing. ERR_CONFIG with one
- * line. */
+/* Checks ports, names and directory; leaves nothing open and writes nothing. On a problem returns
+ * ERR_CONFIG, with one line in `error`. */
 enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX]);
 void core_open(struct server *server);
 void core_start(struct server *server);
 void core_stop(struct server *server);
-void core_step(struct server *server, struct zab_event *event); /* At the present time. */
+void core_step(struct server *server, struct zab_event *event); /* Steps at the present time. */
 
-/* Between core_open and core_start; does nothing for a single replica. */
+/* Opens the transport to the peers; does nothing for a single replica. Called between core_open and
+ * core_start. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
@@ -273,14 +274,14 @@ void gate_release(struct gate *gate);
 /* Core thread: copies its state for the other threads. */
 void gate_publish(struct gate *gate, const struct replica_status *status);
 
-/* The thread of the sampler, each second: logs the failed credentials. */
+/* Logs failed credentials; called each second on the sampler's thread. */
 void gate_guard_log(struct gate *gate, uint64_t now_ms);
 
 /* gate_share.c: a client's share of the remembered results. Any thread. */
 struct share_ticket {
-    uint64_t client; /* Keys of the two buckets. */
+    uint64_t client; /* Key of the client's bucket. */
     uint64_t address;
-    uint64_t cost; /* Tokens; 0: the super user's. */
+    uint64_t cost; /* In tokens; 0 for the super user. */
     uint64_t now_ns;
     bool pays_client; /* False: the address has no token, and made-up identities must not fill the
                          table of clients. */
@@ -299,17 +300,17 @@ void gate_shares_pay(struct gate *gate, const struct share_ticket *ticket);
 struct gate_figures {
     uint64_t nodes;
     uint64_t data_bytes;
-    uint64_t memory_bytes; /* Against maxTreeBytes. */
+    uint64_t memory_bytes; /* Memory that maxTreeBytes limits. */
     uint64_t ephemerals;
     uint64_t sessions;
     uint64_t remembered;
     uint64_t remembered_bytes;
-    uint64_t quotas_exceeded; /* Soft ones, among the first VIEW_NODES_MAX quotas. */
+    uint64_t quotas_exceeded; /* Soft limits exceeded, among the first VIEW_NODES_MAX. */
 };
 
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures);
 
-/* A copy of what the core has published; mem_free it. Any thread. */
+/* Returns a copy of what the core has published; the caller frees it with mem_free. Any thread. */
 struct publication *gate_published(struct gate *gate);
 
 #endif

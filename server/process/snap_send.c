@@ -13,7 +13,7 @@ static struct snap_send_slot *slot_find(struct snap_send *send, uint32_t peer)
     return NULL;
 }
 
-/* There are as many slots as peers. */
+/* Returns the peer's slot, or a free one; there are as many slots as peers. */
 static struct snap_send_slot *slot_of(struct snap_send *send, uint32_t peer)
 {
     struct snap_send_slot *slot = slot_find(send, peer);
@@ -69,7 +69,7 @@ static void condemn(struct snap_send *send, const struct store_snap_info *info)
     store_snap_condemn(send->store, info);
 }
 
-/* The newest snapshot whose header and footer verify. */
+/* Opens the newest snapshot whose header and footer verify. */
 static enum err slot_open(struct snap_send *send, struct snap_send_slot *slot)
 {
     enum err err = ERR_OK;

@@ -1,12 +1,12 @@
 /*
- * snap_send.h - snapshots that are sent to learners: one open file per peer. It stays open for a
- * while after its last piece was read, so that a learner that has missed the last pieces can
+ * snap_send.h - snapshots that are sent to learners: one open file per peer. The file stays open
+ * for a while after its last piece was read, so that a learner that has missed the last pieces can
  * resume.
  *
- * A file is sent only after all of it was read and its checksums verified, once per process. It is
- * checked again for a peer that asks for it after it was sent to the end, because the peer may have
- * refused it. A peer that begins again during the check does not restart it. A snapshot that does
- * not verify is never sent or loaded again; the next older one replaces it.
+ * A file is sent only after all of it was read and its checksums verified, once per process. A file
+ * is checked again for a peer that requests it after it was sent to the end, because the peer may
+ * have refused it. A peer that begins again during the check does not restart the check. A snapshot
+ * that does not verify is never sent or loaded again; the next older one replaces it.
  *
  * Checking proceeds block by block, so that the thread can do other work in between. Owner: the
  * worker thread; in the simulator the node.
@@ -21,7 +21,7 @@
 /* How long a file stays open for a peer that requests nothing. */
 enum {
     SEND_IDLE_MS = 300000,
-    SEND_IDLE_LOW_MS = 5000, /* While the disk is full: the file may be removed already. */
+    SEND_IDLE_LOW_MS = 5000, /* While the disk is full: an open file takes space even if removed. */
 };
 
 static inline uint64_t snap_send_idle_ms(bool is_low)
@@ -35,9 +35,9 @@ struct snap_send_slot {
     struct store_snap_reader *reader;
     struct store_snap_info info;
     bool is_checked;
-    bool has_sent;   /* To the end, and not checked since. */
-    zxid_t sent;     /* Start of that snapshot. */
-    uint64_t now_ms; /* Last use, also by a check. */
+    bool has_sent;   /* Sent to the end, and not checked since. */
+    zxid_t sent;     /* Start of the snapshot that was sent. */
+    uint64_t now_ms; /* Time of the last use, also by a check. */
 };
 
 struct snap_send {
@@ -58,24 +58,25 @@ void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
 /* A piece of a file. */
 struct snap_piece {
     uint32_t peer;
-    bool is_first;               /* Of this transfer. Then the peer has `offset` bytes ... */
-    uint64_t id;                 /* ... of the snapshot with this id (0: of none) ... */
-    zxid_t oldest;               /* ... and cannot use one that begins before this zxid. */
-    uint64_t offset;             /* Out, first piece: 0 if the snapshot is another one. */
-    uint32_t len;                /* At most. */
-    bool is_last;                /* Out: the file ends with it. */
-    struct store_snap_info info; /* Out: of the file. */
+    bool is_first;               /* First piece of a transfer. */
+    uint64_t id;                 /* First piece: snapshot that the peer has a part of; 0: none. */
+    zxid_t oldest;               /* First piece: the snapshot may not begin before this zxid. */
+    uint64_t offset;             /* First piece: bytes the peer has; out: 0 for another snapshot. */
+    uint32_t len;                /* Bytes of the piece, at most. */
+    bool is_last;                /* Out: the file ends with this piece. */
+    struct store_snap_info info; /* Out: the file. */
 };
 
-/* A transfer begins, perhaps again: keeps the snapshot open of which the peer has a part, or the
- * newest one if its check has not ended, or opens the newest one. ERR_MISSING: there is none. */
+/* Begins a transfer, perhaps again. Keeps the open snapshot when the peer has a part of it, or when
+ * it is the newest one and its check has not ended. Otherwise opens the newest snapshot.
+ * ERR_MISSING: there is no snapshot. */
 enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece, uint64_t now_ms);
 
 /* True when the file that is open for the peer may be sent. */
 bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
 
-/* Checks the next block, of `ret_bytes`. ERR_MISSING: no snapshot verifies. ERR_CLOSED: no file is
- * open for this peer any more. */
+/* Checks the next block; `ret_bytes` is its length. ERR_MISSING: no snapshot verifies. ERR_CLOSED:
+ * no file is open for this peer any more. */
 enum err snap_send_check(struct snap_send *send, uint32_t peer, uint64_t now_ms, size_t *ret_bytes);
 
 /* Appends the piece to `out`. ERR_CLOSED: no file is open for this peer, or it is not checked yet.

@@ -25,8 +25,8 @@ static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxi
     return ERR_OK;
 }
 
-/* With a snapshot that cannot be loaded the disk would be in quarantine, and no replica could
- * refill it. */
+/* Reads all blocks. A snapshot that cannot be loaded would put the disk in quarantine, and no other
+ * replica could refill it. */
 static enum err read_blocks(struct store_snap_reader *reader)
 {
     struct slice block;
@@ -38,7 +38,8 @@ static enum err read_blocks(struct store_snap_reader *reader)
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
-/* The configuration of the newest snapshot; the log is read from the snapshot's start. */
+/* Takes the configuration of the newest snapshot; the log is then read from `ret_start`, the
+ * snapshot's start. */
 static enum err config_of_snapshot(struct store *store, struct zab_config *config,
                                    zxid_t *ret_start)
 {
@@ -63,7 +64,8 @@ static enum err take_config(void *ctx, const struct logrec *rec)
     return rec->type == LOGREC_CONFIG ? take_if_newer(ctx, logrec_payload(rec), rec->zxid) : ERR_OK;
 }
 
-/* Reading all of the log also proves that it can be read. */
+/* Takes the newest configuration of the log. Reading all of the log also proves that the log can be
+ * read. */
 static enum err newest_config(struct store *store, const struct store_report *report,
                               struct zab_config *ret_config)
 {
@@ -80,7 +82,7 @@ static enum err newest_config(struct store *store, const struct store_report *re
                          : err;
 }
 
-/* NULL when this disk may become the only voter, else why not. */
+/* Returns NULL when this disk may become the only voter, else the reason why not. */
 static const char *judge(const struct store_report *report, uint32_t id, enum err *ret_err)
 {
     *ret_err = ERR_MISSING;
@@ -142,7 +144,8 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
     return err;
 }
 
-/* A disk that has just joined knows of epochs only by its configuration. */
+/* Returns the newest epoch that the disk knows. A disk that has just joined knows epochs only from
+ * its configuration. */
 static uint32_t newest_epoch(const struct sole_voter *voter)
 {
     return max_u32(zxid_epoch(voter->config.version), max_u32(voter->promised_epoch, voter->epoch));
@@ -158,7 +161,8 @@ enum err sole_voter_write(struct store *store, const struct sole_voter *voter, u
     struct store_op change = {.type = STORE_IDENTITY, .identity = &identity};
 
     ASSERT(history != 0 && epoch > newest);
-    /* No record has counter 0 but an epoch's start, and this epoch never starts. */
+    /* No record has this version: only the start of an epoch has counter 0, and this epoch never
+     * starts. */
     zab_config_survive(&config, identity.member_id, identity.incarnation, zxid_make(epoch, 0),
                        history);
     persist_genesis(&identity, &config);

@@ -1,11 +1,11 @@
 /*
- * sole_voter.h - a majority of the disks is lost for good: one disk becomes the only voter, as by
- * etcd's --force-new-cluster.
+ * sole_voter.h - when a majority of the disks is lost for good, one disk becomes the only voter, as
+ * with etcd's --force-new-cluster.
  *
  * The whole change is one write of the disk's identity, whose first configuration is replaced by
  * one in which this disk alone votes; so a crash leaves the old ensemble or the new one. All of the
  * log counts as committed then, because the only voter has it. The following epochs are far above
- * all that the lost replicas may have seen. Offline, on a stopped replica's directory.
+ * all that the lost replicas may have seen. Runs offline, on a stopped replica's directory.
  */
 #ifndef SERVER_SOLE_VOTER_H
 #define SERVER_SOLE_VOTER_H
@@ -18,15 +18,16 @@ struct sole_voter {
     struct store_identity identity;
     struct zab_config config; /* The newest one on the disk, committed or not. */
     uint32_t promised_epoch;
-    uint32_t epoch;   /* Of the last record. */
-    zxid_t committed; /* Known to be: later commits of the lost replicas are lost. */
+    uint32_t epoch;   /* Epoch of the last record. */
+    zxid_t committed; /* Known commit index: later commits of the lost replicas are lost. */
     zxid_t last;      /* Newest record. Records after `committed` are kept, although they may never
                          have been acknowledged. */
     uint64_t torn_bytes;
 };
 
-/* Fills `ret_survivor` from an opened store. ERR_FOREIGN: another member's disk. ERR_CORRUPT: it is
- * damaged, or in quarantine. ERR_MISSING: it is in no cluster. `*ret_why` is then the reason. */
+/* Fills `ret_voter` from an opened store. ERR_FOREIGN: the disk is another member's. ERR_CORRUPT:
+ * the disk is damaged, or in quarantine. ERR_MISSING: the disk is in no cluster. ERR_FORMAT: an
+ * earlier release has written it. After an error `*ret_why` is the reason. */
 enum err sole_voter_check(struct store *store, const struct store_report *report, uint32_t id,
                           struct sole_voter *ret_voter, const char **ret_why);
 

@@ -16,9 +16,9 @@ enum {
 struct ring {
     uint32_t step_s;
     uint32_t slots;
-    float *values;   /* Of slot s and series i: [(s % slots) * TREND_COUNT + i]. */
+    float *values;   /* Value of slot s, series i: [(s % slots) * TREND_COUNT + i]. */
     uint64_t last;   /* Newest slot, counted from the beginning of the monotonic clock. */
-    uint64_t filled; /* Slots that hold something, up to the newest; 0: none. */
+    uint64_t filled; /* Number of slots in use, up to the newest; 0: none. */
     int64_t zero_s;  /* Wall time of slot 0. */
 };
 
@@ -83,7 +83,8 @@ static void advance(struct ring *ring, uint64_t slot)
     ring->last = slot;
 }
 
-/* The two clocks tick at different moments: a difference of one second is no change. */
+/* Follows a change of the wall clock. The two clocks tick at different moments, so a difference of
+ * one second is no change. */
 static void keep_time(struct ring *ring, int64_t zero_s)
 {
     int64_t off_s = zero_s - ring->zero_s;
@@ -113,7 +114,7 @@ void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wa
     memcpy(slot_at(ring, slot), values, TREND_COUNT * sizeof(float));
 }
 
-/* How many of the newest slots are later than `since_s`. */
+/* Returns how many of the newest slots are later than `since_s`. */
 static uint64_t slots_since(const struct ring *ring, int64_t since_s)
 {
     int64_t last_s = time_of(ring, ring->last);

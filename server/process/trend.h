@@ -13,7 +13,7 @@
 
 enum {
     TREND_FINE_SLOTS = 900,    /* Steps of TREND_FINE_S that are kept: 15 minutes. */
-    TREND_COARSE_SLOTS = 2160, /* Of TREND_COARSE_S: 6 hours. */
+    TREND_COARSE_SLOTS = 2160, /* Steps of TREND_COARSE_S that are kept: 6 hours. */
 };
 
 struct trend;
@@ -21,13 +21,13 @@ struct trend;
 struct trend *trend_new(void);
 void trend_free(struct trend *trend); /* Accepts NULL. */
 
-/* Puts the values of the step of `now_ms` (monotonic); NAN: not known. Values of the same step are
- * replaced. `step_s` is TREND_FINE_S or TREND_COARSE_S. */
+/* Stores the values of the step that contains `now_ms` (monotonic); NAN: not known. Values of the
+ * same step are replaced. `step_s` is TREND_FINE_S or TREND_COARSE_S. */
 void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wall_ms,
                const float values[TREND_COUNT]);
 
-/* One value: {"step","times":[seconds since 1970],"series":{name:[numbers and nulls]}}, oldest
- * first. The times are those of the wall clock as it is now. */
+/* Writes one JSON value: {"step","times":[seconds since 1970],"series":{name:[numbers and nulls]}},
+ * oldest first. The times follow the wall clock as it is set now. */
 void trend_write(struct trend *trend, const struct trend_request *request, struct jsonw *json);
 
 #endif

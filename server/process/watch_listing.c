@@ -83,7 +83,7 @@ static void put_client(const struct watch_listing_client *client, struct jsonw *
     buf_release(&from);
 }
 
-/* `watch` NULL: the client itself. */
+/* Adds a row for the watch; for the client itself when `watch` is NULL. */
 static void put_row(struct watch_listing *listing, const struct watch_listing_client *client,
                     const struct watch *watch)
 {

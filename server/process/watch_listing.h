@@ -14,30 +14,30 @@
 #include "server/watch/watch.h"
 
 enum {
-    WATCH_LISTING_LIMIT_MAX = 1000, /* Rows of an answer. */
-    WATCH_LISTING_LOOKED_MAX =
-        20000 /* Watches that one front end looks at; about 2 ms of its time. */
+    WATCH_LISTING_LIMIT_MAX = 1000,  /* Rows of an answer. */
+    WATCH_LISTING_LOOKED_MAX = 20000 /* Watches that one front end looks at, in about 2 ms. */
 };
 
 struct watch_listing {
     struct list node; /* In the mailbox of a front end. */
     struct gate *gate;
-    /* On the thread of the last front end; from then on the listing is the caller's again. */
+    /* Called on the thread of the last front end; from then on the listing is the caller's again.
+     */
     void (*on_done)(struct watch_listing *listing);
     void *ctx;
 
     /* The request; borrowed until on_done. */
     const struct op_principal *who;
     struct slice path; /* Watches registered at just this path; empty: at any. */
-    uint64_t session;  /* Only of clients in this session; 0: of all. */
-    bool clients;      /* Rows are clients with the number of their watches, not watches. */
+    uint64_t session;  /* Only watches of clients in this session; 0: of all clients. */
+    bool clients;      /* Each row is a client with its number of watches, not one watch. */
     uint32_t limit;
 
     /* The answer. */
     struct buf rows; /* JSON objects, with commas between them. */
     uint32_t count;
     bool truncated;  /* There may be more. */
-    uint32_t looked; /* At so many watches of this front end. */
+    uint32_t looked; /* Number of watches that this front end has looked at. */
     uint32_t next;   /* enum gate_front: the next front end. */
 };
 
@@ -48,7 +48,7 @@ struct watch_listing_client {
     const char *over; /* "websocket", "stream", "wait". */
 };
 
-/* `args` of OP_WATCHES; on_done and ctx are the caller's to set. */
+/* Initializes a listing from the `args` of OP_WATCHES; the caller sets on_done and ctx. */
 void watch_listing_init(struct watch_listing *listing, struct gate *gate,
                         const struct op_args *args, const struct op_principal *who);
 void watch_listing_release(struct watch_listing *listing);
@@ -57,14 +57,14 @@ void watch_listing_release(struct watch_listing *listing);
  * watch_listing_init, and by each front end after its part. */
 void watch_listing_pass(struct watch_listing *listing);
 
-/* The part of a front end begins; on its thread, as the next two. */
+/* Begins the part of a front end. This function and the next two run on the front end's thread. */
 void watch_listing_begin(struct watch_listing *listing);
 
 /* Adds the rows of a client. False: the limit is reached. */
 bool watch_listing_add_client(struct watch_listing *listing,
                               const struct watch_listing_client *client);
 
-/* Adds the row of one watch at the requested path. The same. */
+/* Adds the row of one watch at the requested path. False: the limit is reached. */
 bool watch_listing_add_watch(struct watch_listing *listing,
                              const struct watch_listing_client *client, const struct watch *watch);
 

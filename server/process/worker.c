@@ -15,8 +15,8 @@ enum {
     FETCH_RECS_MAX = 4096,
     FETCH_BYTES_MAX = 1 << 20,
     BLOCK_BYTES_MAX = 64 << 20,        /* One znode may be far larger than a slice. */
-    SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
-    PREPARE_MS = 50,                   /* Between two checks of the next segment. */
+    SLICE_BYTES_MAX = 256 << 10,       /* Bytes of a snapshot, per hold of the lock. */
+    PREPARE_MS = 50,                   /* Time between two checks of the next segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
 };
 
@@ -40,8 +40,8 @@ static void answer(struct worker *worker, struct worker_job *job)
     (void)mailbox_post_always(worker->outbox, &job->node);
 }
 
-/* True when an operation that needs a file descriptor must be retried, after a pause. It waits as
- * for a slow disk, because to the protocol a failed read means damage. */
+/* True when an operation must be retried because it found no file descriptor; pauses first. Like a
+ * slow disk, the lack only delays the operation: to the protocol a failed read means damage. */
 static bool is_again(struct worker *worker, enum err err)
 {
     if (err != ERR_NO_FILES) {
@@ -71,7 +71,7 @@ static void fetch(struct worker *worker, struct worker_job *job)
     answer(worker, job);
 }
 
-/* The next piece of the snapshot that is open for this learner. */
+/* Sends the next piece of the snapshot that is open for this learner. */
 static void send_piece(struct worker *worker, struct worker_job *job)
 {
     const struct store_snap_info *info = &job->piece.info;
@@ -92,7 +92,7 @@ static void send_piece(struct worker *worker, struct worker_job *job)
     answer(worker, job);
 }
 
-/* A transfer whose file must be checked first is left for later. */
+/* Sends a piece of a snapshot. A transfer whose file must be checked first is left for later. */
 static void snap_fetch(struct worker *worker, struct worker_job *job, struct list *later)
 {
     uint32_t peer = job->piece.peer;
@@ -150,7 +150,7 @@ static void prepare(struct worker *worker)
 
 static void run_jobs(struct worker *worker, struct list *later);
 
-/* Runs other jobs until the next slice or block is due; `bytes` are done since `start_ms`. */
+/* Runs other jobs until the next slice or block is due; `bytes` were done since `start_ms`. */
 static void pace(struct worker *worker, uint64_t start_ms, uint64_t bytes, struct list *later)
 {
     uint64_t due_ms = start_ms + bytes / SNAPSHOT_BYTES_PER_MS;
@@ -177,7 +177,7 @@ struct scan {
     uint64_t nodes;
 };
 
-/* Reads a slice under the read lock and writes it without: so the snapshot is fuzzy. */
+/* Reads a slice under the read lock and writes it without the lock, so the snapshot is fuzzy. */
 static enum err scan_slice(struct worker *worker, struct scan *scan)
 {
     const struct state *state = view_read(worker->view);
@@ -278,7 +278,7 @@ static void check_and_send(struct worker *worker, struct worker_job *job, struct
     send_piece(worker, job);
 }
 
-/* When another state is loaded, jobs about the old one end. */
+/* Ends the jobs about the old state, because another state is loaded. */
 static void refuse(struct worker *worker, struct list *later)
 {
     list_take_each (struct worker_job, job, node, later) {

@@ -57,8 +57,8 @@ static bool match_one(struct slice pattern, size_t *at, struct slice text, size_
 static bool match_whole(struct slice pattern, struct slice text, bool any_case)
 {
     bool has_star = false;
-    size_t star = 0; /* After it. */
-    size_t mark = 0; /* End of the characters that it has taken. */
+    size_t star = 0; /* Position after the last star. */
+    size_t mark = 0; /* End of the characters that the last star has taken. */
     size_t at = 0;
     size_t pos = 0;
 

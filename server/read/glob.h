@@ -1,9 +1,9 @@
 /*
  * glob.h - patterns for names in a search.
  *
- * With a star, a question mark or a backslash the pattern describes the whole name: any text, any
- * one character, the next character literally. Without them the name must contain the pattern
- * somewhere.
+ * A pattern with a star (any text), a question mark (any one character) or a backslash (the next
+ * character literally) describes the whole name. Any other pattern matches the names that contain
+ * it.
  */
 #ifndef SERVER_GLOB_H
 #define SERVER_GLOB_H

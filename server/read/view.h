@@ -14,8 +14,8 @@
 
 enum {
     VIEW_NODES_MAX = 1000,
-    VIEW_BYTES_MAX = 1 << 20,       /* Of names and paths. */
-    VIEW_DATA_BYTES_MAX = 16 << 20, /* Data that one answer refers to; a page ends after it. */
+    VIEW_BYTES_MAX = 1 << 20,       /* Bytes of names and paths. */
+    VIEW_DATA_BYTES_MAX = 16 << 20, /* Bytes of data in one answer; then a page ends. */
     VIEW_SEARCH_NODES_MAX = 10000,  /* Znodes that one search visits. */
     VIEW_SEARCH_US = 20000          /* Time after which a search ends and reports `more`. */
 };
@@ -32,90 +32,92 @@ struct state *view_write(struct view *view);
 void view_write_done(struct view *view);
 
 /* Core or worker thread: puts another state in place (recovery, installed snapshot) and frees the
- * old one. It is not whole: a state loaded from a fuzzy snapshot is not that of any zxid yet. */
+ * old one. The new state is not whole: a state loaded from a fuzzy snapshot is not the state of any
+ * zxid yet. */
 void view_replace(struct view *view, struct state *take_state);
 
-/* Core thread: whether the state is that of its zxid and may be read. */
+/* Core thread: sets whether the state is exactly that of its zxid and may be read. */
 void view_set_whole(struct view *view, bool whole);
 
-/* Any thread: takes the read lock. Returns NULL, without the lock, while there is no state; the
- * second form also while the state is not whole. */
+/* Any thread: takes the read lock. Returns NULL, without the lock, while there is no state;
+ * view_read_whole also while the state is not whole. */
 const struct state *view_read(struct view *view);
 const struct state *view_read_whole(struct view *view);
 void view_read_done(struct view *view);
 
 /*
- * Runs the read operation of args->op. It takes the lock for a bounded time, fills `result` (err,
- * zxid and data; not the path, which is that of `args`) and releases the lock. Any thread.
+ * Runs the read operation of args->op. The function takes the lock for a bounded time, fills
+ * `result` (err, zxid and data; the path is in `args`) and releases the lock. Any thread.
  * ERR_NO_NODE is checked first, then ERR_NO_AUTH (the ACL of the znode does not let the client
  * read). Children and entries of a tree that the client may not read have only a name.
  *
  * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more`: the
  * list continues. A page of up to 1,000 children with stat or data shows one state. A longer page
- * may span several states; then zxid and stat are those of the first, so that they promise too
- * little rather than too much.
+ * may span several states; then zxid and stat are those of the first state: the answer may be newer
+ * than its zxid, but never older.
  *
- * tree: levels down to args->depth (0: all), entries in name order, the top first; all of one
- * state, else ERR_TOO_LARGE above args->limit (0: 1,000, which is also the maximum) or the bounds
- * of bytes.
+ * tree: levels down to args->depth (0: all), entries in name order, the top first, all of one
+ * state. ERR_TOO_LARGE: there are more than args->limit (0: 1,000, which is also the maximum), or
+ * more bytes than the bounds.
  *
  * multi, of reads: all elements from one state, VIEW_NODES_MAX znodes together.
  *
  * search: entries whose name matches args->pattern (glob.h) and whose data contains the bytes of
  * args->data (empty: any), depth first, after args->after; at most args->limit (0: 1,000, which is
- * also the maximum). It visits at most VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX of
- * data, for about VIEW_SEARCH_US; with `more` it continues after result->after. Of a znode that the
- * client may not read only the name is compared, and nothing below it is found. A search of more
- * than 1,000 znodes spans several states: zxid is that of the first.
+ * also the maximum). The search visits at most VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX
+ * of data, for about VIEW_SEARCH_US; with `more` it continues after result->after. When the client
+ * may not read a znode, only its name is compared, and nothing below it is found. A search of more
+ * than 1,000 znodes spans several states: zxid is that of the first state.
  *
  * getacl: needs READ or ADMIN; without ADMIN the hashes of digest ids are hidden.
  *
  * touch, getsession: the session whose secret has args->secret_hash. ERR_UNKNOWN_SESSION also when
- * this replica has not applied its opening yet: retry after a quorum round.
+ * this replica has not applied the opening of the session yet: retry after a quorum round.
  *
- * sessions: those with a public id above args->after_id that the client may see, in order of id, at
- * most args->limit (0: 1,000, which is also the maximum). It visits VIEW_SEARCH_NODES_MAX sessions;
- * with `more` it continues after result->after_id. When the list spans several states, zxid is that
- * of the first. ephemerals: those of the session args->session after the path args->after; a page
- * of one state. ERR_NOT_FOUND also when the client may not see the session.
+ * sessions: the sessions with a public id above args->after_id that the client may see, in order of
+ * id, at most args->limit (0: 1,000, which is also the maximum). One call visits
+ * VIEW_SEARCH_NODES_MAX sessions; with `more` it continues after result->after_id. When the list
+ * spans several states, zxid is that of the first state. ephemerals: the ephemeral znodes of the
+ * session args->session after the path args->after; a page of one state. ERR_NOT_FOUND also when
+ * the client may not see the session.
  */
 void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result);
 
-/* Whether the operation is one of them (OP_MULTI is: it may hold reads). */
+/* Whether view_run runs the operation (also OP_MULTI, which may hold reads). */
 bool view_reads(enum op_id op);
 
-/* A subtree as it is now, to be read in slices (state/cut.h): OK, ERR_NO_NODE, ERR_NO_AUTH,
- * ERR_NOT_READY; `*ret_zxid` is that of the state in any case (0 without one). Any thread, one at a
- * time. view_cut_end ends it, also from another thread. */
+/* Begins a cut: a subtree as it is now, to be read in slices (state/cut.h). Returns ERR_OK,
+ * ERR_NO_NODE, ERR_NO_AUTH or ERR_NOT_READY; `*ret_zxid` is the zxid of the state in any case (0
+ * without a state). Any thread may use the cut, one at a time. view_cut_end ends the cut, also from
+ * another thread. */
 struct state_cut;
 enum err view_cut_begin(struct view *view, const struct op_principal *who, struct slice path,
                         size_t bytes_max, struct state_cut *cut, zxid_t *ret_zxid);
 void view_cut_end(struct view *view, struct state_cut *cut);
 
-/* Takes the lock for one slice. False, without the lock, when the cut cannot be read any more: see
- * its fate. */
+/* Takes the lock for one slice. Returns false, without the lock, when the cut cannot be read any
+ * more: see the fate of the cut. */
 bool view_cut_enter(struct view *view, struct state_cut *cut);
 void view_cut_leave(struct view *view, struct state_cut *cut);
 
-/* The list (NULL: open) as the client may see it, as getacl shows it: a new reference. Any thread.
- */
+/* Returns the ACL (NULL: open) as getacl shows it to the client; a new reference. Any thread. */
 struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 
-/* A write was refused for lack of a right, perhaps by another replica. Compares the ACLs of its
- * paths and of their parents with the client's identities, so that wrong passwords are counted. Any
- * thread. */
+/* Compares the ACLs of the paths of a refused write, and of their parents, with the client's
+ * identities, so that wrong passwords are counted. The write was refused for lack of a right,
+ * perhaps by another replica. Any thread. */
 void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
 
-/* Looks up a session by id, or by hash (`id` 0), without a whole answer. OK, ERR_UNKNOWN_SESSION,
- * ERR_NOT_READY. With the first two `ret_info->zxid` is set. Any thread. */
+/* Looks up a session by id, or by hash (`id` 0), without a whole answer. Returns ERR_OK,
+ * ERR_UNKNOWN_SESSION or ERR_NOT_READY. After the first two `ret_info->zxid` is set. Any thread. */
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
 
-/* The source of last contacts (`heard` belongs to the caller, may be NULL), and which sessions a
- * client may see: all (`show_all`), or its own, and all for the super user. To be called before any
- * thread reads. */
+/* Sets the source of last contacts (`heard` belongs to the caller, may be NULL), and which sessions
+ * a client may see: all (`show_all`), or only its own. The super user may see all sessions. Called
+ * before any thread reads. */
 struct heard;
 void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 

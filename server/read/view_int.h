@@ -26,7 +26,8 @@ struct view_page {
     bool full;          /* The answer has reached its bound of bytes. */
 };
 
-/* The lock and the state; NULL, no lock, and the reason in `result` while none may be read. */
+/* Takes the lock and returns the state. While no state may be read: returns NULL, without the lock,
+ * with the reason in `result`. */
 const struct state *view_begin(struct view *view, struct op_result *result);
 
 /* Operations that hold the lock once. view_look fills err, zxid and what the operation asks for,
@@ -62,11 +63,11 @@ static inline uint32_t view_limit(const struct op_args *args)
 bool view_may_read(const struct state *state, const struct op_principal *who,
                    const struct znode *node);
 
-/* To be called after the last part: the names of entries become valid. */
+/* Makes the names of entries valid; called after the last part. */
 void view_page_end(struct op_result *result);
 
-/* Adds one entry; its name is appended to the arena. Without stat and data when the client may
- * not read it. False when the arena is full. */
+/* Adds one entry and appends its name to the arena. The entry has no stat and no data when the
+ * client may not read the znode. False when the arena is full. */
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result);
 

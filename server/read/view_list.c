@@ -37,7 +37,8 @@ void view_page_end(struct op_result *result)
     }
 }
 
-/* The name after which the page continues: the last one written, or that of the client. */
+/* Returns the name after which the page continues: the last one written, or the client's `after`.
+ */
 static struct slice after_of(const struct op_args *args, const struct op_result *result)
 {
     if (result->entry_count == 0) {
@@ -105,7 +106,7 @@ void view_children(struct view *view, const struct op_principal *who, const stru
     view_page_end(result);
 }
 
-/* The path below the top, without its first slash. */
+/* Returns the path below the top, without its first slash. */
 static struct slice relative(const struct walk *walk)
 {
     return walk->path.len > 0 ? slice_from(buf_slice(&walk->path), 1) : slice_make(NULL, 0);
@@ -155,7 +156,7 @@ void view_tree(const struct state *state, const struct op_principal *who,
     }
     if (result->err != ERR_OK) {
         drop_entries(result);
-        result->has_stat = false; /* A client could take it for that of a tree that has changed. */
+        result->has_stat = false; /* A client could take it for the stat of a changed tree. */
     }
     view_page_end(result);
 }
@@ -171,7 +172,7 @@ static void look_children(const struct state *state, const struct op_principal *
     view_page_end(result);
 }
 
-/* One element; returns how many znodes it has visited. */
+/* Runs one element of a multi; returns how many znodes were visited. */
 static uint32_t look_element(const struct state *state, const struct op_principal *who,
                              const struct op_args *args, uint32_t nodes_left,
                              struct op_result *result)

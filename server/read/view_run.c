@@ -2,10 +2,10 @@
 #include "server/read/view.h"
 #include "server/read/view_int.h"
 
-/* One of the two. */
+/* One of the two functions is set. */
 struct reader {
     void (*once)(const struct state *state, const struct op_principal *who,
-                 const struct op_args *args, struct op_result *result); /* Under the lock. */
+                 const struct op_args *args, struct op_result *result); /* Called under the lock. */
     void (*pages)(struct view *view, const struct op_principal *who, const struct op_args *args,
                   struct op_result *result);
 };

@@ -11,8 +11,8 @@ struct search {
     const struct op_args *args;
     struct op_result *result;
     struct op_args listing; /* What to list: with data when the search compares data. */
-    struct op_result found; /* The znodes of one hold ... */
-    /* ... and the page of them; its bytes of data count for the whole search. */
+    struct op_result found; /* The znodes of one hold of the lock. */
+    /* The page for `found`; its bytes of data count for the whole search. */
     struct view_page page;
     uint32_t cap; /* Allocated entries of `result`. */
     uint32_t limit;
@@ -32,7 +32,7 @@ static bool descends(const struct state *state, const struct search *search,
            view_may_read(state, search->who, node);
 }
 
-/* The nearest ancestor to `top` below which the search must not descend, or NULL. */
+/* Returns the nearest ancestor to `top` below which the search must not descend, or NULL. */
 static const struct znode *closed_above(const struct state *state, const struct search *search,
                                         const struct znode *top, const struct znode *node,
                                         bool *ret_within)
@@ -51,8 +51,8 @@ static const struct znode *closed_above(const struct state *state, const struct 
     return closed;
 }
 
-/* Where the walk continues. A cursor may be stale or forged, so it must not lead below a znode that
- * the caller may not read. */
+/* Returns the znode where the walk continues. A cursor may be stale or forged, so it must not lead
+ * below a znode that the caller may not read. */
 static const struct znode *first_of(const struct state *state, const struct search *search,
                                     const struct znode *top)
 {
@@ -76,7 +76,7 @@ static const struct znode *first_of(const struct state *state, const struct sear
     return node;
 }
 
-/* The path relative to the top, without the slash between them. */
+/* Returns the path relative to the top, without the slash between them. */
 static struct slice relative(const struct walk *walk, struct slice top)
 {
     size_t skip = top.len == 1 ? 1 : top.len + 1;
@@ -139,7 +139,7 @@ static enum err look_and_list(struct view *view, struct search *search)
     return look.err;
 }
 
-/* False when there is nothing (more) to list. */
+/* Lists the next znodes. False when there is nothing (more) to list. */
 static bool take_some(struct view *view, struct search *search)
 {
     enum err err = look_and_list(view, search);
@@ -169,7 +169,7 @@ static bool matches(const struct search *search, const struct op_entry *entry)
                                            glob_holds(blob_slice(entry->data), search->args->data));
 }
 
-/* Moves the entry over. */
+/* Moves the entry to the result. */
 static void keep(struct search *search, struct op_entry *entry)
 {
     struct op_result *result = search->result;

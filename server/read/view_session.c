@@ -85,7 +85,7 @@ static void add_session(struct view *view, const struct state_session *session,
     }
 }
 
-/* The part of one hold of the lock. True when there are more sessions. */
+/* Lists the part of one hold of the lock. True when there are more sessions. */
 static bool list_some(struct view *view, const struct state *state, const struct op_principal *who,
                       uint32_t limit, struct op_result *result)
 {
@@ -174,7 +174,7 @@ void view_ephemerals(struct view *view, const struct op_principal *who, const st
 
 /* ---- ACLs. ---- */
 
-/* A digest id without its hash; `scratch` provides the bytes. */
+/* Returns a digest id without its hash; `scratch` provides the bytes. */
 static struct slice name_only(struct slice id, struct buf *scratch)
 {
     size_t colon = slice_find(id, ':');
@@ -188,7 +188,8 @@ static struct slice name_only(struct slice id, struct buf *scratch)
     return buf_slice(scratch);
 }
 
-/* As in ZooKeeper: without ADMIN a caller sees the names of digest ids, not their hashes. */
+/* Returns the ACL as shown without ADMIN. As in ZooKeeper, such a caller sees the names of digest
+ * ids, not their hashes. */
 static struct blob *without_hashes(struct slice acl)
 {
     struct buf out;
@@ -218,8 +219,9 @@ struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who)
                : without_hashes(blob_slice(acl));
 }
 
-/* The rights of the caller, or of another principal. The rights of another one are shown only to a
- * caller with ADMIN, because they depend on hashes that only such a caller may see. */
+/* Fills the rights of the caller, or of another principal. The rights of another principal are
+ * shown only to a caller with ADMIN, because they depend on hashes that only such a caller may see.
+ */
 static enum err fill_perms(struct slice acl, const struct op_principal *who,
                            const struct op_args *args, struct op_result *result)
 {
@@ -278,7 +280,8 @@ static void note_list(const struct state *state, const struct op_principal *who,
     }
 }
 
-/* Some operations have no path, and the path of a sequential znode may end with a slash. */
+/* Compares the ACLs of the path and of its parent. Some operations have no path, and the path of a
+ * sequential znode may end with a slash. */
 static void note_path(const struct state *state, const struct op_principal *who, struct slice path)
 {
     const uint8_t *slash = path.len > 1 ? memrchr(path.data, '/', path.len) : NULL;

@@ -59,13 +59,14 @@ void age_turn(struct age *age, uint32_t epoch, bool own, bool leads, uint64_t no
 {
     ASSERT(own || !leads);
     if (age->runs && (!leads || epoch != age->epoch)) {
-        /* The age that it counted itself becomes one that it has heard. */
+        /* The age that this replica has counted itself becomes an age that it has heard. */
         age->heard_ms = age_now(age, now_ms);
         age->runs = false;
         set_line(age, age->heard_ms, now_ms);
     }
     if (epoch != age->epoch) {
-        /* A leader's own epoch is its next one: there was no other leader in between. */
+        /* When a leader begins its own next epoch, the age stays valid: no other leader was in
+         * between. */
         age->heard_ms = (own && age->own) || MUTANT(53) ? age->heard_ms : 0;
         age->epoch = epoch;
     }

@@ -11,45 +11,47 @@
 /*
  * The age of the ensemble: for how many milliseconds a leader has led, without a wall clock.
  *
- * Idempotency keys, TTL and container znodes and admissions of disks expire by it. It satisfies two
- * rules: it never falls from one transaction to the next, and between two transactions it grows by
- * no more than the time that has passed, so that nothing expires too early.
+ * Idempotency keys, TTL and container znodes and admissions of disks expire by this age. The age
+ * satisfies two rules: it never falls from one transaction to the next, and between two
+ * transactions it grows by no more than the time that has passed, so that nothing expires too
+ * early.
  *
  * The leader continues from the age of its newest transaction and adds the time for which it leads,
  * by its monotonic clock. That transaction may be old, so heartbeats carry the age as well. An age
- * from a heartbeat is valid only until a later epoch is known, because the leader of that epoch may
- * not have received it, and has continued from a lower age. Time without a leader does not count.
+ * from a heartbeat is valid only until a later epoch is known, because the leader of that later
+ * epoch may not have received the heartbeat, and then has continued from a lower age. Time without
+ * a leader does not count.
  */
 enum {
-    AGE_LATE_MS = 5000 /* The first heartbeat may have been so late. */
+    AGE_LATE_MS = 5000 /* The first heartbeat may have been late by this time. */
 };
 
 struct age {
-    int64_t seen_ms;  /* Highest of all transactions and admissions that this replica has. */
-    int64_t heard_ms; /* From heartbeats of the leader of `epoch`; 0: none. */
-    int64_t line_ms;  /* Bounds later heartbeats: the age was this ... */
-    uint64_t line_at; /* ... at this monotonic time of this replica. */
+    int64_t seen_ms;  /* Highest age of the transactions and admissions that this replica has. */
+    int64_t heard_ms; /* Age from heartbeats of the leader of `epoch`; 0: none. */
+    int64_t line_ms;  /* Bound for later heartbeats: the age at `line_at`. */
+    uint64_t line_at; /* Monotonic time of this replica. */
     uint32_t epoch;   /* The current one. */
-    bool own;         /* This replica is to lead that epoch, or the next one. */
-    bool runs;        /* It leads: the age was `base_ms` at `since_ms`, and counts from there. */
+    bool own;         /* This replica is elected to lead `epoch` or the next epoch. */
+    bool runs; /* This replica leads: the age was `base_ms` at `since_ms`, and counts from there. */
     int64_t base_ms;
     uint64_t since_ms; /* Monotonic. */
 };
 
-/* Of a transaction, a snapshot, or an admission in the configuration. */
+/* Notes the age of a transaction, a snapshot, or an admission in the configuration. */
 void age_seen(struct age *age, int64_t age_ms);
 
-/* A heartbeat of the leader of `epoch` carries this age; ignored unless that is the current epoch.
- * After the first heartbeat, or a later transaction, the age grows no faster than the time passes
- * on this replica. */
+/* Notes the age in a heartbeat of the leader of `epoch`; ignores it unless `epoch` is the current
+ * one. After the first heartbeat, or a later transaction, the age grows no faster than the time
+ * passes on this replica. */
 void age_heard(struct age *age, uint32_t epoch, int64_t age_ms, uint64_t now_ms);
 
-/* To be called in each step, and when the role changes. `epoch` is that of the log's end. `own`:
- * this replica is elected to lead, in `epoch` or in the one that it is about to begin. `leads`: it
- * leads and has applied all records before `epoch`. */
+/* Updates epoch and role; called in each step, and when the role changes. `epoch` is the epoch of
+ * the log's end. `own`: this replica is elected to lead, in `epoch` or in the epoch that it is
+ * about to begin. `leads`: this replica leads and has applied all records before `epoch`. */
 void age_turn(struct age *age, uint32_t epoch, bool own, bool leads, uint64_t now_ms);
 
-/* The age now, as far as this replica knows; a leader's next transaction carries it. */
+/* Returns the age now, as far as this replica knows; a leader's next transaction carries it. */
 int64_t age_now(const struct age *age, uint64_t now_ms);
 
 /*
@@ -59,45 +61,46 @@ int64_t age_now(const struct age *age, uint64_t now_ms);
  * of a majority of voters have reached, and its own clock only within STAMP_SLACK_MS of that time.
  * Heartbeats carry the clocks. When clocks are corrected by less than STAMP_HOLD_MS, stamps stand
  * still and do not go back. When stamps are further ahead, the clocks of a majority were wrong and
- * have been set right, and stamps step back once. A late heartbeat does not cause that, because its
- * largest possible delay is known. Only people read stamps, so a step back does no harm.
+ * have been set right, and stamps step back once. A late heartbeat does not cause a step back,
+ * because its largest possible delay is known. Only people read stamps, so a step back does no
+ * harm.
  */
 #define STAMP_MAX_MS TXN_STAMP_MAX_MS
 
 enum {
     STAMP_SLACK_MS = 1000,
     STAMP_HOLD_MS = 10000,
-    STEADY_JUMP_MS = 1000, /* A larger move against the monotonic clock is a jump. */
-    STEADY_SETTLE_MS =
-        60000, /* After a jump the clock is believed when it was stable for so long. */
+    STEADY_JUMP_MS = 1000,    /* A larger move against the monotonic clock is a jump. */
+    STEADY_SETTLE_MS = 60000, /* Stable time after a jump until the clock is believed. */
 };
 
 /* The clock of a single voter. There is no other clock to compare it with, so the monotonic clock
  * reveals jumps. */
 struct steady {
     bool known;
-    int64_t ahead_ms; /* Of the monotonic clock; the value in use. */
+    int64_t ahead_ms; /* Lead over the monotonic clock; the value in use. */
     bool jumped;
-    int64_t jump_ahead_ms; /* The value after the jump ... */
-    uint64_t jump_ms;      /* ... and when; monotonic. */
+    int64_t jump_ahead_ms; /* Lead after the jump. */
+    uint64_t jump_ms;      /* Monotonic time of the jump. */
 };
 
-/* The wall clock; for a while after a jump, the time without that jump. */
+/* Returns the wall clock; for a while after a jump, the time without that jump. */
 int64_t steady_read(struct steady *steady, uint64_t now_ms, int64_t wall_ms);
 
 /* The nearest time that a stamp can have; 0 means no clock. */
 int64_t stamp_clamp(int64_t wall_ms);
 
-/* The latest time that `needed` of the clocks have reached; sorts them. An unknown clock is 0. */
+/* Returns the latest time that `needed` of the clocks have reached; sorts the clocks. An unknown
+ * clock is 0. */
 int64_t stamp_reached(int64_t *clocks_ms, size_t count, size_t needed);
 
-/* The latest time that a majority's clocks have reached; a range, since heartbeats take time. */
+/* The latest time that a majority's clocks have reached; a range, because heartbeats take time. */
 struct reached {
     int64_t least_ms; /* 0: too few clocks are known. */
     int64_t most_ms;
 };
 
-/* The next stamp, after one of `last_ms`. */
+/* Returns the next stamp, after one of `last_ms`. */
 int64_t stamp_next(int64_t last_ms, int64_t wall_ms, const struct reached *reached);
 
 #endif

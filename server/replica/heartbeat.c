@@ -46,7 +46,7 @@ const char *replica_role_name(enum replica_role role)
 
 #define FIELD(form, member) WIRE_FIELD(WIRE_##form, struct heartbeat, member)
 
-/* Behind id u32 and u32 ms since it was made. */
+/* Fields after the id (u32) and the time since the heartbeat was made (u32, ms). */
 static const struct wire_field heartbeat_fields[] = {
     FIELD(ENUM, role),
     FIELD(INT, flags),
@@ -96,7 +96,7 @@ void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_
     buf_release(&entry);
 }
 
-/* Ignores what a later version has appended. */
+/* Decodes one heartbeat; ignores bytes that a later version has appended. */
 static bool get_heartbeat(struct slice entry, uint64_t now_ms, struct heartbeat *heartbeat)
 {
     struct wire_reader reader;

@@ -1,9 +1,9 @@
 /*
  * heartbeat.h - the payload of heartbeats: the status of a replica, by its own account.
  *
- * Learners send theirs to the leader with each PONG, and the leader sends all of them with each
- * PING. So every replica knows the status of every other one and its last contact, without extra
- * messages. On the wire a status carries its age, not a time, because clocks differ.
+ * Learners send their status to the leader with each PONG, and the leader sends all of them with
+ * each PING. So every replica knows the status of every other one and its last contact, without
+ * extra messages. On the wire a status carries its age, not a time, because clocks differ.
  */
 #ifndef SERVER_HEARTBEAT_H
 #define SERVER_HEARTBEAT_H
@@ -35,9 +35,9 @@ enum heartbeat_flag {
 
 /* The part that the host of a replica provides. */
 struct heartbeat_host {
-    uint64_t up_ms;       /* Since the start of the process. */
-    uint32_t sync_p50_us; /* Latency of syncing the log, in the last seconds with syncs; ... */
-    uint32_t sync_p99_us; /* ... 0: there was none yet. */
+    uint64_t up_ms;       /* Time since the start of the process. */
+    uint32_t sync_p50_us; /* p50 of log syncs, in the last seconds with syncs; 0: none yet. */
+    uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
     bool disk_low;
     char version[HEARTBEAT_VERSION_MAX];
 };
@@ -46,40 +46,41 @@ struct heartbeat {
     uint32_t id;
     uint64_t at_ms; /* When it was made, by the monotonic clock of the replica that holds it. */
     enum replica_role role;
-    uint32_t flags;   /* Of enum heartbeat_flag. */
-    uint32_t epoch;   /* Current one. */
-    zxid_t zxid;      /* Applied. */
-    uint32_t lag_ms;  /* Since it last heard a leader with a quorum. */
-    uint64_t role_ms; /* Since it has this role. */
+    uint32_t flags;   /* Bits of enum heartbeat_flag. */
+    uint32_t epoch;   /* Current epoch. */
+    zxid_t zxid;      /* Applied zxid. */
+    uint32_t lag_ms;  /* Time since the last contact with a leader with a quorum. */
+    uint64_t role_ms; /* Time since it has this role. */
     int64_t wall_ms;  /* Its wall clock; 0: not known. */
     uint64_t made_ms; /* When it was made, by its own monotonic clock; other replicas return it. */
-    uint32_t late_ms; /* It was made at most so long before `at_ms`. */
-    int64_t age_ms;   /* Of the ensemble, as it knows it. */
+    uint32_t late_ms; /* It was made at most this time before `at_ms`. */
+    int64_t age_ms;   /* Age of the ensemble, as this replica knows it. */
 
-    /* maxTreeBytes: its own (0: none), and of a leader the limit in force (0: none) and the replica
-     * that has it. See heartbeats_note_room. */
+    /* maxTreeBytes of the replica (0: none). A leader adds the limit in force (0: none), and the
+     * replica with that limit. See heartbeats_note_room. */
     uint64_t tree_bytes_max;
     uint64_t room_bytes_max;
     uint32_t room_member;
-    uint64_t mark; /* Of a leader: for the next report of sessions (expiry_mark); 0: none. */
+    uint64_t mark; /* Leader: mark for the next report of sessions (expiry_mark); 0: none. */
     struct heartbeat_host host;
 };
 
-/* `voter`: by the configuration file. A voter that was admitted while it observed counts as a
- * follower, although it stays in the observer's dialogue. */
+/* Returns the role; `voter` is from the configuration file. A voter that was admitted while it
+ * observed counts as a follower, although it stays in the observer's dialogue. */
 enum replica_role replica_role_of(const struct zab_status *status, bool voter);
 const char *replica_role_name(enum replica_role role);
 
-/* Appends `count` of them; at most ZAB_PING_PAYLOAD_MAX for ZAB_MEMBERS_MAX of them. */
+/* Appends `count` heartbeats; ZAB_MEMBERS_MAX heartbeats take at most ZAB_PING_PAYLOAD_MAX bytes.
+ */
 void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_t now_ms,
                        struct buf *out);
 
-/* Up to ZAB_MEMBERS_MAX of them, with times by this clock. False, and a count of 0, when the bytes
- * are malformed or of another format. */
+/* Decodes up to ZAB_MEMBERS_MAX heartbeats, with times by this replica's clock. False, and a count
+ * of 0, when the bytes are malformed or of another format. */
 bool heartbeats_decode(struct slice bytes, uint64_t now_ms,
                        struct heartbeat heartbeats[ZAB_MEMBERS_MAX], size_t *ret_count);
 
-/* The one of replica `id`; NULL: there is none. */
+/* Returns the heartbeat of replica `id`; NULL: there is none. */
 const struct heartbeat *heartbeats_find(const struct heartbeat *heartbeats, size_t count,
                                         uint32_t id);
 

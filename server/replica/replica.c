@@ -36,7 +36,7 @@ static void refresh(struct replica *replica)
     zab_status(replica->zab, &replica->status);
 }
 
-/* A copy; what the options point to belongs to the caller. */
+/* Copies the options; the memory that they point to belongs to the caller. */
 static void keep_options(struct replica *replica, const struct replica_options *options)
 {
     struct zab_init *init = &replica->options.zab;
@@ -51,7 +51,7 @@ static void keep_options(struct replica *replica, const struct replica_options *
     init->range_count = 0;
 }
 
-/* Age and stamp of the recovered state. */
+/* Takes age and stamp of the recovered state. */
 static void take_times(struct replica *replica)
 {
     const struct state *state = view_read(replica->view);
@@ -99,8 +99,7 @@ struct replica *replica_new(const struct replica_options *options)
     refresh(replica);
     take_times(replica);
     if (options->window) {
-        window_restart(options->window, replica->tree.applied); /* The recovered state is complete,
-                                                                   so the window can begin at it. */
+        window_restart(options->window, replica->tree.applied); /* The recovered state is whole. */
     }
     return replica;
 }
@@ -128,7 +127,7 @@ void replica_free(struct replica *replica)
 
 /* ---- Roles. ---- */
 
-/* The ensemble was bootstrapped or joined: now that there is a history, there is a tree. */
+/* Makes an empty tree once the ensemble was bootstrapped or joined and so has a history. */
 static void make_state(struct replica *replica)
 {
     const struct zab_config *config = zab_config(replica->zab);
@@ -254,8 +253,9 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
 /* ---- Snapshots and other periodic work. ---- */
 
-/* A leader may need a learner for the quorum that lets it serve. So it takes the snapshot that a
- * learner waits for also before it serves: what is applied is committed. */
+/* Whether a snapshot is due. A leader may need a learner for the quorum that lets the leader serve.
+ * So a snapshot that a learner waits for is due even before the leader serves. That is safe,
+ * because the applied state is committed. */
 static bool is_snapshot_due(const struct replica *replica)
 {
     bool by_size = replica->snapshot.records >= replica->snapshot.at_records ||
@@ -389,7 +389,7 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
     take_effects(replica, effects);
 }
 
-/* Writes the age first, because a leader that has resigned proposes nothing. */
+/* Begins to drain. Writes the age first, because a leader that has resigned proposes nothing. */
 static void begin_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
 {
     struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .is_to_resign = true};
@@ -409,7 +409,7 @@ bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effe
         begin_drain(replica, now_ms, effects);
     }
     /* The wait for another leader is short, because the other replicas may be shutting down as
-     * well; without other voters only the age is waited for. */
+     * well; without other voters the replica waits only for the record of the age. */
     bool early =
         now_ms - replica->drain.since_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
     bool others = zab_config_voters(zab_config(replica->zab)) > 1;

@@ -2,8 +2,8 @@
  * replica.h - one replica without sockets and threads: zab + state + prep, one step function.
  *
  * The simulator runs exactly this object code. Events of the protocol come in as zab_event;
- * clients' requests come in through replica_request; what the host must do leaves as effects: those
- * of zab that concern disk and peers, and the few of replica_effect. Requests are answered through
+ * clients' requests come in through replica_request; work for the host leaves as effects: those of
+ * zab that concern disk and peers, and the few of replica_effects. Requests are answered through
  * their on_reply, within a step. Core thread; the state is changed under the view's write lock.
  */
 #ifndef SERVER_REPLICA_H
@@ -24,28 +24,26 @@ struct replica_options {
     struct prep_limits prep;
     uint64_t boot;                   /* Random number of this process. */
     uint32_t requests_max;           /* Requests in flight. */
-    uint64_t forward_bytes_max;      /* Leader: learners' requests that wait, all of them ... */
-    uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
+    uint64_t forward_bytes_max;      /* Leader: waiting requests of all learners together. */
+    uint64_t forward_peer_bytes_max; /* Leader: waiting requests of one learner. */
     uint64_t forward_out_bytes_max;  /* Learner: own requests at the leader; more wait here. */
-    uint32_t snap_count;             /* Records between two snapshots, about ... */
-    uint64_t snap_bytes;             /* ... or bytes of records. */
-    uint32_t reap_every_ms;          /* Leader: between two scans for what is due by time. */
+    uint32_t snap_count;             /* Records between two snapshots, about. */
+    uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
+    uint32_t reap_every_ms;          /* Leader: time between two scans for due work. */
     uint32_t keep_age_ms;  /* Leader: idle time until the age is written; the first time, 10 s. */
     struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
-    struct window *window; /* Where changes go; NULL: there are no watches. */
+    struct window *window; /* Takes the changes for watches; NULL: there are no watches. */
     struct touch_set *touched;   /* Sessions active at this replica; NULL: none ever. */
-    struct heard *heard;         /* Records the last heartbeat of each session; NULL: not. */
-    uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
+    struct heard *heard;         /* Takes the last heartbeat of each session; NULL: none. */
+    uint64_t records_since_snap; /* Records in the log after the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };
 
 /* What the host must do besides the effects of zab. */
 struct replica_effects {
-    struct zab_effects
-        zab;            /* SEND, DISCONNECT, PERSIST, FETCH, SNAP_FETCH, RESTORE, HALT, ALARM. */
-    bool take_snapshot; /* Scan the view into a snapshot; then ZAB_EV_STORED_SNAP or */
-                        /* replica_snapshot_failed. */
-    zxid_t snap_start;  /* Applied now. */
+    struct zab_effects zab; /* SEND, DISCONNECT, PERSIST, FETCH, SNAP_FETCH, RESTORE, HALT, ALARM */
+    bool take_snapshot;     /* Scan the view; then ZAB_EV_STORED_SNAP or replica_snapshot_failed. */
+    zxid_t snap_start;      /* Zxid applied now. */
     uint64_t snap_chain;
     bool status_changed; /* Publish replica_status again. */
 };
@@ -54,51 +52,52 @@ void replica_effects_init(struct replica_effects *effects);
 void replica_effects_clear(struct replica_effects *effects);
 void replica_effects_release(struct replica_effects *effects);
 
-/* Of the options view, window, touched and heard are borrowed, the rest is copied. */
+/* Borrows view, window, touched and heard of the options; copies the rest. */
 struct replica *replica_new(const struct replica_options *options);
 void replica_free(struct replica *replica); /* Answers all requests in flight first. */
 
-/* `wall_ms` is the wall clock, for stamps of transactions. For ZAB_EV_RESTORED the host has put the
- * loaded state into the view before. */
+/* Steps the replica with one event. `wall_ms` is the wall clock, for stamps of transactions. Before
+ * ZAB_EV_RESTORED the host has put the loaded state into the view. */
 void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
                   struct replica_effects *effects);
 
 /* Takes a client's request: a write, a linearizable read, a sync, or a read with a minimum zxid.
- * Answered through on_reply exactly once. */
+ * The request is answered through on_reply exactly once. */
 void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
                      int64_t wall_ms, struct replica_effects *effects);
 
-/* The log waits for space (`why` is a constant text), or no longer (NULL). While it waits nothing
- * becomes durable here, so nothing new is applied. Writes are refused at once and were not done,
- * and so are reads of what is not applied. Requests in flight are given up after a moment. */
+/* Reports that the log waits for space (`why` is a constant text), or waits no longer (NULL). While
+ * the log waits, nothing becomes durable here, so nothing new is applied. New writes are refused at
+ * once and are not done. Reads that need an unapplied zxid are refused as well. Requests in flight
+ * are given up after a second. */
 void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
                          struct replica_effects *effects);
 
-/* The snapshot that was asked for could not be written. */
+/* Reports that the requested snapshot could not be written. */
 void replica_snapshot_failed(struct replica *replica);
 
-/* Drain: new requests are refused, leadership is handed over; true once no request is in flight. */
+/* Refuses new requests and hands leadership over; true once no request is in flight. */
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
 
-/* When the next ZAB_EV_TICK is due, monotonic ms. */
+/* Returns when the next ZAB_EV_TICK is due, in monotonic ms. */
 uint64_t replica_wake_ms(const struct replica *replica);
 
 struct replica_status {
     struct zab_status zab;
     zxid_t applied;
     uint64_t digest;
-    uint64_t requests;  /* In flight. */
-    uint64_t proposals; /* Since start. */
+    uint64_t requests;  /* Requests in flight. */
+    uint64_t proposals; /* Proposals since the start. */
     uint64_t delivered;
-    uint64_t retried;       /* Forwarded or proposed again after a change of leader. */
-    uint64_t elections;     /* That this replica took part in. */
+    uint64_t retried;       /* Requests sent or proposed again after a change of leader. */
+    uint64_t elections;     /* Elections that this replica took part in. */
     uint64_t expired;       /* Sessions that it has expired as leader. */
     uint64_t low_periods;   /* Times that it began, as leader, to refuse writes for lack of disk. */
     uint64_t tree_refused;  /* Requests that it has refused as leader for lack of memory. */
     struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last received. */
     const char *aside;      /* Why this replica takes no writes; NULL: it does. */
-    int64_t clock_ahead_ms; /* Of its wall clock, ahead of the time of a majority's clocks; ... */
-    bool clock_known;       /* ... meaningful if enough of them are known. */
+    int64_t clock_ahead_ms; /* Its wall clock minus the time of a majority's clocks. */
+    bool clock_known;       /* Enough clocks are known for `clock_ahead_ms`. */
     bool draining;
     bool readable; /* The state is whole and not quarantined; only staleness may forbid local
                       reads. */
@@ -106,10 +105,10 @@ struct replica_status {
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);
 
-/* The host's part of the heartbeats. */
+/* Sets the host's part of the heartbeats. */
 void replica_host(struct replica *replica, const struct heartbeat_host *host);
 
-/* The last known status of each replica, this one included; returns how many. */
+/* Copies the last known status of each replica, this one included; returns their number. */
 size_t replica_heartbeats(const struct replica *replica,
                           struct heartbeat heartbeats[ZAB_MEMBERS_MAX]);
 const struct zab *replica_zab(const struct replica *replica);

@@ -10,8 +10,8 @@ static bool is_whole(const struct replica *replica)
            !replica->tree.diverged;
 }
 
-/* NULL when the window takes no changes. Records that are applied again between the start and the
- * end of a fuzzy snapshot are no history. */
+/* Returns the changes for the window; NULL when the window takes none. Records that are applied
+ * again between the start and the end of a fuzzy snapshot are no history. */
 static struct change_set *make_set(const struct replica *replica, struct logrec *rec,
                                    const struct state_changes *changes)
 {
@@ -21,8 +21,8 @@ static struct change_set *make_set(const struct replica *replica, struct logrec 
     return change_set_new(rec->zxid, rec, changes);
 }
 
-/* Under the write lock. The window restarts when another state has become whole and no further one
- * is to take its place. */
+/* Restarts the window when another state has become whole and no further state is to take its
+ * place. Called under the write lock. */
 static void mend_window(struct replica *replica)
 {
     ASSERT(replica->tree.window_broken);
@@ -33,7 +33,8 @@ static void mend_window(struct replica *replica)
     }
 }
 
-/* Under the write lock, when `applied` has moved. `take_set` may be NULL. */
+/* Adds changes to the window after `applied` has moved; `take_set` may be NULL. Called under the
+ * write lock. */
 static void add_to_window(struct replica *replica, struct change_set *take_set)
 {
     struct window *window = replica->options.window;
@@ -48,8 +49,8 @@ static void add_to_window(struct replica *replica, struct change_set *take_set)
     }
 }
 
-/* Until mend_window nothing is read from the window: in the other state ACLs may forbid what the
- * window holds. */
+/* Suspends the window until mend_window, because ACLs of the next state may forbid to read changes
+ * that the window holds. */
 static void break_window(struct replica *replica)
 {
     replica->tree.window_broken = replica->options.window != NULL;
@@ -89,7 +90,7 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     return make_set(replica, rec, &replica->tree.changes);
 }
 
-/* A new configuration is new data of one znode. */
+/* Returns the change of the znode whose data is the new configuration. */
 static struct change_set *config_set(const struct replica *replica, const struct state *state,
                                      struct logrec *rec)
 {
@@ -125,7 +126,8 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
     return config_set(replica, state, rec);
 }
 
-/* Where the log reaches the end of a received snapshot, the state must have its sender's digest. */
+/* Checks that the state has the sender's digest when the log reaches the end of a received
+ * snapshot. */
 static void check_end(struct replica *replica, const struct state *state)
 {
     if (replica->tree.end_unchecked && replica->tree.applied == replica->tree.fuzzy_end) {
@@ -134,7 +136,8 @@ static void check_end(struct replica *replica, const struct state *state)
     }
 }
 
-/* The age never falls, so it is not taken from a state that may yet prove diverged. */
+/* Takes age and stamp of a whole state. The age never falls, so an age must not come from a state
+ * that may still prove diverged. */
 static void note_times(struct replica *replica, const struct state *state)
 {
     if (is_whole(replica)) {
@@ -142,7 +145,7 @@ static void note_times(struct replica *replica, const struct state *state)
     }
 }
 
-/* No answer comes from the state until another one is in its place. */
+/* Ends all answers from this state until another state is in its place. */
 static void mark_state_diverged(struct replica *replica)
 {
     zxid_t end = replica->tree.fuzzy_end;
@@ -184,7 +187,7 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
     }
 }
 
-/* Answers go out after the lock is free. */
+/* Applies the deliveries under the lock; answers go out after the lock is free. */
 size_t replica_deliver(struct replica *replica, size_t at)
 {
     struct state *state = view_write(replica->view);
@@ -244,7 +247,7 @@ void replica_restored(struct replica *replica, const struct zab_ev_restored *res
     }
 }
 
-/* The window is not read either: it is unknown whether its changes have happened. */
+/* Forbids reads of the state and of the window, whose changes may not have happened. */
 static void set_unreadable(struct replica *replica)
 {
     if (replica->tree.readable) {

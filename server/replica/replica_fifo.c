@@ -1,7 +1,7 @@
 /*
- * Order within a FIFO, that is, of the requests of one connection. No write is done after a later
- * write of its FIFO, and a linearizable read is not answered before earlier writes of its FIFO: its
- * quorum round does not cover writes that are not committed yet.
+ * The order of requests within a FIFO, which holds the requests of one connection. No write is done
+ * after a later write of its FIFO, and a linearizable read is not answered before earlier writes of
+ * its FIFO, because the read's quorum round does not cover writes that are not committed yet.
  *
  * Each FIFO lists its unanswered writes, oldest first, and the reads that wait for one of them. A
  * read is listed only when its round ends before an earlier write is answered, so most reads never
@@ -41,8 +41,8 @@ void fifo_enter(struct replica *replica, struct op_request *request)
     }
 }
 
-/* The oldest write is answered, so reads up to the next write are free. They are answered at the
- * end of the step, because a caller may be walking the list of requests. */
+/* Frees the reads up to the next write, because the oldest write is answered. These reads are
+ * answered at the end of the step, because a caller may be walking the list of requests. */
 static void unblock(struct replica *replica, struct fifo *fifo)
 {
     const struct op_request *write = first_of(&fifo->writes);
@@ -73,7 +73,8 @@ bool fifo_blocks(struct replica *replica, const struct op_request *request)
     return write && write->id < request->id;
 }
 
-/* Rounds end nearly in the order in which they began. */
+/* Inserts the read in order of arrival. The search begins at the end of the list, because rounds
+ * end nearly in the order in which they began. */
 void fifo_hold(struct replica *replica, struct op_request *request)
 {
     struct list *behind = fifo_of(replica, request)->reads.prev;
@@ -85,7 +86,8 @@ void fifo_hold(struct replica *replica, struct op_request *request)
     list_push_back(behind->next, &request->fifo_node);
 }
 
-/* A write that was done, or may have been: earlier writes of its FIFO must not be done after it. */
+/* Notes a write that was done, or may have been: earlier writes of its FIFO must not be done after
+ * it. */
 void fifo_note_done(struct replica *replica, const struct op_request *request)
 {
     uint64_t *done = &fifo_of(replica, request)->done;
@@ -96,10 +98,11 @@ void fifo_note_done(struct replica *replica, const struct op_request *request)
 }
 
 /*
- * Whether a later write of the FIFO was done. Then the leader had this write before that one and
- * refused it, and the refusal was lost with the leader. Done now, it would take effect after the
- * later write: a client that deleted a znode and created it again would lose the new one. The same
- * holds when a snapshot has replaced the state, because then the outcome of writes is unknown.
+ * Whether a later write of the FIFO was done. In that case the leader received this write before
+ * the later one and refused it, and the refusal was lost with the leader. If this write were done
+ * now, it would take effect after the later write: a client that deleted a znode and created it
+ * again would lose the new znode. The same holds when a snapshot has replaced the state, because
+ * then the outcome of writes is unknown.
  */
 bool fifo_is_overtaken(const struct replica *replica, const struct op_request *request)
 {

@@ -10,7 +10,7 @@ enum {
 
 #define SESSION(form, member) WIRE_FIELD(WIRE_##form, struct op_session, member)
 
-/* Of a session that was shown. */
+/* Fields of a session that the client has shown. */
 static const struct wire_field session_fields[] = {
     SESSION(INT, id),
     SESSION(INT, attach),

@@ -1,11 +1,12 @@
-/* The status of all replicas: what this one sends with its heartbeats, and has received. */
+/* The status of all replicas: what this replica sends with its heartbeats, and what it has
+ * received. */
 #include "server/replica/replica_int.h"
 
 enum {
-    MAKE_EVERY_MS = 100 /* The payload of heartbeats is made at most so often. */
+    MAKE_EVERY_MS = 100 /* Shortest time between two payloads of heartbeats. */
 };
 
-/* By the configuration file; NULL: not in it. */
+/* Returns the replica's entry of the configuration file; NULL: there is none. */
 static const struct zab_seed *seed_of(const struct replica *replica, uint32_t id)
 {
     const struct zab_init *init = &replica->options.zab;
@@ -35,10 +36,10 @@ static struct heartbeat *heartbeat_of(struct replica *replica, uint32_t id)
 }
 
 /*
- * How late a heartbeat may be. Each heartbeat returns the last status that its sender has received
- * from this replica, with the time for which the sender had it. The rest of the round trip is the
- * time in transit. So a heartbeat that waited in a socket during a pause, or behind a snapshot on a
- * slow link, is not mistaken for a wrong clock.
+ * Returns how late a heartbeat may be. Each heartbeat returns the last status that its sender has
+ * received from this replica, with the time for which the sender had it. The rest of the round trip
+ * is the time in transit. So a heartbeat that waited in a socket during a pause, or behind a
+ * snapshot on a slow link, is not mistaken for a wrong clock.
  */
 static uint32_t late_of(const struct replica *replica, const struct heartbeat *heard, size_t count)
 {
@@ -55,8 +56,8 @@ static uint32_t late_of(const struct replica *replica, const struct heartbeat *h
     return (uint32_t)min_u64(late_ms, HEARTBEAT_LATE_UNKNOWN);
 }
 
-/* The newest status of a replica counts: a former leader may have sent a newer one than the present
- * leader, which has lost the replica. */
+/* Takes the statuses in a heartbeat. The newest status of a replica counts, because a former leader
+ * may have sent a newer one than the present leader, which has lost contact with the replica. */
 void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes)
 {
     struct heartbeat heard[ZAB_MEMBERS_MAX];
@@ -66,7 +67,7 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
     uint32_t late_ms = late_of(replica, heard, count);
 
     for (size_t i = 0; i < count; i++) {
-        /* Each replica may send its own status, and the leader that of all. */
+        /* Each replica may send its own status, and the leader the status of all replicas. */
         bool may_report = heard[i].id != replica->options.zab.id &&
                           (heard[i].id == peer || peer == replica->status.leader) &&
                           seed_of(replica, heard[i].id);
@@ -89,7 +90,7 @@ static uint32_t own_flags(const struct replica *replica)
            (replica->drain.on ? HEARTBEAT_DRAINING : 0);
 }
 
-/* Time since a leader with a quorum was last heard, or since the start. */
+/* Returns the time since the last contact with a leader with a quorum, or since the start. */
 static uint64_t lag_of(const struct replica *replica)
 {
     uint64_t heard_ms = max_u64(replica->status.heard_ms, replica->options.zab.now_ms);
@@ -129,8 +130,9 @@ static void note_self(struct replica *replica)
     };
 }
 
-/* The smallest limit of this leader and of the voters in step. A voter sends its limit within a
- * tick. Observers and replicas that are not in step do not count: no write waits for them. */
+/* Returns the smallest limit of this leader and of the voters in step. A voter sends its limit
+ * within a tick. Observers and replicas that are not in step do not count: no write waits for them.
+ */
 static struct prep_room smallest_room(const struct replica *replica)
 {
     struct prep_room room = {.bytes_max = replica->options.tree_bytes_max};
@@ -152,8 +154,8 @@ static struct prep_room smallest_room(const struct replica *replica)
     return room;
 }
 
-/* Learners take the limit in force from their leader, and keep it until they receive another one.
- */
+/* Updates the limit in force. A learner takes it from its leader, and keeps it until it receives
+ * another one. */
 void heartbeats_note_room(struct replica *replica)
 {
     uint32_t leader = replica->status.leader;
@@ -168,7 +170,7 @@ void heartbeats_note_room(struct replica *replica)
     }
 }
 
-/* A learner sends its own status and returns that of its leader. */
+/* Fills the statuses that a learner sends: its own, and the one received from its leader. */
 static size_t own_and_leaders(const struct replica *replica, struct heartbeat heartbeats[2])
 {
     uint32_t id = replica->options.zab.id;
@@ -187,7 +189,7 @@ static size_t own_and_leaders(const struct replica *replica, struct heartbeat he
     return count;
 }
 
-/* The payload of the next heartbeats: a leader sends the status of all replicas. */
+/* Makes the payload of the next heartbeats: a leader sends the status of all replicas. */
 static void make_payload(struct replica *replica)
 {
     const struct heartbeat *heartbeats = replica->heartbeats.known;

@@ -21,41 +21,41 @@
 #include "server/state/state.h"
 
 enum {
-    DEADLINE_SCAN_MS = 50, /* Between two scans of all requests for passed deadlines. */
+    DEADLINE_SCAN_MS = 50, /* Time between two scans of all requests for passed deadlines. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
     FORWARDS_MAX = 65536,   /* Learners' requests that wait for room in the pipeline. */
-    FORWARD_COST = 64,      /* Bytes that each of them counts for, besides its own. */
+    FORWARD_COST = 64,      /* Bytes that each such request counts for, besides its own. */
     REAP_MAX = 1000,        /* Znodes reaped at a time. */
     FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
     KEEP_FIRST_MS = 10000,  /* A new leader first writes the age to the log after this time. */
-    REPORT_NUMBER = 0,      /* In place of a request's number: a report of sessions. */
+    REPORT_NUMBER = 0,      /* Marks a report of sessions, in place of a request's number. */
     REPORT_IDS_MAX = 65536, /* Sessions in one part of a report. */
-    ASIDE_GRACE_MS = 1000,  /* For requests in flight when the log begins to wait. */
+    ASIDE_GRACE_MS = 1000,  /* Time for requests in flight when the log begins to wait. */
     DRAIN_IDLE_MS = 100,    /* A draining leader writes the age after this idle time. */
-    FIFOS = 4096,           /* Table of FIFOs; two that share an entry are kept in order, too. */
+    FIFOS = 4096,           /* Entries of the FIFO table; FIFOs that share one act as one. */
 };
 
-/* In op_request.stage; 0: in none, on its way to its answer. */
+/* The value of op_request.stage; 0: no stage, the request is about to be answered. */
 enum request_stage {
     REQUEST_QUEUED = 1, /* Waits for a leader, or for room in the pipeline. */
     REQUEST_FORWARDED,  /* Sent to the leader of `wait_epoch`. */
     REQUEST_PROPOSED,   /* Waits for delivery of record `wait_zxid` of epoch `wait_epoch`. */
-    REQUEST_CONFIRMING, /* A quorum round is under way; then it waits for `wait_zxid`. */
-    REQUEST_WAITING,    /* Until `wait_zxid` is applied. */
+    REQUEST_CONFIRMING, /* In a quorum round; then the request waits for `wait_zxid`. */
+    REQUEST_WAITING,    /* Waits until `wait_zxid` is applied. */
     REQUEST_BLOCKED,    /* A confirmed read behind a write of its FIFO. */
 };
 
 /* The requests of one connection; all lists are of op_request.fifo_node. */
 struct fifo {
     uint64_t done;      /* The newest write that was done, or may have been. */
-    struct list writes; /* Not answered yet, in order of arrival. */
-    struct list reads;  /* REQUEST_BLOCKED, in order of arrival. */
+    struct list writes; /* Unanswered writes, in order of arrival. */
+    struct list reads;  /* Reads in REQUEST_BLOCKED, in order of arrival. */
 };
 
 /* The leader's refusal of a learner's request, or the remembered answer to it. A quorum round must
  * confirm first that this replica still leads (rule 5 of the README). */
 struct deferred_reply {
-    uint64_t token; /* Of the round. */
+    uint64_t token; /* Token of the round. */
     uint32_t peer;
     uint32_t dialogue;
     uint64_t request;
@@ -66,7 +66,7 @@ struct deferred_reply {
 /* A learner's request. While it waits for room it owns its bytes. */
 struct forward {
     uint32_t peer;
-    uint32_t dialogue; /* It arrived in this one; it is dropped when that has ended. */
+    uint32_t dialogue; /* Dialogue of arrival; when that has ended, the request is dropped. */
     uint64_t request;
     struct slice bytes;
     struct list node;
@@ -83,12 +83,12 @@ struct replica_requests {
     struct list all;          /* In order of arrival. */
     struct map by_id;         /* Request number to op_request. */
     uint64_t seq;             /* Last number given to a request or to a quorum round. */
-    size_t count;             /* All. */
-    size_t queued;            /* REQUEST_QUEUED. */
-    size_t waiting;           /* REQUEST_WAITING. */
+    size_t count;             /* All requests. */
+    size_t queued;            /* Number in REQUEST_QUEUED. */
+    size_t waiting;           /* Number in REQUEST_WAITING. */
     zxid_t waiting_min;       /* No waiting request is satisfied below this. */
-    uint64_t forwarded_bytes; /* REQUEST_FORWARDED. */
-    uint64_t scan_ms;         /* Next scan for passed deadlines. */
+    uint64_t forwarded_bytes; /* Bytes in REQUEST_FORWARDED. */
+    uint64_t scan_ms;         /* Time of the next scan for passed deadlines. */
     struct fifo fifos[FIFOS];
     struct list unblocked;     /* Reads whose FIFO is free; answered at the end of the step. */
     struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
@@ -98,55 +98,55 @@ struct replica_requests {
 
 /* replica_lead.c: requests of learners, at the leader. */
 struct replica_learners {
-    struct list deferred; /* Of struct deferred_reply. */
+    struct list deferred; /* List of struct deferred_reply. */
     struct map deferred_by_token;
-    struct list forwards; /* Of struct forward. */
+    struct list forwards; /* List of struct forward. */
     size_t forward_count;
     uint64_t forward_bytes;
     struct forward_share shares[ZAB_MEMBERS_MAX];
     uint32_t share_count;
 };
 
-/* replica_apply.c: how far the tree is, and whether it may be read. */
+/* replica_apply.c: the applied zxid of the tree, and whether the tree may be read. */
 struct replica_tree {
     zxid_t applied;
     zxid_t fuzzy_end;    /* Effects up to this zxid may be in the state already. */
-    bool end_unchecked;  /* A received snapshot whose end has not been reached ... */
-    uint64_t end_digest; /* ... where the state must have this digest. */
-    bool diverged;       /* It had another digest: no answer may come from this state. */
+    bool end_unchecked;  /* The end of a received snapshot has not been reached. */
+    uint64_t end_digest; /* Digest that the state must have at that end. */
+    bool diverged;       /* The digest was another one: no answer may come from this state. */
     uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
                             requests up to this number. */
-    uint32_t loading;    /* States asked for and not yet in place. */
-    bool readable;       /* Has served since the state was loaded. */
+    uint32_t loading;    /* Requested states that are not yet in place. */
+    bool readable;       /* The replica has served since the state was loaded. */
     bool window_broken;  /* Another state is being loaded, or is in place but not whole yet, or
                             the state is not readable. */
-    struct state_changes changes; /* Of the record being applied. */
+    struct state_changes changes; /* Changes of the record being applied. */
 };
 
 /* replica_time.c: age and stamp of transactions. */
 struct replica_clock {
     struct age age;
-    int64_t stamp_ms;       /* Of the last transaction proposed or applied. */
+    int64_t stamp_ms;       /* Stamp of the last transaction proposed or applied. */
     struct steady steady;   /* The own wall clock, where this replica votes alone. */
-    struct reached reached; /* The time that a majority's clocks reached ... */
-    uint64_t compared_ms;   /* ... at this monotonic time. */
+    struct reached reached; /* Time of a majority's clocks at `compared_ms`. */
+    uint64_t compared_ms;   /* Monotonic time of the last comparison. */
     uint64_t awake_ms;      /* This process has not paused since then. */
 };
 
 /* replica_sessions.c */
 struct replica_sessions {
-    struct expiry *expiry;    /* The leader's. */
+    struct expiry *expiry;    /* Expiry of sessions; used by the leader. */
     uint32_t report_every_ms; /* Half a tick. */
-    uint64_t report_ms;       /* Next report of sessions, and scan for expired ones. */
-    bool expire_more;         /* More had expired than one turn closes. */
-    uint64_t renew_token;     /* Of the quorum round after a pause of the process; 0: none. */
+    uint64_t report_ms;       /* Time of the next report of sessions and scan for expired ones. */
+    bool expire_more;         /* More sessions had expired than one turn closes. */
+    uint64_t renew_token;     /* Token of the quorum round after a pause of the process; 0: none. */
 };
 
-/* replica_heartbeats.c: the status of each replica, as the last heartbeats tell it. */
+/* replica_heartbeats.c: the status of each replica, from the last heartbeats. */
 struct replica_heartbeats {
     struct heartbeat known[ZAB_MEMBERS_MAX]; /* In order of first arrival. */
     size_t count;
-    struct heartbeat_host host; /* Of this replica. */
+    struct heartbeat_host host; /* The host's part of this replica's status. */
     struct prep_room room;      /* maxTreeBytes in force, as this replica knows it. */
     uint64_t role_since_ms;
     uint64_t made_ms; /* When the payload of the own heartbeats was made. */
@@ -156,23 +156,23 @@ struct replica_heartbeats {
 struct replica_snapshot {
     bool running;
     bool wanted;      /* A learner waits for a snapshot and there is none that can be sent. */
-    uint64_t records; /* Since the last one ... */
+    uint64_t records; /* Records since the last snapshot; `bytes` likewise. */
     uint64_t bytes;
-    uint64_t at_records; /* ... and how many make the next one due. */
+    uint64_t at_records; /* Records that make the next snapshot due; `at_bytes` likewise. */
     uint64_t at_bytes;
 };
 
 struct replica {
     struct replica_options options;
-    struct zab_seed seeds[ZAB_MEMBERS_MAX]; /* Of the options. */
+    struct zab_seed seeds[ZAB_MEMBERS_MAX]; /* Seeds of the options. */
     struct zab *zab;
     struct prep *prep;
     struct view *view;
     struct rng rng;
     uint64_t now_ms;
     int64_t wall_ms;
-    struct zab_status status; /* As of the last step. */
-    struct zab_effects inner; /* The protocol's, before this replica takes out its own. */
+    struct zab_status status; /* Status as of the last step. */
+    struct zab_effects inner; /* Effects of the protocol, before this replica takes its part. */
     struct buf txn;           /* Scratch. */
 
     struct replica_requests requests;
@@ -184,19 +184,19 @@ struct replica {
     struct replica_snapshot snapshot;
 
     struct {
-        const char *why; /* The log waits, for this reason. NULL: it does not. */
+        const char *why; /* Why the log waits; NULL: it does not wait. */
         uint64_t since_ms;
     } aside;
 
     struct {
         bool on;
         uint64_t since_ms;
-        zxid_t age_zxid; /* Of the transaction that keeps the age; 0: there was none. */
+        zxid_t age_zxid; /* Zxid of the transaction that keeps the age; 0: none. */
     } drain;
 
     struct {
-        zxid_t low_since; /* The first zxid prepared since a quorum's disks are low; 0: not. */
-        uint64_t reap_ms; /* Next work that is due by time. */
+        zxid_t low_since; /* First zxid prepared since a quorum's disks are low; 0: none. */
+        uint64_t reap_ms; /* Time of the next scan for due work. */
     } leader;
 
     struct { /* Bytes that effects point to, until the next step. */
@@ -234,20 +234,19 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
 void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
-void requests_give_up(struct replica *replica); /* Those that wait for a leader. */
-void requests_stand_aside(
-    struct replica *replica); /* The log waits: refuses what can be refused. */
+void requests_give_up(struct replica *replica);     /* Gives up those that wait for a leader. */
+void requests_stand_aside(struct replica *replica); /* Refuses requests while the log waits. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);
 
 /* replica_fifo.c: order within a FIFO. */
 void fifos_init(struct replica *replica);
-void fifo_enter(struct replica *replica, struct op_request *request); /* It arrives ... */
-void fifo_leave(struct replica *replica, struct op_request *request); /* ... and is answered. */
+void fifo_enter(struct replica *replica, struct op_request *request); /* On arrival. */
+void fifo_leave(struct replica *replica, struct op_request *request); /* On the answer. */
 
-/* Whether an earlier write of its FIFO keeps a read from being answered; and adds it to its list.
- */
+/* Whether an earlier write of its FIFO keeps a read from being answered; fifo_hold adds such a read
+ * to the list of its FIFO. */
 bool fifo_blocks(struct replica *replica, const struct op_request *request);
 void fifo_hold(struct replica *replica, struct op_request *request);
 void fifo_note_done(struct replica *replica, const struct op_request *request);
@@ -263,7 +262,7 @@ enum lead_outcome {
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
                                struct op_result *result, zxid_t *ret_zxid);
 
-/* The same of an operation that the leader itself asks for. */
+/* The same for an operation that the leader itself requests. */
 enum lead_outcome lead_prepare_own(struct replica *replica, const struct op_args *args);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
@@ -276,7 +275,7 @@ void replica_release_kept(struct replica *replica);
 
 /* replica_lead.c: the leader's work for learners. */
 void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
-bool lead_confirmed(struct replica *replica, uint64_t token); /* False: not a deferred reply's. */
+bool lead_confirmed(struct replica *replica, uint64_t token); /* False: of no deferred reply. */
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 
@@ -298,55 +297,55 @@ void forwarded_release(struct forwarded *forwarded);
 
 /* A report of sessions, or a part of it. */
 struct report {
-    uint64_t mark; /* The newest of its leader that the learner has seen; 0: none (expiry.h). */
-    bool last;     /* Part of the report. */
-    size_t count;  /* Ids of 8 bytes. */
+    uint64_t mark; /* Newest mark of its leader that the learner has seen; 0: none (expiry.h). */
+    bool last;     /* This is the last part of the report. */
+    size_t count;  /* Number of ids of 8 bytes. */
 };
 
 void report_encode(const uint64_t *ids, const struct report *report, struct buf *out);
 
-/* The reader then stands before the ids. */
+/* Decodes the head of a report; `ret_ids` is then at the first id. */
 bool report_decode(struct slice bytes, struct wire_reader *ret_ids, struct report *ret_report);
 
 /* replica_sessions.c: reports of sessions, and expiry. */
-void sessions_clock(struct replica *replica); /* First in each step. */
-void sessions_turn(struct replica *replica);  /* In each step. */
+void sessions_clock(struct replica *replica); /* Called first in each step. */
+void sessions_turn(struct replica *replica);  /* Called in each step. */
 void sessions_role_began(struct replica *replica);
 void sessions_role_ended(struct replica *replica);
 void sessions_applied(struct replica *replica, const struct state *state);
 void sessions_reported(struct replica *replica, uint32_t peer, struct slice bytes);
 void sessions_peer_lost(struct replica *replica, uint32_t peer);
-bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not its round. */
+bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: another round. */
 
 /* replica_heartbeats.c: the status of each replica. */
-void heartbeats_turn(struct replica *replica); /* Before each step. */
+void heartbeats_turn(struct replica *replica); /* Called before each step. */
 void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes);
-void heartbeats_note_room(struct replica *replica); /* Also when a role begins. */
+void heartbeats_note_room(struct replica *replica); /* Also called when a role begins. */
 
 /* replica_apply.c: committed records become state. */
 
 /* Applies the run of deliveries that starts at effect `at`, under one hold of the lock; returns the
- * index behind it. */
+ * index after the run. */
 size_t replica_deliver(struct replica *replica, size_t at);
 
-/* The host is to load another state, and may put it in place at any moment from now on. */
+/* Prepares for another state, which the host may put in place at any moment from now on. */
 void replica_restoring(struct replica *replica);
 
-/* The host has put the state of a snapshot in place. */
+/* Takes over the state of a snapshot that the host has put in place. */
 void replica_restored(struct replica *replica, const struct zab_ev_restored *restored);
 
-/* The state is readable from the time that this replica serves until it is quarantined or another
- * state takes its place. */
+/* Updates whether the state is readable. It is from the time that this replica serves until the
+ * replica is quarantined or another state takes its place. */
 void replica_update_readable(struct replica *replica);
 
 /* replica_time.c: age and stamp of transactions. */
 
-/* Age and stamp of a transaction that is proposed now. */
+/* Sets age and stamp of a transaction that is proposed now. */
 void lead_times(struct replica *replica, struct txn_header *header);
 
-/* The role, or what is applied, may have changed. */
+/* Updates the age when the role, or the applied zxid, may have changed. */
 void times_turn(struct replica *replica);
-int64_t times_age(const struct replica *replica); /* Now, as far as this replica knows. */
+int64_t times_age(const struct replica *replica); /* The age now, as far as this replica knows. */
 void times_of_config(struct replica *replica, const struct zab_config *config);
 void times_of_state(struct replica *replica, const struct state *state);
 void times_heard(struct replica *replica, const struct heartbeat *heartbeat);
@@ -354,7 +353,7 @@ void times_heard(struct replica *replica, const struct heartbeat *heartbeat);
 /* Works out the latest time that a majority's clocks have reached, as far as they are known. */
 void times_compare(struct replica *replica);
 
-/* How far the own clock is ahead of that time; 0 also when it is unknown. */
+/* Returns how far the own clock is ahead of that time; 0 also when that time is unknown. */
 int64_t times_ahead_ms(const struct replica *replica);
 
 #endif

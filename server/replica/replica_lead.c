@@ -10,9 +10,9 @@ static void deferred_free(struct replica *replica, struct deferred_reply *reply)
     mem_free(reply);
 }
 
-/* A refusal is as linearizable as a success: it is sent after a quorum round that starts now, and
- * names the last proposal that it rests on. A remembered answer is sent in the same way, with the
- * zxid of the original write; the learner waits until it has applied that. */
+/* Sends a refusal, or a remembered answer, after a quorum round that starts now, so that a refusal
+ * is as linearizable as a success. A refusal names the last proposal that it rests on. A remembered
+ * answer names the zxid of the original write. The learner waits until it has applied that zxid. */
 static void answer_forward(struct replica *replica, const struct forward *forward,
                            struct op_result *result, zxid_t rests_on)
 {
@@ -101,7 +101,8 @@ static bool has_room(struct replica *replica, const struct forward *forward)
                replica->options.forward_peer_bytes_max;
 }
 
-/* The request was not prepared, so the refusal rests on nothing and needs no quorum round. */
+/* Refuses a request that was not prepared. Such a refusal rests on no proposal, so it needs no
+ * quorum round. */
 static void throttle(struct replica *replica, const struct forward *forward)
 {
     struct op_result result;
@@ -192,7 +193,8 @@ void lead_run_forwards(struct replica *replica)
     }
 }
 
-/* Work for learners ends with the role; they send their requests to the next leader. */
+/* Drops the work for learners when the role ends; learners send their requests to the next leader.
+ */
 void lead_clear(struct replica *replica)
 {
     list_for_each_entry_safe (struct deferred_reply, reply, tmp, node,

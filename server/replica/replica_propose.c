@@ -66,7 +66,8 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
 
     if (err == ERR_DISK_FULL) {
         PROBE("replica.quorum_low");
-        /* The refusal rests on no proposal, and proposals in flight may wait for space. */
+        /* The refusal rests on no proposal, and must not wait for proposals in flight, which may
+         * wait for space. */
         *ret_zxid = replica->status.delivered + 1;
     }
     replica->counts.tree_refused += err == ERR_TREE_FULL ? 1 : 0;
@@ -148,7 +149,7 @@ static bool forget_some(struct replica *replica)
     return due;
 }
 
-/* Several transactions at a time, to keep up with the answers that are remembered. */
+/* Proposes several transactions at a time, to keep up with the answers that are remembered. */
 void lead_forget(struct replica *replica)
 {
     bool more = replica_leads(replica);
@@ -160,7 +161,8 @@ void lead_forget(struct replica *replica)
 
 /* ---- The age of an idle ensemble. ---- */
 
-/* Something in the state waits for the age, and the log is behind it by at least `idle_ms`. */
+/* True when something in the state waits for the age, and the age in the log is behind by at least
+ * `idle_ms`. */
 static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
 {
     int64_t idle = times_age(replica) - replica->clock.age.seen_ms;
@@ -178,8 +180,8 @@ static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
     return due;
 }
 
-/* Only heartbeats carry the age of an idle ensemble, so idle time would be lost when all replicas
- * stop. A transaction without effects keeps it in the log. */
+/* Writes the age to the log, in a transaction without effects. Only heartbeats carry the age of an
+ * idle ensemble, so without this transaction the idle time is lost when all replicas stop. */
 zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
 {
     struct txn_header header = {0};

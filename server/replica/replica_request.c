@@ -60,7 +60,8 @@ static bool is_deferred_reply(const struct op_request *request)
     return request->result.err != ERR_OK || request->result.replayed;
 }
 
-/* A state loaded from a fuzzy snapshot is not that of any zxid before the end of the snapshot. */
+/* Whether the zxid is applied. A state loaded from a fuzzy snapshot is not the state of any zxid
+ * before the end of the snapshot. */
 static bool is_applied(const struct replica *replica, zxid_t zxid)
 {
     return zxid <= replica->tree.applied && replica->tree.applied >= replica->tree.fuzzy_end;
@@ -78,8 +79,8 @@ static void settle(struct replica *replica, struct op_request *request)
     }
 }
 
-/* Why an answer does not arrive. A replayed write was done long ago: the error must not deny that.
- */
+/* Returns why an answer does not arrive. A replayed write was done long ago, and the error must not
+ * deny that. */
 static enum err late_error(const struct op_request *request, const char **ret_detail)
 {
     if (request->result.replayed) {
@@ -130,7 +131,7 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
     }
 }
 
-/* A reply that could not be confirmed is dropped, and the request will be prepared again. */
+/* Drops a reply that could not be confirmed, and queues the request to be prepared again. */
 static void queue_again(struct replica *replica, struct op_request *request)
 {
     op_result_release(&request->result);
@@ -194,7 +195,7 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
 }
 
 /* Whether the requests at the leader, with this one, fit the connection's queue and this replica's
- * share of the leader's memory. One request alone always does. */
+ * share of the leader's memory. One request alone always fits. */
 static bool may_forward(const struct replica *replica, const struct op_request *request)
 {
     return replica->requests.forwarded_bytes == 0 ||
@@ -237,7 +238,7 @@ void request_dispatch(struct replica *replica, struct op_request *request)
     } else if (replica->aside.why) {
         request_reply(replica, request, ERR_NOT_READY, replica->aside.why);
     } else if (!replica->status.serving || replica->requests.queued > 0) {
-        set_stage(replica, request, REQUEST_QUEUED); /* Behind those that came before. */
+        set_stage(replica, request, REQUEST_QUEUED); /* Behind the requests that came before. */
     } else if (replica->status.state == ZAB_LEADING) {
         dispatch_lead(replica, request);
     } else {
@@ -412,9 +413,9 @@ static void take_changes(struct op_request *request, const struct state *state,
     ASSERT(request->def->id != OP_MULTI || at == result->result_count);
 }
 
-/* A transaction has been applied. If this process asked for it, its answer may go out once the lock
- * on the tree is free. (Not called over a fuzzy snapshot, where state and answer may be of a later
- * time.) */
+/* Fills the answer for an applied transaction that a client of this process requested. The answer
+ * goes out once the lock on the tree is free. Not called while a fuzzy snapshot is replayed,
+ * because the state, and so the answer, may be of a later time. */
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid)
 {
@@ -447,20 +448,20 @@ void requests_answer_ready(struct replica *replica)
 
 /* ---- Ends of roles. ---- */
 
-/* Whether the request may be committed on the disks of others, so that only its answer is missing.
- */
+/* Whether the request may be committed on the disks of other replicas, so that only its answer is
+ * missing. */
 static bool may_be_committed(const struct op_request *request)
 {
     return request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED;
 }
 
-/* Quorum rounds and refusals of the old role are void. The outcome of proposed and forwarded
- * requests is not known yet, so they wait. */
+/* Queues the requests whose quorum rounds and refusals became void with the old role. Proposed and
+ * forwarded requests wait, because their outcome is not known yet. */
 void requests_role_ended(struct replica *replica)
 {
     list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
         /* A deferred reply rests on proposals that this epoch may never commit; a larger zxid of
-         * the next epoch does not tell that it did. */
+         * the next epoch does not prove that it did. */
         if (request->stage == REQUEST_CONFIRMING ||
             (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);
@@ -469,10 +470,11 @@ void requests_role_ended(struct replica *replica)
 }
 
 /*
- * This replica serves in a new epoch and has applied all of its initial history. A request of an
- * older epoch that is not in that history cannot be committed any more, because the old leader can
- * commit nothing. So it is retried, and the client does not notice. After a snapshot has replaced
- * the state, deliveries do not tell whether a request was done, so its outcome is unknown.
+ * Retries requests when this replica serves in a new epoch and has applied all of the epoch's
+ * initial history. A request of an older epoch that is not in that history cannot be committed any
+ * more, because the old leader can commit nothing. So that request is retried, and the client does
+ * not notice. After a snapshot has replaced the state, deliveries do not show whether a request was
+ * done, so the outcome of the request is unknown.
  */
 void requests_new_epoch(struct replica *replica)
 {

@@ -32,13 +32,13 @@ void sessions_applied(struct replica *replica, const struct state *state)
 
 /* ---- Roles. ---- */
 
-/* The monotonic clock: a change of the wall clock moves no deadline. */
+/* Returns the monotonic time: a change of the wall clock moves no deadline. */
 static uint64_t expiry_now_ms(const struct replica *replica)
 {
     return MUTANT(32) ? (uint64_t)replica->wall_ms : replica->now_ms;
 }
 
-/* Whether learners report to this replica. */
+/* Notes whether learners report to this replica. */
 static void hear_all(struct replica *replica, bool all)
 {
     if (replica->options.heard) {
@@ -79,8 +79,8 @@ static void note_heard(struct replica *replica, const uint64_t *ids, size_t coun
     }
 }
 
-/* The newest mark that the leader of this epoch has sent with a PING. An epoch has one leader, so
- * the mark belongs to the leader's present term. */
+/* Returns the newest mark that the leader of this epoch has sent with a PING. An epoch has one
+ * leader, so the mark belongs to the leader's present term. */
 static uint64_t leaders_mark(const struct replica *replica)
 {
     const struct zab_status *status = &replica->status;
@@ -145,7 +145,8 @@ static void report_to_self(struct replica *replica)
                     expiry_mark(replica->sessions.expiry));
 }
 
-/* Without a leader the touches wait; the next leader gives every session its whole timeout. */
+/* Reports the touched sessions. Without a leader the touches wait; the next leader gives every
+ * session its whole timeout. */
 static void report(struct replica *replica)
 {
     if (!replica->options.touched || !replica->status.serving) {
@@ -197,7 +198,8 @@ static bool expire(struct replica *replica, uint64_t session)
     return outcome != LEAD_LATER;
 }
 
-/* A learner that has come in step serves clients before it reports for the first time. */
+/* Notes the learners in step. A learner that has come in step serves clients before it reports for
+ * the first time. */
 static void note_joined(struct replica *replica)
 {
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
@@ -227,7 +229,8 @@ static void expire_due(struct replica *replica)
     replica->sessions.expire_more = count == EXPIRY_DUE_MAX && room;
 }
 
-/* While the process was paused, another leader may have been elected. */
+/* Starts a quorum round after a pause of the process, because another leader may have been elected.
+ */
 static void renew_quorum(struct replica *replica)
 {
     uint64_t token = ++replica->requests.seq;
@@ -253,9 +256,9 @@ void sessions_clock(struct replica *replica)
     expiry_turn(replica->sessions.expiry, expiry_now_ms(replica));
 }
 
-/* After a pause of the process, messages of clients wait in their sockets, and pings to clients are
- * late. A report without these clients would end their sessions. So the report is put off by one
- * interval, in which the messages are read. */
+/* Reports and expires sessions when it is time. After a pause of the process, messages of clients
+ * wait in their sockets, and pings to clients are late. A report without these clients would end
+ * their sessions. So the report is put off by one interval, in which the messages are read. */
 void sessions_turn(struct replica *replica)
 {
     if (expiry_stands(replica->sessions.expiry) && replica->sessions.renew_token == 0) {

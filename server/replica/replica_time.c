@@ -2,7 +2,7 @@
 #include "server/replica/replica_int.h"
 
 enum {
-    CLOCK_LIMITS = 2 /* A clock is unknown after so many times syncLimit without a heartbeat. */
+    CLOCK_LIMITS = 2 /* A clock is unknown after this multiple of syncLimit without heartbeats. */
 };
 
 _Static_assert(ZAB_AGE_MAX_MS == TXN_AGE_MAX_MS, "zab and transactions have the same bound");
@@ -30,7 +30,8 @@ void times_of_config(struct replica *replica, const struct zab_config *config)
     }
 }
 
-/* A leader keeps its own stamp, because its proposals are newer than the applied state. */
+/* Takes age and stamp of the state. A leader keeps its own stamp, because its proposals are newer
+ * than the applied state. */
 void times_of_state(struct replica *replica, const struct state *state)
 {
     age_seen(&replica->clock.age, state_age_ms(state));
@@ -39,7 +40,8 @@ void times_of_state(struct replica *replica, const struct state *state)
     }
 }
 
-/* Only the leader knows the age; the age that other replicas send is ignored. */
+/* Takes the age from the leader's heartbeat. Only the leader knows the age; the age that other
+ * replicas send is ignored. */
 void times_heard(struct replica *replica, const struct heartbeat *heartbeat)
 {
     if (heartbeat->role == ROLE_LEADER && heartbeat->id == replica->status.leader) {
@@ -49,7 +51,7 @@ void times_heard(struct replica *replica, const struct heartbeat *heartbeat)
 
 /* ---- Stamp. ---- */
 
-/* The clock of a voter is unknown after this time without a heartbeat. */
+/* Returns the time without a heartbeat after which the clock of a voter is unknown. */
 static uint64_t silent_ms(const struct replica *replica)
 {
     const struct zab_limits *limits = &replica->options.zab.limits;
@@ -58,8 +60,8 @@ static uint64_t silent_ms(const struct replica *replica)
                       : CLOCK_LIMITS * (uint64_t)limits->sync_limit * limits->tick_ms;
 }
 
-/* The range of the time that a voter's clock may show now. When its connection breaks, the
- * monotonic clock counts on, until the voter has been silent for too long. */
+/* Returns the range of the time that a voter's clock may show now. After its connection breaks, the
+ * time is continued by the monotonic clock, until the voter has been silent for too long. */
 static struct reached clock_of(const struct replica *replica, uint32_t id)
 {
     int64_t own_ms = stamp_clamp(replica->wall_ms);
@@ -114,8 +116,8 @@ static struct reached reached(struct replica *replica)
                             .most_ms = stamp_reached(most_ms, voters, voters / 2 + 1)};
 }
 
-/* A connected voter may send no heartbeats for long, because it has no leader. A pause of this
- * process does not count as silence of the voters. */
+/* Forgets the clocks of silent voters. Even a connected voter may send no heartbeats for long,
+ * because it has no leader. A pause of this process does not count as silence of the voters. */
 static void forget_silent(struct replica *replica)
 {
     if (replica->now_ms - replica->clock.compared_ms > replica->options.zab.limits.tick_ms) {
@@ -138,7 +140,7 @@ void times_compare(struct replica *replica)
     replica->clock.reached = reached(replica);
 }
 
-/* The time reached at the last comparison, plus the time since. */
+/* Returns the time reached at the last comparison, plus the time since. */
 static struct reached reached_now(const struct replica *replica)
 {
     int64_t since_ms = (int64_t)(replica->now_ms - replica->clock.compared_ms);
@@ -148,7 +150,7 @@ static struct reached reached_now(const struct replica *replica)
                             .most_ms = stamp_clamp(replica->clock.reached.most_ms + since_ms)};
 }
 
-/* Only a difference that is certain: heartbeats take time to arrive. */
+/* Returns only a difference that is certain, because heartbeats take time to arrive. */
 int64_t times_ahead_ms(const struct replica *replica)
 {
     struct reached now = reached_now(replica);
@@ -163,7 +165,8 @@ int64_t times_ahead_ms(const struct replica *replica)
     return max_i64(own_ms - now.most_ms, 0);
 }
 
-/* While the clocks of fewer than a majority are known, stamps stand still. */
+/* Returns the next stamp. While the clocks of fewer than a majority are known, stamps stand still.
+ */
 static int64_t next_stamp(const struct replica *replica)
 {
     struct reached now = reached_now(replica);

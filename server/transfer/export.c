@@ -16,7 +16,7 @@ enum {
 
 /* A znode of a slice, with references of its own. */
 struct export_znode {
-    size_t path_end; /* End of its path in `paths`; it begins at the end of the one before. */
+    size_t path_end; /* End of its path in `paths`; it begins at the previous end. */
     struct stat_view stat;
     uint64_t owner;
     struct blob *data;
@@ -32,14 +32,14 @@ struct export
     struct state_cut cut;
     bool begun;   /* The first line is written. */
     bool read;    /* The cut was read to its end. */
-    bool ended;   /* The last line is written ... */
-    enum err err; /* ... and has this result. */
+    bool ended;   /* The last line is written. */
+    enum err err; /* Result of the export, in the last line. */
     struct op_export_figures figures;
     struct export_znode znodes[SLICE_ZNODES];
     uint32_t count;
     uint32_t next;    /* Next item to be written. */
-    size_t path_at;   /* Start of its path. */
-    struct buf paths; /* Relative to the top. */
+    size_t path_at;   /* Start of the path of that item. */
+    struct buf paths; /* Paths relative to the top. */
 };
 
 struct export *export_new(struct view *view, const struct op_principal *who,
@@ -92,7 +92,7 @@ void export_free(struct export *export)
 
 /* ---- Under the lock. ---- */
 
-/* Relative to the top; empty for the top itself. */
+/* Returns the path relative to the top; empty for the top itself. */
 static struct slice relative(const struct export *export, struct slice path)
 {
     size_t top_len = export->cut.top.len;
@@ -101,8 +101,8 @@ static struct slice relative(const struct export *export, struct slice path)
     return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
 }
 
-/* Quotas and the configuration belong to the ensemble, so they are exported only from their own
- * path. */
+/* Whether the path is the branch of quotas and configuration. Both belong to the ensemble, so they
+ * are exported only from their own path. */
 static bool is_builtin_branch(const struct export *export, struct slice path)
 {
     return export->cut.top.len == 1 && slice_eq(path, slice_str("/zookeeper"));
@@ -243,7 +243,7 @@ static void write_end(struct export *export, struct buf *out)
     export->ended = true;
 }
 
-/* False when there are no more znodes. */
+/* Reads the next slice; false when there are no more znodes. */
 static bool next_slice(struct export *export, struct buf *out)
 {
     if (export->read) {

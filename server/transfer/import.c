@@ -87,7 +87,7 @@ static bool changes_anything(const struct import *import)
     return false;
 }
 
-/* The batch was done, or a dry run found that it could be. */
+/* Counts a batch that was done, or that a dry run found possible. */
 static void count_batch(struct import *import)
 {
     struct op_import_figures *figures = &import->figures;
@@ -120,7 +120,8 @@ static void go_on(struct import *import)
     }
 }
 
-/* The batch is full, or there are no more lines. */
+/* Plans the batch, which is full or has the last lines, and makes it ready if it changes anything.
+ */
 static void seal(struct import *import)
 {
     if (import->count > 0 && !import_plan(import)) {
@@ -183,7 +184,7 @@ static uint32_t ops_of(const struct import_item *item)
     return item->plan == IMPORT_SET_BOTH ? 2 : 1;
 }
 
-/* The line of an element of the multi; the first line when no single element has failed. */
+/* Returns the line of an element of the multi; the first line when no single element has failed. */
 static const struct import_item *item_of(const struct import *import, uint32_t index)
 {
     uint32_t at = 0;
@@ -248,7 +249,7 @@ static bool has_room(const struct import *import, size_t bytes)
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 
-/* Relative to the top, as in the line. */
+/* Returns the path relative to the top, as in the line. */
 static struct slice below_top(const struct import *import, const struct import_item *item)
 {
     size_t top_len = import->args->path.len;
@@ -258,8 +259,8 @@ static struct slice below_top(const struct import *import, const struct import_i
     return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
 }
 
-/* An earlier line of the batch creates the same znode, or one below it and perhaps this one as its
- * parent. Whether it exists is known only after that batch. */
+/* True when an earlier line of the batch creates the same znode, or a znode below it and so perhaps
+ * this one as a parent. Whether this znode exists is known only after that batch. */
 static bool may_be_made(const struct import *import, struct slice below)
 {
     for (uint32_t i = 0; i < import->count; i++) {
@@ -386,7 +387,7 @@ static bool take_whole(struct import *import, struct slice text)
     return take_line(import, text);
 }
 
-/* The bytes after the last newline. */
+/* Keeps the bytes after the last newline. */
 static void keep_partial(struct import *import, struct slice text)
 {
     if (!buf_append_slice(&import->partial, text)) {
@@ -412,7 +413,7 @@ static size_t take_some(struct import *import, struct slice bytes)
     }
     if (!take_whole(import, text)) {
         seal(import);
-        /* The line is kept without its newline, which comes again. */
+        /* The partial line is kept without its newline, which is passed again. */
         return import->partial.len > 0 ? len : 0;
     }
     buf_clear(&import->partial);

@@ -3,8 +3,8 @@
  *
  * The caller passes the bytes of the body and submits each batch as a multi, with the rights of the
  * client; the next batch is made after the answer. So an import of any length takes little memory,
- * and a failure tells how far it came: all lines before the failed batch are done, and no line of
- * that batch or after it. One thread at a time.
+ * and a failure shows how far the import came: all lines before the failed batch are done, and no
+ * line of that batch or after it. Called by one thread at a time.
  */
 #ifndef SERVER_IMPORT_H
 #define SERVER_IMPORT_H
@@ -27,33 +27,33 @@ struct import_limits {
     uint32_t multi_bytes_max;
 };
 
-/* `args` are those of an OP_IMPORT. Both they and `view` outlive it. */
+/* `args` are those of an OP_IMPORT. `args` and `view` must outlive the import. */
 struct import *import_new(struct view *view, const struct op_principal *who,
                           const struct op_args *args, const struct import_limits *limits);
 void import_free(struct import *import); /* Accepts NULL. */
 
 enum import_state import_state(const struct import *import);
 
-/* TAKES: reads until a batch is full, the bytes are used up, or a line is invalid; returns how many
- * bytes it has used. */
+/* In IMPORT_TAKES: reads until a batch is full, the bytes are used up, or a line is invalid;
+ * returns the number of bytes used. */
 size_t import_take(struct import *import, struct slice bytes);
 
-/* TAKES: the body has ended. */
+/* In IMPORT_TAKES: notes that the body has ended. */
 void import_end(struct import *import);
 
-/* READY: fills def, args and multi of a request; slices point into the import. */
+/* In IMPORT_READY: fills def, args and multi of a request; slices point into the import. */
 void import_fill(struct import *import, struct op_request *op);
 
-/* READY: the result of that request. */
+/* In IMPORT_READY: takes the result of that request. */
 void import_answer(struct import *import, const struct op_result *result);
 
-/* TAKES: gives up, for a reason outside of the lines. */
+/* In IMPORT_TAKES: gives up, for a reason outside of the lines. */
 void import_stop(struct import *import, enum err err, const char *why);
 
-/* FAILED: why. */
+/* In IMPORT_FAILED: returns why the import failed. */
 const struct op_fault *import_fault(const struct import *import);
 
-/* Progress. */
+/* Returns the progress of the import. */
 const struct op_import_figures *import_figures(const struct import *import);
 
 #endif

@@ -6,14 +6,13 @@
 #include "server/transfer/import.h"
 
 enum {
-    IMPORT_ITEMS_MAX =
-        128, /* Lines of a batch; small enough that other clients write in between. */
-    IMPORT_BATCH_BYTES = 256 << 10, /* Of their paths, data and ACLs; or one line alone. */
-    IMPORT_ITEM_COST = 128,         /* Bytes that each line counts for, besides those. */
+    IMPORT_ITEMS_MAX = 128, /* Lines of a batch; few, so that others can write in between. */
+    IMPORT_BATCH_BYTES = 256 << 10, /* Bytes of paths, data and ACLs of a batch, or one line. */
+    IMPORT_ITEM_COST = 128,         /* Bytes that each line counts for besides these. */
     IMPORT_LINE_SLACK = 256 << 10,  /* Bytes of a line beyond twice the data that it may hold. */
     IMPORT_TRIES = 5, /* Plans of a batch while other clients create or delete its znodes. */
-    IMPORT_KNOWN_MAX = 1 << 17, /* Created paths that a dry run remembers ... */
-    IMPORT_PARENTS_KNOWN = 32   /* ... and parents of each line among them. */
+    IMPORT_KNOWN_MAX = 1 << 17, /* Created paths that a dry run remembers. */
+    IMPORT_PARENTS_KNOWN = 32   /* Parents of each line that a dry run remembers. */
 };
 
 enum import_plan {
@@ -58,12 +57,12 @@ struct import {
 
 /* ---- import_plan.c ---- */
 
-/* Fails at a line, about the znode at `path` (may be empty). */
+/* Fails the import at a line, about the znode at `path` (may be empty). */
 void import_fail(struct import *import, enum err err, uint64_t line, struct slice path,
                  const char *why);
 
-/* Decides for each item by the present state; a dry run also finds what the leader would refuse.
- * False when the import has failed. */
+/* Decides the plan of each item by the present state; a dry run also finds what the leader would
+ * refuse. False when the import has failed. */
 bool import_plan(struct import *import);
 
 #endif

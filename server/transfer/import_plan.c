@@ -1,6 +1,6 @@
-/* What each line of a batch creates, sets or skips, by the state of this replica. When another
- * client creates or deletes such a znode meanwhile, the leader refuses the batch, and it is planned
- * again. */
+/* Decides what each line of a batch creates, sets or skips, by the state of this replica. When
+ * another client creates or deletes such a znode meanwhile, the leader refuses the batch, and the
+ * batch is planned again. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "server/op/acl.h"
@@ -52,13 +52,15 @@ static enum import_plan plan_existing(const struct state *state, const struct zn
 
 /* ---- What a dry run finds. ---- */
 
-/* A path that a line has created, or would have: whether the caller may create below it. */
+/* Returns the mark of a path that a line has created, or would have created: whether the caller may
+ * create below that path. */
 static void *known_mark(struct import *import, bool open)
 {
     return open ? (void *)import : (void *)&import->known; /* Any two pointers will do. */
 }
 
-/* Paths beyond the bound are not remembered, so a dry run of many lines finds less. */
+/* Remembers a path. Paths beyond the bound are not remembered, so a dry run of many lines finds
+ * fewer errors. */
 static void know(struct import *import, struct slice path, bool open)
 {
     if (map_count(&import->known) < IMPORT_KNOWN_MAX) {
@@ -71,7 +73,7 @@ static bool is_closed(struct import *import, struct slice path)
     return map_get_u64(&import->known, hash64(1, path)) == known_mark(import, false);
 }
 
-/* Whether an earlier line creates it; only a dry run needs to remember that. */
+/* Whether an earlier line creates the path; only a dry run needs to remember that. */
 static bool is_made(const struct import *import, struct slice path)
 {
     return map_get_u64(&import->known, hash64(1, path)) != NULL;
@@ -82,7 +84,8 @@ static bool is_known(const struct import *import, struct slice path)
     return is_made(import, path) || map_count(&import->known) >= IMPORT_KNOWN_MAX;
 }
 
-/* With parents=true, up to the deepest ancestor that exists or was created before. */
+/* Remembers the ancestors that parents=true would create, up to the deepest one that exists or was
+ * created before. */
 static void know_parents(const struct state *state, struct import *import, struct slice path)
 {
     for (uint32_t i = 0;
@@ -100,7 +103,8 @@ static bool may(const struct state *state, const struct import *import, const st
            acl_allows(state_acl(state, znode_acl(node)), &import->who, perms);
 }
 
-/* ret_open: whether the caller may create below a znode with this list. */
+/* Checks the ACL of a line. `ret_open`: whether the caller may create below a znode with this list.
+ */
 static enum err try_acl(const struct import *import, const struct op_args *args, bool *ret_open,
                         const char **ret_why)
 {
@@ -118,7 +122,7 @@ static enum err try_acl(const struct import *import, const struct op_args *args,
     return err;
 }
 
-/* The rights at the parent, as earlier lines or else the state give them. */
+/* Checks the rights at the parent, which earlier lines or else the state give. */
 static enum err try_parent(const struct state *state, struct import *import,
                            const struct op_args *args, const char **ret_why)
 {
