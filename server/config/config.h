@@ -47,8 +47,8 @@ struct config_peers {
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
     uint64_t queue_bytes_max;
-    uint64_t forward_bytes_max;      /* Waiting writes of all learners, in the leader. */
-    uint64_t forward_peer_bytes_max; /* Waiting writes of one learner, in the leader. */
+    uint64_t forward_bytes_max;      /* Bytes of all learners' writes that wait in the leader. */
+    uint64_t forward_peer_bytes_max; /* Bytes of one learner's writes that wait in the leader. */
     uint32_t handshakes_max;         /* No key: see struct config_clients.client_files_max. */
 };
 
@@ -180,10 +180,10 @@ struct config_sources {
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);
 
-/* The entry of a replica; NULL: there is none. */
+/* Returns the entry of a replica; NULL: there is none. */
 const struct config_server *config_find_server(const struct config *config, uint32_t id);
 
-/* The entry of this replica; there is one after config_load. */
+/* Returns the entry of this replica; there is one after config_load. */
 const struct config_server *config_self(const struct config *config);
 
 /* True for 127.0.0.0/8, ::1 and "localhost". */

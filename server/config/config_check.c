@@ -229,7 +229,7 @@ static void follow_tick(struct config_loader *loader)
 }
 
 enum {
-    SESSIONS_CLIENT_PART = 4, /* A client may have a quarter of all sessions, and so on. */
+    SESSIONS_CLIENT_PART = 4, /* By default a client may have a quarter of all sessions. */
     SESSIONS_ADDRESS_PART = 2,
     REMEMBERED_CLIENT_PART = 8,
     REMEMBERED_ADDRESS_PART = 4

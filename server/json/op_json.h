@@ -37,9 +37,9 @@ struct op_fault {
 
 /* Parses the body of a multi (`def` of OP_MULTI), or of one operation in the form of an element of
  * a multi. Sets only the given fields. Slices in `args` point into `text` or `memory`, which must
- * be empty and live as long. `*ret_multi` is a heap array behind args->ops, or NULL. Fields are
- * checked one by one; the caller runs op_args_check for a single operation. A member that the
- * operation does not have is an error. */
+ * be empty and live as long as `args`. `*ret_multi` is a heap array behind args->ops, or NULL.
+ * Fields are checked one by one; the caller runs op_args_check for a single operation. A member
+ * that the operation does not have is an error. */
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
 
@@ -152,12 +152,12 @@ struct op_export_figures {
     uint64_t znodes;
     uint64_t ephemerals; /* Ephemeral znodes left out. */
     uint64_t unreadable; /* Unreadable znodes left out, with all znodes below them. */
-    uint64_t masked;     /* Znodes whose ACL has no hashes, and cannot be imported. */
+    uint64_t masked;     /* Znodes whose ACL is shown without hashes: not importable. */
 };
 
 void op_json_export_end(struct jsonw *json, const struct op_export_figures *figures);
 
-/* The problem object (RFC 9457, and the members that clients of ZooKeeper know). Made only by
+/* The problem object (RFC 9457, with the members that clients of ZooKeeper know). Made only by
  * op_problem_make, because a problem must state whether the write was applied. */
 struct op_problem {
     enum err err;
@@ -172,7 +172,7 @@ struct op_problem {
     bool message;            /* The form of messages, without members for older clients only. */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
-    const struct op_result *result;         /* For stat and results, or NULL. */
+    const struct op_result *result;         /* The result, for its stat and results; or NULL. */
     const struct op_args *args;             /* For the results of a multi. */
     const struct op_import_figures *import; /* Progress of an import, or NULL. */
 };
@@ -197,7 +197,7 @@ const char *op_outcome(enum op_kind kind, enum err err);
 
 /* ---- Writing replies to messages ---- */
 
-/* Begins {"id","ok":true,"zxid", to which the caller adds members until op_json_reply_end. For
+/* Begins {"id","ok":true,"zxid", to which the caller adds members until op_json_reply_end. Used for
  * answers that the front ends write themselves. A zxid of 0 is left out. */
 void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
 void op_json_reply_end(struct jsonw *json);
@@ -223,7 +223,7 @@ void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
 void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
                    bool values, enum op_dataformat format);
 
-/* The first message of a connection. */
+/* The contents of the first message of a connection. */
 struct op_hello {
     uint32_t server; /* Id of this replica. */
     const char *role;

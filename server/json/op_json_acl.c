@@ -55,7 +55,7 @@ static enum err take_entry(struct op_json_parse *parse, const json_t *object, st
     struct acl_entry entry = {.scheme = op_json_string(scheme), .id = op_json_string(id)};
     enum err err = ERR_OK;
 
-    /* An unknown member may be a misspelled one that would change the rights. */
+    /* An unknown member is refused: it may be a misspelled one that would change the rights. */
     if (!json_is_object(object) || !json_is_string(scheme) || (id && !json_is_string(id)) ||
         json_object_size(object) != known) {
         return refuse(parse, "entries are objects of perms, scheme and id");

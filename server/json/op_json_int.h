@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "server/json/op_json.h"
 
-struct json_t; /* Of jansson, which only the source files know. */
+struct json_t; /* Declared by jansson, which only the source files know. */
 
 /* How the value of dataJson, dataUtf8 or data64 is found. */
 enum op_json_form {
@@ -34,7 +34,7 @@ void op_json_scan_release(struct op_json_scan *scan);
 
 /* A text that is being parsed into arguments. */
 struct op_json_parse {
-    struct buf *memory; /* With room for the whole text, so that slices into it stay valid. */
+    struct buf *memory; /* It has room for the whole text, so that slices into it stay valid. */
     const char *what;   /* Name of the text, for faults: "the body". */
     struct op_json_scan scan;
     bool message;    /* Unknown members are ignored, and nothing refers to the text. */

@@ -45,7 +45,7 @@ static size_t find(struct slice text, size_t pos, size_t end, char byte)
     return at ? (size_t)(at - text.data) : end;
 }
 
-/* At an opening quote: moves after the closing one and returns the text between, as written. */
+/* Moves from an opening quote to after the closing one; returns the text between, as written. */
 static struct slice skip_string(struct cursor *cursor)
 {
     struct slice text = cursor->text;
@@ -190,7 +190,7 @@ static struct op_json_value take_string(struct cursor *cursor)
     return value;
 }
 
-/* After the key of a member: notes the value when it is data of an operation. */
+/* Scans the value after the key of a member; notes the value when it is data of an operation. */
 static void scan_member(struct cursor *cursor, struct slice key)
 {
     bool element = cursor->depth == ELEMENT_DEPTH && cursor->in_ops;

@@ -116,7 +116,8 @@ static void put_perms(struct jsonw *json, const struct op_result *result)
     }
 }
 
-/* The path of a created znode is in the result; other answers show the path of the request. */
+/* Returns the path to show. The path of a created znode is in the result; other answers show the
+ * path of the request. */
 static struct slice path_of(const struct op_args *args, const struct op_result *result)
 {
     return result->path.len > 0 ? result->path : args->path;

@@ -142,7 +142,7 @@ static struct bucket *find_own(struct buckets *buckets, uint64_t key)
     return NULL;
 }
 
-/* The bucket of the set with the smallest debt. */
+/* Returns the bucket of the set with the smallest debt. */
 static struct bucket *find_least(struct buckets *buckets, uint64_t key)
 {
     struct bucket_set *set = set_of(buckets, key);

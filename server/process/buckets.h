@@ -27,13 +27,13 @@ struct bucket {
 
 struct bucket_set {
     struct bucket ways[BUCKETS_WAYS];
-    uint64_t shared_full_ns; /* The same for the bucket shared by all other names of the set. */
+    uint64_t shared_full_ns; /* Full time of the bucket that all other names of the set share. */
 };
 
 struct buckets {
     pthread_mutex_t mutex;
     uint64_t seed;
-    uint64_t now_ns;     /* The latest time of a call: time does not go back. */
+    uint64_t now_ns;     /* The latest time that a call has given; time does not go back. */
     uint64_t token_ns;   /* Time for one token to come back. */
     uint64_t depth_ns;   /* Time for an empty bucket to become full. */
     uint64_t ceiling_ns; /* No bucket needs more time than this to be full. */

@@ -65,7 +65,7 @@ static void restore(struct server *server, zxid_t start)
 {
     struct worker_job *job = job_new(ZAB_EV_RESTORED);
 
-    atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
+    atomic_store(&server->gate.readable, false); /* No reads while the state is replaced. */
     job->zxid = start;
     job->history = zab_config(replica_zab(server->core.replica))->history;
     worker_post(&server->worker, job);
@@ -247,8 +247,8 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
     take_dones(watch->ctx, false);
 }
 
-/* Handles the end of a job. Any other error is passed on: the protocol decides whether it matters.
- */
+/* Steps the replica with the result of a job, unless a snapshot could not be written. Any other
+ * error is passed on in the event: the protocol decides whether it matters. */
 static void worker_done(struct server *server, struct worker_job *job)
 {
     if (job->event.type == ZAB_EV_STORED_SNAP && job->err != ERR_OK) {

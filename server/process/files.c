@@ -46,8 +46,8 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                               .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
-    /* All seats at the acceptor. Half as many each: on the way to the probe thread, in it, and at
-     * its own port. */
+    /* All seats at the acceptor, and half as many at each other place: on the way to the probe
+     * thread, in this thread, and at its own port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
     uint64_t left = 0;
 

@@ -17,7 +17,7 @@ enum {
 
 struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
-    uint32_t reserve;    /* Not for clients. */
+    uint32_t reserve;    /* Descriptors that clients do not get. */
     uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
     uint32_t seats;      /* Part of the reserve: connections over a cap, perhaps probes. */
     uint32_t lingers;    /* Part of the reserve: refused clients until they hang up. */

@@ -87,8 +87,8 @@ const struct config_clients *gate_limits(struct gate *gate)
     return &gate->server->config->clients;
 }
 
-/* Whether the write's result is remembered, which takes a share. The result of closing a session is
- * not. */
+/* Whether the result of the request will be remembered, and so takes a share. The result of closing
+ * a session is never remembered. */
 static bool needs_share(const struct op_request *request)
 {
     return request->key.len > 0 && op_args_kind(&request->args) == OP_KIND_WRITE &&

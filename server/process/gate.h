@@ -19,7 +19,7 @@ struct gate;
 struct view;
 struct window;
 
-/* The budget of bytes that wait to be sent to clients, over HTTP and WebSocket together
+/* Returns the budget of bytes that wait to be sent to clients, over HTTP and WebSocket together
  * (maxUnsentBytes). Any thread. */
 struct budget *gate_unsent(struct gate *gate);
 
@@ -59,7 +59,7 @@ struct gate_status {
     zxid_t durable;
     zxid_t logged;
     uint64_t digest; /* Digest of the state at `applied`. */
-    uint64_t lag_ms; /* Since the last contact with a leader with a quorum, or since start. */
+    uint64_t lag_ms; /* Time since contact with a leader that has a quorum, or since the start. */
     uint64_t history;
     uint64_t queue; /* Requests in flight. */
 };
@@ -129,7 +129,7 @@ struct gate_front_hooks {
     void *ctx;
 };
 
-/* Once this has returned, the earlier hooks of the front end are not called any more. */
+/* Sets the hooks of a front end; after the return its earlier hooks are not called any more. */
 void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks);
 void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
 

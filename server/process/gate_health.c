@@ -49,8 +49,9 @@ static void explain_no_leader(const struct config *config, const struct publicat
     }
 }
 
-/* A full tree does not make a replica unready: reads, deletes and the end of sessions still work,
- * and another replica would refuse the same writes. */
+/* Adds the check of the tree, which never fails. A full tree does not make a replica unready:
+ * reads, deletes and the end of sessions still work, and another replica would refuse the same
+ * writes. */
 static void check_tree(struct gate *gate, const struct prep_room *room, struct gate_check *checks,
                        size_t *count)
 {

@@ -102,7 +102,7 @@ static void write_sizes(struct gate *gate, const struct publication *copy, struc
     jsonw_kv_u64(json, "refill_log_lost", copy->store.keeps_lost);
 }
 
-/* Why this replica does not vote, does not serve, or soon will not. */
+/* Returns why this replica does not vote, does not serve, or soon will not serve. */
 static const char *reason_of(struct gate *gate, const struct publication *copy)
 {
     const char *reason = copy->replica.zab.reason;
@@ -181,7 +181,7 @@ static uint64_t silent_ms(const struct config *config)
     return max_u64((uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2), SILENT_MIN_MS);
 }
 
-/* Last contact with the peer, directly or through the leader; 0: never. */
+/* Returns the time of the last contact with the peer, directly or through the leader; 0: never. */
 static uint64_t heard_at(const struct zab_peer_status *peer, const struct heartbeat *heartbeat)
 {
     return max_u64(peer->heard_ms, heartbeat ? heartbeat->at_ms : 0);
@@ -252,7 +252,7 @@ static void write_ms(struct jsonw *json, const char *key, uint32_t us)
     }
 }
 
-/* A replica's own status report; the values are those of the time of the report. */
+/* Writes a replica's own status report; the values are those of the time of the report. */
 static void write_heartbeat(struct jsonw *json, const struct heartbeat *heartbeat)
 {
     jsonw_kv_u64(json, "epoch", heartbeat->epoch);
@@ -287,7 +287,7 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     write_url(json, gate->server->config->clients.advertise_client);
 }
 
-/* The newest zxid that the peer is known to have; 0: none. */
+/* Returns the newest zxid that the peer is known to have; 0: none. */
 static zxid_t zxid_of(const struct zab_peer_status *peer, const struct heartbeat *heartbeat)
 {
     zxid_t zxid = heartbeat ? heartbeat->zxid : 0;

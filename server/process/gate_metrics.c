@@ -33,7 +33,7 @@ static void histogram(struct buf *out, const char *name, const char *help,
     metric_put_histogram(out, name, NULL, values);
 }
 
-/* One line of a metric whose head is written already: name{label="value"}. */
+/* Writes one line of a metric whose head is written already: name{label="value"}. */
 static void put_labelled(struct buf *out, const char *name, const char *label, const char *value,
                          uint64_t number)
 {

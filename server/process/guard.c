@@ -59,7 +59,8 @@ void guard_release(struct guard *guard)
 
 /* ---- The log, by address. ---- */
 
-/* A name that a client has sent must not look like a part of the log line. */
+/* Copies a user's name for the log. A name that a client has sent must not look like a part of the
+ * log line. */
 static void put_user(char out[GUARD_USER_MAX + 1], struct slice user)
 {
     size_t len = min_size(user.len, GUARD_USER_MAX);
@@ -88,7 +89,8 @@ static bool is_quiet(const struct guard_address *address)
     return count == 0;
 }
 
-/* The entry of that network, a new one, or the one for all others. Under the mutex. */
+/* Returns the entry of that network, a new entry, or the entry for all others. Called under the
+ * mutex. */
 static struct guard_address *entry_of(struct guard *guard, struct slice network)
 {
     struct guard_address *unused = NULL;
@@ -286,8 +288,8 @@ static bool may_replace(const struct confirmed_slot *slot, const struct confirme
     return is_free(slot) || (!is_super(slot) && is_older(slot, now_ns, CONFIRMED_IDLE_MS));
 }
 
-/* The least recently used slot that may be replaced; a free slot counts as never used. NULL: no
- * slot may be replaced. */
+/* Returns the least recently used slot that may be replaced; a free slot counts as never used.
+ * NULL: no slot may be replaced. */
 static struct confirmed_slot *place_for(struct confirmed_set *set,
                                         const struct confirmed_name *name, uint64_t now_ns)
 {
@@ -377,7 +379,7 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
 }
 
 /* True for the super user's name with another password. When a list has confirmed that identity,
- * two users have the same name, and it is no guess. */
+ * two users have the same name, and the identity is no guess. */
 static bool is_super_guess(struct guard *guard, struct slice network, const struct auth *auth,
                            struct slice id)
 {

@@ -9,7 +9,7 @@
  * The first two kinds concern passwords. Each pair of address and user has GUARD_FAILURES tokens,
  * one of which comes back every GUARD_AGAIN_MS. Without a token, the password of that user from
  * that address is not evaluated, right or wrong, so that the answer reveals nothing. An identity
- * passes all the same if an ACL, or superDigest, recently confirmed it from that address.
+ * passes nevertheless if an ACL, or superDigest, recently confirmed it from that address.
  *
  * All failures of an address count together as well: it has GUARD_ADDRESS_FAILURES tokens, one of
  * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, users of that address that have
@@ -51,13 +51,13 @@ enum {
     CONFIRMED_WAYS = 16,         /* Identities in each set. */
     CONFIRMED_OF_ADDRESS = 4,    /* Identities of one address in a set. */
     CONFIRMED_OF_USER = 3,       /* Identities of one name at one address. */
-    CONFIRMED_IDLE_MS = 600000,  /* After this time unconfirmed: may be replaced. */
+    CONFIRMED_IDLE_MS = 600000,  /* An identity unconfirmed for this time may be replaced. */
     CONFIRMED_REFRESH_MS = 10000 /* Precision of the time of last use. */
 };
 
 struct guard_address {
     char network[NETWORK_TEXT_MAX];
-    char user[GUARD_USER_MAX + 1]; /* User of the last failure that had one. */
+    char user[GUARD_USER_MAX + 1]; /* Last user name in a failure; "": none. */
     uint64_t failed[GATE_FAILURES];
     uint64_t slowed;
     uint64_t logged_ms;

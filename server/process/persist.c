@@ -54,7 +54,7 @@ void persist_genesis(struct store_identity *identity, const struct zab_config *c
     buf_release(&bytes);
 }
 
-/* A new disk becomes a member: from now on its identity names the cluster. */
+/* Makes a new disk a member: from now on its identity names the cluster. */
 static void join(struct persist_item *item, const struct zab_config *config,
                  struct store_identity *identity)
 {

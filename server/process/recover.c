@@ -13,7 +13,7 @@ enum {
     READ_BYTES_MAX = 4 << 20
 };
 
-/* The replica as it is rebuilt. */
+/* The parts of a replica during its rebuilding. */
 struct rebuild {
     struct store *store;
     struct store_report *report;
@@ -52,7 +52,7 @@ static enum err format(struct store *store, bool bootstrapping, struct replica_o
     return store_run_one(store, &op);
 }
 
-/* The configuration that the identity carries; all zero while there is none. */
+/* Sets the configuration that the identity carries; all zero while there is none. */
 static enum err genesis(const struct store_identity *identity, struct zab_config *ret_config)
 {
     *ret_config = (struct zab_config){0};
@@ -120,7 +120,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     } else {
         err = load(store, &info, &config, &state);
     }
-    /* Since the request, another snapshot may have replaced that of `start`, newer or older, or
+    /* Since the request, another snapshot, newer or older, may have replaced that of `start`, or
      * none may be left: the event reports what was found, and the protocol decides. */
     *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
                                     .restored = {.err = err,
@@ -291,8 +291,8 @@ static enum err replay(struct rebuild *rebuild)
     return err;
 }
 
-/* Checks the digest of a snapshot that was taken while nothing changed. No record leads to its end,
- * so it is checked before any record is applied. */
+/* Checks the digest of a snapshot that was taken while nothing changed. No record leads to the end
+ * of such a snapshot, so the digest is checked before any record is applied. */
 static enum err check_exact(const struct rebuild *rebuild)
 {
     if (rebuild->state && rebuild->report->has_snapshot && rebuild->at == rebuild->snap_end &&

@@ -12,7 +12,7 @@
 enum {
     REAP_EVERY_MS = 1000,
     KEEP_AGE_MS = 60000,
-    TOUCHED_PER_SESSION = 2, /* Between two reports sessions may end and others begin. */
+    TOUCHED_PER_SESSION = 2, /* Sessions may end, and others begin, between two reports. */
 };
 
 static void fill_limits(const struct config *config, struct replica_options *options)
@@ -242,7 +242,7 @@ static void abandon(struct server *server)
     server_free(server);
 }
 
-/* The signals of server_wait. */
+/* Fills the set of signals that server_wait handles. */
 static void fill_signals(sigset_t *ret_set)
 {
     (void)sigemptyset(ret_set);

@@ -187,7 +187,7 @@ static enum err check_ports(const struct config *config, char error[SERVER_ERROR
     return err;
 }
 
-/* The directory that contains the path; "." when the path has one name. */
+/* Sets `parent` to the directory that contains the path; "." when the path has one name. */
 static void parent_of(const char *path, char parent[CONFIG_PATH_MAX])
 {
     size_t len = strlen(path);

@@ -71,7 +71,7 @@ void log_thread_end_if(bool failed, enum err err);
 /* ---- Worker thread: long reads, snapshots, preallocation. ---- */
 
 /* A request and its answer, which is an event for the replica. The core sets the token and the type
- * of the event, and the type is the request. The worker sets the rest. PURGED comes without a
+ * of the event; the type says what is requested. The worker sets the rest. PURGED comes without a
  * request. */
 struct worker_job {
     struct list node;
@@ -109,7 +109,7 @@ void worker_job_free(struct worker_job *job);
 
 /* ---- Core thread. ---- */
 
-/* The connection with a peer: what it has reported, or why there is none. */
+/* The connection with a peer: what the peer has reported, or why there is no connection. */
 struct core_peer {
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "": they do not. */
@@ -119,7 +119,7 @@ struct core_peer {
     uint64_t duplicate_logged_ms; /* Time of the last log line; 0: none. */
 };
 
-/* The text about another process that claims the id now; NULL: there is none. */
+/* Returns the text about another process that claims the id now; NULL: there is none. */
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
                                 uint64_t now_ms);
 
@@ -162,7 +162,7 @@ struct core {
     struct store_identity identity;
     uint64_t now_ms;
     bool low;          /* Low disk space, as last reported to the replica. */
-    const char *aside; /* Why it takes no writes, as last reported to the replica. */
+    const char *aside; /* Why the replica takes no writes, as last reported to it. */
     uint64_t published_ms;
     bool publish_now;
     struct zab_status logged;                /* Status at the last log line about the role. */
@@ -172,7 +172,7 @@ struct core {
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;
-    _Atomic uint64_t turn_ms; /* When the last turn began: liveness. */
+    _Atomic uint64_t turn_ms; /* Start of the last turn, for the liveness probe. */
 };
 
 /* ---- Gate: what front ends may touch from their own threads. ---- */
@@ -198,7 +198,7 @@ struct gate {
     struct metric_counter touches_lost;
     struct metric_counter share_refused;
     struct buckets remembered_client;  /* Results that each client may have remembered here. */
-    struct buckets remembered_address; /* Results of each address. */
+    struct buckets remembered_address; /* Results that each address may have remembered. */
     struct guard guard;
 };
 
@@ -230,7 +230,7 @@ struct sampler {
     uint64_t unsent_peak;         /* Peak of gate.unsent since the last return of memory. */
     uint64_t trim_ms;             /* The earliest time of the next return of memory. */
     bool trim_rest;               /* Much memory was still in use at the last return. */
-    _Atomic uint32_t sync_p50_us; /* p50 of the last seconds with syncs of the log; 0: none yet. */
+    _Atomic uint32_t sync_p50_us; /* p50 of log syncs, in the last seconds with any; 0: none yet. */
     _Atomic uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
 };
 
@@ -305,7 +305,7 @@ struct gate_figures {
     uint64_t sessions;
     uint64_t remembered;
     uint64_t remembered_bytes;
-    uint64_t quotas_exceeded; /* Soft limits exceeded, among the first VIEW_NODES_MAX. */
+    uint64_t quotas_exceeded; /* Exceeded (soft) quotas, among the first VIEW_NODES_MAX. */
 };
 
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures);

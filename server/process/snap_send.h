@@ -55,7 +55,7 @@ void snap_send_close(struct snap_send *send);
  * yet stays open, because the caller will check it. */
 void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
 
-/* A piece of a file. */
+/* A piece of a snapshot file: the request, and with "out" its result. */
 struct snap_piece {
     uint32_t peer;
     bool is_first;               /* First piece of a transfer. */

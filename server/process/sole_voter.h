@@ -16,7 +16,7 @@
 /* The contents of the disk; the caller prints them before the operator decides. */
 struct sole_voter {
     struct store_identity identity;
-    struct zab_config config; /* The newest one on the disk, committed or not. */
+    struct zab_config config; /* The newest configuration on the disk, committed or not. */
     uint32_t promised_epoch;
     uint32_t epoch;   /* Epoch of the last record. */
     zxid_t committed; /* Known commit index: later commits of the lost replicas are lost. */

@@ -19,7 +19,7 @@ enum {
 };
 
 struct watch_listing {
-    struct list node; /* In the mailbox of a front end. */
+    struct list node; /* Links the listing in the mailbox of a front end. */
     struct gate *gate;
     /* Called on the thread of the last front end; from then on the listing is the caller's again.
      */
@@ -36,7 +36,7 @@ struct watch_listing {
     /* The answer. */
     struct buf rows; /* JSON objects, with commas between them. */
     uint32_t count;
-    bool truncated;  /* There may be more. */
+    bool truncated;  /* There may be more rows. */
     uint32_t looked; /* Number of watches that this front end has looked at. */
     uint32_t next;   /* enum gate_front: the next front end. */
 };

@@ -40,8 +40,9 @@ static void answer(struct worker *worker, struct worker_job *job)
     (void)mailbox_post_always(worker->outbox, &job->node);
 }
 
-/* True when an operation must be retried because it found no file descriptor; pauses first. Like a
- * slow disk, the lack only delays the operation: to the protocol a failed read means damage. */
+/* True when an operation must be retried because it found no file descriptor; pauses before the
+ * retry. The operation is only delayed, as by a slow disk, because to the protocol a failed read
+ * means damage. */
 static bool is_again(struct worker *worker, enum err err)
 {
     if (err != ERR_NO_FILES) {

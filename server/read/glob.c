@@ -53,7 +53,8 @@ static bool match_one(struct slice pattern, size_t *at, struct slice text, size_
     return true;
 }
 
-/* The last star takes one more character at each retry; earlier stars never need to. */
+/* Whether the pattern matches the whole text. The last star takes one more character at each retry;
+ * earlier stars never need to. */
 static bool match_whole(struct slice pattern, struct slice text, bool any_case)
 {
     bool has_star = false;

@@ -30,8 +30,8 @@ struct view_page {
  * with the reason in `result`. */
 const struct state *view_begin(struct view *view, struct op_result *result);
 
-/* Operations that hold the lock once. view_look fills err, zxid and what the operation asks for,
- * without the data of children. */
+/* Operations that hold the lock once. view_look fills err, zxid and the rest of the answer, without
+ * the data of children. */
 void view_look(const struct state *state, const struct op_principal *who,
                const struct op_args *args, struct op_result *result);
 void view_tree(const struct state *state, const struct op_principal *who,

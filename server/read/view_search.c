@@ -10,7 +10,7 @@ struct search {
     const struct op_principal *who;
     const struct op_args *args;
     struct op_result *result;
-    struct op_args listing; /* What to list: with data when the search compares data. */
+    struct op_args listing; /* The arguments of listing: with data when the search compares data. */
     struct op_result found; /* The znodes of one hold of the lock. */
     /* The page for `found`; its bytes of data count for the whole search. */
     struct view_page page;

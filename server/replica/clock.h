@@ -23,7 +23,7 @@
  * a leader does not count.
  */
 enum {
-    AGE_LATE_MS = 5000 /* The first heartbeat may have been late by this time. */
+    AGE_LATE_MS = 5000 /* The first heartbeat may have been late by up to this time. */
 };
 
 struct age {
@@ -31,7 +31,7 @@ struct age {
     int64_t heard_ms; /* Age from heartbeats of the leader of `epoch`; 0: none. */
     int64_t line_ms;  /* Bound for later heartbeats: the age at `line_at`. */
     uint64_t line_at; /* Monotonic time of this replica. */
-    uint32_t epoch;   /* The current one. */
+    uint32_t epoch;   /* The current epoch. */
     bool own;         /* This replica is elected to lead `epoch` or the next epoch. */
     bool runs; /* This replica leads: the age was `base_ms` at `since_ms`, and counts from there. */
     int64_t base_ms;
@@ -87,7 +87,7 @@ struct steady {
 /* Returns the wall clock; for a while after a jump, the time without that jump. */
 int64_t steady_read(struct steady *steady, uint64_t now_ms, int64_t wall_ms);
 
-/* The nearest time that a stamp can have; 0 means no clock. */
+/* Returns the nearest time that a stamp can have; 0 means no clock. */
 int64_t stamp_clamp(int64_t wall_ms);
 
 /* Returns the latest time that `needed` of the clocks have reached; sorts the clocks. An unknown

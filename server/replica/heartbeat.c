@@ -7,7 +7,7 @@
 
 enum {
     HEARTBEAT_FORMAT = 5,
-    HEARTBEAT_ENTRY_MAX = 160 /* With room for additions of later versions. */
+    HEARTBEAT_ENTRY_MAX = 160 /* Includes room for additions of later versions. */
 };
 
 _Static_assert(ZAB_MEMBERS_MAX *(HEARTBEAT_ENTRY_MAX + 4) + 8 <= ZAB_PING_PAYLOAD_MAX,

@@ -44,7 +44,7 @@ struct heartbeat_host {
 
 struct heartbeat {
     uint32_t id;
-    uint64_t at_ms; /* When it was made, by the monotonic clock of the replica that holds it. */
+    uint64_t at_ms; /* When the heartbeat was made, by the monotonic clock of its holder. */
     enum replica_role role;
     uint32_t flags;   /* Bits of enum heartbeat_flag. */
     uint32_t epoch;   /* Current epoch. */
@@ -52,7 +52,7 @@ struct heartbeat {
     uint32_t lag_ms;  /* Time since the last contact with a leader with a quorum. */
     uint64_t role_ms; /* Time since it has this role. */
     int64_t wall_ms;  /* Its wall clock; 0: not known. */
-    uint64_t made_ms; /* When it was made, by its own monotonic clock; other replicas return it. */
+    uint64_t made_ms; /* The same by the monotonic clock of its replica; others return it. */
     uint32_t late_ms; /* It was made at most this time before `at_ms`. */
     int64_t age_ms;   /* Age of the ensemble, as this replica knows it. */
 

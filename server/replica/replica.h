@@ -24,8 +24,8 @@ struct replica_options {
     struct prep_limits prep;
     uint64_t boot;                   /* Random number of this process. */
     uint32_t requests_max;           /* Requests in flight. */
-    uint64_t forward_bytes_max;      /* Leader: waiting requests of all learners together. */
-    uint64_t forward_peer_bytes_max; /* Leader: waiting requests of one learner. */
+    uint64_t forward_bytes_max;      /* Leader: bytes of waiting requests of all learners. */
+    uint64_t forward_peer_bytes_max; /* Leader: bytes of waiting requests of one learner. */
     uint64_t forward_out_bytes_max;  /* Learner: own requests at the leader; more wait here. */
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
@@ -39,7 +39,7 @@ struct replica_options {
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };
 
-/* What the host must do besides the effects of zab. */
+/* The work for the host: the effects of zab, and others. */
 struct replica_effects {
     struct zab_effects zab; /* SEND, DISCONNECT, PERSIST, FETCH, SNAP_FETCH, RESTORE, HALT, ALARM */
     bool take_snapshot;     /* Scan the view; then ZAB_EV_STORED_SNAP or replica_snapshot_failed. */

@@ -24,7 +24,7 @@ enum {
     DEADLINE_SCAN_MS = 50, /* Time between two scans of all requests for passed deadlines. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
     FORWARDS_MAX = 65536,   /* Learners' requests that wait for room in the pipeline. */
-    FORWARD_COST = 64,      /* Bytes that each such request counts for, besides its own. */
+    FORWARD_COST = 64,      /* Bytes that each forward counts for, besides its own. */
     REAP_MAX = 1000,        /* Znodes reaped at a time. */
     FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
     KEEP_FIRST_MS = 10000,  /* A new leader first writes the age to the log after this time. */
@@ -47,7 +47,7 @@ enum request_stage {
 
 /* The requests of one connection; all lists are of op_request.fifo_node. */
 struct fifo {
-    uint64_t done;      /* The newest write that was done, or may have been. */
+    uint64_t done;      /* The newest write that was done, or may have been done. */
     struct list writes; /* Unanswered writes, in order of arrival. */
     struct list reads;  /* Reads in REQUEST_BLOCKED, in order of arrival. */
 };
@@ -63,7 +63,7 @@ struct deferred_reply {
     struct list node;
 };
 
-/* A learner's request. While it waits for room it owns its bytes. */
+/* A learner's request. While the request waits for room, it owns its bytes. */
 struct forward {
     uint32_t peer;
     uint32_t dialogue; /* Dialogue of arrival; when that has ended, the request is dropped. */
@@ -72,7 +72,7 @@ struct forward {
     struct list node;
 };
 
-/* How much of the room for waiting requests a learner takes. */
+/* The part of the room for waiting requests that one learner takes. */
 struct forward_share {
     uint32_t peer;
     uint64_t bytes;
@@ -80,7 +80,7 @@ struct forward_share {
 
 /* replica_request.c, replica_fifo.c: requests of this replica's own clients. */
 struct replica_requests {
-    struct list all;          /* In order of arrival. */
+    struct list all;          /* All requests, in order of arrival. */
     struct map by_id;         /* Request number to op_request. */
     uint64_t seq;             /* Last number given to a request or to a quorum round. */
     size_t count;             /* All requests. */
@@ -112,7 +112,7 @@ struct replica_tree {
     zxid_t applied;
     zxid_t fuzzy_end;    /* Effects up to this zxid may be in the state already. */
     bool end_unchecked;  /* The end of a received snapshot has not been reached. */
-    uint64_t end_digest; /* Digest that the state must have at that end. */
+    uint64_t end_digest; /* Digest that the state must have at the snapshot's end. */
     bool diverged;       /* The digest was another one: no answer may come from this state. */
     uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
                             requests up to this number. */
@@ -149,7 +149,7 @@ struct replica_heartbeats {
     struct heartbeat_host host; /* The host's part of this replica's status. */
     struct prep_room room;      /* maxTreeBytes in force, as this replica knows it. */
     uint64_t role_since_ms;
-    uint64_t made_ms; /* When the payload of the own heartbeats was made. */
+    uint64_t made_ms; /* Time when the payload of the own heartbeats was made. */
 };
 
 /* replica.c */
@@ -334,8 +334,8 @@ void replica_restoring(struct replica *replica);
 /* Takes over the state of a snapshot that the host has put in place. */
 void replica_restored(struct replica *replica, const struct zab_ev_restored *restored);
 
-/* Updates whether the state is readable. It is from the time that this replica serves until the
- * replica is quarantined or another state takes its place. */
+/* Updates whether the state is readable. The state is readable from the time that this replica
+ * serves until the replica is quarantined or another state replaces this one. */
 void replica_update_readable(struct replica *replica);
 
 /* replica_time.c: age and stamp of transactions. */

@@ -48,7 +48,7 @@ bool lead_confirmed(struct replica *replica, uint64_t token)
     return true;
 }
 
-/* False when the request must wait for room in the pipeline. */
+/* Prepares a learner's request; false when it must wait for room in the pipeline. */
 static bool handle_forward(struct replica *replica, const struct forward *forward)
 {
     struct forwarded forwarded;
@@ -170,8 +170,9 @@ void lead_forwarded(struct replica *replica, const struct zab_forwarded *forward
         sessions_reported(replica, forwarded->peer, forwarded->bytes);
         return;
     }
-    /* The leader prepares nothing before the step in which it begins to serve is over: deliveries
-     * of the initial history may come after this effect, and the tree must have them first. */
+    /* Until the end of the step in which the leader begins to serve, it prepares nothing:
+     * deliveries of the initial history may come after this effect, and the tree must have them
+     * first. */
     if (!replica_leads(replica) || !list_empty(&replica->learners.forwards) ||
         !handle_forward(replica, &forward)) {
         forward_keep(replica, &forward);
@@ -183,7 +184,7 @@ void lead_run_forwards(struct replica *replica)
     while (!list_empty(&replica->learners.forwards) && replica_leads(replica)) {
         struct forward *forward = list_first(&replica->learners.forwards, struct forward, node);
 
-        /* The learner has answered OUTCOME_UNKNOWN, or is another process by now. */
+        /* Dropped: the learner has answered OUTCOME_UNKNOWN, or is another process by now. */
         if (!zab_is_dialogue(replica->zab, forward->peer, forward->dialogue)) {
             PROBE("replica.forward_outlived_its_link");
         } else if (!handle_forward(replica, forward)) {

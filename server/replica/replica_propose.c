@@ -119,7 +119,7 @@ void lead_reap(struct replica *replica)
         struct op_args args = {.op = OP_REAP, .version = -1};
 
         args.path = wire_get_raw(&reader, wire_get_u16(&reader));
-        /* A znode that has changed meanwhile is refused, which is fine. */
+        /* The reaping of a znode that has changed meanwhile is refused, which is right. */
         (void)lead_prepare_own(replica, &args);
     }
     ASSERT(wire_reader_ok(&reader));
@@ -128,7 +128,7 @@ void lead_reap(struct replica *replica)
 
 /* ---- Remembered answers that may be forgotten. ---- */
 
-/* False when nothing is due, or there is no room for another proposal. */
+/* Forgets some answers; false when nothing is due, or there is no room for another proposal. */
 static bool forget_some(struct replica *replica)
 {
     zxid_t zxid = zab_next_zxid(replica->zab);
@@ -199,8 +199,8 @@ zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
     return zxid;
 }
 
-/* A new leader writes the age early: otherwise an ensemble that is restarted again and again within
- * keep_age_ms would never grow older. */
+/* Writes the age when the ensemble was idle. A new leader writes the age early: otherwise an
+ * ensemble that is restarted again and again within keep_age_ms would never grow older. */
 void lead_keep_age_idle(struct replica *replica)
 {
     const struct age *age = &replica->clock.age;

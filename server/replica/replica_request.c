@@ -8,7 +8,7 @@ static struct op_request *request_by_id(struct replica *replica, uint64_t id)
 
 static bool is_write(const struct op_request *request)
 {
-    return op_args_kind(&request->args) == OP_KIND_WRITE; /* A multi may read. */
+    return op_args_kind(&request->args) == OP_KIND_WRITE; /* A multi may be a read. */
 }
 
 static void set_stage(struct replica *replica, struct op_request *request, enum request_stage to)

@@ -180,7 +180,7 @@ void sessions_reported(struct replica *replica, uint32_t peer, struct slice byte
 
 /* ---- Expiry. ---- */
 
-/* False when there is no room for more proposals now. */
+/* Proposes the end of a session; false when there is no room for more proposals now. */
 static bool expire(struct replica *replica, uint64_t session)
 {
     struct op_args args;

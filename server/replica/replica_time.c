@@ -1,4 +1,5 @@
-/* Age and stamp of transactions: what this replica knows of both, and what a leader gives. */
+/* Age and stamp of transactions: what this replica knows of both, and what a leader gives to its
+ * transactions. */
 #include "server/replica/replica_int.h"
 
 enum {

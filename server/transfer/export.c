@@ -14,7 +14,7 @@ enum {
     PATHS_BYTES_MAX = SLICE_ZNODES * (STATE_PATH_MAX + 1)
 };
 
-/* A znode of a slice, with references of its own. */
+/* A znode of a slice; it holds references of its own. */
 struct export_znode {
     size_t path_end; /* End of its path in `paths`; it begins at the previous end. */
     struct stat_view stat;

@@ -101,7 +101,7 @@ static void count_batch(struct import *import)
     drop_batch(import);
 }
 
-/* A missing last line is reported after all lines before it are done. */
+/* Ends the import; a missing last line is reported after all lines before it are done. */
 static void check_end(struct import *import)
 {
     if (import->has_head && !import->has_end) {
