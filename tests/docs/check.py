@@ -152,7 +152,7 @@ def check_names(_options, report):
 def check_errors(_options, report):
     """docs/api.md has each code that a client can get, with its status, and no other."""
     table = (TOP / "base/err.h").read_text()
-    table = table[table.index("What a client gets"):table.index("Inside the process")]
+    table = table[table.index("Errors that a client gets"):table.index("Errors inside the process")]
     real = {f"{name} {status}" for status, name in
              re.findall(r"X\(\w+, (\d+), -?\d+, \"(\w+)\"", table)}
     documented = {f"{name} {status}" for name, status in
