@@ -48,7 +48,7 @@ static inline uint64_t zxid_behind(zxid_t newer, zxid_t older)
 /* Values are on disk and on the wire: never renumber. */
 enum logrec_type {
     LOGREC_TXN = 1,    /* A transaction of the state machine. */
-    LOGREC_EPOCH = 2,  /* Start of an epoch, counter 0 (zab.md, decision 1). */
+    LOGREC_EPOCH = 2,  /* Start of an epoch, counter 0. */
     LOGREC_CONFIG = 3, /* A change of the replicated configuration. */
     LOGREC_STAMP = 4,  /* Durable watermarks of the voters, to recognise a rolled-back disk. */
 };

@@ -243,7 +243,8 @@ void loop_keep_out(int fd)
     struct sock_fprog program = {.len = sizeof(drop_first_segments) / sizeof(*drop_first_segments),
                                  .filter = drop_first_segments};
 
-    /* If the kernel has no filters, a few more clients are reset. */
+    /* If the kernel has no socket filters, a few clients that connect just before the close are
+     * reset instead of refused. */
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 

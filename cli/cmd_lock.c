@@ -109,7 +109,7 @@ struct walk {
     const char *mine; /* The name of our znode. */
     int64_t number;   /* The number of our znode. */
     int64_t before;   /* How many znodes have a lower number. */
-    int64_t highest;  /* The highest lower number; -1: there is none. */
+    int64_t highest;  /* The highest number below ours; -1 if there is none. */
     struct buf *last; /* The path of the znode with that number. */
     bool found;       /* Our znode exists. */
 };

@@ -1,8 +1,8 @@
 /*
- * Connections and their deadlines. The library closes only silent connections; a client that sends
- * a byte now and then would stay for ever. So each phase has a deadline, which the acceptor
- * enforces. The phase changes by compare-and-swap: the thread that changes it has the right to
- * write to the socket.
+ * Connections and their deadlines. libmicrohttpd ("the library") closes only silent connections; a
+ * client that sends a byte now and then would stay for ever. So each phase has a deadline, which
+ * the acceptor enforces. The phase changes by compare-and-swap: the thread that changes it has the
+ * right to write to the socket.
  */
 #include "base/hash.h"
 #include "http/http_int.h"
@@ -23,8 +23,8 @@ static const char *header_of(uint32_t status)
     case MHD_HTTP_UNAUTHORIZED:
         return "WWW-Authenticate: " HTTP_CHALLENGE_BASIC "\r\n";
     case MHD_HTTP_METHOD_NOT_ALLOWED:
-        return "Allow: GET, HEAD\r\n"; /* Only connections for probes get this status without the
-                                          library, and probes can only be read. */
+        return "Allow: GET, HEAD\r\n"; /* Outside the library only probes are answered with 405, and
+                                          a probe must be a GET or HEAD. */
     case MHD_HTTP_UPGRADE_REQUIRED:
         return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     default:

@@ -108,8 +108,8 @@ static bool is_clean(struct slice text)
     return (any & BYTE_CONTROL) == 0;
 }
 
-/* Looks for control characters in a line that is given without its line end. Returns a constant
- * sentence, or NULL. */
+/* Looks for control characters in a line that is given without its line end. Returns the error text
+ * (a string constant), or NULL if the line has none. */
 static const char *lint(struct slice line)
 {
     if (is_clean(line)) {

@@ -136,8 +136,8 @@ static void put_off(uint64_t *ms, uint64_t by_ms)
 /* Moves the client's deadlines when the timer fires late. A late timer means that the process was
  * stopped or the loop was busy: bytes that the client has sent meanwhile are not read yet, and no
  * bytes were sent to the client. That time does not count against the client, and unread bytes are
- * read before any limit applies. The extra LATE_MS is granted only once in a row: otherwise a loop
- * that is always late would never apply a limit. */
+ * read before any limit applies. When several timers in a row are late, only the first one gets the
+ * extra LATE_MS: otherwise a loop that is always late would never apply a limit. */
 static void excuse(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t late_ms = now_ms > socket->clock.due_ms ? now_ms - socket->clock.due_ms : 0;
@@ -187,8 +187,8 @@ void ws_beat_start(struct ws_socket *socket)
     ws_timer_set(socket, socket->clock.beat_ms);
 }
 
-/* Closes all sockets when this replica may not answer for WS_UNFIT_MS, so that its clients connect
- * to other replicas. */
+/* Closes all sockets once this replica has been unfit to answer for WS_UNFIT_MS, so that its
+ * clients connect to other replicas. */
 void ws_beat_look(struct ws *ws)
 {
     const char *why = NULL;

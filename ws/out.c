@@ -143,7 +143,8 @@ bool ws_out_end(struct ws_socket *socket, enum piece_kind kind)
     return true;
 }
 
-/* Counts the bytes queued behind the first `before` unsent bytes as a reply. */
+/* Counts a reply that was just queued. `before` is the number of unsent bytes before it was queued;
+ * all bytes after them are the reply. */
 static void count_reply(struct ws_socket *socket, size_t before)
 {
     socket->out.replies = socket->out.sent < socket->out.replied ? socket->out.replies : 0;
@@ -164,7 +165,8 @@ bool ws_out_reply(struct ws_socket *socket)
 
 /* ---- Results ---- */
 
-/* True for a text so small that copying it costs no more than queueing it as a text. */
+/* True for a text so small that copying its bytes costs no more than queueing the text itself, to
+ * be encoded later. */
 static bool is_small(const struct text *text)
 {
     return text_is_plain(text) && text->own.len <= TEXT_SMALL_BYTES;

@@ -1,4 +1,4 @@
-/* Admission: the new disk of a known member takes the seat of the old one (decision 7). */
+/* Admission: the new disk of a known member takes the seat of the old one. */
 #include "zab/zab_int.h"
 
 static bool is_present(const struct zab *zab, const struct peer *peer)

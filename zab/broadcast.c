@@ -229,7 +229,7 @@ void zab_set_ping_payload(struct zab *zab, struct slice bytes)
     ASSERT(!zab->ping_payload.overflow);
 }
 
-/* ---- Quorum rounds (decision 9). ---- */
+/* ---- Quorum rounds. ---- */
 
 static bool has_confirmed(const struct zab *zab, const struct peer *peer)
 {

@@ -2,7 +2,7 @@
  * config.h - the replicated configuration: the voters, by id and incarnation.
  *
  * This configuration alone decides what is a quorum. The incarnation keeps an emptied or swapped
- * disk from voting: such a disk is unknown until a committed change admits it (zab.md, decision 7).
+ * disk from voting: such a disk is unknown until a committed change admits it.
  */
 #ifndef ZAB_CONFIG_H
 #define ZAB_CONFIG_H

@@ -1,5 +1,5 @@
 /*
- * Replicas prove that they are equal (decision 6). Each replica remembers its state's digest at
+ * Replicas prove that they are equal. Each replica remembers its state's digest at
  * checkpoints. Learners send their digests with each PONG, and the leader compares them.
  */
 #include "zab/zab_int.h"

@@ -61,8 +61,8 @@ static void send_vote(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* Sends vote or role to all peers. At the start of a role this is necessary because peers that
- * settled earlier still know this replica as looking. */
+/* Sends vote or role to all peers. At the start of a role this is necessary: peers that took their
+ * roles earlier still believe that this replica is looking. */
 void election_announce(struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -99,7 +99,7 @@ static void election_start(struct zab *zab)
         if (peer->vote.valid && peer->vote.state != ZAB_LOOKING) {
             peer->vote.valid = false;
         }
-        /* A CEPOCH that came before an earlier role is outdated. */
+        /* A CEPOCH that was kept from before this replica's previous role is obsolete. */
         peer->learner.early = (struct zab_msg){0};
     }
     vote_initial(zab);
@@ -362,8 +362,8 @@ void election_tick(struct zab *zab)
         return;
     }
     PROBE("zab.revote");
-    /* If this replica has no candidate, it may be allowed to stand by now; and votes that were lost
-     * are sent again. */
+    /* If this replica has no candidate, it may have become allowed to be one itself. Votes that
+     * were lost are sent again. */
     if (zab->election.my_vote.candidate == 0) {
         vote_initial(zab);
     }

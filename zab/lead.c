@@ -145,7 +145,7 @@ static void announce_epoch(struct zab *zab)
 
 /*
  * Establishes the epoch. Its initial history is this replica's log, and the start of the epoch is
- * itself a record of this log (decision 1). Followers get that record as NEWLEADER.
+ * itself a record of this log. Followers get that record as NEWLEADER.
  */
 static void establish(struct zab *zab)
 {
@@ -212,7 +212,7 @@ void lead_on_persisted(struct zab *zab)
 /* ---- Messages of learners. ---- */
 
 /* Starts a higher epoch for a voter that has promised more than this leader's epoch: it can come
- * back only in a higher epoch, because a promise outlives its candidate (decision 10). */
+ * back only in a higher epoch, because a promise outlives its candidate. */
 static void rediscover(struct zab *zab, uint32_t promised)
 {
     ASSERT(promised > zab->lead.epoch);
@@ -310,8 +310,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->range_count = msg->range_count;
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
-    /* The log of a learner that promised this epoch earlier may be cut back in this epoch without a
-     * further promise. So what this log has of earlier epochs does not count as acknowledged. */
+    /* A learner that had promised this epoch before this dialogue may cut back its log without a
+     * new promise. So what this log has of earlier epochs does not count as acknowledged. */
     if (learner->counted &&
         (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->last);

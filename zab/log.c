@@ -84,7 +84,7 @@ static void deliver_one(struct zab *zab, struct logrec *rec)
 }
 
 /*
- * Whether records may be delivered (decision 2). A learner that has not made EPOCH(e') durable may
+ * Whether records may be delivered. A learner that has not made EPOCH(e') durable may
  * still have a divergent tail, so a COMMIT of e' says nothing yet about the records in its log.
  */
 bool may_deliver(const struct zab *zab)

@@ -1,5 +1,5 @@
 /*
- * What each disk is known to have promised and made durable (decision 7). The leader learns this
+ * What each disk is known to have promised and made durable. The leader learns this
  * from acknowledgements and from stamps, which are records of the log. A disk that comes back with
  * less has been rolled back.
  */

@@ -9,7 +9,8 @@
  * memory that they point to are valid until the next call into the core. References in effects
  * belong to the host, which drops them.
  *
- * Sources: Junqueira, Reed, Serafini, "Zab", DSN 2011 (phases 0 to 3); zab.md for the differences.
+ * Sources: Junqueira, Reed, Serafini, "Zab", DSN 2011 (phases 0 to 3); zab/PROTOCOL.md for the
+ * differences.
  */
 #ifndef ZAB_ZAB_H
 #define ZAB_ZAB_H

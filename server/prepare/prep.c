@@ -165,7 +165,8 @@ static enum err finish(struct prep_step *step)
         err = check_size(step);
     }
     if (err == ERR_OK) {
-        return prep_check_memory(step); /* Writes its own result. */
+        return prep_check_memory(
+            step); /* When it refuses, prep_check_memory has set the result itself. */
     }
     const char *detail = result->detail;
 

@@ -227,7 +227,8 @@ void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figure
     }
 }
 
-/* A posted listing belongs to another thread, so everything needed from the listing is read before.
+/* Once posted, the listing belongs to another thread, so everything that is needed from it is read
+ * before it is posted.
  */
 void watch_listing_pass(struct watch_listing *listing)
 {

@@ -3,7 +3,7 @@
  * quarantine it when it is damaged, else rebuild the state from the newest snapshot and the
  * committed part of the log.
  *
- * The uncommitted tail of the log is not applied: it may still be truncated (zab.md, decision 2). A
+ * The uncommitted tail of the log is not applied: it may still be truncated. A
  * quarantined disk starts with an empty history, regardless of its log, and is refilled. The
  * quarantine mark is durable before the replica starts. Server and simulator share this code.
  */

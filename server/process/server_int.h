@@ -64,8 +64,8 @@ void log_thread_start(struct log_thread *log, struct store *store, struct mailbo
 void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); /* Heap. */
 void log_thread_stop(struct log_thread *log); /* Runs the posted batches first. */
 
-/* Ends the process when the disk has failed: after a failed sync the page cache cannot be trusted
- * (decision 8). Also used by the worker thread. */
+/* Ends the process when the disk has failed: after a failed sync the page cache cannot be trusted.
+ * Also used by the worker thread. */
 void log_thread_end_if(bool failed, enum err err);
 
 /* ---- Worker thread: long reads, snapshots, preallocation. ---- */

@@ -147,8 +147,8 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     struct zab_status before = replica->status;
 
     refresh(replica);
-    /* The replica serves since this step, but its last deliveries come after this effect. Until the
-     * ROLE effect after these deliveries, the replica does not count as serving. */
+    /* The replica serves since this step, but its last deliveries come after this effect. The
+     * replica counts as serving only from the ROLE effect that follows these deliveries. */
     if (!before.serving && replica->tree.applied < replica->status.delivered) {
         replica->status.serving = false;
     }

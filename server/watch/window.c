@@ -195,8 +195,8 @@ void window_skip(struct window *window, zxid_t zxid)
     window->last = max_u64(window->last, zxid);
 }
 
-/* Empties the window. Readers may still hold sets from before the restart, so `settled` becomes at
- * least their newest zxid: they do not count as settled. */
+/* Empties the window. Readers may still hold sets from before the restart. So `settled` becomes at
+ * least the newest zxid of these sets: their ACLs are looked up again. */
 void window_restart(struct window *window, zxid_t start)
 {
     mutex_lock(&window->mutex);
