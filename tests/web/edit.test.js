@@ -108,6 +108,42 @@ visiting('a refusal is shown at its field, and the input is kept', {}, async (pa
   await page.locator('.lamp.live').waitFor();
 });
 
+/** Files of the page are read with a delay: of two choices the first, which is short, is read last. */
+function readSlowly(page) {
+  return page.evaluate(() => {
+    const read = Blob.prototype.arrayBuffer;
+    Blob.prototype.arrayBuffer = async function () {
+      const delay = this.size < 10 ? 1_000 : 300;
+      await new Promise((resolve) => setTimeout(resolve, delay));
+      return read.call(this);
+    };
+  });
+}
+
+visiting('what is sent is the file chosen last, once it has been read', {}, async (page, visit) => {
+  await replicas.create('/slow/there', 'old');
+  await visit.open('/ui/tree/slow');
+  await readSlowly(page);
+  await button(page, 'New child').click();
+  await page.getByLabel('Name', { exact: true }).fill('new');
+  await page.getByLabel('Data format').selectOption('file');
+  const chosen = page.getByLabel('File', { exact: true });
+  await chosen.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.from('first') });
+  await chosen.setInputFiles({ name: 'y', mimeType: 'a/b', buffer: RAW });
+  await button(page, 'Create').click();
+  await heading(page, 'new');
+  assert.deepEqual(await replicas.data('/slow/new'), RAW);
+
+  await edit(visit, '/slow/there');
+  await editor(page).press('Control+End');
+  await page.keyboard.type(' text');
+  await readSlowly(page);
+  const upload = page.getByLabel('Upload a file');
+  await upload.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: RAW });
+  await save(page);
+  assert.deepEqual(await replicas.data('/slow/there'), RAW);
+});
+
 visiting('Escape keeps the input, Cancel discards it', {}, async (page, visit) => {
   await replicas.create('/typed/other');
   await visit.open('/ui/tree/typed');

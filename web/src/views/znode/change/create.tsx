@@ -1,7 +1,7 @@
 // A new znode below the one that is shown.
 
 import { effect, type Signal, useSignal } from '@preact/signals';
-import { useId } from 'preact/hooks';
+import { useId, useRef } from 'preact/hooks';
 import { ApiError } from '../../../api/error';
 import { requestKey } from '../../../api/key';
 import type { StatReply } from '../../../api/types';
@@ -94,18 +94,20 @@ export function Create({ parent, onClose, onCreated }: Props) {
     refusal.value = undefined;
     key.value = undefined;
   };
-  const reason = busy.value ? say('busy') : whyNoWrites();
+  const whyNotNow = () => {
+    if (busy.value) {
+      return say('busy');
+    }
+    return wish.value.file === 'reading' ? say('reading') : whyNoWrites();
+  };
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (reason !== undefined) {
+    if (whyNotNow() !== undefined) {
       return;
     }
     const members = membersOf(wish.peek());
     if (typeof members === 'string') {
       refusal.value = { field: 'data', why: members as Fault | 'no_file' };
-      return;
-    }
-    if (busy.peek()) {
       return;
     }
     busy.value = true;
@@ -159,7 +161,7 @@ export function Create({ parent, onClose, onCreated }: Props) {
         {busy.value && <Waiting />}
         <footer>
           <Button onClick={cancel}>{say('cancel')}</Button>
-          <Button kind="primary" type="submit" reason={reason}>
+          <Button kind="primary" type="submit" reason={whyNotNow()}>
             {say('create')}
           </Button>
         </footer>
@@ -276,8 +278,15 @@ function KindField({ wish, change }: FieldProps) {
 
 function DataField({ wish, change, refusal }: FieldProps) {
   const id = useId();
+  const choices = useRef(0);
   const take = async (input: HTMLInputElement) => {
-    change({ file: await chosenFile(input) });
+    choices.current += 1;
+    const mine = choices.current;
+    change({ file: 'reading' });
+    const bytes = await chosenFile(input);
+    if (mine === choices.current) {
+      change({ file: bytes }); // No later choice has replaced this one.
+    }
   };
   return (
     <div class="data-field">

@@ -16,7 +16,8 @@ export interface Wish {
   acl: 'open' | 'read' | 'creator';
   form: EditForm | 'file';
   text: string;
-  file: Uint8Array<ArrayBuffer> | undefined;
+  /** Its bytes; undefined: none is chosen. */
+  file: Uint8Array<ArrayBuffer> | 'reading' | undefined;
 }
 
 export const SECONDS_MAX = 1_099_511_627; // 2^40 - 1 ms.
@@ -29,7 +30,10 @@ export function pathOf({ parent, name }: Pick<Wish, 'parent' | 'name'>): string 
 }
 
 function dataOf({ form, text, file }: Wish): Uint8Array<ArrayBuffer> | Fault | 'no_file' {
-  return form === 'file' ? (file ?? 'no_file') : bytesOf(form, text);
+  if (form !== 'file') {
+    return bytesOf(form, text);
+  }
+  return file instanceof Uint8Array ? file : 'no_file';
 }
 
 /** The members of the operation; a word: the data is none. */

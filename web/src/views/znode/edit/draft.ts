@@ -78,6 +78,8 @@ export class Draft {
   /** The editor holds something else than it has begun with. */
   readonly touched = signal(false);
   readonly phase = signal<Phase>('editing');
+  /** The bytes of a chosen file are on their way; they replace the text. */
+  readonly reading = signal(false);
   readonly problem = signal<ApiError | Fault | undefined>(undefined);
   readonly merging = signal(false);
   /** While merging: places that both have changed, and for which nothing is chosen yet. */

@@ -137,6 +137,9 @@ function whyNotSave(
   if (draft.phase.value === 'saving') {
     return say('saving');
   }
+  if (draft.reading.value) {
+    return say('reading');
+  }
   if (theirs && theirs !== 'gone' && !draft.merging.value) {
     return say('conflict');
   }
@@ -150,6 +153,13 @@ function whyNotSave(
     return say('too_large');
   }
   return fault ?? reasonFor('write', theirs === 'gone' ? undefined : perms);
+}
+
+function whyNoFile(draft: Draft): string | undefined {
+  if (draft.reading.value) {
+    return say('reading');
+  }
+  return draft.merging.value ? say('not_merging') : undefined;
 }
 
 function limit(): number {
@@ -168,7 +178,9 @@ function Bar({ draft, editor, measured, children }: BarProps) {
   const { size } = measured.value;
   const large = size !== undefined && size > limit();
   const take = async (input: HTMLInputElement) => {
+    draft.reading.value = true;
     const bytes = await chosenFile(input);
+    draft.reading.value = false;
     if (bytes) {
       draft.replace(bytes);
     }
@@ -192,7 +204,7 @@ function Bar({ draft, editor, measured, children }: BarProps) {
         icon="upload"
         kind="quiet"
         label={say('view_file')}
-        reason={draft.merging.value ? say('not_merging') : undefined}
+        reason={whyNoFile(draft)}
         onClick={() => file.current?.click()}
       />
       <input
@@ -200,7 +212,7 @@ function Bar({ draft, editor, measured, children }: BarProps) {
         type="file"
         hidden
         aria-label={say('upload')}
-        disabled={draft.merging.value}
+        disabled={draft.merging.value || draft.reading.value}
         onChange={(event) => void take(event.currentTarget)}
       />
       {size !== undefined && (

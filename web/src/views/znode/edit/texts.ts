@@ -70,6 +70,7 @@ export const say = defineTexts(
     stay: 'Stay',
     take_theirs: 'Take theirs',
     theirs: 'Theirs',
+    reading: 'The file is being read',
     too_large: 'It exceeds the size limit of a znode',
     unknown: 'It is not known yet whether it was saved ({detail}). A retry does not save it twice.',
     unknown_no_quorum:
@@ -146,6 +147,7 @@ export const say = defineTexts(
     stay: '留在此处',
     take_theirs: '采用对方的',
     theirs: '对方的',
+    reading: '正在读取文件',
     too_large: '超过了节点的大小上限',
     unknown: '尚不知道是否已保存（{detail}）。重试不会保存两次。',
     unknown_no_quorum:
