@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     WORD_MAX = 32 /* Longest word that guessing compares, in letters. */

@@ -1,13 +1,8 @@
 #include "cli/cli.h"
 
-#include "cli/words.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

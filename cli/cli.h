@@ -6,11 +6,9 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
-#include "cli/args.h"
 #include "cli/client.h"
-#include "cli/cmd.h"
 #include "cli/out.h"
-#include "cli/settings.h"
+#include "cli/words.h"
 
 enum {
     CLI_MESSAGE_MAX = 1024,

@@ -1,10 +1,6 @@
 /* Runs a command: checks its command line, opens its client, and closes the client afterwards. */
-#include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/help.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 static bool asks_help(int arg_count, char **args)
 {

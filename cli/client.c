@@ -1,13 +1,7 @@
 #include "cli/client.h"
 
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
-#include "cli/cmd.h"
 #include "cli/curl_handles.h"
 #include "server/op/ops.h"
-
-#include <stdio.h>
 
 enum {
     TRY_MIN_MS = 1000,   /* Least time of one attempt, if that much is left. */

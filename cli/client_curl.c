@@ -5,8 +5,6 @@
  */
 #include "cli/client.h"
 
-#include <string.h>
-
 enum {
     ARGUMENT_MAX = 32 << 10 /* Longer arguments do not fit a command line everywhere. */
 };

@@ -1,17 +1,10 @@
 /* Builds a request for libcurl (headers, credentials, session), and finds what went wrong with a
  * request. */
-#include "base/check.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "cli/client.h"
-#include "cli/cmd.h"
 #include "cli/curl_handles.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     MORE_MAX = 48,

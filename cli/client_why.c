@@ -3,13 +3,9 @@
  * respond for the reason. A replica without a quorum holds a write for longer than the client
  * waits.
  */
-#include "base/os_clock.h"
 #include "cli/client.h"
-#include "cli/cmd.h"
 #include "cli/curl_handles.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

@@ -4,13 +4,21 @@
  * A row describes a command completely: help, manual page and completion are generated from it. A
  * command writes its result to stdout and everything else to stderr, and returns the process's exit
  * code. Only cli/ may end the process.
+ *
+ * All files of cli/ include this header, which includes what most of them need.
  */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/minmax.h"
+#include "base/os_clock.h"
+
+#include <inttypes.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Exit codes; cmd_exit_codes describes them. */
 enum {
@@ -135,7 +143,20 @@ struct cmd {
     void (*more)(struct buf *out); /* Appends more help, as fixed lines; NULL: none. */
 };
 
-/* All rows, in the order of help, with NULL at the end. Defined in cmd_table.c. */
+/* All rows, in the order of help: `row(get)` stands for cmd_get, in the file that does its work. */
+#define CMD_ROWS(row)                                                                            \
+    row(get) row(set) row(create) row(rm) row(ls) row(tree) row(stat) row(cp) row(mv) row(edit)  \
+        row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)   \
+            row(semaphore) row(elect) row(barrier) row(queue) row(counter) row(session) row(acl) \
+                row(quota) row(whoami) row(status) row(members) row(metrics) row(doctor)         \
+                    row(serve) row(dev) row(inspect) row(recover) row(shell) row(api) row(bench) \
+                        row(completion) row(version) row(help) row(complete) row(man)
+
+#define CMD_DECLARE(name) extern const struct cmd cmd_##name;
+
+CMD_ROWS(CMD_DECLARE)
+
+/* Pointers to all rows, with NULL at the end. Defined in cmd_table.c. */
 extern const struct cmd *const cmd_table[];
 
 /* Returns the row with that name, or NULL. */

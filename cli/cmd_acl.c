@@ -1,12 +1,6 @@
 /* acl: the access control list of a znode. */
-#include "base/os_clock.h"
 #include "cli/acl_text.h"
-#include "cli/commands.h"
 #include "cli/revise.h"
-#include "cli/words.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum {
     BODY_MAX = 1 << 20

@@ -3,11 +3,6 @@
  * makes several changes atomically, or several reads at one moment.
  */
 #include "cli/cli.h"
-#include "cli/commands.h"
-#include "cli/words.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum {
     WRAP_MAX = 16 /* Bytes that are put around the operations of a multi. */

@@ -1,8 +1,5 @@
 /* barrier: wait until the barrier is lowered, or until enough members have entered. */
-#include "cli/commands.h"
 #include "cli/wait.h"
-
-#include <string.h>
 
 enum {
     COUNT_MAX = 1000000

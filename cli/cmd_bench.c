@@ -3,22 +3,14 @@
  * one thread. Each client has a connection, and sends the next request once the last one was
  * answered.
  */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "base/rng.h"
-#include "cli/commands.h"
 #include "cli/curl_handles.h"
 #include "cli/hist.h"
 #include "cli/inherited.h"
 #include "cli/replicas.h"
 
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

@@ -1,13 +1,8 @@
 /* completion: prints the scripts for shells. __complete: what these scripts call on each TAB. */
-#include "base/mem.h"
 #include "cli/client.h"
-#include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/out.h"
 #include "cli/words.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* ---- Candidates ---- */
 

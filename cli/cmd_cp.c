@@ -5,14 +5,8 @@
  * aversion; when another client has changed, replaced or added a znode meanwhile, nothing happens,
  * and the subtree is read again.
  */
-#include "base/os_clock.h"
 #include "cli/cli.h"
-#include "cli/commands.h"
 #include "cli/copy.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     LINES_OF_ONE = 2 /* Lines of an export: its head, and the top znode. */

@@ -1,23 +1,13 @@
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "base/os_process.h"
-#include "cli/args.h"
-#include "cli/commands.h"
 #include "cli/curl_handles.h"
 #include "cli/dev.h"
 #include "cli/inherited.h"
-#include "cli/jsonr.h"
 #include "cli/out.h"
 #include "server/process/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,11 +1,7 @@
 /* doctor: asks all replicas, and reports each problem with what to do. */
-#include "cli/commands.h"
 #include "cli/doctor.h"
 #include "cli/prom.h"
 #include "cli/replicas.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum {
     COUNT_MAX = 32

@@ -1,12 +1,9 @@
 /* edit: opens a znode in an editor, and saves it only if no other client changed it meanwhile. */
-#include "cli/commands.h"
 #include "cli/live.h"
 #include "cli/revise.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

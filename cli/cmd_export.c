@@ -1,13 +1,8 @@
 /* export, import: write a subtree as lines of JSON, and read such lines back. */
-#include "base/os_clock.h"
-#include "cli/commands.h"
 #include "cli/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* get, stat, whoami: commands of a single read. */
 #include "cli/cli.h"
-#include "cli/commands.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- get ---- */

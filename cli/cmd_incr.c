@@ -2,11 +2,7 @@
  * incr, counter, touch: writes that depend on the present data. The number of incr and counter is
  * decimal text, and no addition to it is lost.
  */
-#include "cli/commands.h"
 #include "cli/revise.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 enum {
     NUMBER_MAX = 32 /* Bytes of a number, with blanks around it. */

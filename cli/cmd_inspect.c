@@ -1,12 +1,5 @@
-#include "base/check.h"
-#include "base/mem.h"
-#include "cli/commands.h"
 #include "cli/inspect_files.h"
 #include "cli/out.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     READ_BYTES = 4 << 20,

@@ -1,11 +1,7 @@
 /* lock, elect, semaphore: run a command while holding a place. */
-#include "cli/commands.h"
 #include "cli/wait.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define CANDIDATE "candidate-"

@@ -1,11 +1,5 @@
 /* ls, find, tree: list many znodes. A replica answers in pages, or searches in bounded steps. */
-#include "base/mem.h"
-#include "base/minmax.h"
 #include "cli/cli.h"
-#include "cli/commands.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 enum {
     LIMIT_MAX = 1000000,

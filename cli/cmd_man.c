@@ -1,12 +1,7 @@
 /* __man: writes the manual pages as roff, from the table of commands. */
-#include "cli/commands.h"
 #include "cli/out.h"
-#include "cli/settings.h"
 
 #include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     FILE_NAME_MAX = 4096,

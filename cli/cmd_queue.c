@@ -1,9 +1,6 @@
 /* queue: items in the order in which they were added, each taken once. */
-#include "base/os_clock.h"
-#include "cli/commands.h"
 #include "cli/wait.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 enum {

@@ -1,11 +1,6 @@
 /* quota: the limits of a subtree. */
 #include "base/base64.h"
-#include "cli/commands.h"
 #include "cli/revise.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define ROOT "/zookeeper/quota"
 #define NAME "zookeeper_limits"

@@ -1,14 +1,9 @@
-#include "base/mem.h"
 #include "base/os_rng.h"
-#include "cli/commands.h"
 #include "cli/inspect_files.h"
 #include "cli/out.h"
 #include "server/process/sole_voter.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     HISTORY_LEN = 16, /* Hexadecimal digits. */

@@ -1,9 +1,7 @@
 #include "base/lack.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/os_files.h"
 #include "base/os_process.h"
-#include "cli/commands.h"
 #include "cli/out.h"
 #include "http/http.h"
 #include "server/config/config.h"
@@ -11,8 +9,6 @@
 #include "server/process/server.h"
 #include "ws/ws.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 /* Warnings about the machine. */

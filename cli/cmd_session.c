@@ -1,5 +1,4 @@
 /* session: runs a command in a session, and shows or closes the session that a command is in. */
-#include "cli/commands.h"
 #include "cli/wait.h"
 
 enum {

@@ -1,9 +1,6 @@
 /* set, create, rm: one write. */
 #include "cli/cli.h"
-#include "cli/commands.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum {

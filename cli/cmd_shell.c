@@ -1,17 +1,11 @@
 /* shell: runs commands from a terminal or a script, with a current znode. */
-#include "base/check.h"
 #include "cli/cli.h"
-#include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/inherited.h"
 #include "cli/shell_line.h"
-#include "cli/words.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,11 +1,7 @@
 /* status, members, metrics: show what each replica reports, and what one of them sees. */
-#include "cli/commands.h"
 #include "cli/prom.h"
 #include "cli/replicas.h"
 #include "server/read/glob.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 enum {
     AGE_MAX = 32,

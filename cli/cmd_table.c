@@ -1,9 +1,6 @@
 /* The table of commands, the table of exit codes, and what commands with their own command line
  * share. */
 #include "cli/args.h"
-#include "cli/commands.h"
-
-#include <string.h>
 
 #define POINTER(name) &cmd_##name,
 

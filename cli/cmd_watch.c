@@ -1,12 +1,6 @@
 /* watch: prints the changes of a znode, or runs a command for each. */
-#include "base/os_clock.h"
-#include "cli/commands.h"
 #include "cli/live.h"
-#include "cli/words.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* Runs the children of `zabra dev`, and checks options that are keys of their configuration. */
 #include "cli/dev.h"
 
-#include "base/check.h"
-#include "base/os_clock.h"
 #include "cli/args.h"
 #include "server/config/config.h"
 #include "server/process/server.h"
@@ -10,8 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,13 +1,11 @@
 #include "cli/doctor.h"
 
-#include "base/minmax.h"
 #include "cli/jsonr.h"
 #include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     SKEW_MS = 3000,     /* Allowed difference of clocks; a Date has whole seconds. */

@@ -1,9 +1,5 @@
 #include "cli/help.h"
 
-#include "cli/commands.h"
-
-#include <string.h>
-
 enum {
     OPTION_MAX = 96,
     OPTION_WIDTH = 28,

@@ -2,10 +2,7 @@
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
-#include "cli/cmd.h"
 #include "cli/out.h"
-
-#include <stdio.h>
 
 /* Print the help of all commands, or of one command. */
 void help_all(FILE *to);

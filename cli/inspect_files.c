@@ -2,14 +2,12 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 #include "base/os_rng.h"
 #include "storage/names.h"
 #include "storage/slots.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     SEGMENT_BYTES = 32 << 20,   /* Matters only to `zabra recover`, which may begin a segment. */

@@ -3,7 +3,6 @@
 #include "base/check.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     DIGITS_MAX = 18, /* Any integer of so many digits fits 63 bits. */

@@ -1,14 +1,8 @@
 #include "cli/live.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "cli/curl_handles.h"
 #include "cli/inherited.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 

@@ -3,9 +3,6 @@
  * that it has started become children of zabra once they are orphans. So they can be ended, too,
  * when nothing of the command may continue, even if they have left its process group.
  */
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "cli/inherited.h"
 #include "cli/live.h"
 
@@ -13,9 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>

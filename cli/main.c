@@ -2,10 +2,6 @@
 #include "cli/help.h"
 #include "cli/inherited.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
 static int unknown(int arg_count, char **args)
 {
     struct out out = {

@@ -1,11 +1,8 @@
 #include "cli/out.h"
 
-#include "base/check.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -1,11 +1,8 @@
 #include "cli/prom.h"
 
-#include "base/minmax.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     VALUE_MAX = 64

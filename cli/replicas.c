@@ -1,12 +1,6 @@
 #include "cli/replicas.h"
 
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "cli/curl_handles.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum {
     POLL_MS = 100

@@ -1,10 +1,5 @@
 #include "cli/revise.h"
 
-#include "base/os_clock.h"
-
-#include <stdio.h>
-#include <string.h>
-
 int revise_run(struct cli *cli, const char *path, bool parents,
                int (*act)(struct revise *revise, void *ctx), void *ctx)
 {

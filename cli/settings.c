@@ -1,15 +1,12 @@
 #include "cli/settings.h"
 
-#include "base/check.h"
 #include "cli/inherited.h"
 #include "cli/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <termios.h>

@@ -1,7 +1,5 @@
 #include "cli/shell_line.h"
 
-#include "base/check.h"
-#include "base/mem.h"
 #include "cli/complete.h"
 #include "cli/jsonr.h"
 #include "cli/settings.h"
@@ -10,8 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <histedit.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <wchar.h>

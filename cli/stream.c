@@ -1,12 +1,7 @@
 #include "cli/stream.h"
 
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "cli/curl_handles.h"
 #include "cli/words.h"
-
-#include <stdio.h>
 
 enum {
     BEAT_DEFAULT_MS = 10000,

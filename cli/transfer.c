@@ -1,12 +1,8 @@
 #include "cli/transfer.h"
 
-#include "base/minmax.h"
-#include "base/os_clock.h"
 #include "cli/curl_handles.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum {

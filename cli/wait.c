@@ -1,13 +1,5 @@
 #include "cli/wait.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "base/minmax.h"
-#include "base/os_clock.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-
 enum {
     SHARE = 3,              /* A read may take the session timeout divided by this. */
     PAUSE_MS = 200,         /* Delay from an unanswered read to the next one. */

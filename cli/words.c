@@ -1,7 +1,5 @@
 #include "cli/words.h"
 
-#include <string.h>
-
 /* One walk over a line. */
 struct walk {
     struct words *words;

@@ -9,8 +9,6 @@
 
 #include "base/buf.h"
 
-#include <stdbool.h>
-
 enum {
     WORDS_MAX = 256,
     WORDS_LINE_MAX = 1 << 20
