@@ -36,26 +36,10 @@ static bool needs_escape(uint8_t byte)
     return byte < 0x20 || byte == '"' || byte == '\\';
 }
 
-/* Like jsonesc_may_change, but also false for bytes that are not ASCII. */
-static bool may_need_escape(const uint8_t *from)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    const uint64_t highs = ones * 0x80;
-    uint64_t word;
-
-    memcpy(&word, from, sizeof(word));
-
-    uint64_t control = word - ones * 0x20;
-    uint64_t quote = (word ^ ones * '"') - ones;
-    uint64_t backslash = (word ^ ones * '\\') - ones;
-
-    return ((control | quote | backslash) & ~word & highs) != 0;
-}
-
 size_t jsonesc_run(struct slice text, size_t pos)
 {
     for (;;) {
-        while (text.len - pos >= sizeof(uint64_t) && !may_need_escape(text.data + pos)) {
+        while (text.len - pos >= sizeof(uint64_t) && !jsonesc_may_change(text.data + pos, false)) {
             pos += sizeof(uint64_t);
         }
 

@@ -21,11 +21,11 @@ uint64_t jsonesc_len(struct slice text);
 /* Returns the position of the first byte from `pos` on that needs an escape, or text.len. */
 size_t jsonesc_run(struct slice text, size_t pos);
 
-/* True when one of eight bytes may need an escape or is not ASCII. A subtraction from each byte
- * borrows, and so sets the top bit, when the byte is smaller than the subtrahend: this finds
- * control bytes. To find a given byte, exclusive or turns it into 0 first, from which subtracting 1
- * borrows. */
-static inline bool jsonesc_may_change(const uint8_t *from)
+/* True when one of eight bytes may need an escape or, if `ascii`, is not ASCII. A subtraction from
+ * each byte borrows, and so sets the top bit, when the byte is smaller than the subtrahend: this
+ * finds control bytes. To find a given byte, exclusive or turns it into 0 first, from which
+ * subtracting 1 borrows. */
+static inline bool jsonesc_may_change(const uint8_t *from, bool ascii)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
     const uint64_t highs = ones * 0x80;
@@ -37,7 +37,9 @@ static inline bool jsonesc_may_change(const uint8_t *from)
     uint64_t quote = (word ^ ones * '"') - ones;
     uint64_t backslash = (word ^ ones * '\\') - ones;
 
-    return ((word | control | quote | backslash) & highs) != 0;
+    uint64_t found = (control | quote | backslash) & ~word;
+
+    return ((ascii ? found | word : found) & highs) != 0;
 }
 
 #endif

@@ -102,18 +102,11 @@ static bool is_plain(uint8_t byte)
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-static void put_escape(struct buf *out, uint8_t byte)
-{
-    uint8_t text[JSONESC_MAX];
-
-    buf_append(out, text, jsonesc_put(text, byte));
-}
-
 /* Returns the end of the longest run from `pos` that needs no change. */
 static size_t run_end(struct slice text, size_t pos)
 {
     for (;;) {
-        while (text.len - pos >= sizeof(uint64_t) && !jsonesc_may_change(text.data + pos)) {
+        while (text.len - pos >= sizeof(uint64_t) && !jsonesc_may_change(text.data + pos, true)) {
             pos += sizeof(uint64_t);
         }
         while (pos < text.len && is_plain(text.data[pos])) {
@@ -134,12 +127,13 @@ void jsonw_string(struct jsonw *json, struct slice text)
     buf_append_byte(out, '"');
     while (pos < text.len) {
         size_t end = run_end(text, pos);
+        uint8_t escape[JSONESC_MAX];
 
         buf_append(out, text.data + pos, end - pos);
         pos = end;
         if (pos < text.len) {
             if (text.data[pos] < 0x80) {
-                put_escape(out, text.data[pos]);
+                buf_append(out, escape, jsonesc_put(escape, text.data[pos]));
             } else {
                 buf_append(out, "\xef\xbf\xbd", 3); /* U+FFFD */
             }

@@ -21,18 +21,6 @@ void metric_observe_us(struct metric_histogram *histogram, uint64_t us)
     atomic_fetch_add_explicit(&histogram->sum_us, us, memory_order_relaxed);
 }
 
-static uint64_t load_buckets(const struct metric_histogram *histogram,
-                             uint64_t counts[METRIC_BUCKETS])
-{
-    uint64_t total = 0;
-
-    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
-        counts[i] = atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
-        total += counts[i];
-    }
-    return total;
-}
-
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS])
 {
     for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
@@ -118,18 +106,19 @@ static void put_bucket(struct buf *out, const char *name, const char *labels, un
 void metric_put_histogram(struct buf *out, const char *name, const char *labels,
                           const struct metric_histogram *histogram)
 {
-    uint64_t counts[METRIC_BUCKETS];
-    uint64_t total = load_buckets(histogram, counts);
+    uint64_t counts[METRIC_BUCKETS] = {0};
     uint64_t sum_us = atomic_load_explicit(&histogram->sum_us, memory_order_relaxed);
     uint64_t cumulative = 0;
     const char *open = labels ? "{" : "";
     const char *close = labels ? "}" : "";
 
+    metric_add_buckets(histogram, counts);
     for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
         cumulative += counts[i];
         put_bucket(out, name, labels, i, cumulative);
     }
     labels = labels ? labels : "";
     buf_printf(out, "%s_sum%s%s%s %.6f\n", name, open, labels, close, (double)sum_us / 1e6);
-    buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)total);
+    buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close,
+               (unsigned long long)cumulative);
 }

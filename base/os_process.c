@@ -35,34 +35,28 @@ static bool read_text(const char *root, const char *path, char *text, size_t siz
     return got > 0;
 }
 
-/* Reads the number of pages of the address space and how many of them are in memory; 0 when
- * unknown. */
-static void read_pages(uint64_t *ret_address, uint64_t *ret_resident)
+/* Returns the bytes of the pages of the address space: all, or those in memory; 0 when unknown. */
+static uint64_t page_bytes(bool resident)
 {
     char text[STATM_BYTES_MAX];
     char *end = text;
 
     (void)read_text("", "/proc/self/statm", text, sizeof text);
-    *ret_address = strtoull(text, &end, 10);
-    *ret_resident = strtoull(end, NULL, 10);
+
+    uint64_t pages = strtoull(text, &end, 10);
+
+    pages = resident ? strtoull(end, NULL, 10) : pages;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 uint64_t os_memory_bytes(void)
 {
-    uint64_t address = 0;
-    uint64_t resident = 0;
-
-    read_pages(&address, &resident);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    return page_bytes(true);
 }
 
 uint64_t os_address_bytes(void)
 {
-    uint64_t address = 0;
-    uint64_t resident = 0;
-
-    read_pages(&address, &resident);
-    return address * (uint64_t)sysconf(_SC_PAGESIZE);
+    return page_bytes(false);
 }
 
 unsigned os_processors(void)
@@ -193,28 +187,17 @@ uint64_t os_memory_max(void)
 
 /* ---- Core dumps, user. ---- */
 
-/* Changes only the soft limit, which can be raised again. The flag PR_SET_DUMPABLE is what forbids
- * dumps. */
-static void limit_dumps(bool allow)
+/* Of the limit only the soft one changes, which can be raised again. The flag PR_SET_DUMPABLE is
+ * what forbids dumps. */
+void os_dumps_allow(bool allow)
 {
     struct rlimit limit;
 
+    (void)prctl(PR_SET_DUMPABLE, allow);
     if (getrlimit(RLIMIT_CORE, &limit) == 0) {
         limit.rlim_cur = allow ? limit.rlim_max : 0;
         (void)setrlimit(RLIMIT_CORE, &limit);
     }
-}
-
-void os_dumps_forbid(void)
-{
-    (void)prctl(PR_SET_DUMPABLE, 0);
-    limit_dumps(false);
-}
-
-void os_dumps_allow(void)
-{
-    (void)prctl(PR_SET_DUMPABLE, 1);
-    limit_dumps(true);
 }
 
 bool os_is_root(void)

@@ -23,13 +23,10 @@ uint64_t os_memory_max_below(const char *root);
  * number is unknown or the kernel knows of more processors. Any thread. */
 unsigned os_processors(void);
 
-/* Forbids core dumps, and reading of the process's memory by other processes of the same user; a
- * debugger then needs root. A process that holds secrets calls this before it reads the first
- * one. */
-void os_dumps_forbid(void);
-
-/* Allows core dumps and reading of the memory again. */
-void os_dumps_allow(void);
+/* Forbids or allows core dumps, and reading of the process's memory by other processes of the same
+ * user; while both are forbidden, a debugger needs root. A process that holds secrets forbids them
+ * before it reads the first one. */
+void os_dumps_allow(bool allow);
 
 /* True when the process runs as root. */
 bool os_is_root(void);

@@ -338,23 +338,33 @@ void pieces_pass(struct pieces *pieces, size_t bytes)
     }
 }
 
-void pieces_drop(struct pieces *pieces)
+/* Throws away all pieces behind `keep` (NULL: all pieces), and calls `on_cut`, if any, for each of
+ * them. Returns the bytes of memory that the queue gives back. */
+static size_t cut_behind(struct pieces *pieces, struct piece *keep,
+                         void (*on_cut)(void *ctx, const struct piece_tag *tag), void *ctx)
 {
-    struct piece *keep = pieces->at > 0 ? pieces->first : NULL;
-    struct piece *piece = keep ? keep->next : pieces->first;
+    struct piece **behind = keep ? &keep->next : &pieces->first;
+    struct piece *piece = *behind;
+    size_t before = pieces->cost;
 
-    pieces->bytes = keep ? bytes_of(keep) - pieces->at : 0;
-    pieces->first = keep;
+    *behind = NULL;
     pieces->last = keep;
-    if (keep) {
-        keep->next = NULL;
-    }
     while (piece) {
         struct piece *next = piece->next;
 
+        if (on_cut) {
+            on_cut(ctx, &piece->tag);
+        }
+        pieces->bytes -= bytes_of(piece);
         free_piece(pieces, piece);
         piece = next;
     }
+    return before - pieces->cost;
+}
+
+void pieces_drop(struct pieces *pieces)
+{
+    (void)cut_behind(pieces, pieces->at > 0 ? pieces->first : NULL, NULL, NULL);
 }
 
 /* Returns the last piece that stays when the end is cut off. NULL when there is nothing to cut, or
@@ -380,38 +390,11 @@ static struct piece *find_cut(const struct pieces *pieces, bool *ret_all)
     return found ? keep : NULL;
 }
 
-static size_t free_cut(struct pieces *pieces, struct piece *piece,
-                       void (*on_cut)(void *ctx, const struct piece_tag *tag), void *ctx)
-{
-    size_t before = pieces->cost;
-
-    while (piece) {
-        struct piece *next = piece->next;
-
-        on_cut(ctx, &piece->tag);
-        pieces->bytes -= bytes_of(piece);
-        free_piece(pieces, piece);
-        piece = next;
-    }
-    return before - pieces->cost;
-}
-
 size_t pieces_cut(struct pieces *pieces, void (*on_cut)(void *ctx, const struct piece_tag *tag),
                   void *ctx)
 {
     bool all = false;
     struct piece *keep = find_cut(pieces, &all);
-    struct piece *cut = NULL;
 
-    if (!keep && !all) {
-        return 0;
-    }
-    cut = keep ? keep->next : pieces->first;
-    pieces->last = keep;
-    if (keep) {
-        keep->next = NULL;
-    } else {
-        pieces->first = NULL;
-    }
-    return free_cut(pieces, cut, on_cut, ctx);
+    return keep || all ? cut_behind(pieces, keep, on_cut, ctx) : 0;
 }

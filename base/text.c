@@ -186,6 +186,23 @@ void text_move(struct text *to, struct text *from)
 
 /* ---- Reading ---- */
 
+/* Reads the rest of a unit (a quad or an escape), as much as fits. The unit encodes the next
+ * `source` bytes of the blob. */
+static size_t read_unit(const uint8_t *unit, size_t size, size_t source, struct text_place *place,
+                        uint8_t *to, size_t max)
+{
+    size_t left = size - place->skip;
+    size_t len = min_size(left, max);
+
+    memcpy(to, unit + place->skip, len);
+    place->skip += (uint32_t)len;
+    if (place->skip == size) {
+        place->skip = 0;
+        place->source += source;
+    }
+    return len;
+}
+
 /* Reads whole quads (four characters) as far as they fit, or a part of one quad. */
 static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t *to, size_t max)
 {
@@ -199,18 +216,10 @@ static size_t read_base64(struct slice bytes, struct text_place *place, uint8_t 
     }
 
     uint8_t quad[4];
-    size_t len = sizeof(quad) - place->skip;
 
     rest.len = min_size(rest.len, 3);
     (void)base64_write(quad, rest);
-    len = min_size(len, max);
-    memcpy(to, quad + place->skip, len);
-    place->skip += (uint32_t)len;
-    if (place->skip == sizeof(quad)) {
-        place->skip = 0;
-        place->source += rest.len;
-    }
-    return len;
+    return read_unit(quad, sizeof(quad), rest.len, place, to, max);
 }
 
 /* Reads a run without escapes, or one escape, or a part of one escape. */
@@ -229,16 +238,8 @@ static size_t read_escaped(struct slice bytes, struct text_place *place, uint8_t
 
     uint8_t unit[JSONESC_MAX];
     size_t size = jsonesc_put(unit, bytes.data[place->source]);
-    size_t len = size - place->skip;
 
-    len = min_size(len, max);
-    memcpy(to, unit + place->skip, len);
-    place->skip += (uint32_t)len;
-    if (place->skip == size) {
-        place->skip = 0;
-        place->source++;
-    }
-    return len;
+    return read_unit(unit, size, 1, place, to, max);
 }
 
 static size_t read_raw(struct slice bytes, struct text_place *place, uint8_t *to, size_t max)

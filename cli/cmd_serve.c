@@ -165,7 +165,7 @@ static int serve(const struct config_sources *sources)
     int code = CMD_USAGE;
 
     server_block_signals();
-    os_dumps_forbid();
+    os_dumps_allow(false);
     if (config_load(sources, config, report)) {
         (void)fprintf(stderr, "zabra: %s\n", report->error);
     } else {
@@ -176,7 +176,7 @@ static int serve(const struct config_sources *sources)
             log_warn("config", "%s", report->warnings[i]);
         }
         if (config->process.core_dumps) {
-            os_dumps_allow();
+            os_dumps_allow(true);
         }
         code = run_server(config);
     }

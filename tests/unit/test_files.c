@@ -185,11 +185,11 @@ static int forbid_and_allow(const char *path)
     struct rlimit limit;
 
     (void)path;
-    os_dumps_forbid();
+    os_dumps_allow(false);
     if (prctl(PR_GET_DUMPABLE) != 0 || getrlimit(RLIMIT_CORE, &limit) != 0 || limit.rlim_cur != 0) {
         return __LINE__;
     }
-    os_dumps_allow();
+    os_dumps_allow(true);
     return prctl(PR_GET_DUMPABLE) == 1 ? 0 : __LINE__;
 }
 
