@@ -1,5 +1,3 @@
-#include "server/config/config.h"
-
 #include "server/config/config_int.h"
 
 #include <arpa/inet.h>

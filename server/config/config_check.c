@@ -1,6 +1,5 @@
 #include "base/base64.h"
 #include "base/crypto.h"
-#include "base/minmax.h"
 #include "base/os_process.h"
 #include "server/config/config_int.h"
 

@@ -5,7 +5,6 @@
 #include "server/json/op_json_int.h"
 
 #include <jansson.h>
-#include <stdio.h>
 
 enum {
     ROOT_DEPTH = 1,    /* Depth of the members of {...}. */

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/utf8.h"
-#include "base/wire.h"
 
 #include <arpa/inet.h>
 

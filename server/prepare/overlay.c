@@ -2,9 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/wire.h"
 #include "server/state/path.h"
-#include "server/state/state.h"
 
 static struct slice name_of(const struct overlay_entry *entry)
 {

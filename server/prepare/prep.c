@@ -1,6 +1,3 @@
-#include "server/prepare/prep.h"
-
-#include "server/op/acl.h"
 #include "server/op/ops.h"
 #include "server/prepare/prep_int.h"
 
@@ -90,7 +87,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     }
     ASSERT(args->op < OP_IDS);
     if (checks[args->op] == NULL) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
+        return prep_refuse(step, ERR_BAD_ARGUMENTS,
+                           "this operation changes nothing, and the leader prepares only writes");
     }
     return checks[args->op](step, args);
 }

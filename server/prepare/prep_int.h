@@ -4,8 +4,10 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "server/op/acl.h"
 #include "server/prepare/overlay.h"
 #include "server/prepare/prep.h"
+#include "server/state/path.h"
 
 struct growth_entry {
     zxid_t zxid;

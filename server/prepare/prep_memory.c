@@ -2,7 +2,6 @@
  * hard quotas on znodes and bytes at and below a path. Both checks count requests in flight. */
 #include "base/probe.h"
 #include "server/prepare/prep_int.h"
-#include "server/state/path.h"
 
 #include <inttypes.h>
 

@@ -1,9 +1,6 @@
 /* Creates or deletes one znode: updates parent, owner, quotas and memory, and adds the effect; and
  * the checks of a create. */
-#include "base/wire.h"
-#include "server/op/acl.h"
 #include "server/prepare/prep_int.h"
-#include "server/state/path.h"
 
 #include <stdlib.h>
 

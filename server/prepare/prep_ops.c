@@ -1,8 +1,5 @@
 /* Operations on a znode that exists: set, check, delete, setacl, and the leader's reap. */
-#include "base/wire.h"
-#include "server/op/acl.h"
 #include "server/prepare/prep_int.h"
-#include "server/state/path.h"
 
 #include <inttypes.h>
 

@@ -177,8 +177,9 @@ static enum err check_space(const struct prep_step *step, const struct overlay_s
     if (low_since != 0 && session->attach >= low_since) {
         return prep_refuse(
             step, ERR_DISK_FULL,
-            "the disks of a majority are nearly full, and since then the session was already "
-            "attached once: renew it over HTTP instead, which needs no disk space");
+            "the disks of a majority of the replicas are nearly full: until they have space again, "
+            "a session can be attached only once, and this session was attached already; renew it "
+            "over HTTP, which needs no disk space");
     }
     return ERR_OK;
 }

@@ -1,7 +1,5 @@
 /* Helpers of all checks: the znode as it will be, refusals, conditions, rights, the answer. */
-#include "server/op/acl.h"
 #include "server/prepare/prep_int.h"
-#include "server/state/path.h"
 
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node)
 {

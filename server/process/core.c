@@ -5,7 +5,6 @@
 #include "base/os_process.h"
 #include "server/process/server_int.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 enum {

@@ -5,8 +5,6 @@
  */
 #include "server/process/server_int.h"
 
-#include <stdio.h>
-
 enum {
     REFUSAL_AGAIN_MS = 10000,     /* Time between log lines, for reasons that alternate. */
     LISTEN_AGAIN_MS = 10000,      /* First time between log lines about listening; then doubled. */

@@ -1,7 +1,6 @@
 #include "server/process/files.h"
 
 #include "base/check.h"
-#include "base/minmax.h"
 #include "storage/store.h"
 #include "zab/tcp/resolve.h"
 

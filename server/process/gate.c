@@ -1,10 +1,6 @@
-#include "server/process/gate.h"
-
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
 #include "server/process/watch_listing.h"
-#include "server/read/view.h"
-#include "server/state/state.h"
 
 static enum replica_role role_of(const struct gate *gate, const struct zab_status *status)
 {

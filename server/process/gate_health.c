@@ -2,7 +2,6 @@
 #include "server/process/server_int.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static void check_add(struct gate_check *checks, size_t *count, const char *name, bool ok,
                       const char *text)

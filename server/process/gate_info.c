@@ -1,10 +1,5 @@
 /* The answers of the information operations: this replica, all replicas, every limit. */
-#include "server/process/gate.h"
 #include "server/process/server_int.h"
-#include "server/read/view.h"
-#include "server/state/state.h"
-
-#include <stdio.h>
 
 const char gate_disk_is_low[] =
     "the disk is nearly full: there is no room for the next segment of the log";

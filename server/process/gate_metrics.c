@@ -2,10 +2,7 @@
 #include "base/os_files.h"
 #include "base/os_process.h"
 #include "server/op/ops.h"
-#include "server/process/gate.h"
 #include "server/process/server_int.h"
-
-#include <stdio.h>
 
 static void gauge(struct buf *out, const char *name, const char *help, uint64_t value)
 {

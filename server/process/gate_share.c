@@ -4,14 +4,10 @@
  * rememberFor. A client may use all replicas, so each replica hands out its part of the share.
  * Writes without a key cost one comparison.
  */
-#include "base/network.h"
 #include "server/op/ops.h"
-#include "server/process/gate.h"
 #include "server/process/server_int.h"
-#include "server/state/state.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum {
     NS_PER_MS = 1000000,

@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 #include "base/thread.h"
 
 #include <inttypes.h>

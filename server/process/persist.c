@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 
 enum {
     OPS_PER_RUN = 1024 /* Operations given to the store at a time. */

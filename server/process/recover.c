@@ -3,10 +3,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
-#include "server/config/config.h"
-#include "server/state/state.h"
-
-#include <stdio.h>
 
 enum {
     READ_RECS_MAX = 1024,

@@ -5,8 +5,6 @@
 #include "base/os_process.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
-#include "server/read/view.h"
-#include "server/state/state.h"
 
 #include <math.h>
 

@@ -1,12 +1,9 @@
-#include "server/process/server.h"
-
 #include "base/os_rng.h"
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum {

@@ -2,14 +2,12 @@
  * Checks for errors that would make a start fail, before anything is written: ports, names and the
  * directory. Sockets are opened and closed again, because nothing can be served yet.
  */
-#include "base/loop.h"
 #include "server/process/server_int.h"
 #include "zab/tcp/resolve.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

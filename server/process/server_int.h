@@ -30,6 +30,7 @@
 #include "zab/tcp/tcp.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 enum {
     WORKER_JOBS_MAX = 1024,

@@ -1,7 +1,6 @@
 #include "server/process/sole_voter.h"
 
 #include "base/check.h"
-#include "base/minmax.h"
 #include "server/process/persist.h"
 #include "server/process/recover.h"
 

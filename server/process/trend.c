@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 #include "base/thread.h"
 
 #include <math.h>

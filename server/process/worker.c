@@ -5,11 +5,8 @@
  */
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
-#include "server/read/view.h"
-#include "server/state/state.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 enum {
     FETCH_RECS_MAX = 4096,

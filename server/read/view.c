@@ -1,10 +1,7 @@
-#include "server/read/view.h"
-
 #include "base/thread.h"
 #include "server/op/acl.h"
 #include "server/read/view_int.h"
 #include "server/state/cut.h"
-#include "server/state/state.h"
 
 struct view {
     pthread_rwlock_t lock;

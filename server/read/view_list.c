@@ -1,4 +1,3 @@
-#include "server/read/view.h"
 #include "server/read/view_int.h"
 
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,

@@ -1,5 +1,4 @@
 /* The table of operations that read: one function each. */
-#include "server/read/view.h"
 #include "server/read/view_int.h"
 
 /* One of the two functions is set. */

@@ -2,7 +2,6 @@
  * the pattern of a client may take long, so it is done without the lock. */
 #include "base/os_clock.h"
 #include "server/read/glob.h"
-#include "server/read/view.h"
 #include "server/read/view_int.h"
 #include "server/state/path.h"
 

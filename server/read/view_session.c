@@ -1,7 +1,6 @@
 /* Sessions, their ephemerals, and ACLs. */
 #include "base/os_clock.h"
 #include "server/op/acl.h"
-#include "server/read/view.h"
 #include "server/read/view_int.h"
 #include "server/sessions/heard.h"
 #include "server/state/path.h"

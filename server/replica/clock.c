@@ -1,7 +1,6 @@
 #include "server/replica/clock.h"
 
 #include "base/check.h"
-#include "base/minmax.h"
 #include "base/probe.h"
 
 #include <stdlib.h>

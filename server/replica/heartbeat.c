@@ -1,7 +1,6 @@
 #include "server/replica/heartbeat.h"
 
 #include "base/check.h"
-#include "base/minmax.h"
 #include "base/wire.h"
 #include "server/replica/clock.h"
 

@@ -1,5 +1,3 @@
-#include "server/replica/replica.h"
-
 #include "server/replica/replica_int.h"
 
 void replica_effects_init(struct replica_effects *effects)

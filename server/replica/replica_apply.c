@@ -1,5 +1,4 @@
 /* Committed records become state, changes for watches, and answers. */
-#include "server/config/config.h"
 #include "server/replica/replica_int.h"
 
 /* ---- Changes for watches. ---- */

@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/probe.h"
 #include "zab/config.h"

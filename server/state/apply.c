@@ -1,5 +1,4 @@
 #include "base/probe.h"
-#include "server/state/path.h"
 #include "server/state/state_int.h"
 
 /* One transaction that is being applied. Inside a fuzzy range no effect fails: if the state is

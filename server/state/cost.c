@@ -1,4 +1,3 @@
-#include "base/blob.h"
 #include "server/state/state_int.h"
 
 enum {

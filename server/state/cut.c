@@ -1,6 +1,3 @@
-#include "server/state/cut.h"
-
-#include "server/state/path.h"
 #include "server/state/state_int.h"
 
 /* The old version of a znode that a transaction has changed since the cut began. */

@@ -1,5 +1,4 @@
 #include "base/hash.h"
-#include "server/state/path.h"
 #include "server/state/state_int.h"
 
 static struct quota *of_order(struct avl_node *node)

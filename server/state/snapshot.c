@@ -9,7 +9,6 @@
  * aversion, creates, ACL, length of the data; and the data.
  */
 #include "base/probe.h"
-#include "server/state/path.h"
 #include "server/state/state_int.h"
 
 enum {

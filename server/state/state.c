@@ -1,5 +1,3 @@
-#include "server/state/state.h"
-
 #include "server/state/state_int.h"
 
 static void add_builtin(struct state *state, struct znode *parent, const char *name)

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "server/state/cut.h"
+#include "server/state/path.h"
 #include "server/state/state.h"
 
 /* ---- Znodes as linked memory (tree.c). There is no table of paths: a look-up walks from the root,

@@ -1,6 +1,4 @@
 #include "base/hash.h"
-#include "server/state/path.h"
-#include "server/state/state.h"
 #include "server/state/state_int.h"
 
 /* Seeds keep null data, empty data and names apart in the digest. */

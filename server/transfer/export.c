@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/op/acl.h"
-#include "server/read/view.h"
 #include "server/state/cut.h"
 #include "server/state/path.h"
 

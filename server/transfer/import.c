@@ -1,11 +1,6 @@
-#include "server/transfer/import.h"
-
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 #include "server/op/acl.h"
-#include "server/op/ops.h"
-#include "server/state/state.h"
 #include "server/transfer/import_int.h"
 
 #include <stdio.h>

@@ -4,9 +4,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "server/op/acl.h"
-#include "server/read/view.h"
 #include "server/state/path.h"
-#include "server/state/state.h"
 #include "server/transfer/import_int.h"
 
 #include <stdio.h>

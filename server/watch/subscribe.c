@@ -1,7 +1,4 @@
-#include "server/watch/subscribe.h"
-
 #include "base/probe.h"
-#include "server/state/state.h"
 #include "server/watch/subscribe_int.h"
 
 enum {

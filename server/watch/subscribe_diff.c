@@ -1,7 +1,6 @@
 /* The difference between the state that a client has seen at `since` and the tree: the events that
  * a watch would have got, as far as the zxids of the znodes show them. */
 #include "server/state/path.h"
-#include "server/state/state.h"
 #include "server/watch/subscribe_int.h"
 
 #include <stdlib.h>

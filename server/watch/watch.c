@@ -1,8 +1,5 @@
-#include "server/watch/watch.h"
-
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 #include "server/op/acl.h"
 #include "server/watch/watch_int.h"
 

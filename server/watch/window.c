@@ -1,6 +1,4 @@
-#include "base/check.h"
 #include "base/mem.h"
-#include "base/minmax.h"
 #include "server/state/path.h"
 #include "server/watch/window_int.h"
 

@@ -1,5 +1,4 @@
 /* The index of the window by path: which sets concern a path, and its newest ACL. */
-#include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "server/state/path.h"
