@@ -16,25 +16,14 @@ struct groups {
     uint32_t gap; /* Groups ahead of "::"; V6_GROUPS: there is no gap. */
 };
 
-static int digit_of(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-    if (byte >= 'a' && byte <= 'f') {
-        return byte - 'a' + 10;
-    }
-    return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
-}
-
 /* Takes one group of hexadecimal digits at `*at`; false when there is none. */
 static bool take_group(struct slice text, size_t *at, uint32_t *ret_value)
 {
     size_t start = *at;
 
     *ret_value = 0;
-    while (*at < text.len && *at - start < GROUP_DIGITS_MAX && digit_of(text.data[*at]) >= 0) {
-        *ret_value = *ret_value << 4 | (uint32_t)digit_of(text.data[*at]);
+    while (*at < text.len && *at - start < GROUP_DIGITS_MAX && hex_digit(text.data[*at]) >= 0) {
+        *ret_value = *ret_value << 4 | (uint32_t)hex_digit(text.data[*at]);
         (*at)++;
     }
     return *at > start;

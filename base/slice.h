@@ -62,6 +62,17 @@ static inline bool slice_is_zero(struct slice bytes)
            (bytes.data[0] == 0 && memcmp(bytes.data, bytes.data + 1, bytes.len - 1) == 0);
 }
 
+/* Returns the value of a hexadecimal digit of either case, or -1. */
+static inline int hex_digit(uint8_t byte)
+{
+    uint8_t lower = byte | 0x20;
+
+    if (byte >= '0' && byte <= '9') {
+        return byte - '0';
+    }
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 /* Returns the slice without its first `len` bytes, which must exist. */
 static inline struct slice slice_from(struct slice text, size_t len)
 {

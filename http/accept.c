@@ -5,7 +5,6 @@
  * to one byte more than was peeked.
  */
 #include "base/os_files.h"
-#include "base/thread.h"
 #include "http/accept_int.h"
 
 #include <errno.h>
@@ -88,10 +87,9 @@ static void on_wake(struct loop_watch *watch, uint32_t ready)
 
 static void set_flag(struct http_accept *accept, bool *flag, bool value)
 {
-    pthread_mutex_lock(&accept->http->wait_mutex);
+    MUTEX_HOLD(&accept->http->wait_mutex);
     *flag = value;
     pthread_cond_broadcast(&accept->http->changed);
-    pthread_mutex_unlock(&accept->http->wait_mutex);
 }
 
 static void close_listen(struct http_accept *accept)
@@ -217,11 +215,10 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 static void await_flag(struct http_accept *accept, const bool *flag, bool value)
 {
     loop_wake(accept->wake.fd);
-    pthread_mutex_lock(&accept->http->wait_mutex);
+    MUTEX_HOLD(&accept->http->wait_mutex);
     while (*flag != value) {
         pthread_cond_wait(&accept->http->changed, &accept->http->wait_mutex);
     }
-    pthread_mutex_unlock(&accept->http->wait_mutex);
 }
 
 void http_accept_close(struct http_accept *accept)

@@ -2,7 +2,6 @@
 #ifndef HTTP_ACCEPT_INT_H
 #define HTTP_ACCEPT_INT_H
 
-#include "base/thread.h"
 #include "http/http_int.h"
 
 /* A connection that the acceptor owns: its head is incomplete, or it was refused. */

@@ -8,24 +8,30 @@
 
 /* ---- Credentials ---- */
 
+struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
+                                          struct op_principal *principal, uint32_t *ret_wait_ms)
+{
+    *ret_wait_ms = 0;
+    if (!authorization.data) {
+        return (struct http_refusal){.err = ERR_OK};
+    }
+    if (auth_basic(authorization, http->limits->super_digest, &principal->auth) != ERR_OK) {
+        gate_credentials_failed(http->gate, principal, GATE_FAILED_MALFORMED);
+        return http_refusal_make(ERR_AUTH_FAILED,
+                                 "Authorization must be Basic and the base64 of user:password");
+    }
+    *ret_wait_ms = gate_credentials_wait(http->gate, principal, 0);
+    return http_refusal_make(*ret_wait_ms > 0 ? ERR_THROTTLED : ERR_OK, gate_credentials_slowed);
+}
+
 static void take_credentials(struct http_conn *conn)
 {
-    struct slice header = conn->request.head.authorization;
-    struct gate *gate = conn->http->gate;
     uint32_t wait_ms = 0;
+    struct http_refusal refusal = http_take_credentials(
+        conn->http, conn->request.head.authorization, &conn->principal, &wait_ms);
 
-    if (!header.data) {
-        return;
-    }
-    if (auth_basic(header, conn->http->limits->super_digest, &conn->principal.auth) != ERR_OK) {
-        gate_credentials_failed(gate, &conn->principal, GATE_FAILED_MALFORMED);
-        http_refuse(conn, ERR_AUTH_FAILED,
-                    "Authorization must be Basic and the base64 of user:password");
-        return;
-    }
-    wait_ms = gate_credentials_wait(gate, &conn->principal, 0);
-    if (wait_ms > 0) {
-        http_refuse(conn, ERR_THROTTLED, "%s", gate_credentials_slowed);
+    if (refusal.err != ERR_OK) {
+        http_refuse(conn, refusal.err, "%s", refusal.detail);
         conn->request.fault.retry_after_ms = wait_ms;
     }
 }

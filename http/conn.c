@@ -502,11 +502,10 @@ void http_conns_scan(struct http *http, uint64_t now_ms)
     struct http_slowest slowest;
 
     slow_begin(http, now_ms, &slowest);
-    pthread_mutex_lock(&http->conns_mutex);
+    MUTEX_HOLD(&http->conns_mutex);
     list_for_each_entry (struct http_conn, conn, node, &http->conns) {
         uint32_t phase = atomic_load(&conn->phase);
         uint64_t deadline = atomic_load(&conn->deadline_ms);
-
         bool late = phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline;
 
         if (late || slow_look(conn, phase, deadline, &slowest)) {
@@ -514,7 +513,6 @@ void http_conns_scan(struct http *http, uint64_t now_ms)
         }
     }
     cut_slowest(http, &slowest);
-    pthread_mutex_unlock(&http->conns_mutex);
 }
 
 /* Whether a connection is idle. A request that is already in the socket is answered first. */
@@ -529,7 +527,7 @@ uint32_t http_conns_close_idle(struct http *http)
 {
     uint32_t left = 0;
 
-    pthread_mutex_lock(&http->conns_mutex);
+    MUTEX_HOLD(&http->conns_mutex);
     list_for_each_entry (struct http_conn, conn, node, &http->conns) {
         uint32_t phase = atomic_load(&conn->phase);
 
@@ -542,6 +540,5 @@ uint32_t http_conns_close_idle(struct http *http)
             left++;
         }
     }
-    pthread_mutex_unlock(&http->conns_mutex);
     return left;
 }

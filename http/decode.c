@@ -291,26 +291,10 @@ static void take_query(struct http_conn *conn)
 
 /* ---- Headers ---- */
 
-static bool parse_hex(struct slice text, uint64_t *ret_value)
-{
-    *ret_value = 0;
-    if (slice_starts_with(text, slice_str("0x"))) {
-        text = slice_from(text, 2);
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = http_hex_digit(text.data[i]);
-
-        if (digit < 0 || *ret_value >> 60 != 0) {
-            return false;
-        }
-        *ret_value = *ret_value << 4 | (uint64_t)digit;
-    }
-    return text.len > 0;
-}
-
 static void take_position(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
+    struct slice hex = request->head.history;
     uint64_t history = 0;
 
     if (request->head.min_zxid.data &&
@@ -319,10 +303,10 @@ static void take_position(struct http_conn *conn)
                     "Zk-Min-Zxid must be a zxid as in Zk-Zxid, 0x and hexadecimal digits, or the "
                     "same as a decimal number");
     }
-    if (!request->head.history.data) {
+    if (!hex.data) {
         return;
     }
-    if (!parse_hex(request->head.history, &history)) {
+    if (!op_hex_parse(slice_from(hex, slice_starts_with(hex, slice_str("0x")) ? 2 : 0), &history)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-History is not a hexadecimal number");
     } else if (history != request->replica.history) {
         http_refuse(conn, ERR_HISTORY_CHANGED,

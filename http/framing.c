@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "http/head.h"
-#include "http/target.h"
 
 #include <string.h>
 #include <strings.h>
@@ -379,7 +378,7 @@ static bool is_text(uint8_t byte)
 
 static void take_size(struct http_chunks *chunks, uint8_t byte)
 {
-    int value = http_hex_digit(byte);
+    int value = hex_digit(byte);
 
     if (value >= 0 && chunks->digits < HTTP_CHUNK_DIGITS_MAX) {
         chunks->left = chunks->left << 4 | (uint64_t)value;

@@ -149,11 +149,10 @@ void http_drain(struct http *http)
  * connection is resumed by its deadline. */
 static void wait_for_gate(struct http *http)
 {
-    pthread_mutex_lock(&http->wait_mutex);
+    MUTEX_HOLD(&http->wait_mutex);
     while (http->suspended > 0) {
         pthread_cond_wait(&http->changed, &http->wait_mutex);
     }
-    pthread_mutex_unlock(&http->wait_mutex);
 }
 
 /* Waits for the last answers, because the library closes connections at its stop without sending

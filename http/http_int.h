@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/os_clock.h"
+#include "base/thread.h"
 #include "http/http.h"
 #include "http/inlet.h"
 #include "http/request.h"
@@ -57,18 +58,25 @@ enum {
 #define HTTP_TAKING_OVER     "this replica is loading another state"
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
 
+#define HTTP_METRICS(X)                                                                   \
+    X(connections, gauge, "zabra_http_connections", "Open HTTP connections.")             \
+    X(connections_ever, counter, "zabra_http_connections_total", "Connections accepted.") \
+    X(timeouts, counter, "zabra_http_timeouts_total", "Requests aborted by a deadline.")  \
+    X(refused_unsent, counter, "zabra_http_unsent_refused_total",                         \
+      "Answers refused because maxUnsentBytes was used.")                                 \
+    X(refused_bodies, counter, "zabra_http_body_refused_total",                           \
+      "Requests refused because other bodies used the memory for bodies.")                \
+    X(closed_slowest, counter, "zabra_http_slowest_closed_total",                         \
+      "Slowest connections closed because maxUnsentBytes was nearly used.")               \
+    X(seats_ever, counter, "zabra_http_probe_seats_total",                                \
+      "Connections over a limit that were kept to answer a probe.")
+
 struct http_metrics {
-    struct metric_counter connections;      /* Open connections that the library serves. */
-    struct metric_counter connections_ever; /* Connections accepted since the start. */
-    struct metric_counter refused_total;    /* Connections over maxConnections. */
-    struct metric_counter refused_address;  /* Connections over maxConnectionsPerAddress. */
-    struct metric_counter refused_head;     /* Malformed, too large or too slow heads. */
-    struct metric_counter seats_ever;       /* Connections over a cap that got a seat. */
-    struct metric_counter timeouts;         /* Open connections whose deadline passed. */
-    struct metric_counter refused_unsent;   /* Answers for which maxUnsentBytes had no room. */
-    struct metric_counter refused_bodies;   /* Requests for whose body http.bodies had no room. */
-    struct metric_counter closed_slowest;   /* Connections closed to make room in maxUnsentBytes. */
-    struct metric_counter requests[6];      /* Requests by class of status; 0: none was sent. */
+    HTTP_METRICS(METRIC_MEMBER)
+    struct metric_counter refused_total;   /* Connections over maxConnections. */
+    struct metric_counter refused_address; /* Connections over maxConnectionsPerAddress. */
+    struct metric_counter refused_head;    /* Malformed, too large or too slow heads. */
+    struct metric_counter requests[6];     /* Requests by class of status; 0: none was sent. */
     struct metric_histogram latency; /* Time from the request line to the end of the answer. */
 };
 
@@ -358,6 +366,11 @@ bool http_request_body_decoded(struct http_conn *conn);
 void http_request_body_drop(struct http_conn *conn);
 
 /* ---- auth.c: request authentication ---- */
+
+/* Reads credentials, if there are any. Counts malformed ones, and refuses a user whose passwords
+ * have failed too often; the user may try again in `*ret_wait_ms`. */
+struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
+                                          struct op_principal *principal, uint32_t *ret_wait_ms);
 
 /* Reads credentials, session, idempotency key and ACL from the head, when the row is known. */
 void http_authenticate(struct http_conn *conn);

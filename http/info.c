@@ -183,10 +183,7 @@ static void write_own_metrics(struct http *http, struct buf *out)
                                           "code=\"3xx\"",  "code=\"4xx\"", "code=\"5xx\""};
     const struct http_metrics *metrics = &http->metrics;
 
-    metric_put_gauge(out, "zabra_http_connections", "Open HTTP connections.",
-                     metric_get(&metrics->connections));
-    metric_put_counter(out, "zabra_http_connections_total", "Connections accepted.",
-                       metric_get(&metrics->connections_ever));
+    HTTP_METRICS(METRIC_PUT)
     metric_head(out, "zabra_http_refused_total", "counter", "Connections refused at once.");
     metric_put(out, "zabra_http_refused_total", "reason=\"total\"",
                metric_get(&metrics->refused_total));
@@ -194,20 +191,9 @@ static void write_own_metrics(struct http *http, struct buf *out)
                metric_get(&metrics->refused_address));
     metric_put(out, "zabra_http_refused_total", "reason=\"head\"",
                metric_get(&metrics->refused_head));
-    metric_put_counter(out, "zabra_http_timeouts_total", "Requests aborted by a deadline.",
-                       metric_get(&metrics->timeouts));
-    metric_put_counter(out, "zabra_http_unsent_refused_total",
-                       "Answers refused because maxUnsentBytes was used.",
-                       metric_get(&metrics->refused_unsent));
     metric_put_gauge(out, "zabra_http_body_bytes",
                      "Memory of request bodies that are not answered yet.",
                      budget_used(&http->bodies.budget));
-    metric_put_counter(out, "zabra_http_body_refused_total",
-                       "Requests refused because other bodies used the memory for bodies.",
-                       metric_get(&metrics->refused_bodies));
-    metric_put_counter(out, "zabra_http_slowest_closed_total",
-                       "Slowest connections closed because maxUnsentBytes was nearly used.",
-                       metric_get(&metrics->closed_slowest));
     metric_head(out, "zabra_http_requests_total", "counter", "Requests by class of status.");
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         metric_put(out, "zabra_http_requests_total", classes[i], metric_get(&metrics->requests[i]));
@@ -215,9 +201,6 @@ static void write_own_metrics(struct http *http, struct buf *out)
     metric_head(out, "zabra_http_request_seconds", "histogram",
                 "Time from the request line to the end of the answer.");
     metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
-    metric_put_counter(out, "zabra_http_probe_seats_total",
-                       "Connections over a limit that were kept to answer a probe.",
-                       metric_get(&metrics->seats_ever));
     metric_put_gauge(out, "zabra_http_large_waiting",
                      "Large reads that wait for other large reads.",
                      atomic_load(&http->large.waiting_count));

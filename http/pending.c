@@ -137,21 +137,6 @@ static bool read_upgrade(const struct http *http, const struct first_head *first
     return mine;
 }
 
-/* Counts malformed credentials, and refuses a user whose passwords have failed too often. */
-static struct http_refusal take_credentials(const struct http *http, struct slice authorization,
-                                            struct op_principal *principal)
-{
-    if (authorization.data &&
-        auth_basic(authorization, http->limits->super_digest, &principal->auth) != ERR_OK) {
-        gate_credentials_failed(http->gate, principal, GATE_FAILED_MALFORMED);
-        return http_refusal_make(ERR_AUTH_FAILED, "Authorization must be Basic with user:password");
-    }
-    if (gate_credentials_wait(http->gate, principal, 0) > 0) {
-        return http_refusal_make(ERR_THROTTLED, gate_credentials_slowed);
-    }
-    return (struct http_refusal){.err = ERR_OK};
-}
-
 /* ---- Connections of the acceptor ---- */
 
 static const struct sockaddr *address_of(const struct pending *pending)
@@ -289,10 +274,12 @@ static void upgrade(struct pending *pending, const struct first_head *first,
                     struct http_refusal refusal)
 {
     struct op_principal principal = {.auth = NULL};
+    uint32_t wait_ms = 0;
 
     http_address_text(address_of(pending), principal.address, sizeof(principal.address));
     if (refusal.err == ERR_OK) {
-        refusal = take_credentials(pending->accept->http, first->head.authorization, &principal);
+        refusal = http_take_credentials(pending->accept->http, first->head.authorization,
+                                        &principal, &wait_ms);
     }
     if (refusal.err != ERR_OK) {
         refuse(pending, refusal);
@@ -437,7 +424,7 @@ void http_pending_refuse_silent(struct http_accept *accept)
 
 void http_pending_drop_all(struct http_accept *accept)
 {
-    while (!list_empty(&accept->pending)) {
-        pending_drop(list_first(&accept->pending, struct pending, node), true);
+    list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
+        pending_drop(pending, true);
     }
 }

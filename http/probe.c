@@ -7,9 +7,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/os_files.h"
-#include "base/thread.h"
 #include "http/http_int.h"
-#include "http/seats.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -295,8 +293,8 @@ static void on_given(struct loop_watch *watch, uint32_t ready)
 
     (void)ready;
     (void)mailbox_drain(&probe->given, &batch);
-    while (!list_empty(&batch)) {
-        take_seat(probe, list_take(&batch, struct seat, place.node));
+    list_take_each (struct seat, seat, place.node, &batch) {
+        take_seat(probe, seat);
     }
 }
 

@@ -19,7 +19,6 @@
 
 struct http_wait {
     struct watcher_client client;
-    struct http *http;
     struct http_conn *conn;
     struct subscribe_request request;
     bool acl;        /* The tag also changes with ACLs. */
@@ -38,7 +37,7 @@ static struct http_wait *wait_of(struct watcher_client *client)
 /* Returns the connection, and with it the wait, to the library. */
 static void finish(struct http_wait *wait)
 {
-    struct http *http = wait->http;
+    struct http *http = wait->conn->http;
 
     watcher_remove(&wait->client);
     atomic_fetch_sub_explicit(&http->watcher->metrics.waits.value, 1, memory_order_relaxed);
@@ -166,7 +165,6 @@ static struct http_wait *wait_new(struct http_conn *conn, bool missing)
     struct http_wait *wait = mem_zalloc(1, sizeof(*wait));
 
     watcher_client_init(&wait->client, &wait_ops, conn);
-    wait->http = conn->http;
     wait->conn = conn;
     wait->acl = shape == OP_SHAPE_STAT || shape == OP_SHAPE_ACL || shape == OP_SHAPE_TREE;
     wait->end_ms = os_now_ms() + request->wants.wait_ms;
@@ -337,15 +335,11 @@ void http_large_leave(struct http_conn *conn)
 
 static struct http_conn *take_late(struct http_large *large, uint64_t now_ms)
 {
-    struct http_conn *late = NULL;
+    MUTEX_HOLD(&large->mutex);
+    bool late = !list_empty(&large->waiting) &&
+                list_first(&large->waiting, struct http_large_turn, node)->end_ms <= now_ms;
 
-    pthread_mutex_lock(&large->mutex);
-    if (!list_empty(&large->waiting) &&
-        list_first(&large->waiting, struct http_large_turn, node)->end_ms <= now_ms) {
-        late = take_first(large, HTTP_LARGE_LATE);
-    }
-    pthread_mutex_unlock(&large->mutex);
-    return late;
+    return late ? take_first(large, HTTP_LARGE_LATE) : NULL;
 }
 
 void http_large_scan(struct http *http, uint64_t now_ms)

@@ -91,11 +91,10 @@ void http_suspend(struct http_conn *conn)
 void http_resume(struct http *http, struct MHD_Connection *mhd)
 {
     MHD_resume_connection(mhd);
-    pthread_mutex_lock(&http->wait_mutex);
+    MUTEX_HOLD(&http->wait_mutex);
     ASSERT(http->suspended > 0);
     http->suspended--;
     pthread_cond_broadcast(&http->changed);
-    pthread_mutex_unlock(&http->wait_mutex);
 }
 
 /* ---- The core ---- */

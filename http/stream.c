@@ -239,14 +239,13 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
     ssize_t len = MHD_CONTENT_READER_END_WITH_ERROR;
 
     (void)pos;
-    pthread_mutex_lock(&stream->mutex);
+    MUTEX_HOLD(&stream->mutex);
     if (!stream->broken) {
         len = (ssize_t)take_bytes(stream, to, max);
         if (len == 0) {
             len = idle(stream);
         }
     }
-    pthread_mutex_unlock(&stream->mutex);
     return len;
 }
 

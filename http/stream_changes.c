@@ -42,11 +42,10 @@ static bool look(struct watcher_client *client, struct slow *ret_slow)
     if (!client->ops->is_stream || stream->state == STREAM_OPENING) {
         return false;
     }
-    pthread_mutex_lock(&stream->mutex);
+    MUTEX_HOLD(&stream->mutex);
     *ret_slow = (struct slow){.stream = stream,
                               .moved_ms = stream->moved_ms,
                               .bytes = stream->queue.bytes + stream->queue.at};
-    pthread_mutex_unlock(&stream->mutex);
     return ret_slow->bytes > 0;
 }
 

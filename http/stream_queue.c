@@ -56,15 +56,11 @@ void stream_put_gathered(struct http_stream *stream)
 
 size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms)
 {
-    pthread_mutex_lock(&stream->mutex);
-
-    size_t len = stream->queue.bytes;
-
+    MUTEX_HOLD(&stream->mutex);
     if (ret_moved_ms) {
         *ret_moved_ms = stream->moved_ms;
     }
-    pthread_mutex_unlock(&stream->mutex);
-    return len;
+    return stream->queue.bytes;
 }
 
 /* ---- Hold and overrun ---- */
@@ -104,11 +100,10 @@ static zxid_t cut_queue(struct http_stream *stream)
 {
     zxid_t from = ZXID_MAX;
 
-    pthread_mutex_lock(&stream->mutex);
+    MUTEX_HOLD(&stream->mutex);
     if (pieces_cut(&stream->queue, on_cut, &from) > 0) {
         stream->overrun = !stream->parked;
     }
-    pthread_mutex_unlock(&stream->mutex);
     return from;
 }
 
@@ -136,15 +131,11 @@ void stream_overrun(struct http_stream *stream)
 /* Wakes the library if there is something to send. */
 void stream_resume(struct http_stream *stream)
 {
-    pthread_mutex_lock(&stream->mutex);
-
-    bool news = stream->queue.bytes > 0 || stream->ended || stream->broken;
-
-    if (stream->parked && news) {
+    MUTEX_HOLD(&stream->mutex);
+    if (stream->parked && (stream->queue.bytes > 0 || stream->ended || stream->broken)) {
         stream->parked = false;
         MHD_resume_connection(stream->mhd);
     }
-    pthread_mutex_unlock(&stream->mutex);
 }
 
 /* Closes the connection, because the client is gone or does not read. */
@@ -364,15 +355,11 @@ void stream_put_session(struct http_stream *stream)
 
 void stream_put_closing(struct http_stream *stream, const char *reason)
 {
-    struct buf servers;
-    struct jsonw json;
     struct frame frame;
 
-    buf_init(&servers, SIZE_MAX / 2);
-    jsonw_init(&json, &servers);
-    gate_write_servers(stream->http->gate, &json);
     frame_open(&frame, stream, "closing");
-    op_json_closing(&frame.json, reason, buf_slice(&servers));
+    op_json_closing_begin(&frame.json, reason);
+    gate_write_servers(stream->http->gate, &frame.json);
+    jsonw_object_end(&frame.json);
     frame_put(&frame, PIECE_FIXED, 0);
-    buf_release(&servers);
 }

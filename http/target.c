@@ -3,16 +3,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 
-int http_hex_digit(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-    if (byte >= 'a' && byte <= 'f') {
-        return byte - 'a' + 10;
-    }
-    return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
-}
+#include <ctype.h>
 
 static enum err refuse(const char **ret_why, const char *why)
 {
@@ -27,8 +18,8 @@ static int escape_at(struct slice text, size_t pos)
         return -1;
     }
 
-    int high = http_hex_digit(text.data[pos + 1]);
-    int low = http_hex_digit(text.data[pos + 2]);
+    int high = hex_digit(text.data[pos + 1]);
+    int low = hex_digit(text.data[pos + 2]);
 
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
@@ -166,10 +157,7 @@ struct slice http_target_join(struct buf *decoded, struct slice parent, struct s
 
 static bool stays_plain(uint8_t byte)
 {
-    bool alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                 (byte >= '0' && byte <= '9');
-
-    return alnum || (byte != '\0' && strchr("-._~/!$&'()*+,;=:@", byte) != NULL);
+    return isalnum(byte) || (byte != '\0' && strchr("-._~/!$&'()*+,;=:@", byte) != NULL);
 }
 
 void http_target_encode(struct buf *out, struct slice path)

@@ -32,9 +32,6 @@ struct http_target {
     bool is_asterisk; /* The target is "*", for OPTIONS. */
 };
 
-/* The value of a hexadecimal digit, or -1. */
-int http_hex_digit(uint8_t byte);
-
 /* Parses a target. Slices of `*ret_target` point into `raw` and `decoded`. `decoded` is
  * overwritten; afterwards only http_target_join may change it. ERR_BAD_ARGUMENTS: `*ret_why` is a
  * constant sentence. */

@@ -10,6 +10,7 @@
 #include "http/etag.h"
 #include "http/http_int.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 enum {
@@ -89,10 +90,8 @@ static bool is_plain_address(struct slice address)
 {
     for (size_t i = 0; i < address.len; i++) {
         uint8_t byte = address.data[i];
-        bool alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                     (byte >= '0' && byte <= '9');
 
-        if (!alnum && !(byte && strchr(".-_:[]", byte))) {
+        if (!isalnum(byte) && !(byte && strchr(".-_:[]", byte))) {
             return false;
         }
     }

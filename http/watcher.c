@@ -39,7 +39,6 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
     client->ops = ops;
     client->watcher = conn->http->watcher;
     client->session = conn->request.auth.session_id;
-    client->over = conn->request.def->id == OP_WATCH ? "stream" : "wait";
     client->principal = principal_copy(&conn->principal);
     watch_owner_init(&client->owner, &client->principal, 1, SIZE_MAX);
     list_init(&client->call);
@@ -52,7 +51,7 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
 
 void watcher_client_release(struct watcher_client *client)
 {
-    ASSERT(!client->known && client->hangup.fd < 0);
+    ASSERT(list_empty(&client->node) && client->hangup.fd < 0);
 
     principal_release(&client->principal);
     give_slot(client->watcher);
@@ -125,7 +124,7 @@ bool watcher_add(struct watcher_client *client)
     struct http_watcher *watcher = client->watcher;
     int copy = copy_of(watcher, client->fd);
 
-    ASSERT(!client->known);
+    ASSERT(list_empty(&client->node));
     if (copy < 0) {
         return false;
     }
@@ -134,7 +133,6 @@ bool watcher_add(struct watcher_client *client)
     loop_add(&watcher->loop, &client->hangup);
     client->watched = true;
     list_push_back(&watcher->clients, &client->node);
-    client->known = true;
     return true;
 }
 
@@ -151,7 +149,6 @@ void watcher_remove(struct watcher_client *client)
     list_remove(&client->node);
     list_remove(&client->listening);
     list_remove(&client->due);
-    client->known = false;
     if (client->watched) {
         loop_remove(&watcher->loop, &client->hangup);
         client->watched = false;
@@ -231,9 +228,7 @@ static void on_lost(void *ctx, zxid_t from)
 
 static void serve_due(struct http_watcher *watcher)
 {
-    while (!list_empty(&watcher->due)) {
-        struct watcher_client *client = list_take(&watcher->due, struct watcher_client, due);
-
+    list_take_each (struct watcher_client, client, due, &watcher->due) {
         client->ops->on_due(client);
     }
 }
@@ -243,10 +238,8 @@ static void take_calls(struct http_watcher *watcher)
     struct list batch;
 
     mailbox_drain(&watcher->inbox, &batch);
-    while (!list_empty(&batch)) {
-        /* The client is removed first, because it may be posted again after the exchange. */
-        struct watcher_client *client = list_take(&batch, struct watcher_client, call);
-
+    /* The client is removed first, because it may be posted again after the exchange. */
+    list_take_each (struct watcher_client, client, call, &batch) {
         client->ops->on_call(client, atomic_exchange(&client->calls, 0));
     }
 }
@@ -349,8 +342,10 @@ static void add_listing(struct http_watcher *watcher, struct watch_listing *list
     watch_listing_begin(listing);
     for (struct list *it = watcher->clients.next; it != &watcher->clients && more; it = it->next) {
         const struct watcher_client *client = list_entry(it, struct watcher_client, node);
-        const struct watch_listing_client row = {
-            .owner = &client->owner, .session = client->session, .over = client->over};
+        const struct watch_listing_client row = {.owner = &client->owner,
+                                                 .session = client->session,
+                                                 .over =
+                                                     client->ops->is_stream ? "stream" : "wait"};
 
         more = !is_at(client, listing) || watch_listing_add_client(listing, &row);
     }
@@ -361,9 +356,7 @@ static void take_listing(struct http_watcher *watcher)
     struct list asked;
 
     mailbox_drain(&watcher->asked, &asked);
-    while (!list_empty(&asked)) {
-        struct watch_listing *listing = list_take(&asked, struct watch_listing, node);
-
+    list_take_each (struct watch_listing, listing, node, &asked) {
         add_listing(watcher, listing);
         watch_listing_pass(listing);
     }

@@ -13,7 +13,6 @@
 
 #include "base/mailbox.h"
 #include "base/pieces.h"
-#include "base/thread.h"
 #include "http/http_int.h"
 #include "server/process/watch_listing.h"
 #include "server/watch/subscribe.h"
@@ -73,9 +72,7 @@ struct watcher_client {
     int fd;                        /* The library's descriptor. */
     struct loop_watch hangup;      /* The duplicated descriptor; -1: none. */
     bool watched;                  /* `hangup` is in the loop. */
-    bool known;                    /* In watcher.clients. */
     uint64_t session;              /* The public id of its session, or 0. */
-    const char *over;              /* "stream" or "wait", for the list of watches. */
 };
 
 /* The current event in each encoding in use: streams that send the same event share the bytes. */

@@ -42,16 +42,12 @@ void ws_close_slow(struct ws_socket *socket)
 /* Queues the last message, which names the other replicas. */
 static void send_closing(struct ws_socket *socket)
 {
-    struct buf servers;
-    struct jsonw json;
+    struct jsonw json = ws_out_begin(socket->ws);
 
-    buf_init(&servers, WS_REPLY_MAX);
-    jsonw_init(&json, &servers);
+    op_json_closing_begin(&json, socket->closing.reason);
     gate_write_servers(socket->ws->gate, &json);
-    json = ws_out_begin(socket->ws);
-    op_json_closing(&json, socket->closing.reason, buf_slice(&servers));
+    jsonw_object_end(&json);
     (void)ws_out_end(socket, PIECE_FIXED);
-    buf_release(&servers);
 }
 
 /* Queues the last message and the close frame once all messages are answered. After `leave_ms`,

@@ -252,9 +252,7 @@ static bool has_all(struct ws_socket *socket, zxid_t until)
 
 void ws_order_retry(struct ws *ws)
 {
-    while (!list_empty(&ws->waiting)) {
-        struct ws_socket *socket = list_take(&ws->waiting, struct ws_socket, order.waiting);
-
+    list_take_each (struct ws_socket, socket, order.waiting, &ws->waiting) {
         ws_turn_soon(socket);
     }
 }

@@ -140,9 +140,7 @@ static void give_turns(struct ws *ws)
 {
     uint64_t end_us = os_now_us() + WS_TURNS_US;
 
-    while (!list_empty(&ws->turn)) {
-        struct ws_socket *socket = list_take(&ws->turn, struct ws_socket, turn);
-
+    list_take_each (struct ws_socket, socket, turn, &ws->turn) {
         if (os_now_us() >= end_us) {
             ws_turn_later(socket);
         } else {
@@ -208,8 +206,8 @@ static void take_arrival(struct ws *ws, struct list *node)
 /* Gives held sockets a turn: there may be room in the gate again. */
 static void resume_held(struct ws *ws)
 {
-    while (!list_empty(&ws->held)) {
-        ws_turn_soon(list_take(&ws->held, struct ws_socket, queue.held));
+    list_take_each (struct ws_socket, socket, queue.held, &ws->held) {
+        ws_turn_soon(socket);
     }
 }
 

@@ -203,13 +203,9 @@ void op_json_session_event(struct jsonw *json, const char *state, uint64_t sessi
     jsonw_object_end(json);
 }
 
-void op_json_closing(struct jsonw *json, const char *reason, struct slice servers)
+void op_json_closing_begin(struct jsonw *json, const char *reason)
 {
     begin_event(json, "closing");
     jsonw_kv_cstr(json, "reason", reason);
-    if (servers.len > 0) {
-        jsonw_key(json, "servers");
-        jsonw_raw(json, servers);
-    }
-    jsonw_object_end(json);
+    jsonw_key(json, "servers");
 }

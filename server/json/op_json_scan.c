@@ -110,15 +110,6 @@ static struct slice take_value(struct cursor *cursor)
     return slice_make(cursor->text.data + start, end - start);
 }
 
-static int hex_digit(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-    byte |= 0x20;
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
-
 /* Returns the length of a letter at the front of a key, plain or as an escape; 0 for another
  * letter. */
 static size_t letter_len(struct slice key, char letter)

@@ -143,6 +143,9 @@ void op_args_init(struct op_args *args, enum op_id op);
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
                         const char **ret_why);
 
+/* Parses at most 16 hexadecimal digits, without 0x. */
+bool op_hex_parse(struct slice text, uint64_t *ret_value);
+
 /* Parses "0x1f" or "31". */
 bool op_zxid_parse(struct slice text, zxid_t *ret_zxid);
 

@@ -100,8 +100,7 @@ static bool number_parse(struct slice text, int64_t *ret_number)
     return errno == 0 && end == digits + text.len;
 }
 
-/* Parses hexadecimal digits without 0x. */
-static bool hex_parse(struct slice text, uint64_t *ret_value)
+bool op_hex_parse(struct slice text, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
@@ -109,13 +108,12 @@ static bool hex_parse(struct slice text, uint64_t *ret_value)
         return false;
     }
     for (size_t i = 0; i < text.len; i++) {
-        const char *digits = "0123456789abcdef0123456789ABCDEF";
-        const char *at = text.data[i] ? strchr(digits, text.data[i]) : NULL;
+        int digit = hex_digit(text.data[i]);
 
-        if (!at) {
+        if (digit < 0) {
             return false;
         }
-        value = value << 4 | (uint64_t)((at - digits) % 16);
+        value = value << 4 | (uint64_t)digit;
     }
     *ret_value = value;
     return true;
@@ -126,7 +124,7 @@ bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
     int64_t number = 0;
 
     if (slice_starts_with(text, slice_str("0x"))) {
-        return hex_parse(slice_from(text, 2), ret_zxid);
+        return op_hex_parse(slice_from(text, 2), ret_zxid);
     }
     if (!number_parse(text, &number) || number < 0) {
         return false;
@@ -285,8 +283,8 @@ static bool event_id_parse(struct slice text, size_t colon, struct op_args *args
     if (slice_starts_with(zxid, slice_str("0x"))) {
         zxid = slice_from(zxid, 2);
     }
-    args->has_since_history = hex_parse(slice_make(text.data, colon), &args->since_history);
-    return args->has_since_history && hex_parse(zxid, &args->since);
+    args->has_since_history = op_hex_parse(slice_make(text.data, colon), &args->since_history);
+    return args->has_since_history && op_hex_parse(zxid, &args->since);
 }
 
 static enum err parse_since(const struct op_field *field, struct slice text, struct op_args *args,
