@@ -307,7 +307,8 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
     text_clear(&conn->out, HTTP_KEEP_BYTES);
     jsonw_init_text(&json, &conn->out);
     if (op_json_result(&json, &request->args, result, &style) != ERR_OK) {
-        http_refuse(conn, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
+        http_refuse(conn, ERR_NOT_ACCEPTABLE,
+                    "the data does not fit the requested dataformat; base64 fits any data");
         return http_answer_fault(conn);
     }
     if (!http_body_seal(conn)) {

@@ -51,10 +51,9 @@ static void take_secret(struct http_conn *conn, struct slice text)
         return;
     }
     if (!op_is_uuid(text)) {
-        http_refuse(
-            conn, ERR_UNKNOWN_SESSION,
-            "this is not the secret of a session: a secret has 36 characters and is the id in "
-            "the answer that opened the session");
+        http_refuse(conn, ERR_UNKNOWN_SESSION,
+                    "the secret of the session is malformed: send the 36 characters of the id in "
+                    "the answer that opened the session");
         return;
     }
     op_args_hash_secret(&named, hash);

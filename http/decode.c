@@ -36,10 +36,10 @@ static void check_origin(struct http_conn *conn)
     struct slice origin = request->head.origin;
 
     if (http_head_is_cross_origin(&request->head) && is_write_method(request)) {
-        http_refuse(
-            conn, ERR_NO_AUTH,
-            "Sec-Fetch-Site is %.*s, and the request has no Origin that could be in allowedOrigins",
-            HTTP_QUOTE(request->head.fetch_site));
+        http_refuse(conn, ERR_NO_AUTH,
+                    "a page of another origin sends this request (Sec-Fetch-Site: %.*s) and must "
+                    "send an Origin that is in allowedOrigins",
+                    HTTP_QUOTE(request->head.fetch_site));
     }
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;
@@ -144,7 +144,8 @@ static void choose(struct http_conn *conn)
     }
     if (request->route->kind != HTTP_ROUTE_OPS) {
         if (!slice_eq(request->method, slice_str("GET"))) {
-            http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s can only be read", request->route->name);
+            http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s accepts only GET, HEAD and OPTIONS",
+                        request->route->name);
         }
         return;
     }

@@ -138,7 +138,8 @@ static void place_created(struct http_conn *conn, struct slice parent)
     bool in_body = request->args.path.data != parent.data;
 
     if (in_body && request->body.name.data) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "name excludes path in the body");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "both name and the path in the body name the new znode: give only one of them");
     } else if (in_body) {
         check_child(conn, parent);
     } else if (request->body.name.len == 0 && !request->args.sequence) {

@@ -202,7 +202,7 @@ static void take_framing(struct slice name, struct slice value, struct scan *sca
     } else if (name.len == 17 && is_name(name, "transfer-encoding")) {
         take_once(&scan->has_coding, scan);
         if (!http_equals_nocase(http_trim(value), slice_str("chunked"))) {
-            refuse(scan, "the only Transfer-Encoding is chunked");
+            refuse(scan, "Transfer-Encoding must be chunked: zabra supports no other");
         }
     }
 }
@@ -390,7 +390,7 @@ static void take_size(struct http_chunks *chunks, uint8_t byte)
     } else if (byte == '\r') {
         chunks->state = CHUNK_SIZE_FEED;
     } else {
-        chunks->fault = "the size of a chunk does not end its line";
+        chunks->fault = "the size of a chunk must be followed by a line end or a semicolon";
     }
 }
 

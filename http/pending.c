@@ -89,8 +89,8 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
              !http_origin_allowed(http, head->origin),
          ERR_NO_AUTH, "the Origin is not in allowedOrigins"},
         {http_head_is_cross_origin(head), ERR_NO_AUTH,
-         "Sec-Fetch-Site names another site, and the request has no Origin that could be in "
-         "allowedOrigins"},
+         "a page of another origin sends this request (Sec-Fetch-Site) and must send an Origin "
+         "that is in allowedOrigins"},
         {is_http_1_0(&first->line), ERR_BAD_ARGUMENTS, "a WebSocket needs HTTP/1.1"},
         {http_head_body(head, &body_len), ERR_BAD_ARGUMENTS,
          "the request for a WebSocket has a body"},

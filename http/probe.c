@@ -117,7 +117,7 @@ static void write_answer(struct http *http, struct slice bytes, struct buf *out)
         refusal =
             http_refusal_make(ERR_NOT_FOUND, "this port serves /livez, /readyz and /metrics only");
     } else if (!reads(line.method)) {
-        refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes can only be read");
+        refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes accept only GET and HEAD");
     }
     if (refusal.err != ERR_OK) {
         http_raw_problem(http, out, refusal);

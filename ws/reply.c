@@ -113,7 +113,8 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
 
     if (op_json_reply(&json, message->id.number, args, result, watch) != ERR_OK) {
         text_clear(&message->ws->answer, TEXT_FREE_BYTES);
-        ws_reply_error(message, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
+        ws_reply_error(message, ERR_NOT_ACCEPTABLE,
+                       "the data does not fit the requested dataformat; base64 fits any data");
         return false;
     }
     err = ws_out_answer(message->socket, is_read);
