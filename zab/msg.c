@@ -241,8 +241,8 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
     }
 }
 
-static enum err decode(enum zab_msg_type type, struct slice payload, bool is_newer,
-                       struct zab_msg *ret_msg)
+enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, bool is_newer,
+                        struct zab_msg *ret_msg)
 {
     const struct msg_layout *layout = layout_of(type);
     struct zab_msg msg = {.type = type};
@@ -261,16 +261,6 @@ static enum err decode(enum zab_msg_type type, struct slice payload, bool is_new
     }
     *ret_msg = msg;
     return ERR_OK;
-}
-
-enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg)
-{
-    return decode(type, payload, false, ret_msg);
-}
-
-enum err zab_msg_decode_newer(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg)
-{
-    return decode(type, payload, true, ret_msg);
 }
 
 struct logrec *zab_msg_rec(const struct zab_msg *msg)

@@ -228,13 +228,10 @@ struct zab_msg {
 void zab_msg_encode(const struct zab_msg *msg, struct buf *out);
 
 /* Checks and decodes. Slices point into `payload`; a record and ranges are new: zab_msg_release
- * frees them. ERR_FORMAT on anything wrong, never a crash. */
-enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg);
-
-/* Like zab_msg_decode, for a message of a later version: bytes after the fields known here are
- * skipped. */
-enum err zab_msg_decode_newer(enum zab_msg_type type, struct slice payload,
-                              struct zab_msg *ret_msg);
+ * frees them. `is_newer`: the message is of a later version, and bytes after the fields known here
+ * are skipped. ERR_FORMAT on anything wrong, never a crash. */
+enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, bool is_newer,
+                        struct zab_msg *ret_msg);
 void zab_msg_release(struct zab_msg *msg);
 
 /* Returns the record of an ENTRY or NEWLEADER, or NULL (not a new reference). */

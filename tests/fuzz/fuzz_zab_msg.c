@@ -77,7 +77,7 @@ bool fuzz_one(struct slice input)
     size_t size_max = zab_msg_size_max(type);
 
     /* The transport looks at the length before it reads the payload. */
-    if (payload.len > size_max || zab_msg_decode(type, payload, &msg) != ERR_OK) {
+    if (payload.len > size_max || zab_msg_decode(type, payload, false, &msg) != ERR_OK) {
         ASSERT(size_max > 0 || strcmp(zab_msg_name(type), "?") == 0);
         return false;
     }
@@ -89,7 +89,7 @@ bool fuzz_one(struct slice input)
     /* The presence byte of a NEWLEADER's record may be any number. */
     ASSERT(type == ZAB_NEWLEADER || slice_eq(buf_slice(&again), payload));
 
-    enum err err = zab_msg_decode(type, buf_slice(&again), &msg);
+    enum err err = zab_msg_decode(type, buf_slice(&again), false, &msg);
 
     ASSERT(err == ERR_OK);
     zab_msg_release(&msg);

@@ -35,7 +35,8 @@ static void say_bytes(struct villain *villain, struct wire_reader *reader)
     struct slice payload = fuzz_take(reader, FRAME_MAX);
     struct zab_msg msg;
 
-    if (payload.len <= zab_msg_size_max(type) && zab_msg_decode(type, payload, &msg) == ERR_OK) {
+    if (payload.len <= zab_msg_size_max(type) &&
+        zab_msg_decode(type, payload, false, &msg) == ERR_OK) {
         villain_say(villain, peer, &msg);
         zab_msg_release(&msg);
     }

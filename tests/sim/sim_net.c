@@ -200,7 +200,7 @@ static void receive(struct sim *sim, struct sim_event *event)
     uint32_t type = (uint32_t)(event->b >> 32);
     size_t len = (uint32_t)event->b;
 
-    if (zab_msg_decode((enum zab_msg_type)type, slice_make(bytes, len), &msg) != ERR_OK) {
+    if (zab_msg_decode((enum zab_msg_type)type, slice_make(bytes, len), false, &msg) != ERR_OK) {
         sim_fail(sim, "A26", "message %u from %u to %u does not decode", type, recv.peer, node->id);
     }
     recv.msg = &msg;

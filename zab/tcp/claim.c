@@ -71,7 +71,7 @@ static void refuse(struct tcp *tcp, struct link *link, const char *one, struct c
         flow_control(conn, &control);
         (void)conn_write(conn);
     } else {
-        shake_answer(conn, text);
+        shake_hello(conn, text);
     }
     tcp_drop(conn, text);
 }
@@ -81,7 +81,7 @@ static void let_in(struct conn *conn)
     conn->state = CONN_HELLO;
     tcp_link(conn->tcp, conn->peer)->claim = NULL;
     if (!conn->dialed) {
-        shake_answer(conn, "");
+        shake_hello(conn, "");
     }
     loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
     tcp_established(conn);
@@ -115,7 +115,7 @@ void claim_arrives(struct conn *conn)
 
     if (!is_contested(tcp, link, conn->identity.start)) {
         if (!conn->dialed) {
-            shake_answer(conn, "");
+            shake_hello(conn, "");
         }
         tcp_established(conn);
         return;

@@ -114,13 +114,6 @@ struct buf *conn_out(struct conn *conn)
     return &last->bytes;
 }
 
-void conn_queued(struct conn *conn, size_t len)
-{
-    ASSERT(conn->state != CONN_CLOSED && len > 0);
-
-    conn->queued += len;
-}
-
 static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
 {
     int count = 0;
@@ -261,7 +254,7 @@ static void end_frame(struct conn *conn, struct buf *out, size_t start, uint16_t
     header.payload_crc = frame_payload_crc(payload, conn->number_out);
     frame_encode(&header, conn->number_out, out->data + start);
     conn->number_out++;
-    conn_queued(conn, out->len - start);
+    conn->queued += out->len - start;
 }
 
 void flow_output(struct conn *conn, const struct zab_msg *msg)

@@ -16,7 +16,7 @@ static void connect_next(struct link *link, struct tcp *tcp)
         link_again(link, tcp, false);
         return;
     }
-    link->dialing = tcp_dialed(tcp, link, fd);
+    link->dialing = tcp_start(tcp, link, fd);
 }
 
 static void dial(struct link *link, struct tcp *tcp)
@@ -102,11 +102,8 @@ void dial_open_resolver(struct tcp *tcp)
         return;
     }
     tcp->resolver = resolver_open();
-    tcp->resolver_watch = (struct loop_watch){.fd = resolver_event_fd(tcp->resolver),
-                                              .interest = LOOP_READ,
-                                              .on_ready = on_resolver_ready,
-                                              .ctx = tcp};
-    loop_add(tcp->loop, &tcp->resolver_watch);
+    loop_add_reader(tcp->loop, &tcp->resolver_watch, resolver_event_fd(tcp->resolver),
+                    on_resolver_ready, tcp);
 }
 
 void dial_close_resolver(struct tcp *tcp)

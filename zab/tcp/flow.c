@@ -40,15 +40,6 @@ static const char *judge(const struct conn *conn, const struct frame_header *hea
     return header->len > size_max(conn, header) ? "a frame that is too long" : NULL;
 }
 
-static enum err decode(const struct conn *conn, const struct frame_header *header,
-                       struct slice payload, struct zab_msg *ret_msg)
-{
-    enum zab_msg_type type = (enum zab_msg_type)header->type;
-
-    return conn->is_newer ? zab_msg_decode_newer(type, payload, ret_msg)
-                          : zab_msg_decode(type, payload, ret_msg);
-}
-
 static void on_refused(struct conn *conn, const struct control *control)
 {
     struct tcp *tcp = conn->tcp;
@@ -59,43 +50,39 @@ static void on_refused(struct conn *conn, const struct control *control)
     }
 }
 
-static void on_control(struct conn *conn, const struct control *control)
-{
-    struct tcp *tcp = conn->tcp;
-    struct link *from = tcp_link(tcp, conn->peer);
-    struct link *link = tcp_link(tcp, control->id);
-
-    ASSERT(from && from->up == conn);
-    switch (control->type) {
-    case CONTROL_SEEN:
-        rival_on_seen(tcp, from, control);
-        break;
-    case CONTROL_PROBE:
-        probe_on_probe(tcp, from, control);
-        break;
-    case CONTROL_ALIVE:
-        if (link == from) {
-            probe_on_alive(tcp, from, control);
-        } else if (link) {
-            probe_on_vouched(tcp, from, link, control);
-        }
-        break;
-    case CONTROL_REFUSED:
-        on_refused(conn, control);
-        break;
-    }
-}
-
 /* Takes a control frame, which is for the transport and not for the protocol. */
 static void take_control(struct conn *conn, uint16_t type, struct slice payload)
 {
+    struct tcp *tcp = conn->tcp;
+    struct link *from = tcp_link(tcp, conn->peer);
     struct control control;
 
+    ASSERT(from && from->up == conn);
     if (control_decode((enum control_type)type, payload, &control)) {
         tcp_drop(conn, "a malformed frame of the transport");
         return;
     }
-    on_control(conn, &control);
+
+    struct link *link = tcp_link(tcp, control.id);
+
+    switch (control.type) {
+    case CONTROL_SEEN:
+        rival_on_seen(tcp, from, &control);
+        break;
+    case CONTROL_PROBE:
+        probe_on_probe(tcp, from, &control);
+        break;
+    case CONTROL_ALIVE:
+        if (link == from) {
+            probe_on_alive(tcp, from, &control);
+        } else if (link) {
+            probe_on_vouched(tcp, from, link, &control);
+        }
+        break;
+    case CONTROL_REFUSED:
+        on_refused(conn, &control);
+        break;
+    }
 }
 
 static void take_message(struct conn *conn, const struct frame_header *header, struct slice payload)
@@ -103,7 +90,7 @@ static void take_message(struct conn *conn, const struct frame_header *header, s
     const struct tcp_handler *handler = &conn->tcp->handler;
     struct zab_msg msg = {0};
 
-    if (decode(conn, header, payload, &msg)) {
+    if (zab_msg_decode((enum zab_msg_type)header->type, payload, conn->is_newer, &msg)) {
         tcp_drop(conn, "a malformed message");
         return;
     }

@@ -87,20 +87,11 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     buf_release(&identity);
 }
 
-/* Parses an identity whose proof is good. A later version may have added members at the end. */
-static enum err parse_identity(struct slice identity, struct hello *hello)
-{
-    struct wire_reader reader;
-
-    wire_reader_init(&reader, identity);
-    wire_get_fields(&reader, identity_fields, hello);
-    return wire_reader_ok(&reader) && hello->start != 0 ? ERR_OK : ERR_FORMAT;
-}
-
 enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
                       struct slice secret, bool by_dialer, struct hello *ret_hello, size_t *ret_len)
 {
     uint8_t proof[CRYPTO_SHA256_LEN];
+    struct wire_reader reader;
 
     *ret_len = 0;
     if (in.len < HELLO_LEN_LEN) {
@@ -124,7 +115,10 @@ enum err hello_decode(struct slice in, const struct hello_transcript *transcript
         return ERR_AUTH_FAILED;
     }
     *ret_len = HELLO_LEN_LEN + len + CRYPTO_SHA256_LEN;
-    return parse_identity(identity, ret_hello);
+    /* A later version may have added members at the end. */
+    wire_reader_init(&reader, identity);
+    wire_get_fields(&reader, identity_fields, ret_hello);
+    return wire_reader_ok(&reader) && ret_hello->start != 0 ? ERR_OK : ERR_FORMAT;
 }
 
 uint64_t hello_connection_nonce(const struct hello_transcript *transcript, struct slice secret)

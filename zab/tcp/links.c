@@ -129,7 +129,7 @@ void tcp_doom_all(struct tcp *tcp, const char *why)
     }
 }
 
-void tcp_refuse(struct conn *conn, const char *format, ...)
+bool tcp_refuse(struct conn *conn, const char *format, ...)
 {
     ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO);
 
@@ -143,6 +143,7 @@ void tcp_refuse(struct conn *conn, const char *format, ...)
     va_end(args);
     tcp_drop(conn, why);
     report_refusal(tcp, link, why);
+    return false;
 }
 
 /* ---- Up. ---- */

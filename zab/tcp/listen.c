@@ -64,7 +64,7 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
         if (tcp->shaking_count >= tcp->options.shaking_max) {
             (void)drop_unproven(tcp, "too many handshakes");
         }
-        tcp_accepted(tcp, fd);
+        (void)tcp_start(tcp, NULL, fd);
     }
     tcp->depth--;
     tcp_reap(tcp);

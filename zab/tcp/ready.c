@@ -29,7 +29,7 @@ static void lose(struct conn *conn, const char *why)
     struct link *link = conn->dialed && begun ? tcp_link(conn->tcp, conn->peer) : NULL;
 
     if (link && ++link->hang_ups >= HANG_UPS_MAX) {
-        tcp_refuse(conn, "it hangs up in the handshake: its log says why");
+        (void)tcp_refuse(conn, "it hangs up in the handshake: its log says why");
     } else {
         tcp_drop(conn, why);
     }
@@ -75,13 +75,17 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     tcp_reap(tcp);
 }
 
-static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
+struct conn *tcp_start(struct tcp *tcp, const struct link *link, int take_fd)
 {
+    bool dialed = link != NULL;
+
     /* Besides the unproven callers each peer has one connection at most: dialed, or a claim. */
     ASSERT(tcp->shaking_count <= tcp->options.shaking_max + tcp->options.peer_count);
+    ASSERT(!link || (!link->up && !link->dialing));
 
     struct conn *conn = conn_new(tcp, take_fd, dialed);
 
+    conn->peer = link ? link->peer.id : 0;
     conn->state = dialed ? CONN_CONNECTING : CONN_GREETING;
     conn->deadline_ms = os_now_ms() + tcp->options.connect_timeout_ms;
     conn->watch.on_ready = on_conn_ready;
@@ -90,19 +94,4 @@ static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
     list_push_back(&tcp->shaking, &conn->node);
     tcp->shaking_count++;
     return conn;
-}
-
-struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
-{
-    ASSERT(!link->up && !link->dialing);
-
-    struct conn *conn = start_conn(tcp, take_fd, true);
-
-    conn->peer = link->peer.id;
-    return conn;
-}
-
-void tcp_accepted(struct tcp *tcp, int take_fd)
-{
-    (void)start_conn(tcp, take_fd, false);
 }

@@ -22,41 +22,33 @@ struct resolver {
     _Atomic bool closed;      /* The owner is gone: questions that wait need no answer. */
 };
 
-static void set_v4(struct resolve_address *address, struct in_addr addr, uint16_t port)
+static void add_address(struct resolve_answer *answer, const void *addr, socklen_t len)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = addr};
+    struct resolve_address *address = &answer->addresses[answer->count];
 
-    memcpy(&address->addr, &v4, sizeof(v4));
-    address->len = sizeof(v4);
-}
-
-static void set_v6(struct resolve_address *address, struct in6_addr addr, uint16_t port)
-{
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = addr};
-
-    memcpy(&address->addr, &v6, sizeof(v6));
-    address->len = sizeof(v6);
+    if (len <= sizeof(address->addr)) {
+        memcpy(&address->addr, addr, len);
+        address->len = len;
+        answer->count++;
+    }
 }
 
 bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer)
 {
-    struct in_addr v4;
-    struct in6_addr v6;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 
-    ret_answer->count = 1;
-    if (inet_pton(AF_INET, host, &v4) == 1) {
-        set_v4(&ret_answer->addresses[0], v4, port);
-        return true;
-    }
-    if (inet_pton(AF_INET6, host, &v6) == 1) {
-        set_v6(&ret_answer->addresses[0], v6, port);
-        return true;
-    }
     ret_answer->count = 0;
-    return false;
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+        add_address(ret_answer, &v4, sizeof(v4));
+    } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+        add_address(ret_answer, &v6, sizeof(v6));
+    }
+    return ret_answer->count > 0;
 }
 
-void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer)
+/* Resolves a name and waits until the lookup has ended. */
+static void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer)
 {
     ASSERT(host[0] && port != 0);
 
@@ -73,13 +65,7 @@ void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_ans
     }
     for (struct addrinfo *it = found; it && ret_answer->count < RESOLVE_ADDRESSES_MAX;
          it = it->ai_next) {
-        struct resolve_address *address = &ret_answer->addresses[ret_answer->count];
-
-        if (it->ai_addrlen <= sizeof(address->addr)) {
-            memcpy(&address->addr, it->ai_addr, it->ai_addrlen);
-            address->len = it->ai_addrlen;
-            ret_answer->count++;
-        }
+        add_address(ret_answer, it->ai_addr, it->ai_addrlen);
     }
     freeaddrinfo(found);
 }

@@ -33,9 +33,6 @@ struct resolve_answer {
 /* Returns true and one address when `host` is numeric. */
 bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer);
 
-/* Resolves a name and waits until the lookup has ended. */
-void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer);
-
 struct resolver;
 
 /* One question and its answer. */

@@ -14,9 +14,11 @@ static uint8_t *their_greeting(struct conn *conn)
     return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
 }
 
-/* Writes the queued bytes at once. An error shows up when the socket is read next. */
-static void write_now(struct conn *conn)
+/* Writes what is queued at once, with the last `len` bytes. An error shows up when the socket is
+ * read next. */
+static void write_now(struct conn *conn, size_t len)
 {
+    conn->queued += len;
     (void)conn_write(conn);
 }
 
@@ -30,8 +32,7 @@ static void send_greeting(struct conn *conn)
     os_random(greeting.nonce, sizeof(greeting.nonce));
     greeting_encode(&greeting, own_greeting(conn));
     buf_append(conn_out(conn), own_greeting(conn), GREETING_LEN);
-    conn_queued(conn, GREETING_LEN);
-    write_now(conn);
+    write_now(conn, GREETING_LEN);
 }
 
 static struct slice secret_of(const struct conn *conn)
@@ -39,7 +40,7 @@ static struct slice secret_of(const struct conn *conn)
     return conn->tcp->options.secret;
 }
 
-static void send_hello(struct conn *conn, const char *refusal)
+void shake_hello(struct conn *conn, const char *refusal)
 {
     ASSERT(conn->state == CONN_HELLO || conn->state == CONN_CLAIM);
 
@@ -57,15 +58,7 @@ static void send_hello(struct conn *conn, const char *refusal)
     size_t before = out->len;
 
     hello_encode(&hello, &conn->transcript, secret_of(conn), conn->dialed, out);
-    conn_queued(conn, out->len - before);
-    write_now(conn);
-}
-
-void shake_answer(struct conn *conn, const char *refusal)
-{
-    ASSERT(!conn->dialed);
-
-    send_hello(conn, refusal);
+    write_now(conn, out->len - before);
 }
 
 void shake_begin(struct conn *conn)
@@ -84,22 +77,20 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     uint32_t own = conn->tcp->options.id;
 
     if (greeting->to != own) {
-        tcp_refuse(conn, "it looks for replica %u, this is %u: check the server list", greeting->to,
-                   own);
-        return false;
+        return tcp_refuse(conn, "it looks for replica %u, this is %u: check the server list",
+                          greeting->to, own);
     }
     if (conn->dialed) {
         if (greeting->from != conn->peer) {
-            tcp_refuse(conn, "replica %u answers at its address: check the server list",
-                       greeting->from);
-            return false;
+            return tcp_refuse(conn, "replica %u answers at its address: check the server list",
+                              greeting->from);
         }
         return true;
     }
     if (!tcp_link(conn->tcp, greeting->from) || greeting->from <= own) {
-        tcp_refuse(conn, "replica %u is not in the server list as one that connects to this one",
-                   greeting->from);
-        return false;
+        return tcp_refuse(conn,
+                          "replica %u is not in the server list as one that connects to this one",
+                          greeting->from);
     }
     conn->peer = greeting->from;
     return true;
@@ -112,11 +103,11 @@ static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
     uint32_t theirs = greeting->version;
 
     if (theirs < PROTOCOL_VERSION_OLDEST || theirs > PROTOCOL_VERSION + 1) {
-        tcp_refuse(conn,
-                   "it speaks version %u of the protocol, this replica %u: upgrade one release at "
-                   "a time",
-                   theirs, (unsigned)PROTOCOL_VERSION);
-        return false;
+        return tcp_refuse(
+            conn,
+            "it speaks version %u of the protocol, this replica %u: upgrade one release at "
+            "a time",
+            theirs, (unsigned)PROTOCOL_VERSION);
     }
     conn->is_newer = theirs > PROTOCOL_VERSION;
     conn->version = (uint16_t)(conn->is_newer ? PROTOCOL_VERSION : theirs);
@@ -136,9 +127,8 @@ static bool take_greeting(struct conn *conn)
     memcpy(their_greeting(conn), input.data, GREETING_LEN);
     conn->in_used += GREETING_LEN;
     if (greeting_decode(their_greeting(conn), &greeting)) {
-        tcp_refuse(conn, conn->dialed ? "what answers at its address is no zabra replica"
-                                      : "what connected is no zabra replica");
-        return false;
+        return tcp_refuse(conn, conn->dialed ? "what answers at its address is no zabra replica"
+                                             : "what connected is no zabra replica");
     }
     if (!check_greeting(conn, &greeting)) {
         return false;
@@ -153,7 +143,7 @@ static bool take_greeting(struct conn *conn)
     conn->state = CONN_HELLO;
     conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
     if (conn->dialed) {
-        send_hello(conn, "");
+        shake_hello(conn, "");
         /* The acceptor may first ask whether another process with this replica's id lives. */
         conn->deadline_ms = os_now_ms() + conn->tcp->options.connect_timeout_ms +
                             2ULL * conn->tcp->options.probe_ms;
@@ -167,16 +157,15 @@ static bool check_identity(struct conn *conn)
     struct slice theirs = slice_make(conn->identity.cluster, ZAB_CLUSTER_LEN);
 
     if (!slice_is_zero(own) && !slice_is_zero(theirs) && !slice_eq(own, theirs)) {
-        tcp_refuse(conn, "it belongs to another cluster: check its data directory");
-        return false;
+        return tcp_refuse(conn, "it belongs to another cluster: check its data directory");
     }
     /* After 'zabra recover' the survivor has a new history, which the data of the old history
      * contradicts. */
     if (conn->tcp->options.history != 0 && conn->identity.history != 0 &&
         conn->tcp->options.history != conn->identity.history) {
-        tcp_refuse(conn, "its data is of another history: after 'zabra recover' empty the data "
-                         "directory of each replica but the survivor");
-        return false;
+        return tcp_refuse(conn,
+                          "its data is of another history: after 'zabra recover' empty the data "
+                          "directory of each replica but the survivor");
     }
     return true;
 }
@@ -192,7 +181,7 @@ static void refused_by_peer(struct conn *conn)
 
     (void)snprintf(why, sizeof(why), "%s", conn->identity.refusal);
     tcp_link(conn->tcp, conn->peer)->backoff_ms = conn->tcp->options.retry_max_ms;
-    tcp_refuse(conn, "%s", why);
+    (void)tcp_refuse(conn, "%s", why);
     if (handler->on_duplicate) {
         handler->on_duplicate(handler->ctx, own, why);
     }
@@ -208,12 +197,10 @@ static bool take_hello(struct conn *conn)
                                 &conn->identity, &len);
 
     if (err == ERR_AUTH_FAILED) {
-        tcp_refuse(conn, "its secret is another one: check peerSecretFile on both");
-        return false;
+        return tcp_refuse(conn, "its secret is another one: check peerSecretFile on both");
     }
     if (err) {
-        tcp_refuse(conn, "its handshake is malformed");
-        return false;
+        return tcp_refuse(conn, "its handshake is malformed");
     }
     if (len == 0) {
         return false;

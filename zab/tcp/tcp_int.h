@@ -193,8 +193,8 @@ void tcp_drop(struct conn *conn, const char *why);
 void tcp_bury(struct conn *conn);
 
 /* Closes the connection of a handshake that is refused; reports the refusal once through
- * on_refused. */
-void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+ * on_refused. Returns false. */
+bool tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Makes the connection of a proven peer the `up` connection of its link. */
 void tcp_established(struct conn *conn);
@@ -217,11 +217,8 @@ void report_refusal(struct tcp *tcp, struct link *link, const char *why);
 
 /* ---- ready.c ---- */
 
-/* Takes a socket that is connecting to the peer. */
-struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd);
-
-/* Takes a socket of a caller. */
-void tcp_accepted(struct tcp *tcp, int take_fd);
+/* Takes a socket that is connecting to the peer of `link`, or a socket of a caller (NULL). */
+struct conn *tcp_start(struct tcp *tcp, const struct link *link, int take_fd);
 
 /* ---- listen.c ---- */
 
@@ -253,9 +250,8 @@ struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed);
 void conn_close(struct conn *conn);
 void conn_free(struct conn *conn);
 
-/* Returns the buffer for the next bytes to send; a call of conn_queued must follow. */
+/* Returns the buffer for the next bytes to send; the caller adds their number to `queued`. */
 struct buf *conn_out(struct conn *conn);
-void conn_queued(struct conn *conn, size_t len);
 
 /* Appends one frame. */
 void flow_output(struct conn *conn, const struct zab_msg *msg);
@@ -286,8 +282,8 @@ void shake_begin(struct conn *conn);
  * proven itself. */
 bool shake_input(struct conn *conn);
 
-/* Sends the acceptor's HELLO. `refusal`: why this replica hangs up next; "": it does not. */
-void shake_answer(struct conn *conn, const char *refusal);
+/* Sends this replica's HELLO. `refusal`: why it hangs up next, as the acceptor; "": it does not. */
+void shake_hello(struct conn *conn, const char *refusal);
 
 /* ---- claim.c ---- */
 
