@@ -114,7 +114,8 @@ void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *
     }
     if (msg->exclude.flags & ZAB_FLAG_NO_MAJORITY) {
         PROBE("zab.told_to_stop");
-        digest_halt(zab, msg->exclude.zxid);
+        fx_halt(zab,
+                (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = msg->exclude.zxid});
     } else if (zab->quarantined) {
         return;
     } else if (msg->exclude.flags & ZAB_FLAG_DIVERGED) {

@@ -13,6 +13,14 @@ enum {
     KIND_EMPTY_SEAT = 2,
 };
 
+#define CONFIG(form, member) WIRE_FIELD(WIRE_##form, struct zab_config, member)
+
+/* The fields between the format and the members. */
+static const struct wire_field head_fields[] = {
+    CONFIG(INT, version), CONFIG(RAW, cluster), CONFIG(INT, history),
+    CONFIG(INT, count),   {.form = WIRE_END},
+};
+
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
 {
     for_each_member (member, config) {
@@ -74,10 +82,7 @@ static uint8_t kind_of(const struct zab_member *member)
 void zab_config_encode(const struct zab_config *config, struct buf *out)
 {
     wire_put_u8(out, FORMAT);
-    wire_put_u64(out, config->version);
-    wire_put_raw(out, slice_make(config->cluster, ZAB_CLUSTER_LEN));
-    wire_put_u64(out, config->history);
-    wire_put_u32(out, config->count);
+    wire_put_fields(out, head_fields, config);
     for_each_member (member, config) {
         wire_put_u32(out, member->id);
         wire_put_u8(out, kind_of(member));
@@ -146,15 +151,10 @@ enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
     wire_reader_init(&reader, bytes);
     uint8_t format = wire_get_u8(&reader);
 
-    config.version = wire_get_u64(&reader);
-    struct slice cluster = wire_get_raw(&reader, ZAB_CLUSTER_LEN);
-
-    config.history = wire_get_u64(&reader);
-    config.count = wire_get_u32(&reader);
+    wire_get_fields(&reader, head_fields, &config);
     if (!wire_reader_ok(&reader) || format < FORMAT || config.count > ZAB_MEMBERS_MAX) {
         return ERR_FORMAT;
     }
-    memcpy(config.cluster, cluster.data, ZAB_CLUSTER_LEN);
     get_members(&reader, &config);
     if (!is_complete(&reader, format) || !is_sound(&config)) {
         return ERR_FORMAT;

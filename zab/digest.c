@@ -95,11 +95,6 @@ static void tell(struct zab *zab, const struct peer *peer, zxid_t zxid, uint32_t
     }
 }
 
-void digest_halt(struct zab *zab, zxid_t zxid)
-{
-    fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = zxid});
-}
-
 /* Stops all replicas, observers too: otherwise the remaining replicas would elect a leader and
  * serve a state that no majority confirms. */
 static void stop_all(struct zab *zab, zxid_t zxid)
@@ -108,7 +103,7 @@ static void stop_all(struct zab *zab, zxid_t zxid)
     for_each_peer (peer, zab) {
         tell(zab, peer, zxid, ZAB_FLAG_NO_MAJORITY);
     }
-    digest_halt(zab, zxid);
+    fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = zxid});
 }
 
 /* Decides by majority which of two different states is wrong. */
@@ -172,11 +167,10 @@ void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pon
     }
 }
 
-void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects)
+void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest)
 {
     ASSERT(zab->effects == NULL);
     ASSERT(zxid != 0 && zxid_counter(zxid) % ZAB_CHECKPOINT == 0);
-    (void)effects;
     zab->digests.items[zab->digests.next++ % CHECKPOINTS] =
         (struct checkpoint){.zxid = zxid, .digest = digest};
 }

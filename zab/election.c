@@ -12,33 +12,19 @@ static bool self_candidate(const struct zab *zab)
 
 static void vote_initial(struct zab *zab)
 {
-    zab->election.my_vote = (struct vote){
-        .valid = true,
-        .state = ZAB_LOOKING,
-        .round = zab->election.round,
-        .last = reported_last_zxid(zab),
-        .flags = self_flags(zab),
-    };
-    if (self_candidate(zab)) {
-        zab->election.my_vote.candidate = zab->id;
-        zab->election.my_vote.zxid = reported_last_zxid(zab);
-    }
+    bool stands = self_candidate(zab);
+
+    zab->election.candidate = stands ? zab->id : 0;
+    zab->election.candidate_last = stands ? reported_last_zxid(zab) : 0;
     zab->election.finalize_ms = 0;
-    ASSERT(zab->election.my_vote.candidate == 0 || zab->election.my_vote.candidate == zab->id);
 }
 
 static uint32_t current_leader(const struct zab *zab)
 {
-    switch (zab->state) {
-    case ZAB_LEADING:
+    if (zab->state == ZAB_LEADING) {
         return zab->id;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        return zab->follow.leader;
-    case ZAB_LOOKING:
-        break;
     }
-    return zab->election.my_vote.candidate;
+    return is_learner(zab) ? zab->follow.leader : zab->election.candidate;
 }
 
 static void send_vote(struct zab *zab, const struct peer *peer)
@@ -48,7 +34,7 @@ static void send_vote(struct zab *zab, const struct peer *peer)
         .vote = {.round = zab->election.round,
                  .state = (uint8_t)zab->state,
                  .candidate = current_leader(zab),
-                 .candidate_last = zab->state == ZAB_LOOKING ? zab->election.my_vote.zxid
+                 .candidate_last = zab->state == ZAB_LOOKING ? zab->election.candidate_last
                                                              : reported_last_zxid(zab),
                  .last = reported_last_zxid(zab),
                  .promised = zab->promise.epoch,
@@ -132,13 +118,13 @@ static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 static bool consider(struct zab *zab, const struct vote *vote)
 {
     ASSERT(vote->round == zab->election.round);
-    if (!better(vote->zxid, vote->candidate, zab->election.my_vote.zxid,
-                zab->election.my_vote.candidate) ||
+    if (!better(vote->zxid, vote->candidate, zab->election.candidate_last,
+                zab->election.candidate) ||
         !is_worth_a_vote(zab, vote->candidate) || vote->candidate == zab->id) {
         return false;
     }
-    zab->election.my_vote.candidate = vote->candidate;
-    zab->election.my_vote.zxid = vote->zxid;
+    zab->election.candidate = vote->candidate;
+    zab->election.candidate_last = vote->zxid;
     zab->election.finalize_ms = 0;
     return true;
 }
@@ -147,10 +133,10 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 {
     const struct vote *vote = &peer->vote;
 
-    ASSERT(zab->election.my_vote.candidate != 0);
+    ASSERT(zab->election.candidate != 0);
     return peer->up && vote->valid && !vote->stale && vote->state == ZAB_LOOKING &&
            vote->round == zab->election.round && (vote->flags & ZAB_FLAG_ELIGIBLE) &&
-           vote->candidate == zab->election.my_vote.candidate;
+           vote->candidate == zab->election.candidate;
 }
 
 /* Whether no connected voter names another candidate: then there is no better vote to wait for. */
@@ -167,9 +153,8 @@ static bool unanimous(const struct zab *zab)
 
 static void decide(struct zab *zab)
 {
-    uint32_t candidate = zab->election.my_vote.candidate;
+    uint32_t candidate = zab->election.candidate;
 
-    ASSERT(zab->election.my_vote.round == zab->election.round);
     ASSERT(candidate != 0);
     if (candidate == zab->id) {
         lead_start(zab);
@@ -251,7 +236,6 @@ static bool weigh_votes(struct zab *zab)
         }
     }
     ASSERT(zab->election.round >= round);
-    ASSERT(zab->election.my_vote.round == zab->election.round);
     return changed;
 }
 
@@ -268,11 +252,9 @@ void election_check(struct zab *zab)
     if (!was_settled) {
         broadcast_vote(zab);
     }
-    if (zab->election.my_vote.candidate != 0 &&
-        !is_worth_a_vote(zab, zab->election.my_vote.candidate)) {
+    if (zab->election.candidate != 0 && !is_worth_a_vote(zab, zab->election.candidate)) {
         vote_initial(zab);
         zab->election.round++;
-        zab->election.my_vote.round = zab->election.round;
         broadcast_vote(zab);
     }
     if (weigh_votes(zab)) {
@@ -281,8 +263,7 @@ void election_check(struct zab *zab)
     if (check_settled(zab)) {
         return;
     }
-    if (zab->election.my_vote.candidate == 0 ||
-        !quorum_has(zab, quorum_self_counts(zab), agrees_with_me)) {
+    if (zab->election.candidate == 0 || !quorum_has(zab, quorum_self_counts(zab), agrees_with_me)) {
         zab->election.finalize_ms = 0;
         return;
     }
@@ -328,11 +309,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_v
 
 void election_greet(struct zab *zab, struct peer *peer)
 {
-    if (zab->state != ZAB_LOOKING) {
-        send_vote(zab, peer);
-        return;
-    }
-    if (may_vote(zab)) {
+    if (zab->state != ZAB_LOOKING || may_vote(zab)) {
         send_vote(zab, peer);
     }
     election_check(zab);
@@ -364,7 +341,7 @@ void election_tick(struct zab *zab)
     PROBE("zab.revote");
     /* If this replica has no candidate, it may have become allowed to be one itself. Votes that
      * were lost are sent again. */
-    if (zab->election.my_vote.candidate == 0) {
+    if (zab->election.candidate == 0) {
         vote_initial(zab);
     }
     broadcast_vote(zab);
@@ -387,29 +364,18 @@ uint64_t election_wake_ms(const struct zab *zab)
 
 /* ---- The end of a role. ---- */
 
-static void leave_role(struct zab *zab)
-{
-    switch (zab->state) {
-    case ZAB_LEADING:
-        lead_leave(zab);
-        break;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        follow_leave(zab);
-        break;
-    case ZAB_LOOKING:
-        break;
-    }
-    zab->delivery.fetch_token = 0;
-}
-
 void enter_looking(struct zab *zab, const char *why)
 {
     if (MUTANT(5) && may_deliver(zab)) {
         commit_to(zab, zab->trail.durable);
         deliver(zab);
     }
-    leave_role(zab);
+    if (zab->state == ZAB_LEADING) {
+        lead_leave(zab);
+    } else if (is_learner(zab)) {
+        follow_leave(zab);
+    }
+    zab->delivery.fetch_token = 0;
     ASSERT(zab->follow.inbox.count == 0);
     zab->state = ZAB_LOOKING;
     zab->election.settled = false;

@@ -23,15 +23,9 @@ static void begin(struct zab *zab)
 void follow_snap_begin(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
+    ASSERT(!zab->follow.snap.begun && zab->follow.chunk_count == 0);
 
     zab->follow.phase = FOLLOW_SNAP;
-    zab->follow.snap.complete = false;
-    zab->follow.installing = false;
-    zab->follow.newleader_seen = false;
-    zab->follow.has_staged_config = false;
-    zab->follow.snap.id = 0;
-    zab->follow.snap.begun = false;
-    zab->follow.chunk_count = 0;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
         begin(zab); /* The leader no longer has the log that follows the whole snapshot here. */

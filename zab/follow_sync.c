@@ -174,12 +174,6 @@ static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
     }
 }
 
-static bool phase_takes_records(enum follow_phase phase)
-{
-    return phase == FOLLOW_STREAM || phase == FOLLOW_NEWLEADER || phase == FOLLOW_WAIT ||
-           phase == FOLLOW_SERVE;
-}
-
 void follow_stream(struct zab *zab, const struct zab_msg *msg)
 {
     enum follow_phase phase = zab->follow.phase;
@@ -193,7 +187,7 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
         inbox_push(zab, msg);
     } else if (phase == FOLLOW_SNAP) {
         follow_snap_record(zab, msg);
-    } else if (!phase_takes_records(phase)) {
+    } else if (phase < FOLLOW_STREAM) {
         follow_error(zab, "a record out of place");
     } else if (msg->type == ZAB_ENTRY) {
         take_entry(zab, msg->entry.rec, msg->entry.commit);
@@ -221,7 +215,7 @@ static void inbox_run(struct zab *zab)
 
         if (live && item->type == ZAB_NEWLEADER && follow->phase == FOLLOW_STREAM) {
             take_newleader(zab, item->rec);
-        } else if (live && item->type == ZAB_ENTRY && phase_takes_records(follow->phase)) {
+        } else if (live && item->type == ZAB_ENTRY && follow->phase >= FOLLOW_STREAM) {
             take_entry(zab, item->rec, item->commit);
         }
         logrec_unref(item->rec);
@@ -250,10 +244,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(done->token == zab->disk.done);
-    if (!is_learner(zab)) {
-        return;
-    }
+    ASSERT(is_learner(zab));
     if (follow->phase == FOLLOW_SNAP) {
         follow_snap_persisted(zab, done->token);
         return;
@@ -285,6 +276,14 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
     tell_leader(zab, msg);
 }
 
+/* Acknowledges the records up to `zxid`, which are durable, unless that was done before. */
+static void ack_newer(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
+{
+    if (zxid > zab->follow.acked) {
+        send_ack(zab, type, zxid);
+    }
+}
+
 /*
  * Ends quarantine when the refilled log is sound: it holds all that the leader's log held when the
  * refill began. What this disk acknowledged in the same epoch, before it was damaged, must be there
@@ -295,9 +294,7 @@ static void release_refilled(struct zab *zab, zxid_t durable)
     struct following *follow = &zab->follow;
 
     if (durable < follow->target) {
-        if (durable > follow->acked) {
-            send_ack(zab, ZAB_SYNC_ACK, durable); /* The acknowledgement keeps the stream going. */
-        }
+        ack_newer(zab, ZAB_SYNC_ACK, durable); /* The acknowledgement keeps the stream going. */
     } else if (!follow->release_sent) {
         PROBE("zab.refilled");
         follow->release_sent = true;
@@ -327,31 +324,13 @@ void follow_acknowledge(struct zab *zab)
     struct following *follow = &zab->follow;
 
     ASSERT(in_dialogue(zab));
-    switch (follow->phase) {
-    case FOLLOW_CEPOCH:
-    case FOLLOW_JOIN:
-    case FOLLOW_PROMISE:
-    case FOLLOW_ACKED:
-    case FOLLOW_CUT:
-        return;
-    case FOLLOW_SNAP:
-        if (follow->snap.complete && follow->staged.durable > follow->acked) {
-            send_ack(zab, ZAB_SYNC_ACK, follow->staged.durable);
-        }
-        return;
-    case FOLLOW_STREAM:
-        if (zab->trail.durable > follow->acked) {
-            send_ack(zab, ZAB_SYNC_ACK, zab->trail.durable);
-        }
-        return;
-    case FOLLOW_NEWLEADER:
+    if (follow->phase == FOLLOW_SNAP && follow->snap.complete) {
+        ack_newer(zab, ZAB_SYNC_ACK, follow->staged.durable);
+    } else if (follow->phase == FOLLOW_STREAM) {
+        ack_newer(zab, ZAB_SYNC_ACK, zab->trail.durable);
+    } else if (follow->phase == FOLLOW_NEWLEADER) {
         acknowledge_newleader(zab);
-        return;
-    case FOLLOW_WAIT:
-    case FOLLOW_SERVE:
-        if (zab->trail.durable > follow->acked) {
-            send_ack(zab, ZAB_ACK, zab->trail.durable);
-        }
-        return;
+    } else if (follow->phase > FOLLOW_NEWLEADER) {
+        ack_newer(zab, ZAB_ACK, zab->trail.durable);
     }
 }

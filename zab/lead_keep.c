@@ -17,23 +17,13 @@ static void keep_end(struct peer *peer)
 }
 
 /* Begins to keep log for a learner. A reconnect does not count as progress. */
-static void begin(struct zab *zab, struct peer *peer, struct keep keep)
+void keep_begin(struct zab *zab, struct peer *peer, struct keep keep)
 {
     ASSERT(keep.after <= zab->trail.last);
 
     keep.is_on = true;
     keep.moved_ms = peer->keep.is_on ? peer->keep.moved_ms : zab->now_ms;
     peer->keep = keep;
-}
-
-void keep_begin(struct zab *zab, struct peer *peer, zxid_t after)
-{
-    begin(zab, peer, (struct keep){.after = after});
-}
-
-void keep_begin_open(struct zab *zab, struct peer *peer)
-{
-    begin(zab, peer, (struct keep){.is_open = true});
 }
 
 void keep_peer_down(struct peer *peer)

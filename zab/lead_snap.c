@@ -122,7 +122,7 @@ void snap_begin(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
-    ASSERT(learner->stage == LEARNER_ACKED);
+    ASSERT(learner->stage == LEARNER_ACKED && !learner->snap.known && learner->fetch_token == 0);
     if (!zab->has_snapshot) {
         fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_SNAPSHOT, .peer = peer->id});
         fx_disconnect(zab, peer->id);
@@ -130,14 +130,10 @@ void snap_begin(struct zab *zab, struct peer *peer)
     }
     PROBE("zab.sync_snap");
     learner->stage = LEARNER_SNAP;
-    learner->snap.known = false;
     learner->snap.offset = learner->snap.id != 0 ? learner->snap.offset : 0;
     learner->snap.acked = learner->snap.offset;
-    learner->snap.done = false;
     learner->snap.window = SNAP_WINDOW_START;
-    learner->snap.probe = 0;
-    learner->fetch_token = 0;
-    keep_begin_open(zab, peer);
+    keep_begin(zab, peer, (struct keep){.is_open = true});
     sync_send(zab, peer, 0, ZAB_FLAG_SNAP);
     snap_fetch(zab, peer);
 }
@@ -197,7 +193,7 @@ static bool take_start(struct zab *zab, struct peer *peer, const struct zab_ev_s
     learner->snap.id = piece->id;
     learner->snap.offset = piece->offset;
     learner->snap.acked = piece->offset;
-    keep_begin(zab, peer, piece->start);
+    keep_begin(zab, peer, (struct keep){.after = piece->start});
     return true;
 }
 

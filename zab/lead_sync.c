@@ -102,22 +102,17 @@ static void fetch_for(struct zab *zab, struct peer *peer)
     }
     PROBE("zab.learner_reads_disk");
     if (!peer->keep.is_on) {
-        keep_begin(zab, peer, peer->learner.acked);
+        keep_begin(zab, peer, (struct keep){.after = peer->learner.acked});
     }
     peer->learner.fetch_token = fx_fetch(zab, peer->learner.sent);
 }
 
-/* Whether records may be sent: the epoch's start is durable here. */
-static bool may_stream(const struct zab *zab)
-{
-    return zab->lead.phase >= LEADER_SYNC;
-}
-
+/* Sends records once the epoch's start is durable here. */
 void sync_pump(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
-    if (!peer->up || !may_stream(zab) ||
+    if (!peer->up || zab->lead.phase < LEADER_SYNC ||
         (learner->stage != LEARNER_STREAM && learner->stage != LEARNER_SYNCED)) {
         return;
     }
@@ -170,7 +165,7 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
     learner->stage = LEARNER_STREAM;
     learner->sent = common;
     learner->acked = common;
-    keep_begin(zab, peer, common);
+    keep_begin(zab, peer, (struct keep){.after = common});
     sync_send(zab, peer, MUTANT(7) ? learner->last : common, 0);
     if (common >= zxid_make(zab->lead.epoch, 0)) {
         PROBE("zab.rejoined_same_epoch");

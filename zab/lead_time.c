@@ -99,6 +99,9 @@ static void check_quorum_alive(struct zab *zab)
 
 void lead_tick(struct zab *zab)
 {
+    static void (*const checks[])(struct zab *) = {check_quorum_alive, resign_tick, disk_tick,
+                                                   admit_tick};
+
     ASSERT(zab->state == ZAB_LEADING);
     seat_tick(zab);
     if (zab->state != ZAB_LEADING) {
@@ -121,17 +124,8 @@ void lead_tick(struct zab *zab)
     }
     /* Each check may end the role, and votes that were already here may begin a new role at once.
      */
-    if (is_broadcasting(zab)) {
-        check_quorum_alive(zab);
-    }
-    if (is_broadcasting(zab)) {
-        resign_tick(zab);
-    }
-    if (is_broadcasting(zab)) {
-        disk_tick(zab);
-    }
-    if (is_broadcasting(zab)) {
-        admit_tick(zab);
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && is_broadcasting(zab); i++) {
+        checks[i](zab);
     }
 }
 

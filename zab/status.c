@@ -3,22 +3,17 @@
 
 static enum zab_phase phase_of(const struct zab *zab)
 {
-    switch (zab->state) {
-    case ZAB_LOOKING:
+    bool leads = zab->state == ZAB_LEADING;
+
+    if (zab->state == ZAB_LOOKING) {
         return ZAB_PHASE_ELECTION;
-    case ZAB_LEADING:
-        if (zab->lead.phase == LEADER_BROADCAST) {
-            return ZAB_PHASE_BROADCAST;
-        }
-        return zab->lead.phase >= LEADER_EPOCH ? ZAB_PHASE_SYNC : ZAB_PHASE_DISCOVERY;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        if (zab->follow.phase == FOLLOW_SERVE) {
-            return ZAB_PHASE_BROADCAST;
-        }
-        return zab->follow.phase > FOLLOW_ACKED ? ZAB_PHASE_SYNC : ZAB_PHASE_DISCOVERY;
     }
-    UNREACHABLE();
+    if (leads ? zab->lead.phase == LEADER_BROADCAST : zab->follow.phase == FOLLOW_SERVE) {
+        return ZAB_PHASE_BROADCAST;
+    }
+    return (leads ? zab->lead.phase >= LEADER_EPOCH : zab->follow.phase > FOLLOW_ACKED)
+               ? ZAB_PHASE_SYNC
+               : ZAB_PHASE_DISCOVERY;
 }
 
 static bool is_low(const struct peer *peer)

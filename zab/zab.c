@@ -94,7 +94,6 @@ struct zab *zab_new(const struct zab_init *init)
     init_log(zab, init);
     init_peers(zab, init);
     zab->state = ZAB_LOOKING;
-    zab->election.my_vote.state = ZAB_LOOKING;
     return zab;
 }
 
@@ -148,19 +147,12 @@ static void on_peer_down(struct zab *zab, struct peer *peer)
     if (quorum_counts(zab, peer->id, peer->incarnation)) {
         peer->seen_ms = zab->now_ms;
     }
-    switch (zab->state) {
-    case ZAB_LEADING:
+    if (zab->state == ZAB_LEADING) {
         lead_peer_down(zab, peer);
-        break;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        if (zab->follow.leader == peer->id) {
-            enter_looking(zab, "the connection to the leader has closed");
-        }
-        break;
-    case ZAB_LOOKING:
+    } else if (zab->state == ZAB_LOOKING) {
         election_check(zab);
-        break;
+    } else if (zab->follow.leader == peer->id) {
+        enter_looking(zab, "the connection to the leader has closed");
     }
     ASSERT(peer->learner.stage == LEARNER_NONE);
 }
@@ -241,18 +233,12 @@ static void on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
             zab->disk.change_count * sizeof zab->disk.changes[0]);
     (void)trail_persisted(&zab->trail, done->token);
     (void)trail_persisted(&zab->follow.staged, done->token);
-    switch (zab->state) {
-    case ZAB_LEADING:
+    if (zab->state == ZAB_LEADING) {
         lead_on_persisted(zab);
-        break;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        follow_on_persisted(zab, done);
-        break;
-    case ZAB_LOOKING:
-        follow_on_persisted(zab, done);
+    } else if (zab->state == ZAB_LOOKING) {
         election_check(zab);
-        break;
+    } else {
+        follow_on_persisted(zab, done);
     }
 }
 
@@ -363,17 +349,12 @@ static void on_event(struct zab *zab, const struct zab_event *event)
 
 static void run_timers(struct zab *zab)
 {
-    switch (zab->state) {
-    case ZAB_LOOKING:
-        election_tick(zab);
-        break;
-    case ZAB_LEADING:
+    if (zab->state == ZAB_LEADING) {
         lead_tick(zab);
-        break;
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
+    } else if (zab->state == ZAB_LOOKING) {
+        election_tick(zab);
+    } else {
         follow_tick(zab);
-        break;
     }
 }
 
@@ -419,16 +400,10 @@ uint64_t zab_wake_ms(const struct zab *zab)
     if (zab->delivery.more) {
         return zab->now_ms;
     }
-    switch (zab->state) {
-    case ZAB_LOOKING:
-        return election_wake_ms(zab);
-    case ZAB_LEADING:
+    if (zab->state == ZAB_LEADING) {
         return lead_wake_ms(zab);
-    case ZAB_FOLLOWING:
-    case ZAB_OBSERVING:
-        return follow_wake_ms(zab);
     }
-    UNREACHABLE();
+    return zab->state == ZAB_LOOKING ? election_wake_ms(zab) : follow_wake_ms(zab);
 }
 
 const struct zab_config *zab_config(const struct zab *zab)

@@ -417,7 +417,7 @@ enum {
     ZAB_CHECKPOINT = 64
 };
 
-void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects);
+void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest);
 
 /* Refills this replica (again): the state that was loaded from a received snapshot is not the state
  * that the snapshot's writer had at the snapshot's end. */

@@ -331,9 +331,10 @@ struct restore {
 /* State of phase 0, and what outlives one election. */
 struct election {
     uint64_t round;
-    struct vote my_vote;
-    bool started;         /* The first event has been seen. */
-    bool settled;         /* No change of an old role is on its way to the disk. */
+    uint32_t candidate;    /* This replica's vote; 0: none. */
+    zxid_t candidate_last; /* Last zxid of the candidate's log. */
+    bool started;          /* The first event has been seen. */
+    bool settled;          /* No change of an old role is on its way to the disk. */
     uint64_t finalize_ms; /* When the election ends unless a better vote comes; 0: no quorum yet. */
     uint64_t revote_ms;   /* When votes are sent again. */
     uint64_t not_leading_ms; /* This replica is not a candidate before this. */
@@ -514,8 +515,7 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
 void sync_retry(struct zab *zab, bool now); /* Asks again for missing snapshots. */
 
 /* lead_keep.c: the log that learners still need. */
-void keep_begin(struct zab *zab, struct peer *peer, zxid_t after);
-void keep_begin_open(struct zab *zab, struct peer *peer);
+void keep_begin(struct zab *zab, struct peer *peer, struct keep keep);
 void keep_progress(struct zab *zab, struct peer *peer);
 void keep_peer_down(struct peer *peer);
 void keep_on_acked(struct zab *zab, struct peer *peer);
@@ -595,6 +595,5 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out);
 void digest_compare(struct zab *zab);
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong);
 struct checkpoint digest_newest(const struct zab *zab);
-void digest_halt(struct zab *zab, zxid_t zxid); /* No majority of states is equal there. */
 
 #endif

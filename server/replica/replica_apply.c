@@ -182,7 +182,7 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
     note_times(replica, state);
     add_to_window(replica, set);
     if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->tree.fuzzy_end) {
-        zab_digest(replica->zab, rec->zxid, state_digest(state), &replica->inner);
+        zab_digest(replica->zab, rec->zxid, state_digest(state));
     }
 }
 

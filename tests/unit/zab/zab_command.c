@@ -299,7 +299,7 @@ static enum err make_call(struct play *play, const struct words *words, enum cal
         return ERR_OK;
     case DIGEST:
         zxid = zxid_of(play, word_at(play, words, 1));
-        zab_digest(zab, zxid, number_at(play, words, 2), effects);
+        zab_digest(zab, zxid, number_at(play, words, 2));
         return ERR_OK;
     case BAD_STATE:
         zab_bad_state(zab, zxid_of(play, word_at(play, words, 1)), effects);
