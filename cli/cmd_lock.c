@@ -160,7 +160,8 @@ static int place_look(struct place *place, int64_t *ret_before, struct buf *ret_
     } while (code == CMD_OK && after.len > 0);
     if (code == CMD_OK && !walk.found) {
         code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
-                        "%s: our place in the queue was deleted", buf_cstr(&place->path));
+                        "%s: the znode of this command in the queue was deleted",
+                        buf_cstr(&place->path));
     }
     *ret_before = walk.before;
     return code;

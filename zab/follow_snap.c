@@ -88,7 +88,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
     if (follow->phase != FOLLOW_SNAP || follow->snap.complete ||
         !is_of_this_snapshot(follow, chunk) || follow->chunk_count == chunks_max ||
         chunk->end < chunk->start || zxid_epoch(chunk->end) > follow->epoch) {
-        follow_error(zab, "a snapshot piece out of place");
+        follow_error(zab, "a piece of a snapshot that was not expected now");
         return;
     }
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);

@@ -61,7 +61,7 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
     ASSERT(in_dialogue(zab));
 
     if (zab->follow.phase != FOLLOW_ACKED) {
-        follow_error(zab, "SYNC out of place");
+        follow_error(zab, "SYNC was not expected now");
         return;
     }
     if (MUTANT(1)) {
@@ -188,13 +188,13 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
     } else if (phase == FOLLOW_SNAP) {
         follow_snap_record(zab, msg);
     } else if (phase < FOLLOW_STREAM) {
-        follow_error(zab, "a record out of place");
+        follow_error(zab, "a record was not expected now");
     } else if (msg->type == ZAB_ENTRY) {
         take_entry(zab, msg->entry.rec, msg->entry.commit);
     } else if (phase == FOLLOW_STREAM) {
         take_newleader(zab, msg->newleader.rec);
     } else {
-        follow_error(zab, "NEWLEADER out of place");
+        follow_error(zab, "NEWLEADER was not expected now");
     }
 }
 

@@ -288,7 +288,8 @@ static void on_resign(struct zab *zab, bool resign)
     } else if (!resign && zab->state == ZAB_LEADING) {
         zab->lead.resigning = false;
     } else if (resign && zab->state == ZAB_LOOKING) {
-        enter_looking(zab, "asked not to lead"); /* The vote for ourselves is withdrawn. */
+        /* Withdraws the vote for ourselves. */
+        enter_looking(zab, "this replica was asked not to lead");
     }
 }
 

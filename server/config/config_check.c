@@ -205,7 +205,8 @@ static enum err check_sizes(struct config_loader *loader)
 
     share_connections(loader->config);
     if (loader->config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
-        return config_fail(loader, "walSegmentBytes: give a multiple of %d", SEGMENT_ALIGN);
+        return config_fail(loader, "walSegmentBytes: %" PRIu64 " is not a multiple of %d; give one",
+                           loader->config->storage.wal_segment_bytes, SEGMENT_ALIGN);
     }
     if (clients->multi_bytes_max < least) {
         return config_fail(loader,
@@ -410,7 +411,8 @@ static enum err load_secret(struct config_loader *loader)
                            path, strerrordesc_np(errno));
     }
     if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
-        err = config_fail(loader, "peerSecretFile: %.256s is not a regular file", path);
+        err = config_fail(loader, "peerSecretFile: %.256s is not a regular file; check the path",
+                          path);
     } else if (stat.st_mode & (S_IROTH | S_IWOTH)) {
         err = config_fail(
             loader, "peerSecretFile: other users may read or write %.256s; run chmod 600 on it",

@@ -368,6 +368,7 @@ static bool is_open(struct slice acl)
 enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
                  const char **ret_why)
 {
+    static const char too_large[] = "the ACL has more than 128 entries or 16384 bytes";
     struct acl_entry entry;
 
     buf_clear(out);
@@ -375,7 +376,7 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
         return refuse(out, ret_why, "an ACL has at least one entry");
     }
     if (!acl_is_sound(acl)) {
-        return refuse(out, ret_why, "the ACL has too many entries or is too long");
+        return refuse(out, ret_why, too_large);
     }
     while (acl_next(&acl, &entry)) {
         if (is_text(entry.scheme, auth_scheme)) {
@@ -393,7 +394,7 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
         }
     }
     if (!acl_is_sound(buf_slice(out)) || out->overflow) {
-        return refuse(out, ret_why, "the ACL has too many entries or is too long");
+        return refuse(out, ret_why, too_large);
     }
     if (is_open(buf_slice(out))) {
         buf_clear(out);

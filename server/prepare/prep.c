@@ -126,7 +126,7 @@ static enum err prep_multi(const struct prep_step *step, const struct op_args *a
 
     ASSERT(result->results == NULL);
     if (args->op_count > step->prep->limits.multi_ops_max) {
-        return prep_refuse(step, ERR_TOO_LARGE, "the multi has more operations than allowed");
+        return prep_refuse(step, ERR_TOO_LARGE, "the multi has more operations than maxMultiOps");
     }
     result->results = mem_zalloc(args->op_count, sizeof(*result->results));
     result->result_count = args->op_count;
@@ -148,7 +148,9 @@ static enum err prep_multi(const struct prep_step *step, const struct op_args *a
 static enum err check_size(const struct prep_step *step)
 {
     if (step->out->overflow || step->out->len > step->prep->limits.txn_bytes_max) {
-        return prep_refuse(step, ERR_TOO_LARGE, "the transaction is larger than allowed");
+        return prep_refuse(step, ERR_TOO_LARGE,
+                           "the transaction would be larger than one record of the log may be: "
+                           "split the request");
     }
     return ERR_OK;
 }

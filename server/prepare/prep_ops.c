@@ -3,6 +3,9 @@
 
 #include <inttypes.h>
 
+static const char config_refusal[] =
+    "clients cannot change this znode: it belongs to the configuration of the ensemble";
+
 static bool is_config(struct slice path)
 {
     return slice_eq(path, slice_str(STATE_CONFIG_PATH));
@@ -38,7 +41,7 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
                              struct overlay_node *node)
 {
     if (is_config(args->path)) {
-        return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
+        return prep_refuse(step, ERR_NO_AUTH, config_refusal);
     }
     enum err err = prep_may(step, node, ACL_WRITE, NULL);
 
@@ -271,10 +274,10 @@ static enum err check_acl(const struct prep_step *step, const struct op_args *ar
         return err;
     }
     if (is_config(args->path)) {
-        return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
+        return prep_refuse(step, ERR_NO_AUTH, config_refusal);
     }
     if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
-        return prep_refuse_version(step, node, "the ACL has another aversion");
+        return prep_refuse_version(step, node, "the ACL has changed: its aversion differs");
     }
     if (args->has_etag &&
         (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.aversion)) {

@@ -88,7 +88,7 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
                                    "the znode was deleted and created again: its czxid differs");
     }
     if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
-        return prep_refuse_version(step, node, "the ACL has another aversion");
+        return prep_refuse_version(step, node, "the ACL has changed: its aversion differs");
     }
     if (args->has_etag &&
         (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {

@@ -23,7 +23,7 @@ size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     bool turns = now_ms < turn_ms + LIVE_TURN_MS;
 
     check_add(checks, &count, "core", turns,
-              turns ? "the core thread works" : "the core thread has stood still for seconds");
+              turns ? "the core thread works" : "the core thread has done no work for seconds");
     return count;
 }
 

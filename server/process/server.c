@@ -343,7 +343,8 @@ void server_announce_end(struct server *server)
     if (delay_ms == 0) {
         return;
     }
-    log_info("server", "not ready any more; still serving for %u ms (drainDelay)", delay_ms);
+    log_info("server", "/readyz answers 503 now; all else is served for another %u ms (drainDelay)",
+             delay_ms);
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);

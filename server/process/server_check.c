@@ -143,7 +143,7 @@ static bool is_name(const struct config *config)
 }
 
 /* Checks the address for peers; one address of the name is enough, as for the transport. A name
- * that leads to another machine does not prevent the start, because a container's name may still
+ * that resolves to another machine does not prevent the start, because a container's name may still
  * lead to its predecessor. A wrong id looks the same, so the transport waits and makes no
  * connections meanwhile. */
 static enum err check_peer(const struct config *config, struct held *held,

@@ -363,7 +363,8 @@ void replica_request(struct replica *replica, struct op_request *take_request, u
         request_reply(replica, take_request, ERR_NOT_READY, "this replica is shutting down");
     } else if (replica->requests.count > replica->options.requests_max) {
         PROBE("replica.too_many_requests");
-        request_reply(replica, take_request, ERR_THROTTLED, "too many requests are in flight");
+        request_reply(replica, take_request, ERR_THROTTLED,
+                      "too many requests are in flight (maxRequests)");
     } else {
         request_dispatch(replica, take_request);
     }

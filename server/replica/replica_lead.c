@@ -110,7 +110,8 @@ static void throttle(struct replica *replica, const struct forward *forward)
     PROBE("replica.forwards_full");
     op_result_init(&result);
     result.err = ERR_THROTTLED;
-    result.detail = "too many writes of this replica wait in the leader";
+    result.detail = "too many writes that this replica has forwarded wait at the leader "
+                    "(maxForwardedBytes, maxForwardedBytesPerPeer)";
     buf_clear(&replica->txn);
     op_result_encode(&result, &replica->txn);
     struct blob *bytes = blob_new(buf_slice(&replica->txn));

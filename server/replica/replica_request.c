@@ -84,8 +84,8 @@ static void settle(struct replica *replica, struct op_request *request)
 static enum err late_error(const struct op_request *request, const char **ret_detail)
 {
     if (request->result.replayed) {
-        *ret_detail =
-            "an earlier request with this key was done, but its answer could not be confirmed";
+        *ret_detail = "an earlier request with this key was applied, but no quorum has confirmed "
+                      "its answer in time";
         return ERR_OUTCOME_UNKNOWN;
     }
     switch ((enum request_stage)request->stage) {
@@ -264,7 +264,7 @@ void requests_run_queue(struct replica *replica)
         if (is_write(request) && fifo_is_overtaken(replica, request)) {
             request_reply(replica, request, ERR_NOT_READY,
                           "the previous leader refused this write, and a later write on the same "
-                          "connection was done");
+                          "connection may have been applied");
             continue;
         }
         if (!is_write(request)) {

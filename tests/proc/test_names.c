@@ -197,8 +197,9 @@ TEST(a_replica_that_starts_with_an_address_of_another_machine_waits, open_three,
         configure(i, i == 0 ? server : NULL, "");
         ensemble_start(&ensemble, i);
     }
-    ENSEMBLE_WAIT(&ensemble, ensemble_has_ended(&ensemble, 0) ||
-                                 shows(0, "/readyz?verbose", "the name leads to another machine"));
+    ENSEMBLE_WAIT(&ensemble,
+                  ensemble_has_ended(&ensemble, 0) ||
+                      shows(0, "/readyz?verbose", "the name resolves to another machine"));
     ENSEMBLE_CHECK(&ensemble, !ensemble_has_ended(&ensemble, 0));
     assert_int_equal(ensemble.reply.status, 503);
     ENSEMBLE_WAIT(&ensemble, log_count(0, "correct id or the server list") > 0);
@@ -239,7 +240,7 @@ TEST(a_replica_whose_name_resolves_elsewhere_makes_no_connection, open_three, cl
     set_server(2, 3, server);
     write_file(names_path, O_TRUNC, "192.0.2.1 zk3.test\n");
     ensemble_start(&ensemble, 2);
-    ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz?verbose", "the name leads to another machine"));
+    ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz?verbose", "the name resolves to another machine"));
     (void)poll(NULL, 0, ATTEMPTS_MS);
     assert_int_equal(log_count(0, PEER_3) + log_count(1, PEER_3), connected);
 
@@ -270,8 +271,9 @@ TEST(a_replica_without_an_address_connects_until_its_name_resolves_elsewhere, op
     assert_true(log_count(2, "the name zk3.test has no address") > 0);
 
     write_file(names_path, O_TRUNC, "192.0.2.1 zk3.test\n");
-    ENSEMBLE_WAIT(&ensemble,
-                  log_count(2, "is disconnected: the own name leads to another machine") >= 2);
+    ENSEMBLE_WAIT(
+        &ensemble,
+        log_count(2, "is disconnected: the name of this replica resolves to another machine") >= 2);
     connected = log_count(0, PEER_3);
     (void)poll(NULL, 0, ATTEMPTS_MS);
     assert_int_equal(log_count(0, PEER_3), connected);

@@ -201,8 +201,8 @@ TEST(a_returning_majority_with_the_old_history_is_refused, open_three, close_thr
 
     ensemble_start(&ensemble, index);
     ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/alone?upsert=true", "x", 201);
-    ENSEMBLE_WAIT(&ensemble,
-                  is_refused_by(index, "another history") || is_refused_by(index, "hangs up"));
+    ENSEMBLE_WAIT(&ensemble, is_refused_by(index, "another history") ||
+                                 is_refused_by(index, "closes the connection"));
     ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/after?upsert=true", "x", 201);
     ensemble_call_until(&ensemble, other, "GET", "/znodes/v1/without?consistency=linearizable",
                         NULL, 200);

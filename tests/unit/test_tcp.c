@@ -122,7 +122,8 @@ TEST(unknown_id, kit_setup, set_up, stop_both)
     KIT_RUN_UNTIL(kit_setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "replica 9 is not in the server list"));
     KIT_RUN_UNTIL(kit_setup, kit_nodes[2].refusals == 1);
-    assert_non_null(strstr(kit_nodes[2].why, "it hangs up in the handshake: its log says why"));
+    assert_non_null(strstr(
+        kit_nodes[2].why, "it closes the connection during the handshake: its log has the reason"));
 }
 
 TEST(a_new_identity_reconnects, kit_setup, set_up, stop_both)

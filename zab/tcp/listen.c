@@ -149,8 +149,8 @@ static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_
 
     if (failed == -EADDRNOTAVAIL) {
         (void)snprintf(why, TCP_WHY_MAX,
-                       "cannot listen on %.80s port %u: the name leads to another machine; if it "
-                       "should not, correct id or the server list",
+                       "cannot listen on %.80s port %u: the name resolves to another machine; if "
+                       "it should not, correct id or the server list",
                        tcp->listen_host, port);
     } else {
         (void)snprintf(why, TCP_WHY_MAX, "cannot listen on %.100s port %u: %s", tcp->listen_host,
@@ -158,7 +158,7 @@ static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_
     }
 }
 
-/* Sets when peers may be dialed. A replica whose name leads to another machine may have been
+/* Sets when peers may be dialed. A replica whose name resolves to another machine may have been
  * started with the id of the replica that runs there. So it has no connections until it has bound
  * its own address, even if the name has no address meanwhile. A name that has never had an address
  * does not prevent dialing. */
@@ -166,7 +166,7 @@ static void allow_dialing(struct tcp *tcp, int failed)
 {
     if (failed == -EADDRNOTAVAIL) {
         tcp->dial_from_ms = UINT64_MAX;
-        tcp_doom_all(tcp, "the own name leads to another machine");
+        tcp_doom_all(tcp, "the name of this replica resolves to another machine");
     } else if (failed == 0 || tcp->dial_from_ms != UINT64_MAX) {
         tcp->dial_from_ms = 0;
     }

@@ -197,7 +197,7 @@ static bool take_hello(struct conn *conn)
                                 &conn->identity, &len);
 
     if (err == ERR_AUTH_FAILED) {
-        return tcp_refuse(conn, "its secret is another one: check peerSecretFile on both");
+        return tcp_refuse(conn, "its secret differs: check peerSecretFile on both");
     }
     if (err) {
         return tcp_refuse(conn, "its handshake is malformed");

@@ -70,7 +70,7 @@ struct tcp_handler {
 
 /* Opens the transport. ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be bound. With
  * a name to listen on neither error occurs: the name is looked up in the background, again and
- * again until an address can be bound. While the name leads to another machine there are no
+ * again until an address can be bound. While the name resolves to another machine there are no
  * connections. */
 enum err tcp_open(struct loop *loop, const struct tcp_options *options,
                   const struct tcp_handler *handler, struct tcp **ret_tcp);

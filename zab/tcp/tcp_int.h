@@ -131,8 +131,8 @@ struct tcp {
     bool listen_resolving;    /* A job is with the resolver. */
     uint64_t listen_at_ms;    /* No attempt to listen before this. */
     uint32_t listen_pause_ms; /* Pause before the next attempt to listen. */
-    /* No peer is dialed before this. UINT64_MAX: this replica's name leads to another machine, and
-     * no peer is dialed until an address of the name has been bound. */
+    /* No peer is dialed before this. UINT64_MAX: this replica's name resolves to another machine,
+     * and no peer is dialed until an address of the name has been bound. */
     uint64_t dial_from_ms;
     struct resolver *resolver; /* NULL when all hosts are numeric. */
     struct loop_watch resolver_watch;
