@@ -145,24 +145,17 @@ static enum err prep_multi(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
-static enum err check_size(const struct prep_step *step)
-{
-    if (step->out->overflow || step->out->len > step->prep->limits.txn_bytes_max) {
-        return prep_refuse(step, ERR_TOO_LARGE,
-                           "the transaction would be larger than one record of the log may be: "
-                           "split the request");
-    }
-    return ERR_OK;
-}
-
 /* Does what concerns the transaction as a whole, after all operations. */
 static enum err finish(struct prep_step *step)
 {
     struct op_result *result = step->result;
     enum err err = prep_remember(step);
 
-    if (err == ERR_OK) {
-        err = check_size(step);
+    if (err == ERR_OK &&
+        (step->out->overflow || step->out->len > step->prep->limits.txn_bytes_max)) {
+        err = prep_refuse(step, ERR_TOO_LARGE,
+                          "the transaction would be larger than one record of the log may be: "
+                          "split the request");
     }
     if (err == ERR_OK) {
         return prep_check_memory(
@@ -172,16 +165,6 @@ static enum err finish(struct prep_step *step)
 
     op_result_release(result);
     return prep_refuse(step, err, detail);
-}
-
-/* Drops the answer except `created`: the replica of the client makes the answer when it applies the
- * transaction. */
-static void forget_answer(struct op_result *result)
-{
-    bool created = result->created;
-
-    op_result_release(result);
-    result->created = created;
 }
 
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
@@ -226,6 +209,11 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
     }
     overlay_commit(&prep->overlay);
     prep_growth_commit(&prep->growth, zxid);
-    forget_answer(result);
+    /* Only `created` stays of the answer: the replica of the client makes the answer when it
+     * applies the transaction. */
+    bool created = result->created;
+
+    op_result_release(result);
+    result->created = created;
     return ERR_OK;
 }

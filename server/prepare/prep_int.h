@@ -104,7 +104,6 @@ void prep_count(const struct prep_step *step, uint64_t bytes, bool comes);
 void prep_count_node(const struct prep_step *step, struct slice path,
                      const struct overlay_node *node, bool comes);
 void prep_count_acl(const struct prep_step *step, struct slice acl);
-void prep_count_remembered(const struct prep_step *step, uint64_t len);
 
 /* Checks that there is room for all that the request adds. A delete that frees memory always
  * passes, also when its remembered answer takes more than it frees. */

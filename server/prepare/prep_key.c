@@ -168,7 +168,7 @@ enum err prep_remember(struct prep_step *step)
     memory.bytes += size_of(remember);
     overlay_put_memory(&prep->overlay, step->zxid, &memory);
     overlay_put_key(&prep->overlay, step->zxid, remember);
-    prep_count_remembered(step, size_of(remember));
+    prep->growth.answer = cost_remembered(size_of(remember));
     txn_put(step->out, &(struct txn_effect){.type = TXN_REMEMBER, .remember = *remember});
     return ERR_OK;
 }

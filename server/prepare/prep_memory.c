@@ -97,11 +97,6 @@ void prep_count_acl(const struct prep_step *step, struct slice acl)
     }
 }
 
-void prep_count_remembered(const struct prep_step *step, uint64_t len)
-{
-    step->prep->growth.answer = cost_remembered(len);
-}
-
 uint64_t prep_memory_bytes(const struct prep *prep, const struct state *state)
 {
     return state_memory_bytes(state) + prep->growth.in_flight;

@@ -35,15 +35,6 @@ enum err prep_refuse(const struct prep_step *step, enum err err, const char *det
     return err;
 }
 
-/* Whether an earlier element of the same multi has changed the znode. That change will be undone.
- */
-static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
-{
-    const struct stat_view *stat = &node->stat;
-
-    return stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
-}
-
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail)
 {
@@ -51,7 +42,12 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
 
     /* A caller that deletes by the right of the parent may lack READ on the znode itself. */
     if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
-        step->result->has_stat = node->exists && !is_changed_here(step, node);
+        const struct stat_view *stat = &node->stat;
+        /* A change by an earlier element of the same multi will be undone. */
+        bool changed =
+            stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
+
+        step->result->has_stat = node->exists && !changed;
         step->result->stat = node->stat;
     }
     return prep_refuse(step, ERR_BAD_VERSION, detail);

@@ -141,23 +141,17 @@ static struct bucket *find_own(struct buckets *buckets, uint64_t key)
     return NULL;
 }
 
-/* Returns the bucket of the set with the smallest debt. */
-static struct bucket *find_least(struct buckets *buckets, uint64_t key)
-{
-    struct bucket_set *set = set_of(buckets, key);
-    struct bucket *best = &set->ways[0];
-
-    for (size_t i = 1; i < BUCKETS_WAYS; i++) {
-        if (owed_ns(buckets, set->ways[i].full_ns) < owed_ns(buckets, best->full_ns)) {
-            best = &set->ways[i];
-        }
-    }
-    return best;
-}
-
+/* Gives the name the bucket of its set with the smallest debt. NULL: it may not have that one. */
 static struct bucket *find_place(struct buckets *buckets, uint64_t key, enum buckets_place place)
 {
-    struct bucket *bucket = find_least(buckets, key);
+    struct bucket_set *set = set_of(buckets, key);
+    struct bucket *bucket = &set->ways[0];
+
+    for (size_t i = 1; i < BUCKETS_WAYS; i++) {
+        if (owed_ns(buckets, set->ways[i].full_ns) < owed_ns(buckets, bucket->full_ns)) {
+            bucket = &set->ways[i];
+        }
+    }
     bool is_free = owed_ns(buckets, bucket->full_ns) == 0;
 
     if (place == BUCKETS_KEEP_OUT || (place == BUCKETS_IF_FREE && !is_free)) {

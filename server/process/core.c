@@ -97,17 +97,10 @@ static void halt(struct core *core, const struct zab_notice *notice)
     _exit(EXIT_HALT);
 }
 
-static void alarm_operator(const struct zab_notice *notice)
-{
-    char text[ZAB_TEXT_MAX];
-
-    zab_notice_text(notice, text);
-    log_warn("zab", "%s", text);
-}
-
 static void run_effect(struct server *server, const struct zab_effect *effect)
 {
     struct core *core = &server->core;
+    char text[ZAB_TEXT_MAX];
 
     switch (effect->type) {
     case ZAB_FX_SEND:
@@ -132,7 +125,8 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         halt(core, &effect->notice);
         break;
     case ZAB_FX_ALARM:
-        alarm_operator(&effect->notice);
+        zab_notice_text(&effect->notice, text);
+        log_warn("zab", "%s", text);
         break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
@@ -246,25 +240,19 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
     take_dones(watch->ctx, false);
 }
 
-/* Steps the replica with the result of a job, unless a snapshot could not be written. Any other
- * error is passed on in the event: the protocol decides whether it matters. */
-static void worker_done(struct server *server, struct worker_job *job)
-{
-    if (job->event.type == ZAB_EV_STORED_SNAP && job->err != ERR_OK) {
-        replica_snapshot_failed(server->core.replica);
-    } else {
-        core_step(server, &job->event);
-    }
-}
-
 static void take_worker_dones(struct server *server, bool stopped)
 {
     struct list jobs;
 
     (void)mailbox_drain(&server->core.worker_dones, &jobs);
     list_take_each (struct worker_job, job, node, &jobs) {
-        if (!stopped) {
-            worker_done(server, job);
+        bool failed = job->event.type == ZAB_EV_STORED_SNAP && job->err != ERR_OK;
+
+        /* Any other error is passed on in the event: the protocol decides whether it matters. */
+        if (!stopped && failed) {
+            replica_snapshot_failed(server->core.replica);
+        } else if (!stopped) {
+            core_step(server, &job->event);
         }
         worker_job_free(job);
     }
@@ -278,20 +266,17 @@ static void on_worker(struct loop_watch *watch, uint32_t ready)
 
 /* ---- The loop. ---- */
 
-/* Returns why this replica takes no writes, or NULL. A lack of file descriptors is no reason:
- * writes wait until a descriptor is free, which may depend on another program. */
-static const char *why_aside(struct server *server)
-{
-    return atomic_load(&server->log.stuck)
-               ? "the disk of this replica has no space left for its log: it takes no writes, and "
-                 "applies none, until space is freed; ask another replica"
-               : NULL;
-}
-
+/* Tells the replica whether it must take no writes, and why. */
 static void check_aside(struct server *server)
 {
     struct core *core = &server->core;
-    const char *why = why_aside(server);
+    /* A lack of file descriptors is no reason: writes wait until a descriptor is free, which may
+     * depend on another program. */
+    const char *why =
+        atomic_load(&server->log.stuck)
+            ? "the disk of this replica has no space left for its log: it takes no writes, and "
+              "applies none, until space is freed; ask another replica"
+            : NULL;
 
     if (why == core->aside) {
         return;
@@ -467,7 +452,6 @@ void core_open(struct server *server)
     watch_mailbox(server, &core->requests_watch, &core->requests, on_requests);
     watch_mailbox(server, &core->dones_watch, &core->dones, on_dones);
     watch_mailbox(server, &core->worker_watch, &core->worker_dones, on_worker);
-    replica_effects_init(&core->effects);
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
 }
@@ -488,7 +472,7 @@ void core_stop(struct server *server)
     ASSERT(atomic_load(&core->stop));
     tcp_close(core->tcp);
     replica_free(core->replica);
-    replica_effects_release(&core->effects);
+    zab_effects_release(&core->effects.zab);
     if (core->batch) {
         persist_batch_release(core->batch);
         mem_free(core->batch);

@@ -26,12 +26,6 @@ static void write_cluster(struct jsonw *json, const struct zab_config *config)
     jsonw_kv_cstr(json, "history", history);
 }
 
-static bool is_exceeded(const struct state_quota *quota)
-{
-    return (quota->count_limit >= 0 && quota->count > (uint64_t)quota->count_limit) ||
-           (quota->bytes_limit >= 0 && quota->bytes > (uint64_t)quota->bytes_limit);
-}
-
 /* Returns the number of exceeded quotas, among as many quotas as one hold of the lock may visit. */
 static uint64_t quotas_exceeded(const struct state *state)
 {
@@ -39,7 +33,8 @@ static uint64_t quotas_exceeded(const struct state *state)
     uint64_t count = 0;
 
     for (int i = 0; quota && i < VIEW_NODES_MAX; i++) {
-        count += is_exceeded(quota);
+        count += (quota->count_limit >= 0 && quota->count > (uint64_t)quota->count_limit) ||
+                 (quota->bytes_limit >= 0 && quota->bytes > (uint64_t)quota->bytes_limit);
         quota = state_quota_after(state, quota->path);
     }
     return count;
@@ -342,8 +337,7 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "seen_by", config->id);
     jsonw_kv_u64(json, "leader", copy->replica.zab.leader);
     jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);
-    jsonw_key(json, "members");
-    jsonw_array(json);
+    jsonw_kv_array(json, "members");
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
         const struct config_server *server = &config->peers.servers[i];
         const struct zab_peer_status *peer = peer_of(copy, server->id);

@@ -101,7 +101,7 @@ static void write_state(struct gate *gate, struct buf *out)
 static void write_sessions(struct gate *gate, const struct replica_status *replica, struct buf *out)
 {
     counter(out, "zabra_sessions_expired_total", "Silent sessions ended by this replica as leader.",
-            replica->expired);
+            replica->counts.expired);
     counter(out, "zabra_session_touches_total", "Renewals of sessions at this replica.",
             touch_count(gate->server->touched));
     counter(out, "zabra_session_touches_lost_total",
@@ -160,16 +160,19 @@ static void write_replica(const struct publication *published, struct buf *out)
           "The smallest maxTreeBytes of the voters in step; 0 without a limit.",
           replica->room.bytes_max);
     counter(out, "zabra_tree_full_total",
-            "Requests that this leader refused because of maxTreeBytes.", replica->tree_refused);
+            "Requests that this leader refused because of maxTreeBytes.",
+            replica->counts.tree_refused);
     counter(out, "zabra_disk_full_periods_total",
             "Times that this leader began to refuse writes because disks were full.",
-            replica->low_periods);
-    counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica->proposals);
-    counter(out, "zabra_delivered_total", "Transactions applied.", replica->delivered);
+            replica->counts.low_periods);
+    counter(out, "zabra_proposals_total", "Transactions proposed as leader.",
+            replica->counts.proposals);
+    counter(out, "zabra_delivered_total", "Transactions applied.", replica->counts.delivered);
     counter(out, "zabra_retried_requests_total",
-            "Requests that this replica retried after a change of leader.", replica->retried);
+            "Requests that this replica retried after a change of leader.",
+            replica->counts.retried);
     counter(out, "zabra_elections_total", "Elections that this replica has started.",
-            replica->elections);
+            replica->counts.elections);
     gauge(out, "zabra_synced_learners", "Learners in step with this leader.", synced);
     gauge(out, "zabra_refills", "Learners for which this leader keeps log.", replica->zab.refills);
     gauge(out, "zabra_refills_stalled",

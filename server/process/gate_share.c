@@ -72,12 +72,6 @@ static uint64_t cost_of(const struct config *config, const struct op_request *re
 
 /* ---- Whether a request needs tokens. ---- */
 
-static bool is_scarce(const struct config *config, const struct state *state)
-{
-    return state_remembered_count(state) >= config->tree.remembered_max / FREE_PART ||
-           state_remembered_bytes(state) >= config->tree.remembered_bytes_max / FREE_PART;
-}
-
 static const struct state_session *session_of(const struct state *state,
                                               const struct op_session *session)
 {
@@ -106,11 +100,14 @@ static bool is_known(const struct state *state, const struct op_request *request
 
 static bool needs_tokens(struct gate *gate, const struct op_request *request)
 {
+    const struct config_tree *limits = &gate->server->config->tree;
     const struct state *state = view_read(gate->server->view);
     bool needs = false;
 
     if (state) {
-        needs = is_scarce(gate->server->config, state) && !is_known(state, request);
+        needs = (state_remembered_count(state) >= limits->remembered_max / FREE_PART ||
+                 state_remembered_bytes(state) >= limits->remembered_bytes_max / FREE_PART) &&
+                !is_known(state, request);
         view_read_done(gate->server->view);
     }
     return needs;

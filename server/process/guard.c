@@ -324,32 +324,7 @@ static void take_place(struct guard *guard, const struct confirmed_name *name, u
     }
 }
 
-/* Keeps an identity that was confirmed now, if there is a place. In most calls the identity is kept
- * already, or finds no place; in both cases no lock is taken. */
-static void keep_confirmed(struct guard *guard, const struct confirmed_name *name, uint64_t now_ns)
-{
-    struct confirmed_set *set = set_of(guard, name);
-    struct confirmed_slot *slot = find(set, name->identity);
-
-    if (slot) {
-        if (is_older(slot, now_ns, CONFIRMED_REFRESH_MS)) {
-            store(&slot->used_ns, now_ns);
-        }
-    } else if (place_for(set, name, now_ns)) {
-        take_place(guard, name, now_ns);
-    }
-}
-
 /* ---- Passwords. ---- */
-
-static void raise_busy(struct guard *guard, uint64_t until_ns)
-{
-    uint64_t busy_ns = atomic_load(&guard->busy_until_ns);
-
-    while (busy_ns < until_ns &&
-           !atomic_compare_exchange_weak(&guard->busy_until_ns, &busy_ns, until_ns)) {
-    }
-}
 
 /* Returns the ns until the address has a token for users that have not failed recently. */
 static uint64_t address_wait(struct guard *guard, uint64_t address, uint64_t now_ns)
@@ -373,7 +348,12 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
                                           can_pay ? BUCKETS_IF_FREE : BUCKETS_KEEP_OUT);
 
     metric_add(&guard->failed[kind], 1);
-    raise_busy(guard, now_ns + max_u64(address_ns, user_ns));
+    uint64_t until_ns = now_ns + max_u64(address_ns, user_ns);
+    uint64_t busy_ns = atomic_load(&guard->busy_until_ns);
+
+    while (busy_ns < until_ns &&
+           !atomic_compare_exchange_weak(&guard->busy_until_ns, &busy_ns, until_ns)) {
+    }
     note(guard, network, auth_user(id), kind);
 }
 
@@ -449,13 +429,23 @@ static uint32_t take_wrong(struct auth *auth)
     return wrong & ~atomic_fetch_or(&auth->told, wrong);
 }
 
+/* Keeps an identity that was confirmed now, if there is a place. In most calls the identity is kept
+ * already, or finds no place; in both cases no lock is taken. */
 static void confirm(struct guard *guard, struct slice network, const struct auth *auth,
                     struct slice id, uint64_t now_ns)
 {
     struct confirmed_name names = names_of(guard, network, id);
+    struct confirmed_set *set = set_of(guard, &names);
+    struct confirmed_slot *slot = find(set, names.identity);
 
     names.super = auth->super && slice_eq(id, slice_str(guard->super_digest));
-    keep_confirmed(guard, &names, now_ns);
+    if (slot) {
+        if (is_older(slot, now_ns, CONFIRMED_REFRESH_MS)) {
+            store(&slot->used_ns, now_ns);
+        }
+    } else if (place_for(set, &names, now_ns)) {
+        take_place(guard, &names, now_ns);
+    }
 }
 
 void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t now_ns)

@@ -24,8 +24,7 @@ static void write_whoami(struct gate *gate, const struct op_principal *principal
     jsonw_kv_bool(json, "authenticated", count > 0);
     jsonw_kv_bool(json, "super", auth && auth->super);
     jsonw_kv_bool(json, "read_only", gate_limits(gate)->read_only);
-    jsonw_key(json, "ids");
-    jsonw_array(json);
+    jsonw_kv_array(json, "ids");
     write_id(json, slice_str("world"), slice_str("anyone"));
     write_id(json, slice_str("ip"), slice_str(principal->address));
     for (uint32_t i = 0; i < count; i++) {

@@ -121,30 +121,25 @@ void persist_merge(struct persist_batch *into, struct persist_batch *from)
     from->count = 0;
 }
 
-static bool has_result(enum store_op_type type)
-{
-    return type == STORE_TRUNCATE || type == STORE_RESET || type == STORE_SNAP_INSTALL;
-}
-
-static void push_done(struct persist_dones *dones, const struct persist_item *item)
-{
-    MEM_GROW(dones->items, dones->count, dones->cap, MEM_ITEMS_MAX);
-    dones->items[dones->count++] = (struct zab_ev_persisted){.token = item->token,
-                                                             .err = item->op.ret_err,
-                                                             .last = item->op.ret_last,
-                                                             .last_chain = item->op.ret_chain};
-}
-
 /* Adds the completions of the first `done` items and drops these items. */
 static void finish(struct persist_batch *batch, size_t done, struct persist_dones *dones)
 {
     ASSERT(done <= batch->count);
 
     for (size_t i = 0; i < done; i++) {
-        if (i + 1 == done || has_result(batch->items[i].op.type)) {
-            push_done(dones, &batch->items[i]);
+        struct persist_item *item = &batch->items[i];
+        enum store_op_type type = item->op.type;
+
+        if (i + 1 == done || type == STORE_TRUNCATE || type == STORE_RESET ||
+            type == STORE_SNAP_INSTALL) {
+            MEM_GROW(dones->items, dones->count, dones->cap, MEM_ITEMS_MAX);
+            dones->items[dones->count++] =
+                (struct zab_ev_persisted){.token = item->token,
+                                          .err = item->op.ret_err,
+                                          .last = item->op.ret_last,
+                                          .last_chain = item->op.ret_chain};
         }
-        item_release(&batch->items[i]);
+        item_release(item);
     }
     batch->count -= done;
     memmove(batch->items, batch->items + done, batch->count * sizeof(*batch->items));

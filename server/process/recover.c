@@ -130,18 +130,6 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     }
 }
 
-/* Begins with an empty state. Without a snapshot the log must reach back to the beginning. */
-static enum err begin_empty(struct rebuild *rebuild)
-{
-    if (rebuild->report->log_base != 0) {
-        return ERR_CORRUPT;
-    }
-    if (rebuild->config.count > 0) {
-        rebuild->state = state_new(rebuild->config.history);
-    }
-    return ERR_OK;
-}
-
 static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info *info,
                           const struct zab_config *config)
 {
@@ -174,7 +162,14 @@ static enum err begin(struct rebuild *rebuild)
         PROBE("recover.snapshot_discarded");
         err = store_snap_discard(rebuild->store, rebuild->report);
     }
-    return err == ERR_OK ? begin_empty(rebuild) : ERR_CORRUPT;
+    /* Without a snapshot the log must reach back to the beginning. */
+    if (err != ERR_OK || rebuild->report->log_base != 0) {
+        return ERR_CORRUPT;
+    }
+    if (rebuild->config.count > 0) {
+        rebuild->state = state_new(rebuild->config.history);
+    }
+    return ERR_OK;
 }
 
 static enum err decode_config(const struct logrec *rec, struct zab_config *ret_config)
@@ -287,23 +282,15 @@ static enum err replay(struct rebuild *rebuild)
     return err;
 }
 
-/* Checks the digest of a snapshot that was taken while nothing changed. No record leads to the end
- * of such a snapshot, so the digest is checked before any record is applied. */
-static enum err check_exact(const struct rebuild *rebuild)
-{
-    if (rebuild->state && rebuild->report->has_snapshot && rebuild->at == rebuild->snap_end &&
-        state_digest(rebuild->state) != rebuild->snap_digest) {
-        return ERR_CORRUPT;
-    }
-    return ERR_OK;
-}
-
 static enum err rebuild_run(struct rebuild *rebuild)
 {
     enum err err = begin(rebuild);
 
-    if (err == ERR_OK) {
-        err = check_exact(rebuild);
+    /* No record leads to the end of a snapshot that was taken while nothing changed, so its digest
+     * is checked before any record is applied. */
+    if (err == ERR_OK && rebuild->state && rebuild->report->has_snapshot &&
+        rebuild->at == rebuild->snap_end && state_digest(rebuild->state) != rebuild->snap_digest) {
+        err = ERR_CORRUPT;
     }
     if (err == ERR_OK) {
         err = replay(rebuild);

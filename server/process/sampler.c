@@ -41,8 +41,8 @@ static void take_counts(struct server *server, struct sampler_counts *counts)
     gate_front_figures(&server->gate, &front);
     counts->events = front.events;
     MUTEX_HOLD(&server->gate.mutex);
-    counts->txns = server->gate.published.replica.delivered;
-    counts->expired = server->gate.published.replica.expired;
+    counts->txns = server->gate.published.replica.counts.delivered;
+    counts->expired = server->gate.published.replica.counts.expired;
     counts->peer_in = server->gate.published.tcp.bytes_in;
     counts->peer_out = server->gate.published.tcp.bytes_out;
 }
@@ -116,22 +116,13 @@ static void put_state(struct server *server, float *values)
     }
 }
 
-static void put_front(struct server *server, float *values)
-{
-    struct gate_front_figures front;
-
-    gate_front_figures(&server->gate, &front);
-    values[TREND_CONNECTIONS] = (float)front.connections;
-    values[TREND_SOCKETS] = (float)front.sockets;
-    values[TREND_STREAMS] = (float)front.streams;
-    values[TREND_WATCHES] = (float)front.watches;
-}
-
 static void put_gauges(struct server *server, float *values)
 {
     struct gate_status status;
     struct store_figures store;
+    struct gate_front_figures front;
 
+    gate_front_figures(&server->gate, &front);
     gate_status(&server->gate, &status);
     store_figures(server->store, &store);
     values[TREND_OUTSTANDING] = (float)status.queue;
@@ -141,8 +132,11 @@ static void put_gauges(struct server *server, float *values)
     values[TREND_SERVING] = status.serving ? 1 : 0;
     values[TREND_LOG] = (float)store.log_bytes;
     values[TREND_MEMORY] = (float)os_memory_bytes();
+    values[TREND_CONNECTIONS] = (float)front.connections;
+    values[TREND_SOCKETS] = (float)front.sockets;
+    values[TREND_STREAMS] = (float)front.streams;
+    values[TREND_WATCHES] = (float)front.watches;
     put_state(server, values);
-    put_front(server, values);
 }
 
 /* ---- Memory. ---- */

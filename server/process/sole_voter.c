@@ -143,16 +143,11 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
     return err;
 }
 
-/* Returns the newest epoch that the disk knows. A disk that has just joined knows epochs only from
- * its configuration. */
-static uint32_t newest_epoch(const struct sole_voter *voter)
-{
-    return max_u32(zxid_epoch(voter->config.version), max_u32(voter->promised_epoch, voter->epoch));
-}
-
 enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history)
 {
-    uint32_t newest = newest_epoch(voter);
+    /* A disk that has just joined knows epochs only from its configuration. */
+    uint32_t newest =
+        max_u32(zxid_epoch(voter->config.version), max_u32(voter->promised_epoch, voter->epoch));
     uint32_t epoch = newest + EPOCHS_SKIPPED;
     struct zab_config config = voter->config;
     struct store_identity identity = voter->identity;

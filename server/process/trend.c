@@ -113,25 +113,6 @@ void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wa
     memcpy(slot_at(ring, slot), values, TREND_COUNT * sizeof(float));
 }
 
-/* Returns how many of the newest slots are later than `since_s`. */
-static uint64_t slots_since(const struct ring *ring, int64_t since_s)
-{
-    int64_t last_s = time_of(ring, ring->last);
-    uint64_t age_s = since_s < last_s ? (uint64_t)(last_s - since_s) : 0;
-
-    return min_u64((age_s + ring->step_s - 1) / ring->step_s, ring->filled);
-}
-
-static void write_times(const struct ring *ring, uint64_t slots, struct jsonw *json)
-{
-    jsonw_key(json, "times");
-    jsonw_array(json);
-    for (uint64_t i = slots; i > 0; i--) {
-        jsonw_i64(json, time_of(ring, ring->last - (i - 1)));
-    }
-    jsonw_array_end(json);
-}
-
 static void write_number(float value, struct jsonw *json)
 {
     char text[NUMBER_MAX];
@@ -146,32 +127,31 @@ static void write_number(float value, struct jsonw *json)
     jsonw_raw(json, slice_make(text, (size_t)len));
 }
 
-static void write_series(const struct ring *ring, uint64_t slots, uint32_t series,
-                         struct jsonw *json)
-{
-    jsonw_key(json, trend_series_name(series));
-    jsonw_array(json);
-    for (uint64_t i = slots; i > 0; i--) {
-        write_number(slot_at(ring, ring->last - (i - 1))[series], json);
-    }
-    jsonw_array_end(json);
-}
-
 void trend_write(struct trend *trend, const struct trend_request *request, struct jsonw *json)
 {
     struct ring *ring = ring_of(trend, request->step_s);
 
     MUTEX_HOLD(&trend->mutex);
-    uint64_t slots = slots_since(ring, request->since_s);
+    int64_t last_s = time_of(ring, ring->last);
+    uint64_t age_s = request->since_s < last_s ? (uint64_t)(last_s - request->since_s) : 0;
+    /* The newest slots that are later than `since_s`. */
+    uint64_t slots = min_u64((age_s + ring->step_s - 1) / ring->step_s, ring->filled);
 
     jsonw_object(json);
     jsonw_kv_u64(json, "step", ring->step_s);
-    write_times(ring, slots, json);
-    jsonw_key(json, "series");
-    jsonw_object(json);
+    jsonw_kv_array(json, "times");
+    for (uint64_t i = slots; i > 0; i--) {
+        jsonw_i64(json, time_of(ring, ring->last - (i - 1)));
+    }
+    jsonw_array_end(json);
+    jsonw_kv_object(json, "series");
     for (uint32_t i = 0; i < TREND_COUNT; i++) {
         if (trend_is_wanted(request, i)) {
-            write_series(ring, slots, i, json);
+            jsonw_kv_array(json, trend_series_name(i));
+            for (uint64_t slot = slots; slot > 0; slot--) {
+                write_number(slot_at(ring, ring->last - (slot - 1))[i], json);
+            }
+            jsonw_array_end(json);
         }
     }
     jsonw_object_end(json);

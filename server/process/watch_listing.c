@@ -141,8 +141,7 @@ bool watch_listing_add_client(struct watch_listing *listing,
 void watch_listing_write(const struct watch_listing *listing, struct jsonw *json)
 {
     jsonw_object(json);
-    jsonw_key(json, listing->clients ? "clients" : "watches");
-    jsonw_array(json);
+    jsonw_kv_array(json, listing->clients ? "clients" : "watches");
     if (listing->count > 0) {
         jsonw_raw(json, buf_slice(&listing->rows));
     }

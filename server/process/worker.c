@@ -311,16 +311,6 @@ static void run_jobs(struct worker *worker, struct list *later)
     }
 }
 
-static void run_long(struct worker *worker, struct worker_job *job, struct list *later)
-{
-    worker->stopping = false;
-    if (job->event.type == ZAB_EV_STORED_SNAP) {
-        snapshot(worker, job, later);
-    } else {
-        check_and_send(worker, job, later);
-    }
-}
-
 static void body(void *arg)
 {
     struct worker *worker = arg;
@@ -332,7 +322,12 @@ static void body(void *arg)
         (void)mailbox_wait(&worker->inbox, PREPARE_MS);
         run_jobs(worker, &later);
         list_take_each (struct worker_job, job, node, &later) {
-            run_long(worker, job, &later);
+            worker->stopping = false;
+            if (job->event.type == ZAB_EV_STORED_SNAP) {
+                snapshot(worker, job, &later);
+            } else {
+                check_and_send(worker, job, &later);
+            }
         }
     }
     run_jobs(worker, &later);

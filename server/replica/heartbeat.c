@@ -68,15 +68,6 @@ static const struct wire_field heartbeat_fields[] = {
     {.form = WIRE_END},
 };
 
-static void put_heartbeat(const struct heartbeat *heartbeat, uint64_t now_ms, struct buf *out)
-{
-    uint64_t gone_ms = now_ms > heartbeat->at_ms ? now_ms - heartbeat->at_ms : 0;
-
-    wire_put_u32(out, heartbeat->id);
-    wire_put_u32(out, (uint32_t)min_u64(gone_ms, UINT32_MAX));
-    wire_put_fields(out, heartbeat_fields, heartbeat);
-}
-
 void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_t now_ms,
                        struct buf *out)
 {
@@ -88,7 +79,11 @@ void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_
     wire_put_u8(out, (uint8_t)count);
     for (size_t i = 0; i < count; i++) {
         buf_clear(&entry);
-        put_heartbeat(&heartbeats[i], now_ms, &entry);
+        uint64_t at_ms = heartbeats[i].at_ms;
+
+        wire_put_u32(&entry, heartbeats[i].id);
+        wire_put_u32(&entry, (uint32_t)min_u64(now_ms > at_ms ? now_ms - at_ms : 0, UINT32_MAX));
+        wire_put_fields(&entry, heartbeat_fields, &heartbeats[i]);
         ASSERT(!entry.overflow);
         wire_put_bytes(out, buf_slice(&entry));
     }

@@ -1,21 +1,10 @@
 #include "server/replica/replica_int.h"
 
-void replica_effects_init(struct replica_effects *effects)
-{
-    *effects = (struct replica_effects){0};
-    zab_effects_init(&effects->zab);
-}
-
 void replica_effects_clear(struct replica_effects *effects)
 {
     zab_effects_clear(&effects->zab);
     effects->take_snapshot = false;
     effects->status_changed = false;
-}
-
-void replica_effects_release(struct replica_effects *effects)
-{
-    zab_effects_release(&effects->zab);
 }
 
 /* Draws the next snapshot point at random between half and the whole of the configured number, so
@@ -439,13 +428,7 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
     *ret_status = (struct replica_status){
         .applied = replica->tree.applied,
         .requests = replica->requests.count,
-        .proposals = replica->counts.proposals,
-        .delivered = replica->counts.delivered,
-        .retried = replica->counts.retried,
-        .elections = replica->counts.elections,
-        .expired = replica->counts.expired,
-        .low_periods = replica->counts.low_periods,
-        .tree_refused = replica->counts.tree_refused,
+        .counts = replica->counts,
         .room = replica->heartbeats.room,
         .aside = replica->aside.why,
         .clock_known = replica->clock.reached.least_ms > 0,

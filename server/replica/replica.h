@@ -39,7 +39,7 @@ struct replica_options {
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };
 
-/* The work for the host: the effects of zab, and others. */
+/* The work for the host: the effects of zab, and others. Begins zeroed; the host releases `zab`. */
 struct replica_effects {
     struct zab_effects zab; /* SEND, DISCONNECT, PERSIST, FETCH, SNAP_FETCH, RESTORE, HALT, ALARM */
     bool take_snapshot;     /* Scan the view; then ZAB_EV_STORED_SNAP or replica_snapshot_failed. */
@@ -48,9 +48,7 @@ struct replica_effects {
     bool status_changed; /* Publish replica_status again. */
 };
 
-void replica_effects_init(struct replica_effects *effects);
 void replica_effects_clear(struct replica_effects *effects);
-void replica_effects_release(struct replica_effects *effects);
 
 /* Borrows view, window, touched and heard of the options; copies the rest. */
 struct replica *replica_new(const struct replica_options *options);
@@ -82,18 +80,23 @@ bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effe
 /* Returns when the next ZAB_EV_TICK is due, in monotonic ms. */
 uint64_t replica_wake_ms(const struct replica *replica);
 
+/* Numbers since the start. */
+struct replica_counts {
+    uint64_t proposals;
+    uint64_t delivered;
+    uint64_t retried;      /* Requests sent or proposed again after a change of leader. */
+    uint64_t elections;    /* Elections that this replica took part in. */
+    uint64_t expired;      /* Sessions that it has expired as leader. */
+    uint64_t low_periods;  /* Times that it began, as leader, to refuse writes for lack of disk. */
+    uint64_t tree_refused; /* Requests that it has refused as leader for lack of memory. */
+};
+
 struct replica_status {
     struct zab_status zab;
     zxid_t applied;
     uint64_t digest;
-    uint64_t requests;  /* Requests in flight. */
-    uint64_t proposals; /* Proposals since the start. */
-    uint64_t delivered;
-    uint64_t retried;       /* Requests sent or proposed again after a change of leader. */
-    uint64_t elections;     /* Elections that this replica took part in. */
-    uint64_t expired;       /* Sessions that it has expired as leader. */
-    uint64_t low_periods;   /* Times that it began, as leader, to refuse writes for lack of disk. */
-    uint64_t tree_refused;  /* Requests that it has refused as leader for lack of memory. */
+    uint64_t requests; /* Requests in flight. */
+    struct replica_counts counts;
     struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last received. */
     const char *aside;      /* Why this replica takes no writes; NULL: it does. */
     int64_t clock_ahead_ms; /* Its wall clock minus the time of a majority's clocks. */

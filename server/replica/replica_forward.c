@@ -18,37 +18,17 @@ static const struct wire_field session_fields[] = {
     {.form = WIRE_END},
 };
 
-static void put_session(struct buf *out, const struct op_session *session)
-{
-    wire_put_u8(out, session->shown);
-    if (session->shown) {
-        wire_put_fields(out, session_fields, session);
-    }
-}
-
-static void get_session(struct wire_reader *reader, struct op_session *ret_session)
-{
-    *ret_session = (struct op_session){.shown = wire_get_u8(reader) != 0};
-    if (ret_session->shown) {
-        wire_get_fields(reader, session_fields, ret_session);
-    }
-}
-
 void forward_encode(uint64_t boot, const struct op_request *request, struct buf *out)
 {
     wire_put_u8(out, FORWARD_VERSION);
     wire_put_u64(out, boot);
     principal_encode(&request->principal, out);
-    put_session(out, &request->session);
+    wire_put_u8(out, request->session.shown);
+    if (request->session.shown) {
+        wire_put_fields(out, session_fields, &request->session);
+    }
     wire_put_bytes(out, request->key);
     op_args_encode(&request->args, out);
-}
-
-static bool get_args(struct wire_reader *reader, struct forwarded *ret)
-{
-    struct slice rest = slice_make(reader->pos, (size_t)(reader->end - reader->pos));
-
-    return wire_reader_ok(reader) && op_args_decode(rest, &ret->args, &ret->multi) == ERR_OK;
 }
 
 bool forward_decode(struct slice bytes, struct forwarded *ret)
@@ -64,13 +44,18 @@ bool forward_decode(struct slice bytes, struct forwarded *ret)
     if (principal_decode(&reader, &ret->who) != ERR_OK) {
         return false;
     }
-    get_session(&reader, &ret->session);
+    ret->session.shown = wire_get_u8(&reader) != 0;
+    if (ret->session.shown) {
+        wire_get_fields(&reader, session_fields, &ret->session);
+    }
     ret->job = (struct prep_job){.args = &ret->args,
                                  .who = &ret->who,
                                  .session = &ret->session,
                                  .key = wire_get_bytes(&reader, TXN_KEY_MAX),
                                  .header = &ret->header};
-    if (!get_args(&reader, ret)) {
+    struct slice rest = slice_make(reader.pos, (size_t)(reader.end - reader.pos));
+
+    if (!wire_reader_ok(&reader) || op_args_decode(rest, &ret->args, &ret->multi) != ERR_OK) {
         forwarded_release(ret);
         return false;
     }

@@ -83,13 +83,6 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
     times_compare(replica);
 }
 
-static uint32_t own_flags(const struct replica *replica)
-{
-    return (replica->status.serving ? HEARTBEAT_SERVING : 0) |
-           (replica->heartbeats.host.disk_low ? HEARTBEAT_DISK_LOW : 0) |
-           (replica->drain.on ? HEARTBEAT_DRAINING : 0);
-}
-
 /* Returns the time since the last contact with a leader with a quorum, or since the start. */
 static uint64_t lag_of(const struct replica *replica)
 {
@@ -114,7 +107,9 @@ static void note_self(struct replica *replica)
         .id = replica->options.zab.id,
         .at_ms = now_ms,
         .role = role,
-        .flags = own_flags(replica),
+        .flags = (status->serving ? HEARTBEAT_SERVING : 0) |
+                 (replica->heartbeats.host.disk_low ? HEARTBEAT_DISK_LOW : 0) |
+                 (replica->drain.on ? HEARTBEAT_DRAINING : 0),
         .epoch = status->epoch,
         .zxid = replica->tree.applied,
         .lag_ms = (uint32_t)min_u64(lag_of(replica), UINT32_MAX),

@@ -205,15 +205,7 @@ struct replica {
         size_t cap;
     } kept;
 
-    struct {
-        uint64_t proposals;
-        uint64_t delivered;
-        uint64_t retried;
-        uint64_t elections;
-        uint64_t expired;      /* Sessions that this leader has ended. */
-        uint64_t low_periods;  /* Times that `low_since` was set. */
-        uint64_t tree_refused; /* Requests that this leader has refused for lack of memory. */
-    } counts;
+    struct replica_counts counts;
 };
 
 static inline bool replica_leads(const struct replica *replica)

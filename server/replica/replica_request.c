@@ -339,27 +339,14 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
     wait_for(replica, request, request->result.zxid);
 }
 
-static void own_path(struct op_result *result)
-{
-    if (buf_append_slice(&result->arena, result->path)) {
-        result->path = buf_slice(&result->arena);
-    }
-}
-
-static void fill_session(struct op_result *result, const struct state *state, uint64_t id)
-{
-    const struct state_session *session = state_session(state, id);
-
-    view_fill_session(session, &result->session);
-    result->has_session = true;
-}
-
 static void fill_znode(struct op_result *result, const struct state_change *change)
 {
     result->path = change->path;
     result->stat = change->stat;
     result->has_stat = change->type != TXN_DELETE && change->type != TXN_CHECK;
-    own_path(result);
+    if (buf_append_slice(&result->arena, result->path)) {
+        result->path = buf_slice(&result->arena);
+    }
 }
 
 static void fill_result(struct op_result *result, const struct state *state,
@@ -376,7 +363,8 @@ static void fill_result(struct op_result *result, const struct state *state,
         break;
     case TXN_SESSION_OPEN:
     case TXN_SESSION_MOVE:
-        fill_session(result, state, change->session);
+        view_fill_session(state_session(state, change->session), &result->session);
+        result->has_session = true;
         break;
     case TXN_SESSION_CLOSE:
     case TXN_REMEMBER:

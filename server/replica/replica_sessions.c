@@ -103,14 +103,6 @@ static bool send_part(struct replica *replica, const uint64_t *ids, const struct
     return zab_forward(replica->zab, REPORT_NUMBER, blob_slice(bytes), &replica->inner) == ERR_OK;
 }
 
-/* Keeps touches that cannot be sent now for the next report; they must not be lost. */
-static void put_back(struct replica *replica, const uint64_t *ids, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        (void)touch_add(replica->options.touched, ids[i]);
-    }
-}
-
 static void report_to_leader(struct replica *replica)
 {
     size_t count = 0;
@@ -125,7 +117,9 @@ static void report_to_leader(struct replica *replica)
         part.count = min_size(left, REPORT_IDS_MAX);
         part.last = part.count == left;
         if (!send_part(replica, ids + at, &part)) {
-            put_back(replica, ids + at, left);
+            for (; at < count; at++) { /* Lost touches would end sessions: they wait. */
+                (void)touch_add(replica->options.touched, ids[at]);
+            }
             return;
         }
         at += part.count;
@@ -229,18 +223,6 @@ static void expire_due(struct replica *replica)
     replica->sessions.expire_more = count == EXPIRY_DUE_MAX && room;
 }
 
-/* Starts a quorum round after a pause of the process, because another leader may have been elected.
- */
-static void renew_quorum(struct replica *replica)
-{
-    uint64_t token = ++replica->requests.seq;
-
-    replica->sessions.renew_token = token; /* The round may end within the call. */
-    if (zab_confirm(replica->zab, token, &replica->inner) != ERR_OK) {
-        replica->sessions.renew_token = 0;
-    }
-}
-
 bool sessions_confirmed(struct replica *replica, uint64_t token)
 {
     if (token != replica->sessions.renew_token) {
@@ -262,7 +244,11 @@ void sessions_clock(struct replica *replica)
 void sessions_turn(struct replica *replica)
 {
     if (expiry_stands(replica->sessions.expiry) && replica->sessions.renew_token == 0) {
-        renew_quorum(replica);
+        /* Another leader may have been elected during the pause. */
+        replica->sessions.renew_token = ++replica->requests.seq; /* May end within the call. */
+        if (zab_confirm(replica->zab, replica->sessions.renew_token, &replica->inner) != ERR_OK) {
+            replica->sessions.renew_token = 0;
+        }
     }
     if (replica->now_ms >= replica->sessions.report_ms) {
         bool late =

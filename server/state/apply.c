@@ -155,15 +155,13 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     }
     apply->node = node;
     apply->acl = node->acl;
-    if (!apply->fuzzy) {
-        undo_add(&state->undo, &(struct undo_entry){.type = TXN_SET,
-                                                    .node = node,
-                                                    .data = blob_ref(node->data),
-                                                    .mzxid = node->mzxid,
-                                                    .mtime_ms = node->mtime_ms,
-                                                    .age_ms = node->age_ms,
-                                                    .version = node->version});
-    }
+    keep_old(apply, &(struct undo_entry){.type = TXN_SET,
+                                         .node = node,
+                                         .data = apply->fuzzy ? NULL : blob_ref(node->data),
+                                         .mzxid = node->mzxid,
+                                         .mtime_ms = node->mtime_ms,
+                                         .age_ms = node->age_ms,
+                                         .version = node->version});
     cuts_before(state, node, effect->path);
     state_sum_out(state, node);
     blob_unref(state_swap_data(state, node, data_of(effect)));
@@ -450,15 +448,6 @@ static enum err (*const apply_of[])(struct apply *, const struct txn_effect *) =
     [TXN_FORGET] = apply_forget,
 };
 
-static enum err apply_effect(struct apply *apply, const struct txn_effect *effect)
-{
-    apply->node = NULL;
-    apply->acl = 0;
-    apply->parent_acl = 0;
-    apply->session = 0;
-    return apply_of[effect->type](apply, effect);
-}
-
 static void add_change(const struct apply *apply, const struct txn_effect *effect,
                        struct state_changes *changes)
 {
@@ -548,7 +537,11 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
     while (err == ERR_OK) {
         err = txn_next(&reader, &effect);
         if (err == ERR_OK) {
-            err = apply_effect(apply, &effect);
+            apply->node = NULL;
+            apply->acl = 0;
+            apply->parent_acl = 0;
+            apply->session = 0;
+            err = apply_of[effect.type](apply, &effect);
         }
         if (err == ERR_OK && changes != NULL) {
             add_change(apply, &effect, changes);
@@ -584,7 +577,7 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
         return ERR_CORRUPT;
     }
     undo_commit(&state->undo);
-    state->age_ms = apply.age_ms > state->age_ms ? apply.age_ms : state->age_ms;
+    state->age_ms = max_i64(state->age_ms, apply.age_ms);
     state->stamp_ms = apply.stamp_ms;
     state_skip(state, zxid);
     return ERR_OK;

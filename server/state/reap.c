@@ -41,14 +41,6 @@ int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t age_ms)
     return INT64_MAX;
 }
 
-static int64_t due_of(const struct znode *node)
-{
-    if (node->num_children > 0) {
-        return INT64_MAX;
-    }
-    return state_reap_due_ms(node->owner, node->creates, node->age_ms);
-}
-
 /* Whether the znode waits for an age. A container that had children does not: it is due as soon as
  * it is empty. */
 static bool counts_age(const struct znode *node)
@@ -89,7 +81,9 @@ void reap_update(struct state *state, struct znode *node)
         return;
     }
     struct reap_entry *entry = map_get_u64(&state->reap_entries, znode_key(node));
-    int64_t due_ms = due_of(node);
+    int64_t due_ms = node->num_children > 0
+                         ? INT64_MAX
+                         : state_reap_due_ms(node->owner, node->creates, node->age_ms);
 
     if (entry != NULL) {
         note_age(state, entry);

@@ -70,17 +70,6 @@ void state_scan_release(struct state_cursor *cursor)
     buf_release(&cursor->path);
 }
 
-static size_t shared_len(struct slice a, struct slice b)
-{
-    size_t len = min_size(a.len, b.len);
-    size_t i = 0;
-
-    while (i < len && a.data[i] == b.data[i]) {
-        i++;
-    }
-    return i;
-}
-
 /* The ACLs that the present block already has. */
 struct written_acls {
     struct map numbers; /* Maps an index in the state to the place in `indices`. */
@@ -114,8 +103,12 @@ static void put_acl(const struct state *state, struct written_acls *acls, uint32
 /* Writes how the path differs from the previous one in this block. */
 static void put_path(struct slice path, struct slice before, struct buf *out)
 {
-    size_t shared = shared_len(path, before);
+    size_t len = min_size(path.len, before.len);
+    size_t shared = 0;
 
+    while (shared < len && path.data[shared] == before.data[shared]) {
+        shared++;
+    }
     wire_put_varint(out, shared);
     wire_put_varint(out, path.len - shared);
     wire_put_raw(out, slice_make(path.data + shared, path.len - shared));
@@ -309,13 +302,6 @@ static enum err restore_header(struct state *state, struct wire_reader *reader)
     state->age_ms = MUTANT(52) ? 0 : age_ms;
     state->stamp_ms = stamp_ms;
     return ERR_OK;
-}
-
-static enum err restore_acls(struct wire_reader *reader)
-{
-    uint32_t count = wire_get_u32(reader);
-
-    return wire_reader_done(reader) && count == 0 ? ERR_OK : ERR_FORMAT;
 }
 
 static uint32_t get_u32(struct wire_reader *reader)
@@ -542,7 +528,7 @@ enum err state_restore(struct state *state, struct slice block)
     case SNAP_HEADER:
         return restore_header(state, &reader);
     case SNAP_ACLS:
-        return restore_acls(&reader);
+        return wire_get_u32(&reader) == 0 && wire_reader_done(&reader) ? ERR_OK : ERR_FORMAT;
     case SNAP_NODES:
         return restore_nodes(state, &reader);
     case SNAP_SESSIONS:

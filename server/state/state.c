@@ -49,16 +49,11 @@ void state_free(struct state *state)
     mem_free(state);
 }
 
-/* Raises the applied zxid. It never falls, because recovery may repeat records that the snapshot
- * already holds. */
-static void advance(struct state *state, zxid_t zxid)
-{
-    state->applied = max_u64(state->applied, zxid);
-}
-
+/* The applied zxid never falls, because recovery may repeat records that the snapshot already
+ * holds. */
 void state_skip(struct state *state, zxid_t zxid)
 {
-    advance(state, zxid);
+    state->applied = max_u64(state->applied, zxid);
 }
 
 void state_set_config(struct state *state, zxid_t zxid, struct slice text)
@@ -73,7 +68,7 @@ void state_set_config(struct state *state, zxid_t zxid, struct slice text)
         node->version = stat_version_next(node->version);
         state_sum_in(state, node);
     }
-    advance(state, zxid);
+    state_skip(state, zxid);
 }
 
 /* ---- Figures. ---- */

@@ -318,36 +318,26 @@ void walk_release(struct walk *walk)
     buf_release(&walk->path);
 }
 
-static void step_into(struct walk *walk, const struct znode *child)
-{
-    buf_append_byte(&walk->path, '/');
-    buf_append_slice(&walk->path, znode_name(child));
-    ASSERT(!walk->path.overflow);
-    walk->node = child;
-    walk->depth++;
-}
-
-static void step_out(struct walk *walk)
-{
-    walk->path.len -= znode_name(walk->node).len + 1;
-    walk->node = znode_parent(walk->node);
-    walk->depth--;
-}
-
 const struct znode *walk_next(struct walk *walk, bool descend)
 {
     const struct znode *next = descend ? znode_first_child(walk->node, slice_make(NULL, 0)) : NULL;
 
     while (next == NULL && walk->depth > 0) {
         next = znode_next(walk->node);
-        step_out(walk);
+        walk->path.len -= znode_name(walk->node).len + 1;
+        walk->node = walk->node->parent;
+        walk->depth--;
     }
     if (next == NULL) {
         ASSERT(walk->path.len == walk->base_len);
         walk->node = NULL;
         return NULL;
     }
-    step_into(walk, next);
+    buf_append_byte(&walk->path, '/');
+    buf_append_slice(&walk->path, znode_name(next));
+    ASSERT(!walk->path.overflow);
+    walk->node = next;
+    walk->depth++;
     return next;
 }
 

@@ -53,7 +53,7 @@ static void open_replica(struct bench *bench, struct state *take_state, uint32_t
 
     options.prep.tree.session_default_ms = BENCH_SESSION_MS;
     options.prep.tree.remember_ms = BENCH_REMEMBER_MS;
-    replica_effects_init(&bench->effects);
+    bench->effects = (struct replica_effects){0};
     bench->replica = replica_new(&options);
     bench->drive.observed = replica_zab(bench->replica);
     drive_tick(&bench->drive, 0);
@@ -85,7 +85,7 @@ void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters)
 void bench_close(struct bench *bench)
 {
     replica_free(bench->replica);
-    replica_effects_release(&bench->effects);
+    zab_effects_release(&bench->effects.zab);
     drive_release(&bench->drive);
     touch_set_free(bench->touched);
     window_free(bench->window);

@@ -376,7 +376,7 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->crash_fx = 0;
     touch_set_free(node->touched);
     node->touched = touch_set_new(SIM_SESSIONS_MAX);
-    replica_effects_init(&node->effects);
+    node->effects = (struct replica_effects){0};
 }
 
 void sim_node_start(struct sim *sim, struct sim_node *node)
@@ -448,7 +448,7 @@ void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how)
         view_free(node->view);
         node->view = NULL;
     }
-    replica_effects_release(&node->effects);
+    zab_effects_release(&node->effects.zab);
     for (size_t i = 0; i < node->inbox_count; i++) {
         mem_free(node->inbox[i].ptr);
     }

@@ -20,7 +20,7 @@ TEST(a_silent_session_and_its_ephemerals_end_together)
                     BENCH_SESSION_MS + 4 * REPORT_MS);
     assert_false(bench_has(&bench, "/e"));
     assert_false(bench_has(&bench, "/f"));
-    assert_int_equal(bench_status(&bench).expired, 1);
+    assert_int_equal(bench_status(&bench).counts.expired, 1);
     assert_int_equal(window_read(bench.window, &mark, &set, 1, &count, &upto), ERR_OK);
     assert_int_equal(count, 1);
     assert_int_equal(set->count, 3);
@@ -226,7 +226,7 @@ TEST(a_session_may_be_closed_during_its_expiry)
 
     pass(&bench, &both, 4 * REPORT_MS);
     assert_int_equal(bench_status(&bench).zab.last, last);
-    assert_int_equal(bench_status(&bench).expired, 0);
+    assert_int_equal(bench_status(&bench).counts.expired, 0);
     commit_all(&bench);
     assert_false(session_lives(&bench, id));
     bench_close(&bench);

@@ -203,8 +203,8 @@ TEST(a_leader_refuses_growth_and_names_the_limiting_replica)
     says_limit(&bench, 2, 100);
     bench_create(&bench, "/a", &outcome);
     says_limit(&bench, 2, 100); /* The round that confirms the refusal. */
-    assert_int_equal(bench_status(&bench).tree_refused, 1);
-    assert_int_equal(bench_status(&bench).proposals, 0);
+    assert_int_equal(bench_status(&bench).counts.tree_refused, 1);
+    assert_int_equal(bench_status(&bench).counts.proposals, 0);
     drive_clear(&bench.drive);
     drive_tick(&bench.drive, 500);
     size_t count = said(&bench, 2, ZAB_PING, heartbeats);
@@ -215,7 +215,7 @@ TEST(a_leader_refuses_growth_and_names_the_limiting_replica)
     /* Once that replica has more memory, writes are accepted again. */
     says_limit(&bench, 2, BENCH_TREE_BYTES_MAX);
     bench_create(&bench, "/a", &outcome);
-    assert_int_equal(bench_status(&bench).proposals, 1);
+    assert_int_equal(bench_status(&bench).counts.proposals, 1);
     bench_close(&bench);
 }
 

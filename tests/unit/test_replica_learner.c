@@ -197,7 +197,7 @@ TEST(a_lost_write_is_sent_to_the_next_leader, bench, bench_follow, bench_tear_do
     assert_int_equal(outcome.answers, 0);
     assert_int_equal(drive_sent(&bench->drive, 2, ZAB_FORWARD)->forward.request, number);
     assert_int_equal(drive_sent_count(&bench->drive, 2, ZAB_FORWARD), 1);
-    assert_int_equal(bench_status(bench).retried, 1);
+    assert_int_equal(bench_status(bench).counts.retried, 1);
     drive_entry(&bench->drive, bench_record(&bench->drive, number, "/a"), 0);
     bench_commit(&bench->drive, zxid_make(2, 1));
     assert_int_equal(outcome.answers, 1);

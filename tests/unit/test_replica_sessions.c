@@ -309,5 +309,5 @@ TEST(a_learner_expires_no_session, bench, bench_follow, bench_tear_down)
     last = bench_status(bench).zab.last;
     drive_tick(&bench->drive, 2 * BENCH_SESSION_MS);
     assert_int_equal(bench_status(bench).zab.last, last);
-    assert_int_equal(bench_status(bench).expired, 0);
+    assert_int_equal(bench_status(bench).counts.expired, 0);
 }
