@@ -23,15 +23,6 @@ enum {
     POOL_PART = 16 /* A pool has at most a 16th of the memory. */
 };
 
-static void add_single(struct config *config)
-{
-    struct config_server *server = &config->peers.servers[0];
-
-    *server = (struct config_server){.id = config->id, .voter = true};
-    (void)snprintf(server->host, sizeof(server->host), "127.0.0.1");
-    config->peers.server_count = 1;
-}
-
 static enum err check_addresses(struct config_loader *loader)
 {
     const struct config *config = loader->config;
@@ -58,7 +49,9 @@ static enum err check_servers(struct config_loader *loader)
     uint32_t voters = 0;
 
     if (config->peers.server_count == 0) {
-        add_single(config);
+        config->peers.servers[0] =
+            (struct config_server){.id = config->id, .voter = true, .host = "127.0.0.1"};
+        config->peers.server_count = 1;
     }
     if (!config_find_server(config, config->id)) {
         return config_fail(loader,
@@ -188,22 +181,15 @@ static enum err check_peer_address(struct config_loader *loader)
     return err;
 }
 
-/* Sets the default of maxConnectionsPerAddress: one address cannot have all connections; clients
- * behind one proxy need more. */
-static void share_connections(struct config *config)
-{
-    if (config->clients.connections_per_address_max == 0) {
-        config->clients.connections_per_address_max =
-            max_u32(config->clients.connections_max / 4, 1);
-    }
-}
-
 static enum err check_sizes(struct config_loader *loader)
 {
-    const struct config_clients *clients = &loader->config->clients;
+    struct config_clients *clients = &loader->config->clients;
     uint64_t least = (uint64_t)clients->data_bytes_max + TXN_OVERHEAD;
 
-    share_connections(loader->config);
+    /* One address cannot have all connections; clients behind one proxy need more. */
+    if (clients->connections_per_address_max == 0) {
+        clients->connections_per_address_max = max_u32(clients->connections_max / 4, 1);
+    }
     if (loader->config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
         return config_fail(loader, "walSegmentBytes: %" PRIu64 " is not a multiple of %d; give one",
                            loader->config->storage.wal_segment_bytes, SEGMENT_ALIGN);
@@ -215,17 +201,6 @@ static enum err check_sizes(struct config_loader *loader)
                            clients->multi_bytes_max, clients->data_bytes_max, least);
     }
     return ERR_OK;
-}
-
-/* Derives the smallest session timeout from the tick, unless that timeout is given. */
-static void follow_tick(struct config_loader *loader)
-{
-    struct config *config = loader->config;
-    uint32_t min_ms = MIN_SESSION_TICKS * config->zab.tick_ms;
-
-    if (!config_is_given(loader, "minSessionTimeout")) {
-        config->tree.session_min_ms = max_u32(min_ms, MIN_SESSION_MS);
-    }
 }
 
 enum {
@@ -243,23 +218,20 @@ static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
     }
 }
 
-static void follow_pools(struct config_tree *tree)
-{
-    follow_pool(&tree->sessions_client_max, tree->sessions_max, SESSIONS_CLIENT_PART);
-    follow_pool(&tree->sessions_network_max, tree->sessions_max, SESSIONS_ADDRESS_PART);
-    follow_pool(&tree->remembered_client_max, tree->remembered_max, REMEMBERED_CLIENT_PART);
-    follow_pool(&tree->remembered_network_max, tree->remembered_max, REMEMBERED_ADDRESS_PART);
-}
-
-/* Checks the session timeouts. Reports of touched sessions come twice a tick, and a session must
- * outlive some of them. */
+/* Sets defaults that follow the tick and the pools, and checks the session timeouts. Reports of
+ * touched sessions come twice a tick, and a session must outlive some of them. */
 static enum err check_sessions(struct config_loader *loader)
 {
     struct config_tree *tree = &loader->config->tree;
     uint32_t tick_ms = loader->config->zab.tick_ms;
 
-    follow_tick(loader);
-    follow_pools(tree);
+    if (!config_is_given(loader, "minSessionTimeout")) {
+        tree->session_min_ms = max_u32(MIN_SESSION_TICKS * tick_ms, MIN_SESSION_MS);
+    }
+    follow_pool(&tree->sessions_client_max, tree->sessions_max, SESSIONS_CLIENT_PART);
+    follow_pool(&tree->sessions_network_max, tree->sessions_max, SESSIONS_ADDRESS_PART);
+    follow_pool(&tree->remembered_client_max, tree->remembered_max, REMEMBERED_CLIENT_PART);
+    follow_pool(&tree->remembered_network_max, tree->remembered_max, REMEMBERED_ADDRESS_PART);
     if (tree->session_min_ms > tree->session_max_ms) {
         return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
                            tree->session_min_ms, tree->session_max_ms);
@@ -311,17 +283,6 @@ static uint64_t largest_request(const struct config_clients *clients)
     return 3 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max);
 }
 
-/* Returns the part of a pool for one address: its part of the connections, and at least room for
- * one request. */
-static uint64_t part_of_address(const struct config_clients *clients)
-{
-    uint64_t all = clients->connections_max;
-    uint64_t part =
-        clients->pool_bytes_max * min_u64(clients->connections_per_address_max, all) / all;
-
-    return min_u64(clients->pool_bytes_max, max_u64(part, largest_request(clients)));
-}
-
 /* Sets the four bounds of the memory that clients can occupy besides the tree. On a small machine
  * the bounds shrink, so that the tree reaches its bound before the kernel ends the process. */
 static enum err check_pools(struct config_loader *loader)
@@ -331,8 +292,12 @@ static enum err check_pools(struct config_loader *loader)
     uint64_t pool = machine != 0 ? min_u64(POOL_BYTES_MAX, machine / POOL_PART) : POOL_BYTES_MAX;
 
     clients->pool_bytes_max = max_u64(pool, 2 * largest_request(clients));
-    clients->address_pool_max = part_of_address(clients);
     pool = clients->pool_bytes_max;
+    /* One address has its part of the connections, and at least room for one request. */
+    uint64_t all = clients->connections_max;
+    uint64_t part = pool * min_u64(clients->connections_per_address_max, all) / all;
+
+    clients->address_pool_max = min_u64(pool, max_u64(part, largest_request(clients)));
     if (clients->unsent_bytes_max == 0) {
         clients->unsent_bytes_max = pool;
     } else if (clients->unsent_bytes_max < UNSENT_BYTES_MIN) {

@@ -27,11 +27,6 @@ static int to_lower(char letter)
     return (tolower)((unsigned char)letter);
 }
 
-static int to_upper(char letter)
-{
-    return (toupper)((unsigned char)letter);
-}
-
 /* Returns Levenshtein's distance without regard to case, one row of its table at a time. */
 static size_t distance(const char *a, const char *b)
 {
@@ -229,7 +224,7 @@ static void env_name(const char *key, char *to, size_t size)
         if (*key != to_lower(*key)) {
             to[len++] = '_';
         }
-        to[len++] = (char)to_upper(*key);
+        to[len++] = (char)(toupper)((unsigned char)*key);
     }
     to[len] = '\0';
 }

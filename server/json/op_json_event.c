@@ -126,15 +126,6 @@ static void put_watches(struct jsonw *json, const uint32_t *watches, size_t coun
     jsonw_array_end(json);
 }
 
-static void put_hits(struct jsonw *json, const struct watch *hits)
-{
-    jsonw_kv_array(json, "watches");
-    for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
-        jsonw_u64(json, hit->id);
-    }
-    jsonw_array_end(json);
-}
-
 void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
                    bool values, enum op_dataformat format)
 {
@@ -142,7 +133,11 @@ void op_json_event(struct jsonw *json, const struct watch_event *event, const st
 
     begin_event(json, watch_event_name(event->type));
     if (hits) {
-        put_hits(json, hits);
+        jsonw_kv_array(json, "watches");
+        for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
+            jsonw_u64(json, hit->id);
+        }
+        jsonw_array_end(json);
     }
     jsonw_kv_string(json, "path", event->path);
     jsonw_kv_hex(json, "zxid", event->zxid);

@@ -96,11 +96,6 @@ static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_
     return json_is_integer(value);
 }
 
-static bool is_kept(enum op_field_type type)
-{
-    return type == OP_FIELD_PATH || type == OP_FIELD_TEXT || type == OP_FIELD_SECRET;
-}
-
 static enum err parse_scalar(struct op_json_parse *parse, const struct op_field *field,
                              const json_t *value, struct op_args *args)
 {
@@ -111,7 +106,8 @@ static enum err parse_scalar(struct op_json_parse *parse, const struct op_field 
     if (!scalar_text(forms[field->type], value, number, &text)) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, field->name, "has the wrong type");
     }
-    if (is_kept(field->type)) {
+    if (field->type == OP_FIELD_PATH || field->type == OP_FIELD_TEXT ||
+        field->type == OP_FIELD_SECRET) {
         text = op_json_keep(parse, text);
     }
 
@@ -193,16 +189,6 @@ static const struct op_field *member_field(const struct op_json_parse *parse,
     return field->type == OP_FIELD_ACL || forms[field->type] != FORM_NONE ? field : NULL;
 }
 
-static enum err parse_field(struct op_json_parse *parse, const struct op_field *field,
-                            const json_t *value, struct op_args *args)
-{
-    if (field->type != OP_FIELD_ACL) {
-        return parse_scalar(parse, field, value, args);
-    }
-    args->has_acl = true;
-    return op_json_take_acl(parse, value, &args->acl);
-}
-
 /* Handles a member that the operation does not have. */
 static enum err unknown_member(struct op_json_parse *parse, const struct op_def *def,
                                const char *key)
@@ -236,7 +222,11 @@ static enum err parse_member(struct op_json_parse *parse, const struct op_def *d
             return parse_data(parse, key, value, found, args);
         }
     }
-    return field ? parse_field(parse, field, value, args) : unknown_member(parse, def, key);
+    if (field && field->type == OP_FIELD_ACL) {
+        args->has_acl = true;
+        return op_json_take_acl(parse, value, &args->acl);
+    }
+    return field ? parse_scalar(parse, field, value, args) : unknown_member(parse, def, key);
 }
 
 enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def, json_t *object,
@@ -363,45 +353,27 @@ static enum err parse_multi(struct op_json_parse *parse, json_t *root, struct op
     return ERR_OK;
 }
 
-static enum err parse_single(struct op_json_parse *parse, const struct op_def *def, json_t *root,
-                             struct op_args *args)
-{
-    const json_t *name = json_object_get(root, "op");
-
-    if (name && (!json_is_string(name) || strcmp(json_string_value(name), def->name) != 0)) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "op", "does not fit the URL");
-    }
-    return op_json_parse_object(parse, def, root, args);
-}
-
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault)
 {
     struct op_json_parse parse = {.memory = memory, .what = "the body", .fault = ret_fault};
     json_t *root = op_json_begin(&parse, text);
+    const json_t *name = json_object_get(root, "op");
     enum err err = ret_fault->err;
 
     *ret_multi = NULL;
     if (root && def->id == OP_MULTI) {
         err = parse_multi(&parse, root, args, ret_multi);
+    } else if (name && (!json_is_string(name) || strcmp(json_string_value(name), def->name) != 0)) {
+        err = op_json_fail(&parse, ERR_BAD_ARGUMENTS, "op", "does not fit the URL");
     } else if (root) {
-        err = parse_single(&parse, def, root, args);
+        err = op_json_parse_object(&parse, def, root, args);
     }
     op_json_end(&parse, root);
     return err;
 }
 
 /* ---- Messages: one operation and its envelope. ---- */
-
-static void take_id(const json_t *root, struct op_message_id *ret_id)
-{
-    const json_t *value = json_object_get(root, "id");
-    json_int_t number = json_integer_value(value);
-
-    if (json_is_integer(value) && number >= 0 && number <= OP_JSON_NUMBER_MAX) {
-        *ret_id = (struct op_message_id){.known = true, .number = (uint64_t)number};
-    }
-}
 
 static enum err take_consistency(struct op_json_parse *parse, const json_t *value,
                                  struct op_request *request)
@@ -485,8 +457,11 @@ static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_r
                           struct op_message_id *ret_id)
 {
     const json_t *name = json_object_get(root, "op");
+    const json_t *id = json_object_get(root, "id");
+    json_int_t number = json_integer_value(id);
 
-    take_id(root, ret_id);
+    ret_id->known = json_is_integer(id) && number >= 0 && number <= OP_JSON_NUMBER_MAX;
+    ret_id->number = ret_id->known ? (uint64_t)number : 0;
     if (!ret_id->known) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "id",
                             "must be given as a whole number from 0 to 2^53");

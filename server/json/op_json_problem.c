@@ -68,16 +68,6 @@ static void put_message(struct jsonw *json, const struct op_problem *problem, co
     buf_release(&text);
 }
 
-static void put_type(struct jsonw *json, enum err err)
-{
-    struct buf type;
-
-    buf_init(&type, OP_DETAIL_MAX);
-    buf_printf(&type, "urn:zabra:problem:%s", err_name(err));
-    jsonw_kv_string(json, "type", buf_slice(&type));
-    buf_release(&type);
-}
-
 static void put_optional(struct jsonw *json, const struct op_problem *problem)
 {
     if (problem->instance) {
@@ -110,11 +100,15 @@ static void put_optional(struct jsonw *json, const struct op_problem *problem)
 void op_json_problem(struct jsonw *json, const struct op_problem *problem)
 {
     const char *detail = problem->detail ? problem->detail : err_text(problem->err);
+    struct buf type;
 
     ASSERT(problem->err != ERR_OK);
     ASSERT(problem->outcome);
     jsonw_object(json);
-    put_type(json, problem->err);
+    buf_init(&type, OP_DETAIL_MAX);
+    buf_printf(&type, "urn:zabra:problem:%s", err_name(problem->err));
+    jsonw_kv_string(json, "type", buf_slice(&type));
+    buf_release(&type);
     jsonw_kv_cstr(json, "title", err_text(problem->err));
     jsonw_kv_u64(json, "status",
                  problem->status ? problem->status : (uint64_t)err_http_status(problem->err));

@@ -194,16 +194,6 @@ static enum err put_children(struct jsonw *json, const struct op_args *args,
     return err;
 }
 
-static void join_path(struct buf *full, struct slice root, struct slice relative)
-{
-    buf_clear(full);
-    buf_append_slice(full, root);
-    if (relative.len > 0 && root.len > 1) {
-        buf_append_byte(full, '/');
-    }
-    buf_append_slice(full, relative);
-}
-
 /* Writes the znodes of a tree or a search. */
 static enum err put_nodes(struct jsonw *json, const struct op_args *args,
                           const struct op_result *result, const struct op_json_style *style)
@@ -216,7 +206,8 @@ static enum err put_nodes(struct jsonw *json, const struct op_args *args,
     put_place(json, root, style);
     jsonw_kv_array(json, "nodes");
     for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
-        join_path(&full, root, result->entries[i].path);
+        buf_clear(&full);
+        path_join(&full, root, result->entries[i].path);
         err = put_entry(json, "path", buf_slice(&full), args, &result->entries[i], style);
     }
     jsonw_array_end(json);
@@ -368,18 +359,11 @@ static enum err put_zxid(struct jsonw *json, const struct op_args *args,
     return ERR_OK;
 }
 
-static enum err put_path(struct jsonw *json, const struct op_args *args,
-                         const struct op_result *result, const struct op_json_style *style)
-{
-    put_place(json, path_of(args, result), style);
-    return ERR_OK;
-}
-
-/* Writers of the shapes that have members. OP_SHAPE_NONE has the path alone. */
+/* Writers of the shapes that have members. */
 static enum err (*const writers[])(struct jsonw *json, const struct op_args *args,
                                    const struct op_result *result,
                                    const struct op_json_style *style) = {
-    [OP_SHAPE_NONE] = put_path,         [OP_SHAPE_DATA] = put_znode,
+    [OP_SHAPE_NONE] = put_znode,        [OP_SHAPE_DATA] = put_znode,
     [OP_SHAPE_STAT] = put_znode,        [OP_SHAPE_EXISTS] = put_exists,
     [OP_SHAPE_CHILDREN] = put_children, [OP_SHAPE_TREE] = put_nodes,
     [OP_SHAPE_SEARCH] = put_found,      [OP_SHAPE_CREATED] = put_znode,

@@ -210,15 +210,10 @@ void op_args_init(struct op_args *args, enum op_id op)
     }
 }
 
-static bool multi_is_read(const struct op_args *args)
-{
-    return args->op_count > 0 && ops_by_id(args->ops[0].op)->kind == OP_KIND_READ;
-}
-
 enum op_kind op_args_kind(const struct op_args *args)
 {
-    if (args->op == OP_MULTI && multi_is_read(args)) {
-        return OP_KIND_READ;
-    }
-    return ops_by_id(args->op)->kind;
+    bool reads = args->op == OP_MULTI && args->op_count > 0 &&
+                 ops_by_id(args->ops[0].op)->kind == OP_KIND_READ;
+
+    return reads ? OP_KIND_READ : ops_by_id(args->op)->kind;
 }

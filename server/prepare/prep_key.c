@@ -10,13 +10,6 @@ enum {
     FORGET_SLACK_PART = 8, /* Results may stay 1/8 of rememberFor longer: fewer deletes. */
 };
 
-/* Whether the answer of this operation is remembered. Closing a session twice does no harm, so its
- * answer is not remembered. The leader's own requests have no key. */
-static bool is_remembered(enum op_id op)
-{
-    return op != OP_CLOSE && op != OP_EXPIRE && op != OP_REAP;
-}
-
 /* ---- Scope and fingerprint of a key. ---- */
 
 static void put_scope(const struct prep_step *step, struct buf *scope)
@@ -96,8 +89,11 @@ static enum err replay(const struct prep_step *step, const struct state_remember
 enum err prep_look_key(struct prep_step *step)
 {
     const struct txn_remember *remember = &step->remember;
+    enum op_id op = step->job->args->op;
 
-    if (step->job->key.len == 0 || !is_remembered(step->job->args->op)) {
+    /* Closing a session twice does no harm, so its answer is not remembered. The leader's own
+     * requests have no key. */
+    if (step->job->key.len == 0 || op == OP_CLOSE || op == OP_EXPIRE || op == OP_REAP) {
         return ERR_OK;
     }
     enum err err = take_key(step);

@@ -200,17 +200,6 @@ static enum err check_kind(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
-static uint64_t owner_of(const struct prep_step *step, const struct op_args *args)
-{
-    if (args->ephemeral) {
-        return step->session;
-    }
-    if (args->container) {
-        return OWNER_CONTAINER;
-    }
-    return args->ttl_ms != 0 ? OWNER_TTL_MARK | (uint64_t)args->ttl_ms : 0;
-}
-
 /* Checks a path coarsely, as ZooKeeper does: enough to find the parent. A sequential name is not
  * complete yet. */
 static enum err check_coarse(const struct prep_step *step, struct slice path)
@@ -324,10 +313,15 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     if (err != ERR_OK) {
         return err;
     }
+    uint64_t owner = args->ephemeral     ? step->session
+                     : args->container   ? OWNER_CONTAINER
+                     : args->ttl_ms != 0 ? OWNER_TTL_MARK | (uint64_t)args->ttl_ms
+                                         : 0;
+
     return put_node(
         step, path,
         &(struct txn_effect){.flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
                              .data = args->data,
                              .acl = buf_slice(&step->prep->acl),
-                             .owner = owner_of(step, args)});
+                             .owner = owner});
 }

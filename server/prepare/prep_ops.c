@@ -219,10 +219,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
         return prep_refuse_missing(step, args);
     }
     err = prep_may(step, &node, ACL_DELETE, NULL);
-    if (err != ERR_OK) {
-        return err;
-    }
-    return delete_child(step, args);
+    return err == ERR_OK ? delete_child(step, args) : err;
 }
 
 /* Removes a TTL or container znode. The candidate was found some time ago, so everything is checked

@@ -167,33 +167,22 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
     return err;
 }
 
-/* Checks the disk space for an attachment. One attachment of each session passes without space: a
- * client that reconnects must be able to keep its session, and its expiry would take as much disk
- * space. */
-static enum err check_space(const struct prep_step *step, const struct overlay_session *session)
-{
-    zxid_t low_since = step->job->low_since;
-
-    if (low_since != 0 && session->attach >= low_since) {
-        return prep_refuse(
-            step, ERR_DISK_FULL,
-            "the disks of a majority of the replicas are nearly full: until they have space again, "
-            "a session can be attached only once, and this session was attached already; renew it "
-            "over HTTP, which needs no disk space");
-    }
-    return ERR_OK;
-}
-
 enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_session session;
     enum err err = need_named(step, args, &session);
 
-    if (err == ERR_OK) {
-        err = check_space(step, &session);
-    }
     if (err != ERR_OK) {
         return err;
+    }
+    /* Without disk space one attachment of each session passes: a client that reconnects must be
+     * able to keep its session, and its expiry would take as much disk space. */
+    if (step->job->low_since != 0 && session.attach >= step->job->low_since) {
+        return prep_refuse(
+            step, ERR_DISK_FULL,
+            "the disks of a majority of the replicas are nearly full: until they have space again, "
+            "a session can be attached only once, and this session was attached already; renew it "
+            "over HTTP, which needs no disk space");
     }
     session.attach = step->zxid;
     overlay_put_session(&step->prep->overlay, step->state, step->zxid, &session);

@@ -23,14 +23,6 @@ struct held {
     uint32_t count;
 };
 
-static void close_held(struct held *held)
-{
-    for (uint32_t i = 0; i < held->count; i++) {
-        close(held->fds[i]);
-    }
-    held->count = 0;
-}
-
 /* Returns 0, or a negative errno. */
 static int try_address(const struct resolve_address *address, struct held *held)
 {
@@ -181,7 +173,9 @@ static enum err check_ports(const struct config *config, char error[SERVER_ERROR
     if (err == ERR_OK && config->peers.port != 0) {
         err = check_peer(config, &held, error);
     }
-    close_held(&held);
+    for (uint32_t i = 0; i < held.count; i++) {
+        close(held.fds[i]);
+    }
     return err;
 }
 

@@ -45,23 +45,20 @@ static bool look(struct watch_listing *listing)
     return false;
 }
 
-static bool may_see(const struct watch_listing *listing, const struct op_principal *client)
-{
-    struct buf from;
-    bool may = false;
-
-    buf_init(&from, TXN_FROM_MAX);
-    principal_from(client, &from);
-    may = view_shows_client(gate_view(listing->gate), listing->who, buf_slice(&from));
-    buf_release(&from);
-    return may;
-}
-
 static bool is_meant(const struct watch_listing *listing, const struct watch_listing_client *client)
 {
-    bool in_session = listing->session == 0 || listing->session == client->session;
+    struct buf from;
 
-    return in_session && client->owner->count > 0 && may_see(listing, client->owner->who);
+    if ((listing->session != 0 && listing->session != client->session) ||
+        client->owner->count == 0) {
+        return false;
+    }
+    buf_init(&from, TXN_FROM_MAX);
+    principal_from(client->owner->who, &from);
+    bool may = view_shows_client(gate_view(listing->gate), listing->who, buf_slice(&from));
+
+    buf_release(&from);
+    return may;
 }
 
 static void put_client(const struct watch_listing_client *client, struct jsonw *json)

@@ -138,14 +138,6 @@ static void walk_tree(const struct state *state, const struct op_principal *who,
     walk_release(&walk);
 }
 
-static void drop_entries(struct op_result *result)
-{
-    for (uint32_t i = 0; i < result->entry_count; i++) {
-        blob_unref(result->entries[i].data);
-    }
-    result->entry_count = 0;
-}
-
 void view_tree(const struct state *state, const struct op_principal *who,
                const struct op_args *args, struct op_result *result)
 {
@@ -154,20 +146,12 @@ void view_tree(const struct state *state, const struct op_principal *who,
         walk_tree(state, who, args, state_find(state, args->path), result);
     }
     if (result->err != ERR_OK) {
-        drop_entries(result);
+        for (uint32_t i = 0; i < result->entry_count; i++) {
+            blob_unref(result->entries[i].data);
+        }
+        result->entry_count = 0;
         result->has_stat = false; /* A client could take it for the stat of a changed tree. */
     }
-    view_page_end(result);
-}
-
-static void look_children(const struct state *state, const struct op_principal *who,
-                          const struct op_args *args, uint32_t nodes_max, struct op_result *result)
-{
-    struct view_page page = {.who = who,
-                             .limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
-                             .nodes_max = nodes_max};
-
-    add_page(state, args, &page, result);
     view_page_end(result);
 }
 
@@ -183,7 +167,12 @@ static uint32_t look_element(const struct state *state, const struct op_principa
         return 0;
     }
     if (args->op == OP_CHILDREN) {
-        look_children(state, who, args, nodes_left, result);
+        struct view_page page = {.who = who,
+                                 .limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
+                                 .nodes_max = nodes_left};
+
+        add_page(state, args, &page, result);
+        view_page_end(result);
         return 1 + result->entry_count;
     }
     if (args->op == OP_GET || args->op == OP_STAT || args->op == OP_EXISTS) {

@@ -75,14 +75,6 @@ static const struct znode *first_of(const struct state *state, const struct sear
     return node;
 }
 
-/* Returns the path relative to the top, without the slash between them. */
-static struct slice relative(const struct walk *walk, struct slice top)
-{
-    size_t skip = top.len == 1 ? 1 : top.len + 1;
-
-    return walk->path.len > skip ? slice_from(buf_slice(&walk->path), skip) : slice_make(NULL, 0);
-}
-
 static bool has_room(const struct search *search)
 {
     const struct op_result *found = &search->found;
@@ -106,8 +98,9 @@ static void list_some(const struct state *state, struct search *search, const st
     }
     walk_init_at(&walk, node);
     while (node != NULL && has_room(search)) {
-        if (view_add_entry(state, &search->listing, node, relative(&walk, search->args->path),
-                           &search->page, &search->found)) {
+        if (view_add_entry(state, &search->listing, node,
+                           path_below(buf_slice(&walk.path), search->args->path), &search->page,
+                           &search->found)) {
             node = walk_next(&walk, descends(state, search, node, walk.depth));
         }
         if (node != NULL && walk.depth <= search->top_depth) {
@@ -186,19 +179,6 @@ static void keep(struct search *search, struct op_entry *entry)
     }
 }
 
-static void set_at(struct search *search, struct slice path)
-{
-    buf_clear(&search->at);
-    buf_append_slice(&search->at, search->args->path);
-    if (path.len > 0) {
-        if (search->at.len > 1) {
-            buf_append_byte(&search->at, '/');
-        }
-        buf_append_slice(&search->at, path);
-    }
-    ASSERT(!search->at.overflow);
-}
-
 /* Moves matching entries to the result. True when the search may continue. */
 static bool sift(struct search *search)
 {
@@ -216,7 +196,9 @@ static bool sift(struct search *search)
     }
     result->looked += i;
     if (i > 0) {
-        set_at(search, found->entries[i - 1].path);
+        buf_clear(&search->at);
+        path_join(&search->at, search->args->path, found->entries[i - 1].path);
+        ASSERT(!search->at.overflow);
     }
     search->done = search->done && i == found->entry_count;
     return more && !search->done && !search->page.full && result->looked < VIEW_SEARCH_NODES_MAX;

@@ -312,15 +312,6 @@ static void lose_silent_members(struct expiry *expiry)
 
 /* ---- Time. ---- */
 
-/* Whether this turn came more than two report intervals after the previous one. */
-static bool was_paused(const struct expiry *expiry, uint64_t elapsed_ms)
-{
-    if (MUTANT(25)) {
-        return false;
-    }
-    return elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(32);
-}
-
 void expiry_turn(struct expiry *expiry, uint64_t now_ms)
 {
     uint64_t elapsed_ms = now_ms - expiry->now_ms;
@@ -330,7 +321,7 @@ void expiry_turn(struct expiry *expiry, uint64_t now_ms)
     }
     ASSERT(now_ms >= expiry->now_ms || MUTANT(32));
     expiry->now_ms = now_ms;
-    if (was_paused(expiry, elapsed_ms)) {
+    if (elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(25) && !MUTANT(32)) {
         PROBE("expiry.stood_still");
         expiry->paused = true;
         expiry->hold_ms = expiry->clock_ms + expiry->report_ms;
@@ -354,25 +345,18 @@ void expiry_renewed(struct expiry *expiry)
 
 /* ---- Expired sessions. ---- */
 
-/* Sweeps the next slot; returns false when all slots up to the present have been swept. */
-static bool sweep_next(struct expiry *expiry)
-{
-    if (expiry->slot >= expiry->clock_ms / expiry->report_ms) {
-        return false;
-    }
-    expiry->slot++;
-    list_move_all(&expiry->swept, &expiry->wheel[expiry->slot % SLOTS]);
-    return true;
-}
-
 /* Moves entries of slots that are due to `due`, or to the slot of their present deadline. */
 static void sweep(struct expiry *expiry)
 {
-    bool more = true;
+    uint64_t present = expiry->clock_ms / expiry->report_ms;
 
-    for (size_t visits = 0; visits < VISITS_MAX && more; visits++) {
+    for (size_t visits = 0; visits < VISITS_MAX; visits++) {
         if (list_empty(&expiry->swept)) {
-            more = sweep_next(expiry);
+            if (expiry->slot >= present) {
+                return;
+            }
+            expiry->slot++;
+            list_move_all(&expiry->swept, &expiry->wheel[expiry->slot % SLOTS]);
             continue;
         }
         struct entry *entry = list_first(&expiry->swept, struct entry, node);

@@ -253,22 +253,17 @@ static enum state_cut_step take_live(struct state_cut *cut, struct state_cut_zno
     return STATE_CUT_ZNODE;
 }
 
-static void walk_on(struct state_cut *cut)
-{
-    if (cut->consumed) {
-        cut->live = walk_next(&cut->walk, cut->descend);
-        cut->consumed = false;
-        stop_outside(cut);
-    }
-}
-
 enum state_cut_step state_cut_next(struct state_cut *cut, struct state_cut_znode *ret_znode)
 {
     struct state_cut_saved *saved = of_order(avl_first(&cut->saved));
     int order = 1;
 
     drop_current(cut);
-    walk_on(cut);
+    if (cut->consumed) {
+        cut->live = walk_next(&cut->walk, cut->descend);
+        cut->consumed = false;
+        stop_outside(cut);
+    }
     if (saved != NULL) {
         order = cut->live != NULL ? path_order(saved->znode.path, live_path(cut)) : -1;
     } else if (cut->live == NULL) {

@@ -146,6 +146,22 @@ bool path_is_within(struct slice path, struct slice ancestor)
            (path.len == ancestor.len || path.data[ancestor.len] == '/');
 }
 
+struct slice path_below(struct slice path, struct slice top)
+{
+    size_t skip = top.len == 1 ? 1 : top.len + 1;
+
+    return path.len > skip ? slice_from(path, skip) : slice_make(NULL, 0);
+}
+
+void path_join(struct buf *out, struct slice top, struct slice below)
+{
+    buf_append_slice(out, top);
+    if (below.len > 0 && top.len > 1) {
+        buf_append_byte(out, '/');
+    }
+    buf_append_slice(out, below);
+}
+
 int path_order(struct slice a, struct slice b)
 {
     size_t len = min_size(a.len, b.len);

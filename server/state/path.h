@@ -2,8 +2,8 @@
 #ifndef SERVER_STATE_PATH_H
 #define SERVER_STATE_PATH_H
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/slice.h"
 
 /* Returns ERR_OK, or ERR_BAD_ARGUMENTS with the reason as a constant sentence in `ret_why` (may be
  * NULL). */
@@ -21,6 +21,12 @@ bool path_is_builtin(struct slice path);
 
 /* Whether `path` is `ancestor` or below it. */
 bool path_is_within(struct slice path, struct slice ancestor);
+
+/* Returns the path relative to `top`, which it is within; empty for the top itself. */
+struct slice path_below(struct slice path, struct slice top);
+
+/* Appends the path of `below`, which is relative to `top`; the top itself when it is empty. */
+void path_join(struct buf *out, struct slice top, struct slice below);
 
 /* Compares two paths in the order of a walk, by components: "/a", "/a/x", "/a-". The sign of the
  * result is as for slice_cmp. */

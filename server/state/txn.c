@@ -136,17 +136,6 @@ static bool is_sound(const struct txn_effect *effect)
     UNREACHABLE();
 }
 
-/* Reads the fields of an effect that is not about a znode. They are inside one field of bytes and
- * must fill it exactly. */
-static bool get_wrapped(struct wire_reader *reader, struct txn_effect *effect)
-{
-    struct wire_reader fields;
-
-    wire_reader_init(&fields, wire_get_bytes(reader, UINT32_MAX));
-    wire_get_fields(&fields, fields_of[effect->type], effect);
-    return wire_reader_done(&fields);
-}
-
 enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect)
 {
     if (wire_reader_done(reader)) {
@@ -160,7 +149,12 @@ enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect)
     *ret_effect = (struct txn_effect){.type = (enum txn_effect_type)type};
     ret_effect->flags = wire_get_u8(reader);
     if (!is_about_znode(ret_effect->type)) {
-        if (!get_wrapped(reader, ret_effect)) {
+        /* The fields are inside one field of bytes and must fill it exactly. */
+        struct wire_reader fields;
+
+        wire_reader_init(&fields, wire_get_bytes(reader, UINT32_MAX));
+        wire_get_fields(&fields, fields_of[type], ret_effect);
+        if (!wire_reader_done(&fields)) {
             return ERR_FORMAT;
         }
     } else {

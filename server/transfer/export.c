@@ -91,27 +91,11 @@ void export_free(struct export *export)
 
 /* ---- Under the lock. ---- */
 
-/* Returns the path relative to the top; empty for the top itself. */
-static struct slice relative(const struct export *export, struct slice path)
-{
-    size_t top_len = export->cut.top.len;
-    size_t skip = top_len == 1 ? 1 : top_len + 1;
-
-    return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
-}
-
-/* Whether the path is the branch of quotas and configuration. Both belong to the ensemble, so they
- * are exported only from their own path. */
-static bool is_builtin_branch(const struct export *export, struct slice path)
-{
-    return export->cut.top.len == 1 && slice_eq(path, slice_str("/zookeeper"));
-}
-
 static void keep(struct export *export, const struct state_cut_znode *znode)
 {
     struct export_znode *to = &export->znodes[export->count++];
 
-    (void)buf_append_slice(&export->paths, relative(export, znode->path));
+    (void)buf_append_slice(&export->paths, path_below(znode->path, buf_slice(&export->cut.top)));
     *to = (struct export_znode){.path_end = export->paths.len,
                                 .stat = znode->stat,
                                 .owner = znode->owner,
@@ -124,7 +108,9 @@ static size_t take(struct export *export, const struct state_cut_znode *znode)
 {
     bool open = znode->acl == NULL || acl_allows(blob_slice(znode->acl), &export->who, ACL_READ);
 
-    if (is_builtin_branch(export, znode->path)) {
+    /* Quotas and configuration belong to the ensemble, so they are exported only from their own
+     * path. */
+    if (export->cut.top.len == 1 && slice_eq(znode->path, slice_str("/zookeeper"))) {
         state_cut_prune(&export->cut);
     } else if (!open) {
         export->figures.unreadable++;
@@ -194,16 +180,6 @@ static void stop_early(struct export *export, struct buf *out)
     }
 }
 
-static void write_begin(struct export *export, struct buf *out)
-{
-    struct jsonw json;
-
-    jsonw_init(&json, out);
-    op_json_export_head(&json, buf_slice(&export->cut.top), export->cut.zxid, export->history);
-    end_line(out);
-    export->begun = true;
-}
-
 static void write_znode(struct export *export, struct buf *out)
 {
     struct export_znode *from = &export->znodes[export->next++];
@@ -232,21 +208,16 @@ static void write_znode(struct export *export, struct buf *out)
     blob_unref(from->acl);
 }
 
-static void write_end(struct export *export, struct buf *out)
-{
-    struct jsonw json;
-
-    jsonw_init(&json, out);
-    op_json_export_end(&json, &export->figures);
-    end_line(out);
-    export->ended = true;
-}
-
 /* Reads the next slice; false when there are no more znodes. */
 static bool next_slice(struct export *export, struct buf *out)
 {
+    struct jsonw json;
+
     if (export->read) {
-        write_end(export, out);
+        jsonw_init(&json, out);
+        op_json_export_end(&json, &export->figures);
+        end_line(out);
+        export->ended = true;
         return false;
     }
     drop_slice(export);
@@ -264,10 +235,14 @@ bool export_write(struct export *export, struct buf *out)
     size_t start = out->len;
     uint32_t slices = 0;
     bool more = true;
+    struct jsonw json;
 
     ASSERT(!export->ended);
     if (!export->begun) {
-        write_begin(export, out);
+        jsonw_init(&json, out);
+        op_json_export_head(&json, buf_slice(&export->cut.top), export->cut.zxid, export->history);
+        end_line(out);
+        export->begun = true;
     }
     while (more && out->len - start < TEXT_BYTES && slices < SLICES) {
         if (export->next < export->count) {

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/op/acl.h"
+#include "server/state/path.h"
 #include "server/transfer/import_int.h"
 
 #include <stdio.h>
@@ -171,21 +172,14 @@ void import_fill(struct import *import, struct op_request *op)
     op->multi = ops;
 }
 
-static uint32_t ops_of(const struct import_item *item)
-{
-    if (item->plan == IMPORT_SKIP) {
-        return 0;
-    }
-    return item->plan == IMPORT_SET_BOTH ? 2 : 1;
-}
-
 /* Returns the line of an element of the multi; the first line when no single element has failed. */
 static const struct import_item *item_of(const struct import *import, uint32_t index)
 {
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < import->count; i++) {
-        at += ops_of(&import->items[i]);
+        at += import->items[i].plan != IMPORT_SKIP;
+        at += import->items[i].plan == IMPORT_SET_BOTH;
         if (index < at) {
             return &import->items[i];
         }
@@ -193,23 +187,18 @@ static const struct import_item *item_of(const struct import *import, uint32_t i
     return &import->items[0];
 }
 
-static bool may_try_again(struct import *import, enum err err)
-{
-    bool raced = err == ERR_NODE_EXISTS || err == ERR_NO_NODE;
-
-    return raced && import->args->conflict != OP_CONFLICT_FAIL && ++import->tries < IMPORT_TRIES;
-}
-
 void import_answer(struct import *import, const struct op_result *result)
 {
-    ASSERT(import->state == IMPORT_READY && import->count > 0);
+    bool raced = result->err == ERR_NODE_EXISTS || result->err == ERR_NO_NODE;
 
+    ASSERT(import->state == IMPORT_READY && import->count > 0);
     if (result->err == ERR_OK) {
         import->figures.zxid = result->zxid;
         import->figures.multis++;
         count_batch(import);
         go_on(import);
-    } else if (may_try_again(import, result->err)) {
+    } else if (raced && import->args->conflict != OP_CONFLICT_FAIL &&
+               ++import->tries < IMPORT_TRIES) {
         seal(import);
     } else {
         const struct import_item *item = item_of(import, result->failed_index);
@@ -223,19 +212,6 @@ void import_answer(struct import *import, const struct op_result *result)
 
 /* ---- Lines ---- */
 
-static void put_path(const struct import *import, struct slice below, struct buf *out)
-{
-    struct slice top = import->args->path;
-
-    buf_append_slice(out, top);
-    if (below.len > 0) {
-        if (top.len > 1) {
-            buf_append_byte(out, '/');
-        }
-        buf_append_slice(out, below);
-    }
-}
-
 static bool has_room(const struct import *import, size_t bytes)
 {
     size_t most = min_size(import->limits.multi_bytes_max / 2, IMPORT_BATCH_BYTES);
@@ -244,22 +220,12 @@ static bool has_room(const struct import *import, size_t bytes)
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 
-/* Returns the path relative to the top, as in the line. */
-static struct slice below_top(const struct import *import, const struct import_item *item)
-{
-    size_t top_len = import->args->path.len;
-    size_t skip = top_len == 1 ? 1 : top_len + 1;
-    struct slice path = item->args.path;
-
-    return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
-}
-
 /* True when an earlier line of the batch creates the same znode, or a znode below it and so perhaps
  * this one as a parent. Whether this znode exists is known only after that batch. */
 static bool may_be_made(const struct import *import, struct slice below)
 {
     for (uint32_t i = 0; i < import->count; i++) {
-        struct slice other = below_top(import, &import->items[i]);
+        struct slice other = path_below(import->items[i].args.path, import->args->path);
 
         if (slice_starts_with(other, below) &&
             (other.len == below.len || below.len == 0 || other.data[below.len] == '/')) {
@@ -276,7 +242,7 @@ static bool finish_item(struct import *import, struct import_item *item)
     struct slice below = item->args.path;
     enum err err = ERR_OK;
 
-    put_path(import, below, &item->path);
+    path_join(&item->path, import->args->path, below);
     item->args.path = buf_slice(&item->path);
     item->args.parents = import->args->parents;
     if (item->args.data.len > import->limits.data_bytes_max) {

@@ -66,11 +66,6 @@ static void know(struct import *import, struct slice path, bool open)
     }
 }
 
-static bool is_closed(struct import *import, struct slice path)
-{
-    return map_get_u64(&import->known, hash64(1, path)) == known_mark(import, false);
-}
-
 /* Whether an earlier line creates the path; only a dry run needs to remember that. */
 static bool is_made(const struct import *import, struct slice path)
 {
@@ -127,7 +122,7 @@ static enum err try_parent(const struct state *state, struct import *import,
     struct slice path = path_parent(args->path);
     const struct znode *parent = state_find(state, path);
 
-    if (is_closed(import, path)) {
+    if (map_get_u64(&import->known, hash64(1, path)) == known_mark(import, false)) {
         *ret_why =
             "an earlier line gives the parent an ACL that does not let the caller create below it";
         return ERR_NO_AUTH;

@@ -51,12 +51,6 @@ void missed_give_up(struct missed *missed, zxid_t upto)
 
 /* ---- Replay. ---- */
 
-static void add_set(struct missed *missed, struct change_set *take_set)
-{
-    MEM_GROW(missed->sets, missed->set_count, missed->set_cap, MEM_ITEMS_MAX);
-    missed->sets[missed->set_count++] = (struct missed_set){.set = take_set};
-}
-
 /* Finds the sets between `since` and the subscriber's position that concern the watch, and takes
  * references. ERR_MISSING when the window does not hold all of these. */
 static enum err find_sets(const struct subscriber *subscriber, const struct missed_by *by,
@@ -74,22 +68,11 @@ static enum err find_sets(const struct subscriber *subscriber, const struct miss
     while (err == ERR_OK && !search.done) {
         err = window_search(subscriber->window, &search, found, REPLAY_SETS, &count);
         for (size_t i = 0; i < count; i++) {
-            add_set(missed, found[i]);
+            MEM_GROW(missed->sets, missed->set_count, missed->set_cap, MEM_ITEMS_MAX);
+            missed->sets[missed->set_count++] = (struct missed_set){.set = found[i]};
         }
     }
     missed->looked = search.looked;
-    return err;
-}
-
-/* Finds newer ACLs, so that a znode whose ACL has become stricter since is not shown. */
-static enum err find_acls(const struct subscriber *subscriber, struct missed *missed)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; i < missed->set_count && err == ERR_OK; i++) {
-        err = window_acls(subscriber->window, subscriber->at.restarts, missed->sets[i].set,
-                          &missed->sets[i].acls);
-    }
     return err;
 }
 
@@ -98,8 +81,10 @@ static enum err replay_gather(const struct subscriber *subscriber, const struct 
 {
     enum err err = find_sets(subscriber, by, missed);
 
-    if (err == ERR_OK) {
-        err = find_acls(subscriber, missed);
+    /* With newer ACLs a znode whose ACL has become stricter since is not shown. */
+    for (size_t i = 0; i < missed->set_count && err == ERR_OK; i++) {
+        err = window_acls(subscriber->window, subscriber->at.restarts, missed->sets[i].set,
+                          &missed->sets[i].acls);
     }
     if (err != ERR_OK) {
         drop_sets(missed);

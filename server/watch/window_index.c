@@ -86,12 +86,6 @@ static void path_free(struct window_index *index, struct window_path *path)
 
 /* ---- Entries. ---- */
 
-static struct window_entry *next_scratch(struct window_index *index)
-{
-    MEM_GROW(index->scratch, index->scratch_count, index->scratch_cap, MEM_ITEMS_MAX);
-    return &index->scratch[index->scratch_count++];
-}
-
 /* Enters a path in one role. A set has one entry for each path and role, also when it concerns the
  * path more than once. */
 static struct window_path *enter(struct window_index *index, struct slice name, uint64_t number,
@@ -114,7 +108,8 @@ static struct window_path *enter(struct window_index *index, struct slice name, 
     chain->newest = number;
     chain->newest_at = index->scratch_count;
     chain->sets++;
-    *next_scratch(index) = (struct window_entry){
+    MEM_GROW(index->scratch, index->scratch_count, index->scratch_cap, MEM_ITEMS_MAX);
+    index->scratch[index->scratch_count++] = (struct window_entry){
         .path = path, .prev = (uint32_t)prev, .prev_at = prev_at & INT32_MAX, .role = role & 1U};
     return path;
 }
@@ -146,15 +141,6 @@ static bool learn_acl(struct window_path *path, struct blob *acl)
     return moved;
 }
 
-/* Notes a new ACL of a path. It fires no event, so it has no entry in a chain. A path that is not
- * in the index has no event whose rights could have changed. */
-static bool learn_set_acl(struct window_index *index, const struct state_change *change)
-{
-    struct window_path *path = index_find(index, change->path);
-
-    return path != NULL && learn_acl(path, change->acl);
-}
-
 static bool enter_change(struct window_index *index, const struct state_change *change,
                          uint64_t number)
 {
@@ -167,16 +153,6 @@ static bool enter_change(struct window_index *index, const struct state_change *
     struct window_path *parent = enter(index, path_parent(change->path), number, WINDOW_AT);
 
     return learn_acl(parent, change->parent_acl) || moved;
-}
-
-static void take_scratch(struct window_index *index, struct change_set *set)
-{
-    size_t bytes = index->scratch_count * sizeof(struct window_entry);
-
-    set->entry_count = index->scratch_count;
-    set->entries = bytes > 0 ? mem_dup(index->scratch, bytes) : NULL;
-    set->bytes += bytes;
-    index->scratch_count = 0;
 }
 
 static bool has_parent(const struct state_change *change)
@@ -194,7 +170,11 @@ bool index_add(struct window_index *index, struct change_set *set, uint64_t numb
         const struct state_change *change = &set->items[i];
 
         if (change->type == TXN_SET_ACL) {
-            moved = learn_set_acl(index, change) || moved;
+            /* It fires no event, so it has no entry in a chain. A path that is not in the index has
+             * no event whose rights could have changed. */
+            struct window_path *path = index_find(index, change->path);
+
+            moved = (path != NULL && learn_acl(path, change->acl)) || moved;
         } else if (change->type == TXN_CREATE || change->type == TXN_SET ||
                    change->type == TXN_DELETE) {
             moved = enter_change(index, change, number) || moved;
@@ -204,7 +184,12 @@ bool index_add(struct window_index *index, struct change_set *set, uint64_t numb
             }
         }
     }
-    take_scratch(index, set);
+    size_t bytes = index->scratch_count * sizeof(struct window_entry);
+
+    set->entry_count = index->scratch_count;
+    set->entries = bytes > 0 ? mem_dup(index->scratch, bytes) : NULL;
+    set->bytes += bytes;
+    index->scratch_count = 0;
     return moved;
 }
 
