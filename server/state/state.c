@@ -68,7 +68,7 @@ void state_set_config(struct state *state, zxid_t zxid, struct slice text)
         node->version = stat_version_next(node->version);
         state_sum_in(state, node);
     }
-    state_skip(state, zxid);
+    state->applied = max_u64(state->applied, zxid);
 }
 
 /* ---- Figures. ---- */
