@@ -121,6 +121,15 @@ void persist_merge(struct persist_batch *into, struct persist_batch *from)
     from->count = 0;
 }
 
+static void push_done(struct persist_dones *dones, const struct persist_item *item)
+{
+    MEM_GROW(dones->items, dones->count, dones->cap, MEM_ITEMS_MAX);
+    dones->items[dones->count++] = (struct zab_ev_persisted){.token = item->token,
+                                                             .err = item->op.ret_err,
+                                                             .last = item->op.ret_last,
+                                                             .last_chain = item->op.ret_chain};
+}
+
 /* Adds the completions of the first `done` items and drops these items. */
 static void finish(struct persist_batch *batch, size_t done, struct persist_dones *dones)
 {
@@ -132,12 +141,7 @@ static void finish(struct persist_batch *batch, size_t done, struct persist_done
 
         if (i + 1 == done || type == STORE_TRUNCATE || type == STORE_RESET ||
             type == STORE_SNAP_INSTALL) {
-            MEM_GROW(dones->items, dones->count, dones->cap, MEM_ITEMS_MAX);
-            dones->items[dones->count++] =
-                (struct zab_ev_persisted){.token = item->token,
-                                          .err = item->op.ret_err,
-                                          .last = item->op.ret_last,
-                                          .last_chain = item->op.ret_chain};
+            push_done(dones, item);
         }
         item_release(item);
     }

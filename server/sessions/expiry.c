@@ -315,13 +315,14 @@ static void lose_silent_members(struct expiry *expiry)
 void expiry_turn(struct expiry *expiry, uint64_t now_ms)
 {
     uint64_t elapsed_ms = now_ms - expiry->now_ms;
+    bool paused = elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(25);
 
     if (!expiry->on) {
         return;
     }
     ASSERT(now_ms >= expiry->now_ms || MUTANT(32));
     expiry->now_ms = now_ms;
-    if (elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(25) && !MUTANT(32)) {
+    if (paused && !MUTANT(32)) {
         PROBE("expiry.stood_still");
         expiry->paused = true;
         expiry->hold_ms = expiry->clock_ms + expiry->report_ms;

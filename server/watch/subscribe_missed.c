@@ -51,6 +51,12 @@ void missed_give_up(struct missed *missed, zxid_t upto)
 
 /* ---- Replay. ---- */
 
+static void add_set(struct missed *missed, struct change_set *take_set)
+{
+    MEM_GROW(missed->sets, missed->set_count, missed->set_cap, MEM_ITEMS_MAX);
+    missed->sets[missed->set_count++] = (struct missed_set){.set = take_set};
+}
+
 /* Finds the sets between `since` and the subscriber's position that concern the watch, and takes
  * references. ERR_MISSING when the window does not hold all of these. */
 static enum err find_sets(const struct subscriber *subscriber, const struct missed_by *by,
@@ -68,8 +74,7 @@ static enum err find_sets(const struct subscriber *subscriber, const struct miss
     while (err == ERR_OK && !search.done) {
         err = window_search(subscriber->window, &search, found, REPLAY_SETS, &count);
         for (size_t i = 0; i < count; i++) {
-            MEM_GROW(missed->sets, missed->set_count, missed->set_cap, MEM_ITEMS_MAX);
-            missed->sets[missed->set_count++] = (struct missed_set){.set = found[i]};
+            add_set(missed, found[i]);
         }
     }
     missed->looked = search.looked;
