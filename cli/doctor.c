@@ -1,7 +1,7 @@
 #include "cli/doctor.h"
 
-#include "cli/jsonr.h"
 #include "cli/words.h"
+#include "server/config/config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,24 +12,70 @@ enum {
     BEHIND_MAX = 10000, /* Transactions that a replica may lag behind. */
     SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
     NEAR_PERCENT = 80,
+    HOST_MAX = 256,
     SUBJECT_MAX = 32,         /* Bytes of "replica N". */
     UNSENT_SHORT_PERCENT = 75 /* Replicas then close slow clients (base/budget.h). */
 };
 
 #define SLOW_SYNC_S 0.1
 
+/* The checks that fail without a leader: all of them, or only the later ones when the first one
+ * causes them to fail. */
+#define LEADER "leader, in_step, fresh"
+
+/* ---- Facts ---- */
+
+/* Returns a metric of the replica; 0: the replica has no metric of that name. */
+static double figure(const json_t *replica, const char *name)
+{
+    return json_number_value(json_object_get(json_object_get(replica, "metrics"), name));
+}
+
+/* Returns the first failed check in the replica's /readyz among `names` ("a, b, c"); NULL: none. */
+static const json_t *failed_check(const json_t *replica, const char *names)
+{
+    JSONR_EACH (check, jsonr_at(replica, "ready.checks")) {
+        if (!json_is_true(jsonr_at(check, "ok")) &&
+            words_find(names, jsonr_text(check, "name")) >= 0) {
+            return check;
+        }
+    }
+    return NULL;
+}
+
+/* Returns the first object in the list whose `member` is this number; NULL: none. */
+static const json_t *with_number(const json_t *list, const char *member, int64_t number)
+{
+    JSONR_EACH (one, list) {
+        if (jsonr_number(one, member) == number) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+/* Whether failed checks of the replica have a cause with its own finding: two processes with its
+ * id, or a full disk. */
+static bool is_explained(const json_t *replica)
+{
+    bool duplicate = *jsonr_text(replica, "status.duplicate") &&
+                     !json_is_true(jsonr_at(replica, "status.serving"));
+
+    return duplicate || figure(replica, "zabra_log_stuck") > 0;
+}
+
 /* ---- One replica ---- */
 
 /* Finds the failed checks that a replica reports, except those about its disk or the leader. */
 static void look_at_checks(struct look *look, const json_t *replica)
 {
-    if (doctor_is_explained(replica)) {
+    if (is_explained(replica)) {
         return;
     }
     JSONR_EACH (check, jsonr_at(replica, "ready.checks")) {
         const char *name = jsonr_text(check, "name");
 
-        if (!json_is_true(jsonr_at(check, "ok")) && words_find("disk, " DOCTOR_LEADER, name) < 0) {
+        if (!json_is_true(jsonr_at(check, "ok")) && words_find("disk, " LEADER, name) < 0) {
             doctor_find(look, strcmp(name, "member") == 0 ? NOT_MEMBER : NOT_READY, replica,
                         "%s: %s", name, jsonr_text(check, "text"));
         }
@@ -38,15 +84,15 @@ static void look_at_checks(struct look *look, const json_t *replica)
 
 static void look_at_disk(struct look *look, const json_t *replica)
 {
-    double syncs = doctor_figure(replica, "zabra_log_sync_seconds_count");
-    double mean_s = syncs > 0 ? doctor_figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
-    double failed = doctor_figure(replica, "zabra_snapshot_errors_total");
-    double lost = doctor_figure(replica, "zabra_refill_log_lost_total");
-    double stalled = doctor_figure(replica, "zabra_refills_stalled");
+    double syncs = figure(replica, "zabra_log_sync_seconds_count");
+    double mean_s = syncs > 0 ? figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
+    double failed = figure(replica, "zabra_snapshot_errors_total");
+    double lost = figure(replica, "zabra_refill_log_lost_total");
+    double stalled = figure(replica, "zabra_refills_stalled");
 
-    if (doctor_figure(replica, "zabra_log_stuck") > 0) {
+    if (figure(replica, "zabra_log_stuck") > 0) {
         doctor_find(look, LOG_STUCK, replica, "its disk is full");
-    } else if (doctor_figure(replica, "zabra_disk_low") > 0) {
+    } else if (figure(replica, "zabra_disk_low") > 0) {
         doctor_find(look, DISK_LOW, replica, "its disk is nearly full");
     }
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
@@ -57,7 +103,7 @@ static void look_at_disk(struct look *look, const json_t *replica)
     if (failed > 0) {
         doctor_find(look, SNAPSHOTS_FAIL, replica, "%.0f snapshots could not be written", failed);
     }
-    if (lost > 0 && doctor_figure(replica, "zabra_refills") > 0) {
+    if (lost > 0 && figure(replica, "zabra_refills") > 0) {
         doctor_find(look, REFILL_LOST, replica,
                     "%.0f times it purged log that a joining replica still needed", lost);
     }
@@ -87,7 +133,7 @@ static const struct {
 static void look_at_limits(struct look *look, const json_t *replica)
 {
     for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++) {
-        double used = doctor_figure(replica, limited[i].metric);
+        double used = figure(replica, limited[i].metric);
         double limit = json_number_value(
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
@@ -96,16 +142,16 @@ static void look_at_limits(struct look *look, const json_t *replica)
                         limited[i].what, limited[i].limit, limit);
         }
     }
-    if (doctor_figure(replica, "zabra_quotas_exceeded") > 0) {
+    if (figure(replica, "zabra_quotas_exceeded") > 0) {
         doctor_find(look, QUOTA_EXCEEDED, replica, "%.0f soft quotas are exceeded",
-                    doctor_figure(replica, "zabra_quotas_exceeded"));
+                    figure(replica, "zabra_quotas_exceeded"));
     }
 }
 
 static void look_at_unsent(struct look *look, const json_t *replica)
 {
-    double used = doctor_figure(replica, "zabra_unsent_bytes");
-    double limit = doctor_figure(replica, "zabra_unsent_max_bytes");
+    double used = figure(replica, "zabra_unsent_bytes");
+    double limit = figure(replica, "zabra_unsent_max_bytes");
 
     if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
         doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, replica,
@@ -292,6 +338,149 @@ static void look_at_duplicates(struct look *look)
     }
 }
 
+/* ---- Why a replica does not serve ---- */
+
+/* Finds why a replica has no leader, once: the first failed check causes the later ones. A replica
+ * that is no member is left out: its disk is new or not trusted, and the leader is filling it. */
+static void look_at_leader(struct look *look, const json_t *replica)
+{
+    const json_t *check = failed_check(replica, LEADER);
+
+    if (check && !failed_check(replica, "member") && !is_explained(replica)) {
+        doctor_find(look, NOT_READY, replica, "%s: %s", jsonr_text(check, "name"),
+                    jsonr_text(check, "text"));
+    }
+}
+
+/* ---- Members ---- */
+
+/* Whether an address ("host:port", "[address]:port", or a URL of one) is a loopback address. */
+static bool is_loopback(const char *address)
+{
+    const char *scheme = strstr(address, "://");
+    const char *start = scheme ? scheme + 3 : address;
+    bool bracket = *start == '[';
+    char host[HOST_MAX];
+
+    start += bracket;
+    (void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(start, bracket ? "]" : ":/"), start);
+    return config_is_loopback(host);
+}
+
+/* Whether the reason why a member is away has been reported: its endpoint was asked and has not
+ * answered, or another endpoint that may be the member's has not answered. */
+static bool is_told(struct look *look, const char *client)
+{
+    bool nameless = !*client && look->nameless > 0;
+
+    look->nameless -= nameless ? 1 : 0;
+    return nameless ||
+           (*client && jsonr_at(doctor_with(look->replicas, "endpoint", client), "error"));
+}
+
+static bool is_away(const json_t *member)
+{
+    return words_find("unreachable, silent", jsonr_text(member, "state")) >= 0;
+}
+
+static bool is_asked(const struct look *look, const json_t *member)
+{
+    return with_number(look->replicas, "status.id", jsonr_number(member, "id")) != NULL;
+}
+
+static void look_at_missing(struct look *look, const json_t *member)
+{
+    int64_t seen_by = jsonr_number(look->ensemble, "seen_by");
+
+    if (!is_asked(look, member) && is_told(look, jsonr_text(member, "client"))) {
+        return;
+    }
+    if (strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
+        doctor_find(look, MISSING, member, "replica %" PRId64 " is not connected to it", seen_by);
+    } else {
+        doctor_find(look, MISSING, member,
+                    "replica %" PRId64 " last heard from it %" PRId64 " s ago", seen_by,
+                    jsonr_number(member, "heard_ms") / 1000);
+    }
+}
+
+static void look_at_member(struct look *look, const json_t *member)
+{
+    static const char two[] = "two processes";
+    const char *client = jsonr_text(member, "client");
+    const char *refused = jsonr_text(member, "refused");
+
+    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* DUPLICATE_ID covers the others. */
+        doctor_find(look, PEER_REFUSED, member, "%s", refused);
+    }
+    if (is_away(member)) {
+        look_at_missing(look, member);
+    } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
+               !is_asked(look, member)) {
+        doctor_find(look, NO_CLIENT_ADDRESS, member,
+                    "it does not advertise an address for clients");
+    }
+    if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
+        doctor_find(look, LOOPBACK_ADDRESS, member, "it advertises %s to clients", client);
+    }
+}
+
+static void look_at_members(struct look *look)
+{
+    int voters = 0;
+    int there = 0;
+
+    JSONR_EACH (member, jsonr_at(look->ensemble, "members")) {
+        bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
+
+        look_at_member(look, member);
+        voters += voter;
+        there += voter && !is_away(member);
+    }
+    look->voters = voters;
+    look->there = there;
+    if (voters > 0 && voters % 2 == 0) {
+        doctor_find(look, EVEN_VOTERS, NULL, "it has %d voters", voters);
+    }
+    if (voters > 2 && there < voters && there == voters / 2 + 1) {
+        doctor_find(look, NO_SPARE, NULL, "%d of %d voters work together", there, voters);
+    }
+}
+
+static bool any_serves(const struct look *look)
+{
+    JSONR_EACH (replica, look->replicas) {
+        if (json_is_true(jsonr_at(replica, "status.serving"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Looks at the quorum after the findings about single replicas, which are the causes to act on. A
+ * missing leader, or replicas that do not serve, follow from those causes. */
+static void look_at_quorum(struct look *look)
+{
+    bool serves = any_serves(look);
+    bool explained = !serves && look->errors > 0;
+
+    JSONR_EACH (replica, look->replicas) {
+        int64_t id = jsonr_number(replica, "status.id");
+
+        if (!explained && !is_away(with_number(jsonr_at(look->ensemble, "members"), "id", id))) {
+            look_at_leader(look, replica);
+        }
+    }
+    if (!serves && look->there > 0) {
+        doctor_find(look, NO_QUORUM, NULL,
+                    "no replica serves: %d of %d voters work together, %d are needed", look->there,
+                    look->voters, look->voters / 2 + 1);
+    } else if (!serves) {
+        doctor_find(look, NO_QUORUM, NULL, "none of the %zu endpoints serves",
+                    json_array_size(look->replicas));
+    }
+}
+
 /* ---- All ---- */
 
 json_t *doctor_look(const json_t *facts)
@@ -308,8 +497,8 @@ json_t *doctor_look(const json_t *facts)
         look_at_one(&look, replica);
         look_at_pair(&look, json_array_get(look.replicas, 0), replica);
     }
-    doctor_look_at_members(&look);
-    doctor_look_at_quorum(&look);
+    look_at_members(&look);
+    look_at_quorum(&look);
     look_at_lag(&look);
     look_at_clocks(&look);
     look_at_config(&look);

@@ -11,9 +11,7 @@
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "cli/jsonr.h"
 
 /* Returns a list of {"severity","code","subject","found","meaning","advice"}, errors first; the
  * caller drops it. Severity is "error" or "warning". */
@@ -72,29 +70,7 @@ struct look {
 void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 
-/* Returns the first failed check in the replica's /readyz among `names` ("a, b, c"); NULL: none. */
-const json_t *doctor_failed(const json_t *replica, const char *names);
-
-/* The checks that fail without a leader: all of them, or only the later ones when the first one
- * causes them to fail. */
-#define DOCTOR_LEADER "leader, in_step, fresh"
-
-/* Returns the first object in the list whose `member` has this text, or this number; NULL: none. */
+/* Returns the first object in the list whose `member` has this text; NULL: none. */
 const json_t *doctor_with(const json_t *list, const char *member, const char *text);
-const json_t *doctor_with_number(const json_t *list, const char *member, int64_t number);
-
-/* Returns a metric of the replica; 0: the replica has no metric of that name. */
-double doctor_figure(const json_t *replica, const char *name);
-
-/* Whether failed checks of the replica have a cause with its own finding: two processes with its
- * id, or a full disk. */
-bool doctor_is_explained(const json_t *replica);
-
-/* Finds members that are away, unless their endpoints were reported already. */
-void doctor_look_at_members(struct look *look);
-
-/* Adds a finding when no replica serves and the findings so far do not explain that. Called after
- * all other checks that find errors. */
-void doctor_look_at_quorum(struct look *look);
 
 #endif

@@ -1,9 +1,6 @@
-/* What all parts of the doctor use: the findings with their meaning and advice, names of replicas,
- * checks of /readyz, metrics. */
+/* The findings of the doctor, with their meaning and advice. */
 #include "base/check.h"
 #include "cli/doctor.h"
-#include "cli/jsonr.h"
-#include "cli/words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -188,22 +185,6 @@ void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, 
         finding);
 }
 
-double doctor_figure(const json_t *replica, const char *name)
-{
-    return json_number_value(json_object_get(json_object_get(replica, "metrics"), name));
-}
-
-const json_t *doctor_failed(const json_t *replica, const char *names)
-{
-    JSONR_EACH (check, jsonr_at(replica, "ready.checks")) {
-        if (!json_is_true(jsonr_at(check, "ok")) &&
-            words_find(names, jsonr_text(check, "name")) >= 0) {
-            return check;
-        }
-    }
-    return NULL;
-}
-
 const json_t *doctor_with(const json_t *list, const char *member, const char *text)
 {
     JSONR_EACH (one, list) {
@@ -212,22 +193,4 @@ const json_t *doctor_with(const json_t *list, const char *member, const char *te
         }
     }
     return NULL;
-}
-
-const json_t *doctor_with_number(const json_t *list, const char *member, int64_t number)
-{
-    JSONR_EACH (one, list) {
-        if (jsonr_number(one, member) == number) {
-            return one;
-        }
-    }
-    return NULL;
-}
-
-bool doctor_is_explained(const json_t *replica)
-{
-    bool duplicate = *jsonr_text(replica, "status.duplicate") &&
-                     !json_is_true(jsonr_at(replica, "status.serving"));
-
-    return duplicate || doctor_figure(replica, "zabra_log_stuck") > 0;
 }
