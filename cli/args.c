@@ -18,8 +18,6 @@ struct parse {
     int pos;
 };
 
-#define REFUSE(args, ...) args_refuse((args)->error, sizeof((args)->error), __VA_ARGS__)
-
 bool args_refuse(char *error, size_t size, const char *format, ...)
 {
     va_list list;
@@ -116,7 +114,7 @@ static bool take(struct parse *parse, const struct cmd_option *option, const cha
     struct args *args = parse->args;
 
     if (args->given_count == ARGS_OPTIONS_MAX) {
-        return REFUSE(args, "more than %d options", (int)ARGS_OPTIONS_MAX);
+        return ARGS_REFUSE(args, "more than %d options", (int)ARGS_OPTIONS_MAX);
     }
     args->given[args->given_count++] = (struct args_given){.option = option, .value = value};
     return true;
@@ -129,7 +127,7 @@ static bool take_valued(struct parse *parse, const struct cmd_option *option, co
         return take(parse, option, attached);
     }
     if (parse->pos == parse->word_count) {
-        return REFUSE(parse->args, "--%s needs a value: %s", option->name, option->value);
+        return ARGS_REFUSE(parse->args, "--%s needs a value: %s", option->name, option->value);
     }
     return take(parse, option, parse->words[parse->pos++]);
 }
@@ -143,15 +141,15 @@ static bool take_long(struct parse *parse, const char *word)
     if (!option) {
         const char *meant = guess_option(parse, word);
 
-        return meant ? REFUSE(parse->args, "there is no option --%.*s; did you mean --%s?",
-                              (int)len, word, meant)
-                     : REFUSE(parse->args, "there is no option --%.*s", (int)len, word);
+        return meant ? ARGS_REFUSE(parse->args, "there is no option --%.*s; did you mean --%s?",
+                                   (int)len, word, meant)
+                     : ARGS_REFUSE(parse->args, "there is no option --%.*s", (int)len, word);
     }
     if (option->value) {
         return take_valued(parse, option, equals ? equals + 1 : NULL);
     }
     if (equals) {
-        return REFUSE(parse->args, "--%s takes no value", option->name);
+        return ARGS_REFUSE(parse->args, "--%s takes no value", option->name);
     }
     return take(parse, option, "");
 }
@@ -162,7 +160,7 @@ static bool take_short(struct parse *parse, const char *letters)
         const struct cmd_option *option = find(parse->tables, NULL, 0, *at);
 
         if (!option) {
-            return REFUSE(parse->args, "there is no option -%c", *at);
+            return ARGS_REFUSE(parse->args, "there is no option -%c", *at);
         }
         if (option->value) {
             return take_valued(parse, option, at[1] ? at + 1 : NULL);
@@ -202,29 +200,19 @@ static void take_rest(struct parse *parse)
     }
 }
 
-static int operands_max(const struct cmd *cmd)
-{
-    int count = cmd->operands_max;
-
-    while (cmd->operands_max == 0 && count < CMD_OPERANDS_MAX && cmd->operands[count]) {
-        count++;
-    }
-    return count;
-}
-
 static bool check_operands(struct parse *parse)
 {
     struct args *args = parse->args;
     const struct cmd *cmd = parse->cmd;
-    int max = operands_max(cmd);
     const char *blank = *cmd->usage ? " " : "";
 
-    if (args->operand_count < cmd->operands_min) {
-        return REFUSE(args, "an argument is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
+    if (args->operand_count < cmd->operands.min) {
+        return ARGS_REFUSE(args, "an argument is missing: zabra %s%s%s", cmd->name, blank,
+                           cmd->usage);
     }
-    if (args->operand_count > max) {
-        return REFUSE(args, "unexpected argument \"%s\": zabra %s%s%s", args->operands[max],
-                      cmd->name, blank, cmd->usage);
+    if (args->operand_count > cmd->operands.max) {
+        return ARGS_REFUSE(args, "unexpected argument \"%s\": zabra %s%s%s",
+                           args->operands[cmd->operands.max], cmd->name, blank, cmd->usage);
     }
     return true;
 }

@@ -59,7 +59,10 @@ bool args_duration_ms(const char *text, struct cmd_range range, int64_t *ret_ms)
 bool args_take_number(const struct args *args, const struct cmd_option *option,
                       int64_t *ret_number);
 
-/* Writes an error message, cut off at `size`. Returns false, so that callers can return it. */
+/* Writes an error message, cut off at `size`. Returns false, so that callers can return it. The
+ * macro writes the member `error` of `owner`. */
+#define ARGS_REFUSE(owner, ...) args_refuse((owner)->error, sizeof((owner)->error), __VA_ARGS__)
+
 bool args_refuse(char *error, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -210,8 +210,7 @@ bool cli_take_data(struct cli *cli, int operand, struct client_request *request)
     if (!input && text[0] != '@') {
         ok = buf_append_str(&cli->data, text);
     } else if (!input && text[1] == '\0') {
-        (void)CLI_USAGE(cli, "a file name must follow @");
-        return false;
+        return CLI_REFUSE(cli, "a file name must follow @");
     } else {
         request->body_from = input ? "@-" : text;
         ok = cli->settings.curl || cli_read_file(cli, input ? "-" : text + 1, &cli->data);

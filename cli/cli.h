@@ -62,8 +62,9 @@ void cli_print_number(const struct cli *cli, const char *path, const char *membe
 int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Reports an error of the command line. Returns the exit code. */
-#define CLI_USAGE(cli, ...) out_usage(&(cli)->out, __VA_ARGS__)
+/* Report an error of the command line. They return the exit code, and false. */
+#define CLI_USAGE(cli, ...)  out_usage(&(cli)->out, __VA_ARGS__)
+#define CLI_REFUSE(cli, ...) (CLI_USAGE(cli, __VA_ARGS__), false)
 
 /* Returns the operand, which is the path of a znode, or "/" when it is not given. The path was
  * checked before the command started. */

@@ -1,6 +1,5 @@
 /* Runs a command: checks its command line, opens its client, and closes the client afterwards. */
 #include "cli/cli.h"
-#include "cli/help.h"
 
 static bool asks_help(int arg_count, char **args)
 {
@@ -37,15 +36,14 @@ static bool check_paths(struct cli *cli)
         const char *text = args_operand(&cli->args, i);
         const char *fault = NULL;
 
-        if (text && cli->cmd->operands[i] == CMD_OPERAND_PATH) {
+        if (text && cli->cmd->operands.kinds[i] == CMD_OPERAND_PATH) {
             fault = url_path_fault(text, open);
-        } else if (text && cli->cmd->operands[i] == CMD_OPERAND_NAME) {
+        } else if (text && cli->cmd->operands.kinds[i] == CMD_OPERAND_NAME) {
             fault = take_name(cli, text);
             text = buf_cstr(&cli->named);
         }
         if (fault) {
-            (void)CLI_USAGE(cli, "the path \"%s\" %s", text, fault);
-            return false;
+            return CLI_REFUSE(cli, "the path \"%s\" %s", text, fault);
         }
     }
     return true;
@@ -62,16 +60,14 @@ static bool check_numbers(const struct cli *cli)
             continue;
         }
         if (!at->is_time) {
-            (void)CLI_USAGE(cli, "--%s: \"%s\" is not a number from %" PRId64 " to %" PRId64,
-                            at->name, text, at->range.min, at->range.max);
-        } else if (args_duration_ms(text, (struct cmd_range){INT64_MIN, INT64_MAX, 0}, &number)) {
-            (void)CLI_USAGE(cli, "--%s: %s is not between %" PRId64 " ms and %" PRId64 " s",
-                            at->name, text, at->range.min, at->range.max / 1000);
-        } else {
-            (void)CLI_USAGE(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", at->name,
-                            text);
+            return CLI_REFUSE(cli, "--%s: \"%s\" is not a number from %" PRId64 " to %" PRId64,
+                              at->name, text, at->range.min, at->range.max);
         }
-        return false;
+        return args_duration_ms(text, (struct cmd_range){INT64_MIN, INT64_MAX, 0}, &number)
+                   ? CLI_REFUSE(cli, "--%s: %s is not between %" PRId64 " ms and %" PRId64 " s",
+                                at->name, text, at->range.min, at->range.max / 1000)
+                   : CLI_REFUSE(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", at->name,
+                                text);
     }
     return true;
 }

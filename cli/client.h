@@ -115,6 +115,12 @@ void client_close(struct client *client);
  * one, is not sent, and CMD_SHOWN is returned. */
 int client_ask(struct client *client, const struct client_request *request);
 
+/* Whether a request with this exit code has failed because no replica has answered it. */
+static inline bool client_unserved(int exit_code)
+{
+    return exit_code == CMD_NO_ENSEMBLE || exit_code == CMD_TIMED_OUT;
+}
+
 /* Adds to the message of the last request, if it failed because no replica serves, the reason that
  * the replicas report and what to do. This may take a second. */
 void client_explain(struct client *client);

@@ -117,8 +117,15 @@ enum {
     CMD_MORE_MAX = 1 << 16 /* Bytes that `more` may append. */
 };
 
+struct cmd_operands {
+    int min; /* How many there must be, and may be. */
+    int max;
+    enum cmd_operand kinds[CMD_OPERANDS_MAX]; /* The last one also counts for all after it. */
+};
+
 struct buf;
 struct cli;
+struct out;
 
 struct cmd {
     const char *name;
@@ -128,12 +135,10 @@ struct cmd {
     const char *text;    /* More lines for help and manual, each with a line feed; or NULL. */
     struct cmd_option options[CMD_OPTIONS_MAX]; /* The command's own options. */
     struct cmd_example examples[CMD_EXAMPLES_MAX];
-    enum cmd_operand operands[CMD_OPERANDS_MAX];
+    struct cmd_operands operands;
     const char *folder; /* Parent znode of names ("/locks"); NULL: there are no names. */
-    int operands_min;
-    int operands_max; /* 0: as many as `operands` has. */
-    bool has_child;   /* What follows "--" is a command to run. */
-    bool hidden;      /* Not listed. */
+    bool has_child;     /* What follows "--" is a command to run. */
+    bool hidden;        /* Not listed. */
 
     /* Each row has one of these two. `run` is called with a client, after the options above and the
      * common ones (settings.h) were parsed. `run_alone` parses its own command line: `args` are the
@@ -158,6 +163,17 @@ CMD_ROWS(CMD_DECLARE)
 
 /* Pointers to all rows, with NULL at the end. Defined in cmd_table.c. */
 extern const struct cmd *const cmd_table[];
+
+/* ---- Help ---- */
+
+/* Print the help of all commands, or of one command. */
+void help_all(FILE *to);
+void help_one(const struct cmd *cmd);
+
+/* Reports an unknown command, and the command that may be meant. Returns CMD_USAGE. */
+int help_unknown(const struct out *out, const char *name);
+
+/* ---- Rows ---- */
 
 /* Returns the row with that name, or NULL. */
 const struct cmd *cmd_by_name(const char *name);

@@ -289,7 +289,6 @@ const struct cmd cmd_acl = {
                   "every client may read, bob may do everything"},
                  {"zabra acl /app --add ip:10.0.0.0/8:rw --remove world:anyone",
                   "changes single entries"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
-    .operands_min = 1,
+    .operands = {1, 2, {CMD_OPERAND_PATH, CMD_OPERAND_TEXT}},
     .run = run,
 };

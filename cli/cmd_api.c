@@ -64,11 +64,10 @@ static bool take_headers(const struct cli *cli, struct client_request *request)
 
     while ((header = args_nth(&cli->args, "header", count))) {
         if (count == CLIENT_HEADERS_MAX - 1 || !strchr(header, ':')) {
-            (void)CLI_USAGE(cli,
-                            "--header: \"%s\" is not of the form Name: value, or there are more "
-                            "than %d headers",
-                            header, (int)CLIENT_HEADERS_MAX - 1);
-            return false;
+            return CLI_REFUSE(cli,
+                              "--header: \"%s\" is not of the form Name: value, or there are more "
+                              "than %d headers",
+                              header, (int)CLIENT_HEADERS_MAX - 1);
         }
         request->headers[count++] = header;
     }
@@ -131,8 +130,7 @@ const struct cmd cmd_api = {
                  {"zabra api POST /multi/v1 @ops.json --json", "reads the body from a file"},
                  {"zabra api GET '/znodes/v1/app?view=tree' --curl",
                   "prints the request as a curl command"}},
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_TEXT, CMD_OPERAND_FILE},
-    .operands_min = 2,
+    .operands = {2, 3, {CMD_OPERAND_TEXT, CMD_OPERAND_TEXT, CMD_OPERAND_FILE}},
     .run = run,
 };
 
@@ -258,6 +256,6 @@ const struct cmd cmd_multi = {
          {"echo '[{\"op\":\"get\",\"path\":\"/a\"},{\"op\":\"get\",\"path\":\"/b\"}]' | "
           "zabra multi -o json",
           "reads both at one moment"}},
-    .operands = {CMD_OPERAND_FILE},
+    .operands = {0, 1, {CMD_OPERAND_FILE}},
     .run = run_multi,
 };

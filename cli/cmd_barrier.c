@@ -160,7 +160,7 @@ static int act(struct barrier *barrier, const struct verb *verb)
         code = verb->act(&wait, barrier);
     }
     wait_close(&wait);
-    if (code == CMD_OK && !out_is_text(&barrier->cli->out)) {
+    if (code == CMD_OK) {
         out_result(&barrier->cli->out,
                    json_pack("{s:s,s:s}", "path", barrier->path, "verb", verb->name));
     }
@@ -235,9 +235,8 @@ const struct cmd cmd_barrier = {
                  {"zabra barrier lower migration", "releases all waiting processes"},
                  {"zabra barrier enter step-1 \"$(hostname)\" --count 3 -- ./compute",
                   "three members start together and end together"}},
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},
+    .operands = {2, 3, {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT}},
     .folder = "/barriers",
-    .operands_min = 2,
     .has_child = true,
     .run = run,
 };

@@ -544,6 +544,6 @@ const struct cmd cmd_bench = {
                  {"zabra bench write -c 64 -t 30s -o json", "JSON for programs"},
                  {"zabra bench watch -c 1000",
                   "time from the start of a write to the arrival of its event"}},
-    .operands = {CMD_OPERAND_TEXT},
+    .operands = {0, 1, {CMD_OPERAND_TEXT}},
     .run = run,
 };

@@ -185,7 +185,7 @@ static void offer_operand(struct completing *c, int index)
 {
     const struct cmd *cmd = c->cmd;
 
-    switch (cmd->operands[index < CMD_OPERANDS_MAX ? index : CMD_OPERANDS_MAX - 1]) {
+    switch (cmd->operands.kinds[index < CMD_OPERANDS_MAX ? index : CMD_OPERANDS_MAX - 1]) {
     case CMD_OPERAND_PATH:
         offer_paths(c);
         break;
@@ -379,7 +379,7 @@ const struct cmd cmd_completion = {
     .examples = {{"source <(zabra completion bash)", "for this shell only"},
                  {"zabra completion bash > ~/.local/share/bash-completion/completions/zabra",
                   "for every shell"}},
-    .operands = {CMD_OPERAND_TEXT},
+    .operands = {0, 1, {CMD_OPERAND_TEXT}},
     .run_alone = run_completion,
 };
 

@@ -299,8 +299,7 @@ const struct cmd cmd_cp = {
                 CMD_FLAG("parents", 'p', "create missing parents of DST"),
                 CMD_FLAG("no-acl", 0, "do not copy the ACLs: every client gets all permissions")},
     .examples = {{"zabra cp -r /app/blue /app/green", "copies a consistent state of the subtree"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
-    .operands_min = 2,
+    .operands = {2, 2, {CMD_OPERAND_PATH, CMD_OPERAND_PATH}},
     .run = run,
 };
 
@@ -313,7 +312,6 @@ const struct cmd cmd_mv = {
     .options = {CMD_FLAG("parents", 'p', "create missing parents of DST"),
                 CMD_FLAG("no-acl", 0, "do not keep the ACLs: every client gets all permissions")},
     .examples = {{"zabra mv /app/config.new /app/config.old", "renames it, with its subtree"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
-    .operands_min = 2,
+    .operands = {2, 2, {CMD_OPERAND_PATH, CMD_OPERAND_PATH}},
     .run = run,
 };

@@ -3,14 +3,6 @@
 #include "cli/prom.h"
 #include "cli/replicas.h"
 
-enum {
-    COUNT_MAX = 32
-};
-
-#define BOLD  "\033[1m"
-#define RED   "\033[31m"
-#define PLAIN "\033[0m"
-
 /* ---- Requests ---- */
 
 /* Returns the metrics without labels, by name. */
@@ -126,39 +118,36 @@ static int count(const json_t *findings, const char *severity)
 static void say(const struct cli *cli, const json_t *finding)
 {
     bool error = strcmp(jsonr_text(finding, "severity"), "error") == 0;
-    const char *color = error ? RED : BOLD;
+    const char *color = error ? OUT_RED : OUT_BOLD;
 
     out_say(&cli->out, "%s%s %s%s: %s: %s\n", cli->out.color ? color : "",
             jsonr_text(finding, "severity"), jsonr_text(finding, "code"),
-            cli->out.color ? PLAIN : "", jsonr_text(finding, "subject"),
+            cli->out.color ? OUT_PLAIN : "", jsonr_text(finding, "subject"),
             jsonr_text(finding, "found"));
     out_say(&cli->out, "    means: %s\n", jsonr_text(finding, "meaning"));
     out_say(&cli->out, "    do:    %s\n", jsonr_text(finding, "advice"));
 }
 
-/* Writes "1 replica" or "2 replicas". */
-static void put_count(const json_t *result, const char *what, char text[COUNT_MAX])
+/* Prints "1 replica" or "2 replicas". */
+static void say_count(const struct cli *cli, const json_t *result, const char *what)
 {
     int count = (int)jsonr_number(result, what);
 
-    (void)snprintf(text, COUNT_MAX, "%d %.*s", count, (int)strlen(what) - (count == 1 ? 1 : 0),
-                   what);
+    out_say(&cli->out, "%d %.*s", count, (int)strlen(what) - (count == 1 ? 1 : 0), what);
 }
 
 static void say_counts(const struct cli *cli, const json_t *result)
 {
-    char replicas[COUNT_MAX];
-    char errors[COUNT_MAX];
-    char warnings[COUNT_MAX];
-
-    put_count(result, "replicas", replicas);
-    put_count(result, "errors", errors);
-    put_count(result, "warnings", warnings);
+    say_count(cli, result, "replicas");
     if (json_is_true(jsonr_at(result, "ok"))) {
-        out_say(&cli->out, "%s asked, no problem found\n", replicas);
-    } else {
-        out_say(&cli->out, "%s asked: %s, %s\n", replicas, errors, warnings);
+        out_say(&cli->out, " asked, no problem found\n");
+        return;
     }
+    out_say(&cli->out, " asked: ");
+    say_count(cli, result, "errors");
+    out_say(&cli->out, ", ");
+    say_count(cli, result, "warnings");
+    out_say(&cli->out, "\n");
 }
 
 static void tell(const struct cli *cli, const json_t *result)

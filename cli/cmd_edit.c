@@ -19,15 +19,10 @@ static bool write_file(const struct revise *revise, char name[NAME_MAX_LEN])
     int len = snprintf(name, NAME_MAX_LEN, "%.400s/zabra-edit-XXXXXX", dir ? dir : "/tmp");
     int fd = len < NAME_MAX_LEN ? mkstemp(name) : -1;
     const struct buf *data = &revise->data;
-    bool ok = fd >= 0;
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    bool ok = file && fwrite(data->data, 1, data->len, file) == data->len;
 
-    for (size_t at = 0; ok && at < data->len;) {
-        ssize_t put = write(fd, data->data + at, data->len - at);
-
-        ok = put > 0;
-        at += ok ? (size_t)put : 0;
-    }
-    ok = fd >= 0 && close(fd) == 0 && ok;
+    ok = file && fclose(file) == 0 && ok;
     if (!ok) {
         (void)cli_fail(revise->cli, CMD_FAILED, "File", "%s: %s", name, strerrordesc_np(errno));
     }
@@ -62,7 +57,7 @@ static int run_editor(struct cli *cli, char *name)
     editor = editor ? editor : settings_env("EDITOR");
     (void)snprintf(command, sizeof(command), "%.900s \"$1\"", editor ? editor : "vi");
     live = live_open(cli);
-    code = live_run(live, args, NULL, -1) == CMD_OK ? CMD_OK : CMD_FAILED;
+    code = live_run(live, args, -1) == CMD_OK ? CMD_OK : CMD_FAILED;
     if (code == CMD_OK && !wait_editor(live, &editor_code)) {
         code = cli_fail(cli, CMD_FAILED, "Editor",
                         "nothing was saved: the editor exited with code %d; your text is in %s",
@@ -74,10 +69,7 @@ static int run_editor(struct cli *cli, char *name)
 
 static void print_done(const struct revise *revise, bool changed)
 {
-    if (!out_is_text(&revise->cli->out)) {
-        out_result(&revise->cli->out,
-                   json_pack("{s:s,s:b}", "path", revise->path, "changed", changed));
-    }
+    out_result(&revise->cli->out, json_pack("{s:s,s:b}", "path", revise->path, "changed", changed));
 }
 
 static int edit(struct revise *revise, char *name)
@@ -143,7 +135,6 @@ const struct cmd cmd_edit = {
                 CMD_FLAG("parents", 'p', "with --create: also create missing parents")},
     .examples = {{"zabra edit /app/config", "in $VISUAL, $EDITOR, or vi"},
                  {"EDITOR='code --wait' zabra edit /app/config", "uses an editor with options"}},
-    .operands = {CMD_OPERAND_PATH},
-    .operands_min = 1,
+    .operands = {1, 1, {CMD_OPERAND_PATH}},
     .run = run,
 };

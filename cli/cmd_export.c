@@ -128,7 +128,7 @@ const struct cmd cmd_export = {
                   "a consistent state of the subtree, without stopping writes"},
                  {"zabra export /app | zabra import /copy --parents --endpoints other:9998",
                   "into another ensemble"}},
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {0, 1, {CMD_OPERAND_PATH}},
     .run = run_export,
 };
 
@@ -231,12 +231,6 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
 /* ---- Before an import ---- */
 
-/* Whether the next request would not be answered either. */
-static bool is_unanswered(int code)
-{
-    return code == CMD_TIMED_OUT || code == CMD_NO_ENSEMBLE;
-}
-
 /* Asks whether the identity is the super user: then no permission can be missing. Returns CMD_OK,
  * or the exit code when there was no answer. */
 static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
@@ -248,7 +242,7 @@ static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
 
     *left_ms = *left_ms > waited_ms ? *left_ms - waited_ms : 1;
     *ret_super = code == CMD_OK && json_is_true(jsonr_at(client_json(cli->client), "super"));
-    return is_unanswered(code) ? code : CMD_OK;
+    return client_unserved(code) ? code : CMD_OK; /* The next request would fail, too. */
 }
 
 /* Sends the lines as a dry run, and returns its exit code. The import may wait for the time that
@@ -286,7 +280,7 @@ static int ask_before(struct cli *cli, struct transfer *transfer)
     if (code == CMD_OK && !super) {
         code = run_dry(cli, transfer);
     }
-    if (is_unanswered(code)) {
+    if (client_unserved(code)) {
         return cli_tell(cli);
     }
     return code == CMD_DENIED
@@ -362,6 +356,6 @@ const struct cmd cmd_import = {
                   "restores the exported state"},
                  {"echo '{\"path\":\"config\",\"dataUtf8\":\"x\"}' | zabra import /app",
                   "imports a line written by hand"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
+    .operands = {0, 2, {CMD_OPERAND_PATH, CMD_OPERAND_FILE}},
     .run = run_import,
 };

@@ -61,8 +61,7 @@ const struct cmd cmd_get = {
                  {"zabra get /app/config -o json", "with its version, times and other fields"},
                  {"zabra get /app/config --linearizable",
                   "never stale, whichever replica answers"}},
-    .operands = {CMD_OPERAND_PATH},
-    .operands_min = 1,
+    .operands = {1, 1, {CMD_OPERAND_PATH}},
     .run = run_get,
 };
 
@@ -110,8 +109,7 @@ const struct cmd cmd_stat = {
     .examples = {{"zabra stat /app", "version, sizes, times, owner session"},
                  {"zabra stat /app >/dev/null && echo there",
                   "exit code 3 when it does not exist"}},
-    .operands = {CMD_OPERAND_PATH},
-    .operands_min = 1,
+    .operands = {1, 1, {CMD_OPERAND_PATH}},
     .run = run_stat,
 };
 

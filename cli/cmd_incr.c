@@ -68,11 +68,8 @@ static bool take_number(const struct cli *cli, int operand, int64_t *number)
     struct cmd_range all = {.min = INT64_MIN, .max = INT64_MAX};
     const char *text = args_operand(&cli->args, operand);
 
-    if (!text || args_number(text, all, number)) {
-        return true;
-    }
-    (void)CLI_USAGE(cli, "\"%s\" is not a whole number", text);
-    return false;
+    return !text || args_number(text, all, number) ||
+           CLI_REFUSE(cli, "\"%s\" is not a whole number", text);
 }
 
 /* ---- incr ---- */
@@ -106,8 +103,7 @@ const struct cmd cmd_incr = {
                 CMD_FLAG("parents", 'p', "with --create: also create missing parents")},
     .examples = {{"zabra incr /app/builds --create", "prints 1, then 2, ..., across all clients"},
                  {"zabra incr /stock/apples -3", "exit code 1 when the data is not a number"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
-    .operands_min = 1,
+    .operands = {1, 2, {CMD_OPERAND_PATH, CMD_OPERAND_TEXT}},
     .run = run_incr,
 };
 
@@ -182,9 +178,8 @@ const struct cmd cmd_counter = {
     .examples = {{"zabra counter add tickets", "prints 1, then 2, ...: each number once"},
                  {"zabra counter add tickets -3", "less"},
                  {"zabra counter get tickets", "exit code 3 before the first increment"}},
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},
+    .operands = {2, 3, {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT}},
     .folder = "/counters",
-    .operands_min = 2,
     .run = run_counter,
 };
 
@@ -223,7 +218,6 @@ const struct cmd cmd_touch = {
     .options = {CMD_FLAG("no-create", 'c', "exit code 3 when the znode does not exist"),
                 CMD_FLAG("parents", 'p', "make missing parents too")},
     .examples = {{"zabra touch /app/reload", "watchers of /app/reload get an event"}},
-    .operands = {CMD_OPERAND_PATH},
-    .operands_min = 1,
+    .operands = {1, 1, {CMD_OPERAND_PATH}},
     .run = run_touch,
 };

@@ -199,9 +199,9 @@ static int run_in(struct hold *hold, struct place *place)
     char fence[NUMBER_MAX];
 
     (void)snprintf(fence, sizeof(fence), "%" PRId64, place->fence);
-    hold_env(hold, "ZABRA_LOCK_PATH", buf_cstr(&place->path));
-    hold_env(hold, "ZABRA_LOCK_FENCE", fence);
-    hold_env(hold, "ZABRA_FENCE", fence); /* The name in the recipes. */
+    live_env(hold->wait.live, "ZABRA_LOCK_PATH", buf_cstr(&place->path));
+    live_env(hold->wait.live, "ZABRA_LOCK_FENCE", fence);
+    live_env(hold->wait.live, "ZABRA_FENCE", fence); /* The name in the recipes. */
     return hold_run(hold, buf_cstr(&place->path));
 }
 
@@ -237,9 +237,8 @@ const struct cmd cmd_lock = {
          {"zabra lock backup --try -- ./backup.sh", "exit code 124 when another process holds it"},
          {"zabra lock /locks/db --wait 30s -- sh -c 'write --fence \"$ZABRA_LOCK_FENCE\"'",
           "the fencing number grows with each holder: let the guarded resource refuse lower ones"}},
-    .operands = {CMD_OPERAND_NAME},
+    .operands = {1, 1, {CMD_OPERAND_NAME}},
     .folder = "/locks",
-    .operands_min = 1,
     .has_child = true,
     .run = run_lock,
 };
@@ -269,7 +268,7 @@ static int run_candidate(struct hold *hold, void *ctx)
     place.data = slice_str(name);
     code = place_come_first(&place);
     if (code == CMD_OK) {
-        hold_env(hold, "ZABRA_CANDIDATE", buf_cstr(&place.path));
+        live_env(hold->wait.live, "ZABRA_CANDIDATE", buf_cstr(&place.path));
         code = run_in(hold, &place);
     }
     return code;
@@ -353,9 +352,8 @@ const struct cmd cmd_elect = {
     .examples = {{"zabra elect scheduler -- ./scheduler",
                   "waits until it is elected, then runs the command"},
                  {"zabra elect scheduler --leader", "prints the name of the leader"}},
-    .operands = {CMD_OPERAND_NAME},
+    .operands = {1, 1, {CMD_OPERAND_NAME}},
     .folder = "/election",
-    .operands_min = 1,
     .has_child = true,
     .run = run_elect,
 };
@@ -430,9 +428,8 @@ const struct cmd cmd_semaphore = {
                 WAIT_OPTIONS, HOLD_OPTIONS},
     .examples = {{"zabra semaphore licences --leases 5 -- ./simulate",
                   "at most five processes at the same time"}},
-    .operands = {CMD_OPERAND_NAME},
+    .operands = {1, 1, {CMD_OPERAND_NAME}},
     .folder = "/semaphores",
-    .operands_min = 1,
     .has_child = true,
     .run = run_semaphore,
 };

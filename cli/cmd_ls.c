@@ -69,7 +69,7 @@ const struct cmd cmd_ls = {
     .examples = {{"zabra ls /app", "prints one name per line"},
                  {"zabra ls -l /app -o table", "prints a table with details of each"},
                  {"zabra ls /app -o ndjson", "prints one line of JSON per child"}},
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {0, 1, {CMD_OPERAND_PATH}},
     .run = run_ls,
 };
 
@@ -118,7 +118,7 @@ const struct cmd cmd_find = {
                            FOUND_DEFAULT)},
     .examples = {{"zabra find /app --name '*.json'", "by name"},
                  {"zabra find --data db1.example -l", "finds znodes that still mention db1"}},
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {0, 1, {CMD_OPERAND_PATH}},
     .run = run_find,
 };
 
@@ -239,6 +239,6 @@ const struct cmd cmd_tree = {
                 CMD_FLAG("data", 0, "include the data of each znode in JSON")},
     .examples = {{"zabra tree /app", "prints a consistent state of the subtree"},
                  {"zabra tree / -L 2", "prints the first two levels"}},
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {0, 1, {CMD_OPERAND_PATH}},
     .run = run_tree,
 };

@@ -237,8 +237,7 @@ const struct cmd cmd_queue = {
                  {"zabra queue pop mail --wait 1h",
                   "takes the oldest item; no other consumer gets it"},
                  {"zabra queue len mail", "prints the number of items"}},
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_FILE},
+    .operands = {2, 3, {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_FILE}},
     .folder = "/queues",
-    .operands_min = 2,
     .run = run,
 };

@@ -197,9 +197,8 @@ static bool take(const struct cli *cli, int64_t values[LIMITS])
         if (text && strcmp(text, "none") == 0) {
             values[i] = NONE;
         } else if (text && !args_number(text, range, &values[i])) {
-            (void)CLI_USAGE(cli, "--%s: \"%s\" is not a number from 0 to %" PRId64,
-                            limits[i].option, text, LIMIT_MAX);
-            return false;
+            return CLI_REFUSE(cli, "--%s: \"%s\" is not a number from 0 to %" PRId64,
+                              limits[i].option, text, LIMIT_MAX);
         }
     }
     return true;
@@ -314,6 +313,6 @@ const struct cmd cmd_quota = {
                   "writes beyond a limit fail with exit code 10"},
                  {"zabra quota /app --count none",
                   "removes the limit of znodes, keeps that of bytes"}},
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {0, 1, {CMD_OPERAND_PATH}},
     .run = run,
 };

@@ -15,11 +15,9 @@ static const char columns[] =
 
 static bool is_in_session(const struct cli *cli)
 {
-    if (!cli->settings.session) {
-        (void)CLI_USAGE(cli, "ZABRA_SESSION, the secret of a session, is not set: run this "
-                             "within 'zabra session -- COMMAND'");
-    }
-    return cli->settings.session != NULL;
+    return cli->settings.session ||
+           CLI_REFUSE(cli, "ZABRA_SESSION, the secret of a session, is not set: run this within "
+                           "'zabra session -- COMMAND'");
 }
 
 static int show(struct cli *cli)
@@ -40,7 +38,7 @@ static int close_session(struct cli *cli)
         .method = "DELETE", .target = "/sessions/v1/", .keyless = true};
     int code = is_in_session(cli) ? cli_ask(cli, &request) : CMD_USAGE;
 
-    if (code == CMD_OK && !out_is_text(&cli->out)) {
+    if (code == CMD_OK) {
         out_result(&cli->out, json_pack("{s:b}", "closed", 1));
     }
     return code;
@@ -96,7 +94,7 @@ const struct cmd cmd_session = {
                  {"zabra session show",
                   "prints the timeout and number of ephemerals of the current session"},
                  {"zabra session list -o table", "lists your sessions; the super user sees all"}},
-    .operands = {CMD_OPERAND_TEXT},
+    .operands = {0, 1, {CMD_OPERAND_TEXT}},
     .has_child = true,
     .run = run,
 };

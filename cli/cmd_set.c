@@ -12,20 +12,18 @@ enum {
 
 #define TTL_MAX_MS ((INT64_C(1) << 40) - 1)
 
-/* Prints the written znode: in text only its path, if the caller does not know it. */
-static int print_written(const struct cli *cli, bool with_path)
+/* Sends the write and prints the znode: in text only its path, if the caller does not know it. */
+static int ask(const struct cli *cli, const struct client_request *request, bool with_path)
 {
-    const json_t *json = cli_json(cli);
+    json_t *json = NULL;
+    int code = cli_ask_json(cli, request, &json);
 
-    if (!json) {
-        return CMD_FAILED;
-    }
-    if (out_is_json(&cli->out)) {
+    if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
-    } else if (with_path) {
+    } else if (code == CMD_OK && with_path) {
         out_say(&cli->out, "%s\n", jsonr_text(json, "path"));
     }
-    return CMD_OK;
+    return code;
 }
 
 /* Writes the Zk-Acl header of --acl. Returns false when an error has been reported. */
@@ -35,22 +33,17 @@ static bool take_acl(const struct cli *cli, char header[ACL_HEADER_MAX], const c
     int len = snprintf(header, ACL_HEADER_MAX, "Zk-Acl: %s", acl ? acl : "");
 
     *ret_header = acl ? header : NULL;
-    if (len >= ACL_HEADER_MAX) {
-        (void)CLI_USAGE(cli, "--acl is longer than %d bytes", (int)ACL_HEADER_MAX);
-    }
-    return len < ACL_HEADER_MAX;
+    return len < ACL_HEADER_MAX ||
+           CLI_REFUSE(cli, "--acl is longer than %d bytes", (int)ACL_HEADER_MAX);
 }
 
 /* Whether an ephemeral znode would have a session. In a session that ends with this command the
  * znode would be gone at once. */
 static bool has_session(const struct cli *cli)
 {
-    if (!args_has(&cli->args, "ephemeral") || cli->settings.session) {
-        return true;
-    }
-    (void)CLI_USAGE(cli, "an ephemeral znode needs a session, and ZABRA_SESSION is not set: run "
-                         "this within 'zabra session -- COMMAND'");
-    return false;
+    return !args_has(&cli->args, "ephemeral") || cli->settings.session ||
+           CLI_REFUSE(cli, "an ephemeral znode needs a session, and ZABRA_SESSION is not set: run "
+                           "this within 'zabra session -- COMMAND'");
 }
 
 /* ---- set ---- */
@@ -62,12 +55,9 @@ static bool only_what_fits(struct cli *cli)
                        : args_has(&cli->args, "ephemeral") ? "ephemeral"
                        : args_has(&cli->args, "acl")       ? "acl"
                                                            : NULL;
-    bool fits = !name || args_has(&cli->args, "create") || args_has(&cli->args, "new");
 
-    if (!fits) {
-        (void)CLI_USAGE(cli, "--%s needs --create or --new", name);
-    }
-    return fits;
+    return !name || args_has(&cli->args, "create") || args_has(&cli->args, "new") ||
+           CLI_REFUSE(cli, "--%s needs --create or --new", name);
 }
 
 static int run_set(struct cli *cli)
@@ -109,10 +99,7 @@ static int run_set(struct cli *cli)
     if (args_has(&cli->args, "new")) {
         request.headers[count++] = "If-None-Match: *";
     }
-
-    int code = cli_ask(cli, &request);
-
-    return code == CMD_OK ? print_written(cli, false) : code;
+    return ask(cli, &request, false);
 }
 
 const struct cmd cmd_set = {
@@ -134,8 +121,7 @@ const struct cmd cmd_set = {
                   "creates it if it does not exist"},
                  {"zabra set /app/leader me --version 3",
                   "exit code 4 when another client changed it first"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
-    .operands_min = 1,
+    .operands = {1, 2, {CMD_OPERAND_PATH, CMD_OPERAND_FILE}},
     .run = run_set,
 };
 
@@ -170,10 +156,7 @@ static int run_create(struct cli *cli)
     if (!take_acl(cli, acl, &request.headers[0]) || !has_session(cli)) {
         return CMD_USAGE;
     }
-
-    int code = cli_ask(cli, &request);
-
-    return code == CMD_OK ? print_written(cli, true) : code;
+    return ask(cli, &request, true);
 }
 
 const struct cmd cmd_create = {
@@ -196,8 +179,7 @@ const struct cmd cmd_create = {
                  {"zabra create /jobs/job- resize --sequence", "prints /jobs/job-0000000000"},
                  {"zabra create /cache/x @x.bin --ttl 10m --parents",
                   "deletes it ten minutes after its last change"}},
-    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
-    .operands_min = 1,
+    .operands = {1, 2, {CMD_OPERAND_PATH, CMD_OPERAND_FILE}},
     .run = run_create,
 };
 
@@ -278,7 +260,7 @@ static int delete_znode(const struct cli *cli, const char *path)
     if (code > CMD_OK && !gone) {
         return cli_tell(cli);
     }
-    if (code != CMD_SHOWN && !out_is_text(&cli->out)) {
+    if (code != CMD_SHOWN) {
         out_result(&cli->out, json_pack("{s:s,s:b}", "path", path, "deleted", gone ? 0 : 1));
     }
     return gone ? CMD_OK : code;
@@ -310,7 +292,6 @@ const struct cmd cmd_rm = {
                 CMD_FLAG("force", 'f', "no error when the znode does not exist")},
     .examples = {{"zabra rm /app/old", "exit code 4 when it has children"},
                  {"zabra rm -r /app/old", "asks on a terminal; without one, give --yes"}},
-    .operands = {CMD_OPERAND_PATH},
-    .operands_min = 1,
+    .operands = {1, 1, {CMD_OPERAND_PATH}},
     .run = run_rm,
 };

@@ -1,6 +1,5 @@
 /* shell: runs commands from a terminal or a script, with a current znode. */
 #include "cli/cli.h"
-#include "cli/help.h"
 #include "cli/inherited.h"
 #include "cli/shell_line.h"
 
@@ -52,13 +51,13 @@ static void make_whole(struct shell *shell, const struct cmd *cmd, struct words 
             i += takes_next(cmd, word) ? 1 : 0;
             continue;
         }
-        if (cmd->operands[operand] == CMD_OPERAND_PATH) {
+        if (cmd->operands.kinds[operand] == CMD_OPERAND_PATH) {
             url_resolve(cwd, word, &paths[operand]);
             words->items[i] = buf_cstr(&paths[operand]);
         }
         operand++;
     }
-    if (operand == 0 && cmd->operands[0] == CMD_OPERAND_PATH && cmd->operands_min == 0 &&
+    if (operand == 0 && cmd->operands.kinds[0] == CMD_OPERAND_PATH && cmd->operands.min == 0 &&
         words->count < WORDS_MAX) {
         url_resolve(cwd, "", &paths[0]);
         words->items[words->count++] = buf_cstr(&paths[0]);
@@ -76,7 +75,7 @@ static int run_cd(struct cli *cli)
 }
 
 static const struct cmd cmd_cd = {
-    .name = "cd", .usage = "PATH", .operands = {CMD_OPERAND_PATH}, .run = run_cd};
+    .name = "cd", .usage = "PATH", .operands = {0, 1, {CMD_OPERAND_PATH}}, .run = run_cd};
 
 /* Runs a command in a process of its own, so that Ctrl-C ends the command, and not the shell. */
 static int run_child(const struct shell *shell, const struct cmd *cmd, struct words *words)

@@ -273,7 +273,6 @@ const struct cmd cmd_metrics = {
                  {"zabra metrics 'zabra_ws_*' -o json",
                   "metrics whose whole name matches the pattern"},
                  {"zabra metrics --all zabra_applied_zxid", "the same metric of all replicas"}},
-    .operands = {CMD_OPERAND_TEXT},
-    .operands_max = NAMES_MAX,
+    .operands = {0, NAMES_MAX, {CMD_OPERAND_TEXT}},
     .run = run_metrics,
 };

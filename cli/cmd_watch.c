@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 enum {
-    VARIABLE_MAX = URL_MAX,
-    VARIABLES = 5,
     BOOKMARK_MAX = 128,
     LOOK_MS = 1000,
     GO_ON = -2 /* No exit code: the watch continues. */
@@ -53,52 +51,21 @@ static void print_event(const struct watch *watch, const json_t *event)
 static int event_file(const json_t *event)
 {
     int fd = memfd_create("event", MFD_CLOEXEC);
-    size_t at = 0;
     BUF_AUTO(line, STREAM_LINE_MAX);
 
     jsonr_put(&line, event);
     buf_append_byte(&line, '\n');
-    while (fd >= 0 && at < line.len) {
-        ssize_t written = write(fd, line.data + at, line.len - at);
-
-        if (written <= 0) {
-            close(fd);
-            fd = -1;
-            break;
-        }
-        at += (size_t)written;
+    if (fd >= 0 && write(fd, line.data, line.len) != (ssize_t)line.len) { /* Memory is short. */
+        close(fd);
+        fd = -1;
     }
-    if (fd >= 0) {
-        (void)lseek(fd, 0, SEEK_SET);
-    }
+    (void)lseek(fd, 0, SEEK_SET);
     return fd;
-}
-
-static int start(struct watch *watch, const json_t *event, int input)
-{
-    static const char *const names[] = {"ZABRA_EVENT_TYPE", "ZABRA_EVENT_PATH", "ZABRA_EVENT_ZXID",
-                                        "ZABRA_EVENT_BOOKMARK", "ZABRA_ENDPOINTS"};
-    const char *values[VARIABLES] = {jsonr_text(event, "event"), jsonr_text(event, "path"),
-                                     jsonr_text(event, "zxid"), watch->bookmark,
-                                     watch->cli->settings.endpoints};
-    struct buf texts[VARIABLES];
-    char *env[VARIABLES + 1] = {NULL};
-    int code = CMD_OK;
-
-    for (int i = 0; i < VARIABLES; i++) {
-        buf_init(&texts[i], VARIABLE_MAX);
-        buf_printf(&texts[i], "%s=%s", names[i], values[i]);
-        env[i] = buf_cstr(&texts[i]);
-    }
-    code = live_run(watch->live, watch->cli->args.child, env, input);
-    for (int i = 0; i < VARIABLES; i++) {
-        buf_release(&texts[i]);
-    }
-    return code;
 }
 
 static int run_command(struct watch *watch, const json_t *event)
 {
+    struct live *live = watch->live;
     int input = event_file(event);
     int code = CMD_OK;
 
@@ -106,7 +73,12 @@ static int run_command(struct watch *watch, const json_t *event)
         return cli_fail(watch->cli, CMD_CHILD_FAILED, "NoMemory",
                         "not enough memory to pass the event to the command");
     }
-    code = start(watch, event, input);
+    live_env(live, "ZABRA_EVENT_TYPE", jsonr_text(event, "event"));
+    live_env(live, "ZABRA_EVENT_PATH", jsonr_text(event, "path"));
+    live_env(live, "ZABRA_EVENT_ZXID", jsonr_text(event, "zxid"));
+    live_env(live, "ZABRA_EVENT_BOOKMARK", watch->bookmark);
+    live_env(live, "ZABRA_ENDPOINTS", watch->cli->settings.endpoints);
+    code = live_run(live, watch->cli->args.child, input);
     close(input);
     return code;
 }
@@ -285,8 +257,7 @@ const struct cmd cmd_watch = {
                   "runs the command for each change"},
                  {"zabra watch /app -r -- sh -c 'echo \"$ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH\"'",
                   "the environment describes the event; the standard input has it as JSON"}},
-    .operands = {CMD_OPERAND_PATH},
-    .operands_min = 1,
+    .operands = {1, 1, {CMD_OPERAND_PATH}},
     .has_child = true,
     .run = run,
 };

@@ -1,4 +1,4 @@
-#include "cli/help.h"
+#include "cli/out.h"
 
 enum {
     OPTION_MAX = 96,
@@ -268,5 +268,5 @@ const struct cmd cmd_version = {
 const struct cmd cmd_help = {.name = "help",
                              .summary = "explain a command, or the exit codes",
                              .usage = "[COMMAND | exit-codes]",
-                             .operands = {CMD_OPERAND_COMMAND},
+                             .operands = {0, 1, {CMD_OPERAND_COMMAND}},
                              .run_alone = run_help};

@@ -62,6 +62,7 @@ void live_close(struct live *live)
     }
     live->cli->client->interrupt_fd = -1;
     live_kill_child(live);
+    live_drop_env(live);
     live_unwatch(live);
     stop_touch(live);
     close_session(live);

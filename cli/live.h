@@ -64,6 +64,8 @@ struct live {
     int child_fd;    /* Its pidfd, -1: none. */
     bool outlived;   /* A process of the command could not be ended. */
     int last_signal; /* The last signal while there was a child, from any sender; 0: none. */
+    char *env[LIVE_ENV_MAX]; /* Variables for the next child; ends with NULL. */
+    int env_count;
 };
 
 /* Begins to read the signals INT, TERM, HUP, QUIT, USR1 and USR2. A signal also interrupts a
@@ -91,11 +93,15 @@ void live_unwatch(struct live *live);
 /* Reports that no replica serves a watch. Returns CMD_NO_ENSEMBLE. */
 int live_report_down(const struct live *live);
 
-/* Starts a command without a shell. `args` ends with NULL. `env` has "NAME=value" in addition to
- * zabra's environment, and ends with NULL. `input` is the command's standard input (-1: that of
- * zabra). The command dies with zabra. Returns CMD_OK, or after a report CMD_CHILD_NOT_FOUND or
- * CMD_CHILD_NOT_RUN. */
-int live_run(struct live *live, char **args, char *const *env, int input);
+/* Adds a variable to the environment of the next command, which is otherwise that of zabra.
+ * live_drop_env() forgets these variables, as live_run() and live_close() do. */
+void live_env(struct live *live, const char *name, const char *value);
+void live_drop_env(struct live *live);
+
+/* Starts a command without a shell. `args` ends with NULL. `input` is the command's standard input
+ * (-1: that of zabra). The command dies with zabra. Returns CMD_OK, or after a report
+ * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN. */
+int live_run(struct live *live, char **args, int input);
 
 /* Whether the child has ended; if so, it is forgotten. Also reaps ended processes that it has
  * started. */

@@ -147,6 +147,26 @@ static void children_wait(pid_t command)
 
 /* ---- The start ---- */
 
+void live_env(struct live *live, const char *name, const char *value)
+{
+    size_t size = strlen(name) + strlen(value) + 2;
+    char *variable = mem_zalloc(1, size);
+
+    ASSERT(live->env_count + 1 < LIVE_ENV_MAX); /* The list ends with NULL. */
+    (void)snprintf(variable, size, "%s=%s", name, value);
+    live->env[live->env_count++] = variable;
+}
+
+void live_drop_env(struct live *live)
+{
+    for (int i = 0; i < live->env_count; i++) {
+        explicit_bzero(live->env[i], strlen(live->env[i])); /* One variable may be a secret. */
+        mem_free(live->env[i]);
+        live->env[i] = NULL;
+    }
+    live->env_count = 0;
+}
+
 static bool is_replaced(const char *variable, char *const *env)
 {
     for (; *env; env++) {
@@ -173,9 +193,8 @@ static char **join_env(char *const *env)
             all[used++] = *at;
         }
     }
-    for (int i = 0; env[i]; i++) {
-        ASSERT(i < LIVE_ENV_MAX);
-        all[used++] = env[i];
+    for (; *env; env++) {
+        all[used++] = *env;
     }
     return all;
 }
@@ -240,9 +259,8 @@ static void pass_early(struct live *live)
     }
 }
 
-int live_run(struct live *live, char **args, char *const *env, int input)
+int live_run(struct live *live, char **args, int input)
 {
-    static char *const none[] = {NULL};
     struct start start = {.args = args, .input = input, .parent = getpid()};
     int fds[2];
     int why = 0;
@@ -252,7 +270,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
     if (pipe2(fds, O_CLOEXEC)) {
         return fail(live, args[0], errno);
     }
-    start.env = join_env(env ? env : none);
+    start.env = join_env(live->env);
     start.told_fd = fds[1];
     children_adopt();
     live->child = fork();
@@ -262,6 +280,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
     why = live->child < 0 ? errno : 0;
     close(fds[1]);
     mem_free(start.env);
+    live_drop_env(live);
     if (live->child > 0) {
         live->child_fd = (int)syscall(SYS_pidfd_open, live->child, 0);
         why = live->child_fd < 0 ? errno : read_why(fds[0]); /* pidfd_open may lack a descriptor. */

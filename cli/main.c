@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "cli/help.h"
 #include "cli/inherited.h"
 
 static int unknown(int arg_count, char **args)

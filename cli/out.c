@@ -6,10 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BOLD  "\033[1m"
-#define RED   "\033[31m"
-#define PLAIN "\033[0m"
-
 enum {
     COLUMNS_MAX = 16,
     MEMBER_MAX = 32,
@@ -176,11 +172,11 @@ static void print_lines(const struct out *out, const json_t *list)
 static void print_titles(const struct out *out, const struct column *columns, int count,
                          const int *widths)
 {
-    (void)fputs(out->color ? BOLD : "", stdout);
+    (void)fputs(out->color ? OUT_BOLD : "", stdout);
     for (int i = 0; i < count; i++) {
         print_padded(columns[i].title, widths[i], &columns[i], i + 1 == count);
     }
-    (void)fputs(out->color ? PLAIN : "", stdout);
+    (void)fputs(out->color ? OUT_PLAIN : "", stdout);
 }
 
 static void measure(const json_t *list, const struct column *columns, int count, bool titles,
@@ -286,7 +282,9 @@ void out_facts(const struct out *out, json_t *value, const char *columns)
 
 void out_result(const struct out *out, json_t *value)
 {
-    out_facts(out, value, NULL);
+    if (!out_is_text(out)) {
+        out_facts(out, value, NULL);
+    }
     json_decref(value);
 }
 
@@ -326,8 +324,8 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
 
     (void)fflush(stdout);
     if (!out_is_json(out)) {
-        (void)fprintf(stderr, "%szabra%s%s:%s %s\n", color ? RED : "", out->nameless ? "" : " ",
-                      out->nameless ? "" : out->cmd, color ? PLAIN : "", message);
+        (void)fprintf(stderr, "%szabra%s%s:%s %s\n", color ? OUT_RED : "", out->nameless ? "" : " ",
+                      out->nameless ? "" : out->cmd, color ? OUT_PLAIN : "", message);
         return;
     }
     put_json_error(&text, out, exit_code, code, message, extra);

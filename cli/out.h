@@ -11,6 +11,11 @@
 #include "cli/jsonr.h"
 #include "cli/settings.h"
 
+/* What a terminal makes bold or red, and what ends that. */
+#define OUT_BOLD  "\033[1m"
+#define OUT_RED   "\033[31m"
+#define OUT_PLAIN "\033[0m"
+
 struct out {
     const char *cmd; /* The name of the command, for errors. */
     bool nameless;   /* The command does not exist, so text does not name it. */
@@ -46,7 +51,7 @@ void out_json(const struct out *out, const json_t *value);
  * member). */
 void out_facts(const struct out *out, json_t *value, const char *columns);
 
-/* Prints one result that the command itself has made, and drops it. */
+/* Prints one result that the command itself has made, except in text, and drops it. */
 void out_result(const struct out *out, json_t *value);
 
 /* Prints many items, the list `member` of `value`. JSON is `value` unchanged, and NDJSON one line

@@ -50,8 +50,6 @@ const struct cmd_option settings_options[] = {
 
 _Static_assert(sizeof(settings_options) / sizeof(settings_options[0]) <= SETTINGS_MAX, "rows");
 
-#define REFUSE(settings, ...) args_refuse((settings)->error, sizeof((settings)->error), __VA_ARGS__)
-
 const char *settings_env(const char *name)
 {
     size_t len = strlen(name);
@@ -126,10 +124,11 @@ static bool take_line(struct settings *settings, char *line, int number, const c
             return true;
         }
     }
-    return REFUSE(settings,
-                  "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
-                  "endpoints=host:port",
-                  file, number, name_len, line);
+    return ARGS_REFUSE(
+        settings,
+        "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
+        "endpoints=host:port",
+        file, number, name_len, line);
 }
 
 static bool split_file(struct settings *settings, const char *name)
@@ -139,7 +138,7 @@ static bool split_file(struct settings *settings, const char *name)
     int number = 0;
 
     if (strlen(text) != settings->file.len) {
-        return REFUSE(settings, "%s: not a text file", name);
+        return ARGS_REFUSE(settings, "%s: not a text file", name);
     }
     for (char *line = text; line < end; number++) {
         char *next = strchrnul(line, '\n');
@@ -169,12 +168,13 @@ static bool load_file(struct settings *settings)
 
     close(fd);
     if (open_to_others) {
-        return REFUSE(settings, "%s: other users may read or change this file; run: chmod 600 %s",
-                      name, name);
+        return ARGS_REFUSE(settings,
+                           "%s: other users may read or change this file; run: chmod 600 %s", name,
+                           name);
     }
     return ok ? split_file(settings, name)
-              : REFUSE(settings, "cannot read %s, or it is longer than %d bytes", name,
-                       (int)SETTINGS_FILE_MAX);
+              : ARGS_REFUSE(settings, "cannot read %s, or it is longer than %d bytes", name,
+                            (int)SETTINGS_FILE_MAX);
 }
 
 /* ---- Values ---- */
@@ -254,7 +254,8 @@ static bool take_format(struct settings *settings, const struct args *args)
     const char *word = value_of(settings, args, "output");
 
     return !word || format_of(word, &settings->format) ||
-           REFUSE(settings, "--output: \"%s\" is not one of text, json, ndjson and table", word);
+           ARGS_REFUSE(settings, "--output: \"%s\" is not one of text, json, ndjson and table",
+                       word);
 }
 
 static bool take_timeout(struct settings *settings, const struct args *args)
@@ -264,8 +265,8 @@ static bool take_timeout(struct settings *settings, const struct args *args)
 
     settings->timeout_ms = TIMEOUT_DEFAULT_MS;
     return !text || args_duration_ms(text, range, &settings->timeout_ms) ||
-           REFUSE(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
-                  text);
+           ARGS_REFUSE(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
+                       text);
 }
 
 /* Takes --min-zxid, which is decimal, or hexadecimal with 0x. */
@@ -281,7 +282,7 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
     errno = 0;
     (void)strtoull(text, &end, 0);
     return (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0) ||
-           REFUSE(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
+           ARGS_REFUSE(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
 /* Whether to print in color. NO_COLOR counts whatever its value is (no-color.org). */
@@ -313,8 +314,8 @@ bool settings_load(struct settings *settings, const struct args *args)
     settings->color = has_color(settings, args);
     settings->verbose = is_on(settings, args, "verbose");
     if (settings->user && strchr(settings->user, ':')) {
-        return REFUSE(settings, "--user: the name contains a colon; give the password with "
-                                "--password-file, never on the command line");
+        return ARGS_REFUSE(settings, "--user: the name contains a colon; give the password with "
+                                     "--password-file, never on the command line");
     }
     return take_format(settings, args) && take_timeout(settings, args) &&
            take_min_zxid(settings, args);
@@ -357,7 +358,7 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
     struct stat stat;
 
     if (fd < 0) {
-        return REFUSE(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
+        return ARGS_REFUSE(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
     }
 
     bool open_to_all =
@@ -366,11 +367,12 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
 
     close(fd);
     if (open_to_all) {
-        return REFUSE(settings, "--password-file: all users may read %s; run: chmod 600 %s", name,
-                      name);
+        return ARGS_REFUSE(settings, "--password-file: all users may read %s; run: chmod 600 %s",
+                           name, name);
     }
-    return ok || REFUSE(settings,
-                        "--password-file: %s contains no usable password in its first line", name);
+    return ok ||
+           ARGS_REFUSE(settings,
+                       "--password-file: %s contains no usable password in its first line", name);
 }
 
 /* ---- The password: from a terminal ---- */
@@ -412,9 +414,9 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
         if (fd >= 0) {
             close(fd);
         }
-        return REFUSE(settings,
-                      "cannot ask for the password of %s without a terminal; give --password-file",
-                      settings->user);
+        return ARGS_REFUSE(
+            settings, "cannot ask for the password of %s without a terminal; give --password-file",
+            settings->user);
     }
 
     struct termios hidden = shown;
@@ -435,7 +437,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     if (number) {
         end_by(number);
     }
-    return ok || REFUSE(settings, "the typed password is empty or too long");
+    return ok || ARGS_REFUSE(settings, "the typed password is empty or too long");
 }
 
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])

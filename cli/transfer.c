@@ -241,7 +241,7 @@ static bool may_try_next(const struct cli *cli, const struct transfer *transfer,
 {
     long status = cli->client->error.status;
 
-    return (code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT) && transfer->progress.bytes == 0 &&
+    return client_unserved(code) && transfer->progress.bytes == 0 &&
            (status == 0 || status == HTTP_UNAVAILABLE);
 }
 

@@ -128,11 +128,6 @@ static bool is_read(const struct client_request *request)
     return !request->method;
 }
 
-static bool is_unanswered(int code)
-{
-    return code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
-}
-
 /* Returns the exit code of a request, or that of the signal that interrupted the request. */
 static int or_signal(struct wait *wait, int code)
 {
@@ -157,7 +152,7 @@ static int tell(const struct wait *wait, int code)
     if (code <= CMD_OK || code > CMD_SIGNAL) {
         return code;
     }
-    if (!is_unanswered(code) || wait->wait_ms <= 0 || os_now_ms() < wait->until_ms) {
+    if (!client_unserved(code) || wait->wait_ms <= 0 || os_now_ms() < wait->until_ms) {
         return cli_tell(wait->cli);
     }
     client_explain(client);
@@ -196,8 +191,9 @@ int wait_ask(struct wait *wait, struct client_request *request)
     for (;;) {
         request->timeout_ms = is_read(request) ? read_patience_ms(wait) : patience_ms(wait);
         code = or_signal(wait, client_ask(wait->cli->client, request));
-        wait->answered = wait->answered || !is_unanswered(code);
-        if (!is_unanswered(code) || !wait->answered || !is_read(request) || os_now_ms() >= end_ms) {
+        wait->answered = wait->answered || !client_unserved(code);
+        if (!client_unserved(code) || !wait->answered || !is_read(request) ||
+            os_now_ms() >= end_ms) {
             break;
         }
 
@@ -289,8 +285,8 @@ static int open_session(struct hold *hold)
     }
     grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
     hold->grace_ms = min_i64(grace_ms, granted_ms / GRACE_MIN_SHARE);
-    hold_env(hold, "ZABRA_SESSION", hold->wait.live->session);
-    hold_env(hold, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
+    live_env(hold->wait.live, "ZABRA_SESSION", hold->wait.live->session);
+    live_env(hold->wait.live, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
     return CMD_OK;
 }
 
@@ -324,21 +320,7 @@ int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold,
         code = act ? act(&hold, ctx) : hold_run(&hold, NULL);
     }
     wait_close(&hold.wait);
-    for (int i = 0; i < hold.env_count; i++) {
-        explicit_bzero(hold.env[i], strlen(hold.env[i])); /* One variable is a secret. */
-        mem_free(hold.env[i]);
-    }
     return code;
-}
-
-void hold_env(struct hold *hold, const char *name, const char *value)
-{
-    size_t size = strlen(name) + strlen(value) + 2;
-    char *variable = mem_zalloc(1, size);
-
-    ASSERT(hold->env_count + 1 < LIVE_ENV_MAX); /* The list ends with NULL. */
-    (void)snprintf(variable, size, "%s=%s", name, value);
-    hold->env[hold->env_count++] = variable;
 }
 
 /* ---- Holding: the command ---- */
@@ -418,8 +400,8 @@ int hold_run(struct hold *hold, const char *path)
     if (code == CMD_OK) {
         /* Reads of the command see all writes of the previous holder. */
         (void)snprintf(zxid, sizeof(zxid), "0x%" PRIx64, hold->cli->client->seen_zxid);
-        hold_env(hold, "ZABRA_MIN_ZXID", zxid);
-        code = live_run(hold->wait.live, hold->cli->args.child, hold->env, -1);
+        live_env(hold->wait.live, "ZABRA_MIN_ZXID", zxid);
+        code = live_run(hold->wait.live, hold->cli->args.child, -1);
     }
     if (code != CMD_OK) {
         return code;

@@ -78,8 +78,6 @@ struct hold {
     int64_t grace_ms; /* The time from SIGTERM to SIGKILL. */
     const char *path; /* The path of the znode; NULL: there is none. */
     uint64_t look_ms; /* When to check the znode; UINT64_MAX: a watch reports its deletion. */
-    int env_count;
-    char *env[LIVE_ENV_MAX];
 };
 
 /* The rows of options that hold_around() reads. */
@@ -106,9 +104,6 @@ struct hold {
  * Returns the exit code. */
 int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold, void *ctx),
                 void *ctx);
-
-/* Adds a variable to the environment of the command. */
-void hold_env(struct hold *hold, const char *name, const char *value);
 
 /* Runs the command while the znode at `path` exists (NULL: while the session exists). Returns the
  * exit code. */

@@ -189,7 +189,7 @@ TEST(a_watch_for_one_event_ends, open_live, close_live)
 
 /* ---- Children ---- */
 
-static void start(const char *command, char *const *env)
+static void start(const char *command)
 {
     static char text[256];
     static char shell[] = "sh";
@@ -197,28 +197,27 @@ static void start(const char *command, char *const *env)
     char *args[] = {shell, option, text, NULL};
 
     (void)snprintf(text, sizeof(text), "%s", command);
-    assert_int_equal(live_run(live, args, env, -1), CMD_OK);
+    assert_int_equal(live_run(live, args, -1), CMD_OK);
 }
 
 TEST(children_end_with_their_codes, open_live, close_live)
 {
-    static char variable[] = "WHAT=7";
     static char none[] = "/no/such/command";
     static char no_program[] = "/etc/passwd";
-    char *const env[] = {variable, NULL};
     char *missing[] = {none, NULL};
     char *denied[] = {no_program, NULL};
     struct live_news news;
 
-    start("exit $WHAT", env);
+    live_env(live, "WHAT", "7");
+    start("exit $WHAT");
     expect(LIVE_CHILD, &news);
     assert_int_equal(live_exit_code(news.status), CHILD_CODE);
     assert_false(live->child > 0);
-    start("kill -KILL $$", NULL);
+    start("kill -KILL $$");
     expect(LIVE_CHILD, &news);
     assert_int_equal(live_exit_code(news.status), CMD_SIGNAL + SIGKILL);
-    assert_int_equal(live_run(live, missing, NULL, -1), CMD_CHILD_NOT_FOUND);
-    assert_int_equal(live_run(live, denied, NULL, -1), CMD_CHILD_NOT_RUN);
+    assert_int_equal(live_run(live, missing, -1), CMD_CHILD_NOT_FOUND);
+    assert_int_equal(live_run(live, denied, -1), CMD_CHILD_NOT_RUN);
 }
 
 /* Waits until the child has made the file, and removes it. */
@@ -237,7 +236,7 @@ TEST(signals_are_passed_on, open_live, close_live)
     (void)snprintf(name, sizeof(name), "%s/ready", ensemble.dir);
     (void)snprintf(command, sizeof(command),
                    "trap 'exit 7' TERM; : >%s; while :; do sleep 0.05; done", name);
-    start(command, NULL);
+    start(command);
     wait_file(name);
     assert_int_equal(kill(getpid(), SIGTERM), 0);
     expect(LIVE_CHILD, &news);
@@ -255,7 +254,7 @@ TEST(a_child_that_does_not_end_is_killed, open_live, close_live)
     (void)snprintf(name, sizeof(name), "%s/ready", ensemble.dir);
     (void)snprintf(command, sizeof(command), "trap '' TERM; : >%s; while :; do sleep 0.05; done",
                    name);
-    start(command, NULL);
+    start(command);
     wait_file(name);
     assert_int_equal(live_exit_code(live_end_child(live, GRACE_MS)), CMD_SIGNAL + SIGKILL);
 }

@@ -19,13 +19,17 @@ enum {
             CMD_VALUE("limit", 'n', "N", ""), CMD_VALUE("header", 'H', "H", ""), \
     }
 
-static const struct cmd plain = {.name = "x",
-                                 .usage = "PATH",
-                                 .options = OWN,
-                                 .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
-                                 .operands_min = 1};
-static const struct cmd runner = {
-    .name = "lock", .usage = "NAME -- CMD", .options = OWN, .operands_max = 1, .has_child = true};
+static const struct cmd plain = {
+    .name = "x",
+    .usage = "PATH",
+    .options = OWN,
+    .operands = {1, 2, {CMD_OPERAND_PATH, CMD_OPERAND_TEXT}},
+};
+static const struct cmd runner = {.name = "lock",
+                                  .usage = "NAME -- CMD",
+                                  .options = OWN,
+                                  .operands = {0, 1, {0}},
+                                  .has_child = true};
 
 static struct args args;
 static char *words[WORDS_MAX + 1];
