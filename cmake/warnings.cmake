@@ -24,10 +24,6 @@ if(ZABRA_SANITIZE)
   list(APPEND ZABRA_COMPILE_FLAGS -fsanitize=${ZABRA_SANITIZE} -fno-omit-frame-pointer
        -fno-sanitize-recover=all)
   list(APPEND ZABRA_LINK_FLAGS -fsanitize=${ZABRA_SANITIZE})
-  find_program(ZABRA_LLD ld.lld)
-  if(ZABRA_LLD) # There are hundreds of test programs, and it takes a third of the time for each.
-    list(APPEND ZABRA_LINK_FLAGS -fuse-ld=lld)
-  endif()
   # GCC's flow analysis sees false null pointers and over-long strings in instrumented code.
   list(APPEND ZABRA_WARNINGS -Wno-null-dereference)
   if(ZABRA_FUZZ)

@@ -9,12 +9,17 @@ enum {
     RECEIVE_BYTES = 32 << 10,
     PIECE_BYTES = 16 << 10, /* A slow client takes that much at a time. */
     CHANGES_MAX = 10000,    /* Until a client that reads nothing is overrun. */
-    QUEUE_BYTES = 4 << 20,  /* As usual: events may wait up to this, replies up to less. */
+    QUEUE_BYTES = 1 << 20,  /* A large queue: events may wait up to this, replies up to less. */
     REPLIES = 10,           /* To a client that is overrun again and again. */
     REFUSED = 10,
     RESUMED = 1500, /* Watches with more events than may wait. */
     IN_FLIGHT = 2000,
-    NODES_MANY = 200,    /* Changes in all of them exceed everything that may be in flight. */
+    NODES_MANY = 100, /* Changes in all of them exceed everything that may be in flight. */
+#ifdef __SANITIZE_THREAD__
+    NODES_LARGE = 100, /* It takes too long with more, and the threads do the same. */
+#else
+    NODES_LARGE = 300, /* Changes in all of them exceed what one turn sends. */
+#endif
     WRITE_EVERY = 50,    /* Messages that the client takes until everything has changed again. */
     PATIENT_MS = 100000, /* For a reply, and with a client that reads nothing. */
     IMPATIENT_MS = 1000,
@@ -42,7 +47,7 @@ static void setup_impatient(struct fixture *fixture)
     setup_with_queue(fixture, IMPATIENT_MS, 0);
 }
 
-static void setup_usual(struct fixture *fixture)
+static void setup_large_queue(struct fixture *fixture)
 {
     setup_with_queue(fixture, PATIENT_MS, QUEUE_BYTES);
 }
@@ -294,7 +299,7 @@ TEST(replies_come_after_what_an_overrun_client_has_missed, fixture, setup, teard
 }
 
 /* Waiting events do not keep the server from making replies. */
-TEST(waiting_events_do_not_stop_replies, fixture, setup_usual, teardown)
+TEST(waiting_events_do_not_stop_replies, fixture, setup_large_queue, teardown)
 {
     check_replies(fixture, 2);
 }
@@ -472,7 +477,7 @@ static void forget(struct gate *gate)
 
 /* A request for the present state is refused, and one that would wait for ever is abandoned: the
  * client is redirected. */
-TEST(a_close_does_not_wait_for_events_that_cannot_be_sent, fixture, setup_usual, teardown)
+TEST(a_close_does_not_wait_for_events_that_cannot_be_sent, fixture, setup_large_queue, teardown)
 {
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     uint64_t read = socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
@@ -515,12 +520,12 @@ TEST(large_differences_do_not_keep_replies_waiting, fixture, setup_impatient, te
 {
     struct socket *slow = open_narrow(fixture, &slow_reader);
 
-    make_nodes(fixture, WATCHES);
+    make_nodes(fixture, NODES_LARGE);
     json_decref(socket_call(slow, "\"op\":\"watch\",\"path\":\"/\",\"kind\":\"recursive\","
                                   "\"values\":true"));
-    overrun(fixture, WATCHES);
+    overrun(fixture, NODES_LARGE);
     socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
-    json_decref(read_too_slowly(fixture, slow, WATCHES));
+    json_decref(read_too_slowly(fixture, slow, NODES_LARGE));
     socket_close(slow);
 }
 
