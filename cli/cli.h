@@ -12,7 +12,8 @@
 
 enum {
     CLI_MESSAGE_MAX = 1024,
-    VALUE_MAX = 64 << 20 /* Maximum bytes of data in one request. */
+    CLI_LIMIT_MAX = 1000000, /* The greatest --limit. */
+    VALUE_MAX = 64 << 20     /* Maximum bytes of data in one request. */
 };
 
 struct cli {

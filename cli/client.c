@@ -198,7 +198,7 @@ static bool run(struct client *client, CURLcode *ret_result)
     }
     *ret_result = CURLE_OPERATION_TIMEDOUT;
 
-    bool ended = curl_handles_result(client->multi, ret_result); /* May precede the interrupt. */
+    bool ended = curl_handles_ended(client->multi, ret_result); /* May precede the interrupt. */
 
     (void)curl_multi_remove_handle(client->multi, client->easy);
     return ended || !interrupted;

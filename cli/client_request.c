@@ -258,8 +258,7 @@ void client_url(const struct client *client, const char *endpoint,
     const char *target = request->target ? request->target : "/znodes/v1";
 
     buf_init(url, CLIENT_URL_MAX);
-    buf_append_str(url, endpoint);
-    buf_append_str(url, target);
+    buf_printf(url, "%s%s", endpoint, target);
     if (request->path) {
         url_path(url, request->path);
     }

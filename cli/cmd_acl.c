@@ -145,26 +145,14 @@ static int show(struct cli *cli, const char *path)
 
 /* ---- Setting ---- */
 
-/* Sends a change of the ACL; `match` is a header or NULL. */
-static int patch(struct cli *cli, const char *path, json_t *body, const char *match)
-{
-    struct client_request request = {.method = "PATCH",
-                                     .path = path,
-                                     .has_body = true,
-                                     .type = "application/json",
-                                     .headers = {match}};
-    BUF_AUTO(text, BODY_MAX);
-
-    jsonr_put(&text, body);
-    request.body = buf_slice(&text);
-    return client_ask(cli->client, &request);
-}
-
 static int set(struct cli *cli, const char *path, const char *text)
 {
+    struct client_request request = {
+        .method = "PATCH", .path = path, .has_body = true, .type = "application/json"};
     json_t *list = acl_text_parse(text);
     json_auto_t *body = NULL;
     int code = CMD_OK;
+    BUF_AUTO(sent, BODY_MAX);
 
     if (!list) {
         return CLI_USAGE(cli,
@@ -176,11 +164,13 @@ static int set(struct cli *cli, const char *path, const char *text)
     if (args_has(&cli->args, "version")) {
         (void)json_object_set_new(body, "aversion", json_integer(cli_number(cli, "version")));
     }
-    code = patch(cli, path, body, NULL);
+    jsonr_put(&sent, body);
+    request.body = buf_slice(&sent);
+    code = cli_ask(cli, &request);
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     }
-    return code > CMD_OK ? cli_tell(cli) : code;
+    return code;
 }
 
 /* ---- Changing a part ---- */
@@ -208,43 +198,33 @@ static int apply(struct cli *cli, json_t *list)
     return CMD_OK;
 }
 
-/* Makes one attempt. Returns CMD_OK, CMD_SHOWN, the code of a reported error, or REVISE_AGAIN when
- * another client has changed the list or replaced the znode. */
-static int change_once(struct cli *cli, const char *path, uint64_t end_ms)
+static int change_once(struct revise *revise, void *ctx)
 {
-    struct client_request request = {.path = path, .params = {{"view", "acl"}}};
-    char match[CLIENT_HEADER_MAX];
-    int code = client_ask(cli->client, &request);
+    struct cli *cli = revise->cli;
+    int code = revise_read(revise);
+    BUF_AUTO(sent, BODY_MAX);
 
-    if (code != CMD_OK) {
-        return code > CMD_OK ? cli_tell(cli) : code;
+    (void)ctx;
+    if (code != CMD_OK || !revise->exists) {
+        return code == CMD_OK ? cli_tell(cli) : code;
     }
-    (void)snprintf(match, sizeof(match), "If-Match: %.256s", cli->client->reply.etag);
 
     const json_t *json = cli_json(cli);
     json_auto_t *body = json_pack("{s:O}", "acl", jsonr_at(json, "acl"));
 
     code = json ? apply(cli, jsonr_at(body, "acl")) : CMD_FAILED;
-    if (code != CMD_OK) {
-        return code;
-    }
-    code = patch(cli, path, body, match);
-    if (code > CMD_OK) {
-        bool late = cli->client->error.status == HTTP_LATE;
-
-        return late && os_now_ms() < end_ms ? REVISE_AGAIN : cli_tell(cli);
+    if (code == CMD_OK) {
+        jsonr_put(&sent, body);
+        code = revise_write(revise, buf_slice(&sent), false);
     }
     return code;
 }
 
 static int change(struct cli *cli, const char *path)
 {
-    uint64_t end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms;
-    int code = REVISE_AGAIN;
+    int code =
+        revise_run(&(struct revise){.cli = cli, .path = path, .acl = true}, change_once, NULL);
 
-    while (code == REVISE_AGAIN) {
-        code = change_once(cli, path, end_ms);
-    }
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     }

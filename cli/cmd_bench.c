@@ -188,24 +188,24 @@ static bool is_over(const struct bench *bench)
 /* Counts a request that has ended. Returns its worker, which is free again; NULL: there is none. */
 static struct bench_worker *take_end(struct bench *bench)
 {
-    int left = 0;
-    CURLMsg *message = curl_multi_info_read(bench->multi, &left);
+    CURLcode result = CURLE_OK;
+    CURL *easy = curl_handles_ended(bench->multi, &result);
     struct bench_worker *worker = NULL;
     char *private = NULL;
     long status = 0;
 
-    if (!message) {
+    if (!easy) {
         return NULL;
     }
-    (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+    (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
     worker = (struct bench_worker *)(void *)private;
-    (void)curl_easy_getinfo(worker->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (message->data.result == CURLE_OK && status / 100 == 2 && worker->what != BENCH_EVENT) {
+    (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    if (result == CURLE_OK && status / 100 == 2 && worker->what != BENCH_EVENT) {
         hist_add(&bench->hists[worker->what], os_now_us() - worker->begun_us);
     } else {
         bench->errors[worker->what]++;
     }
-    (void)curl_multi_remove_handle(bench->multi, worker->easy);
+    (void)curl_multi_remove_handle(bench->multi, easy);
     curl_slist_free_all(worker->headers);
     worker->headers = NULL;
     return worker;

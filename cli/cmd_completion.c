@@ -32,10 +32,7 @@ static void offer(struct completing *c, const char *text, const char *about)
 {
     if (begins(text, c->word)) {
         buf_append_slice(c->out, c->lead);
-        buf_append_str(c->out, text);
-        buf_append_byte(c->out, '\t');
-        buf_append_str(c->out, about);
-        buf_append_byte(c->out, '\n');
+        buf_printf(c->out, "%s\t%s\n", text, about);
         c->candidates++;
     }
 }
@@ -161,8 +158,8 @@ static void offer_options(struct completing *c)
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         for (const struct cmd_option *at = tables[i]; at && at->name; at++) {
             BUF_AUTO(text, URL_MAX);
-            buf_append_str(&text, "--");
-            buf_append_str(&text, at->name);
+
+            buf_printf(&text, "--%s", at->name);
             offer(c, buf_cstr(&text), at->help);
         }
     }

@@ -56,11 +56,7 @@ static bool is_masked(const json_t *acl)
 static void join(const char *top, const char *below, struct buf *out)
 {
     buf_clear(out);
-    buf_append_str(out, top);
-    if (*below) {
-        buf_append_byte(out, '/');
-        buf_append_str(out, below);
-    }
+    buf_printf(out, "%s%s%s", top, *below ? "/" : "", below);
 }
 
 static int fail(struct cli *cli, const struct copy *copy, int exit_code, const char *code,

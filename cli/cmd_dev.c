@@ -3,6 +3,7 @@
 #include "cli/dev.h"
 #include "cli/inherited.h"
 #include "cli/out.h"
+#include "server/config/config.h"
 #include "server/process/server.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ enum {
     CONFIG_BYTES_MAX = 64 << 10,
     DIR_MODE = 0755,
     FILE_MODE = 0644,
+    NAME_BYTES = 64,
     STEP_MS = 50,        /* Time between two checks of the replicas. */
     ASK_MS = 500,        /* Timeout of one answer of /readyz. */
     WAIT_DEFAULT_S = 60, /* Time for all replicas to serve. */
@@ -60,6 +62,34 @@ static const struct number {
                {"port", offsetof(struct dev, port), PORT_MAX},
                {"wait", offsetof(struct dev, wait_s), WAIT_MAX_S}};
 
+/* Whether `--name` or `--name=value` names a key of the configuration; if not, `ret_meant` gets the
+ * option of dev, or the key, that the user may have meant, or NULL. Also true when `arg` is not an
+ * option. */
+static bool is_key(const char *arg, const char **ret_meant)
+{
+    static const char *const own[] = {"nodes", "data", "port", "wait"};
+    const struct config_row *rows = NULL;
+    size_t count = config_rows(&rows);
+    int wrong = ARGS_WRONG_MAX;
+    char name[NAME_BYTES];
+
+    *ret_meant = NULL;
+    if (strncmp(arg, "--", 2) != 0 || strncmp(arg, "--server.", strlen("--server.")) == 0) {
+        return true;
+    }
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        *ret_meant = args_is_nearer(name, own[i], &wrong) ? own[i] : *ret_meant;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].key, name) == 0) {
+            return true;
+        }
+        *ret_meant = args_is_nearer(name, rows[i].key, &wrong) ? rows[i].key : *ret_meant;
+    }
+    return false;
+}
+
 /* Turns `--key value` or `--key=value` into a line of each configuration. */
 static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
 {
@@ -68,7 +98,7 @@ static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
     const char *meant = NULL;
     int len = (int)strcspn(arg, "=");
 
-    if (!dev_key_known(arg, &meant)) {
+    if (!is_key(arg, &meant)) {
         return meant ? OUT_USAGE(&cmd_dev, "unknown option or key %.*s; did you mean --%s?", len,
                                  arg, meant)
                      : OUT_USAGE(&cmd_dev, "unknown option or key %.*s; see 'zabra help serve'",
@@ -231,9 +261,7 @@ static void on_unexpected_end(struct dev *dev, struct child *child)
 
 static void reap_children(struct dev *dev)
 {
-    for (uint32_t i = 0; i < dev->nodes; i++) {
-        struct child *child = &dev->children[i];
-
+    for (struct child *child = dev->children; child < dev->children + dev->nodes; child++) {
         if (child->pid == 0 || waitpid(child->pid, &child->status, WNOHANG) != child->pid) {
             continue;
         }
@@ -291,9 +319,7 @@ static void start_due(struct dev *dev)
 {
     uint64_t now_ms = os_now_ms();
 
-    for (uint32_t i = 0; i < dev->nodes; i++) {
-        struct child *child = &dev->children[i];
-
+    for (struct child *child = dev->children; child < dev->children + dev->nodes; child++) {
         if (child->pid > 0 || now_ms < child->restart_at_ms) {
             continue;
         }
@@ -311,9 +337,7 @@ static uint32_t count_ready(struct dev *dev)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < dev->nodes; i++) {
-        struct child *child = &dev->children[i];
-
+    for (struct child *child = dev->children; child < dev->children + dev->nodes; child++) {
         if (child->pid > 0 && !child->ready && !child->foreign) {
             child->ready = ask(child, "/readyz", NULL) == 200;
         }
@@ -392,9 +416,7 @@ static void print_welcome(const struct dev *dev)
 
     (void)printf("\n%u replica%s serve%s one tree:\n\n", dev->nodes, dev->nodes == 1 ? "" : "s",
                  dev->nodes == 1 ? "s" : "");
-    for (uint32_t i = 0; i < dev->nodes; i++) {
-        const struct child *child = &dev->children[i];
-
+    for (const struct child *child = dev->children; child < dev->children + dev->nodes; child++) {
         (void)printf("  http://127.0.0.1:%u   pid %d, log %s%s\n", child->client_port,
                      (int)child->pid, child->log_path, child->ready ? "" : "   (not yet)");
     }

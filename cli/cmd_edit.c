@@ -122,7 +122,10 @@ static int edit_once(struct revise *revise, void *ctx)
 
 static int run(struct cli *cli)
 {
-    return revise_run(cli, cli_path(cli, 0), args_has(&cli->args, "parents"), edit_once, NULL);
+    struct revise revise = {
+        .cli = cli, .path = cli_path(cli, 0), .parents = args_has(&cli->args, "parents")};
+
+    return revise_run(&revise, edit_once, NULL);
 }
 
 const struct cmd cmd_edit = {

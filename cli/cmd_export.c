@@ -134,9 +134,6 @@ const struct cmd cmd_export = {
 
 /* ---- import ---- */
 
-static const char import_columns[] =
-    "created:created, overwritten:overwritten, skipped:skipped, transactions:multis, zxid:zxidHex";
-
 /* Opens the file with the lines. Returns CMD_OK, or the code of a reported error. */
 static int open_input(const struct cli *cli, struct transfer *transfer)
 {
@@ -225,7 +222,9 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
     if (json_is_true(jsonr_at(json, "dryRun"))) {
         out_say(&cli->out, "dry run, nothing was changed; the import would do:\n");
     }
-    out_facts(&cli->out, json, import_columns);
+    out_facts(&cli->out, json,
+              "created:created, overwritten:overwritten, skipped:skipped, transactions:multis, "
+              "zxid:zxidHex");
     return CMD_OK;
 }
 

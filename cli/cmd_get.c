@@ -5,9 +5,6 @@
 
 /* ---- get ---- */
 
-static const char data_columns[] =
-    "path:path, text:dataUtf8, base64:data64, version:version, bytes:dataLength";
-
 static int get_bytes(struct cli *cli, struct client_request *request)
 {
     request->accept = "application/octet-stream";
@@ -35,7 +32,8 @@ static int get_json(struct cli *cli, struct client_request *request)
     int code = cli_ask_json(cli, request, &json);
 
     if (code == CMD_OK && cli->out.format == SETTINGS_TABLE) {
-        out_facts(&cli->out, json, data_columns);
+        out_facts(&cli->out, json,
+                  "path:path, text:dataUtf8, base64:data64, version:version, bytes:dataLength");
     } else if (code == CMD_OK) {
         cli_answer(cli);
     }
@@ -76,13 +74,9 @@ static const char stat_columns[] =
 static json_t *with_times(json_t *answer)
 {
     json_t *value = json_copy(answer);
-    char created[OUT_TIME_MAX];
-    char modified[OUT_TIME_MAX];
 
-    out_time(jsonr_number(answer, "ctime"), created);
-    out_time(jsonr_number(answer, "mtime"), modified);
-    (void)json_object_set_new(value, "created", json_string(created));
-    (void)json_object_set_new(value, "modified", json_string(modified));
+    (void)json_object_set_new(value, "created", out_time(jsonr_number(answer, "ctime")));
+    (void)json_object_set_new(value, "modified", out_time(jsonr_number(answer, "mtime")));
     return value;
 }
 
@@ -115,8 +109,6 @@ const struct cmd cmd_stat = {
 
 /* ---- whoami ---- */
 
-static const char id_columns[] = "SCHEME:scheme, ID:id";
-
 static int run_whoami(struct cli *cli)
 {
     struct client_request request = {.target = "/whoami/v1"};
@@ -126,7 +118,7 @@ static int run_whoami(struct cli *cli)
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
     } else if (code == CMD_OK) {
-        out_list(&cli->out, json, "ids", id_columns);
+        out_list(&cli->out, json, "ids", "SCHEME:scheme, ID:id");
     }
     if (code == CMD_OK && json_is_true(jsonr_at(json, "super"))) {
         out_say(&cli->out, "super user: ACLs do not apply\n");

@@ -78,8 +78,8 @@ static bool take_number(const struct cli *cli, int operand, int64_t *number)
 static int add(struct cli *cli, const char *path, int operand, bool create, bool parents)
 {
     struct sum sum = {.by = 1, .create = create};
-    int code = take_number(cli, operand, &sum.by) ? revise_run(cli, path, parents, add_once, &sum)
-                                                  : CMD_USAGE;
+    struct revise revise = {.cli = cli, .path = path, .parents = parents};
+    int code = take_number(cli, operand, &sum.by) ? revise_run(&revise, add_once, &sum) : CMD_USAGE;
 
     if (code == CMD_OK) {
         cli_print_number(cli, path, "value", sum.result);
@@ -163,7 +163,7 @@ static int run_counter(struct cli *cli)
     if (verb == GET && args_operand(&cli->args, 2)) {
         return CLI_USAGE(cli, "get takes one path");
     }
-    return verb == GET   ? revise_run(cli, path, false, get, NULL)
+    return verb == GET   ? revise_run(&(struct revise){.cli = cli, .path = path}, get, NULL)
            : verb == ADD ? add(cli, path, 2, true, true)
            : verb == SET ? set(cli, path)
                          : CMD_USAGE;
@@ -201,7 +201,9 @@ static int touch_once(struct revise *revise, void *ctx)
 
 static int run_touch(struct cli *cli)
 {
-    int code = revise_run(cli, cli_path(cli, 0), args_has(&cli->args, "parents"), touch_once, NULL);
+    struct revise revise = {
+        .cli = cli, .path = cli_path(cli, 0), .parents = args_has(&cli->args, "parents")};
+    int code = revise_run(&revise, touch_once, NULL);
 
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);

@@ -2,15 +2,13 @@
 #include "cli/cli.h"
 
 enum {
-    LIMIT_MAX = 1000000,
     FOUND_DEFAULT = 1000,
     DEPTH_MAX = 1024
 };
 
 /* ---- ls ---- */
 
-static const char ls_columns[] = "NAME:";
-static const char ls_long_columns[] =
+static const char long_columns[] =
     "VERSION:stat.version>, BYTES:stat.dataLength>, CHILDREN:stat.numChildren>, "
     "MODIFIED:modified, KIND:kind, NAME:name";
 
@@ -28,13 +26,10 @@ static const char *kind_of(const json_t *stat)
 static void add_words(json_t *children)
 {
     JSONR_EACH (child, children) {
-        char modified[OUT_TIME_MAX];
-
         if (jsonr_at(child, "hidden")) {
             continue;
         }
-        out_time(jsonr_number(child, "stat.mtime"), modified);
-        (void)json_object_set_new(child, "modified", json_string(modified));
+        (void)json_object_set_new(child, "modified", out_time(jsonr_number(child, "stat.mtime")));
         (void)json_object_set_new(child, "kind", json_string(kind_of(jsonr_at(child, "stat"))));
     }
 }
@@ -52,7 +47,7 @@ static int run_ls(struct cli *cli)
         if (with_stat && !out_is_json(&cli->out)) {
             add_words(jsonr_at(whole, "children"));
         }
-        out_list(&cli->out, whole, "children", with_stat ? ls_long_columns : ls_columns);
+        out_list(&cli->out, whole, "children", with_stat ? long_columns : "NAME:");
     }
     return code;
 }
@@ -64,8 +59,8 @@ const struct cmd cmd_ls = {
     .text = "Up to 1000 children are from one moment; longer lists are read in pages.\n",
     .options = {CMD_FLAG("long", 'l', "also print version, size, children, time and kind of each"),
                 CMD_NUMBER("limit", 'n', "N",
-                           "at most N children, the first in byte order (1000000)", 1, LIMIT_MAX,
-                           LIMIT_MAX)},
+                           "at most N children, the first in byte order (1000000)", 1,
+                           CLI_LIMIT_MAX, CLI_LIMIT_MAX)},
     .examples = {{"zabra ls /app", "prints one name per line"},
                  {"zabra ls -l /app -o table", "prints a table with details of each"},
                  {"zabra ls /app -o ndjson", "prints one line of JSON per child"}},
@@ -75,7 +70,6 @@ const struct cmd cmd_ls = {
 
 /* ---- find ---- */
 
-static const char find_columns[] = "PATH:path";
 static const char node_columns[] =
     "VERSION:stat.version>, BYTES:stat.dataLength>, CHILDREN:stat.numChildren>, PATH:path";
 
@@ -96,7 +90,7 @@ static int run_find(struct cli *cli)
 
     if (code == CMD_OK) {
         out_list(&cli->out, whole, "nodes",
-                 args_has(&cli->args, "long") ? node_columns : find_columns);
+                 args_has(&cli->args, "long") ? node_columns : "PATH:path");
     }
     if (code == CMD_OK && json_is_true(jsonr_at(whole, "more"))) {
         (void)fprintf(stderr, "zabra find: there may be more matches; raise --limit\n");
@@ -114,7 +108,7 @@ const struct cmd cmd_find = {
                           "znodes whose name matches this pattern (* and ?) or contains this text"),
                 CMD_VALUE("data", 'd', "TEXT", "znodes whose data contains this text"),
                 CMD_FLAG("long", 'l', "also print version and size of each"),
-                CMD_NUMBER("limit", 'n', "N", "at most N matches (1000)", 1, LIMIT_MAX,
+                CMD_NUMBER("limit", 'n', "N", "at most N matches (1000)", 1, CLI_LIMIT_MAX,
                            FOUND_DEFAULT)},
     .examples = {{"zabra find /app --name '*.json'", "by name"},
                  {"zabra find --data db1.example -l", "finds znodes that still mention db1"}},

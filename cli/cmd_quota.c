@@ -237,7 +237,8 @@ static int set(struct cli *cli, const char *path)
     int64_t values[LIMITS];
     LIMITS_PATH(at, path);
 
-    int code = revise_run(cli, buf_cstr(&at), true, set_once, values);
+    int code = revise_run(&(struct revise){.cli = cli, .path = buf_cstr(&at), .parents = true},
+                          set_once, values);
 
     if (code == CMD_OK && !out_is_text(&cli->out)) {
         print_one(cli, path, values);

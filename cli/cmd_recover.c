@@ -3,8 +3,6 @@
 #include "cli/out.h"
 #include "server/process/sole_voter.h"
 
-#include <stdlib.h>
-
 enum {
     HISTORY_LEN = 16, /* Hexadecimal digits. */
     LINE_MAX_LEN = 128,
@@ -159,18 +157,10 @@ static int recover(struct recovery *recovery)
     return code;
 }
 
-static bool parse_id(const char *text, uint32_t *ret_id)
-{
-    char *end;
-    unsigned long id = strtoul(text, &end, 10);
-
-    *ret_id = (uint32_t)id;
-    return *text >= '0' && *text <= '9' && *end == '\0' && id >= 1 && id <= ZAB_ID_MAX;
-}
-
 static int take_args(struct recovery *recovery, int arg_count, char **args)
 {
     const char *id = NULL;
+    int64_t number = 0;
 
     for (int i = 0; i < arg_count;) {
         const char *value;
@@ -188,9 +178,10 @@ static int take_args(struct recovery *recovery, int arg_count, char **args)
     if (!recovery->dir) {
         return OUT_USAGE(&cmd_recover, "the directory is missing");
     }
-    if (!id || !parse_id(id, &recovery->id)) {
+    if (!id || !args_number(id, (struct cmd_range){1, ZAB_ID_MAX, 0}, &number)) {
         return OUT_USAGE(&cmd_recover, "--id must be the number of this replica");
     }
+    recovery->id = (uint32_t)number;
     return CMD_OK;
 }
 

@@ -1,10 +1,6 @@
 /* session: runs a command in a session, and shows or closes the session that a command is in. */
 #include "cli/wait.h"
 
-enum {
-    LIMIT_MAX = 1000000
-};
-
 static const char list_columns[] =
     "SESSION:session, TIMEOUT:timeout_ms>, EPHEMERALS:ephemerals>, HEARD-AT:heard_at>, "
     "HEARD-MS:heard_ms>, ADDRESS:address, IDENTITY:identity";
@@ -88,7 +84,7 @@ const struct cmd cmd_session = {
             "session; use --endpoints to ask it.\n" HOLD_HELP,
     .options = {HOLD_OPTIONS,
                 CMD_NUMBER("limit", 'n', "N", "list: at most N sessions, the oldest (1000000)", 1,
-                           LIMIT_MAX, LIMIT_MAX)},
+                           CLI_LIMIT_MAX, CLI_LIMIT_MAX)},
     .examples = {{"zabra session -- sh -c 'zabra create /app/me -e && ./serve'",
                   "/app/me exists as long as ./serve runs"},
                  {"zabra session show",

@@ -4,7 +4,6 @@
 #include "server/read/glob.h"
 
 enum {
-    AGE_MAX = 32,
     NAMES_MAX = 64
 };
 
@@ -14,20 +13,15 @@ static const char status_columns[] =
     "ID:id>, ROLE:role, SERVES:serving, EPOCH:epoch>, ZXID:zxid, LAG-MS:lag_ms>, ZNODES:znodes>, "
     "SESSIONS:sessions>, VERSION:version, UP:up>, ENDPOINT:endpoint, NOTE:note";
 
-/* Writes an age as "3d4h", "4h5m", "5m6s" or "6s". */
-static void put_age(int64_t ms, char text[AGE_MAX])
+/* Returns an age as "3d4h", "4h5m", "5m6s" or "6s". */
+static json_t *age_of(int64_t ms)
 {
     int64_t s = ms / 1000;
 
-    if (s >= 86400) {
-        (void)snprintf(text, AGE_MAX, "%" PRId64 "d%" PRId64 "h", s / 86400, s % 86400 / 3600);
-    } else if (s >= 3600) {
-        (void)snprintf(text, AGE_MAX, "%" PRId64 "h%" PRId64 "m", s / 3600, s % 3600 / 60);
-    } else if (s >= 60) {
-        (void)snprintf(text, AGE_MAX, "%" PRId64 "m%" PRId64 "s", s / 60, s % 60);
-    } else {
-        (void)snprintf(text, AGE_MAX, "%" PRId64 "s", s);
-    }
+    return s >= 86400  ? json_sprintf("%" PRId64 "d%" PRId64 "h", s / 86400, s % 86400 / 3600)
+           : s >= 3600 ? json_sprintf("%" PRId64 "h%" PRId64 "m", s / 3600, s % 3600 / 60)
+           : s >= 60   ? json_sprintf("%" PRId64 "m%" PRId64 "s", s / 60, s % 60)
+                       : json_sprintf("%" PRId64 "s", s);
 }
 
 /* Describes one replica: its report with its endpoint, or why there is none. */
@@ -55,15 +49,13 @@ static void add_words(json_t *replicas)
 {
     JSONR_EACH (item, replicas) {
         const char *note = jsonr_text(item, "reason");
-        char up[AGE_MAX];
 
         if (jsonr_at(item, "error")) {
             (void)json_object_set_new(item, "role", json_string("-"));
             note = jsonr_text(item, "error.message");
         }
         if (jsonr_at(item, "uptime_ms")) {
-            put_age(jsonr_number(item, "uptime_ms"), up);
-            (void)json_object_set_new(item, "up", json_string(up));
+            (void)json_object_set_new(item, "up", age_of(jsonr_number(item, "uptime_ms")));
         }
         (void)json_object_set_new(item, "note", *note ? json_string(note) : json_null());
     }
@@ -160,9 +152,6 @@ const struct cmd cmd_members = {
 
 /* ---- metrics ---- */
 
-static const char metric_columns[] = "NAME:name, LABELS:text, VALUE:value>";
-static const char all_columns[] = "REPLICA:endpoint, NAME:name, LABELS:text, VALUE:value>";
-
 /* Whether an operand selects the metric: a name, a part of a name, or a pattern. Without operands
  * every metric is selected. */
 static bool is_wanted(const struct cli *cli, struct slice name)
@@ -258,7 +247,9 @@ static int run_metrics(struct cli *cli)
         return cli_fail(cli, CMD_FAILED, "NoMetric", "no metric has that name");
     }
     if (cli->out.format != SETTINGS_TEXT) {
-        out_list(&cli->out, value, "metrics", all ? all_columns : metric_columns);
+        out_list(&cli->out, value, "metrics",
+                 all ? "REPLICA:endpoint, NAME:name, LABELS:text, VALUE:value>"
+                     : "NAME:name, LABELS:text, VALUE:value>");
     }
     return CMD_OK;
 }

@@ -31,7 +31,7 @@ CURLM *curl_handles_multi(void)
     return multi;
 }
 
-bool curl_handles_result(CURLM *multi, CURLcode *ret_result)
+CURL *curl_handles_ended(CURLM *multi, CURLcode *ret_result)
 {
     int left = 0;
     const CURLMsg *message = curl_multi_info_read(multi, &left);
@@ -39,7 +39,7 @@ bool curl_handles_result(CURLM *multi, CURLcode *ret_result)
     if (message) {
         *ret_result = message->data.result;
     }
-    return message != NULL;
+    return message ? message->easy_handle : NULL;
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *ctx)

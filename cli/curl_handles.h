@@ -13,8 +13,8 @@ void curl_handles_init(void);
 CURL *curl_handles_easy(void);
 CURLM *curl_handles_multi(void);
 
-/* Whether the one transfer of a multi handle has ended; if so, `ret_result` gets its result. */
-bool curl_handles_result(CURLM *multi, CURLcode *ret_result);
+/* Returns a handle whose transfer has ended, with the result; NULL: there is none (any more). */
+CURL *curl_handles_ended(CURLM *multi, CURLcode *ret_result);
 
 /* Sets the buffer for the body of the answer; NULL: the body is dropped. A body that does not fit
  * ends the transfer. */

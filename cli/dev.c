@@ -1,8 +1,6 @@
-/* Runs the children of `zabra dev`, and checks options that are keys of their configuration. */
 #include "cli/dev.h"
 
-#include "cli/args.h"
-#include "server/config/config.h"
+#include "cli/cmd.h"
 #include "server/process/server.h"
 
 #include <errno.h>
@@ -14,8 +12,7 @@
 
 enum {
     LOG_MODE = 0644,
-    EXEC_FAILED = 127,
-    NAME_BYTES = 64
+    EXEC_FAILED = 127
 };
 
 /* Shows warnings and errors; the log file has all lines. Lines are "TIME LEVEL subject text". */
@@ -210,31 +207,4 @@ void child_report_end(const struct child *child)
     }
     (void)fprintf(stderr, "  why   %s\n  do    %s\n  log   %s\n", last_words(child),
                   advice_of(child), child->log_path);
-}
-
-/* ---- Keys: a typing error is reported once, before it makes each replica refuse its start ---- */
-
-bool dev_key_known(const char *arg, const char **ret_meant)
-{
-    static const char *const own[] = {"nodes", "data", "port", "wait"};
-    const struct config_row *rows = NULL;
-    size_t count = config_rows(&rows);
-    int wrong = ARGS_WRONG_MAX;
-    char name[NAME_BYTES];
-
-    *ret_meant = NULL;
-    if (strncmp(arg, "--", 2) != 0 || strncmp(arg, "--server.", strlen("--server.")) == 0) {
-        return true;
-    }
-    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        *ret_meant = args_is_nearer(name, own[i], &wrong) ? own[i] : *ret_meant;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].key, name) == 0) {
-            return true;
-        }
-        *ret_meant = args_is_nearer(name, rows[i].key, &wrong) ? rows[i].key : *ret_meant;
-    }
-    return false;
 }

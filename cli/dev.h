@@ -1,9 +1,9 @@
 /*
  * dev.h - an ensemble on this machine for trials: real `serve` processes as children.
  *
- * cmd_dev.c decides what runs. dev.c runs one process, handles its output and checks the
- * configuration keys. Each child has its own process group, so Ctrl-C reaches only the parent,
- * which ends the children in order. If the parent dies, the children end by themselves.
+ * cmd_dev.c decides what runs. dev.c runs one process and handles its output. Each child has its
+ * own process group, so Ctrl-C reaches only the parent, which ends the children in order. If the
+ * parent dies, the children end by themselves.
  */
 #ifndef CLI_DEV_H
 #define CLI_DEV_H
@@ -51,10 +51,5 @@ void child_drain(struct child *child);
 /* Reports on stderr how the child ended: its exit code or signal, its last warning or error, and
  * what the operator may do. */
 void child_report_end(const struct child *child);
-
-/* Whether `--name` or `--name=value` names a key of the configuration; if not, `ret_meant` gets the
- * option of dev, or the key, that the user may have meant, or NULL. Also true when `arg` is not an
- * option. */
-bool dev_key_known(const char *arg, const char **ret_meant);
 
 #endif

@@ -263,16 +263,14 @@ static bool take_news(struct live *live, uint64_t now_ms, struct live_news *news
 
 static void take_ends(struct live *live)
 {
-    CURLMsg *message = NULL;
-    int left = 0;
+    CURLcode result = CURLE_OK;
+    CURL *easy = NULL;
 
-    while ((message = curl_multi_info_read(live->multi, &left))) {
-        uint64_t now_ms = os_now_ms();
-
-        if (message->easy_handle == live->touch) {
-            end_touch(live, message->data.result, now_ms);
+    while ((easy = curl_handles_ended(live->multi, &result))) {
+        if (easy == live->touch) {
+            end_touch(live, result, os_now_ms());
         } else if (live->stream) {
-            stream_take_end(live->stream, now_ms);
+            stream_take_end(live->stream, os_now_ms());
         }
     }
 }

@@ -11,6 +11,7 @@ enum {
     MEMBER_MAX = 32,
     CELL_MAX = 256, /* Bytes of a cell in a table; longer text is cut. */
     USAGE_MAX = 1024,
+    TIME_MAX = 40,
     TEXT_MAX = 256 << 20
 };
 
@@ -349,15 +350,14 @@ int out_usage(const struct out *out, const char *format, ...)
 
 /* ---- Words ---- */
 
-void out_time(int64_t ms, char text[OUT_TIME_MAX])
+json_t *out_time(int64_t ms)
 {
+    char text[TIME_MAX] = "";
     time_t seconds = (time_t)(ms >= 0 ? ms / 1000 : (ms - 999) / 1000);
     struct tm date = {.tm_mday = 1};
 
     (void)gmtime_r(&seconds, &date);
-    if (strftime(text, OUT_TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &date) == 0) {
-        *text = '\0';
-    }
+    return json_stringn(text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &date));
 }
 
 bool out_is_utf8(void)

@@ -74,12 +74,8 @@ int out_usage(const struct out *out, const char *format, ...) __attribute__((for
 /* Returns a JSON string of a text that may be invalid UTF-8, or end within a character. */
 json_t *out_string(const char *text);
 
-/* A time as out_time() writes it, from ms since 1970: "2026-11-22T07:04:51Z". */
-enum {
-    OUT_TIME_MAX = 40
-};
-
-void out_time(int64_t ms, char text[OUT_TIME_MAX]);
+/* Returns a time, in ms since 1970, as a JSON string "2026-11-22T07:04:51Z". */
+json_t *out_time(int64_t ms);
 
 /* Whether the terminal shows UTF-8. */
 bool out_is_utf8(void);

@@ -53,15 +53,13 @@ static void take_end(struct replicas_answer *answer, CURLcode result)
 
 static void take_ends(CURLM *multi)
 {
-    for (int left = 1; left;) {
-        CURLMsg *message = curl_multi_info_read(multi, &left);
-        char *private = NULL;
+    CURLcode result = CURLE_OK;
+    CURL *easy = NULL;
+    char *private = NULL;
 
-        if (!message) {
-            return;
-        }
-        (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
-        take_end((struct replicas_answer *)(void *)private, message->data.result);
+    while ((easy = curl_handles_ended(multi, &result))) {
+        (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
+        take_end((struct replicas_answer *)(void *)private, result);
     }
 }
 

@@ -1,19 +1,15 @@
 #include "cli/revise.h"
 
-int revise_run(struct cli *cli, const char *path, bool parents,
-               int (*act)(struct revise *revise, void *ctx), void *ctx)
+int revise_run(struct revise *revise, int (*act)(struct revise *revise, void *ctx), void *ctx)
 {
-    struct revise revise = {.cli = cli,
-                            .path = path,
-                            .parents = parents,
-                            .end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms,
-                            .data.size_max = CLIENT_BODY_MAX};
     int code = REVISE_AGAIN;
 
+    revise->end_ms = os_now_ms() + (uint64_t)revise->cli->settings.timeout_ms;
+    buf_init(&revise->data, CLIENT_BODY_MAX);
     while (code == REVISE_AGAIN) {
-        code = act(&revise, ctx);
+        code = act(revise, ctx);
     }
-    buf_release(&revise.data);
+    buf_release(&revise->data);
     return code;
 }
 
@@ -21,7 +17,9 @@ int revise_read(struct revise *revise)
 {
     struct client *client = revise->cli->client;
     const struct client_reply *reply = &client->reply;
-    struct client_request request = {.path = revise->path, .accept = "application/octet-stream"};
+    struct client_request request = {.path = revise->path,
+                                     .params = {{"view", revise->acl ? "acl" : NULL}},
+                                     .accept = revise->acl ? NULL : "application/octet-stream"};
     int code = client_ask(client, &request);
 
     buf_clear(&revise->data);
@@ -41,11 +39,12 @@ int revise_write(struct revise *revise, struct slice data, bool null)
     struct client *client = revise->cli->client;
     bool parents = revise->parents && !revise->exists;
     struct client_request request = {
-        .method = "PUT",
+        .method = revise->acl ? "PATCH" : "PUT",
         .path = revise->path,
         .params = {{"null", url_flag(null)}, {"parents", url_flag(parents)}},
         .body = data,
         .has_body = !null,
+        .type = revise->acl ? "application/json" : NULL,
         .headers = {revise->match}};
     int code = client_ask(client, &request);
 

@@ -1,6 +1,6 @@
 /*
- * revise.h - reads a znode, and writes it back only if no other client wrote in between: for
- * changes that depend on the present data.
+ * revise.h - reads a znode or its ACL, and writes it back only if no other client wrote in between:
+ * for changes that depend on what is there.
  */
 #ifndef CLI_REVISE_H
 #define CLI_REVISE_H
@@ -14,6 +14,7 @@ enum {
 struct revise {
     struct cli *cli;
     const char *path;
+    bool acl;        /* The ACL is read and written, as JSON, and not the data. */
     bool parents;    /* Also creates missing parents with the znode. */
     uint64_t end_ms; /* After this time there is no new attempt. */
 
@@ -25,9 +26,8 @@ struct revise {
 };
 
 /* Calls `act`, which reads and may write, until it returns another code than REVISE_AGAIN. Returns
- * that code. */
-int revise_run(struct cli *cli, const char *path, bool parents,
-               int (*act)(struct revise *revise, void *ctx), void *ctx);
+ * that code. The caller sets `cli`, `path`, and `acl` or `parents`. */
+int revise_run(struct revise *revise, int (*act)(struct revise *revise, void *ctx), void *ctx);
 
 /* Reads the znode. Returns CMD_OK, also when there is no znode, or the code of a reported error. */
 int revise_read(struct revise *revise);

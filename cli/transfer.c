@@ -139,7 +139,7 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
         }
     }
     take_off_waits(trying, start_ms);
-    (void)curl_handles_result(multi, ret_result);
+    (void)curl_handles_ended(multi, ret_result);
     (void)curl_multi_remove_handle(multi, trying->easy);
 }
 

@@ -99,8 +99,6 @@ void endpoints_turn(struct endpoints *endpoints)
 /* Appends text, escaped except for letters, digits, "-._~" and the characters in `plain`. */
 static void escape(struct buf *url, struct slice text, const char *plain)
 {
-    static const char digits[] = "0123456789ABCDEF";
-
     for (size_t i = 0; i < text.len; i++) {
         uint8_t byte = text.data[i];
         bool alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -109,9 +107,7 @@ static void escape(struct buf *url, struct slice text, const char *plain)
         if (alnum || (byte != 0 && (strchr("-._~", byte) || strchr(plain, byte)))) {
             buf_append_byte(url, byte);
         } else {
-            buf_append_byte(url, '%');
-            buf_append_byte(url, (uint8_t)digits[byte >> 4]);
-            buf_append_byte(url, (uint8_t)digits[byte & 15]);
+            buf_printf(url, "%%%02X", byte);
         }
     }
 }
@@ -125,9 +121,7 @@ void url_param(struct buf *url, const char *name, const char *value)
 {
     bool first = url->len == 0 || !memchr(url->data, '?', url->len);
 
-    buf_append_byte(url, first ? '?' : '&');
-    buf_append_str(url, name);
-    buf_append_byte(url, '=');
+    buf_printf(url, "%c%s=", first ? '?' : '&', name);
     escape(url, slice_str(value), "/:");
 }
 

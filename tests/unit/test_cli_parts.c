@@ -127,14 +127,13 @@ TEST(numbers_are_written_as_they_were_read)
 
 TEST(times_are_shown_as_dates)
 {
-    char text[OUT_TIME_MAX];
+    json_auto_t *epoch = out_time(0);
+    json_auto_t *leap_day = out_time(INT64_C(1709210096789));
+    json_auto_t *before = out_time(-1);
 
-    out_time(0, text);
-    assert_string_equal(text, "1970-01-01T00:00:00Z");
-    out_time(INT64_C(1709210096789), text);
-    assert_string_equal(text, "2024-02-29T12:34:56Z");
-    out_time(-1, text);
-    assert_string_equal(text, "1969-12-31T23:59:59Z");
+    assert_string_equal(json_string_value(epoch), "1970-01-01T00:00:00Z");
+    assert_string_equal(json_string_value(leap_day), "2024-02-29T12:34:56Z");
+    assert_string_equal(json_string_value(before), "1969-12-31T23:59:59Z");
 }
 
 static void expect_line(struct settings *settings, const struct client_request *request,
