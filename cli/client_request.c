@@ -84,22 +84,16 @@ static void put_more(const struct client *client, const json_t *problem, long st
     }
 }
 
-/* Returns the element of a multi that has failed, or NULL. */
-static const json_t *failed_element(const json_t *problem)
-{
-    const json_t *index = jsonr_at(problem, "op_index");
-
-    return json_is_integer(index)
-               ? json_array_get(jsonr_at(problem, "results"), (size_t)json_integer_value(index))
-               : NULL;
-}
-
-/* Returns what the problem is about: a path, or a place in the request. */
+/* Returns what the problem is about: a path, also that of the element of a multi that has failed,
+ * or a place in the request. */
 static const char *find_about(const struct client *client, const json_t *problem,
                               char place[ABOUT_MAX])
 {
     const json_t *index = jsonr_at(problem, "op_index");
-    const json_t *element = failed_element(problem);
+    const json_t *element =
+        json_is_integer(index)
+            ? json_array_get(jsonr_at(problem, "results"), (size_t)json_integer_value(index))
+            : NULL;
 
     if (!element && json_is_integer(index)) {
         (void)snprintf(place, ABOUT_MAX, "ops[%d]", (int)json_integer_value(index));
@@ -130,16 +124,7 @@ int client_foreign(struct client *client, const char *url, long status)
                        url, status);
 }
 
-/* Sets `error` for a replica that gave no reason. Returns its exit code. */
-static int judge_bare(struct client *client, long status)
-{
-    (void)client_fail(client, exit_code_of(status, ""), "Http",
-                      "the replica answered with status %ld and no reason", status);
-    client->error.status = status;
-    return client->error.exit_code;
-}
-
-static int judge_problem(struct client *client, long status, json_t *problem)
+static void judge_problem(struct client *client, long status, json_t *problem)
 {
     const char *code = jsonr_text(problem, "code");
     char place[ABOUT_MAX];
@@ -149,9 +134,7 @@ static int judge_problem(struct client *client, long status, json_t *problem)
     put_more(client, problem, status, more);
     (void)client_fail(client, exit_code_of(status, code), code, "%s%s%s (%s)%s", about,
                       *about ? ": " : "", jsonr_text(problem, "detail"), code, more);
-    client->error.status = status;
     client->error.problem = problem;
-    return client->error.exit_code;
 }
 
 int client_judge(struct client *client, long status, struct slice body)
@@ -164,11 +147,15 @@ int client_judge(struct client *client, long status, struct slice body)
         return CMD_OK;
     }
     problem = jsonr_parse(body, NULL);
-    if (!*jsonr_text(problem, "code")) {
+    if (*jsonr_text(problem, "code")) {
+        judge_problem(client, status, problem);
+    } else {
         json_decref(problem);
-        return judge_bare(client, status);
+        (void)client_fail(client, exit_code_of(status, ""), "Http",
+                          "the replica answered with status %ld and no reason", status);
     }
-    return judge_problem(client, status, problem);
+    client->error.status = status;
+    return client->error.exit_code;
 }
 
 /* ---- Requests ---- */

@@ -32,12 +32,6 @@ static bool is_target(const char *target)
     return target[0] == '/';
 }
 
-/* Whether the route takes no key: that of sessions, or that of an import. */
-static bool is_keyless(const char *target)
-{
-    return strncmp(target, "/sessions/", 10) == 0 || strncmp(target, "/import/", 8) == 0;
-}
-
 /* Makes a Content-Type in the headers replace the default one. */
 static void take_type(struct client_request *request)
 {
@@ -79,7 +73,8 @@ static int ask(struct cli *cli, struct client_request *request)
 {
     int code = CMD_OK;
 
-    request->keyless = is_keyless(request->target);
+    request->keyless = strncmp(request->target, "/sessions/", 10) == 0 ||
+                       strncmp(request->target, "/import/", 8) == 0;
     if (args_has(&cli->args, "json")) {
         request->type = "application/json";
     }

@@ -380,15 +380,6 @@ static int wait_lease(struct place *lease, int64_t leases)
 
 /* Takes a lease after a turn in the queue, and runs the command. The queue has one znode per
  * waiting process, so that a returned lease wakes one process. */
-static int take_lease(struct hold *hold, struct place *turn, struct place *lease, int64_t leases)
-{
-    int code = place_come_first(turn);
-
-    code = code == CMD_OK ? wait_lease(lease, leases) : code;
-    code = code == CMD_OK ? place_leave(turn) : code;
-    return code == CMD_OK ? run_in(hold, lease) : code;
-}
-
 static int hold_lease(struct hold *hold, void *ctx)
 {
     const char *path = ctx;
@@ -400,8 +391,11 @@ static int hold_lease(struct hold *hold, void *ctx)
 
     PLACE_AUTO(turn, .wait = &hold->wait, .line = buf_cstr(&line), .prefix = "lock-");
     PLACE_AUTO(lease, .wait = &hold->wait, .line = buf_cstr(&held), .prefix = "lease-");
+    int code = place_come_first(&turn);
 
-    return take_lease(hold, &turn, &lease, cli_number(hold->cli, "leases"));
+    code = code == CMD_OK ? wait_lease(&lease, cli_number(hold->cli, "leases")) : code;
+    code = code == CMD_OK ? place_leave(&turn) : code;
+    return code == CMD_OK ? run_in(hold, &lease) : code;
 }
 
 static int run_semaphore(struct cli *cli)

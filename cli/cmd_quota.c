@@ -48,14 +48,6 @@ static void parse(struct slice text, int64_t values[LIMITS])
     }
 }
 
-static void put(const int64_t values[LIMITS], char text[TEXT_MAX])
-{
-    (void)snprintf(text, TEXT_MAX,
-                   "count=%" PRId64 ",bytes=%" PRId64 "=;byteHardLimit=%" PRId64
-                   ";countHardLimit=%" PRId64,
-                   values[0], values[1], values[3], values[2]);
-}
-
 static json_t *to_json(const char *path, const int64_t values[LIMITS])
 {
     json_t *value = json_pack("{s:s}", "path", path);
@@ -217,7 +209,10 @@ static int set_once(struct revise *revise, void *ctx)
     if (!take(revise->cli, values)) {
         return CMD_USAGE;
     }
-    put(values, text);
+    (void)snprintf(text, sizeof(text),
+                   "count=%" PRId64 ",bytes=%" PRId64 "=;byteHardLimit=%" PRId64
+                   ";countHardLimit=%" PRId64,
+                   values[0], values[1], values[3], values[2]);
     return revise_write(revise, slice_str(text), false);
 }
 

@@ -25,20 +25,15 @@ static int fail(const struct recovery *recovery, const char *why)
 
 /* ---- What there is, and what may be lost. ---- */
 
-static const char *role_of(const struct zab_member *member)
-{
-    if (member->voter) {
-        return "voter";
-    }
-    return member->empty_seat ? "empty seat" : "observer";
-}
-
 static void print_members(const struct sole_voter *survivor)
 {
     for (uint32_t i = 0; i < survivor->config.count; i++) {
         const struct zab_member *member = &survivor->config.members[i];
 
-        (void)printf("  replica %-5" PRIu32 " %s%s\n", member->id, role_of(member),
+        (void)printf("  replica %-5" PRIu32 " %s%s\n", member->id,
+                     member->voter        ? "voter"
+                     : member->empty_seat ? "empty seat"
+                                          : "observer",
                      member->id == survivor->identity.member_id ? ", this one" : "");
     }
 }

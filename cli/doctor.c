@@ -223,15 +223,6 @@ static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
     }
 }
 
-/* Gives the bounds of the difference between the clocks, as far as it can be known. */
-static void clock_ahead(const json_t *replica, int64_t *ret_least, int64_t *ret_most)
-{
-    int64_t clock_ms = jsonr_number(replica, "clock_ms");
-
-    *ret_least = clock_ms - jsonr_number(replica, "answered_ms");
-    *ret_most = clock_ms + 1000 - jsonr_number(replica, "asked_ms");
-}
-
 static void look_at_clocks(struct look *look)
 {
     const json_t *first = NULL;
@@ -239,13 +230,14 @@ static void look_at_clocks(struct look *look)
     int64_t first_most = 0;
 
     JSONR_EACH (replica, look->replicas) {
-        int64_t least = 0;
-        int64_t most = 0;
+        /* The bounds of the difference from the local clock, as far as it can be known. */
+        int64_t clock_ms = jsonr_number(replica, "clock_ms");
+        int64_t least = clock_ms - jsonr_number(replica, "answered_ms");
+        int64_t most = clock_ms + 1000 - jsonr_number(replica, "asked_ms");
 
-        if (jsonr_number(replica, "clock_ms") == 0) {
+        if (clock_ms == 0) {
             continue;
         }
-        clock_ahead(replica, &least, &most);
         if (!first) {
             first = replica;
             first_least = least;

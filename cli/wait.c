@@ -159,13 +159,6 @@ static int tell(const struct wait *wait, int code)
     return late(wait, client->error.message);
 }
 
-/* Opens a session (live_session). Returns CMD_OK, CMD_SHOWN, or the code of a reported error or of
- * a signal. */
-static int open_in_time(struct wait *wait, int64_t timeout_ms)
-{
-    return tell(wait, or_signal(wait, live_session(wait->live, timeout_ms, patience_ms(wait))));
-}
-
 /* Checks that no signal has come, and that the session cannot be over. Returns CMD_OK, or the code
  * of a reported error or of the signal. */
 static int check_still(struct wait *wait)
@@ -276,17 +269,20 @@ int wait_until(struct wait *wait, const char *path, bool there)
 
 static int open_session(struct hold *hold)
 {
-    int code = open_in_time(&hold->wait, cli_number(hold->cli, "ttl"));
+    struct wait *wait = &hold->wait;
+    int64_t ttl_ms = cli_number(hold->cli, "ttl");
     int64_t grace_ms = cli_number(hold->cli, "grace");
-    int64_t granted_ms = hold->wait.live->timeout_ms;
+    int code = or_signal(wait, live_session(wait->live, ttl_ms, patience_ms(wait)));
+    int64_t granted_ms = wait->live->timeout_ms;
 
+    code = tell(wait, code);
     if (code != CMD_OK) {
         return code;
     }
     grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
     hold->grace_ms = min_i64(grace_ms, granted_ms / GRACE_MIN_SHARE);
-    live_env(hold->wait.live, "ZABRA_SESSION", hold->wait.live->session);
-    live_env(hold->wait.live, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
+    live_env(wait->live, "ZABRA_SESSION", wait->live->session);
+    live_env(wait->live, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
     return CMD_OK;
 }
 
@@ -324,16 +320,6 @@ int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold,
 }
 
 /* ---- Holding: the command ---- */
-
-/* Ends the command after a loss. The command ends before the session does, even if this process is
- * late because its machine was frozen. */
-static int lose(struct hold *hold, const char *why)
-{
-    int64_t left_ms = live_session_left_ms(hold->wait.live);
-
-    (void)live_end_child(hold->wait.live, min_i64(left_ms, hold->grace_ms));
-    return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
-}
 
 /* Whether the znode exists. Also true when no replica can tell now: then the check is repeated. */
 static bool is_there(struct hold *hold)
@@ -417,5 +403,9 @@ int hold_run(struct hold *hold, const char *path)
         }
         why = take_held_news(hold, &news);
     }
-    return lose(hold, why);
+    /* The command ends before the session does, even if this process is late because its machine
+     * was frozen. */
+    (void)live_end_child(hold->wait.live,
+                         min_i64(live_session_left_ms(hold->wait.live), hold->grace_ms));
+    return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
 }
