@@ -44,8 +44,7 @@ bool args_has(const struct args *args, const char *name);
 /* Returns the `nth` value, from 0, of an option that may be repeated; NULL: there are no more. */
 const char *args_nth(const struct args *args, const char *name, int nth);
 
-/* Returns the operand with that index, or NULL. */
-const char *args_operand(const struct args *args, int index);
+const char *args_operand(const struct args *args, int index); /* NULL: there is none. */
 
 /* Parses a decimal number. Returns false when the text is not a number within the range. */
 bool args_number(const char *text, struct cmd_range range, int64_t *ret_number);

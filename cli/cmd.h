@@ -166,7 +166,6 @@ extern const struct cmd *const cmd_table[];
 
 /* ---- Help ---- */
 
-/* Print the help of all commands, or of one command. */
 void help_all(FILE *to);
 void help_one(const struct cmd *cmd);
 
@@ -175,7 +174,6 @@ int help_unknown(const struct out *out, const char *name);
 
 /* ---- Rows ---- */
 
-/* Returns the row with that name, or NULL. */
 const struct cmd *cmd_by_name(const char *name);
 
 /* Returns the name of the command that the user may have meant by `name`, or NULL. */

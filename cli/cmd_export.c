@@ -195,7 +195,7 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
     char fault[JSONR_ERROR_MAX];
     json_auto_t *json = NULL;
 
-    if (transfer->input_failed) {
+    if (transfer->input_errno) {
         return cli_fail(cli, CMD_PARTLY, "File",
                         "cannot read the lines to the end: %s; some may have been imported",
                         strerrordesc_np(transfer->input_errno));

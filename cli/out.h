@@ -77,7 +77,6 @@ json_t *out_string(const char *text);
 /* Returns a time, in ms since 1970, as a JSON string "2026-11-22T07:04:51Z". */
 json_t *out_time(int64_t ms);
 
-/* Whether the terminal shows UTF-8. */
 bool out_is_utf8(void);
 
 #endif

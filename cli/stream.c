@@ -160,11 +160,10 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
     stream->heard_ms = os_now_ms();
-    if (!buf_append(&stream->line, data, size * count) || (status == 200 && !take_lines(stream))) {
-        stream->broken = true;
-        return 0;
-    }
-    return size * count;
+    bool fits = buf_append(&stream->line, data, size * count);
+
+    /* Data that is no event ends the connection. */
+    return fits && (status != 200 || take_lines(stream)) ? size * count : 0;
 }
 
 /* ---- Connections ---- */
@@ -189,7 +188,6 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
     curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream owns its connection. */
-    stream->broken = false;
     stream->greeted = false;
     stream->heard_ms = now_ms;
     stream->running = true;

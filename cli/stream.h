@@ -46,7 +46,6 @@ struct stream {
     size_t ready_at; /* The index in `ready` of the next event. */
     bool running;    /* A transfer is under way. */
     bool greeted;    /* The transfer has delivered its first line. */
-    bool broken;     /* The data is not an event, so the connection is closed. */
     bool over;       /* There will be no more events. */
     uint32_t pause_ms;
     uint64_t connect_ms; /* When to connect next. */

@@ -73,7 +73,6 @@ static size_t give_body(char *data, size_t size, size_t count, void *ctx)
     } while (got < 0 && errno == EINTR);
     note_move(trying);
     if (got < 0) {
-        transfer->input_failed = true;
         transfer->input_errno = errno;
         return CURL_READFUNC_ABORT;
     }
@@ -164,7 +163,7 @@ static int judge(const struct trying *trying, CURLcode result)
     long status = 0;
 
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (transfer->input_failed) {
+    if (transfer->input_errno) {
         return client_fail(client, CMD_FAILED, "File", "cannot read to the end");
     }
     if (trying->refused) {

@@ -36,8 +36,7 @@ struct transfer {
     int64_t patience_ms;
     struct transfer_progress progress;
     struct buf answer; /* The body of a refusal, or the whole answer without `take`. */
-    bool input_failed; /* Reading the input failed; `input_errno` says why. */
-    int input_errno;
+    int input_errno;   /* Why reading the input failed; 0: it did not. */
 };
 
 /* Runs the transfer. Returns CMD_OK when the answer has status 200 and is complete, else an exit
