@@ -177,7 +177,7 @@ static const char *advice_of(const struct child *child)
     if (WIFSIGNALED(child->status)) {
         return WTERMSIG(child->status) == SIGKILL
                    ? "another process killed it, or the machine ran out of memory; see its log"
-                   : "its log says what it was doing";
+                   : "see the end of its log";
     }
     switch (WEXITSTATUS(child->status)) {
     case EXIT_CONFIG:
@@ -191,7 +191,7 @@ static const char *advice_of(const struct child *child)
     case EXIT_LACK:
         return "it ran out of memory, threads or open files: its log says which";
     default:
-        return "its log says what it was doing";
+        return "see the end of its log";
     }
 }
 

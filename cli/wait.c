@@ -341,7 +341,7 @@ static const char *take_event(struct hold *hold, const json_t *event)
     const char *name = jsonr_text(event, "event");
 
     if (strcmp(name, "NodeDeleted") == 0) {
-        return "its znode was deleted";
+        return "the znode of this command was deleted";
     }
     if (strcmp(name, "session") == 0 && strcmp(jsonr_text(event, "state"), "moved") != 0) {
         return "the session has ended";
@@ -371,7 +371,7 @@ static const char *take_held_news(struct hold *hold, const struct live_news *new
         hold->look_ms = os_now_ms();
     }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
-        return "its znode was deleted";
+        return "the znode of this command was deleted";
     }
     return NULL;
 }

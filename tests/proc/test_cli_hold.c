@@ -252,7 +252,7 @@ TEST(a_loss_ends_the_command)
 {
     shell_expect("zabra lock l --ttl 4s -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
                  "while :; do sleep 0.05; done'",
-                 122, "its znode was deleted");
+                 122, "the znode of this command was deleted");
     shell_expect("zabra session --ttl 4s -- sh -c 'zabra session close; exec sleep 60'", 122,
                  "the session");
     shell_expect("eval \"$LIB\"; zabra create /locks/k/lock- -sp; zabra lock k -- true & p=$!; "
