@@ -124,31 +124,16 @@ void budget_shares_forget(struct budget_shares *shares)
     map_init(&shares->taken);
 }
 
-static uint64_t taken_by(const struct budget_shares *shares, uint64_t key)
-{
-    return (uintptr_t)map_get_u64(&shares->taken, key);
-}
-
-static void set_taken(struct budget_shares *shares, uint64_t key, uint64_t amount)
-{
-    if (amount == 0) {
-        (void)map_remove_u64(&shares->taken, key);
-    } else {
-        /* NOLINTNEXTLINE(performance-no-int-to-ptr): an amount, never followed. */
-        (void)map_put_u64(&shares->taken, key, (void *)(uintptr_t)amount);
-    }
-}
-
 bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t amount)
 {
     MUTEX_HOLD(&shares->mutex);
 
-    uint64_t taken = taken_by(shares, key);
+    uint64_t taken = map_amount(&shares->taken, key);
     bool fits = taken <= shares->address_max && amount <= shares->address_max - taken &&
                 budget_try_take(&shares->budget, amount);
 
     if (fits) {
-        set_taken(shares, key, taken + amount);
+        map_set_amount(&shares->taken, key, taken + amount);
     }
     return fits;
 }
@@ -157,16 +142,16 @@ void budget_shares_take(struct budget_shares *shares, uint64_t key, size_t amoun
 {
     MUTEX_HOLD(&shares->mutex);
     budget_take(&shares->budget, amount);
-    set_taken(shares, key, taken_by(shares, key) + amount);
+    map_set_amount(&shares->taken, key, map_amount(&shares->taken, key) + amount);
 }
 
 void budget_shares_give(struct budget_shares *shares, uint64_t key, size_t amount)
 {
     MUTEX_HOLD(&shares->mutex);
 
-    uint64_t taken = taken_by(shares, key);
+    uint64_t taken = map_amount(&shares->taken, key);
 
     ASSERT(amount <= taken);
     budget_give(&shares->budget, amount);
-    set_taken(shares, key, taken - amount);
+    map_set_amount(&shares->taken, key, taken - amount);
 }

@@ -8,4 +8,7 @@ _Noreturn void check_failed(const char *file, int line, const char *expr);
 #define ASSERT(expr)  ((expr) ? (void)0 : check_failed(__FILE__, __LINE__, #expr))
 #define UNREACHABLE() check_failed(__FILE__, __LINE__, "unreachable")
 
+/* Marks a parameter that a callback has to take and does not use. */
+#define UNUSED __attribute__((unused))
+
 #endif

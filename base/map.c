@@ -192,3 +192,18 @@ void map_free_values(struct map *map)
     }
     map_release(map);
 }
+
+uint64_t map_amount(const struct map *map, uint64_t key)
+{
+    return (uintptr_t)map_get_u64(map, key);
+}
+
+void map_set_amount(struct map *map, uint64_t key, uint64_t amount)
+{
+    if (amount == 0) {
+        (void)map_remove_u64(map, key);
+    } else {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): an amount, never followed. */
+        (void)map_put_u64(map, key, (void *)(uintptr_t)amount);
+    }
+}

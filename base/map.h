@@ -36,6 +36,10 @@ void *map_put_u64(struct map *map, uint64_t key, void *value);
 void *map_remove(struct map *map, struct slice key);
 void *map_remove_u64(struct map *map, uint64_t key);
 
+/* For a map of amounts, which are kept in the pointers themselves; 0 for an absent key. */
+uint64_t map_amount(const struct map *map, uint64_t key);
+void map_set_amount(struct map *map, uint64_t key, uint64_t amount);
+
 /* Walks all values: start with *cursor = 0, stop at NULL. The map must not change meanwhile. */
 void *map_each(const struct map *map, size_t *cursor);
 

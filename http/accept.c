@@ -69,19 +69,17 @@ static bool accept_one(struct http_accept *accept)
     return fd >= 0 || fd == -ECONNABORTED || fd == -EINTR;
 }
 
-static void on_listen(struct loop_watch *watch, uint32_t ready)
+static void on_listen(struct loop_watch *watch, uint32_t ready UNUSED)
 {
     bool more = true;
 
-    (void)ready;
     for (int i = 0; more && i < ACCEPTS_PER_TURN; i++) {
         more = accept_one(watch->ctx);
     }
 }
 
-static void on_wake(struct loop_watch *watch, uint32_t ready)
+static void on_wake(struct loop_watch *watch, uint32_t ready UNUSED)
 {
-    (void)ready;
     loop_wake_clear(watch->fd);
 }
 

@@ -2,8 +2,6 @@
 #include "http/etag.h"
 #include "http/http_int.h"
 
-#include <stdio.h>
-
 enum {
     LOCATION_MAX = 2048,
     LOCATION_NAME_LEN = 12 /* "Location: " and the end of the line. */

@@ -8,7 +8,6 @@
 #include "http/http_int.h"
 #include "server/op/acl.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- Answers without the library ---- */
@@ -394,15 +393,6 @@ void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_conte
         conn_close(*socket_context);
         *socket_context = NULL;
     }
-}
-
-struct http_conn *http_conn_of(struct MHD_Connection *mhd)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-    ASSERT(info && info->socket_context);
-    return info->socket_context;
 }
 
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms)

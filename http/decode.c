@@ -18,7 +18,7 @@ static void check_host(struct http_conn *conn)
         http_refuse(conn, ERR_BAD_ARGUMENTS, "the request target names another host than Host");
     }
     /* Only HTTP/1.0 may have no Host; other requests without one are refused earlier. */
-    if (host.data && !http_host_allowed(conn->http->names, host)) {
+    if (host.data && !http_host_allowed(&conn->http->names, host)) {
         http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts",
                     HTTP_QUOTE(host));
     }
@@ -344,10 +344,8 @@ static void check_conditions(struct http_conn *conn)
     if (head->if_match.data && !op_field_find(request->def, slice_str("If-Match"))) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "If-Match has no meaning here");
     }
-    if (request->def->kind != OP_KIND_WRITE) {
-        return;
-    }
-    if (head->if_none_match.data && !op_field_find(request->def, slice_str("If-None-Match"))) {
+    if (request->def->kind == OP_KIND_WRITE && head->if_none_match.data &&
+        !op_field_find(request->def, slice_str("If-None-Match"))) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "If-None-Match has no meaning here");
     }
 }
@@ -393,8 +391,6 @@ static const enum http_media *offered_by(const struct http_request *request)
 
     static const enum http_media streams[] = {HTTP_MEDIA_SSE, HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
 
-    static const enum http_media lines[] = {HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
-
     static const enum http_media json_or_raw[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
     const struct op_def *def = request->def;
 
@@ -405,7 +401,7 @@ static const enum http_media *offered_by(const struct http_request *request)
         return streams;
     }
     if (def->shape == OP_SHAPE_LINES) {
-        return lines;
+        return streams + 1; /* NDJSON only. */
     }
     return def->status_raw ? json_or_raw : fixed[HTTP_ROUTE_DOCUMENT];
 }

@@ -58,10 +58,8 @@ __extension__ static const uint8_t byte_class[256] = {
     ['a' ... 'z'] = BYTE_TOKEN,
     ['!'] = BYTE_TOKEN,
     ['#' ... '\''] = BYTE_TOKEN,
-    ['*'] = BYTE_TOKEN,
-    ['+'] = BYTE_TOKEN,
-    ['-'] = BYTE_TOKEN,
-    ['.'] = BYTE_TOKEN,
+    ['*' ... '+'] = BYTE_TOKEN,
+    ['-' ... '.'] = BYTE_TOKEN,
     ['^' ... '`'] = BYTE_TOKEN,
     ['|'] = BYTE_TOKEN,
     ['~'] = BYTE_TOKEN,
@@ -371,11 +369,6 @@ enum chunk_state {
     CHUNK_END_FEED
 };
 
-static bool is_text(uint8_t byte)
-{
-    return (byte >= 0x20 || byte == '\t') && byte != 0x7f;
-}
-
 static void take_size(struct http_chunks *chunks, uint8_t byte)
 {
     int value = hex_digit(byte);
@@ -394,13 +387,17 @@ static void take_size(struct http_chunks *chunks, uint8_t byte)
     }
 }
 
-static void take_extension(struct http_chunks *chunks, uint8_t byte)
+/* Takes a byte of an extension or of the value of a trailer, up to the end of the line. */
+static void take_rest(struct http_chunks *chunks, uint8_t byte)
 {
+    bool extension = chunks->state == CHUNK_EXTENSION;
+
     if (byte == '\r') {
-        chunks->state = CHUNK_SIZE_FEED;
-    } else if (!is_text(byte)) {
-        chunks->fault = "a chunk extension has a control character";
-    } else if (++chunks->extras > HTTP_CHUNK_EXTRAS_MAX) {
+        chunks->state = extension ? CHUNK_SIZE_FEED : CHUNK_TRAILER_FEED;
+    } else if (byte_class[byte] & BYTE_CONTROL) {
+        chunks->fault =
+            extension ? "a chunk extension has a control character" : "a trailer line is malformed";
+    } else if (extension && ++chunks->extras > HTTP_CHUNK_EXTRAS_MAX) {
         chunks->fault = "the chunk extensions of the body are too long";
     }
 }
@@ -418,15 +415,6 @@ static void take_trailer(struct http_chunks *chunks, uint8_t byte)
         chunks->fault = "a trailer line is malformed";
     } else {
         chunks->state = CHUNK_TRAILER;
-    }
-}
-
-static void take_trailer_value(struct http_chunks *chunks, uint8_t byte)
-{
-    if (byte == '\r') {
-        chunks->state = CHUNK_TRAILER_FEED;
-    } else if (!is_text(byte)) {
-        chunks->fault = "a trailer line is malformed";
     }
 }
 
@@ -468,7 +456,8 @@ static void take_byte(struct http_chunks *chunks, uint8_t byte)
         take_size(chunks, byte);
         break;
     case CHUNK_EXTENSION:
-        take_extension(chunks, byte);
+    case CHUNK_TRAILER_VALUE:
+        take_rest(chunks, byte);
         break;
     case CHUNK_SIZE_FEED:
         take_fixed(chunks, byte, '\n', chunks->left > 0 ? CHUNK_DATA : CHUNK_TRAILER_BEGIN);
@@ -483,9 +472,6 @@ static void take_byte(struct http_chunks *chunks, uint8_t byte)
     case CHUNK_TRAILER_BEGIN:
     case CHUNK_TRAILER:
         take_trailer(chunks, byte);
-        break;
-    case CHUNK_TRAILER_VALUE:
-        take_trailer_value(chunks, byte);
         break;
     case CHUNK_TRAILER_FEED:
         take_fixed(chunks, byte, '\n', CHUNK_TRAILER_BEGIN);

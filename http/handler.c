@@ -14,7 +14,8 @@ enum {
 
 void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
-    struct http_conn *conn = http_conn_of(mhd);
+    struct http_conn *conn =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     struct http *http = cls;
 
     http_inlet_begin(&conn->inlet);
@@ -24,12 +25,11 @@ void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
     return conn;
 }
 
-static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind UNUSED, const char *name,
                                  size_t name_len, const char *value, size_t value_len)
 {
     struct http_head *head = cls;
 
-    (void)kind;
     http_head_add(head, slice_make(name, name_len), slice_make(value, value_len));
     return MHD_YES;
 }
@@ -38,7 +38,6 @@ static void read_head(struct http_conn *conn, const char *method)
 {
     struct http_request *request = &conn->request;
 
-    request->id = atomic_fetch_add_explicit(&conn->http->next_request, 1, memory_order_relaxed);
     request->method = slice_str(method);
     if (slice_eq(request->method, slice_str("HEAD"))) {
         request->is_head = true;
@@ -80,29 +79,26 @@ static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
 }
 
 /* Answers a request whose bytes the inlet has refused. */
-static enum MHD_Result refuse_bytes(struct http_conn *conn)
+static enum MHD_Result refuse_bytes(struct http_conn *conn, size_t *len)
 {
-    struct http_request *request = &conn->request;
-    size_t none = 0;
-
-    request->id = atomic_fetch_add_explicit(&conn->http->next_request, 1, memory_order_relaxed);
-    request->method = slice_str("-");
+    conn->request.method = slice_str("-");
     http_conn_refuse(conn);
-    return swallow(conn, &none);
+    return swallow(conn, len);
 }
 
-static enum MHD_Result begin(struct http_conn *conn, const char *method)
+/* Takes the call with the head, in which `*len` is 0. */
+static enum MHD_Result begin(struct http_conn *conn, const char *method, size_t *len)
 {
     struct http_request *request = &conn->request;
-    size_t none = 0;
 
     request->begun = true;
+    request->id = atomic_fetch_add_explicit(&conn->http->next_request, 1, memory_order_relaxed);
     if (http_inlet_refuses(&conn->inlet)) {
-        return refuse_bytes(conn);
+        return refuse_bytes(conn, len);
     }
     read_head(conn, method);
     if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {
-        return swallow(conn, &none);
+        return swallow(conn, len);
     }
     if (!request->refused && request->def && request->def->id == OP_IMPORT) {
         http_import_begin(conn);
@@ -315,19 +311,16 @@ static enum MHD_Result finish(struct http_conn *conn)
 }
 
 // NOLINTNEXTLINE(readability-function-size): the library sets the parameters.
-enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
-                                const char *method, const char *version, const char *upload_data,
+enum MHD_Result http_on_request(void *cls UNUSED, struct MHD_Connection *mhd UNUSED,
+                                const char *url UNUSED, const char *method,
+                                const char *version UNUSED, const char *upload_data,
                                 size_t *upload_data_size, void **con_cls)
 {
     struct http_conn *conn = *con_cls;
     struct http_request *request = &conn->request;
 
-    (void)cls;
-    (void)mhd;
-    (void)url;
-    (void)version;
     if (!request->begun) {
-        return begin(conn, method);
+        return begin(conn, method, upload_data_size);
     }
     if (*upload_data_size > 0) {
         return take_body(conn, upload_data, upload_data_size);
@@ -383,14 +376,12 @@ static void count(struct http_conn *conn)
     }
 }
 
-void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
-                       enum MHD_RequestTerminationCode code)
+void http_on_completed(void *cls, struct MHD_Connection *mhd UNUSED, void **con_cls,
+                       enum MHD_RequestTerminationCode code UNUSED)
 {
     struct http_conn *conn = *con_cls;
     struct http *http = cls;
 
-    (void)mhd;
-    (void)code;
     if (!conn) {
         return;
     }
@@ -398,10 +389,10 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
         count(conn);
     }
     http_conn_reset(conn);
-    if (conn->inlet.held.len > 0) { /* The next head has started to arrive. */
-        (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
-    } else {
-        (void)http_conn_enter(conn, HTTP_IDLE, http->limits->idle_timeout_ms);
-    }
+
+    bool more = conn->inlet.held.len > 0; /* The next head has started to arrive. */
+
+    (void)http_conn_enter(conn, more ? HTTP_HEAD : HTTP_IDLE,
+                          more ? http->limits->head_timeout_ms : http->limits->idle_timeout_ms);
     *con_cls = NULL;
 }

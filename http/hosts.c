@@ -8,10 +8,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 
 enum {
-    HOST_TEXT_MAX = 256,
     V4_BYTES = 4,
     V6_NETWORK_BYTES = 8
 };
@@ -72,12 +70,6 @@ enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_f
 
 /* ---- Hosts and origins ---- */
 
-struct http_names {
-    const struct config_clients *limits;
-    char advertised[HOST_TEXT_MAX]; /* The advertised host without its port; "": none. */
-    bool loopback;                  /* The client port is bound to loopback only. */
-};
-
 static bool is_address(const char *host)
 {
     uint8_t bytes[sizeof(struct in6_addr)];
@@ -93,13 +85,13 @@ static bool is_loopback(const char *host)
 }
 
 /* Strips port and brackets from "[::1]:80" or "name:80"; false when the text is no authority. */
-static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
+static bool host_only(struct slice authority, char host[HTTP_HOST_MAX])
 {
     bool bracket = authority.len > 0 && authority.data[0] == '[';
     struct slice text = bracket ? slice_from(authority, 1) : authority;
     size_t len = slice_find(text, bracket ? ']' : ':');
 
-    if (len == 0 || len >= HOST_TEXT_MAX || (bracket && len == text.len)) {
+    if (len == 0 || len >= HTTP_HOST_MAX || (bracket && len == text.len)) {
         return false;
     }
     memcpy(host, text.data, len);
@@ -107,39 +99,26 @@ static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
     return strlen(host) == len;
 }
 
-struct http_names *http_names_new(const struct config_clients *limits)
+void http_names_init(struct http_names *names, const struct config_clients *limits)
 {
-    struct http_names *names = mem_zalloc(1, sizeof(*names));
-
     names->limits = limits;
     names->loopback = is_loopback(limits->client_address);
     if (!host_only(slice_str(limits->advertise_client), names->advertised)) {
         names->advertised[0] = '\0';
     }
-    return names;
-}
-
-void http_names_free(struct http_names *names)
-{
-    mem_free(names);
 }
 
 bool http_host_allowed(const struct http_names *names, struct slice authority)
 {
-    char host[HOST_TEXT_MAX];
+    char host[HTTP_HOST_MAX];
 
     if (!host_only(authority, host)) {
         return false;
     }
-    if (strcasecmp(host, "localhost") == 0 || is_loopback(host) ||
-        strcasecmp(host, names->limits->client_address) == 0 ||
-        strcasecmp(host, names->advertised) == 0) {
-        return true;
-    }
-    if (!names->loopback && is_address(host)) {
-        return true;
-    }
-    return http_list_has(slice_str(names->limits->allowed_hosts), host) ||
+    return strcasecmp(host, "localhost") == 0 || is_loopback(host) ||
+           strcasecmp(host, names->limits->client_address) == 0 ||
+           strcasecmp(host, names->advertised) == 0 || (!names->loopback && is_address(host)) ||
+           http_list_has(slice_str(names->limits->allowed_hosts), host) ||
            http_list_has(slice_str(names->limits->allowed_hosts), "*");
 }
 
@@ -159,15 +138,12 @@ bool http_origin_listed(const struct http_names *names, struct slice origin)
 /* Returns host and port of an origin; false when the origin has none. */
 static bool origin_authority(struct slice origin, struct slice *ret_authority)
 {
-    static const char *const schemes[] = {"http://", "https://"};
+    size_t scheme_len = slice_starts_with(origin, slice_str("http://"))    ? strlen("http://")
+                        : slice_starts_with(origin, slice_str("https://")) ? strlen("https://")
+                                                                           : origin.len;
 
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        if (slice_starts_with(origin, slice_str(schemes[i]))) {
-            *ret_authority = slice_from(origin, strlen(schemes[i]));
-            return ret_authority->len > 0;
-        }
-    }
-    return false;
+    *ret_authority = slice_from(origin, scheme_len);
+    return ret_authority->len > 0;
 }
 
 /* Returns the part from the last colon on, such as ":9998", or empty. */
@@ -181,8 +157,8 @@ static struct slice port_part(struct slice authority)
 
 static bool is_same_place(struct slice a, struct slice b)
 {
-    char host_a[HOST_TEXT_MAX];
-    char host_b[HOST_TEXT_MAX];
+    char host_a[HTTP_HOST_MAX];
+    char host_b[HTTP_HOST_MAX];
 
     if (!host_only(a, host_a) || !host_only(b, host_b) || !slice_eq(port_part(a), port_part(b))) {
         return false;
@@ -211,7 +187,7 @@ bool http_origin_allowed(const struct http *http, struct slice origin)
 {
     struct buf clients;
 
-    if (http_origin_listed(http->names, origin)) {
+    if (http_origin_listed(&http->names, origin)) {
         return true;
     }
     buf_init(&clients, HTTP_CLIENTS_MAX);

@@ -1,25 +1,20 @@
 /* Starts, drains and stops the front end. */
-#include "http/http.h"
-
 #include "base/log.h"
 #include "base/os_rng.h"
-#include "http/http_int.h"
 #include "http/stream.h"
 
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 enum {
     LOG_TEXT_MAX = 256
 };
 
 /* Closed connections are normal, so messages of the library are logged for debugging only. */
-static void on_log(void *cls, const char *format, va_list args)
+static void on_log(void *cls UNUSED, const char *format, va_list args)
 {
     char text[LOG_TEXT_MAX];
 
-    (void)cls;
     if (!log_enabled(LOG_DEBUG)) {
         return;
     }
@@ -62,19 +57,12 @@ static enum err start_daemons(struct http *http)
     return http->waiting_daemon ? ERR_OK : ERR_IO;
 }
 
-static void stop_daemons(struct http *http)
-{
-    MHD_stop_daemon(http->daemon);
-    MHD_stop_daemon(http->waiting_daemon);
-}
-
 static void http_free(struct http *http)
 {
     ASSERT(list_empty(&http->conns) && budget_used(&http->bodies.budget) == 0);
 
     /* When the library stops, it does not report connections that it has got but not opened. */
     http_caps_release(&http->caps, atomic_load(&http->handed));
-    http_names_free(http->names);
     http_large_release(&http->large);
     budget_shares_release(&http->bodies);
     budget_shares_release(&http->transfers.places);
@@ -107,7 +95,7 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     http->upgrade = upgrade ? *upgrade : (struct http_upgrade){.take = NULL};
     http->next_request = os_random_u64() >> 16;
     http_routes_init(&http->routes);
-    http->names = http_names_new(http->limits);
+    http_names_init(&http->names, http->limits);
     http_caps_init(&http->caps, http->limits);
     http_large_init(&http->large, http->limits->http_threads);
     init_shares(http);
@@ -178,7 +166,8 @@ void http_stop(struct http *http)
     http_watcher_drain(http->watcher);
     wait_for_gate(http);
     wait_for_answers(http);
-    stop_daemons(http);
+    MHD_stop_daemon(http->daemon);
+    MHD_stop_daemon(http->waiting_daemon);
     http_watcher_stop(http->watcher);
     http_free(http);
 }

@@ -9,9 +9,7 @@
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
 
-#include "base/budget.h"
 #include "base/check.h"
-#include "base/list.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -25,6 +23,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 struct http_accept;
 struct http_conn;
@@ -36,6 +35,7 @@ enum {
     HTTP_SCAN_LATE_MS = 500, /* A scan this late means that the process was stalled. */
     /* Bytes of an Origin, which each answer repeats; a host name of 253 bytes fits. */
     HTTP_ORIGIN_MAX = 300,
+    HTTP_HOST_MAX = 256,    /* Bytes of a host name, with its NUL. */
     HTTP_KEEP_BYTES = 4096, /* The largest buffer that an idle connection keeps. */
     HTTP_LINGER_MS = 1000,  /* How long a refused client may still send and read the answer. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* A refused body up to this size is read to its end, so that the
@@ -117,13 +117,17 @@ struct http_relief {
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
-struct http_names; /* Host and Origin lists: hosts.c. */
+struct http_names { /* Used by hosts.c. */
+    const struct config_clients *limits;
+    char advertised[HTTP_HOST_MAX]; /* The advertised host without its port; "": none. */
+    bool loopback;                  /* The client port is bound to loopback only. */
+};
 
 struct http {
     struct gate *gate;
     const struct config_clients *limits;
     struct http_routes routes;
-    struct http_names *names;
+    struct http_names names;
     struct http_caps caps;
     struct MHD_Daemon *daemon;
     /* A daemon with one thread, for connections that start with a stream, a long poll or a
@@ -201,7 +205,6 @@ struct http_conn {
 /* ---- conn.c: the life of a connection, and slow clients ---- */
 void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode code);
-struct http_conn *http_conn_of(struct MHD_Connection *mhd);
 
 /* Enters a phase whose deadline is `limit_ms` from now (0: none). False when the connection is
  * already in HTTP_EXPIRED, which never changes. */
@@ -301,7 +304,7 @@ enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op);
  * that session. */
 void http_session_look(struct http_conn *conn);
 
-/* Looks up the session after a quorum round. ERR_SESSION_EXPIRED: this replica does not know the
+/* The same after a quorum round. ERR_SESSION_EXPIRED: this replica does not know the
  * session, so the session has ended. ERR_REPLICA_BEHIND: since the round, a snapshot has installed
  * an older state. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why);
@@ -405,8 +408,10 @@ bool http_body_has_room(struct http_conn *conn);
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
 struct MHD_Response *http_response_empty(void);
 
-/* Returns a response with bytes that outlive the answer. */
-struct MHD_Response *http_response_lasting(struct slice bytes);
+/* Returns a response with bytes that outlive the answer, or without them if the client has this tag
+ * already. Sets answer.status. */
+struct MHD_Response *http_response_lasting(struct http_conn *conn, struct slice bytes,
+                                           const char *content_type, const char *etag);
 
 /* Returns a response whose body the library pulls piece by piece. */
 struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
@@ -429,6 +434,9 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
 /* Queues and releases the response, and frees what the request holds: results of the gate and
  * arguments of a multi are gone afterwards. */
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
+
+/* Sends the body in conn->out, which no cache may keep. */
+enum MHD_Result http_send_out(struct http_conn *conn, uint32_t status, const char *content_type);
 
 /* Adds the headers of lines or events that the library pulls, then calls http_send with 200. */
 enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
@@ -489,8 +497,8 @@ uint64_t http_address_key(const struct sockaddr *address);
 /* Listens on a numeric address. ERR_BUSY, ERR_CONFIG, ERR_IO. */
 enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_fd);
 
-struct http_names *http_names_new(const struct config_clients *limits); /* Keeps `limits`. */
-void http_names_free(struct http_names *names);
+/* Keeps `limits`. */
+void http_names_init(struct http_names *names, const struct config_clients *limits);
 bool http_host_allowed(const struct http_names *names, struct slice host);
 
 /* Whether the origin is in allowedOrigins. */

@@ -4,36 +4,18 @@
  * while the connection is suspended.
  */
 #include "http/etag.h"
-#include "http/http_int.h"
 #include "http/watcher.h"
 #include "openapi/documents.h"
-#include "server/process/watch_listing.h"
-
-#include <stdio.h>
-
-static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const char *type)
-{
-    struct MHD_Response *response = http_response_out(conn, type);
-
-    http_header_no_store(response);
-    if (conn->request.wants.media == HTTP_MEDIA_HTML) {
-        http_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'self'");
-    }
-    http_header_common(conn, response, true);
-    return http_send(conn, status, response);
-}
 
 /* Sends the body in conn->out. */
 static enum MHD_Result send_info(struct http_conn *conn)
 {
     if (conn->out.own.overflow) {
         http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
-        return http_answer_fault(conn);
     }
-    if (!http_body_has_room(conn)) {
-        return http_answer_fault(conn);
-    }
-    return send_out(conn, conn->request.def->status, "application/json");
+    return conn->request.refused || !http_body_has_room(conn)
+               ? http_answer_fault(conn)
+               : http_send_out(conn, conn->request.def->status, "application/json");
 }
 
 enum MHD_Result http_answer_info(struct http_conn *conn)
@@ -98,10 +80,10 @@ enum MHD_Result http_answer_index(struct http_conn *conn)
     buf_clear(&conn->out.own);
     if (conn->request.wants.media == HTTP_MEDIA_HTML) {
         write_index_html(conn);
-        return send_out(conn, MHD_HTTP_OK, "text/html; charset=utf-8");
+        return http_send_out(conn, MHD_HTTP_OK, "text/html; charset=utf-8");
     }
     write_index_json(conn);
-    return send_out(conn, MHD_HTTP_OK, "application/json");
+    return http_send_out(conn, MHD_HTTP_OK, "application/json");
 }
 
 /* ---- Probes ---- */
@@ -171,8 +153,8 @@ enum MHD_Result http_answer_probe(struct http_conn *conn)
 
     bool ok = http_write_probe(conn->http, &ask, &conn->out.own);
 
-    return send_out(conn, ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    ask.json ? "application/json" : "text/plain; charset=utf-8");
+    return http_send_out(conn, ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                         ask.json ? "application/json" : "text/plain; charset=utf-8");
 }
 
 /* ---- Metrics ---- */
@@ -231,36 +213,26 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn)
 {
     buf_clear(&conn->out.own);
     http_write_metrics(conn->http, &conn->out.own);
-    return send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
+    return http_send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 
 /* ---- The API description, which never changes while the process runs ---- */
 
 enum MHD_Result http_answer_document(struct http_conn *conn)
 {
-    struct http_request *request = &conn->request;
-    struct slice asked = request->head.if_none_match;
-    struct MHD_Response *response = NULL;
     struct slice text = slice_make(NULL, 0);
     char etag[HTTP_ETAG_MAX];
-    bool found = document_find(request->route->name, &text);
+    bool found = document_find(conn->request.route->name, &text);
 
     ASSERT(found);
     http_etag_bytes(text, etag);
-    if (asked.data && http_etag_matches(asked, etag)) {
-        response = http_response_empty();
-        request->answer.status = MHD_HTTP_NOT_MODIFIED;
-    } else {
-        response = http_response_lasting(text);
-        request->answer.bytes = text.len;
-        request->answer.status = MHD_HTTP_OK;
-        http_header(response, "Content-Type", "application/json");
-        http_header(response, "X-Content-Type-Options", "nosniff");
-    }
-    http_header(response, "ETag", etag);
+
+    struct MHD_Response *response = http_response_lasting(conn, text, "application/json", etag);
+
+    http_header(response, "X-Content-Type-Options", "nosniff");
     http_header(response, "Cache-Control", "no-cache");
     http_header_common(conn, response, true);
-    return http_send(conn, request->answer.status, response);
+    return http_send(conn, conn->request.answer.status, response);
 }
 
 /* ---- OPTIONS ---- */

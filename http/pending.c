@@ -7,10 +7,8 @@
  */
 #include "base/base64.h"
 #include "http/accept_int.h"
-#include "http/http_int.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum {
@@ -83,7 +81,7 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
         enum err err;
         const char *detail;
     } checks[] = {
-        {head->host.data && !http_host_allowed(http->names, head->host), ERR_MISDIRECTED,
+        {head->host.data && !http_host_allowed(&http->names, head->host), ERR_MISDIRECTED,
          "the Host is not in allowedHosts"},
         {head->origin.data && !http_origin_is_host(head->origin, head->host) &&
              !http_origin_allowed(http, head->origin),

@@ -111,7 +111,7 @@ static void write_answer(struct http *http, struct slice bytes, struct buf *out)
 
     if (fault) {
         refusal = http_refusal_make(ERR_BAD_ARGUMENTS, fault);
-    } else if (head.host.data && !http_host_allowed(http->names, head.host)) {
+    } else if (head.host.data && !http_host_allowed(&http->names, head.host)) {
         refusal = http_refusal_make(ERR_MISDIRECTED, "the Host is not in allowedHosts");
     } else if (!is_probe_path(line.target)) {
         refusal =
@@ -258,12 +258,11 @@ static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
 
 /* ---- The thread ---- */
 
-static void on_listen(struct loop_watch *watch, uint32_t ready)
+static void on_listen(struct loop_watch *watch, uint32_t ready UNUSED)
 {
     struct http_probe *probe = watch->ctx;
     struct sockaddr_storage address;
 
-    (void)ready;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = loop_accept(watch->fd, &address);
 
@@ -286,12 +285,11 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-static void on_given(struct loop_watch *watch, uint32_t ready)
+static void on_given(struct loop_watch *watch, uint32_t ready UNUSED)
 {
     struct http_probe *probe = watch->ctx;
     struct list batch;
 
-    (void)ready;
     (void)mailbox_drain(&probe->given, &batch);
     list_take_each (struct seat, seat, place.node, &batch) {
         take_seat(probe, seat);

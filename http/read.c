@@ -11,7 +11,6 @@
  * at exactly the state that was read, so no change is missed. Each change of the znode wakes the
  * request, which reads again and compares. The shape of the answer decides what is watched.
  */
-#include "http/http_int.h"
 #include "http/watcher.h"
 #include "server/read/view.h"
 
@@ -65,13 +64,12 @@ static bool is_watched(const struct http_wait *wait, const struct subscribe_resu
 }
 
 /* The only call is WATCHER_BEGIN. */
-static void on_call(struct watcher_client *client, uint32_t calls)
+static void on_call(struct watcher_client *client, uint32_t calls UNUSED)
 {
     struct http_wait *wait = wait_of(client);
     struct http_watcher *watcher = client->watcher;
     struct subscribe_result result = {.resumed = SUBSCRIBE_GAP};
 
-    (void)calls;
     metric_add(&watcher->metrics.waits, 1);
     if (!watcher_add(&wait->client) || watcher->ended) {
         end_wait(wait);
@@ -90,7 +88,8 @@ static void on_call(struct watcher_client *client, uint32_t calls)
     }
 }
 
-static void on_change(struct watcher_client *client, zxid_t zxid, const struct state_change *change)
+static void on_change(struct watcher_client *client, zxid_t zxid UNUSED,
+                      const struct state_change *change)
 {
     const struct subscribe_request *request = &wait_of(client)->request;
     /* In a tree, the prefix matches a few paths too many. That does no harm: the request reads
@@ -98,7 +97,6 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct s
     bool covered = request->kind == WATCH_RECURSIVE ? slice_starts_with(change->path, request->path)
                                                     : slice_eq(change->path, request->path);
 
-    (void)zxid;
     if (change->type == TXN_SET_ACL && covered) {
         watcher_due(client);
     }
@@ -115,9 +113,8 @@ static void on_hangup(struct watcher_client *client)
     finish(wait_of(client));
 }
 
-static void on_end(struct watcher_client *client, enum watcher_end end)
+static void on_end(struct watcher_client *client, enum watcher_end end UNUSED)
 {
-    (void)end;
     end_wait(wait_of(client));
 }
 
@@ -269,31 +266,27 @@ static void wait_in_queue(struct http_conn *conn)
 enum http_large_entry http_large_enter(struct http_conn *conn)
 {
     struct http_large *large = &conn->http->large;
-    bool draining = false;
-    enum http_large_entry entry = HTTP_LARGE_WAITING;
 
     if (conn->request.large.state == HTTP_LARGE_RUNS) {
         return HTTP_LARGE_ENTERED;
     }
-    pthread_mutex_lock(&large->mutex);
-    draining = atomic_load(&conn->http->draining); /* If so, no thread would end the wait. */
+    MUTEX_HOLD(&large->mutex);
     if (large->running < large->running_max) {
         large->running++;
         conn->request.large.state = HTTP_LARGE_RUNS;
-        entry = HTTP_LARGE_ENTERED;
-    } else if (large->waiting_count >= LARGE_QUEUE_MAX || draining) {
-        entry = HTTP_LARGE_REFUSED;
-    } else {
-        wait_in_queue(conn);
+        return HTTP_LARGE_ENTERED;
     }
-    pthread_mutex_unlock(&large->mutex);
-    if (entry == HTTP_LARGE_REFUSED && draining) {
+    if (atomic_load(&conn->http->draining)) { /* No thread would end the wait. */
         http_refuse(conn, ERR_NOT_READY, closing_text);
-    } else if (entry == HTTP_LARGE_REFUSED) {
+        return HTTP_LARGE_REFUSED;
+    }
+    if (large->waiting_count >= LARGE_QUEUE_MAX) {
         http_refuse(conn, ERR_THROTTLED,
                     "too many large reads are waiting: ask for less or try again later");
+        return HTTP_LARGE_REFUSED;
     }
-    return entry;
+    wait_in_queue(conn);
+    return HTTP_LARGE_WAITING;
 }
 
 /* Takes the first read out of the queue. Called with the mutex held. */

@@ -6,7 +6,6 @@
 #include "http/http_int.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 enum {
     SMALL_BYTES = 32 << 10 /* A body and its decoded parts up to this size are never refused. */
@@ -142,27 +141,12 @@ enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op)
 
 /* ---- Sessions ---- */
 
-static enum err look(struct http_conn *conn, zxid_t *ret_zxid)
-{
-    struct http_auth *auth = &conn->request.auth;
-    struct op_session_info info = {.zxid = 0};
-    enum err err = view_find_session(gate_view(conn->http->gate), &auth->session, &info);
-
-    ASSERT(auth->session.shown);
-    *ret_zxid = info.zxid;
-    if (err == ERR_OK) {
-        auth->session_id = info.id;
-        gate_touch(conn->http->gate, info.id);
-    }
-    return err;
-}
-
 void http_session_look(struct http_conn *conn)
 {
-    zxid_t zxid = 0;
+    const char *why = NULL;
 
     if (conn->request.auth.session.shown) {
-        (void)look(conn, &zxid);
+        (void)http_session_find(conn, &why);
     }
 }
 
@@ -170,18 +154,22 @@ void http_session_look(struct http_conn *conn)
  * that began after the request. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why)
 {
-    zxid_t zxid = 0;
-    enum err err = look(conn, &zxid);
+    struct http_auth *auth = &conn->request.auth;
+    struct op_session_info info = {.zxid = 0};
+    enum err err = view_find_session(gate_view(conn->http->gate), &auth->session, &info);
 
-    *ret_why = "the session has expired, or was closed";
-    if (err == ERR_UNKNOWN_SESSION && zxid >= http_least_zxid(&conn->request)) {
+    ASSERT(auth->session.shown);
+    if (err == ERR_OK) {
+        auth->session_id = info.id;
+        gate_touch(conn->http->gate, info.id);
+        return ERR_OK;
+    }
+    if (err == ERR_UNKNOWN_SESSION && info.zxid >= http_least_zxid(&conn->request)) {
+        *ret_why = "the session has expired, or was closed";
         return ERR_SESSION_EXPIRED;
     }
-    if (err != ERR_OK) {
-        *ret_why = HTTP_TAKING_OVER;
-        return ERR_REPLICA_BEHIND;
-    }
-    return ERR_OK;
+    *ret_why = HTTP_TAKING_OVER;
+    return ERR_REPLICA_BEHIND;
 }
 
 /*

@@ -3,22 +3,6 @@
 #include "base/check.h"
 #include "server/process/gate.h"
 
-/* Returns the seats of an address. The map keeps the counts themselves in its pointers. */
-static uint32_t count_of(const struct map *counts, uint64_t key)
-{
-    return (uint32_t)(uintptr_t)map_get_u64(counts, key);
-}
-
-static void set_count(struct map *counts, uint64_t key, uint32_t count)
-{
-    if (count == 0) {
-        (void)map_remove_u64(counts, key);
-    } else {
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): a count, never followed.
-        (void)map_put_u64(counts, key, (void *)(uintptr_t)count);
-    }
-}
-
 void seats_init(struct seats *seats)
 {
     list_init(&seats->order);
@@ -35,7 +19,7 @@ void seats_release(struct seats *seats)
 
 void seats_take(struct seats *seats, struct seats_entry *entry, uint64_t address_key)
 {
-    set_count(&seats->counts, address_key, count_of(&seats->counts, address_key) + 1);
+    map_set_amount(&seats->counts, address_key, map_amount(&seats->counts, address_key) + 1);
     entry->address_key = address_key;
     entry->stage = SEATS_SILENT;
     list_push_back(&seats->order, &entry->node);
@@ -44,10 +28,10 @@ void seats_take(struct seats *seats, struct seats_entry *entry, uint64_t address
 
 void seats_leave(struct seats *seats, struct seats_entry *entry)
 {
-    uint32_t count = count_of(&seats->counts, entry->address_key);
+    uint64_t count = map_amount(&seats->counts, entry->address_key);
 
     ASSERT(count > 0);
-    set_count(&seats->counts, entry->address_key, count - 1);
+    map_set_amount(&seats->counts, entry->address_key, count - 1);
     list_remove(&entry->node);
     seats->count--;
 }
@@ -62,7 +46,7 @@ struct seats_entry *seats_weakest(const struct seats *seats)
     uint32_t share = seats->count / (uint32_t)map_count(&seats->counts);
 
     list_for_each_entry (struct seats_entry, entry, node, &seats->order) {
-        if (count_of(&seats->counts, entry->address_key) < share || oldest[entry->stage]) {
+        if (map_amount(&seats->counts, entry->address_key) < share || oldest[entry->stage]) {
             continue;
         }
         oldest[entry->stage] = entry;

@@ -9,7 +9,6 @@
 #include "http/etag.h"
 #include "http/http_int.h"
 
-#include <stdio.h>
 #include <time.h>
 
 /* ---- Headers ---- */
@@ -143,6 +142,18 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
     MHD_destroy_response(response);
     drop_request(conn);
     return done;
+}
+
+enum MHD_Result http_send_out(struct http_conn *conn, uint32_t status, const char *content_type)
+{
+    struct MHD_Response *response = http_response_out(conn, content_type);
+
+    http_header_no_store(response);
+    if (conn->request.wants.media == HTTP_MEDIA_HTML) {
+        http_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'self'");
+    }
+    http_header_common(conn, response, true);
+    return http_send(conn, status, response);
 }
 
 enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
@@ -300,11 +311,24 @@ struct MHD_Response *http_response_empty(void)
     return must_have(MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT));
 }
 
-struct MHD_Response *http_response_lasting(struct slice bytes)
+struct MHD_Response *http_response_lasting(struct http_conn *conn, struct slice bytes,
+                                           const char *content_type, const char *etag)
 {
     const struct MHD_IoVec piece = {.iov_base = bytes.data, .iov_len = bytes.len};
+    struct http_request *request = &conn->request;
+    struct slice asked = request->head.if_none_match;
+    bool has_it = asked.data && http_etag_matches(asked, etag);
+    struct MHD_Response *response =
+        has_it ? http_response_empty()
+               : must_have(MHD_create_response_from_iovec(&piece, 1, NULL, NULL));
 
-    return must_have(MHD_create_response_from_iovec(&piece, 1, NULL, NULL));
+    request->answer.status = has_it ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+    if (!has_it) {
+        request->answer.bytes = bytes.len;
+        http_header(response, "Content-Type", content_type);
+    }
+    http_header(response, "ETag", etag);
+    return response;
 }
 
 /* ---- The bytes of one znode ---- */

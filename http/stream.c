@@ -205,18 +205,6 @@ static const struct watcher_ops stream_ops = {
 
 /* ---- The library's threads ---- */
 
-/* Takes bytes out of the queue. Called with the mutex held. */
-static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
-{
-    size_t len = pieces_take(&stream->queue, to, max);
-
-    stream->overrun = false;
-    if (len > 0) {
-        stream->moved_ms = os_now_ms();
-    }
-    return len;
-}
-
 /* Ends the response or suspends the connection. Called with the mutex held and the queue empty. */
 static ssize_t idle(struct http_stream *stream)
 {
@@ -233,20 +221,23 @@ static ssize_t idle(struct http_stream *stream)
 }
 
 /* Gives bytes to the library, which asks again when the socket has room. */
-static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
+static ssize_t on_read(void *cls, uint64_t pos UNUSED, char *to, size_t max)
 {
     struct http_stream *stream = cls;
-    ssize_t len = MHD_CONTENT_READER_END_WITH_ERROR;
 
-    (void)pos;
     MUTEX_HOLD(&stream->mutex);
-    if (!stream->broken) {
-        len = (ssize_t)take_bytes(stream, to, max);
-        if (len == 0) {
-            len = idle(stream);
-        }
+    if (stream->broken) {
+        return MHD_CONTENT_READER_END_WITH_ERROR;
     }
-    return len;
+
+    size_t len = pieces_take(&stream->queue, to, max);
+
+    stream->overrun = false;
+    if (len == 0) {
+        return idle(stream);
+    }
+    stream->moved_ms = os_now_ms();
+    return (ssize_t)len;
 }
 
 /* Releases the stream: the response is freed, so no thread of the library uses the queue any more.

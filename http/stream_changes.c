@@ -256,9 +256,7 @@ static void gather_end(struct http_stream *stream, struct subscribe_result *resu
     if (stream->cut || stream->crowded) {
         pieces_release(&watcher->gather);
     }
-    if (watcher->text.cap > STREAM_KEEP_BYTES) {
-        buf_release(&watcher->text);
-    }
+    buf_trim(&watcher->text, STREAM_KEEP_BYTES);
     if (stream->cut) {
         result->resumed = SUBSCRIBE_GAP;
         stream->group = 0;

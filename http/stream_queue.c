@@ -1,8 +1,6 @@
 /*
- * The queue of a stream: frames that wait for its client. The watcher's thread puts frames in;
- * stream.c takes them out on the library's thread. When the queue is full, the watch is held, and
- * later events stay in the window. Queued events may also be discarded, because they can be
- * replayed from the window.
+ * The queue of a stream (stream.h): frames that wait for its client. Queued events may also be
+ * discarded, because they can be replayed from the window.
  *
  * The frame of a Server-Sent Event has a name and a JSON object. A frame from which a client may
  * resume also has an id, which browsers send back automatically. The frame of NDJSON is the object
@@ -10,8 +8,6 @@
  */
 #include "base/os_rng.h"
 #include "http/stream.h"
-
-#include <stdio.h>
 
 static void begin_put(struct http_stream *stream)
 {
@@ -128,7 +124,6 @@ void stream_overrun(struct http_stream *stream)
 
 /* ---- The end ---- */
 
-/* Wakes the library if there is something to send. */
 void stream_resume(struct http_stream *stream)
 {
     MUTEX_HOLD(&stream->mutex);
@@ -138,7 +133,6 @@ void stream_resume(struct http_stream *stream)
     }
 }
 
-/* Closes the connection, because the client is gone or does not read. */
 void stream_break_off(struct http_stream *stream)
 {
     atomic_store(&stream->broken, true);
@@ -178,7 +172,6 @@ void stream_cut_off(struct http_stream *stream)
 /* ---- Frames ---- */
 
 enum {
-    HISTORY_TEXT = 24,
     RETRY_TEXT = 32,
     RETRY_MS = 500,        /* The shortest time after which a browser reconnects. */
     RETRY_SPREAD_MS = 2000 /* A random part of it is added: not all browsers reconnect at once. */
@@ -239,9 +232,7 @@ static struct blob *make_frame(struct http_stream *stream, const struct watch_ev
     buf_clear(text);
     stream_put_event(stream, text, event);
     frame = blob_new(buf_slice(text));
-    if (text->cap > STREAM_KEEP_BYTES) {
-        buf_release(text);
-    }
+    buf_trim(text, STREAM_KEEP_BYTES);
     return frame;
 }
 
@@ -262,26 +253,25 @@ struct blob *stream_event_frame(struct http_stream *stream, const struct watch_e
     return frames->shared[form];
 }
 
-/* A frame from frame_open to frame_put. */
-struct frame {
-    struct http_stream *stream;
-    struct buf out;
-    struct jsonw json;
-};
-
-static void frame_open(struct frame *frame, struct http_stream *stream, const char *name)
+/* Returns a writer for the object of a frame, which frame_put queues. */
+static struct jsonw frame_open(struct http_stream *stream, const char *name)
 {
-    frame->stream = stream;
-    buf_init(&frame->out, SIZE_MAX / 2);
-    frame_begin(stream, &frame->out, name);
-    jsonw_init(&frame->json, &frame->out);
+    struct buf *out = &stream->client.watcher->text;
+    struct jsonw json;
+
+    buf_clear(out);
+    frame_begin(stream, out, name);
+    jsonw_init(&json, out);
+    return json;
 }
 
-static void frame_put(struct frame *frame, enum piece_kind kind, zxid_t zxid)
+static void frame_put(struct http_stream *stream, enum piece_kind kind, zxid_t zxid)
 {
-    frame_end(frame->stream, &frame->out, zxid);
-    stream_put(frame->stream, kind, buf_slice(&frame->out));
-    buf_release(&frame->out);
+    struct buf *out = &stream->client.watcher->text;
+
+    frame_end(stream, out, zxid);
+    stream_put(stream, kind, buf_slice(out));
+    buf_trim(out, STREAM_KEEP_BYTES);
 }
 
 void stream_put_hello(struct http_stream *stream, const struct subscribe_result *result)
@@ -289,12 +279,9 @@ void stream_put_hello(struct http_stream *stream, const struct subscribe_result 
     /* A fresh stream, and one after a gap, can be resumed from its first frame. */
     bool resumable = result->resumed == SUBSCRIBE_FRESH || result->resumed == SUBSCRIBE_GAP;
     struct gate_status status;
-    char history[HISTORY_TEXT];
-    struct frame frame;
-    struct jsonw *json = &frame.json;
+    struct jsonw json;
 
     gate_status(stream->http->gate, &status);
-    (void)snprintf(history, sizeof(history), "%016llx", (unsigned long long)stream->history);
     if (stream->sse) {
         uint64_t retry_ms = RETRY_MS + os_random_u64() % RETRY_SPREAD_MS;
         char line[RETRY_TEXT];
@@ -302,64 +289,58 @@ void stream_put_hello(struct http_stream *stream, const struct subscribe_result 
 
         stream_put(stream, PIECE_FIXED, slice_make(line, (size_t)len));
     }
-    frame_open(&frame, stream, "watch");
-    jsonw_object(json);
-    jsonw_kv_cstr(json, "event", "watch");
-    jsonw_kv_string(json, "path", stream->request.path);
-    jsonw_kv_cstr(json, "kind", watch_kind_name(stream->request.kind));
-    jsonw_kv_cstr(json, "resumed", subscribe_resumed_name(result->resumed));
-    jsonw_kv_hex(json, "zxid", result->zxid);
-    jsonw_kv_cstr(json, "history", history);
-    jsonw_kv_u64(json, "server", status.id);
-    jsonw_kv_u64(json, "heartbeat_ms", stream->beat_every_ms);
-    jsonw_object_end(json);
-    frame_put(&frame, PIECE_FIXED, resumable ? result->zxid : 0);
+    json = frame_open(stream, "watch");
+    jsonw_object(&json);
+    jsonw_kv_cstr(&json, "event", "watch");
+    jsonw_kv_string(&json, "path", stream->request.path);
+    jsonw_kv_cstr(&json, "kind", watch_kind_name(stream->request.kind));
+    jsonw_kv_cstr(&json, "resumed", subscribe_resumed_name(result->resumed));
+    jsonw_kv_hex(&json, "zxid", result->zxid);
+    op_json_history(&json, stream->history);
+    jsonw_kv_u64(&json, "server", status.id);
+    jsonw_kv_u64(&json, "heartbeat_ms", stream->beat_every_ms);
+    jsonw_object_end(&json);
+    frame_put(stream, PIECE_FIXED, resumable ? result->zxid : 0);
 }
 
 void stream_put_heartbeat(struct http_stream *stream, zxid_t zxid)
 {
-    struct frame frame;
+    struct jsonw json = frame_open(stream, "heartbeat");
 
-    frame_open(&frame, stream, "heartbeat");
-    op_json_heartbeat(&frame.json, zxid);
-    frame_put(&frame, PIECE_BEAT, zxid);
+    op_json_heartbeat(&json, zxid);
+    frame_put(stream, PIECE_BEAT, zxid);
 }
 
 void stream_put_overrun(struct http_stream *stream, zxid_t from)
 {
-    struct frame frame;
+    struct jsonw json = frame_open(stream, "overrun");
 
-    frame_open(&frame, stream, "overrun");
-    op_json_overrun(&frame.json, NULL, 0, from);
-    frame_put(&frame, PIECE_NOTICE, 0);
+    op_json_overrun(&json, NULL, 0, from);
+    frame_put(stream, PIECE_NOTICE, 0);
 }
 
 void stream_put_gap(struct http_stream *stream, zxid_t zxid)
 {
-    struct frame frame;
+    struct jsonw json = frame_open(stream, "gap");
 
-    frame_open(&frame, stream, "gap");
-    op_json_gap(&frame.json, NULL, 0, zxid);
-    frame_put(&frame, PIECE_FIXED, zxid);
+    op_json_gap(&json, NULL, 0, zxid);
+    frame_put(stream, PIECE_FIXED, zxid);
 }
 
 void stream_put_session(struct http_stream *stream)
 {
-    struct frame frame;
+    struct jsonw json = frame_open(stream, "session");
 
-    frame_open(&frame, stream, "session");
-    op_json_session_event(&frame.json, stream->session_end, stream->session,
-                          stream->session_end_zxid);
-    frame_put(&frame, PIECE_FIXED, 0);
+    op_json_session_event(&json, stream->session_end, stream->session, stream->session_end_zxid);
+    frame_put(stream, PIECE_FIXED, 0);
 }
 
 void stream_put_closing(struct http_stream *stream, const char *reason)
 {
-    struct frame frame;
+    struct jsonw json = frame_open(stream, "closing");
 
-    frame_open(&frame, stream, "closing");
-    op_json_closing_begin(&frame.json, reason);
-    gate_write_servers(stream->http->gate, &frame.json);
-    jsonw_object_end(&frame.json);
-    frame_put(&frame, PIECE_FIXED, 0);
+    op_json_closing_begin(&json, reason);
+    gate_write_servers(stream->http->gate, &json);
+    jsonw_object_end(&json);
+    frame_put(stream, PIECE_FIXED, 0);
 }

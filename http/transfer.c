@@ -89,11 +89,10 @@ static void write_more(struct http_export *export)
     export->more = export_write(export->export, &export->out);
 }
 
-static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
+static ssize_t on_read(void *cls, uint64_t pos UNUSED, char *to, size_t max)
 {
     struct http_export *export = cls;
 
-    (void)pos;
     if (export->taken == export->out.len && export->more) {
         write_more(export);
     }
@@ -372,7 +371,6 @@ static enum MHD_Result answer_done(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     const struct op_import_figures *figures = import_figures(import_of(conn)->import);
-    struct MHD_Response *response = NULL;
     struct jsonw json;
 
     if (figures->zxid != 0) {
@@ -381,10 +379,7 @@ static enum MHD_Result answer_done(struct http_conn *conn)
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
     op_json_import(&json, figures);
-    response = http_response_out(conn, "application/json");
-    http_header_no_store(response);
-    http_header_common(conn, response, true);
-    return http_send(conn, request->def->status, response);
+    return http_send_out(conn, request->def->status, "application/json");
 }
 
 static enum MHD_Result resume(struct http_conn *conn)
@@ -435,19 +430,14 @@ void http_import_begin(struct http_conn *conn)
     http_session_look(conn);
     if (err != ERR_OK) {
         http_refuse(conn, err, "%s", why);
-        return;
-    }
-    if (request->head.idempotency_key.data) {
+    } else if (request->head.idempotency_key.data) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "an import takes no Idempotency-Key: repeat it with conflict=skip or "
                     "conflict=overwrite");
-        return;
-    }
-    if (limits->read_only && !request->args.dry_run) {
+    } else if (limits->read_only && !request->args.dry_run) {
         http_refuse(conn, ERR_NOT_READ_ONLY, "%s", err_text(ERR_NOT_READ_ONLY));
-        return;
     }
-    if (!take_slot(conn)) {
+    if (request->refused || !take_slot(conn)) {
         return;
     }
     import = mem_zalloc(1, sizeof(*import));

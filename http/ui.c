@@ -11,7 +11,6 @@
 #include "http/http_int.h"
 
 #include <ctype.h>
-#include <stdio.h>
 
 enum {
     POLICY_MAX = 2 * HTTP_CLIENTS_MAX
@@ -137,10 +136,14 @@ static void page_headers(struct http_conn *conn, struct MHD_Response *response)
     buf_release(&policy);
 }
 
-static void file_headers(struct http_conn *conn, const struct ui_file *file, bool page,
-                         struct MHD_Response *response)
+static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *file, bool page)
 {
-    http_header(response, "ETag", file->etag);
+    struct MHD_Response *response =
+        http_response_lasting(conn, file->bytes, file->type, file->etag);
+
+    if (file->gzip && conn->request.answer.status == MHD_HTTP_OK) {
+        http_header(response, "Content-Encoding", "gzip");
+    }
     http_header(response, "Cache-Control",
                 file->fixed ? "public, max-age=31536000, immutable" : "no-cache");
     http_header(response, "X-Content-Type-Options", "nosniff");
@@ -151,27 +154,7 @@ static void file_headers(struct http_conn *conn, const struct ui_file *file, boo
     }
     http_header_date(response);
     http_header_common(conn, response, false);
-}
-
-static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *file, bool page)
-{
-    struct slice asked = conn->request.head.if_none_match;
-    struct MHD_Response *response = NULL;
-    uint32_t status = MHD_HTTP_OK;
-
-    if (asked.data && http_etag_matches(asked, file->etag)) {
-        response = http_response_empty();
-        status = MHD_HTTP_NOT_MODIFIED;
-    } else {
-        response = http_response_lasting(file->bytes);
-        conn->request.answer.bytes = file->bytes.len;
-        http_header(response, "Content-Type", file->type);
-        if (file->gzip) {
-            http_header(response, "Content-Encoding", "gzip");
-        }
-    }
-    file_headers(conn, file, page, response);
-    return http_send(conn, status, response);
+    return http_send(conn, conn->request.answer.status, response);
 }
 
 /* Returns the file for a path. The directory of the documentation stands for its first page. */

@@ -86,11 +86,10 @@ static void on_news(void *ctx)
 
 /* ---- Clients ---- */
 
-static void on_hangup(struct loop_watch *watch, uint32_t ready)
+static void on_hangup(struct loop_watch *watch, uint32_t ready UNUSED)
 {
     struct watcher_client *client = watch->ctx;
 
-    (void)ready;
     /* Otherwise the loop would report the hangup until the descriptor is closed. */
     loop_remove(&client->watcher->loop, &client->hangup);
     client->watched = false;
@@ -186,12 +185,11 @@ void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms)
 
 /* ---- Callbacks of the subscriber ---- */
 
-static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
+static void on_event(void *ctx UNUSED, struct watch_owner *owner, struct watch *hits,
                      const struct watch_event *event)
 {
     struct watcher_client *client = list_entry(owner, struct watcher_client, owner);
 
-    (void)ctx;
     if (client->ops->on_event) {
         client->ops->on_event(client, hits, event);
     } else {
@@ -391,17 +389,14 @@ static void run(void *arg)
 /* ---- Start and stop ---- */
 
 /* Each turn drains the mailbox; its descriptor only ends the wait of the loop. */
-static void on_inbox(struct loop_watch *watch, uint32_t ready)
+static void on_inbox(struct loop_watch *watch UNUSED, uint32_t ready UNUSED)
 {
-    (void)watch;
-    (void)ready;
 }
 
-static void on_wake(struct loop_watch *watch, uint32_t ready)
+static void on_wake(struct loop_watch *watch, uint32_t ready UNUSED)
 {
     struct http_watcher *watcher = watch->ctx;
 
-    (void)ready;
     loop_wake_clear(watch->fd);
     /* Later changes wake again; this turn handles the earlier ones. */
     atomic_store(&watcher->woken, false);

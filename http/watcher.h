@@ -127,7 +127,7 @@ struct http_watcher {
     struct list later;               /* Due in the next turn. */
     struct watcher_client *gatherer; /* The client whose missed events are collected in `gather`. */
     struct pieces gather;
-    struct buf text; /* Scratch space for one event. */
+    struct buf text; /* Scratch space for one frame. */
     struct watcher_frames frames;
     struct budget_relief relief;
     uint64_t now_ms;

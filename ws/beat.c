@@ -155,13 +155,11 @@ static void excuse(struct ws_socket *socket, uint64_t now_ms)
     put_off(&socket->closing.end_ms, by_ms);
 }
 
-static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
+static void on_timer(struct ev_loop *loop UNUSED, struct ev_timer *timer, int events UNUSED)
 {
-    struct ws_socket *socket = timer->data;
+    struct ws_socket *socket = list_entry(timer, struct ws_socket, clock.timer);
     uint64_t now_ms = os_now_ms();
 
-    (void)loop;
-    (void)events;
     excuse(socket, now_ms);
     look_at_rate(socket);
     look_at_message(socket, now_ms);
@@ -180,7 +178,6 @@ void ws_beat_start(struct ws_socket *socket)
     uint64_t now_ms = os_now_ms();
 
     ev_init(&socket->clock.timer, on_timer);
-    socket->clock.timer.data = socket;
     socket->clock.heard_ms = now_ms;
     socket->clock.beat_ms = now_ms + every_ms / 2 + rng_below(&socket->ws->rng, every_ms / 2 + 1);
     socket->clock.ping_ms = socket->clock.beat_ms;

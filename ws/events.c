@@ -5,38 +5,32 @@
  */
 #include "ws/ws_int.h"
 
-/* What the matching watches of one socket want together: values if any watch wants them, in the
- * format of the oldest watch whose format includes data. */
-struct wish {
-    bool values;
-    enum op_dataformat format;
-    uint32_t watch;
-};
-
-static void add_wish(struct wish *wish, const struct watch *watch)
+static void add_wish(struct ws_wish *wish, const struct watch *watch)
 {
     bool data = watch->format != OP_NONE;
     bool has_data = wish->values && wish->format != OP_NONE;
 
     if (watch->values && (!has_data || (data && watch->id < wish->watch))) {
-        *wish = (struct wish){
+        *wish = (struct ws_wish){
             .values = true, .format = (enum op_dataformat)watch->format, .watch = watch->id};
     }
 }
 
 static bool holds(const struct ws_payload *payload, const struct watch_event *event,
-                  const struct wish *wish)
+                  const struct ws_wish *wish)
 {
-    return payload->zxid == event->zxid && payload->change == event->change &&
-           payload->type == event->type && payload->last == event->last &&
-           payload->values == wish->values && payload->format == wish->format &&
-           slice_eq(buf_slice(&payload->path), event->path);
+    const struct watch_event *last = &payload->event;
+
+    return last->zxid == event->zxid && last->change == event->change &&
+           last->type == event->type && last->last == event->last &&
+           payload->wish.values == wish->values && payload->wish.format == wish->format &&
+           slice_eq(last->path, event->path);
 }
 
 /* Writes the payload of an event unless it was written for another socket before. Only a difference
  * is written for each socket by itself. */
 static void write_payload(struct ws_payload *payload, const struct watch_event *event,
-                          const struct wish *wish)
+                          const struct ws_wish *wish)
 {
     struct jsonw json;
 
@@ -52,15 +46,13 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     if (payload->text.len >= PIECES_SHARE_BYTES) {
         payload->shared = blob_new(buf_slice(&payload->text));
     }
+    payload->event = *event;
+    payload->event.zxid = event->diff ? 0 : event->zxid;
     (void)buf_append_slice(&payload->path, event->path);
+    payload->event.path = buf_slice(&payload->path);
+    payload->wish = *wish;
     /* The first comma of an event follows its name; "watches" is inserted after that comma. */
     payload->split = slice_find(buf_slice(&payload->text), ',') + 1;
-    payload->zxid = event->diff ? 0 : event->zxid;
-    payload->change = event->change;
-    payload->type = event->type;
-    payload->last = event->last;
-    payload->values = wish->values;
-    payload->format = wish->format;
 }
 
 /* Returns the tag of an event. The event of a one-shot watch is its only one and must not be
@@ -86,7 +78,7 @@ static void send_event(struct ws_socket *socket, const struct watch *hits,
 {
     struct ws *ws = socket->ws;
     struct ws_payload *payload = &ws->payload;
-    struct wish wish = {.format = OP_AUTO};
+    struct ws_wish wish = {.format = OP_AUTO};
 
     buf_clear(&ws->scratch);
     for (const struct watch *hit = hits; hit; hit = hit->hit_next) {

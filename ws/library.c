@@ -146,9 +146,8 @@ static const struct lws_protocols protocols[] = {
 /* Turns off the library's checks of idle connections: beat.c has its own. */
 static const lws_retry_bo_t no_checks = {.secs_since_valid_ping = 0, .secs_since_valid_hangup = 0};
 
-static void on_log(int level, const char *line)
+static void on_log(int level UNUSED, const char *line)
 {
-    (void)level;
     if (log_enabled(LOG_DEBUG)) {
         log_debug("ws", "%.*s", (int)strcspn(line, "\r\n"), line);
     }
@@ -235,12 +234,11 @@ void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival)
     mem_free(take_arrival);
 }
 
-static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
-                      size_t len)
+static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user UNUSED,
+                      void *in, size_t len)
 {
     struct ws_socket *socket = wsi ? lws_get_opaque_user_data(wsi) : NULL;
 
-    (void)user;
     if (!socket) {
         return 0;
     }

@@ -4,7 +4,6 @@
  * for each message. Bytes that the kernel does not take stay here, because the library does not
  * read a raw socket for which it has bytes to send, and polls that socket again and again.
  */
-#include "base/check.h"
 #include "ws/ws_int.h"
 
 #include <errno.h>

@@ -153,11 +153,12 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
     zxid_t from = 0;
     struct watch *kept = NULL;
     struct watch **end = &kept;
+    bool over = is_over(socket, event);
 
-    if (!is_over(socket, event)) {
-        return without_held(hits);
-    }
     hits = without_held(hits);
+    if (!over) {
+        return hits;
+    }
     for (struct watch *hit = hits; hit; hit = hit->hit_next) {
         if (watch_is_one_shot(hit->kind)) {
             *end = hit; /* This is its only event, which is not sent again. */

@@ -77,17 +77,6 @@ static bool ask(struct ws_message *message)
     return false;
 }
 
-/* Whether to repeat a read of an unknown session after a quorum round, by which this replica may
- * learn of the session. */
-static bool may_ask_again(struct ws_message *message, const struct op_result *result)
-{
-    if (result->err != ERR_UNKNOWN_SESSION || message->asked) {
-        return false;
-    }
-    message->request->consistency = OP_LINEARIZABLE;
-    return true;
-}
-
 static bool read_now(struct ws_message *message)
 {
     struct op_request *request = message->request;
@@ -96,7 +85,8 @@ static bool read_now(struct ws_message *message)
 
     op_result_init(&result);
     view_run(gate_view(message->ws->gate), &message->socket->principal, &request->args, &result);
-    if (may_ask_again(message, &result)) {
+    if (result.err == ERR_UNKNOWN_SESSION && !message->asked) {
+        request->consistency = OP_LINEARIZABLE; /* In a quorum round it may learn of the session. */
         done = ask(message);
     } else if (result.zxid != 0 && result.zxid < least_zxid(message)) {
         ws_reply_error(message, ERR_REPLICA_BEHIND, ws_order_taking_over);
@@ -167,7 +157,7 @@ static bool run_watch(struct ws_message *message)
     return true;
 }
 
-static bool run_unwatch(struct ws_message *message)
+static void run_unwatch(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
     struct watch_table *table = subscribe_table(socket->ws->subscriber);
@@ -175,11 +165,10 @@ static bool run_unwatch(struct ws_message *message)
 
     if (!watch) {
         ws_reply_error(message, ERR_NOT_FOUND, "this socket has no such watch");
-        return true;
+        return;
     }
     watch_remove(table, watch);
     ws_reply_plain(message);
-    return true;
 }
 
 /* False, after an error reply, when passwords of this user failed too often from this address. */
@@ -212,7 +201,7 @@ static void refuse_auth(struct ws_message *message, enum err err)
                                    : "the scheme must be digest, the credential user:password");
 }
 
-static bool run_auth(struct ws_message *message)
+static void run_auth(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
     const struct op_args *args = &message->request->args;
@@ -222,48 +211,35 @@ static bool run_auth(struct ws_message *message)
 
     if (err != ERR_OK) {
         refuse_auth(message, err);
-        return true;
-    }
-    if (!may_show(message, auth)) {
+    } else if (may_show(message, auth)) {
+        auth_unref(socket->principal.auth);
+        socket->principal.auth = auth;
+        ws_reply_plain(message);
+    } else {
         auth_unref(auth);
-        return true;
     }
-    auth_unref(socket->principal.auth);
-    socket->principal.auth = auth;
-    ws_reply_plain(message);
-    return true;
 }
 
-static bool run_detach(struct ws_message *message)
-{
-    ws_session_detach(message->socket);
-    ws_reply_plain(message);
-    return true;
-}
-
-static bool run_ping(struct ws_message *message)
-{
-    ws_reply_plain(message);
-    return true;
-}
-
-/* The operations that the front end runs itself. This file names no other operations. */
-static const struct {
-    enum op_id id;
-    bool (*run)(struct ws_message *message);
-} front[] = {
-    {OP_WATCH, run_watch},   {OP_UNWATCH, run_unwatch}, {OP_AUTH, run_auth},
-    {OP_DETACH, run_detach}, {OP_PING, run_ping},
-};
-
+/* Runs an operation of the front end itself. This file names no other operations. */
 static bool run_front(struct ws_message *message)
 {
-    for (size_t i = 0; i < sizeof(front) / sizeof(front[0]); i++) {
-        if (front[i].id == message->request->def->id) {
-            return front[i].run(message);
-        }
+    enum op_id op = message->request->def->id;
+
+    if (op == OP_WATCH) {
+        return run_watch(message);
     }
-    UNREACHABLE();
+    if (op == OP_UNWATCH) {
+        run_unwatch(message);
+    } else if (op == OP_AUTH) {
+        run_auth(message);
+    } else {
+        ASSERT(op == OP_DETACH || op == OP_PING);
+        if (op == OP_DETACH) {
+            ws_session_detach(message->socket);
+        }
+        ws_reply_plain(message);
+    }
+    return true;
 }
 
 /* ---- Any message ---- */

@@ -58,13 +58,9 @@ void ws_timer_at(struct ws_socket *socket, uint64_t ms)
 uint64_t ws_timer_ping_every(const struct ws_socket *socket)
 {
     uint64_t every_ms = socket->ws->limits->heartbeat_ms;
+    uint64_t beat_ms = socket->session.attached.timeout_ms / WS_BEATS_PER_TIMEOUT;
 
-    if (socket->session.attached.id != 0) {
-        uint64_t beat_ms = socket->session.attached.timeout_ms / WS_BEATS_PER_TIMEOUT;
-
-        every_ms = beat_ms != 0 ? min_u64(beat_ms, every_ms) : every_ms;
-    }
-    return every_ms;
+    return beat_ms != 0 ? min_u64(beat_ms, every_ms) : every_ms;
 }
 
 void ws_timer_session_changed(struct ws_socket *socket)

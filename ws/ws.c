@@ -157,12 +157,10 @@ static void look_empty(struct ws *ws)
     }
 }
 
-static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int events)
+static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED, int events UNUSED)
 {
-    struct ws *ws = watcher->data;
+    struct ws *ws = ev_userdata(loop);
 
-    (void)loop;
-    (void)events;
     ws->polls++;
     ws->resume_us = 0;
     list_move_all(&ws->turn, &ws->later); /* Sockets that the last round has put off. */
@@ -191,11 +189,9 @@ static void take_all(struct ws *ws, struct ws_inbox *inbox)
     }
 }
 
-static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events)
+static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events UNUSED)
 {
-    (void)loop;
-    (void)events;
-    take_all(watcher->data, list_entry(watcher, struct ws_inbox, io));
+    take_all(ev_userdata(loop), list_entry(watcher, struct ws_inbox, io));
 }
 
 static void take_arrival(struct ws *ws, struct list *node)
@@ -225,12 +221,11 @@ static void take_asked(struct ws *ws, struct list *node)
     watch_listing_pass(listing);
 }
 
-static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
+static void on_changed(struct ev_loop *loop, struct ev_async *watcher UNUSED, int events UNUSED)
 {
-    struct ws *ws = watcher->data;
+    struct ws *ws = ev_userdata(loop);
     zxid_t before = subscribe_at(ws->subscriber);
 
-    (void)events;
     if (atomic_load(&ws->draining)) {
         list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
             ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
@@ -246,19 +241,15 @@ static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int event
     ws_order_retry(ws);
 }
 
-static void on_retry(struct ev_loop *loop, struct ev_timer *watcher, int events)
+static void on_retry(struct ev_loop *loop, struct ev_timer *watcher UNUSED, int events UNUSED)
 {
-    (void)loop;
-    (void)events;
-    resume_held(watcher->data);
+    resume_held(ev_userdata(loop));
 }
 
-static void on_look(struct ev_loop *loop, struct ev_timer *watcher, int events)
+static void on_look(struct ev_loop *loop, struct ev_timer *watcher UNUSED, int events UNUSED)
 {
-    (void)loop;
-    (void)events;
-    ws_beat_look(watcher->data);
-    ws_order_retry(watcher->data);
+    ws_beat_look(ev_userdata(loop));
+    ws_order_retry(ev_userdata(loop));
 }
 
 static void open_inbox(struct ws *ws, struct ws_inbox *inbox, size_t count_max,
@@ -266,7 +257,6 @@ static void open_inbox(struct ws *ws, struct ws_inbox *inbox, size_t count_max,
 {
     mailbox_init(&inbox->box, count_max);
     ev_io_init(&inbox->io, on_inbox, inbox->box.event_fd, EV_READ);
-    inbox->io.data = ws;
     inbox->take = take;
     ev_io_start(ws->loop, &inbox->io);
 }
@@ -280,10 +270,6 @@ static void watch_all(struct ws *ws)
     ev_prepare_init(&ws->turn_end, on_turn_end);
     ev_timer_init(&ws->retry, on_retry, 0., 0.);
     ev_timer_init(&ws->look, on_look, WS_LOOK_MS / 1000., WS_LOOK_MS / 1000.);
-    ws->changed.data = ws;
-    ws->turn_end.data = ws;
-    ws->retry.data = ws;
-    ws->look.data = ws;
     ev_async_start(ws->loop, &ws->changed);
     ev_prepare_start(ws->loop, &ws->turn_end);
     ev_timer_start(ws->loop, &ws->look);
@@ -327,6 +313,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
         lack_failed(
             "no file descriptor or no memory is left for the event loop of WebSocket connections");
     }
+    ev_set_userdata(ws->loop, ws);
     budget_shares_init(&ws->pieces, ws->limits->pool_bytes_max, ws->limits->address_pool_max);
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->emptied, 1);

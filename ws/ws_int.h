@@ -88,18 +88,22 @@ struct ws_metrics {
     struct metric_counter closes[WS_CODES]; /* Same indexes as ws_codes. */
 };
 
+/* What the matching watches of one socket want together: values if any watch wants them, in the
+ * format of the oldest watch whose format includes data. */
+struct ws_wish {
+    bool values;
+    enum op_dataformat format;
+    uint32_t watch;
+};
+
 /* The last event in JSON, without its "watches": the part that the frames of all sockets share. */
 struct ws_payload {
     struct buf text;
-    struct blob *shared; /* The same bytes, if there are enough to share them; else NULL. */
-    struct buf path;     /* The event's path. */
-    size_t split;        /* Where "watches" is inserted in `text`. */
-    zxid_t zxid;         /* The event's zxid; 0: there is no event to share. */
-    const struct state_change *change;
-    enum watch_event_type type;
-    bool last;
-    bool values;
-    enum op_dataformat format; /* The format of the values. */
+    struct blob *shared;      /* The same bytes, if there are enough to share them; else NULL. */
+    struct buf path;          /* The event's path. */
+    size_t split;             /* Where "watches" is inserted in `text`. */
+    struct watch_event event; /* `zxid` 0: there is no event to share. */
+    struct ws_wish wish;
 };
 
 /* A mailbox that the loop waits on. */

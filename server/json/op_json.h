@@ -252,6 +252,9 @@ void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid
  * "closed", "expired" or "moved"; `session` is its public id. */
 void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid);
 
+/* Writes the member "history". */
+void op_json_history(struct jsonw *json, uint64_t history);
+
 /* Begins the last message of a connection or stream; the caller writes the value of `servers`
  * (gate_write_servers) and ends the object. */
 void op_json_closing_begin(struct jsonw *json, const char *reason);

@@ -80,9 +80,6 @@ void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool 
  * shown in this format. */
 enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat format);
 
-/* Writes the member "history". */
-void op_json_history(struct jsonw *json, uint64_t history);
-
 /* Writes a 64-bit number: as a number and as a hex string, or in messages as the hex string alone.
  */
 void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
