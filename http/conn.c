@@ -1,8 +1,7 @@
 /*
  * Connections and their deadlines. libmicrohttpd ("the library") closes only silent connections; a
  * client that sends a byte now and then would stay for ever. So each phase has a deadline, which
- * the acceptor enforces. The phase changes by compare-and-swap: the thread that changes it has the
- * right to write to the socket.
+ * the acceptor enforces.
  */
 #include "base/hash.h"
 #include "http/http_int.h"

@@ -1,10 +1,4 @@
-/*
- * The library's callbacks. For each request the library calls http_on_target, then http_on_request:
- * with the head alone, with each piece of the body, and once more when the request is complete.
- * After each suspension the library calls http_on_request again. An answer that is queued in the
- * call with the head ends the connection, so only refusals that must end the connection are sent
- * there.
- */
+/* The library's callbacks, in the order that the picture in README.md shows; and what they call. */
 #include "base/log.h"
 #include "http/http_int.h"
 

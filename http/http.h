@@ -1,10 +1,6 @@
 /*
- * http.h - REST on libmicrohttpd, behind an acceptor of our own.
- *
- * The acceptor reads the head of each new connection before libmicrohttpd does. At that point the
- * acceptor enforces deadlines and caps, makes the checks that the library does not make, and
- * separates WebSockets from HTTP, because both share one client port. Requests are answered on the
- * library's threads; only a request that needs the core is suspended.
+ * http.h - REST on libmicrohttpd, behind an acceptor of our own, which also separates WebSockets
+ * from HTTP, because both share one client port. README.md has the picture.
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H

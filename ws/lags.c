@@ -2,7 +2,7 @@
  * What a client has seen and missed. A lag is a held watch and the zxid after which it continues; a
  * socket lists its lags, oldest first. When queued events are discarded, their watches get lags.
  * Before a reply leaves, the subscriber hands out all changes up to the state of that reply, for
- * all sockets. So on each socket an event precedes every reply that shows its effect.
+ * all sockets (rule 2 of README.md).
  */
 #include "ws/ws_int.h"
 

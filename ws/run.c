@@ -1,9 +1,6 @@
 /*
- * The messages of a socket, in order. Writes go to the gate as they arrive, one after the other
- * without waiting: the replica keeps their order. Reads, and operations of the front end itself,
- * run when all messages before them are answered. No write starts before all such messages ahead of
- * it have run. So each message takes effect in its place, and replies leave in order. Before a
- * reply leaves, all events that its state includes have left.
+ * The messages of a socket, in order, by rules 1 and 2 of README.md. Writes go to the gate as they
+ * arrive, without waiting for each other: the replica keeps their order.
  */
 #include "ws/ws_int.h"
 

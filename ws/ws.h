@@ -1,8 +1,7 @@
 /*
  * ws.h - the WebSocket front end: libwebsockets on a libev loop of its own, in one thread.
  *
- * The front end takes over connections whose handshake was checked but is still unread in the
- * socket. One thread owns all sockets, their watches and their position in the window of changes,
+ * One thread owns all sockets, their watches and their position in the window of changes,
  * so the order of events and replies on a socket is the order in which this thread queues them.
  */
 #ifndef WS_WS_H
