@@ -72,6 +72,10 @@ enum err {
     ERR_COUNT
 };
 
+/* The next step of a sequence: sets `err` to the result of the call `step`, which is made only if
+ * `err` is ERR_OK, that is if each step before it has succeeded. */
+#define THEN(err, step) ((err) = (err) == ERR_OK ? (step) : (err))
+
 /* Human text, e.g. "znode does not exist". */
 const char *err_text(enum err err);
 

@@ -13,17 +13,6 @@ struct inspection {
     struct manifest manifest;
 };
 
-static enum slots_kind kind_of(const char *file)
-{
-    if (strcmp(file, NAME_IDENTITY) == 0) {
-        return SLOTS_IDENTITY;
-    }
-    if (strcmp(file, NAME_PROMISE) == 0) {
-        return SLOTS_PROMISE;
-    }
-    return strcmp(file, NAME_QUARANTINE) == 0 ? SLOTS_QUARANTINE : SLOTS_MANIFEST;
-}
-
 static void inspect_slots(struct inspection *inspection, const char *file)
 {
     struct vfs_file *handle = NULL;
@@ -31,14 +20,13 @@ static void inspect_slots(struct inspection *inspection, const char *file)
     if (!inspection->visitor->slot) {
         return;
     }
-    if (inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle) != ERR_OK) {
-        handle = NULL; /* With NULL both slots count as bad. */
-    }
+    /* Both slots of a file that cannot be opened count as bad. */
+    (void)inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle);
     for (unsigned i = 0; i < SLOTS_COUNT; i++) {
         struct slots_view view = {0};
 
         if (handle) {
-            view = slots_look(inspection->vfs, handle, kind_of(file), i);
+            view = slots_look(inspection->vfs, handle, (enum slots_kind)name_slots(file), i);
         }
         struct inspect_slot slot = {
             .file = file, .index = i, .is_valid = view.valid, .seq = view.seq};
@@ -144,8 +132,6 @@ static void inspect_segment(const struct inspection *inspection, const struct na
 
     if (ops->open(inspection->vfs->ctx, name->text, false, &file) == ERR_OK) {
         segment.is_valid = read_header(inspection, name, file, &segment);
-    } else {
-        file = NULL;
     }
     if (inspection->visitor->segment) {
         inspection->visitor->segment(inspection->visitor->arg, &segment);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "storage/slots.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,16 +67,19 @@ static bool parse_prefix(const char **pos, const char *prefix)
     return true;
 }
 
-static bool is_slots(const char *text)
+unsigned name_slots(const char *text)
 {
-    static const char *const all[] = {NAME_IDENTITY, NAME_PROMISE, NAME_QUARANTINE, NAME_MANIFEST};
+    static const char *const all[] = {[SLOTS_IDENTITY] = NAME_IDENTITY,
+                                      [SLOTS_PROMISE] = NAME_PROMISE,
+                                      [SLOTS_QUARANTINE] = NAME_QUARANTINE,
+                                      [SLOTS_MANIFEST] = NAME_MANIFEST};
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if (strcmp(text, all[i]) == 0) {
-            return true;
+    for (unsigned kind = SLOTS_IDENTITY; kind <= SLOTS_MANIFEST; kind++) {
+        if (strcmp(text, all[kind]) == 0) {
+            return kind;
         }
     }
-    return false;
+    return 0;
 }
 
 /* Whether the file's numbers leave room to count on: new files are numbered above the highest
@@ -100,7 +104,7 @@ struct name name_parse(const char *text)
     memcpy(name.text, text, len + 1);
     if (len > 4 && strcmp(text + len - 4, ".tmp") == 0) {
         name.kind = NAME_KIND_TEMP;
-    } else if (is_slots(text)) {
+    } else if (name_slots(text) != 0) {
         name.kind = NAME_KIND_SLOTS;
     } else if (is_wal || is_snap) {
         bool is_whole = parse_hex(&pos, HISTORY_DIGITS, &name.history) && parse_prefix(&pos, "-") &&

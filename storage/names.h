@@ -55,6 +55,7 @@ const struct name *names_find(const struct names *names, enum name_kind kind, ui
                               uint64_t number);
 
 struct name name_parse(const char *text);
+unsigned name_slots(const char *text); /* The enum slots_kind of a small record; 0: another file. */
 void name_wal(char out[VFS_NAME_MAX], uint64_t history, uint64_t number);
 void name_next(char out[VFS_NAME_MAX], uint64_t number);
 void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start);

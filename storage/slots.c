@@ -110,18 +110,13 @@ enum err slots_create(const struct vfs *vfs, const char *name, enum slots_kind k
 
     ASSERT(put > 0 && put < (int)sizeof(temp));
 
-    enum err err = vfs->ops->unlink(vfs->ctx, temp);
+    enum err err = vfs_replace(vfs, temp, &file);
 
-    if (err == ERR_OK || err == ERR_MISSING) {
-        err = vfs->ops->open(vfs->ctx, temp, true, &file);
-    }
     for (unsigned i = 0; err == ERR_OK && i < SLOTS_COUNT; i++) {
         slot_encode(bytes, kind, i, 1, payload);
         err = vfs->ops->pwrite(file, (uint64_t)i * VFS_BLOCK, bytes, VFS_BLOCK);
     }
-    if (err == ERR_OK) {
-        err = vfs->ops->sync(file);
-    }
+    THEN(err, vfs->ops->sync(file));
     if (file) {
         vfs->ops->close(file);
     }
@@ -139,7 +134,6 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
     enum err err = vfs->ops->open(vfs->ctx, name, false, &slots->file);
 
     if (err != ERR_OK) {
-        slots->file = NULL;
         return err;
     }
     vfs->ops->drop_cache(slots->file);
@@ -211,7 +205,7 @@ enum err slots_put(struct slots *slots, const struct vfs *vfs, const char *name,
     buf_release(take_payload);
     if (err == ERR_OK && !slots->file) {
         err = vfs->ops->sync_dir(vfs->ctx);
-        err = err == ERR_OK ? slots_open(slots, vfs, name, kind) : err;
+        THEN(err, slots_open(slots, vfs, name, kind));
     }
     return err;
 }

@@ -42,16 +42,15 @@ struct snap_entry *snap_set_newest(struct snap_set *set)
 
 enum err snap_unlink(struct store *store, size_t index)
 {
-    const struct vfs *vfs = &store->options.vfs;
     struct snap_set *set = &store->snaps;
     char name[VFS_NAME_MAX];
 
     ASSERT(index < set->count);
     name_snap(name, store->wal.manifest.history, set->list[index].info.shown.start);
 
-    enum err err = vfs->ops->unlink(vfs->ctx, name);
+    enum err err = vfs_remove(&store->options.vfs, name);
 
-    if (err != ERR_OK && err != ERR_MISSING) {
+    if (err != ERR_OK) {
         return err;
     }
     set->count--;
@@ -80,8 +79,8 @@ static enum err entry_load(struct store *store, const struct name *name, struct 
 
     *entry = (struct snap_entry){.is_bad = true};
 
-    enum err err =
-        snapfile_open(&reader, &store->options.vfs, name->text, store->options.record_bytes_max);
+    enum err err = snapfile_open(&reader, &store->options.vfs, name->text,
+                                 store->options.record_bytes_max, false);
 
     if (err == ERR_OK) {
         struct slice theirs = slice_make(reader.info.cluster, STORE_CLUSTER_LEN);
@@ -205,8 +204,7 @@ void snaps_report(struct store *store, struct store_report *report)
 
 /* ---- Purging. ---- */
 
-/* Returns the entry of `start`, if the history is still `history`. The caller holds files_mutex. */
-static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t start)
+struct snap_entry *snap_find(struct store *store, uint64_t history, zxid_t start)
 {
     return store->wal.manifest.history == history ? snap_set_find(&store->snaps, start) : NULL;
 }
@@ -224,7 +222,7 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
 
     name_snap(name, history, before.info.shown.start);
     if (before.is_verified && !before.is_bad) {
-        err = snapfile_open(&reader, vfs, name, record_max);
+        err = snapfile_open(&reader, vfs, name, record_max, false);
         if (err == ERR_OK) {
             snapfile_close(&reader);
         }
@@ -233,7 +231,7 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
     }
     MUTEX_HOLD(&store->wal.files_mutex);
 
-    struct snap_entry *entry = entry_of(store, history, before.info.shown.start);
+    struct snap_entry *entry = snap_find(store, history, before.info.shown.start);
 
     /* A snapshot that could not be opened for lack of a descriptor is neither good nor bad. */
     if (entry && err != ERR_NO_FILES) {
@@ -334,9 +332,7 @@ static enum err purge_to(struct store *store, zxid_t cut, bool may_keep)
     if (store->snaps.count < count_before) {
         err = vfs->ops->sync_dir(vfs->ctx);
     }
-    if (err == ERR_OK) {
-        err = wal_purge(&store->wal, choose_log_cut(store, cut, may_keep));
-    }
+    THEN(err, wal_purge(&store->wal, choose_log_cut(store, cut, may_keep)));
     snap_figures(store);
     MUTEX_HOLD(&store->wal.index_mutex);
     store->unremoved = unremoved + (uint32_t)store->wal.stuck_count;
@@ -355,7 +351,7 @@ enum err snaps_purge(struct store *store, bool may_keep)
         return ERR_OK;
     }
     MUTEX_HOLD(&store->wal.files_mutex);
-    if (!store->is_quarantined && entry_of(store, history, cut)) {
+    if (!store->is_quarantined && snap_find(store, history, cut)) {
         err = purge_to(store, cut, may_keep);
     }
     return err;

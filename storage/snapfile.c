@@ -30,16 +30,7 @@ enum err snapfile_create(struct snapfile_writer *writer, const struct vfs *vfs, 
     *writer = (struct snapfile_writer){.vfs = vfs};
     writer->block_max = snapfile_block_max(record_bytes_max);
     buf_init(&writer->pending, (size_t)2 * SNAPFILE_PIECE);
-
-    enum err err = vfs->ops->unlink(vfs->ctx, name);
-
-    if (err == ERR_OK || err == ERR_MISSING) {
-        err = vfs->ops->open(vfs->ctx, name, true, &writer->file);
-    }
-    if (err != ERR_OK) {
-        writer->file = NULL;
-    }
-    return err;
+    return vfs_replace(vfs, name, &writer->file);
 }
 
 static enum err flush(struct snapfile_writer *writer)
@@ -49,9 +40,7 @@ static enum err flush(struct snapfile_writer *writer)
     enum err err = writer->vfs->ops->pwrite(writer->file, writer->offset, writer->pending.data,
                                             writer->pending.len);
 
-    if (err == ERR_OK) {
-        err = writer->vfs->ops->sync(writer->file);
-    }
+    THEN(err, writer->vfs->ops->sync(writer->file));
     if (err == ERR_OK) {
         writer->offset += writer->pending.len;
         buf_clear(&writer->pending);
@@ -98,9 +87,7 @@ enum err snapfile_put_head(struct snapfile_writer *writer, const struct snapfile
 
     enum err err = put(writer, slice_make(head, sizeof(head)));
 
-    if (err == ERR_OK) {
-        err = put(writer, config);
-    }
+    THEN(err, put(writer, config));
     return err == ERR_OK ? put(writer, slice_make(crc, sizeof(crc))) : err;
 }
 
@@ -229,9 +216,11 @@ static enum err read_head(struct snapfile_reader *reader, uint64_t size)
     return ERR_OK;
 }
 
-static enum err open_file(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
-                          uint32_t record_bytes_max)
+enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
+                       uint32_t record_bytes_max, bool cached)
 {
+    uint64_t size = 0;
+
     *reader = (struct snapfile_reader){.vfs = vfs};
     reader->block_max = snapfile_block_max(record_bytes_max);
     buf_init(&reader->config, SNAPFILE_CONFIG_MAX + 4);
@@ -240,49 +229,20 @@ static enum err open_file(struct snapfile_reader *reader, const struct vfs *vfs,
     enum err err = vfs->ops->open(vfs->ctx, name, false, &reader->file);
 
     if (err != ERR_OK) {
-        reader->file = NULL;
         snapfile_close(reader);
         return err == ERR_MISSING || err == ERR_NO_FILES ? err : ERR_CORRUPT;
     }
-    return ERR_OK;
-}
-
-static enum err read_ends(struct snapfile_reader *reader)
-{
-    uint64_t size = 0;
-    enum err err = reader->vfs->ops->size(reader->file, &size);
-
-    if (err == ERR_OK) {
-        err = read_head(reader, size);
+    if (!cached) {
+        vfs->ops->drop_cache(reader->file);
     }
-    if (err == ERR_OK) {
-        err = read_trailer(reader, size);
-    }
+    err = vfs->ops->size(reader->file, &size);
+    THEN(err, read_head(reader, size));
+    THEN(err, read_trailer(reader, size));
     if (err != ERR_OK) {
         snapfile_close(reader);
         return ERR_CORRUPT;
     }
     return ERR_OK;
-}
-
-enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
-                       uint32_t record_bytes_max)
-{
-    enum err err = open_file(reader, vfs, name, record_bytes_max);
-
-    if (err == ERR_OK) {
-        vfs->ops->drop_cache(reader->file);
-        err = read_ends(reader);
-    }
-    return err;
-}
-
-enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *vfs,
-                              const char *name, uint32_t record_bytes_max)
-{
-    enum err err = open_file(reader, vfs, name, record_bytes_max);
-
-    return err == ERR_OK ? read_ends(reader) : err;
 }
 
 enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block)
@@ -336,7 +296,7 @@ enum err snapfile_verify(const struct vfs *vfs, const char *name, uint32_t recor
 {
     struct snapfile_reader reader;
     struct slice block;
-    enum err err = snapfile_open(&reader, vfs, name, record_bytes_max);
+    enum err err = snapfile_open(&reader, vfs, name, record_bytes_max, false);
 
     if (err != ERR_OK) {
         return err;

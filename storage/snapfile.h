@@ -65,15 +65,11 @@ struct snapfile_reader {
     size_t block_max;
 };
 
-/* Opens a file and checks head, size and trailer. ERR_MISSING, ERR_CORRUPT (also when the file
- * cannot be read); on error nothing stays open. */
+/* Opens a file and checks head, size and trailer. `cached`: reads cached pages, which are safer for
+ * a file that was verified than a disk that may have rotted since. ERR_MISSING, ERR_CORRUPT (also
+ * when the file cannot be read); on error nothing stays open. */
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
-                       uint32_t record_bytes_max);
-
-/* Like snapfile_open, but reads cached pages. For a file that was verified the cached pages are
- * safer than a disk that may have rotted since. */
-enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *vfs,
-                              const char *name, uint32_t record_bytes_max);
+                       uint32_t record_bytes_max, bool cached);
 
 /* Returns the next block. ERR_MISSING: after the last block, and only if the hash of the whole is
  * right. ERR_CORRUPT. */

@@ -31,9 +31,7 @@ enum err store_open(const struct store_options *options, bool read_only, struct 
     if (!read_only) {
         err = options->vfs.ops->lock(options->vfs.ctx);
     }
-    if (err == ERR_OK) {
-        err = store_recover(store, ret_report);
-    }
+    THEN(err, store_recover(store, ret_report));
     if (err != ERR_OK) {
         store_free(store);
         return err;
@@ -184,9 +182,7 @@ enum err store_run(struct store *store, struct store_op **ops, size_t count, siz
         if (run > 0) {
             err = touch_log(store);
             run_done = 0;
-            if (err == ERR_OK) {
-                err = run_appends(store, ops + done, run, &run_done);
-            }
+            THEN(err, run_appends(store, ops + done, run, &run_done));
         } else {
             err = change_run(store, ops[done]);
             run_done = err == ERR_OK;

@@ -1,11 +1,5 @@
 #include "storage/store_int.h"
 
-static void set_result(struct store *store, struct store_op *op)
-{
-    op->ret_last = store->wal.live.last;
-    op->ret_chain = store->wal.live.last_chain;
-}
-
 /* Makes the small records and an empty log, unless an earlier attempt that ran out of space has
  * made them. */
 static enum err format_log(struct store *store, const struct store_identity *identity)
@@ -25,9 +19,7 @@ static enum err format_log(struct store *store, const struct store_identity *ide
         err = leftovers_remove(store, &names);
         names_release(&names);
     }
-    if (err == ERR_OK) {
-        err = records_create(store);
-    }
+    THEN(err, records_create(store));
     if (err == ERR_OK) {
         store->identity = *identity;
         wal->history_top = 0;
@@ -97,7 +89,7 @@ static enum err snaps_cut(struct store *store, zxid_t zxid)
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
-static enum err run_truncate(struct store *store, struct store_op *op)
+static enum err run_truncate(struct store *store, const struct store_op *op)
 {
     struct wal *wal = &store->wal;
     uint64_t chain = 0;
@@ -108,24 +100,15 @@ static enum err run_truncate(struct store *store, struct store_op *op)
         MUTEX_HOLD(&wal->files_mutex);
         err = wal_chain_at(wal, op->zxid, &chain);
         /* The space comes first: nothing has changed if there is none. */
-        if (err == ERR_OK) {
-            err = wal_next_ensure(wal, 0, store->options.segment_bytes);
-        }
-        if (err == ERR_OK) {
-            err = wal_mark_clean(wal, false);
-        }
-        if (err == ERR_OK) {
-            err = snaps_cut(store, op->zxid);
-        }
-        if (err == ERR_OK) {
-            err = wal_truncate(wal, op->zxid);
-        }
+        THEN(err, wal_next_ensure(wal, 0, store->options.segment_bytes));
+        THEN(err, wal_mark_clean(wal, false));
+        THEN(err, snaps_cut(store, op->zxid));
+        THEN(err, wal_truncate(wal, op->zxid));
     }
-    set_result(store, op);
     return err;
 }
 
-static enum err run_reset(struct store *store, struct store_op *op)
+static enum err run_reset(struct store *store)
 {
     ASSERT(!store->recv.is_on && !store->wal.is_staging);
     /* The quarantine mark comes first: a crash from here on must not leave a damaged log without
@@ -137,15 +120,12 @@ static enum err run_reset(struct store *store, struct store_op *op)
     MUTEX_HOLD(&wal->files_mutex);
     enum err err = manifest_ensure(store);
 
-    if (err == ERR_OK) {
-        err = wal_stage_begin(wal, 0, 0);
-    }
+    THEN(err, wal_stage_begin(wal, 0, 0));
     if (err == ERR_OK) {
         err = wal_stage_switch(wal);
         store->snaps.count = 0;
-        err = err == ERR_OK ? restart_tidy(store) : err;
+        THEN(err, restart_tidy(store));
     }
-    set_result(store, op);
     return err;
 }
 
@@ -158,16 +138,8 @@ static enum err drop_received(struct store *store, enum store_op_type type)
     return ends ? receive_abort(store) : ERR_OK;
 }
 
-enum err change_run(struct store *store, struct store_op *op)
+static enum err run(struct store *store, struct store_op *op)
 {
-    enum err err = drop_received(store, op->type);
-
-    ASSERT(store->has_identity || op->type == STORE_IDENTITY);
-
-    op->ret_err = ERR_OK;
-    if (err != ERR_OK) {
-        return err;
-    }
     switch (op->type) {
     case STORE_APPEND:
     case STORE_SNAP_ABORT:
@@ -183,7 +155,7 @@ enum err change_run(struct store *store, struct store_op *op)
     case STORE_RELEASE:
         return record_quarantine(store, NULL);
     case STORE_RESET:
-        return run_reset(store, op);
+        return run_reset(store);
     case STORE_SNAP_BEGIN:
         return receive_begin(store);
     case STORE_SNAP_CHUNK:
@@ -192,4 +164,17 @@ enum err change_run(struct store *store, struct store_op *op)
         return receive_install(store, op);
     }
     UNREACHABLE();
+}
+
+enum err change_run(struct store *store, struct store_op *op)
+{
+    enum err err = drop_received(store, op->type);
+
+    ASSERT(store->has_identity || op->type == STORE_IDENTITY);
+
+    op->ret_err = ERR_OK;
+    THEN(err, run(store, op));
+    op->ret_last = store->wal.live.last;
+    op->ret_chain = store->wal.live.last_chain;
+    return err;
 }

@@ -79,7 +79,6 @@ struct store {
 /* ---- store_records.c: identity, promise, quarantine. ---- */
 
 void identity_encode(const struct store_identity *identity, struct buf *out);
-enum err identity_decode(struct slice bytes, struct store_identity *ret_identity);
 
 /* Sets the verdict DAMAGED with a reason, unless the report has that verdict already. */
 void report_damage(struct store_report *report, const char *format, ...)
@@ -89,6 +88,7 @@ void report_damage(struct store_report *report, const char *format, ...)
  * identity. ERR_IO. */
 enum err records_open(struct store *store, struct store_report *report);
 enum err records_heal(struct store *store);
+enum err records_sync(struct store *store);
 void records_close(struct store *store);
 
 enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader);
@@ -142,6 +142,9 @@ enum err receive_install(struct store *store, struct store_op *op);
 void snap_set_add(struct snap_set *set, const struct snap_entry *entry);
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
 struct snap_entry *snap_set_newest(struct snap_set *set); /* The newest that is not bad, or NULL. */
+
+/* Returns the entry of `start` if `history` is still the history of the log, else NULL. */
+struct snap_entry *snap_find(struct store *store, uint64_t history, zxid_t start);
 
 /* Unlinks a snapshot and removes it from the set. A snapshot that cannot be unlinked stays in the
  * set. */

@@ -16,19 +16,15 @@ static void recv_close(struct store *store)
 /* Closes and removes the snapshot's file and the log that came with it. */
 static enum err drop_files(struct store *store)
 {
-    const struct vfs *vfs = &store->options.vfs;
-
     recv_close(store);
     mutex_lock(&store->wal.files_mutex);
 
     enum err err = wal_stage_drop(&store->wal);
 
     mutex_unlock(&store->wal.files_mutex);
-    if (err == ERR_OK) {
-        err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
-    }
+    THEN(err, vfs_remove(&store->options.vfs, NAME_SNAP_RECV));
     /* If the disk is too full even to remove the file, the next reception removes it. */
-    return err == ERR_MISSING || err == ERR_NO_SPACE ? ERR_OK : err;
+    return err == ERR_NO_SPACE ? ERR_OK : err;
 }
 
 enum err receive_abort(struct store *store)
@@ -66,19 +62,11 @@ static enum err refuse_if_full(struct store *store, enum err err)
 
 enum err receive_begin(struct store *store)
 {
-    const struct vfs *vfs = &store->options.vfs;
+    ASSERT(!store->recv.is_on && !store->recv.file && !store->wal.is_staging);
 
-    ASSERT(!store->recv.is_on && !store->wal.is_staging);
-
-    enum err err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
+    enum err err = vfs_replace(&store->options.vfs, NAME_SNAP_RECV, &store->recv.file);
 
     store->recv.is_on = true;
-    if (err == ERR_OK || err == ERR_MISSING) {
-        err = vfs->ops->open(vfs->ctx, NAME_SNAP_RECV, true, &store->recv.file);
-    }
-    if (err != ERR_OK) {
-        store->recv.file = NULL;
-    }
     return refuse_if_full(store, err);
 }
 
@@ -135,7 +123,7 @@ static enum err stage_from_file(struct store *store, const struct logrec *first)
 
     struct snapfile_reader reader;
     enum err err = snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
-                                 store->options.record_bytes_max);
+                                 store->options.record_bytes_max, false);
 
     if (err != ERR_OK) {
         return err == ERR_NO_FILES ? ERR_NO_FILES : ERR_CORRUPT;
@@ -145,9 +133,7 @@ static enum err stage_from_file(struct store *store, const struct logrec *first)
     } else {
         err = manifest_ensure(store);
     }
-    if (err == ERR_OK) {
-        err = wal_stage_begin(&store->wal, reader.info.shown.start, reader.info.shown.start_chain);
-    }
+    THEN(err, wal_stage_begin(&store->wal, reader.info.shown.start, reader.info.shown.start_chain));
     snapfile_close(&reader);
     return err;
 }
@@ -191,12 +177,10 @@ static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
     enum err err = store->recv.refused;
 
-    if (err == ERR_OK) {
-        err = store->options.vfs.ops->sync(store->recv.file);
-    }
+    THEN(err, store->options.vfs.ops->sync(store->recv.file));
     if (err == ERR_OK) {
         err = receive_stage(store, NULL);
-        err = err == ERR_OK ? store->recv.refused : err;
+        THEN(err, store->recv.refused);
     }
     if (err != ERR_OK) {
         return err;
@@ -227,9 +211,7 @@ static enum err install(struct store *store, const struct snapfile_info *info)
     }
     recv_close(store);
     store->recv = (struct snap_recv){0};
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
+    THEN(err, vfs->ops->sync_dir(vfs->ctx));
     if (err != ERR_OK) {
         return ERR_IO;
     }
@@ -244,7 +226,6 @@ enum err receive_install(struct store *store, struct store_op *op)
     ASSERT(store->recv.is_on);
 
     struct snapfile_info info = {0};
-    struct wal_log *live = &store->wal.live;
     enum err err = verify(store, &info);
 
     if (err == ERR_OK) {
@@ -259,7 +240,5 @@ enum err receive_install(struct store *store, struct store_op *op)
         op->ret_err = err;
         err = receive_abort(store);
     }
-    op->ret_last = live->last;
-    op->ret_chain = live->last_chain;
     return err;
 }

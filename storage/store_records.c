@@ -21,25 +21,6 @@ void identity_encode(const struct store_identity *identity, struct buf *out)
     ASSERT(!out->overflow);
 }
 
-enum err identity_decode(struct slice bytes, struct store_identity *ret_identity)
-{
-    struct wire_reader reader;
-
-    wire_reader_init(&reader, bytes);
-    *ret_identity = (struct store_identity){0};
-    wire_get_fields(&reader, identity_fields, ret_identity);
-    struct slice genesis = wire_get_bytes(&reader, STORE_GENESIS_MAX);
-
-    if (!wire_reader_done(&reader) || ret_identity->incarnation == 0) {
-        return ERR_CORRUPT;
-    }
-    if (genesis.len > 0) {
-        memcpy(ret_identity->genesis, genesis.data, genesis.len);
-    }
-    ret_identity->genesis_len = (uint32_t)genesis.len;
-    return ERR_OK;
-}
-
 void report_damage(struct store_report *report, const char *format, ...)
 {
     va_list args;
@@ -55,149 +36,162 @@ void report_damage(struct store_report *report, const char *format, ...)
     ASSERT(report->reason[0] != '\0');
 }
 
-static struct slice slots_payload(const struct slots *slots)
-{
-    return slice_make(slots->payload, slots->len);
-}
+/* ---- Reading. ---- */
 
-/* Opens one record. ERR_CORRUPT is also returned for a missing file. */
-static enum err record_open(struct store *store, struct slots *slots, const char *name,
-                            enum slots_kind kind, struct store_report *report)
+static enum err identity_decode(struct store *store, struct slice payload)
 {
-    enum err err = slots_open(slots, &store->options.vfs, name, kind);
+    struct store_identity *identity = &store->identity;
+    struct wire_reader reader;
 
-    if (err == ERR_OK && slots->has_bad_slot) {
-        PROBE("storage.one_slot_bad");
-        report->one_slot_bad = true;
-    }
-    if (err == ERR_MISSING || err == ERR_CORRUPT) {
-        report_damage(report, "the file %s is %s", name,
-                      err == ERR_MISSING ? "missing" : "damaged in both of its slots");
+    wire_reader_init(&reader, payload);
+    *identity = (struct store_identity){0};
+    wire_get_fields(&reader, identity_fields, identity);
+    struct slice genesis = wire_get_bytes(&reader, STORE_GENESIS_MAX);
+
+    if (!wire_reader_done(&reader) || identity->incarnation == 0) {
         return ERR_CORRUPT;
     }
-    return err;
+    if (genesis.len > 0) {
+        memcpy(identity->genesis, genesis.data, genesis.len);
+    }
+    identity->genesis_len = (uint32_t)genesis.len;
+    store->has_identity = true;
+    return ERR_OK;
 }
 
-static enum err identity_open(struct store *store, struct store_report *report)
+static enum err promise_decode(struct store *store, struct slice payload)
 {
-    struct slots *slots = &store->identity_slots;
-    enum err err = slots_open(slots, &store->options.vfs, NAME_IDENTITY, SLOTS_IDENTITY);
-
-    if (err == ERR_OK) {
-        err = identity_decode(slots_payload(slots), &store->identity);
-        report->one_slot_bad = report->one_slot_bad || slots->has_bad_slot;
-    }
-    if (err == ERR_CORRUPT) {
-        report_damage(report, "the file %s is damaged in both of its slots", NAME_IDENTITY);
-        store->is_lost = true;
-        return ERR_OK;
-    }
-    store->has_identity = err == ERR_OK;
-    return err;
-}
-
-static enum err promise_open(struct store *store, struct store_report *report)
-{
-    struct slots *slots = &store->promise_slots;
     struct wire_reader reader;
-    enum err err = record_open(store, slots, NAME_PROMISE, SLOTS_PROMISE, report);
 
-    if (err == ERR_OK) {
-        wire_reader_init(&reader, slots_payload(slots));
-        store->promised_epoch = wire_get_u32(&reader);
-        store->promised_leader = wire_get_u32(&reader);
-        err = wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
-    }
-    if (err == ERR_CORRUPT) {
-        /* A replica that has lost its promise must not make another. */
-        report_damage(report, "the file %s is malformed", NAME_PROMISE);
-        store->is_lost = true;
-        return ERR_OK;
-    }
-    return err;
+    wire_reader_init(&reader, payload);
+    store->promised_epoch = wire_get_u32(&reader);
+    store->promised_leader = wire_get_u32(&reader);
+    return wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err quarantine_open(struct store *store, struct store_report *report)
+static enum err quarantine_decode(struct store *store, struct slice payload)
 {
-    struct slots *slots = &store->quarantine_slots;
     struct wire_reader reader;
-    enum err err = record_open(store, slots, NAME_QUARANTINE, SLOTS_QUARANTINE, report);
 
-    if (err == ERR_OK) {
-        wire_reader_init(&reader, slots_payload(slots));
-        store->is_quarantined = wire_get_u8(&reader) != 0;
+    wire_reader_init(&reader, payload);
+    store->is_quarantined = wire_get_u8(&reader) != 0;
 
-        struct slice reason = wire_get_bytes(&reader, STORE_REASON_MAX - 1);
+    struct slice reason = wire_get_bytes(&reader, STORE_REASON_MAX - 1);
 
-        err = wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
-        if (err == ERR_OK && reason.len > 0) {
-            memcpy(store->quarantine_reason, reason.data, reason.len);
-        }
+    if (wire_reader_done(&reader) && reason.len > 0) {
+        memcpy(store->quarantine_reason, reason.data, reason.len);
     }
-    if (err == ERR_CORRUPT) {
-        report_damage(report, "the file %s is malformed", NAME_QUARANTINE);
-        return ERR_OK;
-    }
-    return err;
+    return wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err manifest_open(struct store *store, struct store_report *report)
+static enum err manifest_take(struct store *store, struct slice payload)
 {
-    struct slots *slots = &store->wal.slots;
-    enum err err = record_open(store, slots, NAME_MANIFEST, SLOTS_MANIFEST, report);
+    enum err err = manifest_decode(payload, &store->wal.manifest);
 
-    if (err == ERR_OK) {
-        err = manifest_decode(slots_payload(slots), &store->wal.manifest);
-    }
-    if (err == ERR_CORRUPT) {
-        report_damage(report, "the file %s is malformed", NAME_MANIFEST);
+    if (err != ERR_OK) {
         store->wal.manifest = (struct manifest){0};
-        return ERR_OK;
     }
     return err;
 }
 
-/* Opens all records except the identity. */
-static enum err others_open(struct store *store, struct store_report *report)
+/* The small records by kind, in the order in which they are opened. `slots`: offset in the store.
+ * `decode` answers ERR_CORRUPT when the payload is malformed. */
+static const struct record {
+    const char *name;
+    size_t slots;
+    enum err (*decode)(struct store *store, struct slice payload);
+} records[] = {
+    [SLOTS_IDENTITY] = {NAME_IDENTITY, offsetof(struct store, identity_slots), identity_decode},
+    [SLOTS_PROMISE] = {NAME_PROMISE, offsetof(struct store, promise_slots), promise_decode},
+    [SLOTS_QUARANTINE] = {NAME_QUARANTINE, offsetof(struct store, quarantine_slots),
+                          quarantine_decode},
+    [SLOTS_MANIFEST] = {NAME_MANIFEST, offsetof(struct store, wal.slots), manifest_take},
+};
+
+static struct slots *slots_of(struct store *store, unsigned kind)
 {
-    enum err err = promise_open(store, report);
+    return (struct slots *)(void *)((uint8_t *)store + records[kind].slots);
+}
+
+/* Opens and decodes one record. Damage goes into the report. ERR_MISSING: there is no identity. */
+static enum err record_open(struct store *store, unsigned kind, struct store_report *report)
+{
+    const struct record *record = &records[kind];
+    struct slots *slots = slots_of(store, kind);
+    enum err err = slots_open(slots, &store->options.vfs, record->name, (enum slots_kind)kind);
+    const char *damage = err == ERR_MISSING ? "missing" : "damaged in both of its slots";
 
     if (err == ERR_OK) {
-        err = quarantine_open(store, report);
+        if (slots->has_bad_slot) {
+            PROBE("storage.one_slot_bad");
+            report->one_slot_bad = true;
+        }
+        err = record->decode(store, slice_make(slots->payload, slots->len));
+        damage = "malformed";
     }
-    return err == ERR_OK ? manifest_open(store, report) : err;
+    if (err != ERR_CORRUPT && (err != ERR_MISSING || kind == SLOTS_IDENTITY)) {
+        return err;
+    }
+    report_damage(report, "the file %s is %s", record->name, damage);
+    /* A replica that has lost its promise must not make another. */
+    store->is_lost = store->is_lost || kind == SLOTS_IDENTITY || kind == SLOTS_PROMISE;
+    return ERR_OK;
+}
+
+static enum err open_from(struct store *store, unsigned first, struct store_report *report)
+{
+    enum err err = ERR_OK;
+
+    for (unsigned kind = first; err == ERR_OK && kind <= SLOTS_MANIFEST; kind++) {
+        err = record_open(store, kind, report);
+    }
+    return err;
 }
 
 enum err records_open(struct store *store, struct store_report *report)
 {
-    enum err err = identity_open(store, report);
-
-    if (err == ERR_OK) {
-        err = others_open(store, report);
-    }
-    ASSERT(err != ERR_CORRUPT);
-    return err;
+    return open_from(store, SLOTS_IDENTITY, report);
 }
 
 enum err records_heal(struct store *store)
 {
     ASSERT(!store->is_read_only && !store->is_damaged);
 
-    struct slots *all[] = {&store->identity_slots, &store->promise_slots, &store->quarantine_slots,
-                           &store->wal.slots};
     enum err err = ERR_OK;
 
-    for (size_t i = 0; err == ERR_OK && i < sizeof(all) / sizeof(all[0]); i++) {
-        err = slots_heal(all[i], &store->options.vfs);
+    for (unsigned kind = SLOTS_IDENTITY; kind <= SLOTS_MANIFEST; kind++) {
+        THEN(err, slots_heal(slots_of(store, kind), &store->options.vfs));
+    }
+    return err;
+}
+
+enum err records_sync(struct store *store)
+{
+    enum err err = ERR_OK;
+
+    for (unsigned kind = SLOTS_IDENTITY; kind <= SLOTS_MANIFEST; kind++) {
+        struct vfs_file *file = slots_of(store, kind)->file;
+
+        if (file) {
+            THEN(err, store->options.vfs.ops->sync(file));
+        }
     }
     return err;
 }
 
 void records_close(struct store *store)
 {
-    slots_close(&store->identity_slots, &store->options.vfs);
-    slots_close(&store->promise_slots, &store->options.vfs);
-    slots_close(&store->quarantine_slots, &store->options.vfs);
+    for (unsigned kind = SLOTS_IDENTITY; kind <= SLOTS_MANIFEST; kind++) {
+        slots_close(slots_of(store, kind), &store->options.vfs);
+    }
+}
+
+/* ---- Writing. ---- */
+
+static enum err record_put(struct store *store, enum slots_kind kind, struct buf *take_payload)
+{
+    return slots_put(slots_of(store, kind), &store->options.vfs, records[kind].name, kind,
+                     take_payload);
 }
 
 static struct buf promise_bytes(uint32_t epoch, uint32_t leader)
@@ -229,8 +223,7 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     struct buf bytes = promise_bytes(epoch, leader);
 
     ASSERT(epoch >= store->promised_epoch);
-    enum err err =
-        slots_put(&store->promise_slots, &store->options.vfs, NAME_PROMISE, SLOTS_PROMISE, &bytes);
+    enum err err = record_put(store, SLOTS_PROMISE, &bytes);
 
     if (err == ERR_OK) {
         store->promised_epoch = epoch;
@@ -245,8 +238,7 @@ enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);
     struct buf bytes = quarantine_bytes(reason);
-    enum err err = slots_put(&store->quarantine_slots, &store->options.vfs, NAME_QUARANTINE,
-                             SLOTS_QUARANTINE, &bytes);
+    enum err err = record_put(store, SLOTS_QUARANTINE, &bytes);
 
     if (err == ERR_OK) {
         mutex_lock(&store->wal.files_mutex);
@@ -268,8 +260,7 @@ enum err record_identity(struct store *store, const struct store_identity *ident
                                : store->wal.is_open);
     buf_init(&bytes, SLOTS_PAYLOAD_MAX);
     identity_encode(identity, &bytes);
-    enum err err = slots_put(&store->identity_slots, &store->options.vfs, NAME_IDENTITY,
-                             SLOTS_IDENTITY, &bytes);
+    enum err err = record_put(store, SLOTS_IDENTITY, &bytes);
 
     if (err == ERR_OK) {
         store->identity = *identity;
@@ -279,10 +270,10 @@ enum err record_identity(struct store *store, const struct store_identity *ident
 }
 
 /* Makes one record file; the directory is synced later, before the identity is made. */
-static enum err create_one(struct store *store, const char *name, enum slots_kind kind,
-                           struct buf take_payload)
+static enum err create_one(struct store *store, enum slots_kind kind, struct buf take_payload)
 {
-    enum err err = slots_create(&store->options.vfs, name, kind, buf_slice(&take_payload));
+    enum err err =
+        slots_create(&store->options.vfs, records[kind].name, kind, buf_slice(&take_payload));
 
     buf_release(&take_payload);
     return err;
@@ -298,20 +289,15 @@ enum err records_create(struct store *store)
 
     /* The records are open if an earlier attempt ran out of space. */
     records_close(store);
-    slots_close(&store->wal.slots, &store->options.vfs);
     store->wal.manifest = (struct manifest){0};
-    enum err err = create_one(store, NAME_PROMISE, SLOTS_PROMISE, promise_bytes(0, 0));
+    enum err err = create_one(store, SLOTS_PROMISE, promise_bytes(0, 0));
 
-    if (err == ERR_OK) {
-        err = create_one(store, NAME_QUARANTINE, SLOTS_QUARANTINE, quarantine_bytes(NULL));
-    }
+    THEN(err, create_one(store, SLOTS_QUARANTINE, quarantine_bytes(NULL)));
     if (err == ERR_OK) {
         buf_init(&bytes, SLOTS_PAYLOAD_MAX);
         manifest_encode(&manifest, &bytes);
-        err = create_one(store, NAME_MANIFEST, SLOTS_MANIFEST, bytes);
+        err = create_one(store, SLOTS_MANIFEST, bytes);
     }
-    if (err == ERR_OK) {
-        err = others_open(store, &report);
-    }
+    THEN(err, open_from(store, SLOTS_PROMISE, &report));
     return err == ERR_OK && report.verdict == STORE_DAMAGED ? ERR_IO : err;
 }

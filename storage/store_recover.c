@@ -82,13 +82,8 @@ static enum err judge_log(struct store *store, const struct names *names,
 static enum err make_durable(struct store *store)
 {
     const struct vfs *vfs = &store->options.vfs;
-    const struct slots *all[] = {&store->identity_slots, &store->promise_slots,
-                                 &store->quarantine_slots, &store->wal.slots};
-    enum err err = ERR_OK;
+    enum err err = records_sync(store);
 
-    for (size_t i = 0; err == ERR_OK && i < sizeof(all) / sizeof(all[0]); i++) {
-        err = all[i]->file ? vfs->ops->sync(all[i]->file) : ERR_OK;
-    }
     if (err == ERR_OK && store->wal.is_open) {
         err = vfs->ops->sync(store->wal.live.tail->file);
     }
@@ -117,12 +112,8 @@ static enum err tidy(struct store *store, const struct names *names, const struc
     if (found->verdict == STORE_TORN_TAIL) {
         err = wal_cut_torn(&store->wal, found);
     }
-    if (err == ERR_OK) {
-        err = records_heal(store);
-    }
-    if (err == ERR_OK) {
-        err = adopt_tail(&store->wal);
-    }
+    THEN(err, records_heal(store));
+    THEN(err, adopt_tail(&store->wal));
     return err == ERR_OK ? leftovers_remove(store, names) : err;
 }
 

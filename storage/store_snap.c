@@ -47,9 +47,7 @@ enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chai
     enum err err = snapfile_create(&writer->file, &store->options.vfs, NAME_SNAP_LOCAL,
                                    store->options.record_bytes_max);
 
-    if (err == ERR_OK) {
-        err = snapfile_put_head(&writer->file, &writer->info, config);
-    }
+    THEN(err, snapfile_put_head(&writer->file, &writer->info, config));
     if (err != ERR_OK) {
         store_snap_abort(writer);
         return err;
@@ -108,9 +106,7 @@ static enum err publish(struct store *store, const struct store_snap_writer *wri
     name_snap(name, writer->history, writer->info.shown.start);
     err = vfs->ops->rename(vfs->ctx, NAME_SNAP_LOCAL, name);
 
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
+    THEN(err, vfs->ops->sync_dir(vfs->ctx));
     if (err == ERR_OK) {
         snap_set_add(&store->snaps, &entry);
         snap_figures(store);
@@ -160,9 +156,7 @@ enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, ui
     enum err err = wal_chain_at(&store->wal, end, &info->end_chain);
 
     err = err == ERR_MISSING ? ERR_CLOSED : err;
-    if (err == ERR_OK) {
-        err = complete(take_writer);
-    }
+    THEN(err, complete(take_writer));
     if (err == ERR_OK) {
         MUTEX_HOLD(&store->wal.files_mutex);
         err = publish(store, take_writer);
@@ -190,11 +184,9 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
     const struct snap_entry *newest = store->wal.is_open ? snap_set_newest(&store->snaps) : NULL;
 
     if (newest) {
-        enum err (*open)(struct snapfile_reader *, const struct vfs *, const char *, uint32_t) =
-            newest->is_checked ? snapfile_open_cached : snapfile_open;
-
         name_snap(name, store->wal.manifest.history, newest->info.shown.start);
-        err = open(&reader->file, &store->options.vfs, name, store->options.record_bytes_max);
+        err = snapfile_open(&reader->file, &store->options.vfs, name,
+                            store->options.record_bytes_max, newest->is_checked);
         /* The file was there a moment ago, so a missing file is damage. */
         err = err == ERR_MISSING ? ERR_CORRUPT : err;
         *ret_info = err == ERR_OK ? reader->file.info.shown : newest->info.shown;
@@ -221,18 +213,11 @@ bool store_snap_is_newest(struct store *store, const struct store_snap_info *inf
     return is_newest;
 }
 
-/* Returns the entry that `info` names, if the history is still the same. */
-static struct snap_entry *entry_named(struct store *store, const struct store_snap_info *info)
-{
-    return store->wal.manifest.history == info->history ? snap_set_find(&store->snaps, info->start)
-                                                        : NULL;
-}
-
 void store_snap_checked(struct store *store, const struct store_snap_info *info)
 {
     MUTEX_HOLD(&store->wal.files_mutex);
 
-    struct snap_entry *entry = entry_named(store, info);
+    struct snap_entry *entry = snap_find(store, info->history, info->start);
 
     if (entry) {
         entry->is_checked = true;
@@ -244,7 +229,7 @@ void store_snap_condemn(struct store *store, const struct store_snap_info *info)
 {
     MUTEX_HOLD(&store->wal.files_mutex);
 
-    struct snap_entry *entry = entry_named(store, info);
+    struct snap_entry *entry = snap_find(store, info->history, info->start);
 
     if (entry) {
         entry->is_bad = true;

@@ -45,8 +45,7 @@ enum err leftovers_remove(struct store *store, const struct names *names)
     for (size_t i = 0; err == ERR_OK && i < names->count; i++) {
         if (is_leftover(store, &names->list[i])) {
             has_any = true;
-            err = vfs->ops->unlink(vfs->ctx, names->list[i].text);
-            err = err == ERR_MISSING ? ERR_OK : err;
+            err = vfs_remove(vfs, names->list[i].text);
         }
     }
     return err == ERR_OK && has_any ? vfs->ops->sync_dir(vfs->ctx) : err;

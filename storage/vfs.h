@@ -26,8 +26,9 @@ enum {
 struct vfs_file; /* One open file; the vfs makes and frees it. */
 
 struct vfs_ops {
-    /* Creates a file (fails with ERR_EXISTS), or opens one for reading and writing. Any thread may
-     * read a file; only the file's owner makes other calls. */
+    /* Creates a file (fails with ERR_EXISTS), or opens one for reading and writing. An error leaves
+     * `*ret_file` as it was. Any thread may read a file; only the file's owner makes other calls.
+     */
     enum err (*open)(void *ctx, const char *name, bool create, struct vfs_file **ret_file);
     void (*close)(struct vfs_file *file);
     /* Reads up to `len`; a short count means the end of the file. */
@@ -54,6 +55,23 @@ struct vfs {
     const struct vfs_ops *ops;
     void *ctx;
 };
+
+/* Removes a file unless it is missing. */
+static inline enum err vfs_remove(const struct vfs *vfs, const char *name)
+{
+    enum err err = vfs->ops->unlink(vfs->ctx, name);
+
+    return err == ERR_MISSING ? ERR_OK : err;
+}
+
+/* Creates a file, in place of an older file of that name. */
+static inline enum err vfs_replace(const struct vfs *vfs, const char *name,
+                                   struct vfs_file **ret_file)
+{
+    enum err err = vfs_remove(vfs, name);
+
+    return err == ERR_OK ? vfs->ops->open(vfs->ctx, name, true, ret_file) : err;
+}
 
 /*
  * Opens the kernel's files below the directory `dir`. The vfs keeps VFS_KEPT descriptors in

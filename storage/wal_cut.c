@@ -136,9 +136,7 @@ enum err wal_truncate(struct wal *wal, zxid_t zxid)
     if (MUTANT(9)) {
         truncate_as_mutant(wal, cut.spot.segment + 1);
     }
-    if (err == ERR_OK) {
-        err = wal_segment_make(wal, &header, buf_slice(&wal->raw), &segment);
-    }
+    THEN(err, wal_segment_make(wal, &header, buf_slice(&wal->raw), &segment));
     buf_clear(&wal->raw);
     if (err != ERR_OK) {
         return err;

@@ -61,7 +61,7 @@ static enum err next_make(struct wal *wal, uint64_t bytes)
     if (err == ERR_EXISTS) {
         /* An earlier attempt left the file: the disk was too full even to remove it. */
         err = vfs->ops->unlink(vfs->ctx, name);
-        err = err == ERR_OK ? vfs->ops->open(vfs->ctx, name, true, &file) : err;
+        THEN(err, vfs->ops->open(vfs->ctx, name, true, &file));
     }
     if (err != ERR_OK) {
         return err;
@@ -156,15 +156,11 @@ static enum err next_publish(struct wal *wal, const struct walfmt_header *header
         walfmt_frame(first, &place, &wal->framed);
         err = vfs->ops->pwrite(file, VFS_BLOCK, wal->framed.data, wal->framed.len);
     }
-    if (err == ERR_OK) {
-        err = vfs->ops->pwrite(file, 0, block, sizeof(block));
-    }
+    THEN(err, vfs->ops->pwrite(file, 0, block, sizeof(block)));
     if (err == ERR_OK && !MUTANT(9)) {
         err = vfs->ops->sync(file);
     }
-    if (err == ERR_OK) {
-        err = vfs->ops->rename(vfs->ctx, from, to);
-    }
+    THEN(err, vfs->ops->rename(vfs->ctx, from, to));
     if (err != ERR_OK || MUTANT(9)) {
         return final_of(err);
     }
@@ -224,9 +220,7 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
 
     enum err err = wal_next_ensure(wal, 0, bytes);
 
-    if (err == ERR_OK) {
-        err = wal_segment_make(wal, &header, slice_make(NULL, 0), &segment);
-    }
+    THEN(err, wal_segment_make(wal, &header, slice_make(NULL, 0), &segment));
     if (err != ERR_OK) {
         return err;
     }
@@ -244,17 +238,13 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
 
 enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments, enum err err)
 {
-    const struct vfs *vfs = vfs_of(wal);
     char name[VFS_NAME_MAX];
 
     for (size_t i = 0; take_segments[i]; i++) {
         const struct walfmt_header *header = &take_segments[i]->header;
 
         name_wal(name, header->history, header->number);
-        if (err == ERR_OK) {
-            err = vfs->ops->unlink(vfs->ctx, name);
-            err = err == ERR_MISSING ? ERR_OK : err;
-        }
+        THEN(err, vfs_remove(vfs_of(wal), name));
         wal_segment_unref(wal, take_segments[i]);
     }
     mem_free(take_segments);
@@ -371,7 +361,6 @@ static void stuck_push(struct wal *wal, uint64_t history, uint64_t number)
  * Files that cannot be removed now are noted. */
 static void purge_unlink(struct wal *wal, struct wal_segment **take_segments)
 {
-    const struct vfs *vfs = vfs_of(wal);
     char name[VFS_NAME_MAX];
     size_t count = 0;
 
@@ -385,10 +374,7 @@ static void purge_unlink(struct wal *wal, struct wal_segment **take_segments)
     mem_free(take_segments);
     for (size_t i = 0; i < wal->stuck_count; i++) {
         name_wal(name, wal->stuck[i].history, wal->stuck[i].number);
-
-        enum err err = vfs->ops->unlink(vfs->ctx, name);
-
-        if (err != ERR_OK && err != ERR_MISSING) {
+        if (vfs_remove(vfs_of(wal), name) != ERR_OK) {
             wal->stuck[count++] = wal->stuck[i];
         }
     }

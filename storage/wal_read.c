@@ -60,9 +60,7 @@ enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct wal
 
     enum err err = load_sectors(wal, file, place, bytes, VFS_BLOCK);
 
-    if (err == ERR_OK) {
-        err = walfmt_batch_decode(bytes->data, place, &ret_loaded->head);
-    }
+    THEN(err, walfmt_batch_decode(bytes->data, place, &ret_loaded->head));
     if (err != ERR_OK) {
         return err;
     }

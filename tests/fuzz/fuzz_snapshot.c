@@ -91,7 +91,7 @@ static enum err read_back(const struct vfs *vfs, struct parts *parts, struct buf
 {
     struct snapfile_reader reader;
     struct slice block;
-    enum err err = snapfile_open(&reader, vfs, name, KIT_RECORD_MAX);
+    enum err err = snapfile_open(&reader, vfs, name, KIT_RECORD_MAX, false);
 
     *parts = (struct parts){.count = 0};
     if (err != ERR_OK) {

@@ -75,7 +75,7 @@ TEST(blocks_are_read_as_written)
     struct slice block = {0};
 
     write_blocks(&vfs, lens, 5);
-    assert_int_equal(snapfile_open(&reader, &vfs, "s", RECORD_MAX), ERR_OK);
+    assert_int_equal(snapfile_open(&reader, &vfs, "s", RECORD_MAX, false), ERR_OK);
     assert_int_equal(reader.info.shown.start, 10);
     assert_int_equal(reader.info.shown.start_chain, 11);
     assert_int_equal(reader.info.shown.end, 20);
