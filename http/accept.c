@@ -43,14 +43,6 @@ static void shed_one(struct http_accept *accept)
     accept->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
 
-static void resume_accepting(struct http_accept *accept, uint64_t now_ms)
-{
-    if (accept->paused_ms != 0 && now_ms >= accept->paused_ms && accept->listening) {
-        accept->paused_ms = 0;
-        loop_modify(&accept->loop, &accept->listen, LOOP_READ);
-    }
-}
-
 /* Accepts one connection; true when there may be more. */
 static bool accept_one(struct http_accept *accept)
 {
@@ -168,7 +160,10 @@ static void run(void *arg)
 
         uint64_t now_ms = os_now_ms();
 
-        resume_accepting(accept, now_ms);
+        if (accept->paused_ms != 0 && now_ms >= accept->paused_ms && accept->listening) {
+            accept->paused_ms = 0;
+            loop_modify(&accept->loop, &accept->listen, LOOP_READ);
+        }
         if (atomic_load(&accept->close_listen) && accept->listening) {
             end_listen(accept, now_ms);
         }

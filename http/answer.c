@@ -102,32 +102,26 @@ static enum op_kind kind_of(const struct http_request *request)
     return request->def ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
 
-static bool may_retry(enum err err)
-{
-    int status = err_http_status(err);
-
-    return status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE ||
-           err == ERR_IN_FLIGHT;
-}
-
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given)
 {
     struct http_request *request = &conn->request;
     struct op_problem problem = *given;
-    uint32_t status = 0;
+    uint32_t status = (uint32_t)err_http_status(problem.err);
+    bool may_retry = status == MHD_HTTP_TOO_MANY_REQUESTS ||
+                     status == MHD_HTTP_SERVICE_UNAVAILABLE || problem.err == ERR_IN_FLIGHT;
     char instance[HTTP_INSTANCE_MAX];
     struct jsonw json;
 
     if (is_lost_heartbeat(request, problem.err)) {
         problem.status = MHD_HTTP_NOT_FOUND;
     }
-    status = problem.status ? problem.status : (uint32_t)err_http_status(problem.err);
+    status = problem.status ? problem.status : status;
     (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",
                    (unsigned long long)request->id);
     problem.instance = instance;
     problem.path = request->args.path;
     problem.zxid = request->answer.zxid ? request->answer.zxid : http_status(conn)->applied;
-    if (!may_retry(problem.err)) {
+    if (!may_retry) {
         problem.retry_after_ms = 0;
     } else if (problem.retry_after_ms == 0) {
         problem.retry_after_ms = HTTP_RETRY_AFTER_MS;
@@ -271,21 +265,14 @@ static struct slice addressed_path(const struct http_request *request)
     return path;
 }
 
-/* Whether a write has created its znode and so answers 201, even if it was asked to set one. The
- * czxid counts too, because `created` is missing when the replica that answers knows only the log.
- */
-static bool has_created(const struct http_request *request, const struct op_result *result)
-{
-    bool by_stat = result->has_stat && result->stat.czxid == result->zxid;
-
-    return request->def->kind == OP_KIND_WRITE && (result->created || by_stat);
-}
-
+/* A write that has created its znode answers 201, even if it was asked to set one. The czxid counts
+ * too, because `created` is missing when the replica that answers knows only the log. */
 static uint32_t status_of(const struct http_request *request, const struct op_result *result)
 {
     bool raw = request->wants.media == HTTP_MEDIA_RAW;
+    bool by_stat = result->has_stat && result->stat.czxid == result->zxid;
 
-    if (has_created(request, result)) {
+    if (request->def->kind == OP_KIND_WRITE && (result->created || by_stat)) {
         return MHD_HTTP_CREATED;
     }
     return raw ? request->def->status_raw : request->def->status;
@@ -335,19 +322,15 @@ static bool not_modified(const struct http_request *request, const char *etag)
            http_etag_matches(asked, etag);
 }
 
-/* Whether the client waits for a missing znode: it has no answer yet, and there is no znode. */
-static bool is_awaited(const struct http_request *request, const struct op_result *result)
-{
-    return request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&
-           !request->head.if_none_match.data;
-}
-
 bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result)
 {
+    /* The client waits for a missing znode if it has no answer yet. */
+    bool is_awaited = request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&
+                      !request->head.if_none_match.data;
     char etag[HTTP_ETAG_MAX];
 
     http_etag(&request->args, result, etag);
-    return result->err == ERR_OK ? not_modified(request, etag) : is_awaited(request, result);
+    return result->err == ERR_OK ? not_modified(request, etag) : is_awaited;
 }
 
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result)

@@ -339,21 +339,6 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     return conn;
 }
 
-static void conn_free(struct http_conn *conn)
-{
-    ASSERT(!conn->request.op);
-
-    buf_release(&conn->target);
-    buf_release(&conn->decoded);
-    buf_release(&conn->body);
-    buf_release(&conn->strings);
-    buf_release(&conn->acl);
-    buf_release(&conn->uri);
-    http_inlet_release(&conn->inlet);
-    text_release(&conn->out);
-    mem_free(conn);
-}
-
 static void conn_open(struct http *http, struct MHD_Connection *mhd, void **socket_context)
 {
     struct http_conn *conn = conn_new(http, mhd);
@@ -380,7 +365,15 @@ static void conn_close(struct http_conn *conn)
     atomic_fetch_sub_explicit(&http->metrics.connections.value, 1, memory_order_relaxed);
     http_caps_give(&http->caps, conn->address_key);
     http_conn_reset(conn);
-    conn_free(conn);
+    buf_release(&conn->target);
+    buf_release(&conn->decoded);
+    buf_release(&conn->body);
+    buf_release(&conn->strings);
+    buf_release(&conn->acl);
+    buf_release(&conn->uri);
+    http_inlet_release(&conn->inlet);
+    text_release(&conn->out);
+    mem_free(conn);
 }
 
 void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,

@@ -92,19 +92,14 @@ static const struct http_param *find_param(const struct http_target *target, str
     return NULL;
 }
 
-/* Whether the request names a session: in the URL, in a header or in a parameter. */
-static bool names_session(const struct http_request *request)
-{
-    return request->auth.url_secret.len > 0 || request->head.session.data ||
-           find_param(&request->target, slice_str("session"));
-}
-
 /* Returns the row for a request without a parameter that selects one. A collection means all
  * sessions, unless the request names a session. */
 static const struct op_def *default_row(const struct http_request *request)
 {
+    bool named = request->auth.url_secret.len > 0 || request->head.session.data ||
+                 find_param(&request->target, slice_str("session"));
     const struct op_def *all =
-        names_session(request) ? NULL : http_route_collection(request->route, request->method);
+        named ? NULL : http_route_collection(request->route, request->method);
 
     return all ? all : http_route_method(request->route, request->method);
 }

@@ -72,14 +72,6 @@ static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
     return atomic_load(&conn->deadline_ms) != 0 ? MHD_YES : MHD_NO;
 }
 
-/* Answers a request whose bytes the inlet has refused. */
-static enum MHD_Result refuse_bytes(struct http_conn *conn, size_t *len)
-{
-    conn->request.method = slice_str("-");
-    http_conn_refuse(conn);
-    return swallow(conn, len);
-}
-
 /* Takes the call with the head, in which `*len` is 0. */
 static enum MHD_Result begin(struct http_conn *conn, const char *method, size_t *len)
 {
@@ -88,7 +80,9 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method, size_t 
     request->begun = true;
     request->id = atomic_fetch_add_explicit(&conn->http->next_request, 1, memory_order_relaxed);
     if (http_inlet_refuses(&conn->inlet)) {
-        return refuse_bytes(conn, len);
+        request->method = slice_str("-");
+        http_conn_refuse(conn);
+        return swallow(conn, len);
     }
     read_head(conn, method);
     if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {

@@ -42,12 +42,6 @@ void http_seat_give(void *take_seat)
     mem_free(seat);
 }
 
-static bool is_upgrade(const struct http_line *line, const struct http_head *head)
-{
-    return slice_eq(line->method, slice_str("GET")) && http_list_has(head->upgrade, "websocket") &&
-           http_list_has(head->connection, "upgrade");
-}
-
 /* Whether the request is HTTP/1.0. The version follows the target in the request line. */
 static bool is_http_1_0(const struct http_line *line)
 {
@@ -122,7 +116,9 @@ static bool read_upgrade(const struct http *http, const struct first_head *first
     const char *why = NULL;
     bool mine = false;
 
-    if (!is_upgrade(&first->line, &first->head)) {
+    if (!slice_eq(first->line.method, slice_str("GET")) ||
+        !http_list_has(first->head.upgrade, "websocket") ||
+        !http_list_has(first->head.connection, "upgrade")) {
         return false;
     }
     buf_init(&decoded, (size_t)http->limits->head_bytes_max * 4 + 2);

@@ -130,20 +130,14 @@ static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
     return max_u64(since_ms, min_u64(stalled_ms, last_ms)) + limit_ms;
 }
 
-static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uint64_t moved_ms)
-{
-    bool stuck = len > 0 && now_ms > slow_at(stream, moved_ms);
-    bool behind = stream->behind_ms != 0 && now_ms > slow_at(stream, stream->behind_ms);
-
-    return stuck || behind;
-}
-
 static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
 {
     uint64_t moved_ms = 0;
     size_t len = stream_queued(stream, &moved_ms);
+    bool stuck = len > 0 && now_ms > slow_at(stream, moved_ms);
+    bool behind = stream->behind_ms != 0 && now_ms > slow_at(stream, stream->behind_ms);
 
-    if (is_slow(stream, now_ms, len, moved_ms)) {
+    if (stuck || behind) {
         metric_add(&stream->client.watcher->metrics.slow, 1);
         end_because(stream, "slow");
         return stream->limit_ms;

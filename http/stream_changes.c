@@ -278,17 +278,6 @@ static void put_notice(struct http_stream *stream, const struct subscribe_result
     }
 }
 
-static void hold_again(struct http_stream *stream, zxid_t from)
-{
-    struct watch *watch = stream_watch(stream);
-
-    ASSERT(watch);
-    watch_hold(watch);
-    stream->held = true;
-    stream->from = from;
-    stream->group = 0;
-}
-
 void stream_catch_up(struct http_stream *stream)
 {
     if (watcher_over_budget(&stream->client) || atomic_load(&stream->overrun) ||
@@ -307,8 +296,11 @@ void stream_catch_up(struct http_stream *stream)
     enum err err = subscribe_catch_up(stream->client.watcher->subscriber, watch, from, &result);
 
     gather_end(stream, &result);
-    if (err != ERR_OK || stream->crowded) {
-        hold_again(stream, from); /* A snapshot is being installed, or there is no room. */
+    if (err != ERR_OK || stream->crowded) { /* A snapshot is being installed, or no room is left. */
+        watch_hold(stream_watch(stream));
+        stream->held = true;
+        stream->from = from;
+        stream->group = 0;
         return;
     }
     put_notice(stream, &result, from);

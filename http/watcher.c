@@ -402,15 +402,6 @@ static void on_wake(struct loop_watch *watch, uint32_t ready UNUSED)
     atomic_store(&watcher->woken, false);
 }
 
-static void watch_descriptors(struct http_watcher *watcher)
-{
-    struct loop *loop = &watcher->loop;
-
-    loop_add_reader(loop, &watcher->inbox_watch, watcher->inbox.event_fd, on_inbox, watcher);
-    loop_add_reader(loop, &watcher->asked_watch, watcher->asked.event_fd, on_inbox, watcher);
-    loop_add_reader(loop, &watcher->wake, loop_wake_open(), on_wake, watcher);
-}
-
 static void add_figures(void *ctx, struct gate_front_figures *figures)
 {
     const struct http_watcher *watcher = ctx;
@@ -425,10 +416,11 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
 struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *relieve)
 {
     struct http_watcher *watcher = mem_zalloc(1, sizeof(*watcher));
+    struct loop *loop = &watcher->loop;
     const struct subscribe_sink sink = {
         .ctx = watcher, .on_event = on_event, .on_change = on_change, .on_lost = on_lost};
 
-    loop_init(&watcher->loop);
+    loop_init(loop);
     watcher->http = http;
     watcher->relieve = relieve;
     mailbox_init(&watcher->inbox, http->limits->streams_max);
@@ -440,7 +432,9 @@ struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *r
     pieces_init(&watcher->gather, gate_unsent(http->gate));
     buf_init(&watcher->text, SIZE_MAX / 2);
     watcher->subscriber = subscriber_new(gate_view(http->gate), gate_window(http->gate), &sink);
-    watch_descriptors(watcher);
+    loop_add_reader(loop, &watcher->inbox_watch, watcher->inbox.event_fd, on_inbox, watcher);
+    loop_add_reader(loop, &watcher->asked_watch, watcher->asked.event_fd, on_inbox, watcher);
+    loop_add_reader(loop, &watcher->wake, loop_wake_open(), on_wake, watcher);
     watcher->listener = (struct window_listener){.wake = on_news, .ctx = watcher};
     window_listen(gate_window(http->gate), &watcher->listener);
     gate_set_front(

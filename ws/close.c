@@ -39,19 +39,9 @@ void ws_close_slow(struct ws_socket *socket)
     ws_close_begin(socket, WS_CODE_SLOW, "slow");
 }
 
-/* Queues the last message, which names the other replicas. */
-static void send_closing(struct ws_socket *socket)
-{
-    struct jsonw json = ws_out_begin(socket->ws);
-
-    op_json_closing_begin(&json, socket->closing.reason);
-    gate_write_servers(socket->ws->gate, &json);
-    jsonw_object_end(&json);
-    (void)ws_out_end(socket, PIECE_FIXED);
-}
-
-/* Queues the last message and the close frame once all messages are answered. After `leave_ms`,
- * messages that still wait for missed events or for the client to read are dropped instead. */
+/* Queues the last message, which names the other replicas, and the close frame once all messages
+ * are answered. After `leave_ms`, messages that still wait for missed events or for the client to
+ * read are dropped instead. */
 void ws_close_farewell(struct ws_socket *socket)
 {
     if (socket->closing.code == WS_CODE_NONE || socket->closing.farewell) {
@@ -64,7 +54,13 @@ void ws_close_farewell(struct ws_socket *socket)
     if (socket->queue.count > 0) {
         return;
     }
-    send_closing(socket);
+
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_closing_begin(&json, socket->closing.reason);
+    gate_write_servers(socket->ws->gate, &json);
+    jsonw_object_end(&json);
+    (void)ws_out_end(socket, PIECE_FIXED);
     ws_out_close(socket, (uint16_t)socket->closing.code,
                  socket->closing.rule ? socket->closing.rule : socket->closing.reason);
 }

@@ -26,12 +26,6 @@ static void count_secret(const struct ws_message *message, enum err err)
     }
 }
 
-static bool may_retry(enum err err)
-{
-    return err == ERR_THROTTLED || err == ERR_NOT_READY || err == ERR_REPLICA_BEHIND ||
-           err == ERR_IN_FLIGHT;
-}
-
 static enum op_kind kind_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -44,16 +38,19 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
 {
     struct ws_socket *socket = message->socket;
     const struct op_request *request = message->request;
+    enum err err = problem->err;
+    bool may_retry = err == ERR_THROTTLED || err == ERR_NOT_READY || err == ERR_REPLICA_BEHIND ||
+                     err == ERR_IN_FLIGHT;
     struct jsonw json;
 
     problem->message = true;
     problem->path = request->def ? request->args.path : slice_make(NULL, 0);
     problem->zxid = problem->zxid ? problem->zxid : ws_order_complete(socket);
-    if (may_retry(problem->err) && problem->retry_after_ms == 0) {
+    if (may_retry && problem->retry_after_ms == 0) {
         problem->retry_after_ms = RETRY_AFTER_MS;
     }
-    count_secret(message, problem->err);
-    if (problem->err == ERR_NO_AUTH && !socket->principal.auth) {
+    count_secret(message, err);
+    if (err == ERR_NO_AUTH && !socket->principal.auth) {
         problem->status = STATUS_UNAUTHORIZED;
     }
     json = ws_out_begin(socket->ws);

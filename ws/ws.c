@@ -149,14 +149,6 @@ static void give_turns(struct ws *ws)
     }
 }
 
-static void look_empty(struct ws *ws)
-{
-    if (atomic_load(&ws->draining) && !mailbox_is_closed(&ws->emptied) &&
-        list_empty(&ws->sockets) && mailbox_count(&ws->arrivals.box) == 0) {
-        mailbox_close(&ws->emptied);
-    }
-}
-
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED, int events UNUSED)
 {
     struct ws *ws = ev_userdata(loop);
@@ -172,7 +164,10 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
     if (!list_empty(&ws->later)) {
         ev_async_send(ws->loop, &ws->changed); /* Keeps the next poll from sleeping. */
     }
-    look_empty(ws);
+    if (atomic_load(&ws->draining) && !mailbox_is_closed(&ws->emptied) &&
+        list_empty(&ws->sockets) && mailbox_count(&ws->arrivals.box) == 0) {
+        mailbox_close(&ws->emptied);
+    }
     metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
 }
 
