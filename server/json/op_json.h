@@ -188,9 +188,6 @@ struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *
 
 void op_json_problem(struct jsonw *json, const struct op_problem *problem);
 
-/* Writes {"error":{the problem}}: the last line of an export that failed. */
-void op_json_export_error(struct jsonw *json, const struct op_problem *problem);
-
 /* Returns "unknown" when an error of a write leaves open whether the write was applied, else
  * "not-applied". */
 const char *op_outcome(enum op_kind kind, enum err err);

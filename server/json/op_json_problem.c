@@ -123,13 +123,3 @@ void op_json_problem(struct jsonw *json, const struct op_problem *problem)
     }
     jsonw_object_end(json);
 }
-
-void op_json_export_error(struct jsonw *json, const struct op_problem *problem)
-{
-    ASSERT(problem->message);
-
-    jsonw_object(json);
-    jsonw_key(json, "error");
-    op_json_problem(json, problem);
-    jsonw_object_end(json);
-}

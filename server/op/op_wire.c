@@ -304,26 +304,20 @@ enum {
     PARTS = sizeof(parts) / sizeof(parts[0])
 };
 
-static uint8_t flags_of(const struct op_result *result)
+static void put_result(struct buf *out, const struct op_result *result)
 {
+    size_t detail_len = result->detail ? strnlen(result->detail, DETAIL_MAX) : 0;
     unsigned flags = 0;
 
     for (size_t i = 0; i < PARTS; i++) {
         flags |= *((const bool *)((const uint8_t *)result + parts[i])) ? 1U << i : 0;
     }
-    return (uint8_t)flags;
-}
-
-static void put_result(struct buf *out, const struct op_result *result)
-{
-    size_t detail_len = result->detail ? strnlen(result->detail, DETAIL_MAX) : 0;
-
     wire_put_bytes(out, slice_str(err_symbol(result->err)));
     wire_put_bytes(out, slice_make(result->detail, detail_len));
     wire_put_bytes(out, result->path);
     wire_put_u64(out, result->zxid);
     wire_put_u32(out, result->failed_index);
-    wire_put_u8(out, flags_of(result));
+    wire_put_u8(out, (uint8_t)flags);
     if (result->has_stat) {
         wire_put_fields(out, stat_fields, &result->stat);
     }

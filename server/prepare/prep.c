@@ -40,7 +40,9 @@ void prep_free(struct prep *prep)
 void prep_clear(struct prep *prep)
 {
     overlay_clear(&prep->overlay);
-    prep_growth_clear(&prep->growth);
+    prep->growth.first = 0;
+    prep->growth.count = 0;
+    prep->growth.in_flight = 0;
 }
 
 void prep_applied(struct prep *prep, zxid_t zxid)

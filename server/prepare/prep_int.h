@@ -94,9 +94,8 @@ void prep_limits_gone(const struct prep_step *step, struct slice path);
 
 /* ---- Memory: what the current request adds to state_memory_bytes or frees. ---- */
 
-/* To be called when all requests in flight are dropped; when the current request has become
- * transaction `zxid`; when the state has applied all up to `zxid`. */
-void prep_growth_clear(struct growth *growth);
+/* To be called when the current request has become transaction `zxid`; when the state has applied
+ * all up to `zxid`. */
 void prep_growth_commit(struct growth *growth, zxid_t zxid);
 void prep_growth_applied(struct growth *growth, zxid_t zxid);
 

@@ -19,13 +19,6 @@ static uint64_t of_request(const struct growth *growth)
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-void prep_growth_clear(struct growth *growth)
-{
-    growth->first = 0;
-    growth->count = 0;
-    growth->in_flight = 0;
-}
-
 static struct growth_entry *entry_at(struct growth *growth, size_t i)
 {
     return &growth->ring[(growth->first + i) & (growth->cap - 1)];

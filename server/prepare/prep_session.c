@@ -27,19 +27,16 @@ static bool has_moved(const struct op_session *shown, const struct overlay_sessi
     return shown->attach != 0 && shown->attach != session->attach;
 }
 
-/* Whether the operation names its session in its arguments, or has none. */
-static bool is_about_sessions(enum op_id op)
-{
-    return op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE ||
-           op == OP_REAP;
-}
-
 enum err prep_in_session(struct prep_step *step)
 {
     const struct op_session *shown = step->job->session;
     struct overlay_session session;
+    enum op_id op = step->job->args->op;
+    /* Such an operation names its session in its arguments, or has none. */
+    bool about_sessions =
+        op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE || op == OP_REAP;
 
-    if (shown == NULL || !shown->shown || is_about_sessions(step->job->args->op)) {
+    if (shown == NULL || !shown->shown || about_sessions) {
         return ERR_OK;
     }
     find_shown(step, shown, &session);
@@ -196,13 +193,6 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 
 /* ---- Closing. ---- */
 
-static struct slice opener_of(const struct prep_step *step, const struct overlay_session *session)
-{
-    /* A session that was not opened in flight is in the state. */
-    return session->from != NULL ? blob_slice(session->from)
-                                 : state_session(step->state, session->id)->from;
-}
-
 /* Closes a session. The same transaction deletes all its ephemerals, also those in flight. */
 static void close_session(const struct prep_step *step, uint64_t id, enum txn_close_reason reason)
 {
@@ -213,7 +203,11 @@ static void close_session(const struct prep_step *step, uint64_t id, enum txn_cl
     prep_delete_paths(step, overlay_ephemerals(&prep->overlay, step->state, id, &prep->paths), 0);
     overlay_session(&prep->overlay, step->state, id, &session);
     ASSERT(session.open && session.ephemeral_count == 0 && session.ephemeral_bytes == 0);
-    overlay_count_shares(&prep->overlay, step->state, step->zxid, opener_of(step, &session), false);
+    /* A session that was not opened in flight is in the state. */
+    struct slice from =
+        session.from != NULL ? blob_slice(session.from) : state_session(step->state, id)->from;
+
+    overlay_count_shares(&prep->overlay, step->state, step->zxid, from, false);
     session.open = false;
     overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
     prep_count(step, cost_session(), false);

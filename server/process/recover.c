@@ -24,16 +24,6 @@ struct rebuild {
     struct state_changes changes; /* Changes of the last record; not used. */
 };
 
-static bool is_seed_voter(const struct zab_init *init)
-{
-    for (uint32_t i = 0; i < init->seed_count; i++) {
-        if (init->seeds[i].id == init->id) {
-            return init->seeds[i].voter;
-        }
-    }
-    return false;
-}
-
 /* Formats the directory, under the fresh incarnation of the caller. */
 static enum err format(struct store *store, bool bootstrapping, struct replica_options *options,
                        struct store_identity *identity)
@@ -398,7 +388,9 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     }
     take_report(report, view, options);
     if (report->verdict == STORE_EMPTY) {
-        return format(store, is_seed_voter(&options->zab), options, ret_identity);
+        const struct zab_seed *self = replica_seed(&options->zab, options->zab.id);
+
+        return format(store, self && self->voter, options, ret_identity);
     }
     if (report->is_lost || !report->has_identity) {
         PROBE("recover.lost_disk");

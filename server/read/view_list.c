@@ -1,4 +1,5 @@
 #include "server/read/view_int.h"
+#include "server/state/path.h"
 
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result)
@@ -105,12 +106,6 @@ void view_children(struct view *view, const struct op_principal *who, const stru
     view_page_end(result);
 }
 
-/* Returns the path below the top, without its first slash. */
-static struct slice relative(const struct walk *walk)
-{
-    return walk->path.len > 0 ? slice_from(buf_slice(&walk->path), 1) : slice_make(NULL, 0);
-}
-
 static void walk_tree(const struct state *state, const struct op_principal *who,
                       const struct op_args *args, const struct znode *top, struct op_result *result)
 {
@@ -119,7 +114,7 @@ static void walk_tree(const struct state *state, const struct op_principal *who,
 
     walk_init(&walk, top, slice_make(NULL, 0));
     for (const struct znode *node = top; node != NULL;) {
-        struct slice name = relative(&walk);
+        struct slice name = path_below(buf_slice(&walk.path), slice_str("/"));
 
         if (result->entry_count == page.limit || page.full ||
             result->arena.len + name.len > VIEW_BYTES_MAX) {

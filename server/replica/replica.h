@@ -108,6 +108,9 @@ struct replica_status {
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);
 
+/* Returns a replica's entry of the configuration file; NULL: there is none. */
+const struct zab_seed *replica_seed(const struct zab_init *init, uint32_t id);
+
 /* Sets the host's part of the heartbeats. */
 void replica_host(struct replica *replica, const struct heartbeat_host *host);
 

@@ -6,11 +6,8 @@ enum {
     MAKE_EVERY_MS = 100 /* Shortest time between two payloads of heartbeats. */
 };
 
-/* Returns the replica's entry of the configuration file; NULL: there is none. */
-static const struct zab_seed *seed_of(const struct replica *replica, uint32_t id)
+const struct zab_seed *replica_seed(const struct zab_init *init, uint32_t id)
 {
-    const struct zab_init *init = &replica->options.zab;
-
     for (uint32_t i = 0; i < init->seed_count; i++) {
         if (init->seeds[i].id == id) {
             return &init->seeds[i];
@@ -70,7 +67,7 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
         /* Each replica may send its own status, and the leader the status of all replicas. */
         bool may_report = heard[i].id != replica->options.zab.id &&
                           (heard[i].id == peer || peer == replica->status.leader) &&
-                          seed_of(replica, heard[i].id);
+                          replica_seed(&replica->options.zab, heard[i].id);
         struct heartbeat *known = may_report ? heartbeat_of(replica, heard[i].id) : NULL;
 
         if (known && heard[i].at_ms >= known->at_ms) {
@@ -83,21 +80,15 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
     times_compare(replica);
 }
 
-/* Returns the time since the last contact with a leader with a quorum, or since the start. */
-static uint64_t lag_of(const struct replica *replica)
-{
-    uint64_t heard_ms = max_u64(replica->status.heard_ms, replica->options.zab.now_ms);
-
-    return replica->now_ms > heard_ms ? replica->now_ms - heard_ms : 0;
-}
-
 static void note_self(struct replica *replica)
 {
     const struct zab_status *status = &replica->status;
     struct heartbeat *self = heartbeat_of(replica, replica->options.zab.id);
-    const struct zab_seed *seed = seed_of(replica, replica->options.zab.id);
+    const struct zab_seed *seed = replica_seed(&replica->options.zab, replica->options.zab.id);
     enum replica_role role = replica_role_of(status, seed && seed->voter);
     uint64_t now_ms = replica->now_ms;
+    /* The last contact with a leader with a quorum, or the start. */
+    uint64_t heard_ms = max_u64(status->heard_ms, replica->options.zab.now_ms);
     bool leads = status->state == ZAB_LEADING;
 
     if (role != self->role || replica->heartbeats.role_since_ms == 0) {
@@ -112,7 +103,7 @@ static void note_self(struct replica *replica)
                  (replica->drain.on ? HEARTBEAT_DRAINING : 0),
         .epoch = status->epoch,
         .zxid = replica->tree.applied,
-        .lag_ms = (uint32_t)min_u64(lag_of(replica), UINT32_MAX),
+        .lag_ms = (uint32_t)min_u64(now_ms > heard_ms ? now_ms - heard_ms : 0, UINT32_MAX),
         .role_ms = now_ms - replica->heartbeats.role_since_ms,
         .wall_ms = stamp_clamp(replica->wall_ms),
         .made_ms = now_ms,

@@ -263,6 +263,7 @@ void lead_keep_age_idle(struct replica *replica);
 
 /* Keeps the bytes that an effect of this step points to, until the next step. */
 void replica_keep(struct replica *replica, struct blob *take_blob);
+struct slice replica_keep_txn(struct replica *replica); /* Keeps a copy of replica->txn. */
 void replica_release_kept(struct replica *replica);
 
 /* replica_lead.c: the leader's work for learners. */

@@ -114,11 +114,8 @@ static void throttle(struct replica *replica, const struct forward *forward)
                     "(maxForwardedBytes, maxForwardedBytesPerPeer)";
     buf_clear(&replica->txn);
     op_result_encode(&result, &replica->txn);
-    struct blob *bytes = blob_new(buf_slice(&replica->txn));
-
-    zab_refuse(replica->zab, forward->peer, forward->dialogue, forward->request, blob_slice(bytes),
-               &replica->inner);
-    replica_keep(replica, bytes);
+    zab_refuse(replica->zab, forward->peer, forward->dialogue, forward->request,
+               replica_keep_txn(replica), &replica->inner);
     op_result_release(&result);
 }
 

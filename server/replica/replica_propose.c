@@ -9,6 +9,14 @@ void replica_keep(struct replica *replica, struct blob *take_blob)
     replica->kept.items[replica->kept.count++] = take_blob;
 }
 
+struct slice replica_keep_txn(struct replica *replica)
+{
+    struct blob *bytes = blob_new(buf_slice(&replica->txn));
+
+    replica_keep(replica, bytes);
+    return blob_slice(bytes);
+}
+
 void replica_release_kept(struct replica *replica)
 {
     for (size_t i = 0; i < replica->kept.count; i++) {

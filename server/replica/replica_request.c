@@ -218,15 +218,11 @@ static void dispatch_forward(struct replica *replica, struct op_request *request
         set_stage(replica, request, REQUEST_QUEUED);
         return;
     }
-    /* The bytes must live until the host has encoded the message. */
-    struct blob *bytes = blob_new(buf_slice(&replica->txn));
-
-    if (zab_forward(replica->zab, request->id, blob_slice(bytes), &replica->inner) == ERR_OK) {
+    if (zab_forward(replica->zab, request->id, replica_keep_txn(replica), &replica->inner) ==
+        ERR_OK) {
         request->wait_epoch = replica->status.epoch;
         set_stage(replica, request, REQUEST_FORWARDED);
-        replica_keep(replica, bytes);
     } else {
-        blob_unref(bytes);
         set_stage(replica, request, REQUEST_QUEUED);
     }
 }

@@ -4,24 +4,17 @@
 
 /* ---- As transactions are applied. ---- */
 
-static void note_opened(struct replica *replica, const struct state *state, uint64_t id)
-{
-    const struct state_session *session = state_session(state, id);
-
-    if (session) {
-        expiry_opened(replica->sessions.expiry, id, session->timeout_ms);
-    }
-}
-
 void sessions_applied(struct replica *replica, const struct state *state)
 {
     const struct state_changes *changes = &replica->tree.changes;
 
     for (size_t i = 0; i < changes->count && expiry_is_on(replica->sessions.expiry); i++) {
         const struct state_change *change = &changes->items[i];
+        const struct state_session *opened =
+            change->type == TXN_SESSION_OPEN ? state_session(state, change->session) : NULL;
 
-        if (change->type == TXN_SESSION_OPEN) {
-            note_opened(replica, state, change->session);
+        if (opened) {
+            expiry_opened(replica->sessions.expiry, change->session, opened->timeout_ms);
         } else if (change->type == TXN_SESSION_CLOSE) {
             expiry_closed(replica->sessions.expiry, change->session);
         } else if (change->type == TXN_SESSION_MOVE) {
@@ -97,10 +90,8 @@ static bool send_part(struct replica *replica, const uint64_t *ids, const struct
 {
     buf_clear(&replica->txn);
     report_encode(ids, part, &replica->txn);
-    struct blob *bytes = blob_new(buf_slice(&replica->txn));
-
-    replica_keep(replica, bytes);
-    return zab_forward(replica->zab, REPORT_NUMBER, blob_slice(bytes), &replica->inner) == ERR_OK;
+    return zab_forward(replica->zab, REPORT_NUMBER, replica_keep_txn(replica), &replica->inner) ==
+           ERR_OK;
 }
 
 static void report_to_leader(struct replica *replica)

@@ -172,14 +172,6 @@ static void take_back_child(struct state *state, const struct undo_entry *entry)
     reap_update(state, entry->parent);
 }
 
-static void take_back_acl(struct state *state, const struct undo_entry *entry)
-{
-    state_sum_out(state, entry->node);
-    state_set_acl(state, entry->node, entry->acl);
-    entry->node->aversion = entry->version;
-    state_sum_in(state, entry->node);
-}
-
 static void take_back(struct state *state, const struct undo_entry *entry)
 {
     switch (entry->type) {
@@ -191,7 +183,10 @@ static void take_back(struct state *state, const struct undo_entry *entry)
         take_back_set(state, entry);
         return;
     case TXN_SET_ACL:
-        take_back_acl(state, entry);
+        state_sum_out(state, entry->node);
+        state_set_acl(state, entry->node, entry->acl);
+        entry->node->aversion = entry->version;
+        state_sum_in(state, entry->node);
         return;
     case TXN_SESSION_OPEN:
         /* If ephemerals of this owner existed before the session, session_shut keeps the entry,

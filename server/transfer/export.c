@@ -161,7 +161,10 @@ void export_stop(struct export *export, struct buf *out, enum err err, const cha
     problem.path = buf_slice(&export->cut.top);
     problem.zxid = export->cut.zxid;
     jsonw_init(&json, out);
-    op_json_export_error(&json, &problem);
+    jsonw_object(&json);
+    jsonw_key(&json, "error");
+    op_json_problem(&json, &problem);
+    jsonw_object_end(&json);
     end_line(out);
     export->ended = true;
     export->err = err;
