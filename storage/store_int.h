@@ -80,10 +80,6 @@ struct store {
 
 void identity_encode(const struct store_identity *identity, struct buf *out);
 
-/* Sets the verdict DAMAGED with a reason, unless the report has that verdict already. */
-void report_damage(struct store_report *report, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* Opens and decodes the small records. Damage goes into the report. ERR_MISSING: there is no
  * identity. ERR_IO. */
 enum err records_open(struct store *store, struct store_report *report);

@@ -1,7 +1,6 @@
 #include "base/wire.h"
 #include "storage/store_int.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #define IDENTITY(form, member) WIRE_FIELD(WIRE_##form, struct store_identity, member)
@@ -19,21 +18,6 @@ void identity_encode(const struct store_identity *identity, struct buf *out)
     wire_put_fields(out, identity_fields, identity);
     wire_put_bytes(out, slice_make(identity->genesis, identity->genesis_len));
     ASSERT(!out->overflow);
-}
-
-void report_damage(struct store_report *report, const char *format, ...)
-{
-    va_list args;
-
-    if (report->verdict == STORE_DAMAGED) {
-        return;
-    }
-    report->verdict = STORE_DAMAGED;
-    va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
-    (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
-    va_end(args);
-    ASSERT(report->reason[0] != '\0');
 }
 
 /* ---- Reading. ---- */

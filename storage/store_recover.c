@@ -60,14 +60,10 @@ static void note_numbers(struct wal *wal, const struct names *names)
 static enum err judge_log(struct store *store, const struct names *names,
                           struct store_report *report, struct wal_found *found)
 {
-    enum err err = wal_recover(&store->wal, names, found);
+    enum err err = wal_recover(&store->wal, names, report, found);
 
-    if (err != ERR_OK) {
+    if (err != ERR_OK || found->verdict == STORE_DAMAGED) {
         return err;
-    }
-    if (found->verdict == STORE_DAMAGED) {
-        report_damage(report, "%s", found->reason);
-        return ERR_OK;
     }
     report->verdict = found->verdict;
     report->torn_bytes = found->torn_to - found->torn_from;

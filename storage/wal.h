@@ -231,14 +231,21 @@ enum err wal_mark_clean(struct wal *wal, bool clean);
 
 struct wal_found {
     enum store_verdict verdict; /* CLEAN, TORN_TAIL or DAMAGED. */
-    char reason[STORE_REASON_MAX];
-    uint64_t torn_from; /* Offset in the last segment. */
+    uint64_t torn_from;         /* Offset in the last segment. */
     uint64_t torn_to;
 };
 
+/* Sets the verdict DAMAGED with a reason, unless the report has that verdict already. Returns
+ * false.
+ */
+bool report_damage(struct store_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Reads the log that wal->manifest names and builds the index. ERR_IO when the directory or a file
- * cannot be opened. A damaged log is a verdict, not an error, and then the log is not open. */
-enum err wal_recover(struct wal *wal, const struct names *names, struct wal_found *ret_found);
+ * cannot be opened. A damaged log is a verdict and in the report, not an error, and then the log is
+ * not open. */
+enum err wal_recover(struct wal *wal, const struct names *names, struct store_report *report,
+                     struct wal_found *ret_found);
 
 /* Whether everything behind the header of a segment is zero: no batch was ever written. */
 bool wal_is_never_used(const struct vfs *vfs, struct vfs_file *file);

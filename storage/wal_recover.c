@@ -8,29 +8,28 @@ enum {
     TAIL_PIECE = 64 * 1024
 };
 
-/* One recovery in progress. A step that returns false has set `err` or the verdict DAMAGED. */
+/* One recovery in progress. A step that returns false has set `err` or reported damage. */
 struct scan {
     struct wal *wal;
     const struct names *names;
+    struct store_report *report;
     struct wal_found *found;
     enum err err;
 };
 
-static bool damaged(struct scan *scan, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool damaged(struct scan *scan, const char *format, ...)
+bool report_damage(struct store_report *report, const char *format, ...)
 {
-    ASSERT(scan->found->verdict != STORE_DAMAGED);
-
     va_list args;
 
-    PROBE("storage.log_damaged");
-    scan->found->verdict = STORE_DAMAGED;
+    if (report->verdict == STORE_DAMAGED) {
+        return false;
+    }
+    report->verdict = STORE_DAMAGED;
     va_start(args, format);
     /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
-    (void)vsnprintf(scan->found->reason, sizeof(scan->found->reason), format, args);
+    (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
     va_end(args);
+    ASSERT(report->reason[0] != '\0');
     return false;
 }
 
@@ -55,8 +54,9 @@ static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const ch
         scan->found->torn_to = header->bytes;
         return true;
     }
-    return damaged(scan, "log segment %" PRIx64 "-%" PRIx64 ", offset %" PRIu64 ": %s",
-                   header->history, header->number, offset, why);
+    return report_damage(scan->report,
+                         "log segment %" PRIx64 "-%" PRIx64 ", offset %" PRIu64 ": %s",
+                         header->history, header->number, offset, why);
 }
 
 static bool owner_matches(const struct wal *wal, const struct walfmt_header *header)
@@ -90,14 +90,15 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
                          const struct name *name, uint64_t size)
 {
     if (header->history != name->history || header->number != name->number) {
-        return damaged(scan, "%s: the header is that of another segment", name->text);
+        return report_damage(scan->report, "%s: the header is that of another segment", name->text);
     }
     if (!owner_matches(scan->wal, header)) {
-        return damaged(scan, "%s: written by another replica or incarnation", name->text);
+        return report_damage(scan->report, "%s: written by another replica or incarnation",
+                             name->text);
     }
     if (header->bytes != size) {
-        return damaged(scan, "%s: %" PRIu64 " bytes long instead of %" PRIu64, name->text, size,
-                       header->bytes);
+        return report_damage(scan->report, "%s: %" PRIu64 " bytes long instead of %" PRIu64,
+                             name->text, size, header->bytes);
     }
     return true;
 }
@@ -144,7 +145,7 @@ static bool segment_open(struct scan *scan, const struct name *name,
             vfs->ops->close(file);
             return true;
         } else {
-            damaged(scan, "%s: the header does not verify", name->text);
+            report_damage(scan->report, "%s: the header does not verify", name->text);
         }
     }
     if (!is_good) {
@@ -182,9 +183,9 @@ static bool walk_back(struct scan *scan)
 
     while (true) {
         if (!name || (wal->live.count == 0 && name->number < manifest->top)) {
-            return damaged(scan, "log segment %" PRIx64 "-%" PRIx64 " is missing",
-                           manifest->history,
-                           wal->live.count ? segment->header.prev_number : manifest->top);
+            return report_damage(scan->report, "log segment %" PRIx64 "-%" PRIx64 " is missing",
+                                 manifest->history,
+                                 wal->live.count ? segment->header.prev_number : manifest->top);
         }
         if (!segment_open(scan, name, &segment)) {
             return false;
@@ -203,7 +204,7 @@ static bool walk_back(struct scan *scan)
         uint64_t prev = segment->header.prev_number;
 
         if (prev < manifest->first || prev >= segment->header.number) {
-            return damaged(scan, "%s: does not continue the log", name->text);
+            return report_damage(scan->report, "%s: does not continue the log", name->text);
         }
         name = names_find(scan->names, NAME_KIND_WAL, manifest->history, prev);
     }
@@ -440,18 +441,19 @@ static bool check_clean(struct scan *scan)
         manifest->clean_chain != wal->live.last_chain || manifest->clean_offset != tail->end ||
         manifest->clean_number != tail->header.number) {
         PROBE("storage.damage_after_clean_stop");
-        return damaged(scan,
-                       "the log ends at %" PRIx64 " but was closed cleanly at %" PRIx64
-                       " (segment %" PRIx64 ", offset %" PRIu64 ")",
-                       wal->live.last, manifest->clean_last, manifest->clean_number,
-                       manifest->clean_offset);
+        return report_damage(scan->report,
+                             "the log ends at %" PRIx64 " but was closed cleanly at %" PRIx64
+                             " (segment %" PRIx64 ", offset %" PRIu64 ")",
+                             wal->live.last, manifest->clean_last, manifest->clean_number,
+                             manifest->clean_offset);
     }
     return true;
 }
 
-enum err wal_recover(struct wal *wal, const struct names *names, struct wal_found *ret_found)
+enum err wal_recover(struct wal *wal, const struct names *names, struct store_report *report,
+                     struct wal_found *ret_found)
 {
-    struct scan scan = {.wal = wal, .names = names, .found = ret_found};
+    struct scan scan = {.wal = wal, .names = names, .report = report, .found = ret_found};
 
     ASSERT(wal->live.count == 0 && wal->manifest.history > 0);
     *ret_found = (struct wal_found){.verdict = STORE_CLEAN};
@@ -462,6 +464,10 @@ enum err wal_recover(struct wal *wal, const struct names *names, struct wal_foun
     list_reverse(wal);
     is_good = is_good && scan_all(&scan) && check_clean(&scan);
     if (!is_good) {
+        if (scan.err == ERR_OK) {
+            PROBE("storage.log_damaged");
+            ret_found->verdict = STORE_DAMAGED;
+        }
         /* No part of a damaged log may be used. */
         wal_log_release(wal, &wal->live);
         return scan.err;
