@@ -76,19 +76,10 @@ enum err {
  * `err` is ERR_OK, that is if each step before it has succeeded. */
 #define THEN(err, step) ((err) = (err) == ERR_OK ? (step) : (err))
 
-/* Human text, e.g. "znode does not exist". */
-const char *err_text(enum err err);
-
-/* Symbol for logs, e.g. "NO_NODE". */
-const char *err_symbol(enum err err);
-
-/* ZooKeeper's name, e.g. "NoNode". */
-const char *err_name(enum err err);
-
-/* ZooKeeper's number, e.g. -101. */
-int err_number(enum err err);
-
-/* HTTP status, e.g. 404. */
-int err_http_status(enum err err);
+const char *err_text(enum err err);   /* For people, e.g. "znode does not exist". */
+const char *err_symbol(enum err err); /* For logs, e.g. "NO_NODE". */
+const char *err_name(enum err err);   /* ZooKeeper's name, e.g. "NoNode". */
+int err_number(enum err err);         /* ZooKeeper's number, e.g. -101. */
+int err_http_status(enum err err);    /* E.g. 404. */
 
 #endif

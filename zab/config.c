@@ -159,7 +159,6 @@ enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
     if (!is_complete(&reader, format) || !is_sound(&config)) {
         return ERR_FORMAT;
     }
-    ASSERT(config.count > 0 && config.count <= ZAB_MEMBERS_MAX);
     *ret_config = config;
     return ERR_OK;
 }

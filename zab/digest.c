@@ -55,7 +55,6 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
             equal += theirs == digest ? 1 : 0;
         }
     }
-    ASSERT(equal <= known);
     ASSERT(known <= zab_config_voters(&zab->config.committed) || zab->config.has_pending);
     *ret_known = known;
     return equal;

@@ -24,7 +24,7 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type)
     struct zab_effects *effects = zab->effects;
 
     MEM_GROW(effects->items, effects->count, effects->cap, MEM_ITEMS_MAX);
-    ASSERT(effects->count < effects->cap);
+
     struct zab_effect *effect = &effects->items[effects->count++];
 
     *effect = (struct zab_effect){.type = type};

@@ -155,7 +155,6 @@ static void decide(struct zab *zab)
 {
     uint32_t candidate = zab->election.candidate;
 
-    ASSERT(candidate != 0);
     if (candidate == zab->id) {
         lead_start(zab);
     } else {

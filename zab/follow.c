@@ -92,7 +92,6 @@ static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
         msg->ranges += skip;
         msg->base = zxid_make(before->epoch, before->last);
     }
-    ASSERT(msg->range_count <= ZAB_RANGES_MAX);
     ASSERT(msg->base <= trail->last);
 }
 

@@ -81,7 +81,6 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
     struct following *follow = &zab->follow;
     uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
 
-    ASSERT(follow->chunk_count <= chunks_max);
     if (follow->phase == FOLLOW_SNAP && !follow->snap.begun) {
         take_first(zab, chunk);
     }
@@ -349,7 +348,6 @@ void follow_reset_done(struct zab *zab)
 /* Whether another switch of the log is on its way to the disk. */
 static bool is_switch_pending(const struct zab *zab)
 {
-    ASSERT(zab->disk.change_count <= PENDING_CHANGES_MAX);
     for (uint32_t i = 0; i < zab->disk.change_count; i++) {
         enum zab_persist_type type = zab->disk.changes[i].type;
 

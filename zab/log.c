@@ -59,8 +59,6 @@ void commit_to(struct zab *zab, zxid_t zxid)
 /* Requests from the host records that are to be delivered and are no longer in memory. */
 static void fetch_own(struct zab *zab)
 {
-    ASSERT(zab->delivery.last < zab->committed);
-
     if (zab->delivery.fetch_token != 0) {
         return;
     }

@@ -46,7 +46,6 @@ static void init_log(struct zab *zab, const struct zab_init *init)
      */
     zab->config.has_pending = init->has_pending && init->pending.version > init->config.version;
     zab->config.pending = init->pending;
-    ASSERT(zab->trail.durable == zab->trail.last);
 }
 
 static void init_peers(struct zab *zab, const struct zab_init *init)
@@ -66,7 +65,6 @@ static void init_peers(struct zab *zab, const struct zab_init *init)
         peer->learner.flight.zxids = mem_zalloc(init->limits.window_max, sizeof(zxid_t));
         peer->learner.flight.bytes = mem_zalloc(init->limits.window_max, sizeof(uint32_t));
     }
-    ASSERT(zab->peer_count <= init->seed_count);
 }
 
 struct zab *zab_new(const struct zab_init *init)
@@ -393,7 +391,6 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     note_serving(zab);
     ASSERT(zab->delivery.last <= zab->committed);
     zab->effects = NULL;
-    ASSERT(zab->disk.change_count <= PENDING_CHANGES_MAX);
 }
 
 uint64_t zab_wake_ms(const struct zab *zab)
@@ -409,6 +406,5 @@ uint64_t zab_wake_ms(const struct zab *zab)
 
 const struct zab_config *zab_config(const struct zab *zab)
 {
-    ASSERT(zab->config.committed.count <= ZAB_MEMBERS_MAX);
     return &zab->config.committed;
 }
