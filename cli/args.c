@@ -8,7 +8,7 @@ enum {
     WORD_MAX = 32 /* Longest word that guessing compares, in letters. */
 };
 
-/* One walk over a command line. */
+/* The state of parsing one command line. */
 struct parse {
     struct args *args;
     const struct cmd *cmd;
@@ -172,7 +172,7 @@ static bool take_short(struct parse *parse, const char *letters)
     return true;
 }
 
-/* Whether a word is an operand. It may begin with a dash: "-" is standard input, -3 is a number. */
+/* Whether a word is an operand. Some begin with a dash: "-" is standard input, -3 is a number. */
 static bool is_operand(const struct parse *parse, const char *word)
 {
     bool number = word[0] == '-' && word[1] >= '0' && word[1] <= '9';

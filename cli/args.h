@@ -11,7 +11,7 @@ enum {
     ARGS_OPTIONS_MAX = 64, /* Options on one command line. */
     ARGS_ERROR_MAX = 256,
     ARGS_TABLES = 2,
-    ARGS_WRONG_MAX = 3 /* With so many wrong letters a word is no typing error. */
+    ARGS_WRONG_MAX = 3 /* A word with this many wrong letters is no typing error. */
 };
 
 struct args_given {
@@ -22,7 +22,7 @@ struct args_given {
 struct args {
     struct args_given given[ARGS_OPTIONS_MAX];
     int given_count;
-    char **operands; /* The operands, at the front of the given array. */
+    char **operands; /* The operands: the front of `words` (args_parse). */
     int operand_count;
     char **child; /* The words after "--" if the command runs a child, else NULL; ends with NULL. */
     int child_count;
@@ -70,8 +70,8 @@ bool args_refuse(char *error, size_t size, const char *format, ...)
 const struct cmd_option *args_option(const struct cmd *cmd, const struct cmd_option *common,
                                      const char *word);
 
-/* Whether `name` may be a typing error for `word` with fewer wrong letters than `*wrong`; if so,
- * `*wrong` becomes that number. Before the first call the caller sets `*wrong` to
+/* Whether `name` may be `word` with a typing error, with fewer wrong letters than `*wrong`; if so,
+ * `*wrong` becomes the number of wrong letters. Before the first call the caller sets `*wrong` to
  * ARGS_WRONG_MAX. */
 bool args_is_nearer(const char *name, const char *word, int *wrong);
 

@@ -9,8 +9,8 @@ enum {
     PAGE = 1000 /* Items of one page of a list. */
 };
 
-/* Returns the exit code of an error of zabra. If a child should have run, it is CMD_CHILD_FAILED:
- * lower codes are those of the child. */
+/* Returns the exit code for an error of zabra itself. A command that runs a child gives
+ * CMD_CHILD_FAILED in place of codes below CMD_CHILD_LOST, which are left to the child. */
 static int own_code(const struct cli *cli, int code)
 {
     return cli->args.child && code < CMD_CHILD_LOST ? CMD_CHILD_FAILED : code;
@@ -77,7 +77,7 @@ int cli_ask_json(const struct cli *cli, const struct client_request *request, js
     return code == CMD_OK && !*ret_json ? CMD_FAILED : code;
 }
 
-/* Adds the items of a page to the whole. Returns whether there are more pages. */
+/* Adds the items of a page to the answer `whole`. Returns whether there are more pages. */
 static bool add_page(json_t *whole, const json_t *page, const char *member)
 {
     json_t *looked = json_object_get(whole, "looked");

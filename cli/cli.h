@@ -26,44 +26,44 @@ struct cli {
     struct buf data;  /* What cli_take_data() has read. */
 };
 
-/* Runs the command of that row; `args` are the arguments after its name. Reads return no state
- * older than `*zxid`, which is raised to the newest zxid that the command has seen; it is 0 for a
- * command that is not part of a series. Returns the process's exit code. */
+/* Runs the command `cmd`; `args` are the arguments after the command's name. Reads return no state
+ * older than `*zxid`; at the end `*zxid` is the newest zxid that the command has seen. The first
+ * command of a series starts with 0. Returns the process's exit code. */
 int cli_run(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 
 /* Sends the last request of a command (client_ask) and reports its errors. Returns CMD_OK,
- * CMD_SHOWN or an exit code. After any code but CMD_OK the command ends, and returns the code. */
+ * CMD_SHOWN or an exit code. When the code is not CMD_OK, the command must end and return it. */
 int cli_ask(const struct cli *cli, const struct client_request *request);
 
 /* Reports the error of the client's last request. Returns the exit code. If the command should run
  * a child, this function and cli_fail() return CMD_CHILD_FAILED instead. */
 int cli_tell(const struct cli *cli);
 
-/* Returns the JSON of the last answer, which belongs to the client. NULL: the answer is not JSON,
- * and this has been reported. */
+/* Returns the JSON of the last answer, which belongs to the client. NULL: the answer is not JSON;
+ * the error has been reported. */
 json_t *cli_json(const struct cli *cli);
 
 /* Calls cli_ask() and then cli_json(). */
 int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
 
-/* Fetches a list that comes in pages as one answer: the first page, with the items of all pages in
- * its list `member`, but not more than --limit if the command has that option. `request` lacks the
- * parameters `limit` and `after`. With --curl only the request for the first page is shown, because
- * the next one depends on its answer. The caller drops `*ret_whole`, whatever the exit code is. */
+/* Fetches all pages of a list as one answer: the first page, whose list `member` gets the items of
+ * all pages (at most --limit items, if the command has that option). `request` lacks the parameters
+ * `limit` and `after`. With --curl only the request for the first page is shown, because the next
+ * request depends on the first answer. The caller drops `*ret_whole`, whatever the exit code is. */
 int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
                   json_t **ret_whole);
 
 /* Prints the answer to the last request as it is. */
 void cli_answer(const struct cli *cli);
 
-/* Prints a number that is the result for this path: as text alone, in JSON as `member`. */
+/* Prints a number, the result for `path`: as text the number alone, in JSON path and `member`. */
 void cli_print_number(const struct cli *cli, const char *path, const char *member, int64_t number);
 
 /* Reports an error that the command itself has found; `code` is one word. Returns the exit code. */
 int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Report an error of the command line. They return the exit code, and false. */
+/* Report an error of the command line. CLI_USAGE returns the exit code, CLI_REFUSE false. */
 #define CLI_USAGE(cli, ...)  out_usage(&(cli)->out, __VA_ARGS__)
 #define CLI_REFUSE(cli, ...) (CLI_USAGE(cli, __VA_ARGS__), false)
 
@@ -89,9 +89,9 @@ int cli_choice(const struct cli *cli, const char *before, const char *word, cons
     "DATA is literal text, @FILE the contents of a file, - the standard input. Use one of\n" \
     "the latter two for text that begins with @.\n"
 
-/* Makes the data that an operand names the body of a request; there is no body when the operand is
- * not given. A command calls this once. With --curl a file, or standard input, is named and not
- * read. Returns false when an error has been reported. */
+/* Sets the body of a request to the data that an operand names; without the operand the request has
+ * no body. A command calls this once. With --curl a file or standard input is not read: the printed
+ * request names it. Returns false when an error has been reported. */
 bool cli_take_data(struct cli *cli, int operand, struct client_request *request);
 
 /* Reads a whole file, or standard input for "-". Returns false when an error has been reported. */

@@ -11,8 +11,8 @@ static bool asks_help(int arg_count, char **args)
     return false;
 }
 
-/* Makes the path of a lock, a queue and the like, whose operand may be a name within the command's
- * folder. Returns what is wrong with the path, or NULL. */
+/* Makes the path of a lock, queue or similar znode from its operand: a path, or a name within the
+ * command's folder. Returns what is wrong with the path, or NULL. */
 static const char *take_name(struct cli *cli, const char *name)
 {
     struct buf *path = &cli->named;

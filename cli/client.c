@@ -5,7 +5,7 @@
 
 enum {
     TRY_MIN_MS = 1000,   /* Least time of one attempt, if that much is left. */
-    REFUSED_MS = 1000,   /* How long to retry when no replica listens anywhere. */
+    REFUSED_MS = 1000,   /* How long to retry while every endpoint refuses connections. */
     PAUSE_MIN_MS = 50,   /* First pause between two rounds of attempts. */
     PAUSE_MAX_MS = 1000, /* Longest pause; each one is twice as long as the one before. */
     LAST_TRY_MS = 300,   /* Least time of the last attempt. */
@@ -20,7 +20,7 @@ struct attempts {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
     uint64_t end_ms;
-    uint64_t refused_since_ms; /* Since then every attempt was refused; 0: the last was not. */
+    uint64_t refused_since_ms; /* Since when all attempts were refused; 0: the last was not. */
     uint32_t pause_ms;
     int turns;                 /* Moves from one replica to the next one. */
     int read_only;             /* Answers of read-only replicas in a row. */
@@ -155,8 +155,8 @@ static bool is_unsure(const struct attempts *attempts)
     return attempts->unsure && changes(attempts->request);
 }
 
-/* Whether the request was not answered in time. An attempt that had no time to be sent (the last
- * one may be short) does not count if other attempts found no replica, or a reason. */
+/* Whether the request was not answered in time. An attempt that timed out before it was sent (the
+ * last one may be short) does not count if another attempt was refused, or has set `heard`. */
 static bool is_late(const struct attempts *attempts)
 {
     bool known = attempts->refused || attempts->heard.exit_code;
@@ -173,7 +173,7 @@ static int too_late(struct client *client, const struct attempts *attempts)
 
 /* ---- One attempt ---- */
 
-/* Waits until there is something to do. Returns false when `interrupt_fd` has become readable. */
+/* Waits at most `wait_ms` for data. Returns false when `interrupt_fd` has become readable. */
 static bool poll_for(struct client *client, uint64_t wait_ms)
 {
     struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
@@ -184,7 +184,7 @@ static bool poll_for(struct client *client, uint64_t wait_ms)
     return extra == 0 || fd.revents == 0;
 }
 
-/* Runs the handle to its end. Returns false when an interrupt ended it. */
+/* Runs the transfer of the handle to its end. Returns false when an interrupt ended it. */
 static bool run(struct client *client, CURLcode *ret_result)
 {
     int running = 1;
@@ -198,7 +198,8 @@ static bool run(struct client *client, CURLcode *ret_result)
     }
     *ret_result = CURLE_OPERATION_TIMEDOUT;
 
-    bool ended = curl_handles_ended(client->multi, ret_result); /* May precede the interrupt. */
+    /* The transfer may have ended before the interrupt came. */
+    bool ended = curl_handles_ended(client->multi, ret_result);
 
     (void)curl_multi_remove_handle(client->multi, client->easy);
     return ended || !interrupted;
@@ -229,7 +230,7 @@ static long try_ms(const struct client *client, const struct attempts *attempts)
     return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
 
-/* Judges a missing answer. A read that was cut off counts as if no replica had listened. */
+/* Judges an attempt without an answer. A read that was cut off counts as if no replica answered. */
 static void judge_silence(struct client *client, struct attempts *attempts, CURLcode result)
 {
     uint64_t since_ms = attempts->refused_since_ms ? attempts->refused_since_ms : os_now_ms();
@@ -250,15 +251,15 @@ static bool is_read_only(const struct client_error *error)
     return strcmp(error->code, "NotReadOnly") == 0;
 }
 
-/* Whether to ask other replicas after the answer of a read-only replica. That answer is final only
- * when every replica has given it in a row, and none may have applied the write. */
+/* Whether to ask other replicas after the answer of a read-only replica. That answer is final when
+ * every replica has given it in a row, and no earlier attempt may have applied the write. */
 static bool others_may(const struct client *client, const struct attempts *attempts)
 {
     return attempts->unsure || attempts->read_only < client->endpoints.count;
 }
 
-/* Keeps the error, which is reported if no attempt has a final answer. With `first` an error that
- * was kept earlier stays. */
+/* Keeps the error of the attempt in `heard`, to report it if no attempt gets a final answer. With
+ * `first` an error that was kept earlier is not replaced. */
 static void hear(const struct client *client, struct attempts *attempts, bool first)
 {
     if (first && attempts->heard.exit_code) {
@@ -269,9 +270,9 @@ static void hear(const struct client *client, struct attempts *attempts, bool fi
     (void)json_incref(attempts->heard.problem);
 }
 
-/* Judges an answer that does not come from a replica: another program listens there, or a proxy
- * that has found no replica (503). With any other 5xx status a proxy may have passed the request on
- * before it lost the answer. */
+/* Judges an answer that does not come from a replica: another program listens at the endpoint, or a
+ * proxy that has found no replica (503). With any other 5xx status a proxy may have passed the
+ * request on before it lost the answer. */
 static enum outcome judge_foreign(struct client *client, struct attempts *attempts)
 {
     long status = client->reply.status;
@@ -380,7 +381,8 @@ static enum outcome try_once(struct client *client, struct attempts *attempts)
     long wait_ms = try_ms(client, attempts);
 
     if (changes(request) && wait_ms >= QUORUM_MS + ANSWER_MS) {
-        /* The replica then reports whether the write was applied before this client gives up. */
+        /* The replica then answers before this client gives up, and reports whether it applied the
+         * write. */
         (void)snprintf(prefer, sizeof(prefer), "wait=%ld", (wait_ms - ANSWER_MS) / 1000);
         headers = client_put_header(headers, "Prefer", prefer);
     }
@@ -414,8 +416,8 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
     return true;
 }
 
-/* Whether the request is over at the end of a round. `elsewhere`: every replica was asked, and none
- * wants a retry. */
+/* Whether the request is over at the end of a round. `elsewhere`: the round has ended because every
+ * replica was asked, and not because one asks for a retry. */
 static bool is_over(const struct attempts *attempts, uint64_t now_ms, bool elsewhere)
 {
     bool refused = attempts->refused_since_ms && now_ms >= attempts->refused_since_ms + REFUSED_MS;
@@ -449,7 +451,7 @@ static bool go_on(struct client *client, struct attempts *attempts, enum outcome
         uint64_t asked_ms = busy ? (uint64_t)client->reply.retry_after_ms : 0;
         uint64_t wait_ms = max_u64(attempts->pause_ms, asked_ms);
 
-        /* An attempt without the time for an answer would hide earlier answers. */
+        /* An attempt too short for an answer would hide the errors of earlier attempts. */
         if (left_ms <= LAST_TRY_MS) {
             return false;
         }
@@ -469,9 +471,10 @@ static int show(const struct client *client, const struct client_request *reques
     return CMD_SHOWN;
 }
 
-/* Ends the request when all attempts are over and none has a final answer. The last answer is valid
- * only for its own replica, and which replica was last is chance. So if one attempt was late, the
- * request is late; else the reason of an earlier replica is reported. */
+/* Ends the request when all attempts are over and none has a final answer. It is chance which
+ * replica was asked last, so the result does not depend on the last attempt alone: if any attempt
+ * was late, the request is late; else an error in `heard` replaces "no replica answers" or "this
+ * replica is read-only". */
 static int give_up(struct client *client, struct attempts *attempts)
 {
     if (attempts->interrupted) {

@@ -56,7 +56,7 @@ struct client_request {
     const char *accept;    /* NULL: application/json. */
     const char *about;     /* The path that error messages name; NULL: the path in the problem. */
     const char *headers[CLIENT_HEADERS_MAX]; /* Further headers, "Name: value"; ends with NULL. */
-    bool reads;                              /* Changes nothing, whatever the method is. */
+    bool reads;                              /* The request changes nothing, even as a POST. */
     bool keyless;                            /* A write that takes no Idempotency-Key. */
     bool last;          /* No later request depends on the answer: --curl only prints it. */
     int lines_max;      /* The answer is cut after this many lines; 0: not cut. */
@@ -68,12 +68,12 @@ struct client_reply {
     struct buf body;
     char etag[CLIENT_HEADER_MAX];
     int64_t retry_after_ms;
-    int endpoint; /* The endpoint that has answered. */
+    int endpoint; /* The index of the endpoint that has answered. */
 };
 
 /* What went wrong with the last request. */
 struct client_error {
-    int exit_code;              /* CMD_OK: nothing. */
+    int exit_code;              /* CMD_OK: no error. */
     long status;                /* The HTTP status; 0: there was no answer. */
     char code[CLIENT_CODE_MAX]; /* "NoNode"; from the client itself: "NoEnsemble", "TimedOut". */
     char message[CLIENT_MESSAGE_MAX];
@@ -98,7 +98,7 @@ struct client {
     uint64_t note_ms; /* When to explain a delay (monotonic); 0: never. */
     bool noted;       /* The delay was explained. */
     int64_t uploaded; /* Bytes of the body sent in the current attempt. */
-    uint64_t sent_ms; /* When the last of these bytes was sent (monotonic); 0: none was. */
+    uint64_t sent_ms; /* When the last byte of the body was sent (monotonic); 0: none yet. */
     uint64_t try_ms;  /* When the current attempt began (monotonic). */
 };
 
@@ -121,8 +121,8 @@ static inline bool client_unserved(int exit_code)
     return exit_code == CMD_NO_ENSEMBLE || exit_code == CMD_TIMED_OUT;
 }
 
-/* Adds to the message of the last request, if it failed because no replica serves, the reason that
- * the replicas report and what to do. This may take a second. */
+/* If the last request failed because no replica serves: adds to its error message the reason that
+ * the replicas report, and what to do. The call may take a second. */
 void client_explain(struct client *client);
 
 /* Returns the last answer as JSON, which belongs to the client; NULL: it is not JSON. */
@@ -131,8 +131,8 @@ json_t *client_json(struct client *client);
 /* Sets the secret of the session for all later requests; NULL: no session. The text is copied. */
 void client_enter(struct client *client, const char *session);
 
-/* Prepares a handle for a request that another file sends (stream.h, live.h): the URL at that
- * endpoint, credentials, session, the newest zxid and the contents of `request`. The handle drops
+/* Prepares a handle for a request that another file sends (stream.h, live.h): the URL at
+ * `endpoint`, credentials, session, the newest zxid and the contents of `request`. The handle drops
  * the body of the answer. The caller frees the list of headers with curl_slist_free_all once the
  * handle is done. Returns CMD_OK, or an exit code with the reason in `error`. */
 int client_prepare(struct client *client, CURL *easy, const char *endpoint,
@@ -153,7 +153,7 @@ const char *client_header(CURL *easy, const char *name);
 bool client_is_replica(CURL *easy);
 
 /* These functions set `error` and return its exit code. client_foreign: a server that is no replica
- * answers at that URL. client_unanswered: no replica answers. client_fail: any other error. */
+ * answers at `url`. client_unanswered: no replica answers. client_fail: any other error. */
 int client_foreign(struct client *client, const char *url, long status);
 int client_unanswered(struct client *client);
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)

@@ -23,7 +23,7 @@ static void put_quoted(struct buf *out, struct slice text)
 }
 
 /* Appends text for a quoted string of curl's configuration. The string is within a replacement of
- * sed, and that is within single quotes. */
+ * sed, and this replacement is within single quotes. */
 static void put_for_sed(struct buf *out, const char *text)
 {
     for (; *text; text++) {
@@ -78,7 +78,7 @@ static void put_headers(const struct client *client, const struct client_request
     if (request->accept) {
         put_header(out, "Accept", request->accept);
     }
-    if (request->has_body && request->type) { /* Bytes need no type. */
+    if (request->has_body && request->type) { /* Plain bytes need no Content-Type. */
         put_header(out, "Content-Type", request->type);
     }
     if (client->settings->min_zxid) {
@@ -95,7 +95,7 @@ static bool has_zero(const struct client_request *request)
     return request->body.len > 0 && memchr(request->body.data, 0, request->body.len);
 }
 
-/* Whether the body goes through a pipe: it is too long for an argument, or cannot be one. */
+/* Whether the body needs a pipe, because it is too long for an argument, or has a NUL byte. */
 static bool is_long(const struct client_request *request)
 {
     return request->has_body && !request->body_from &&

@@ -34,7 +34,7 @@ int client_fail(struct client *client, int exit_code, const char *code, const ch
     return exit_code;
 }
 
-/* Error codes that say more than their HTTP status does. */
+/* Error codes whose exit code does not follow from the HTTP status. */
 static const struct {
     const char *code;
     int exit_code;
@@ -84,8 +84,8 @@ static void put_more(const struct client *client, const json_t *problem, long st
     }
 }
 
-/* Returns what the problem is about: a path, also that of the element of a multi that has failed,
- * or a place in the request. */
+/* Returns what the problem is about: the path, or for a multi the path of the element that has
+ * failed, else the place of that element in the request ("ops[2]"). */
 static const char *find_about(const struct client *client, const json_t *problem,
                               char place[ABOUT_MAX])
 {
@@ -222,7 +222,7 @@ static struct curl_slist *common_headers(const struct client *client,
     return list;
 }
 
-/* Whether the request reads replicated data, which a majority can confirm, and does not choose a
+/* Whether --linearizable applies: the request reads replicated data, and does not choose a
  * consistency itself. */
 static bool may_be_stale(const struct client_request *request, const char *target,
                          const char *query)
@@ -301,7 +301,7 @@ int client_prepare(struct client *client, CURL *easy, const char *endpoint,
     return CMD_OK;
 }
 
-/* NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the library's type. */
+/* NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the type of libcurl. */
 static int note_upload(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
                        curl_off_t up)
 {
@@ -317,8 +317,8 @@ static int note_upload(void *ctx, curl_off_t down_all, curl_off_t down, curl_off
     return 0;
 }
 
-/* Measures when the body was sent: libcurl knows when an answer began, but not when a long body
- * ended. */
+/* Measures when the body was sent: libcurl reports when the answer began, but not when the upload
+ * of a long body ended. */
 void client_time_upload(struct client *client)
 {
     client->uploaded = 0;
@@ -339,8 +339,8 @@ uint64_t client_waited_ms(const struct client *client)
     return os_now_ms() - max_u64(client->sent_ms, begun_ms);
 }
 
-/* ---- Why a request is not served: the client asks the replicas that respond. A replica without a
- * quorum holds a write for longer than the client waits. ---- */
+/* ---- Why a request is not served. A replica without a quorum may hold a write for longer than the
+ * client waits, so the client asks the replicas for their status. ---- */
 
 /* Asks a replica why it does not serve. Returns false when it serves, or does not answer. */
 static bool find_reason(struct client *client, const char *endpoint, char why[WHY_MAX])

@@ -118,9 +118,9 @@ enum {
 };
 
 struct cmd_operands {
-    int min; /* How many there must be, and may be. */
+    int min; /* The least number of operands; `max` is the greatest. */
     int max;
-    enum cmd_operand kinds[CMD_OPERANDS_MAX]; /* The last one also counts for all after it. */
+    enum cmd_operand kinds[CMD_OPERANDS_MAX]; /* The last kind applies to all further operands. */
 };
 
 struct buf;
@@ -131,24 +131,24 @@ struct cmd {
     const char *name;
     const char *group;   /* Heading in help before this row; NULL: the group of the row before. */
     const char *summary; /* One line. */
-    const char *usage;   /* What follows the name and the options. */
+    const char *usage;   /* The text after name and options in the usage line. */
     const char *text;    /* More lines for help and manual, each with a line feed; or NULL. */
     struct cmd_option options[CMD_OPTIONS_MAX]; /* The command's own options. */
     struct cmd_example examples[CMD_EXAMPLES_MAX];
     struct cmd_operands operands;
     const char *folder; /* Parent znode of names ("/locks"); NULL: there are no names. */
     bool has_child;     /* What follows "--" is a command to run. */
-    bool hidden;        /* Not listed. */
+    bool hidden;        /* Help, manual and completion do not list the command. */
 
     /* Each row has one of these two. `run` is called with a client, after the options above and the
      * common ones (settings.h) were parsed. `run_alone` parses its own command line: `args` are the
      * arguments after the command's name. */
     int (*run)(struct cli *cli);
     int (*run_alone)(int arg_count, char **args);
-    void (*more)(struct buf *out); /* Appends more help, as fixed lines; NULL: none. */
+    void (*more)(struct buf *out); /* Appends more help, in lines as printed; NULL: none. */
 };
 
-/* All rows, in the order of help: `row(get)` stands for cmd_get, in the file that does its work. */
+/* All rows, in the order of help: `row(get)` stands for cmd_get, defined in the command's file. */
 #define CMD_ROWS(row)                                                                            \
     row(get) row(set) row(create) row(rm) row(ls) row(tree) row(stat) row(cp) row(mv) row(edit)  \
         row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)   \

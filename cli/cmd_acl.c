@@ -79,7 +79,7 @@ void acl_text_put(const json_t *entry, struct buf *out)
     }
 }
 
-/* Whether the entry is the one of "scheme:id". */
+/* Whether the entry has this scheme and id ("scheme:id"). */
 static bool is_who(const json_t *entry, const char *who)
 {
     const char *scheme = jsonr_text(entry, "scheme");

@@ -161,8 +161,8 @@ static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR
 }
 
 /* Returns the list of operations from {"ops":[...]}, the list alone, one operation, or one
- * operation per line. The body has the text unchanged: a number in it may be larger than zabra can
- * hold. */
+ * operation per line. `body` gets the text unchanged, because a number in it may be larger than
+ * zabra can hold. */
 static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *value = jsonr_parse(text, error);

@@ -119,7 +119,7 @@ static int leave(struct wait *wait, struct barrier *barrier)
     return code;
 }
 
-/* Enters, runs a command and leaves, all in a session of its own. */
+/* Enters, runs a command and leaves, all in one session. */
 static int run_between(struct hold *hold, void *ctx)
 {
     struct barrier *barrier = ctx;
@@ -128,8 +128,8 @@ static int run_between(struct hold *hold, void *ctx)
     if (code == CMD_OK) {
         code = hold_run(hold, barrier->mine);
         if (code != CMD_CHILD_LOST) {
-            /* Waits for the other members to end. The command may have taken long, so the waiting
-             * time starts again. The command's exit code says more than that of the wait. */
+            /* Waits for the other members to leave. The command may have taken long, so the waiting
+             * time starts again. The exit code is that of the command, whatever the wait gives. */
             wait_again(&hold->wait);
             (void)leave(&hold->wait, barrier);
         }

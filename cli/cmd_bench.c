@@ -1,6 +1,6 @@
 /*
  * bench: sends reads, writes or watches for a while, and reports their latency. All clients run in
- * one thread. Each client has a connection, and sends the next request once the last one was
+ * one thread. Each client has a connection, and sends its next request once its previous one was
  * answered.
  */
 #include "base/os_rng.h"
@@ -185,7 +185,7 @@ static bool is_over(const struct bench *bench)
     return stopped || os_now_ms() >= bench->end_ms;
 }
 
-/* Counts a request that has ended. Returns its worker, which is free again; NULL: there is none. */
+/* Counts a request that has ended. Returns its worker, now free; NULL: no request has ended. */
 static struct bench_worker *take_end(struct bench *bench)
 {
     CURLcode result = CURLE_OK;
@@ -248,7 +248,7 @@ static void run_requests(struct bench *bench)
     }
 }
 
-/* Sends one write after the other; each waits for the events of the one before. */
+/* Sends writes. Each write waits for the events of the write before it, at most ROUND_MS. */
 static void run_watches(struct bench *bench)
 {
     struct bench_worker *writer = &bench->workers[bench->clients];
@@ -477,7 +477,7 @@ static int run_bench(struct bench *bench, const char *kind)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     if (!inherited_ignores(SIGHUP)) {
-        (void)sigaction(SIGHUP, &action, NULL); /* The znodes of the bench must not stay behind. */
+        (void)sigaction(SIGHUP, &action, NULL); /* So bench still deletes its znodes. */
     }
     os_random(&random, sizeof(random));
     rng_init(&bench->rng, random);

@@ -16,7 +16,7 @@ struct completing {
     struct buf *out;
     int candidates;
 
-    /* What the words before the typed one have led to. */
+    /* The state that the words before the typed word lead to. */
     const struct cmd_option *pending; /* The option whose value is being typed. */
     int operands;
     int child_words; /* Words behind "--". */
@@ -37,8 +37,8 @@ static void offer(struct completing *c, const char *text, const char *about)
     }
 }
 
-/* Offers the fixed words with which the alternatives begin: of "a|b|N" these are a and b, of "add
- * NAME [BY] | get NAME" they are add and get. */
+/* Offers the fixed words that begin the alternatives of the list: a and b for "a|b|N", add and get
+ * for "add NAME [BY] | get NAME". */
 static void offer_words(struct completing *c, const char *list)
 {
     for (const char *at = list; *at;) {
@@ -46,7 +46,7 @@ static void offer_words(struct completing *c, const char *list)
 
         at += strspn(at, " [");
         len = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
-        if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* strchr also finds the end. */
+        if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* strchr also finds the NUL. */
             BUF_AUTO(word, URL_MAX);
 
             buf_append(&word, at, len);
@@ -101,8 +101,8 @@ static void ask_children(struct completing *c, struct client *client)
     if (path.len > 1 && path.data[path.len - 1] == '/') {
         path.len--;
     }
-    /* The list begins after the typed name without its last letter: that name may be a whole one,
-     * and then is a candidate itself. */
+    /* The list begins after the typed name without its last letter, so that it includes a znode
+     * with exactly the typed name. */
     if (strlen(name) > 1 && !(name[strlen(name) - 1] & 0x80)) {
         buf_append(&after, name, strlen(name) - 1);
     }
@@ -382,8 +382,8 @@ const struct cmd cmd_completion = {
 
 /* ---- __complete ---- */
 
-/* Returns how much of the word the shell does not replace: the shell breaks words in other places
- * than zabra does. */
+/* Returns how many bytes at the start of the word the shell keeps: the shell replaces only the text
+ * after the last of its `breaks` in the word. */
 static size_t hidden_len(const char *word, const char *breaks)
 {
     size_t hidden = 0;
@@ -407,8 +407,8 @@ static void print(struct slice lines, size_t hidden)
     }
 }
 
-/* Prints the completions of a line. Its words follow the name of the program; the last one is
- * typed. */
+/* Prints the completions of a line, which has the words after the name of the program; the last
+ * word is being typed. */
 static void complete_line(const char *line, const char *breaks)
 {
     static char empty[] = "";

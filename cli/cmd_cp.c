@@ -1,15 +1,15 @@
 /*
  * cp, mv: copy or move a znode or a subtree in one transaction, so that no client sees half of it.
  *
- * The subtree is read as it was at one moment. A move deletes each znode by czxid, version and
- * aversion; when another client has changed, replaced or added a znode meanwhile, nothing happens,
- * and the subtree is read again.
+ * The subtree is read as it was at one moment. A move deletes each znode on condition that czxid,
+ * version and aversion are unchanged. When another client has changed, replaced or added a znode
+ * meanwhile, the transaction has no effect, and the subtree is read again.
  */
 #include "cli/cli.h"
 #include "cli/copy.h"
 
 enum {
-    LINES_OF_ONE = 2 /* Lines of an export: its head, and the top znode. */
+    LINES_OF_ONE = 2 /* Lines to read for one znode: the head of the export, and the znode. */
 };
 
 struct copy {
@@ -154,7 +154,7 @@ static int take_lines(struct cli *cli, struct copy *copy, json_t *deletes)
     return code;
 }
 
-/* Reports an error like any failure of the ensemble, with advice when the subtree is too large. */
+/* Reports an error as cli_tell() does; adds advice when the subtree is too large. */
 static int tell(const struct cli *cli, int code)
 {
     const struct client_error *error = &cli->client->error;

@@ -29,10 +29,10 @@ enum {
     WAIT_DEFAULT_S = 60, /* Time for all replicas to serve. */
     WAIT_MAX_S = 3600,
     STOP_MS = 10000,        /* Time from SIGTERM to SIGKILL. */
-    DRAIN_MS = 5000,        /* Less than STOP_MS, so that a replica ends by itself. */
+    DRAIN_MS = 5000,        /* drainTimeout of a replica: it ends by itself before STOP_MS. */
     RESTART_MIN_MS = 500,   /* First delay from an unexpected end to the next start. */
     RESTART_MAX_MS = 30000, /* Longest delay; each one is twice as long as the one before. */
-    LASTED_MS = 20000       /* After a run of this length the delay is the first one again. */
+    LASTED_MS = 20000       /* After a run of this length the delay is RESTART_MIN_MS again. */
 };
 
 struct dev {
@@ -45,7 +45,7 @@ struct dev {
     struct loop_watch signals;
     struct child children[NODES_MAX];
     uint32_t wait_s;  /* Time for all replicas to serve. */
-    uint32_t stops;   /* Requests to end that have come. */
+    uint32_t stops;   /* Signals to end that have come. */
     bool served;      /* The ensemble has served. */
     bool refused;     /* A replica refused its start before `served`: a retry would not help. */
     uint32_t unclean; /* Replicas that had to be killed or failed at the end. */
@@ -62,9 +62,9 @@ static const struct number {
                {"port", offsetof(struct dev, port), PORT_MAX},
                {"wait", offsetof(struct dev, wait_s), WAIT_MAX_S}};
 
-/* Whether `--name` or `--name=value` names a key of the configuration; if not, `ret_meant` gets the
- * option of dev, or the key, that the user may have meant, or NULL. Also true when `arg` is not an
- * option. */
+/* Whether `arg` ("--name" or "--name=value") names a key of the configuration, or is not an option.
+ * Otherwise `ret_meant` gets the option of dev, or the key, that the user may have meant, or
+ * NULL. */
 static bool is_key(const char *arg, const char **ret_meant)
 {
     static const char *const own[] = {"nodes", "data", "port", "wait"};
@@ -356,8 +356,8 @@ static void tell_unready(const struct child *child)
                   child->log_path, status ? buf_cstr(&text) : "  it does not answer /readyz\n");
 }
 
-/* Whether a majority serves when the waiting time is over. That is enough: the other replicas are
- * retried. */
+/* Whether a majority serves. Called when the waiting time is over: a majority is enough, because
+ * dev retries the other replicas. Prints why the others do not serve. */
 static bool is_enough(struct dev *dev, uint32_t ready)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
@@ -455,7 +455,7 @@ static void signal_all(const struct dev *dev, int signal_number)
     }
 }
 
-/* Stops all replicas. After a second request to end, or too long a wait, they get SIGKILL. */
+/* Stops all replicas. After a second signal to end, or after STOP_MS, they get SIGKILL. */
 static void stop_all(struct dev *dev)
 {
     uint64_t end_ms = os_now_ms() + STOP_MS;

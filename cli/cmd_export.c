@@ -160,7 +160,7 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
     return CMD_OK;
 }
 
-/* Reports the replica's error with advice; `done` (or NULL) is what the replica says of the
+/* Reports the replica's error with advice; `done` (or NULL) is what the replica reports about the
  * import. */
 static int tell_with(const struct cli *cli, int exit_code, const char *advice, json_t *done)
 {
@@ -231,7 +231,7 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 /* ---- Before an import ---- */
 
 /* Asks whether the identity is the super user: then no permission can be missing. Returns CMD_OK,
- * or the exit code when there was no answer. */
+ * or the exit code when no replica answered. */
 static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
 {
     const struct client_request request = {.target = "/whoami/v1", .timeout_ms = *left_ms};
@@ -244,8 +244,8 @@ static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
     return client_unserved(code) ? code : CMD_OK; /* The next request would fail, too. */
 }
 
-/* Sends the lines as a dry run, and returns its exit code. The import may wait for the time that
- * the dry run leaves. */
+/* Sends the lines as a dry run, and returns its exit code. The import gets the waiting time that
+ * the dry run has not used. */
 static int run_dry(struct cli *cli, struct transfer *transfer)
 {
     struct transfer dry = *transfer;
@@ -262,7 +262,7 @@ static int run_dry(struct cli *cli, struct transfer *transfer)
 }
 
 /* Checks the permissions before an import. An import is not a transaction, and a missing permission
- * would show in its middle, so lines that can be read twice are sent as a dry run first. All
+ * would stop it half done, so lines that can be read twice are sent as a dry run first. All
  * requests share --timeout. CMD_DENIED and a missing answer are reported here; the import itself
  * finds all other errors. */
 static int ask_before(struct cli *cli, struct transfer *transfer)

@@ -1,6 +1,6 @@
 /*
- * incr, counter, touch: writes that depend on the present data. The number of incr and counter is
- * decimal text, and no addition to it is lost.
+ * incr, counter, touch: writes that depend on the present data. incr and counter keep a number as
+ * decimal text in a znode, and lose no addition.
  */
 #include "cli/revise.h"
 

@@ -29,7 +29,7 @@ enum {
  */
 struct place {
     struct wait *wait;
-    const char *line;   /* Path of the parent. */
+    const char *line;   /* Path of the queue: the parent of its places. */
     const char *prefix; /* "lock-" */
     struct slice data;
     struct buf path; /* The znode; empty before the place is taken. */
@@ -106,7 +106,7 @@ struct walk {
     int64_t number;   /* The number of our znode. */
     int64_t before;   /* How many znodes have a lower number. */
     int64_t highest;  /* The highest number below ours; -1 if there is none. */
-    struct buf *last; /* The path of the znode with that number. */
+    struct buf *last; /* The path of the znode with the number `highest`. */
     bool found;       /* Our znode exists. */
 };
 
@@ -127,8 +127,8 @@ static void take_name(struct walk *walk, const char *line, const char *name)
     }
 }
 
-/* Takes one page of the list, which begins behind `after`. Then `after` is where the next page
- * begins; "" at the end. */
+/* Takes one page of the list, which begins behind `after`. Then `after` becomes the start of the
+ * next page; "" when there is none. */
 static int take_page(struct place *place, struct walk *walk, struct buf *after)
 {
     struct client_request request = {
@@ -274,8 +274,8 @@ static int run_candidate(struct hold *hold, void *ctx)
     return code;
 }
 
-/* Prints the leader: the first place in the queue, if that is the place of a candidate. It may be
- * the place of a lock instead. */
+/* Prints the leader: the first place in the queue, if it belongs to a candidate. The first place
+ * may belong to a lock instead. */
 static int print_leader(const struct cli *cli, const char *path, const json_t *first)
 {
     const char *name = jsonr_text(first, "name");

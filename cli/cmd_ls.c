@@ -141,8 +141,8 @@ static size_t depth_of(const json_t *nodes, size_t index)
 }
 
 /*
- * Marks each znode that is the last child of its parent. Znodes come in preorder, so that depends
- * on the znodes that follow, and the list is read from its end. `open[d]` says whether a sibling at
+ * Marks each znode that is the last child of its parent. The list is in preorder, so the later
+ * znodes decide this, and the loop reads the list from its end. `open[d]` says whether a sibling at
  * depth d follows: a znode of depth d sets it, and a znode of a lower depth clears it.
  */
 static void mark_last(const json_t *nodes, bool *last)

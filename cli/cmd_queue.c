@@ -103,8 +103,8 @@ static int try_item(struct queue *queue, const char *name)
     return code;
 }
 
-/* Looks at the queue once. Returns CMD_OK, EMPTY, CMD_NO_NODE (there is no queue), or the code of a
- * reported error. */
+/* Tries the items of the queue once, first to last. Returns CMD_OK, EMPTY, CMD_NO_NODE (there is no
+ * queue), or the code of a reported error. */
 static int try_queue(struct queue *queue)
 {
     struct client_request request = {

@@ -216,8 +216,8 @@ static int set_once(struct revise *revise, void *ctx)
     return revise_write(revise, slice_str(text), false);
 }
 
-/* Reports that the znode does not exist. A quota may be set before its znode exists, but a mistyped
- * path looks the same. */
+/* Prints a note if the znode does not exist. A quota may be set before its znode exists, but the
+ * user may also have mistyped the path. */
 static void note_absence(const struct cli *cli, const char *path)
 {
     struct client_request request = {.path = path, .params = {{"view", "stat"}}};
@@ -288,7 +288,7 @@ static int run(struct cli *cli)
         return sets ? CLI_USAGE(cli, "give either --clear or limits") : clear(cli, path);
     }
     if (sets) {
-        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* No request before this check. */
+        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* The check precedes all requests. */
     }
     return path[1] == '\0' ? show_all(cli) : show(cli, path);
 }

@@ -58,8 +58,8 @@ static bool fit_files(struct config *config, struct notes *notes)
     return true;
 }
 
-/* Logs the warnings. Called only once the replica serves: a refused start prints its reason in one
- * line. */
+/* Logs the warnings. Called only once the replica serves, because a refused start prints nothing
+ * but its reason, in one line. */
 static void report_notes(const struct notes *notes)
 {
     if (*notes->connections) {
@@ -104,9 +104,9 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     return CMD_OK;
 }
 
-/* Serves until a signal arrives, and then tells clients in this order. Load balancers come first:
- * they have drainDelay to notice. WebSockets come next: their clients receive other addresses while
- * this replica still leads. */
+/* Serves until a signal arrives, and then announces the end. Load balancers are first: they have
+ * drainDelay to notice it. WebSockets are next: their clients must receive the addresses of other
+ * replicas while this replica still leads. */
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {

@@ -37,8 +37,8 @@ static bool take_acl(const struct cli *cli, char header[ACL_HEADER_MAX], const c
            CLI_REFUSE(cli, "--acl is longer than %d bytes", (int)ACL_HEADER_MAX);
 }
 
-/* Whether an ephemeral znode would have a session. In a session that ends with this command the
- * znode would be gone at once. */
+/* Whether --ephemeral has a session, or is not given. A session of this command alone would end
+ * with the command, and the znode with the session. */
 static bool has_session(const struct cli *cli)
 {
     return !args_has(&cli->args, "ephemeral") || cli->settings.session ||
@@ -48,7 +48,7 @@ static bool has_session(const struct cli *cli)
 
 /* ---- set ---- */
 
-/* Whether the options fit: some apply only to a new znode. */
+/* Whether the options fit together: some apply only to a new znode. */
 static bool only_what_fits(struct cli *cli)
 {
     const char *name = args_has(&cli->args, "parents")     ? "parents"
@@ -198,7 +198,7 @@ static int64_t count(const struct cli *cli, const char *path, int *ret_code)
     }
     if (*ret_code == CMD_NO_NODE && args_has(&cli->args, "force")) {
         *ret_code = CMD_OK;
-        return 1; /* Without znodes below, no question is asked. */
+        return 1; /* Deleting one znode needs no question. */
     }
     if (*ret_code == CMD_OK) {
         nodes = (int64_t)json_array_size(jsonr_at(client_json(cli->client), "nodes"));

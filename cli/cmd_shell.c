@@ -33,8 +33,8 @@ static bool takes_next(const struct cmd *cmd, const char *word)
     return option && option->value && !strchr(word, '=');
 }
 
-/* Makes operands that are paths absolute; `paths` holds them. A missing one is the current
- * znode. */
+/* Makes operands that are paths absolute; `paths` holds the results. A missing operand becomes the
+ * current znode. */
 static void make_whole(struct shell *shell, const struct cmd *cmd, struct words *words,
                        struct buf paths[CMD_OPERANDS_MAX])
 {

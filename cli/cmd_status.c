@@ -1,4 +1,4 @@
-/* status, members, metrics: show what each replica reports, and what one of them sees. */
+/* status, members, metrics: show reports of all replicas, or (members, metrics) of one. */
 #include "cli/prom.h"
 #include "cli/replicas.h"
 #include "server/read/glob.h"
@@ -24,7 +24,7 @@ static json_t *age_of(int64_t ms)
                        : json_sprintf("%" PRId64 "s", s);
 }
 
-/* Describes one replica: its report with its endpoint, or why there is none. */
+/* Describes one replica: its report with its endpoint, or why there is no report. */
 static json_t *describe(const struct replicas_answer *answer)
 {
     json_t *item = answer->status == HTTP_OK && json_is_object(answer->json)
@@ -178,8 +178,8 @@ static json_t *item_of(const struct prom_line *line, const char *endpoint, bool 
     return item;
 }
 
-/* Prints metrics at once, unchanged, if the format is text; else adds them to the list. Returns how
- * many metrics there are. */
+/* Prints metrics at once, unchanged, if the format is text; else adds them to the list. Returns the
+ * number of selected metrics. */
 static int take(const struct cli *cli, const char *url, struct slice body, json_t *list)
 {
     struct prom_line line;
@@ -201,7 +201,7 @@ static int take(const struct cli *cli, const char *url, struct slice body, json_
     return taken;
 }
 
-/* Puts the metrics of each replica into the list; `ret_taken` is how many. */
+/* Puts the metrics of each replica into the list; `ret_taken` gets their number. */
 static int take_all(struct cli *cli, json_t *list, int *ret_taken)
 {
     struct replicas *replicas = NULL;

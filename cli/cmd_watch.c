@@ -15,7 +15,7 @@ struct watch {
     struct live *live;
     bool begun; /* A replica has served the watch, which then survives the loss of replicas. */
     bool said;  /* The lack of a serving replica was reported. */
-    char bookmark[BOOKMARK_MAX]; /* Behind the last whole transaction that was printed. The stream's
+    char bookmark[BOOKMARK_MAX]; /* Position after the last whole transaction printed. The stream's
                                     own bookmark is ahead by the events that wait for a command. */
 };
 
@@ -104,7 +104,7 @@ static void remember(struct watch *watch, const json_t *event)
     }
 }
 
-/* These two functions return GO_ON, or the exit code when the watch ends. */
+/* The functions below return GO_ON, or the exit code when the watch ends. */
 
 static int take_event(struct watch *watch, const json_t *event)
 {
@@ -142,8 +142,8 @@ static int take_child(struct watch *watch, int status)
     return GO_ON;
 }
 
-/* Reports that no replica serves the watch. Before the watch has begun this is an error; later the
- * watch waits. */
+/* Reports that no replica has served the watch for the timeout of a request. This is an error if
+ * the watch has not begun; later the watch waits. */
 static int take_time(struct watch *watch)
 {
     const struct settings *settings = &watch->cli->settings;

@@ -12,7 +12,7 @@
 
 enum {
     COMPLETE_MS = 300,     /* Timeout of a request for znodes. */
-    COMPLETE_NAMES = 1000, /* Children that are looked at. */
+    COMPLETE_NAMES = 1000, /* Most children that are fetched. */
     COMPLETE_OUT_MAX = 4 << 20
 };
 

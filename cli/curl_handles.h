@@ -1,4 +1,4 @@
-/* curl_handles.h - handles of libcurl. Without memory for one the command ends (base/lack.h). */
+/* curl_handles.h - handles of libcurl. The process ends when memory is short (base/lack.h). */
 #ifndef CLI_CURL_HANDLES_H
 #define CLI_CURL_HANDLES_H
 
@@ -13,7 +13,7 @@ void curl_handles_init(void);
 CURL *curl_handles_easy(void);
 CURLM *curl_handles_multi(void);
 
-/* Returns a handle whose transfer has ended, with the result; NULL: there is none (any more). */
+/* Returns a handle whose transfer has ended, with the result; NULL: no other transfer has ended. */
 CURL *curl_handles_ended(CURLM *multi, CURLcode *ret_result);
 
 /* Sets the buffer for the body of the answer; NULL: the body is dropped. A body that does not fit

@@ -31,18 +31,18 @@ struct child {
     bool ready;                /* The replica has served since its start. */
     bool foreign;              /* Another process answered on the port before the start. */
     uint64_t started_ms;       /* When the child was started (monotonic). */
-    uint64_t restart_at_ms;    /* 0: no restart planned. */
+    uint64_t restart_at_ms;    /* When to restart the child (monotonic); 0: never. */
     uint32_t backoff_ms;       /* Delay of the next restart; grows after each short run. */
     char words[DEV_WORDS_MAX]; /* The last warning or error in its output. */
     int log_fd;                /* The log file. */
-    struct loop *loop;         /* Watches the pipe. */
+    struct loop *loop;         /* The event loop, which watches the pipe. */
     struct loop_watch watch;   /* The pipe from the child's stderr; fd -1: closed. */
     struct buf line;           /* A line of output that is not complete. */
 };
 
 /* Starts `zabra serve --config` in its own process group. The caller sets `log_path`,
- * `config_path`, `id` and `loop`. Returns false when the system refuses, after a message on
- * stderr. */
+ * `config_path`, `id` and `loop`. Returns false when the system refuses the start, after a message
+ * on stderr. */
 bool child_start(struct child *child);
 
 /* Reads the rest of the output, and closes the pipe. */

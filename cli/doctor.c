@@ -19,8 +19,8 @@ enum {
 
 #define SLOW_SYNC_S 0.1
 
-/* The checks that fail without a leader: all of them, or only the later ones when the first one
- * causes them to fail. */
+/* The checks of /readyz that fail without a leader. A failed check may also make the checks after
+ * it in this list fail. */
 #define LEADER "leader, in_step, fresh"
 
 /* ---- Facts ---- */
@@ -230,7 +230,7 @@ static void look_at_clocks(struct look *look)
     int64_t first_most = 0;
 
     JSONR_EACH (replica, look->replicas) {
-        /* The bounds of the difference from the local clock, as far as it can be known. */
+        /* The bounds of the difference from the local clock, which Date gives only in seconds. */
         int64_t clock_ms = jsonr_number(replica, "clock_ms");
         int64_t least = clock_ms - jsonr_number(replica, "answered_ms");
         int64_t most = clock_ms + 1000 - jsonr_number(replica, "asked_ms");
@@ -359,8 +359,9 @@ static bool is_loopback(const char *address)
     return config_is_loopback(host);
 }
 
-/* Whether the reason why a member is away has been reported: its endpoint was asked and has not
- * answered, or another endpoint that may be the member's has not answered. */
+/* Whether a finding about an endpoint already explains why a member is missing: the member's
+ * endpoint has not answered, or the member advertises none and an unknown endpoint has not
+ * answered. */
 static bool is_told(struct look *look, const char *client)
 {
     bool nameless = !*client && look->nameless > 0;

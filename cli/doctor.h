@@ -60,13 +60,14 @@ struct look {
     const json_t *ensemble;
     json_t *findings; /* Errors before warnings, each in the order in which they were found. */
     size_t errors;
-    int voters;      /* Voters, as one replica reports them; 0: none has answered. */
-    int there;       /* Voters that are not away. */
-    size_t nameless; /* Unanswered endpoints of no known member, not matched with a missing one. */
+    int voters;      /* Number of voters that a replica reports; 0: no replica answered. */
+    int there;       /* Number of voters that are neither unreachable nor silent. */
+    size_t nameless; /* Unanswered endpoints of no known member, minus those is_told() matched. */
 };
 
-/* Adds a finding. `about` is a replica that was asked (named "replica 2 (http://...)", even without
- * an answer if other replicas know it), a member (named "replica 2"), or NULL for the ensemble. */
+/* Adds a finding. `about` is a replica that was asked, a member, or NULL for the ensemble. A
+ * finding names a member "replica 2", and an asked replica "replica 2 (http://...)" if any answer
+ * shows its id, else by its endpoint. */
 void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 

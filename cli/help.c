@@ -205,7 +205,7 @@ static json_t *exit_codes_json(void)
     return list;
 }
 
-/* Prints the list that is asked for. Without a topic JSON has both, and NDJSON the commands. */
+/* Prints the commands or the exit codes. Without a topic JSON has both, and NDJSON the commands. */
 static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 {
     json_auto_t *value = json_object();

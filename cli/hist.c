@@ -3,7 +3,7 @@
 #include "base/minmax.h"
 
 enum {
-    FLAT = 2 * HIST_HALF, /* Buckets that count one time each. */
+    FLAT = 2 * HIST_HALF, /* Buckets that are 1 µs wide. */
     THOUSAND = 1000
 };
 

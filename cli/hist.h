@@ -1,6 +1,6 @@
 /*
- * hist.h - counts times in µs. The buckets are at most 3 % wide, so percentiles of any number of
- * times take 8 KiB. Pure.
+ * hist.h - counts times in µs. The buckets are at most 3 % wide, so the percentiles of any number
+ * of times need less than 9 KiB of memory. Pure.
  */
 #ifndef CLI_HIST_H
 #define CLI_HIST_H

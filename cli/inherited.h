@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Records the open descriptors as inherited. Called first of all. */
+/* Records the open descriptors as inherited. Called before the process opens any itself. */
 void inherited_note(void);
 
 /* Treats a descriptor as inherited, too, so that exec does not close it. */

@@ -19,7 +19,7 @@ struct visit {
     struct inspect_files *files;
     const struct store_report *report;
     struct inspect_slot slots[SLOTS_COUNT];
-    uint64_t first; /* Segment that the log begins with; 0: the manifest cannot be read. */
+    uint64_t first; /* Number of the log's first segment; 0: the manifest cannot be read. */
 };
 
 const char *inspect_lock(const char *dir, struct vfs *vfs)
@@ -187,7 +187,7 @@ static struct inspect_file *segment_find(struct inspect_files *files, uint64_t n
     return found;
 }
 
-/* Judges a segment of the log, up to `end` in it; 0: to the end of its batches. */
+/* Judges a segment of the log up to the offset `end`; 0: up to the end of its batches. */
 static void judge_reached(struct inspect_file *file, uint64_t end,
                           const struct store_report *report)
 {
@@ -208,7 +208,7 @@ static void judge_reached(struct inspect_file *file, uint64_t end,
     }
 }
 
-/* Follows the headers back from the newest segment. Returns whether they lead to the first one. */
+/* Follows the headers back from the newest segment. Returns whether they lead to `first`. */
 static bool walk_back(struct visit *visit)
 {
     struct inspect_file *file = segment_find(visit->files, 0);
@@ -226,8 +226,8 @@ static bool walk_back(struct visit *visit)
     return visit->first != 0 && reached == visit->first;
 }
 
-/* Judges the segments. A segment to which the headers do not lead back is no part of the log,
- * unless the headers end too early. */
+/* Judges the segments. If walk_back() has reached the first segment, a segment that it has not
+ * reached is no part of the log; else the segment may be a part. */
 static void judge_segments(struct visit *visit)
 {
     bool is_whole = walk_back(visit);

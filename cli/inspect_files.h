@@ -43,11 +43,11 @@ struct inspect_files {
     size_t cap;
 };
 
-/* Opens and locks the directory of a stopped replica. Returns NULL, and the caller owes a
- * vfs_posix_close(); or the reason of the failure. */
+/* Opens and locks the directory of a stopped replica. Returns NULL, and the caller must call
+ * vfs_posix_close() later; or returns the reason of the failure. */
 const char *inspect_lock(const char *dir, struct vfs *vfs);
 
-/* Opens the store of the directory; `ret_options` (or NULL) gets the options of the opening. */
+/* Opens the store of the directory; `ret_options` (or NULL) gets the options in use. */
 enum err inspect_open(struct vfs vfs, bool read_only, struct store **ret_store,
                       struct store_report *ret_report, struct store_options *ret_options);
 
@@ -59,7 +59,7 @@ enum err inspect_files_load(const struct store_options *options, const struct st
                             struct inspect_files *ret_files);
 void inspect_files_release(struct inspect_files *files);
 
-/* Whether no file that an opening needs is damaged or missing. */
+/* Whether all files that an opening needs are there and undamaged. */
 bool inspect_files_sound(const struct inspect_files *files);
 
 #endif

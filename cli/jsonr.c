@@ -10,8 +10,8 @@ enum {
     DUMP_MAX = 512 << 20
 };
 
-/* Follows the digits of an integer that is kept as a string, so that it is written as the integer
- * again. A string that really ends with this mark gets one more. */
+/* The mark after the digits of an integer that is kept as a string: with the mark the string is
+ * written as an integer again. A string that itself ends with the mark gets a second one. */
 #define MARK     "\\u0000"
 #define MARK_LEN (sizeof(MARK) - 1)
 

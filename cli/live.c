@@ -40,9 +40,9 @@ static void stop_touch(struct live *live)
 }
 
 /* Closes the session. A failed close is harmless: the session then expires. A lost session is
- * closed, too: this process may have been frozen for a part of the timeout, and the next holder
- * need not wait for the rest. The session is not closed while a part of the command may still
- * run. */
+ * closed, too: it may still be alive after this process was frozen, and the next holder of a lock
+ * then need not wait for its expiry. The session is not closed while a process of the command may
+ * still run. */
 static void close_session(struct live *live)
 {
     struct client_request request = {
@@ -100,7 +100,7 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
     }
     (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));
     live->timeout_ms = jsonr_number(json, "timeout_ms");
-    live->heard_ms = now_ms; /* The time of the request: the replica's clock began later. */
+    live->heard_ms = now_ms; /* The time of the request: the replica counts from later. */
     live->touch_ms = now_ms + (uint64_t)live->timeout_ms / TOUCHES;
     live->endpoint = client->reply.endpoint;
     client_enter(client, live->session);
@@ -134,7 +134,7 @@ static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
 {
     long status = 0;
 
-    /* Another server knows nothing of the session, whatever it answers. */
+    /* An answer of a server that is no replica says nothing about the session. */
     if (result == CURLE_OK && client_is_replica(live->touch)) {
         (void)curl_easy_getinfo(live->touch, CURLINFO_RESPONSE_CODE, &status);
     }
@@ -149,13 +149,14 @@ static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
     live->expired = status == HTTP_UNAUTHORIZED;
 }
 
-/* Returns from when on the session may be over. The rest of its timeout is for ending the child. */
+/* Returns when the session counts as lost if no newer heartbeat is answered: the last third of its
+ * timeout is kept for ending the child. */
 static uint64_t doubt_ms(const struct live *live)
 {
     return live->heard_ms + (uint64_t)live->timeout_ms * 2 / TOUCHES;
 }
 
-/* Sends a heartbeat when one is due. Returns when to look again. */
+/* Sends a heartbeat when one is due. Returns when to call this function again. */
 static uint64_t keep_session(struct live *live, uint64_t now_ms)
 {
     if (!live->session[0] || live->lost) {
@@ -275,7 +276,7 @@ static void take_ends(struct live *live)
     }
 }
 
-/* Does what is due. Returns when the next thing is due. */
+/* Runs the heartbeat and the watch. Returns when to call this function again at the latest. */
 static uint64_t turn(struct live *live, uint64_t now_ms)
 {
     uint64_t due_ms = keep_session(live, now_ms);

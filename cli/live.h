@@ -23,7 +23,7 @@ enum {
 enum live_kind {
     LIVE_TIME,   /* The time to wait is over. */
     LIVE_EVENT,  /* The watch has an event. */
-    LIVE_OVER,   /* The watch has ended; client->error says why, if it was refused. */
+    LIVE_OVER,   /* The watch has ended. If a replica refused it, client->error says why. */
     LIVE_SIGNAL, /* A signal has come while there was no child. */
     LIVE_CHILD,  /* The child has ended. */
     LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
@@ -34,7 +34,7 @@ struct live_news {
     enum live_kind kind;
     json_t *event;     /* LIVE_EVENT; the caller drops it. */
     int signal_number; /* LIVE_SIGNAL. */
-    int status;        /* LIVE_CHILD: as waitpid gives it. */
+    int status;        /* LIVE_CHILD: the status that waitpid has given. */
 };
 
 struct live {
@@ -74,19 +74,20 @@ struct live {
 struct live *live_open(struct cli *cli);
 
 /* Ends what is left: the child and the processes that it has started (SIGKILL), the watch, and the
- * session. The session expires when its close is not answered in time. A lost session is closed as
- * well, unless a process of the child still runs. */
+ * session. If no replica answers its close within 2 s, the session expires later. A lost session is
+ * closed as well. While a process of the child still runs, no session is closed. */
 void live_close(struct live *live);
 
 /* Opens a session. All later requests belong to it, and live_wait keeps it alive. `patience_ms` is
- * the timeout of the request that opens it (0: that of the settings). Returns CMD_OK, CMD_SHOWN, or
- * an exit code with the reason in client->error. */
+ * the timeout of the request that opens it (0: the timeout of the settings). Returns CMD_OK,
+ * CMD_SHOWN, or an exit code with the reason in client->error. */
 int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms);
 
-/* Returns for how many ms no other client can get what the session holds; 0: it may be over. */
+/* Returns for how many ms the session surely lasts, so that no other client can get what it holds;
+ * 0: the session may be over. */
 int64_t live_session_left_ms(const struct live *live);
 
-/* Begins a watch, in place of the one before. live_unwatch ends it, or else live_close. */
+/* Ends the previous watch, if any, and begins a new one. live_unwatch() or live_close() ends it. */
 struct stream *live_watch(struct live *live, const struct stream_request *request);
 void live_unwatch(struct live *live);
 
@@ -99,12 +100,12 @@ void live_env(struct live *live, const char *name, const char *value);
 void live_drop_env(struct live *live);
 
 /* Starts a command without a shell. `args` ends with NULL. `input` is the command's standard input
- * (-1: that of zabra). The command dies with zabra. Returns CMD_OK, or after a report
+ * (-1: zabra's own). When zabra dies, the command is killed. Returns CMD_OK, or after a report
  * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN. */
 int live_run(struct live *live, char **args, int input);
 
-/* Whether the child has ended; if so, it is forgotten. Also reaps ended processes that it has
- * started. */
+/* Whether the child has ended; if so, `live` has no child any more. Also reaps processes that the
+ * child has started and that have ended. */
 bool live_take_child(struct live *live, int *ret_status);
 
 /* Sends SIGKILL to the child and the processes that it has started, and waits for their end. Does

@@ -1,7 +1,7 @@
 /*
  * Runs the child of a command. The child is started without a shell, and ends with zabra. Processes
- * that it has started become children of zabra once they are orphans. So they can be ended, too,
- * when nothing of the command may continue, even if they have left its process group.
+ * that the child has started become children of zabra once they are orphans. So zabra can end them,
+ * too, when no process of the command may continue, even if they have left its process group.
  */
 #include "cli/inherited.h"
 #include "cli/live.h"
@@ -19,8 +19,8 @@
 
 enum {
     LOOK_MS = 10,    /* How often to check whether a process of the command still runs. */
-    KILL_MS = 2000,  /* How long to check that after the kill. */
-    KNOWN_MAX = 256, /* Beyond this many, only the command itself is ended. */
+    KILL_MS = 2000,  /* How long to wait for the end after SIGKILL. */
+    KNOWN_MAX = 256, /* If zabra has more children, only the command is ended. */
     NAME_MAX_LEN = 64,
     STAT_MAX = 512 /* Bytes read of /proc/PID/stat: number, name, state, parent. */
 };
@@ -99,8 +99,8 @@ static void list_children(struct known *known)
     }
 }
 
-/* Called before a command is started. From now on processes that our children leave behind become
- * our children. The children that exist already have nothing to do with the command. */
+/* Makes this process adopt, from now on, processes that its children leave behind. Also lists the
+ * children that exist already: they have nothing to do with the command that is started next. */
 static void children_adopt(void)
 {
     list_children(&before);
@@ -112,8 +112,8 @@ static void children_adopt(void)
 }
 
 /* Sends a signal (0: none) to each child that runs and is newer than the last children_adopt().
- * Returns how many there are; 0 also when this cannot be known. A child keeps its process id until
- * it is waited for, so no foreign process is hit. */
+ * Returns how many there are; 0 also when `before` was full. A child keeps its process id until it
+ * is waited for, so no foreign process is hit. */
 static int children_signal(int number)
 {
     struct known now;
@@ -313,8 +313,8 @@ bool live_take_child(struct live *live, int *ret_status)
     return true;
 }
 
-/* Waits until no process of the command runs any more, and reaps those that have ended. Returns
- * false at `until_ms`. `number` is sent to what the command leaves behind. */
+/* Waits until no process of the command runs any more, and reaps the ended ones. Returns false when
+ * one still runs at `until_ms`. Processes that outlive the command get the signal `number`. */
 static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_status)
 {
     bool had = live->child > 0;
@@ -326,7 +326,7 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
 
         int left = children_signal(had && live->child <= 0 ? number : 0);
 
-        children_wait(live->child); /* After the count: uncounted processes have ended. */
+        children_wait(live->child); /* Reaps the uncounted processes, which have ended. */
         had = live->child > 0;
         if (left == 0 && !had) {
             return true;
@@ -338,8 +338,8 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
     }
 }
 
-/* Kills the command and all that it has started. A kill makes orphans of the children of a process:
- * the next round finds them. */
+/* Kills the command and all processes that it has started. The children of a killed process become
+ * orphans, which the next round finds and kills. */
 static void kill_all(struct live *live, int *ret_status)
 {
     uint64_t until_ms = os_now_ms() + KILL_MS;
@@ -365,7 +365,7 @@ void live_kill_child(struct live *live)
 
 int live_end_child(struct live *live, int64_t grace_ms)
 {
-    int status = SIGKILL; /* The status of a child that the kernel does not let end. */
+    int status = SIGKILL; /* The status of a child that has not ended after KILL_MS. */
 
     ASSERT(live->child > 0);
     (void)kill(live->child, SIGTERM);

@@ -62,8 +62,8 @@ void out_json(const struct out *out, const json_t *value)
 
 /* ---- Cells ---- */
 
-/* Appends up to `max` bytes. Invalid UTF-8 becomes "?". With `visible` so does a control character:
- * names of znodes hold none, but data may. */
+/* Appends up to `max` bytes. Invalid UTF-8 becomes "?". With `visible` a control character becomes
+ * "?", too: names of znodes hold none, but data may. */
 static void put_text(struct buf *out, struct slice text, size_t max, bool visible)
 {
     size_t pos = 0;
@@ -242,7 +242,7 @@ void out_table(const struct out *out, const json_t *value, const char *member, c
 
 /* ---- Facts ---- */
 
-/* Returns a list of the titles and the members that exist. */
+/* Returns {"title","value"} for each column whose member exists (no columns: each member). */
 static json_t *facts_of(json_t *value, const char *text)
 {
     struct column columns[COLUMNS_MAX];

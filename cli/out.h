@@ -11,14 +11,14 @@
 #include "cli/jsonr.h"
 #include "cli/settings.h"
 
-/* What a terminal makes bold or red, and what ends that. */
+/* Codes that begin bold or red text on a terminal, and the code that ends both. */
 #define OUT_BOLD  "\033[1m"
 #define OUT_RED   "\033[31m"
 #define OUT_PLAIN "\033[0m"
 
 struct out {
     const char *cmd; /* The name of the command, for errors. */
-    bool nameless;   /* The command does not exist, so text does not name it. */
+    bool nameless;   /* The command does not exist, so no message names it. */
     enum settings_format format;
     bool color;
     bool silent; /* Data is not printed. */
@@ -30,8 +30,8 @@ struct out {
  * aligned to the right.
  */
 
-/* Whether the command itself prints its result as text; else it uses out_answer() and similar
- * functions. With --curl the result is true, and such text is not printed. */
+/* Whether the command itself prints its result as text, with out_say(); else the command uses
+ * out_answer() and similar functions. Also true with --curl, when out_say() prints nothing. */
 bool out_is_text(const struct out *out);
 
 /* Whether the format is JSON or NDJSON, and not text or a table. */
@@ -47,11 +47,11 @@ void out_bytes(const struct out *out, struct slice bytes);
 void out_answer(const struct out *out, struct slice json);
 void out_json(const struct out *out, const json_t *value);
 
-/* Prints one result: JSON, or a line for each of the columns that exists (without columns: for each
- * member). */
+/* Prints one result: as JSON, or as text with one line for each column whose member exists. With
+ * NULL `columns` there is one line for each member. */
 void out_facts(const struct out *out, json_t *value, const char *columns);
 
-/* Prints one result that the command itself has made, except in text, and drops it. */
+/* Prints one result that the command itself has made, unless out_is_text(), and drops `value`. */
 void out_result(const struct out *out, json_t *value);
 
 /* Prints many items, the list `member` of `value`. JSON is `value` unchanged, and NDJSON one line
@@ -68,7 +68,7 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
 /* Prints an error of a command line. Returns CMD_USAGE. */
 int out_usage(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints the same error as text, for a command that parses its own command line. */
+/* Prints an error of the command line as text, for a command that parses its own. */
 #define OUT_USAGE(cmd_row, ...) out_usage(&(struct out){.cmd = (cmd_row)->name}, __VA_ARGS__)
 
 /* Returns a JSON string of a text that may be invalid UTF-8, or end within a character. */

@@ -23,7 +23,7 @@ struct replicas_answer {
     char error[REPLICAS_ERROR_MAX];
     struct buf body;
     json_t *json;        /* The body as JSON, or NULL. */
-    int64_t clock_ms;    /* From the Date header: start of the second of the answer; 0: none. */
+    int64_t clock_ms;    /* The replica's clock (Date header), cut to a second; 0: no header. */
     int64_t asked_ms;    /* When the request was sent, by the local wall clock. */
     int64_t answered_ms; /* When the answer had come, by the local wall clock. */
 };
@@ -46,9 +46,9 @@ int replicas_ask_all(struct cli *cli, const char *target, struct replicas **ret_
 /* Reports that no replica has answered, or that another server has. Returns the exit code. */
 int replicas_none(const struct cli *cli, const struct replicas *replicas);
 
-/* Adds the replicas that are advertised (/ensemble/v1) to the client's endpoints. Gives one of the
- * answers, from a replica that knows a leader if there is one; the caller drops it. NULL: no
- * replica has answered. */
+/* Adds the replicas that are advertised (/ensemble/v1) to the client's endpoints. Gives one answer,
+ * if possible from a replica that knows a leader; the caller drops it. NULL: no replica has
+ * answered. */
 int replicas_find(struct cli *cli, json_t **ret_ensemble);
 
 #endif

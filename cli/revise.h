@@ -1,6 +1,6 @@
 /*
  * revise.h - reads a znode or its ACL, and writes it back only if no other client wrote in between:
- * for changes that depend on what is there.
+ * for changes that depend on the present data.
  */
 #ifndef CLI_REVISE_H
 #define CLI_REVISE_H
@@ -14,7 +14,7 @@ enum {
 struct revise {
     struct cli *cli;
     const char *path;
-    bool acl;        /* The ACL is read and written, as JSON, and not the data. */
+    bool acl;        /* The ACL (as JSON) is read and written, not the data. */
     bool parents;    /* Also creates missing parents with the znode. */
     uint64_t end_ms; /* After this time there is no new attempt. */
 

@@ -328,7 +328,8 @@ void settings_release(struct settings *settings)
 
 /* ---- The password: from a file ---- */
 
-/* Reads the first line. A file that ends before any line has no password, and false is returned. */
+/* Reads the first line. Returns false if a read fails, the file is empty, or the line is too
+ * long. */
 static bool read_line(int fd, char password[SETTINGS_PASSWORD_MAX])
 {
     size_t len = 0;

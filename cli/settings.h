@@ -28,7 +28,7 @@ enum {
 
 struct settings {
     const char *endpoints;  /* "host:port,host:port". */
-    bool endpoints_guessed; /* None were given: these are the defaults. */
+    bool endpoints_guessed; /* No endpoints were given: `endpoints` has the defaults. */
     const char *user;       /* The user of HTTP Basic, or NULL. */
     const char *password_file;
     const char *session; /* Secret of the session that all requests are in, or NULL. */
@@ -44,17 +44,17 @@ struct settings {
     char error[SETTINGS_ERROR_MAX];
 };
 
-/* The options of all these commands; ends with a NULL name. */
+/* The options of all commands that talk to the ensemble; ends with a NULL name. */
 extern const struct cmd_option settings_options[];
 
-/* Loads the settings. Returns false when one is wrong: `error` says what is wrong, and where. The
+/* Loads the settings. Returns false when a setting is wrong: `error` says which, where and why. The
  * caller calls settings_release() in both cases. */
 bool settings_load(struct settings *settings, const struct args *args);
 void settings_release(struct settings *settings);
 
-/* Returns the format that a command line asks for, as far as the words can be read. This is for
- * errors in the command line itself. With `take`, for a command that parses its own command line,
- * the words that name a format are removed; else the words before "--" are read and stay. */
+/* Returns the format that the words of a command line ask for. With `take` the words that name a
+ * format are removed: for a command that parses its own command line. Without `take` only the words
+ * before "--" are read, and none is removed: for reporting an error in this command line. */
 enum settings_format settings_format(int *word_count, char **words, bool take);
 
 /* Reads the password: the first line of the file, or without a file a line typed on the terminal
@@ -64,13 +64,13 @@ bool settings_password(struct settings *settings, char password[SETTINGS_PASSWOR
 /* Returns an environment variable, or NULL when it is missing or empty. */
 const char *settings_env(const char *name);
 
-/* Makes the path of the file `name` in the folder zabra. That folder is in the one that a variable
- * names ("XDG_CONFIG_HOME"), or else in `usual` (".config") in the home. Returns false when there
- * is no home either. */
+/* Makes the path of the file `name`: $VARIABLE/zabra/NAME if the environment variable `variable`
+ * ("XDG_CONFIG_HOME") is set, else $HOME/USUAL/zabra/NAME with `usual` (".config"). Returns false
+ * when $HOME is missing, too, or when the path is too long. */
 bool settings_file(const char *variable, const char *usual, const char *name,
                    char path[SETTINGS_PATH_MAX]);
 
-/* Reads to the end of the file. Returns false when that fails, or when `out` cannot hold it all. */
+/* Reads to the end of the file. Returns false when a read fails, or when `out` is too small. */
 bool settings_read_all(int fd, struct buf *out);
 
 #endif

@@ -15,7 +15,7 @@
 enum {
     HISTORY_LINES = 1000,
     PROMPT_MAX = 512,
-    SHOWN_MAX = 100, /* Candidates that are listed. */
+    SHOWN_MAX = 100, /* Most candidates that are listed. */
     NO_TEXT = 0xff   /* A byte that valid text never has. */
 };
 
@@ -72,7 +72,7 @@ static void take_candidates(struct candidates *candidates, struct slice lines, b
     }
 }
 
-/* Types the rest of the word, quoted as words_split reads it. */
+/* Inserts the rest of the word into the line, quoted as words_split reads it. */
 static void insert(EditLine *edit, struct slice rest, bool ends)
 {
     BUF_AUTO(text, WORDS_LINE_MAX);
@@ -259,7 +259,7 @@ static const char *next_of_script(struct shell_line *line)
         if (got == 1 && byte == '\n') {
             return buf_cstr(&line->script);
         }
-        if (got == 1) { /* A NUL byte must not cut the line off: NO_TEXT makes it no command. */
+        if (got == 1) { /* A NUL byte would cut the line off; NO_TEXT makes the line wrong. */
             (void)buf_append_byte(&line->script, byte ? (uint8_t)byte : NO_TEXT);
         }
     }

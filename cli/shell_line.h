@@ -18,8 +18,8 @@ void shell_line_close(struct shell_line *line);
  * prompt and for completion. */
 const char *shell_line_next(struct shell_line *line, const char *cwd);
 
-/* Detaches a child process from the script before it runs a command: a command that reads its
- * standard input must not take the rest of the script. */
+/* Detaches a child process of the shell from the script. Called in the child before it runs a
+ * command, because a command that reads standard input would take the rest of the script. */
 void shell_line_detach(struct shell_line *line);
 
 #endif

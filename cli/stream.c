@@ -78,8 +78,8 @@ static void remember(struct stream *stream, const json_t *event)
     }
 }
 
-/* Whether the stream can resume after the zxid of this event. That of a greeting counts only when
- * nothing before it is missing. */
+/* Whether the stream can resume after the zxid of this event. The zxid of a greeting ("watch") does
+ * not count when older events are still to come ("replayed"). */
 static bool is_bookmark(const json_t *event, const char *name)
 {
     const char *resumed = jsonr_text(event, "resumed");
@@ -228,7 +228,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
     return stream->running ? stream->heard_ms + silence_ms(stream) : stream->connect_ms;
 }
 
-/* Handles a refusal. One that is the same at every replica ends the stream. */
+/* Handles a refusal. A refusal that every replica would repeat ends the stream. */
 static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
 {
     int code = client_judge(stream->client, status, buf_slice(&stream->line));

@@ -3,8 +3,8 @@
  * the next replica, exactly behind the last whole transaction that was delivered.
  *
  * The events of a transaction are delivered together once its last event has arrived, so no event
- * comes twice when the connection breaks in between. live.h drives the stream, or a loop that runs
- * the same multi handle. One thread.
+ * comes twice when the connection breaks in between. live.h, or another loop that runs the same
+ * multi handle, drives the stream. One thread.
  */
 #ifndef CLI_STREAM_H
 #define CLI_STREAM_H
@@ -20,7 +20,7 @@ enum {
 
 struct stream_request {
     const char *path;
-    const char *kind;  /* "data", "exists", "children": once; "persistent", "recursive": all. */
+    const char *kind;  /* "data", "exists", "children": 1 event; "persistent", "recursive": all. */
     bool values;       /* Events have stat and data. */
     const char *since; /* A zxid, or "<history>:<zxid>"; NULL: from now on. */
 };
@@ -40,7 +40,7 @@ struct stream {
     char history[STREAM_HISTORY_MAX];
     char bookmark[STREAM_BOOKMARK_MAX]; /* "<history>:<zxid>": where to resume; or "". */
 
-    struct buf line; /* A line that is not complete; for a refusal, its whole body. */
+    struct buf line; /* The incomplete last line; of a refusal the whole body. */
     json_t *pending; /* Array: events of an incomplete transaction. */
     json_t *ready;   /* Array: events to deliver. */
     size_t ready_at; /* The index in `ready` of the next event. */

@@ -18,7 +18,7 @@ struct trying {
     CURL *easy;
     uint64_t share_ms; /* The time within which the first byte must move. */
     uint64_t began_ms; /* When the first byte moved; 0: none has. */
-    uint64_t moved_ms; /* When the last byte moved; before that, when the attempt began. */
+    uint64_t moved_ms; /* When the last byte moved; before the first, when the attempt began. */
     uint64_t shown_ms;
     bool refused; /* The caller has refused more data. */
     bool shows;   /* Progress is shown, on a terminal. */
@@ -104,8 +104,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
 /* ---- One attempt ---- */
 
-/* Returns how long a transfer may stall. Before it has started, that is only a share, because
- * another replica may be quicker. */
+/* Returns how long a transfer may stall. Before the first byte this is only a share of the timeout,
+ * because another replica may be quicker. */
 static uint64_t patience_ms(const struct trying *trying)
 {
     return trying->transfer->progress.bytes > 0 ? (uint64_t)trying->transfer->patience_ms
@@ -214,7 +214,7 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     CURLM *multi = curl_handles_multi();
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
-    /* No progress where it would be on the same terminal as the data. */
+    /* No progress on a terminal that also gets the data. */
     trying.shows = trying.shows && !(transfer->take && isatty(STDOUT_FILENO));
 
     int code = client_prepare(cli->client, trying.easy, endpoints_url(&cli->client->endpoints),

@@ -1,9 +1,9 @@
 /*
  * transfer.h - one long request whose body streams in one direction: an export, or an import.
  *
- * A transfer has no deadline as a whole: it fails when no data moves for the timeout of a request.
- * Another replica is asked only while no data has moved; until then all replicas together have that
- * time. A command of several requests passes on the time that the others have left. One thread.
+ * A transfer as a whole has no deadline: it fails when no data moves for the timeout of a request.
+ * Another replica is tried only while no data has moved; all these attempts share one timeout. A
+ * command of several requests passes the rest of the timeout on (`patience_ms`). One thread.
  */
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H
@@ -26,13 +26,12 @@ struct transfer_progress {
 struct transfer {
     struct client_request request;
     int input; /* Descriptor to read the body from; -1: no body. */
-    /* Takes data as it arrives; false ends the transfer. NULL: the answer is short, and is
-     * collected. */
+    /* Takes data as it arrives; false ends the transfer. NULL: the answer is short, and goes to
+     * `answer`. */
     bool (*take)(void *ctx, struct slice bytes);
     void *ctx;
-    /* How long the transfer may stall; 0: the timeout of the settings. At the end of the transfer:
-     * the rest of that time, without the waits for the first byte and for the answer; at least
-     * 1. */
+    /* How long the transfer may stall, in ms; 0: the timeout of the settings. transfer_run()
+     * subtracts its waits for the first byte and for the answer, and leaves at least 1. */
     int64_t patience_ms;
     struct transfer_progress progress;
     struct buf answer; /* The body of a refusal, or the whole answer without `take`. */

@@ -33,7 +33,7 @@ static bool is_digits(struct slice text)
     return text.len > 0 && strspn((const char *)text.data, "0123456789") >= text.len;
 }
 
-/* Whether an endpoint is valid. A host that is a number is a port whose host was forgotten. */
+/* Whether an endpoint is valid. A number alone is refused: it is a port without its host. */
 static bool is_sound(struct slice text)
 {
     struct slice host = slice_make(text.data, find_port(text));

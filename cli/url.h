@@ -14,7 +14,7 @@ enum {
     ENDPOINT_MAX = 300 /* Bytes of an endpoint, with its "http://". */
 };
 
-/* The endpoints of a client, which stays with the current one as long as that one answers. */
+/* The endpoints of a client, which stays with `current` as long as that endpoint answers. */
 struct endpoints {
     char urls[ENDPOINTS_MAX][ENDPOINT_MAX]; /* "http://host:port", no slash behind it. */
     int count;
@@ -22,8 +22,8 @@ struct endpoints {
 };
 
 /* Parses a list "host:port,host:port". Blanks around an item are dropped, a missing port is 9998,
- * and an item may have "http://". Returns false when the list is wrong: `ret_fault` is the place in
- * it. */
+ * and an item may have "http://". Returns false when the list is wrong: `ret_fault` is the place of
+ * the error. */
 bool endpoints_parse(struct endpoints *endpoints, const char *list, const char **ret_fault);
 
 /* Makes the next endpoint, in a ring, the current one. */
@@ -51,8 +51,8 @@ static inline const char *url_flag(bool given)
     return given ? "true" : NULL;
 }
 
-/* Resolves a path such as "a/../b" within `cwd`. A slash at the end is kept: in "queue/" the
- * ensemble numbers the new znode. The parent of the root is the root. */
+/* Resolves a path such as "a/../b" within `cwd`. A slash at the end is kept: it asks the ensemble
+ * to name the new znode with a number ("queue/"). The parent of the root is the root. */
 void url_resolve(const char *cwd, const char *text, struct buf *path);
 
 /* Splits a path, which begins with a slash. Puts the parent into `parent`, and returns the part

@@ -60,7 +60,7 @@ static int lost(const struct wait *wait)
                     "the session was lost while waiting: no replica confirmed it in time");
 }
 
-/* Whether an event may mean that something has changed: all but a heartbeat may. */
+/* Whether an event may mean a change: true for each event but a heartbeat. Drops the event. */
 static bool is_worth_a_look(struct wait *wait, json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -68,7 +68,7 @@ static bool is_worth_a_look(struct wait *wait, json_t *event)
     bool worth = strcmp(name, "heartbeat") != 0;
 
     if (worth && *zxid) {
-        client_seen(wait->cli->client, zxid); /* Later reads are not older than that. */
+        client_seen(wait->cli->client, zxid); /* Later reads are not older than the event. */
     }
     json_decref(event);
     return worth;
@@ -113,8 +113,8 @@ static int64_t patience_ms(const struct wait *wait)
     return min_i64(max_i64(left_ms, PATIENCE_MIN_MS), timeout_ms);
 }
 
-/* Returns the timeout of a read, which is repeated. The timeout is short enough for the heartbeats
- * of the session, whatever the result of the read is. */
+/* Returns the timeout of a read, which wait_ask() may repeat. No heartbeat of the session is sent
+ * during a read, so the timeout is at most a third of the session timeout. */
 static int64_t read_patience_ms(const struct wait *wait)
 {
     int64_t share_ms = wait->live->timeout_ms / SHARE;
@@ -334,8 +334,8 @@ static bool is_there(struct hold *hold)
     return code != CMD_NO_NODE;
 }
 
-/* Handles an event of the watch: the znode was deleted, or that event may have been lost. Returns
- * the reason of the loss; NULL: none. */
+/* Handles an event of the watch. Returns why the znode or session is lost; NULL: it is not. If the
+ * watch may have missed a deletion, the znode is checked next. */
 static const char *take_event(struct hold *hold, const json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -353,7 +353,7 @@ static const char *take_event(struct hold *hold, const json_t *event)
     return NULL;
 }
 
-/* Handles news while the command runs. Returns the reason of the loss; NULL: none. */
+/* Handles news while the command runs. Returns why znode or session is lost; NULL: neither is. */
 static const char *take_held_news(struct hold *hold, const struct live_news *news)
 {
     const char *why = NULL;
@@ -367,7 +367,7 @@ static const char *take_held_news(struct hold *hold, const struct live_news *new
         return why;
     }
     if (news->kind == LIVE_OVER) {
-        live_unwatch(hold->wait.live); /* Every replica refuses the watch. */
+        live_unwatch(hold->wait.live); /* Without a watch the znode is checked. */
         hold->look_ms = os_now_ms();
     }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
@@ -381,7 +381,7 @@ int hold_run(struct hold *hold, const char *path)
     const char *why = NULL;
     char zxid[ZXID_TEXT_MAX];
     struct live_news news;
-    int code = check_still(&hold->wait); /* The session may be over by now. */
+    int code = check_still(&hold->wait); /* The wait may have outlasted the session. */
 
     if (code == CMD_OK) {
         /* Reads of the command see all writes of the previous holder. */
@@ -403,8 +403,8 @@ int hold_run(struct hold *hold, const char *path)
         }
         why = take_held_news(hold, &news);
     }
-    /* The command ends before the session does, even if this process is late because its machine
-     * was frozen. */
+    /* The grace time is at most what is left of the session, so the command ends before the session
+     * even if this process was frozen. */
     (void)live_end_child(hold->wait.live,
                          min_i64(live_session_left_ms(hold->wait.live), hold->grace_ms));
     return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);

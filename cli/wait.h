@@ -1,6 +1,6 @@
 /*
  * wait.h - waits until a znode has changed, the waiting time is over, or a signal ends the wait;
- * and runs a command while something is held.
+ * and runs a command while zabra holds a session or a znode for it.
  *
  * No change can be missed: the caller reads again after each start of a watch, and after each
  * event. A wait survives the loss of replicas, but not the loss of its session.
@@ -21,7 +21,7 @@ enum {
 struct wait {
     struct cli *cli;
     struct live *live;
-    int64_t wait_ms;   /* The value of --wait; 0: --try; -1: no limit. */
+    int64_t wait_ms;   /* The value of --wait, in ms; 0: --try; -1: no limit. */
     uint64_t until_ms; /* The end of the wait, monotonic; UINT64_MAX: no limit. */
     bool answered; /* A replica has answered: from then on reads survive the loss of replicas. */
 };
@@ -41,8 +41,9 @@ void wait_close(struct wait *wait);
 void wait_again(struct wait *wait);
 
 /* Sends a request. Returns CMD_OK, CMD_SHOWN, or an exit code; all errors but CMD_NO_NODE and
- * CMD_CONFLICT are reported. A read that no replica answers is repeated while an answer is
- * possible. With --wait a request may take the rest of that time, but at least a second. */
+ * CMD_CONFLICT are reported. A read that no replica answers is repeated until the timeout, if any
+ * replica has answered earlier. With --wait a request may take the rest of the waiting time, or a
+ * second if less is left. */
 int wait_ask(struct wait *wait, struct client_request *request);
 
 /* Sends a request as wait_ask() does, and reports all errors. The exit code `fine` counts as
@@ -69,8 +70,8 @@ int wait_until(struct wait *wait, const char *path, bool there);
  * session.
  *
  * The command is ended when the session is lost or may be lost, or when another client has deleted
- * the znode. The last third of the session timeout is kept for that, so that the command has ended
- * before another process can hold the same.
+ * the znode. The last third of the session timeout is kept for ending the command, so that it has
+ * ended before another process can hold the same lock.
  */
 struct hold {
     struct cli *cli;
@@ -98,10 +99,10 @@ struct hold {
     "failed; 126 and 127 when the command could not be run. A frozen zabra loses its\n"      \
     "session after --ttl; when it wakes up it ends the command and closes the session.\n"
 
-/* Opens a session for the command that must follow "--", and calls `act`, which takes what is to be
- * held and ends with hold_run(). With a NULL `act` only the session is held. `page` (or NULL) is
- * the page of the documentation that shows all requests, which --curl cannot print as one line.
- * Returns the exit code. */
+/* Opens a session for the command that must follow "--", and calls `act`, which takes the lock (or
+ * another znode to hold) and ends with hold_run(). With a NULL `act` only the session is held.
+ * `page` (or NULL) is the page of the documentation that shows all requests, which --curl cannot
+ * print as one line. Returns the exit code. */
 int hold_around(struct cli *cli, const char *page, int (*act)(struct hold *hold, void *ctx),
                 void *ctx);
 

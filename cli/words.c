@@ -1,6 +1,6 @@
 #include "cli/words.h"
 
-/* One walk over a line. */
+/* The state of splitting one line. */
 struct walk {
     struct words *words;
     const char *at;

@@ -1,6 +1,6 @@
 #include "openapi/documents.h"
 
-/* Of documents.S. */
+/* Defined in documents.S. */
 extern const uint8_t documents_openapi[];
 extern const uint8_t documents_openapi_end[];
 extern const uint8_t documents_asyncapi[];

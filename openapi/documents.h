@@ -1,8 +1,8 @@
 /*
- * documents.h - the contract in writing, as JSON, out of the binary itself.
+ * documents.h - the contracts of the API (OpenAPI, AsyncAPI) as JSON, embedded in the binary.
  *
- * bundle.py makes one document out of each contract at build time; documents.S puts them into the
- * binary as they are.
+ * At build time bundle.py makes one document out of each contract, and documents.S embeds the
+ * documents unchanged.
  */
 #ifndef OPENAPI_DOCUMENTS_H
 #define OPENAPI_DOCUMENTS_H
@@ -12,7 +12,8 @@
 #define DOCUMENT_OPENAPI  "/openapi.json"
 #define DOCUMENT_ASYNCAPI "/asyncapi.json"
 
-/* Its bytes, which live as long as the process; `name` is one of these two, or there is none. */
+/* Gives the document with one of these two names; the bytes live as long as the process. False:
+ * there is no document of that name. */
 bool document_find(const char *name, struct slice *ret_text);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * assets.h - the files of the dashboard, out of the binary itself.
+ * assets.h - the files of the dashboard, embedded in the binary.
  *
- * build.mjs bundles them and writes the table and the assembler file that brings their bytes in.
- * Each file is there twice, as it is and compressed: clients that take no gzip are few, and the
- * bytes that no client requests are never read into memory. A build without the dashboard has an
- * empty table.
+ * build.mjs bundles the files, and writes the table and the assembler file that embeds their bytes.
+ * Each file is embedded twice, plain and compressed. The plain copies need little memory: few
+ * clients lack gzip, and bytes that no client requests are never read into memory. A build without
+ * the dashboard has an empty table.
  */
 #ifndef WEB_ASSETS_H
 #define WEB_ASSETS_H
 
 #include "base/slice.h"
 
-/* The one page of the dashboard, and those of the documentation; what is below "/assets/" has a
- * hash in its name and never changes. */
+/* The page of the dashboard, the folder of the documentation pages, and the folder of all other
+ * files. Names in ASSET_DIR contain a hash of the contents, which never change. */
 #define ASSET_PAGE "/index.html"
 #define ASSET_DOCS "/docs/"
 #define ASSET_DIR  "/assets/"
@@ -27,7 +27,7 @@ struct asset {
     size_t gzip_len;
 };
 
-/* NULL: there is none of that path. Constant for the life of the process. */
+/* Returns the file with that path, which lives as long as the process; NULL: there is none. */
 const struct asset *asset_find(struct slice path);
 
 #endif

@@ -1,4 +1,4 @@
-/* assets_int.h - the table, as build.mjs writes it or as table_none.c has it. */
+/* assets_int.h - the table of files, from the output of build.mjs or from table_none.c. */
 #ifndef WEB_ASSETS_INT_H
 #define WEB_ASSETS_INT_H
 
