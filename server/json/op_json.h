@@ -1,9 +1,9 @@
 /*
  * op_json.h - operations, results and events as JSON, the same for REST, WebSocket and streams.
  *
- * Bodies and messages are parsed by jansson behind a scan that bounds the nesting first; answers
- * are streamed by base/jsonw. The bytes of a `dataJson` value are kept exactly as they were sent:
- * they are found in the text by the scan and never printed again from a parsed number.
+ * A scan of a body or message bounds the nesting first, then jansson parses the text; base/jsonw
+ * streams answers. The bytes of a `dataJson` value are kept exactly as they were sent: the scan
+ * finds them in the text, and they are never printed again from parsed values.
  *
  * The same objects have two forms: REST (64-bit numbers twice, as number and as hex string; the
  * stat flat beside the data, as ZooKeeper's own gateway has it) and the form of messages (64-bit
@@ -30,7 +30,7 @@ struct op_fault {
     bool has_index;
     uint32_t index;             /* Element of a multi. */
     uint32_t retry_after_ms;    /* 0: the default of the error. */
-    char detail[OP_DETAIL_MAX]; /* A sentence, which may quote the client. */
+    char detail[OP_DETAIL_MAX]; /* A sentence, which may quote the request. */
 };
 
 /* ---- Reading ---- */
@@ -50,12 +50,12 @@ struct op_message_id {
 };
 
 /*
- * Parses a WebSocket message: one operation with `id` and `op`, and on request `key`, `consistency`
+ * Parses a WebSocket message: one operation with `id` and `op`, and optionally `key`, `consistency`
  * and `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory
  * must be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored;
  * data is shown as `auto` when the message gives no format. The secret of a session is not hashed
- * yet, and may be absent from `close`, `touch` and `getsession`, which then mean the session
- * attached.
+ * yet, and may be absent from `close`, `touch` and `getsession`; these operations then mean the
+ * attached session.
  *
  * On an error `ret_id` still has the id, if the id is readable, and request->def is NULL when the
  * operation is not known. ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED (unknown op), ERR_TOO_LARGE,
@@ -134,7 +134,7 @@ enum err op_json_parse_line(struct slice text, struct op_line *ret_line, struct 
 
 /* Progress of an import. */
 struct op_import_figures {
-    uint64_t lines; /* Znodes that are done: the sum of the next three. */
+    uint64_t lines; /* Znodes that are done: created + overwritten + skipped. */
     uint64_t created;
     uint64_t overwritten;
     uint64_t skipped;
@@ -181,7 +181,8 @@ struct op_problem {
  * when there is no operation. */
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
-/* The same, with the details of a refusal, or of a result that is an error; both are borrowed. */
+/* Like op_problem_make, with the details of a refusal, or of a result that is an error; both are
+ * borrowed. */
 struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault);
 struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
                                        const struct op_result *result);
@@ -200,7 +201,7 @@ void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
 void op_json_reply_end(struct jsonw *json);
 
 /* Writes the whole reply of a successful operation, with "watch" when `watch_id` is not 0. Errors
- * and exceptions are those of op_json_result. */
+ * and excluded shapes are those of op_json_result. */
 enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
                        const struct op_result *result, uint32_t watch_id);
 

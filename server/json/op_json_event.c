@@ -1,5 +1,5 @@
-/* Messages of the server: replies, in the order and with the ids of their messages; and events,
- * which have no request: changes, heartbeats, and the end of a connection or stream. */
+/* Messages of the server. Replies have the order and the ids of the client's messages. Events have
+ * no request: changes, heartbeats, and the end of a connection or stream. */
 #include "server/json/op_json_int.h"
 
 /* ---- Replies. ---- */

@@ -1,12 +1,12 @@
-/* op_json_int.h - shared by the files that read JSON (scan, text, one object, ACLs) and those that
- * write it. */
+/* op_json_int.h - shared by the files that read JSON (scan, text, one object, ACLs) and the files
+ * that write JSON. */
 #ifndef SERVER_OP_JSON_INT_H
 #define SERVER_OP_JSON_INT_H
 
 #include "base/check.h"
 #include "server/json/op_json.h"
 
-struct json_t; /* Declared by jansson, which only the source files know. */
+struct json_t; /* Declared by jansson, which only .c files include. */
 
 /* How the value of dataJson, dataUtf8 or data64 is found. */
 enum op_json_form {
@@ -26,7 +26,7 @@ struct op_json_scan {
     struct slice lean;   /* The text with "" for each string that is OP_JSON_PLAIN. */
     struct buf memory;   /* Memory of `lean`, when `lean` is not the text itself. */
     struct buf root;     /* Array of struct op_json_value, of the outermost object. */
-    struct buf elements; /* The same for the elements of `ops` together. */
+    struct buf elements; /* The same array, of all elements of `ops` in order. */
 };
 
 void op_json_scan(struct slice text, struct op_json_scan *ret_scan);
@@ -39,7 +39,7 @@ struct op_json_parse {
     struct op_json_scan scan;
     bool message;    /* Unknown members are ignored, and nothing refers to the text. */
     bool in_element; /* The object is an element of a multi. */
-    size_t next;     /* Next value of scan.root; in an element, of scan.elements. */
+    size_t next;     /* Index of the next value in scan.root; in an element, in scan.elements. */
     struct op_fault *fault;
 };
 

@@ -129,8 +129,8 @@ static enum err parse_base64(struct op_json_parse *parse, struct slice text, str
     return ERR_OK;
 }
 
-/* Takes the next value that the scan has found; each data member takes one. False when no value is
- * left, or when the value does not fit the key. */
+/* Takes the next value that the scan has found; each data member takes one. Returns false when no
+ * value is left, or when the value does not fit the key. */
 static bool next_value(struct op_json_parse *parse, const char *key,
                        struct op_json_value *ret_value)
 {

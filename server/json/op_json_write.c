@@ -56,7 +56,7 @@ void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool 
     jsonw_object_end(json);
 }
 
-/* Null data has no member, unlike empty data. */
+/* Writes the data; null data has no member, unlike empty data. */
 enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat format)
 {
     struct slice bytes = blob_slice(data);
@@ -279,7 +279,8 @@ static void put_session_facts(struct jsonw *json, const struct op_session_info *
     jsonw_kv_u64(json, "ephemeral_bytes", info->ephemeral_bytes);
 }
 
-/* `id` is the secret of the session, so it is written only for a client that has shown it. */
+/* Writes a session. The member `id` is the secret of the session, so only the client that opens the
+ * session or has sent the secret gets it. */
 static enum err put_session(struct jsonw *json, const struct op_args *args,
                             const struct op_result *result, const struct op_json_style *style)
 {

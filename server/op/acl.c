@@ -227,7 +227,7 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who)
     return perms;
 }
 
-/* Whether `as` means this id: "alice" matches any hash, "alice:<hash>" only that one. */
+/* Whether `as` means this id: "alice" matches any hash, "alice:<hash>" only this hash. */
 static bool digest_is_meant(struct slice id, struct slice as)
 {
     ASSERT(as.len > 0);

@@ -2,8 +2,8 @@
  * acl.h - access control lists as bytes, and the check of rights.
  *
  * An ACL is a run of entries: perms u8, scheme, id (each u32 length and bytes). Empty bytes mean
- * open to all; a list that is just world:anyone with all perms is stored as empty, so that the
- * common znode has none and the check costs one comparison. The rules are ZooKeeper's: lists are
+ * open to all; a list that is just world:anyone with all perms is stored as empty, so that most
+ * znodes have no list and their check costs one comparison. The rules are ZooKeeper's: lists are
  * per znode and never inherited, there are no negative entries, `super` passes all.
  */
 #ifndef SERVER_ACL_H
@@ -42,26 +42,26 @@ bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
 /* Whether the bytes are whole entries within the bounds. */
 bool acl_is_sound(struct slice acl);
 
-/* Whether the principal has one of `perms`. Any thread. Marks identities of the principal: as right
- * when the list names the identity; as wrong when the list refuses and names the user of the
- * identity, but only with other passwords. */
+/* Whether the principal has one of `perms`. Any thread. Also marks identities of the principal
+ * (auth.h): as right when the list names the identity; as wrong when the list refuses and names the
+ * user of the identity with other passwords only. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
-/* Returns all rights of the principal. Any thread. Marks identities as acl_allows does, but wrong
- * ones also when the list does not refuse. */
+/* Returns all rights of the principal. Any thread. Marks identities as acl_allows does, but as
+ * wrong even when the list does not refuse. */
 uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
 /* Returns the rights of another principal, those of world:anyone included. The principal is named
  * as in an entry: "digest:alice" (with any password) or "digest:alice:<hash>", "ip:10.0.0.1",
- * "world:anyone". `*ret_known` tells whether `as` is such a name. The super user is not known here.
- */
+ * "world:anyone". `*ret_known` tells whether `as` has such a form. There is no name for the super
+ * user. */
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 
 /*
- * ZooKeeper's fix-up of a list that a client wants to set: an empty list, an unknown scheme or an
- * id that its scheme does not know is ERR_INVALID_ACL with a constant sentence; duplicates are
- * dropped; `auth` becomes one entry for each authenticated id of the caller. Writes the canonical
- * list to `out` (which is cleared first).
+ * Writes the canonical form of a list that a client wants to set to `out` (which is cleared first),
+ * by ZooKeeper's rules: duplicates are dropped, and `auth` becomes one entry for each authenticated
+ * id of the caller. ERR_INVALID_ACL, with a constant sentence: the list is empty, a scheme is
+ * unknown, or an id is invalid in its scheme.
  */
 enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
                  const char **ret_why);

@@ -201,7 +201,7 @@ static struct auth *auth_decode(struct wire_reader *reader)
     if (!wire_reader_ok(reader) || (count == 0 && !super)) {
         return NULL;
     }
-    /* The rest of the input bounds the memory for what is read from it. */
+    /* The identities are not larger than the rest of the input, which bounds their memory. */
     size_t left = (size_t)(reader->end - reader->pos);
     struct auth *auth = grow(NULL, min_size(left, AUTH_BYTES_MAX));
 

@@ -1,7 +1,7 @@
 /*
  * auth.h - the principal of a request: its address and identities.
  *
- * As in ZooKeeper a digest is never wrong; it is just an identity:
+ * As in ZooKeeper, no password is refused: each password just makes another identity
  * `user:base64(SHA1(user:password))`. A client with the identity that `superDigest` names may do
  * everything. A list of identities is immutable and shared by reference, so that a request carries
  * only a pointer to it.
@@ -28,7 +28,7 @@ struct auth_id {
 struct auth {
     _Atomic uint32_t refs;
     /* What ACLs tell about the identities: bit i is about ids[i]. */
-    _Atomic uint32_t right; /* Identities that a list names, or of the super user. */
+    _Atomic uint32_t right; /* Identities that some list names, and identities of the super user. */
     _Atomic uint32_t wrong; /* Identities whose user a refusing list names with another password. */
     _Atomic uint32_t told;  /* Wrong identities already counted as failed credentials. */
     bool super;
@@ -57,7 +57,7 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
 /* Returns the user of "user:hash". */
 struct slice auth_user(struct slice id);
 
-/* Marks an identity by its index in `right` or `wrong`. Any thread. */
+/* Sets the bit of an identity in `right` or `wrong`, by its index. Any thread. */
 void auth_note(_Atomic uint32_t *bits, uint32_t index);
 
 struct auth *auth_ref(struct auth *auth); /* Accepts NULL. Any thread. */

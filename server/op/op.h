@@ -78,7 +78,7 @@ enum op_dataformat {
     OP_NONE
 };
 
-/* Requests name a kind as watch_kind_name does. WATCH_KINDS is the size of tables by kind; 0 is no
+/* Requests use the names of watch_kind_name. WATCH_KINDS is the size of tables by kind; 0 is no
  * kind. */
 enum watch_kind {
     WATCH_DATA = 1, /* One-shot; the znode must exist. */
@@ -143,7 +143,7 @@ struct op_args {
     uint32_t depth; /* tree, search: levels below the top; 0: all. */
     /* children: after this name; search, ephemerals: after this path; watches: only this path. */
     struct slice after;
-    uint64_t after_id;    /* sessions: only those with a larger public id. */
+    uint64_t after_id;    /* sessions: only sessions with a larger public id. */
     struct slice pattern; /* search: pattern of names (glob.h); empty: any name. */
     bool any_case;        /* search: letters A to Z of names match a to z. */
     bool clients;         /* watches: list clients, each with its number of watches. */
@@ -211,19 +211,19 @@ struct op_session_entry {
     struct op_session_info info;
     uint8_t from[TXN_FROM_MAX]; /* Opener of the session: see principal_from. */
     size_t from_len;
-    uint32_t heard_at; /* Replica that its client is connected to; 0: not known here. */
-    uint64_t heard_ms; /* Time since its last contact. */
+    uint32_t heard_at; /* Replica that the client is connected to; 0: not known here. */
+    uint64_t heard_ms; /* Milliseconds since the last contact. */
 };
 
 /* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
 struct op_result {
     enum err err;
     const char *detail;      /* Text beyond err_text, constant or in the arena; NULL: none. */
-    uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: that of `err`. */
+    uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: the delay of `err`. */
     zxid_t zxid;             /* Zxid of the state that the answer reflects. */
     zxid_t upto; /* children, search: the newest state that a part of the answer reflects. */
     bool has_stat;
-    struct stat_view stat; /* Stat of the znode; with ERR_BAD_VERSION the present one. */
+    struct stat_view stat; /* Stat of the znode; with ERR_BAD_VERSION the present stat. */
     struct slice path;     /* Full path, created name included. */
     struct blob *data;
     struct blob *acl; /* getacl: encoded list, one reference; NULL: open to all. */
@@ -239,7 +239,7 @@ struct op_result {
     struct op_session_entry *sessions; /* sessions. */
     uint32_t session_count;
     uint64_t after_id;         /* sessions: id of the last session that was visited. */
-    bool hears_all;            /* sessions: this replica knows the last contact of all. */
+    bool hears_all;            /* sessions: this replica knows the last contact of all sessions. */
     bool more;                 /* The page ends before the list does. */
     uint32_t looked;           /* search, sessions: znodes or sessions that were visited. */
     struct slice after;        /* search: path of the last znode that was visited. */
@@ -259,8 +259,8 @@ struct op_session {
     bool shown;  /* The request names a session. */
     uint64_t id; /* Public id; 0: the leader looks it up by `hash`. */
     uint64_t
-        /* Attach number of the connection. Another number than that of the last attachment is
-         * refused with SESSION_MOVED. 0: plain HTTP, which never attaches a session. */
+        /* Attach number of the connection. A number other than that of the last attachment makes
+         * the request fail with SESSION_MOVED. 0: plain HTTP, which never attaches a session. */
         attach;
     uint8_t hash[32]; /* SHA-256 of the secret, when id is 0. */
 };
@@ -274,8 +274,8 @@ struct op_request {
     struct op_principal principal; /* Holds a reference to its `auth`. */
     struct op_session session;
     struct slice key; /* Idempotency-Key; empty: none. */
-    /* Number of a connection; 0: none. Writes of one FIFO take effect in order, also across a
-     * change of leader; a linearizable read is answered after the earlier writes. */
+    /* Number of the connection, which is a FIFO; 0: none. Writes of one FIFO take effect in order,
+     * also across a change of leader; a linearizable read is answered after the earlier writes. */
     uint32_t fifo;
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
@@ -289,7 +289,7 @@ struct op_request {
     struct list fifo_node; /* Used by the replica. */
     uint64_t id;           /* Number given by the replica. */
     uint32_t stage;        /* Used by the replica: enum request_stage. */
-    zxid_t wait_zxid;      /* Used by the replica; returned: the zxid a read has waited for. */
+    zxid_t wait_zxid;      /* Used by the replica; in a reply: the zxid a read has waited for. */
     uint32_t wait_epoch;   /* Used by the replica. */
     size_t wait_bytes;     /* Used by the replica. */
 };

@@ -48,7 +48,7 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, and then the elements. */
     [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
     [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
-    [OP_FIELD_KIND] = FORM_NONE,   /* Like the next two: its operations are never forwarded. */
+    [OP_FIELD_KIND] = FORM_NONE,   /* Like the next two: operations with it stay in this process. */
     [OP_FIELD_SINCE] = FORM_NONE,
     [OP_FIELD_CONFLICT] = FORM_NONE,
 };
@@ -340,8 +340,8 @@ static enum err err_by_symbol(struct slice symbol)
     return ERR_SYSTEM_ERROR;
 }
 
-/* Copies both texts into the arena. Their space is reserved at once, so that the arena does not
- * move in between. */
+/* Copies both texts into the arena. The space for both is reserved first, so that the second copy
+ * does not move the first. */
 static void own_texts(struct op_result *result, struct slice detail, struct slice path)
 {
     struct buf *arena = &result->arena;

@@ -126,8 +126,8 @@ bool op_is_internal(enum op_id op);
 /* Whether the operation exists over HTTP only. */
 bool op_is_http_only(enum op_id op);
 
-/* Whether the operation may be an element of a client's multi; and whether of any multi: that of an
- * import sets ACLs as well. */
+/* Whether the operation may be an element: op_may_be_in_multi of a client's multi;
+ * op_multi_may_hold of any multi, also that of an import, which sets ACLs as well. */
 bool op_may_be_in_multi(enum op_id op);
 bool op_multi_may_hold(enum op_id op);
 

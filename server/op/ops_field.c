@@ -422,7 +422,7 @@ static enum err first_broken(const struct rule *rules, size_t count, const char 
 
 #define CHECK(rules, ret_why) first_broken(rules, sizeof(rules) / sizeof((rules)[0]), ret_why)
 
-/* Whether that version differs from the one in the ETag. */
+/* Whether this version is given and differs from the version in the ETag. */
 static bool contradicts(const struct op_args *args, bool given, int32_t version)
 {
     return args->has_etag && given && version != -1 && version != args->etag_version;
@@ -469,7 +469,7 @@ static enum err check_combination(const struct op_args *args, const char **ret_w
     return CHECK(rules, ret_why);
 }
 
-/* Checks that the arguments are given without which the operation has no meaning. */
+/* Checks that the request has all required arguments of its operation. */
 static enum err check_needs(const struct op_args *args, const char **ret_why)
 {
     const struct rule rules[] = {

@@ -43,7 +43,7 @@ static const struct overlay_entry *of_owned(const struct avl_node *node)
     return avl_entry_const(node, struct overlay_entry, owned);
 }
 
-/* Orders ephemerals by owner, and those of one owner by path. */
+/* Orders ephemerals by owner, and the ephemerals of one owner by path. */
 static int owned_cmp(const void *key, const struct avl_node *node)
 {
     const struct overlay_entry *a = key;

@@ -35,17 +35,17 @@ struct overlay_session {
 
 struct overlay_quota {
     uint64_t count; /* Znodes at and below the path. */
-    uint64_t bytes; /* Bytes of their data. */
+    uint64_t bytes; /* Bytes of the data of these znodes. */
     int64_t count_hard;
     int64_t bytes_hard;
     bool exists;
 };
 
-/* The total of all results of writes with a key. */
+/* The totals of all remembered results of writes with a key. */
 struct overlay_memory {
     uint64_t count;
     uint64_t bytes;
-    zxid_t horizon; /* Results before this zxid are being forgotten; 0: none. */
+    zxid_t horizon; /* A transaction in flight forgets results before this zxid; 0: none. */
 };
 
 enum overlay_kind {
@@ -54,7 +54,7 @@ enum overlay_kind {
     OVERLAY_QUOTA,   /* Named by the path that it limits. */
     OVERLAY_KEY,     /* Named by scope and key. */
     OVERLAY_MEMORY,  /* There is only one entry of this kind. */
-    OVERLAY_SHARE,   /* Named as state_share_name does. */
+    OVERLAY_SHARE,   /* Named by state_share_name. */
     OVERLAY_KINDS
 };
 
@@ -129,7 +129,8 @@ uint64_t overlay_session_count(const struct overlay *overlay, const struct state
 uint64_t overlay_share(const struct overlay *overlay, const struct state *state, struct slice from,
                        enum state_share kind);
 
-/* Counts a session that is opened or closed in its shares, as a part of the current request. */
+/* Counts one more (`opened`) or one less session in the two shares of `from`, as a part of the
+ * current request. */
 void overlay_count_shares(struct overlay *overlay, const struct state *state, zxid_t zxid,
                           struct slice from, bool opened);
 
@@ -162,12 +163,12 @@ void overlay_rollback(struct overlay *overlay);
 /* Drops the entries whose last change is at or before `zxid`. */
 void overlay_applied(struct overlay *overlay, zxid_t zxid);
 
-/* Appends the paths at and below `top`, which exists, to `paths` as u16 length + bytes. Stops above
- * `count_max`; returns the count, which is then larger than `count_max`. */
+/* Appends the paths at and below `top`, which exists, to `paths` as u16 length + bytes. Stops when
+ * there are more than `count_max`; returns the count, which is then larger than `count_max`. */
 size_t overlay_subtree(const struct overlay *overlay, const struct state *state, struct slice top,
                        size_t count_max, struct buf *paths);
 
-/* Appends the paths of a session's ephemerals in the same form; returns their number. */
+/* Appends the paths of a session's ephemerals as u16 length + bytes; returns their number. */
 size_t overlay_ephemerals(const struct overlay *overlay, const struct state *state,
                           uint64_t session, struct buf *paths);
 

@@ -147,7 +147,8 @@ static enum err prep_multi(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
-/* Does what concerns the transaction as a whole, after all operations. */
+/* Completes the transaction after all operations: remembers the answer, and checks size and memory.
+ */
 static enum err finish(struct prep_step *step)
 {
     struct op_result *result = step->result;

@@ -15,9 +15,9 @@ struct growth_entry {
 };
 
 /* How much memory the requests in flight will add to the state: one number for each transaction
- * that adds some. What a transaction frees counts only once it is applied, in the state's own sum.
- * So the state's sum plus these numbers is never too small, and an error in one number ends with
- * its transaction. */
+ * that adds memory. What a transaction frees counts only once it is applied, in the state's own
+ * sum. So the state's sum plus these numbers is never too small, and an error in one number ends
+ * with its transaction. */
 struct growth {
     struct growth_entry *ring; /* Entries by zxid, from `first` on. */
     size_t first;
@@ -81,7 +81,8 @@ enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
 
 /* ---- Quotas. ---- */
 
-/* Checks that all quotas at and above `path` allow so many more znodes and bytes of data. */
+/* Checks that all quotas at and above `path` allow `count` more znodes and `bytes` more bytes of
+ * data. */
 enum err prep_check_quota(const struct prep_step *step, struct slice path, int64_t count,
                           int64_t bytes);
 void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
@@ -94,8 +95,8 @@ void prep_limits_gone(const struct prep_step *step, struct slice path);
 
 /* ---- Memory: what the current request adds to state_memory_bytes or frees. ---- */
 
-/* To be called when the current request has become transaction `zxid`; when the state has applied
- * all up to `zxid`. */
+/* To be called: prep_growth_commit when the current request has become transaction `zxid`;
+ * prep_growth_applied when the state has applied all transactions up to `zxid`. */
 void prep_growth_commit(struct growth *growth, zxid_t zxid);
 void prep_growth_applied(struct growth *growth, zxid_t zxid);
 
@@ -105,7 +106,7 @@ void prep_count_node(const struct prep_step *step, struct slice path,
 void prep_count_acl(const struct prep_step *step, struct slice acl);
 
 /* Checks that there is room for all that the request adds. A delete that frees memory always
- * passes, also when its remembered answer takes more than it frees. */
+ * passes, even when its remembered answer takes more memory than the delete frees. */
 enum err prep_check_memory(const struct prep_step *step);
 
 /* ---- Idempotency keys. ---- */
@@ -114,8 +115,8 @@ enum err prep_check_memory(const struct prep_step *step);
  * the remembered answer. */
 enum err prep_look_key(struct prep_step *step);
 
-/* If the request has a key, fills the answer of one operation, as its effect will give it. Without
- * a key the answer is made when the transaction is applied. */
+/* If the request has a key, fills the answer of one operation, as it will be after the effect.
+ * Without a key the answer is made when the transaction is applied. */
 void prep_answer(const struct prep_step *step, struct slice path, bool has_stat);
 
 /* If the request has a key, adds the whole answer to the transaction. */

@@ -7,7 +7,7 @@
 
 enum {
     FORGET_MAX = 1000,     /* Results that one transaction forgets. */
-    FORGET_SLACK_PART = 8, /* Results may stay 1/8 of rememberFor longer: fewer deletes. */
+    FORGET_SLACK_PART = 8, /* Results may stay 1/8 of rememberFor longer: fewer transactions. */
 };
 
 /* ---- Scope and fingerprint of a key. ---- */

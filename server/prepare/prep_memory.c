@@ -122,8 +122,9 @@ static bool deletes(const struct op_args *args)
 }
 
 /* Whether the request deletes znodes and frees memory. Such a request passes even when its
- * remembered answer takes more than it frees. A request that only makes values shorter does not
- * pass then, because it could be repeated without end. */
+ * remembered answer takes more than it frees. A request that only makes values shorter gets no such
+ * exception: it could be repeated without end, and each repetition would add a remembered answer.
+ */
 static bool frees(const struct prep_step *step)
 {
     return step->prep->growth.request < 0 && deletes(step->job->args);

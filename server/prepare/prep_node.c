@@ -1,5 +1,5 @@
-/* Creates or deletes one znode: updates parent, owner, quotas and memory, and adds the effect; and
- * the checks of a create. */
+/* Creates or deletes one znode: updates parent, owner, quotas and memory, and adds the effect. Also
+ * checks a create. */
 #include "server/prepare/prep_int.h"
 
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static enum err check_ephemeral(const struct prep_step *step, struct slice path)
     return ERR_OK;
 }
 
-/* Counts a znode of that owner that is created or deleted. No effect when the owner is no session.
- */
+/* Counts one more (`comes`) or one less ephemeral of the owner. No effect when the owner is no
+ * session. */
 static void count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
                             bool comes)
 {
@@ -178,7 +178,7 @@ void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags
 
 #define TTL_MS_MAX ((int64_t)OWNER_TTL_MASK)
 
-/* Checks that there is such a kind of znode (ZooKeeper's create modes). */
+/* Checks that the arguments name one of ZooKeeper's create modes. */
 static enum err check_kind(const struct prep_step *step, const struct op_args *args)
 {
     bool ttl = args->ttl_ms != 0;
@@ -231,7 +231,8 @@ static enum err make_path(const struct prep_step *step, const struct op_args *ar
     return ERR_OK;
 }
 
-/* Checks that a child may be created below `path`, or below its deepest ancestor that exists. */
+/* Checks that the caller may create a child of `path` or, if `path` does not exist, of its deepest
+ * ancestor that exists. */
 static enum err may_create(const struct prep_step *step, struct slice path)
 {
     struct overlay_node node;

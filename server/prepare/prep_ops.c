@@ -136,8 +136,8 @@ static enum err may_delete_below(const struct prep_step *step, size_t count)
     return err;
 }
 
-/* Refuses a delete that is too large, and names the limit that applies: that of the request, or
- * that of the configuration. */
+/* Refuses a delete that is too large, and names the limit that applies: the limit of the request or
+ * of the configuration. */
 static enum err refuse_large(const struct prep_step *step, uint32_t max, uint32_t bound)
 {
     struct op_result *result = step->result;

@@ -32,7 +32,7 @@ enum err prep_in_session(struct prep_step *step)
     const struct op_session *shown = step->job->session;
     struct overlay_session session;
     enum op_id op = step->job->args->op;
-    /* Such an operation names its session in its arguments, or has none. */
+    /* These operations name their session in their arguments, or have none. */
     bool about_sessions =
         op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE || op == OP_REAP;
 
@@ -90,9 +90,9 @@ static bool is_full(const struct prep_step *step, struct slice from, enum state_
     return max > 0 && overlay_share(&step->prep->overlay, step->state, from, kind) >= max;
 }
 
-/* Checks the bound on all sessions, and the bounds on those of each client, so that one client
- * leaves room for others. A client can make up identities, so each network has a bound too. For the
- * super user only the bound on all sessions applies. */
+/* Checks the bound on all sessions, and the bounds on the sessions of each client, so that one
+ * client leaves room for others. A client can make up identities, so each network has a bound too.
+ * For the super user only the bound on all sessions applies. */
 static enum err check_room(const struct prep_step *step, struct slice from)
 {
     const struct config_tree *limits = &step->prep->limits.tree;
@@ -173,7 +173,7 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
         return err;
     }
     /* Without disk space one attachment of each session passes: a client that reconnects must be
-     * able to keep its session, and its expiry would take as much disk space. */
+     * able to keep its session, and the expiry of the session would take as much disk space. */
     if (step->job->low_since != 0 && session.attach >= step->job->low_since) {
         return prep_refuse(
             step, ERR_DISK_FULL,

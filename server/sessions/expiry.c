@@ -12,15 +12,15 @@ enum {
 };
 
 struct entry {
-    struct list node; /* In a slot, in `swept` or in `due`; in no list when it is proposed. */
+    struct list node; /* In a slot, `swept` or `due`; in no list once the expiry is proposed. */
     uint64_t id;
     uint64_t deadline_ms;
-    uint64_t losses; /* Bit i: since the last touch, the loss of members[i] has counted as one. */
+    uint64_t losses; /* Bit i: losing members[i] has extended the deadline since the last touch. */
     uint32_t timeout_ms;
     bool proposed;
 };
 
-/* A replica that has reported since this leader began, or was connected to it. */
+/* A replica that has reported or was connected to this leader since the leader began. */
 struct member {
     uint32_t id;
     bool lost;
@@ -31,17 +31,18 @@ struct member {
 struct expiry {
     uint32_t report_ms;
     bool on;
-    bool paused; /* The process was paused; no quorum round has confirmed since that it leads. */
-    uint64_t now_ms;   /* The caller's time at the last turn. */
-    uint64_t clock_ms; /* Time without pauses of the process; all times below are measured in it. */
-    uint64_t hold_ms;  /* Nothing expires before this time. */
+    bool paused; /* After a pause of the process, until a quorum round confirms that it leads. */
+    uint64_t now_ms;    /* The caller's time at the last turn. */
+    uint64_t clock_ms;  /* now_ms without pauses of the process; deadlines are in this time. */
+    uint64_t hold_ms;   /* Nothing expires before this time. */
     struct map entries; /* Entries by session id. */
 
-    /* An entry may be in the slot of an earlier deadline than its present one. The present deadline
-     * is compared when that slot is swept, so that a touch only writes a number. */
+    /* A touch changes only the deadline of an entry, not its slot. So an entry may be in the slot
+     * of an earlier deadline. When this slot is swept, the present deadline is compared with the
+     * clock. */
     struct list wheel[SLOTS];
     uint64_t slot;     /* Last slot that was swept. */
-    struct list swept; /* Entries of that slot, whose deadlines are to be compared. */
+    struct list swept; /* Entries of that slot whose deadlines are not compared yet. */
     struct list due;   /* Entries whose deadline has passed. */
 
     struct member members[ZAB_MEMBERS_MAX];
@@ -106,7 +107,8 @@ static void extend(const struct expiry *expiry, struct entry *entry)
     entry->deadline_ms = expiry->clock_ms + entry->timeout_ms + expiry->report_ms;
 }
 
-/* Puts the entry into the slot after its deadline, or into the farthest slot. */
+/* Puts the entry into the slot after its deadline, or into the last slot if the deadline is beyond
+ * the wheel. */
 static void put_in_wheel(struct expiry *expiry, struct entry *entry)
 {
     uint64_t slot = entry->deadline_ms / expiry->report_ms + 1;
@@ -179,8 +181,8 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
 
 /* ---- Members: replicas that report. ---- */
 
-/* Returns the time covered by the reports of all members that are not lost; UINT64_MAX without
- * members. */
+/* Returns the time up to which all members that are not lost have reported; UINT64_MAX when there
+ * is no such member. */
 static uint64_t covered_by_all_ms(const struct expiry *expiry)
 {
     uint64_t least = UINT64_MAX;
@@ -264,10 +266,10 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
     }
 }
 
-/* Marks a member as lost. Its loss counts as a touch of each session, because the member may have
- * served any of them since its last report, also when it never reported. The loss counts once for a
- * session until the next touch, so that a member that comes and goes does not keep dead sessions
- * for ever. */
+/* Marks a member as lost and extends the deadline of each session, because the member may have
+ * served any session without having reported it. The loss of one member extends a deadline only
+ * once until the next touch, so that a member that comes and goes does not keep dead sessions for
+ * ever. */
 static void lose(struct expiry *expiry, struct member *member)
 {
     uint64_t bit = UINT64_C(1) << (member - expiry->members);
@@ -346,7 +348,8 @@ void expiry_renewed(struct expiry *expiry)
 
 /* ---- Expired sessions. ---- */
 
-/* Moves entries of slots that are due to `due`, or to the slot of their present deadline. */
+/* Sweeps the slots up to the present: moves each entry to `due` or, if its deadline has not passed,
+ * to the slot of this deadline. */
 static void sweep(struct expiry *expiry)
 {
     uint64_t present = expiry->clock_ms / expiry->report_ms;

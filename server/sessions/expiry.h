@@ -1,15 +1,17 @@
 /*
  * expiry.h - the deadline of each session at the leader, and which sessions have expired.
  *
- * The rule behind all others: silence of a client counts only while replicas listen. A pause of
- * this process does not count. No session expires before the reports of every replica in step cover
- * its deadline. A lost replica may have served any session since its last report, so its loss
- * counts as a touch, once for each replica until the next touch of the session.
+ * The basic rule: the silence of a client counts only while replicas listen. A pause of this
+ * process does not count. No session expires before the reports of every replica in step cover its
+ * deadline. A touch (activity of the client) extends the deadline. A lost replica may have served
+ * any session since its last report. So the loss of a replica extends the deadline of every
+ * session, but at most once for each replica until the next touch of the session.
  *
- * A report may wait behind a slow link for seconds, and tells nothing about that time. So the
- * leader sends marks of its time to the replicas. A report names the newest mark that its replica
- * has seen, and covers the time up to that mark only. Clocks are not compared. A touch counts from
- * its arrival, so it may count late, but never early.
+ * A report may arrive seconds after it was sent, and tells nothing about these seconds. So the
+ * leader sends marks of its own time to the replicas. A report names the newest mark that its
+ * replica has seen, and covers the time up to this mark only. Clocks of different replicas are not
+ * compared. The timeout restarts when a touch arrives at the leader, so a session may expire late,
+ * but never early.
  *
  * The code is pure: the caller passes the time. Core thread of the leader.
  */
@@ -20,9 +22,9 @@
 #include "server/state/state.h"
 
 enum {
-    EXPIRY_DUE_MAX = 1000, /* Sessions that expire in one turn. */
-    /* A replica counts as lost when the mark of its newest report is older than so many report
-     * intervals. */
+    EXPIRY_DUE_MAX = 1000, /* Most sessions that expire in one turn. */
+    /* A replica counts as lost when the mark of its newest report is older than this number of
+     * report intervals. */
     EXPIRY_BEHIND_REPORTS = 10,
 };
 
@@ -44,9 +46,9 @@ bool expiry_is_on(const struct expiry *expiry);
  * report interval. */
 void expiry_turn(struct expiry *expiry, uint64_t now_ms);
 
-/* Whether the process was paused, for more than two report intervals. Then nothing expires until a
- * quorum round has confirmed that this replica still leads (expiry_renewed), and one more interval
- * has passed. */
+/* Whether no session expires because the process was paused for more than two report intervals.
+ * Sessions expire again after a quorum round has confirmed that this replica still leads
+ * (expiry_renewed), and one report interval has passed since the pause. */
 bool expiry_stands(const struct expiry *expiry);
 void expiry_renewed(struct expiry *expiry);
 
@@ -58,12 +60,13 @@ void expiry_closed(struct expiry *expiry, uint64_t session);
 /* Notes that the client of the session was active. */
 void expiry_touch(struct expiry *expiry, uint64_t session);
 
-/* Returns a mark of the present, for the heartbeats to all replicas. It is never 0, and never
- * falls. */
+/* Returns the mark of the present time, for the heartbeats to all replicas. The mark is never 0,
+ * and never falls. */
 uint64_t expiry_mark(const struct expiry *expiry);
 
-/* Notes that all sessions that were active at `member` before it saw the mark have been touched.
- * Mark 0: the member has seen no mark. A mark that was not sent yet is ignored. */
+/* Notes that expiry_touch was called for all sessions that were active at `member` before the
+ * member saw the mark. Mark 0: the member has seen no mark. A mark that was not sent yet is
+ * ignored. */
 void expiry_reported(struct expiry *expiry, uint32_t member, uint64_t mark);
 
 /* Notes that `member` is in step and serves clients, so expiry waits for its reports from now on.

@@ -7,7 +7,7 @@
 #include "base/thread.h"
 
 enum {
-    DROPS_MAX = 2 /* Stale entries dropped for each new one, so the table shrinks. */
+    DROPS_MAX = 2 /* Most stale entries dropped for each new entry; 2 lets the table shrink. */
 };
 
 struct contact {
@@ -19,7 +19,7 @@ struct heard {
     pthread_mutex_t mutex; /* Guards all other members. */
     size_t sessions_max;
     struct map contacts; /* Contacts by session. */
-    struct list order;   /* The same contacts, the oldest first. */
+    struct list order;   /* All contacts, the oldest first. */
     bool all;
 };
 

@@ -1,10 +1,10 @@
 /*
  * heard.h - the last contact of each session, as far as this replica knows.
  *
- * A replica knows the last contacts of its own clients. The leader knows those of all clients, from
- * the reports of the other replicas. Both are updated twice a tick. Only lists show last contacts;
- * expiry.h decides which sessions expire. The table is bounded; entries without contact for
- * HEARD_KEEP_MS make room first.
+ * A replica knows the last contacts of its own clients. The leader knows the last contacts of all
+ * clients, from the reports of the other replicas. The table is updated twice a tick. Last contacts
+ * are only shown in lists; expiry.h decides which sessions expire. The table is bounded: entries
+ * without contact for HEARD_KEEP_MS make room for new ones.
  */
 #ifndef SERVER_HEARD_H
 #define SERVER_HEARD_H
@@ -22,7 +22,7 @@ struct heard;
 struct heard_entry {
     uint64_t session;
     uint64_t at_ms;  /* Monotonic time of the last contact. */
-    uint32_t member; /* Replica that its client is connected to. */
+    uint32_t member; /* Replica that the client is connected to. */
 };
 
 /* Makes a table of at most `sessions_max` sessions; further ones are ignored. */

@@ -15,7 +15,7 @@ enum {
 /* The ids of one interval in order of arrival, and a hash table of their indexes. */
 struct touched {
     uint64_t *ids;
-    uint32_t *slots; /* Index of an id plus one; 0: free. SLOTS_PER_ID * cap, a power of two. */
+    uint32_t *slots; /* SLOTS_PER_ID * cap slots, a power of two: index of an id plus 1; 0: free. */
     size_t count;
     size_t cap;
 };
@@ -51,7 +51,7 @@ void touch_set_free(struct touch_set *set)
     mem_free(set);
 }
 
-/* Returns the slot that holds the id, or the free one where it belongs. */
+/* Returns the slot that holds the id, or the free slot where the id belongs. */
 static uint32_t *find(const struct touched *touched, uint64_t id)
 {
     size_t mask = touched->cap * SLOTS_PER_ID - 1;

@@ -1,9 +1,9 @@
 /*
  * touch.h - the sessions whose clients were active at this replica since its last report.
  *
- * Front ends add a session from their own threads with each request that shows one. The core takes
- * them all twice a tick and reports them to the leader, which alone expires sessions. It is a set:
- * a thousand requests of one session cost one id.
+ * A front end adds the session of each request, on its own thread. The core takes all sessions
+ * twice a tick and reports them to the leader, which alone expires sessions. Touches are a set: a
+ * thousand requests of one session add one id.
  */
 #ifndef SERVER_TOUCH_H
 #define SERVER_TOUCH_H
@@ -25,8 +25,8 @@ bool touch_add(struct touch_set *set, uint64_t session);
 /* Returns the number of touches since the start, repeated ones included. Any thread. */
 uint64_t touch_count(const struct touch_set *set);
 
-/* Empties the set and returns the ids, in the order in which they were first touched; they are
- * valid until the next call. Core thread. */
+/* Empties the set and returns its ids in the order of their first touches. The ids are valid until
+ * the next call. Core thread. */
 const uint64_t *touch_take(struct touch_set *set, size_t *ret_count);
 
 #endif

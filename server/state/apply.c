@@ -2,7 +2,7 @@
 #include "server/state/state_int.h"
 
 /* One transaction that is being applied. Inside a fuzzy range no effect fails: if the state is
- * newer than the effect expects, the rest of the range repairs the result. */
+ * newer than the effect expects, later effects of the range correct the result. */
 struct apply {
     struct state *state;
     zxid_t zxid;
@@ -19,7 +19,7 @@ struct apply {
     uint64_t session;
 };
 
-/* Notes old values for a rollback. A fuzzy range has no rollback, so it needs none. */
+/* Notes old values for a rollback. A fuzzy range has no rollback, so it needs no old values. */
 static void keep_old(const struct apply *apply, const struct undo_entry *entry)
 {
     if (!apply->fuzzy) {
@@ -34,8 +34,8 @@ static struct blob *data_of(const struct txn_effect *effect)
     return (effect->flags & TXN_NULL_DATA) != 0 ? NULL : blob_new(effect->data);
 }
 
-/* Sets the pzxid of `parent`, of which a child was created or deleted. The pzxid does not fall: a
- * fuzzy snapshot may already hold the pzxid of a later transaction. */
+/* Sets the pzxid of `parent` after a child was created or deleted. The pzxid does not fall: a fuzzy
+ * snapshot may already hold the pzxid of a later transaction. */
 static void touch_parent(const struct apply *apply, struct znode *parent)
 {
     bool lower = MUTANT(23) && apply->fuzzy;
@@ -194,7 +194,7 @@ static void delete_fuzzy(const struct apply *apply, struct znode *node)
 }
 
 /* Deletes a child that is missing, because the snapshot saw the parent without it. The pzxid of the
- * parent still moves. */
+ * parent is still set. */
 static enum err delete_missing(const struct apply *apply, struct znode *parent)
 {
     PROBE("state.delete_missing");
@@ -311,8 +311,8 @@ static enum err apply_session_open(struct apply *apply, const struct txn_effect 
     return ERR_OK;
 }
 
-/* Mutant 24, a bug on purpose: deletes the present ephemerals of the session instead of those that
- * the log deletes. */
+/* Mutant 24, a bug on purpose: deletes the present ephemerals of the session instead of the
+ * ephemerals that the log deletes. */
 static void close_by_own_list(struct apply *apply, uint64_t id)
 {
     struct state *state = apply->state;
@@ -561,7 +561,7 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     }
     acls_collect(&state->acls);
     if (fuzzy) {
-        state_cuts_lose(state); /* In a fuzzy range the state is not that of any single zxid. */
+        state_cuts_lose(state); /* A fuzzy state is not the state of any single zxid. */
     }
     if (check_bytes(&apply, txn) != ERR_OK) {
         return ERR_FORMAT;

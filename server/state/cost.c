@@ -2,7 +2,7 @@
 
 enum {
     CHUNK_HEAD = 8,        /* Bytes that the allocator puts before each allocation. */
-    CHUNK_STEP = 16,       /* An allocation is rounded up to a multiple of so many bytes. */
+    CHUNK_STEP = 16,       /* Each allocation is rounded up to a multiple of this size, in bytes. */
     CHUNK_MIN = 32,        /* Least bytes of an allocation. */
     LARGE_MIN = 128 << 10, /* From this size on, an allocation is whole pages. */
     LARGE_HEAD = 16,

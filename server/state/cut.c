@@ -218,8 +218,7 @@ static void move_to(struct state_cut *cut, struct slice path)
     ASSERT(!cut->at.overflow);
 }
 
-/* Hands out a saved znode. `is_live`: the tree has a znode at its path, the same one or a newer
- * one. */
+/* Hands out a saved znode. `is_live`: the tree has a znode at the same path now. */
 static void take_saved(struct state_cut *cut, struct state_cut_saved *saved, bool is_live,
                        struct state_cut_znode *ret_znode)
 {

@@ -21,7 +21,7 @@
 enum state_cut_fate {
     STATE_CUT_GOOD,
     STATE_CUT_OVERRUN, /* Changes ahead of the reader exceed what may be saved. */
-    STATE_CUT_LOST     /* Another state has replaced this one. */
+    STATE_CUT_LOST     /* Another state has replaced the state of the cut. */
 };
 
 /* A znode at the zxid of the cut. */
@@ -57,8 +57,8 @@ struct state_cut {
     struct walk walk;
     bool walking;                    /* `walk` is initialised. */
     const struct znode *live;        /* Present znode of the walk; NULL: the walk has ended. */
-    bool consumed;                   /* `live` was handed out or passed: the next step moves on. */
-    bool descend;                    /* That step may visit the znodes below `live`. */
+    bool consumed;                   /* `live` was handed out or passed, so the next call moves. */
+    bool descend;                    /* The next move may visit the znodes below `live`. */
     struct state_cut_saved *current; /* The saved znode that was handed out. */
 };
 
@@ -76,10 +76,10 @@ void state_cut_enter(struct state_cut *cut, const struct state *state);
 enum state_cut_step state_cut_next(struct state_cut *cut, struct state_cut_znode *ret_znode);
 void state_cut_leave(struct state_cut *cut);
 
-/* Skips all znodes below the one just handed out. */
+/* Skips all znodes below the znode just handed out. */
 void state_cut_prune(struct state_cut *cut);
 
-/* Marks all cuts of the state as lost and removes them from it. Under the write lock. */
+/* Marks all cuts as lost and removes them from the state. Under the write lock. */
 void state_cuts_lose(struct state *state);
 
 #endif

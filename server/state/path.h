@@ -22,10 +22,11 @@ bool path_is_builtin(struct slice path);
 /* Whether `path` is `ancestor` or below it. */
 bool path_is_within(struct slice path, struct slice ancestor);
 
-/* Returns the path relative to `top`, which it is within; empty for the top itself. */
+/* Returns `path`, which is `top` or below it, relative to `top`; empty for the top itself. */
 struct slice path_below(struct slice path, struct slice top);
 
-/* Appends the path of `below`, which is relative to `top`; the top itself when it is empty. */
+/* Appends the full path of `below`, which is relative to `top`; an empty `below` is `top` itself.
+ */
 void path_join(struct buf *out, struct slice top, struct slice below);
 
 /* Compares two paths in the order of a walk, by components: "/a", "/a/x", "/a-". The sign of the

@@ -60,8 +60,7 @@ static uint64_t len_of(const struct znode *node)
     return blob_slice(node->data).len;
 }
 
-/* Adds to the usage of all quotas at and above `node`. To subtract, pass numbers that wrap around.
- */
+/* Adds to the usage of all quotas at and above `node`. To subtract n, pass 0 - n. */
 static void add_up(struct state *state, const struct znode *node, uint64_t count, uint64_t bytes)
 {
     for (const struct znode *at = node; at != NULL; at = at->parent) {
@@ -267,7 +266,7 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
 /* ---- ZooKeeper's text of limits: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N". ---- */
 
 enum {
-    DIGITS_MAX = 18 /* A number of so many digits always fits. */
+    DIGITS_MAX = 18 /* A number with at most this many digits always fits. */
 };
 
 /* Parses a whole number; empty text means no limit (-1). */
@@ -299,7 +298,8 @@ static bool is_comma(uint8_t byte)
     return byte == ',' || byte == ';';
 }
 
-/* Returns the bytes before the next commas or semicolons, and moves `rest` after these. */
+/* Returns the bytes before the next commas or semicolons, and moves `rest` after these separators.
+ */
 static struct slice cut(struct slice *rest)
 {
     size_t len = 0;

@@ -107,7 +107,7 @@ static void drop_one(struct map *shares, struct slice name)
     }
 }
 
-/* Counts a session that this opener has opened or closed in its shares. */
+/* Counts one more (`opened`) or one less session in the two shares of its opener. */
 static void count_shares(struct map *shares, struct slice from, bool opened)
 {
     struct state_share_name name;

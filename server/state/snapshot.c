@@ -3,10 +3,10 @@
  *
  * Sections come in the order of their numbers, and a section may have many blocks. A block carries
  * an ACL where it first uses it, because the table of ACLs changes during a scan. The bytes of a
- * znode: flags u8, length shared with the path before in this block, length and bytes of the rest
- * (both lengths varints), czxid mzxid pzxid u64, ctime mtime i64, then varints: owner, age (of TTL
- * and container znodes only: the age at which the znode was last set, or created), version,
- * aversion, creates, ACL, length of the data; and the data.
+ * znode: flags u8, length shared with the path before in this block, length and bytes of the
+ * remaining part (both lengths varints), czxid mzxid pzxid u64, ctime mtime i64, then varints:
+ * owner, age (of TTL and container znodes only: the age at which the znode was last set, or
+ * created), version, aversion, creates, ACL, length of the data; and the data.
  */
 #include "base/probe.h"
 #include "server/state/state_int.h"
@@ -16,8 +16,8 @@ enum {
     SNAP_NULL_DATA = 1U << 0 /* Flag of a znode. */
 };
 
-/* These numbers are on disk and on the wire: never renumber. This version refuses the reserved one.
- */
+/* These numbers are on disk and on the wire: never renumber. This version refuses the reserved
+ * section. */
 enum snap_section {
     SNAP_HEADER = 1,     /* Format u32, history u64, age and stamp of the newest transaction i64. */
     SNAP_ACLS = 2,       /* Count u32, always 0. */
@@ -203,16 +203,15 @@ static void scan_nodes(const struct state *state, struct state_cursor *cursor, s
     next_section(state, cursor);
 }
 
-/* A session or a remembered result. `entry` is NULL when there is none; `number` is the id or zxid.
- */
+/* A session or a remembered result. `entry` NULL: there is none. `number` is the id of the session
+ * or the zxid of the result. */
 struct item {
     const struct wire_field *fields;
     const void *entry;
     uint64_t number;
 };
 
-/* Returns the first entry after the last one that was written, which may have been removed since.
- */
+/* Returns the first entry after the last written one, which may have been removed since then. */
 static struct item next_item(const struct state *state, const struct state_cursor *cursor)
 {
     if (cursor->section == SNAP_SESSIONS) {

@@ -33,20 +33,20 @@ enum {
 #define STATE_LIMITS_NAME "zookeeper_limits"
 #define STATE_STATS_NAME  "zookeeper_stats"
 
-/* The counters of a znode as a client sees them (ZooKeeper's Stat). Only the number of children
- * ever created is stored, and the visible cversion is computed from it. So one counter serves both
- * the sequence suffix and the cversion. */
+/* The counters of a znode as a client sees them (ZooKeeper's Stat). The state stores the number of
+ * children ever created, and computes the cversion from this number. So one counter serves both the
+ * sequence suffix and the cversion. */
 struct stat_view {
     zxid_t czxid;     /* Transaction that created the znode. */
     zxid_t mzxid;     /* Transaction that last set its data. */
     zxid_t pzxid;     /* Transaction that last created or deleted a child. */
-    int64_t ctime;    /* Stamp of czxid, ms since 1970, for people only. */
-    int64_t mtime;    /* Stamp of mzxid, ms since 1970, for people only. */
+    int64_t ctime;    /* Wall clock of czxid, ms since 1970, for people only. */
+    int64_t mtime;    /* Wall clock of mzxid, ms since 1970, for people only. */
     int32_t version;  /* Number of sets of the data. */
     int32_t cversion; /* Number of creates plus deletes of children. */
     int32_t aversion; /* Number of sets of the ACL. */
     bool container;   /* Deleted after its last child; only reads show this. */
-    int64_t ttl_ms;   /* Deleted when not set for so long; 0: never; only reads show this. */
+    int64_t ttl_ms;   /* Deleted when not set for this time; 0: never; only reads show this. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
     uint32_t data_length;     /* Bytes; 0 for null data. */
     uint32_t num_children;
@@ -92,8 +92,8 @@ uint64_t state_ephemeral_count(const struct state *state);
  * running sum, the same on every replica at the same zxid. */
 uint64_t state_memory_bytes(const struct state *state);
 
-/* Whether some znode has exactly this encoded ACL, so that one more such znode adds no list. An
- * open list costs nothing and counts as known. */
+/* Whether some znode has exactly this encoded ACL, so that one more znode with this ACL adds no
+ * list. An open list costs nothing and counts as known. */
 bool state_has_acl(const struct state *state, struct slice acl);
 
 /* The change of one effect, for the answer to the client (effects marked TXN_REPLY) and for
@@ -103,12 +103,12 @@ struct state_change {
     bool reply;              /* This effect answers an operation of the request. */
     struct slice path;       /* Points into the transaction's bytes; empty: no znode. */
     struct stat_view stat;   /* Stat after the effect; zero after a delete. */
-    struct blob *data;       /* CREATE, SET: the data after it; NULL: null data. */
-    struct blob *acl;        /* ACL of the znode after it (DELETE: before it); NULL: open. */
+    struct blob *data;       /* CREATE, SET: the data after the effect; NULL: null data. */
+    struct blob *acl;        /* ACL of the znode after the effect (DELETE: before); NULL: open. */
     struct blob *parent_acl; /* CREATE, DELETE: ACL of the parent; NULL: open. */
     uint64_t session;        /* SESSION_*; CREATE, DELETE: the owner of the ephemeral, or 0. */
     uint64_t attach;         /* SESSION_MOVE: the new attach number. */
-    uint32_t member;         /* SESSION_MOVE: the replica that serves it now. */
+    uint32_t member;         /* SESSION_MOVE: the replica that serves the session now. */
     bool expired;            /* SESSION_CLOSE: the leader expired the session. */
 };
 
@@ -145,22 +145,23 @@ const struct znode *znode_first_child(const struct znode *parent, struct slice a
 const struct znode *znode_next(const struct znode *child);
 const struct znode *znode_parent(const struct znode *node);
 struct slice znode_name(const struct znode *node);
-/* Return the next znode, depth first: state_after the first one after `path`, which need not exist;
- * znode_skip the next one that is not below `node`. NULL at the end. */
+/* Return a later znode in depth-first order; NULL at the end. state_after returns the first znode
+ * after `path`, which need not exist. znode_skip returns the next znode that is not below `node`.
+ */
 const struct znode *state_after(const struct state *state, struct slice path);
 const struct znode *znode_skip(const struct znode *node);
 struct blob *znode_data(const struct znode *node); /* NULL for null data; not a new reference. */
 void znode_stat(const struct znode *node, struct stat_view *ret_stat);
 uint64_t znode_owner(const struct znode *node);   /* Stored owner: see txn.h. */
-uint32_t znode_creates(const struct znode *node); /* Children ever created: next sequence. */
-int64_t znode_age_ms(const struct znode *node);   /* Age from which its time counts; 0: no limit. */
+uint32_t znode_creates(const struct znode *node); /* Children ever created; next sequence number. */
+int64_t znode_age_ms(const struct znode *node);   /* Age at which its time limit began; 0: none. */
 uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: open to all. */
 
 /* Returns the number of levels below the root. */
 uint32_t znode_depth(const struct znode *node);
 
-/* Return the encoded list at an index; NULL or empty for 0. It is not a new reference: a list that
- * no znode has is valid until the next state_apply. */
+/* Return the encoded list at an index; NULL or empty for 0. They take no reference: a list that no
+ * znode has any more is valid until the next state_apply. */
 struct blob *state_acl_blob(const struct state *state, uint32_t acl);
 struct slice state_acl(const struct state *state, uint32_t acl);
 
@@ -196,8 +197,8 @@ void walk_init(struct walk *walk, const struct znode *top, struct slice base);
 void walk_init_at(struct walk *walk, const struct znode *node);
 void walk_release(struct walk *walk);
 
-/* Moves to the next znode and returns it; NULL at the end. Only with `descend` the walk visits
- * znodes below the current one. */
+/* Moves to the next znode and returns it; NULL at the end. The walk visits znodes below the current
+ * one only if `descend` is true. */
 const struct znode *walk_next(struct walk *walk, bool descend);
 
 /* Appends the full path of a znode. */
@@ -228,8 +229,9 @@ const struct state_session *state_session_by_hash(const struct state *state,
 const struct state_session *state_session_after(const struct state *state, uint64_t after);
 uint64_t state_session_count(const struct state *state);
 
-/* A share counts open sessions. Each session counts in two: the share of its client (the identity,
- * or else the network of the address) and the share of the network of its address. */
+/* A share counts open sessions. Each session counts in two shares: that of its client (named by the
+ * identity or, without identity, by the network of the address) and that of the network of its
+ * address. */
 enum state_share {
     STATE_SHARE_CLIENT,
     STATE_SHARE_NETWORK,
@@ -291,8 +293,8 @@ struct state_quota {
     uint64_t bytes;      /* Bytes of the data of these znodes. */
 };
 
-/* Whether `path` is that of a limits znode. If so, *ret_top is the path that it limits, as a part
- * of `path`. The root and /zookeeper have no quota, as in ZooKeeper. */
+/* Whether `path` is that of a limits znode. If so, *ret_top is the path that the znode limits, as a
+ * part of `path`. The root and /zookeeper have no quota, as in ZooKeeper. */
 bool state_quota_of(struct slice path, struct slice *ret_top);
 
 /* Returns the quota on this path, or NULL when it has no limits znode. */
@@ -307,9 +309,9 @@ enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
 
 /* ---- Memory of each part of the state in bytes, by a rule and not by measurement. All replicas
  * must count alike, and a leader must know the cost of a znode before it exists. So the cost
- * depends on lengths and kinds only, and never on the allocator of one process. It includes the
- * header and the rounding of the allocator, and the share of each index when that is emptiest. ----
- */
+ * depends on lengths and kinds only, and never on the allocator of one process. The rule assumes a
+ * fixed header and rounding for each allocation, and index tables that have just doubled and are
+ * half empty. ---- */
 
 /* Returns the cost of a znode without its data: the struct, its name, and what its owner adds (the
  * index of ephemerals by session, or of TTL and container znodes by due time). See txn.h for
@@ -336,8 +338,8 @@ uint64_t cost_quota(size_t path_len);
 
 /* Position of a scan; to be initialised by state_scan_init. */
 struct state_cursor {
-    struct buf path; /* Last path written; the scan continues after it. */
-    uint64_t after;  /* Last session id, or zxid of a remembered result, written. */
+    struct buf path; /* Last path written; the scan continues after this path. */
+    uint64_t after;  /* Id of the last session, or zxid of the last result, written. */
     uint32_t section;
     bool done;
 };

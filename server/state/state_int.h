@@ -2,7 +2,7 @@
  * state_int.h - the inside of the state, shared by the files of this folder.
  *
  * Every change of a field of a znode stands between state_sum_out and state_sum_in, which keep the
- * digest. Every znode that joins or leaves the tree passes state_link and state_unlink, which keep
+ * digest. Every znode that joins or leaves the tree passes state_link or state_unlink, which keep
  * counts and indexes: TTL and container znodes, ephemerals, users of ACLs, quotas.
  */
 #ifndef SERVER_STATE_STATE_INT_H
@@ -54,8 +54,8 @@ void tree_node_free(struct znode *node);
 /* Replaces the data by the reference `take_data` and returns the old data. */
 struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data);
 
-/* Returns the hash of the znode for the digest: of the path, the data, every stored counter and the
- * hash of its ACL (0: open), never of the index of the ACL. */
+/* Returns the hash of the znode for the digest. It covers the path, the data, every stored counter
+ * and the hash of the ACL (0: open), but not the index of the ACL. */
 uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash);
 
 /* Links `node` below `parent`, which has no child of that name. */
@@ -89,10 +89,10 @@ void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *n
 
 struct acl {
     struct blob *blob; /* The encoded list, one reference. */
-    uint64_t hash;     /* Hash of its bytes, for the digest. */
-    uint32_t refs;     /* Number of znodes in the tree that have it. */
+    uint64_t hash;     /* Hash of the encoded list, for the digest. */
+    uint32_t refs;     /* Number of znodes in the tree that have the list. */
     uint32_t index;
-    struct list idle; /* Entry in acls.idle while it may have no users. */
+    struct list idle; /* Entry in acls.idle while the list may have no users. */
 };
 
 struct acls {
@@ -109,7 +109,7 @@ struct acls {
 void acls_init(struct acls *acls);
 void acls_release(struct acls *acls);
 
-/* Returns the index of these bytes, 0 for none; not a reference yet. */
+/* Returns the index of the list with these bytes; 0 for empty bytes. Counts no znode yet. */
 uint32_t acls_intern(struct acls *acls, struct slice bytes);
 
 /* Count one more, or one less, znode that has the list; no effect for index 0. */
@@ -152,17 +152,18 @@ void sessions_release(struct sessions *sessions);
 struct session *session_get(const struct state *state, uint64_t id);
 
 /* Opens a session that is not open, with these fields. The counts of ephemerals are not taken from
- * `fields`, because the entry keeps its own. */
+ * `fields`, because the entry keeps its own counts. */
 struct session *session_open(struct state *state, const struct state_session *fields);
 
-/* Closes an open session. Without ephemerals it is returned and the caller owns it, for
- * session_reopen or mem_free. Otherwise its ephemerals stay and NULL is returned. */
+/* Closes an open session. Without ephemerals the entry is returned and the caller owns it, for
+ * session_reopen or mem_free. Otherwise the entry stays for the ephemerals, and NULL is returned.
+ */
 struct session *session_shut(struct state *state, struct session *session);
 void session_reopen(struct state *state, struct session *take_session);
 void session_move(struct state *state, struct session *session, uint64_t attach, uint32_t member);
 
 /* Update the index when a session becomes the owner of a linked znode, or stops being its owner.
- * ephemeral_left looks at no other znode. */
+ * ephemeral_left reads no other znode, because the subtree may be unlinked already. */
 void ephemeral_joined(struct state *state, struct znode *node);
 void ephemeral_left(struct state *state, struct znode *node);
 
@@ -206,7 +207,7 @@ void remember_remove(struct state *state, struct remembered *entry);
 struct quota {
     struct state_quota shown;
     struct avl_node order;   /* Entry in quotas.order. */
-    struct quota *same_hash; /* Next one with the same hash in quotas.by_hash. */
+    struct quota *same_hash; /* Next quota with the same path hash. */
     uint64_t path_hash;
     uint8_t path[]; /* Memory of shown.path. */
 };
@@ -277,16 +278,16 @@ struct state {
     int64_t stamp_ms; /* Stamp of the newest transaction; not in the digest. */
     uint64_t history;
     struct znode *root;
-    uint64_t digest;          /* Sum of a hash over each znode, session and result. */
+    uint64_t digest;          /* Sum of the hashes of all znodes, sessions and results. */
     uint64_t node_count;      /* Znodes, built-in ones included. */
     uint64_t data_bytes;      /* Bytes of data and names. */
     uint64_t ephemeral_count; /* Znodes owned by sessions. */
     uint64_t tree_cost;       /* Cost of znodes and their data (cost.c). */
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* Maps the address of a znode to its entry in `reap`. */
-    uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */
+    uint64_t reap_serial;     /* Last serial given; serials order entries of equal due time. */
     size_t reap_counting;     /* Number of entries in `reap` that wait for an age. */
-    int64_t reap_until_ms;    /* Age by which all of these are due; 0: none waits. */
+    int64_t reap_until_ms;    /* Age by which all waiting entries are due; 0: none waits. */
     struct acls acls;
     struct sessions sessions;
     struct remembers remembers;
@@ -295,7 +296,7 @@ struct state {
     uint64_t restore_after;   /* Last session id or zxid of a result restored in that section. */
     struct buf restore_path;  /* Last path that was restored. */
     struct undo undo;         /* Journal of the transaction being applied. */
-    struct list cuts;         /* Each struct state_cut: exports that read an older version. */
+    struct list cuts;         /* Each struct state_cut: exports that read an older state. */
 };
 
 /* Drops the references of the changes. */
@@ -322,8 +323,8 @@ struct blob *state_swap_data(struct state *state, struct znode *node, struct blo
 void state_set_owner(struct state *state, struct znode *node, uint64_t owner);
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl);
 
-/* Update the index of due times: after a change of owner, age, creates or number of children, and
- * when the znode leaves. */
+/* Update the index of due times. To be called: reap_update after a change of owner, age, creates or
+ * number of children; reap_forget when the znode is unlinked. */
 void reap_update(struct state *state, struct znode *node);
 void reap_forget(struct state *state, struct znode *node);
 

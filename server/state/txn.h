@@ -2,10 +2,10 @@
  * txn.h - the transaction: a list of effects with absolute results, and its bytes.
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
- * i64, then effects until the end: type u8, flags u8, fields (txn.c has those of each type). The
- * fields of an effect that is not about a znode are wrapped in one field of bytes. An effect of an
- * unknown type makes the transaction malformed, because a reader that skipped the effect would lose
- * it.
+ * i64, then effects until the end: type u8, flags u8, fields (txn.c lists the fields of each type).
+ * The fields of an effect that is not about a znode are wrapped in one field of bytes. An effect of
+ * an unknown type makes the transaction malformed, because a reader that skipped the effect would
+ * lose it.
  *
  * A transaction carries two times. Its *age* is the time by which the state machine expires things:
  * the age counts the time for which a leader led, never decreases, and no wall clock moves it. Its
@@ -33,8 +33,8 @@ enum {
 };
 
 /* A leader proposes times within these bounds only; the lower bounds are 0 for the age and
- * -TXN_STAMP_MAX_MS for the stamp. A follower reads an age beyond them as 0, which leaves the age
- * of the ensemble unchanged, and a stamp as the nearest valid one. */
+ * -TXN_STAMP_MAX_MS for the stamp. A follower reads an age beyond these bounds as 0, which leaves
+ * the age of the ensemble unchanged, and a stamp as the nearest valid one. */
 #define TXN_AGE_MAX_MS   INT64_C(100000000000000) /* More than 3,000 years. */
 #define TXN_STAMP_MAX_MS INT64_C(253402300799999) /* The end of year 9999. */
 
@@ -53,7 +53,7 @@ static inline bool owner_is_ttl(uint64_t owner)
     return (owner & OWNER_TTL_MARK) == OWNER_TTL_MARK;
 }
 
-/* Whether a znode with this owner is deleted when the age of the ensemble is high enough. */
+/* Whether the leader deletes a znode with this owner when the znode is due: container or TTL. */
 static inline bool owner_is_reaped(uint64_t owner)
 {
     return owner_is_container(owner) || owner_is_ttl(owner);
@@ -65,18 +65,18 @@ static inline bool owner_is_session(uint64_t owner)
     return owner != 0 && !owner_is_container(owner) && !owner_is_ttl(owner);
 }
 
-/* These numbers are on disk and on the wire: never renumber. */
+/* These numbers are on disk and on the wire: never renumber. Each comment names the fields. */
 enum txn_effect_type {
     TXN_CREATE = 1,        /* path, data, owner, acl, parent's creates. */
     TXN_SET = 2,           /* path, data, new version. */
     TXN_DELETE = 3,        /* path. */
     TXN_CHECK = 4,         /* path; changes nothing, answers an operation of a multi. */
     TXN_SET_ACL = 5,       /* path, acl, new aversion. */
-    TXN_SESSION_OPEN = 6,  /* open. */
-    TXN_SESSION_CLOSE = 7, /* close; the deletes of the session's ephemerals come before. */
-    TXN_SESSION_MOVE = 8,  /* move. */
-    TXN_REMEMBER = 9,      /* remember; at most one in a transaction. */
-    TXN_FORGET = 10,       /* forget. */
+    TXN_SESSION_OPEN = 6,  /* struct txn_session_open. */
+    TXN_SESSION_CLOSE = 7, /* struct txn_session_close; follows the deletes of the ephemerals. */
+    TXN_SESSION_MOVE = 8,  /* struct txn_session_move. */
+    TXN_REMEMBER = 9,      /* struct txn_remember; at most one in a transaction. */
+    TXN_FORGET = 10,       /* struct txn_forget. */
 };
 
 enum {
@@ -86,9 +86,9 @@ enum {
 
 struct txn_header {
     uint32_t origin_member; /* Replica that took the request; 0: made by the leader itself. */
-    uint64_t origin_boot;   /* Random number of that replica's process. */
+    uint64_t origin_boot;   /* Random number of the process of this replica. */
     uint64_t request;       /* Number that this replica gave to the request. */
-    int64_t age_ms;         /* Age of the ensemble, not below that of any earlier transaction. */
+    int64_t age_ms;         /* Age of the ensemble, not below the age of any earlier transaction. */
     int64_t stamp_ms;       /* Wall clock, ms since 1970. */
 };
 
@@ -113,7 +113,7 @@ struct txn_session_close {
 /* A client has attached the session to another connection. */
 struct txn_session_move {
     uint64_t session;
-    uint64_t attach; /* Attach number; a connection with another one has lost the session. */
+    uint64_t attach; /* Attach number; a connection with another number has lost the session. */
     uint32_t member; /* Replica that serves the session now. */
 };
 
@@ -140,7 +140,7 @@ struct txn_effect {
             struct slice data; /* CREATE, SET. */
             struct slice acl;  /* CREATE, SET_ACL: encoded ACL; empty means open to all. */
             uint64_t owner;    /* CREATE: 0, session, OWNER_CONTAINER or OWNER_TTL_MARK | ttl. */
-            uint32_t creates;  /* CREATE: the parent's count of creates after this one. */
+            uint32_t creates;  /* CREATE: the parent's count of creates after this create. */
             int32_t version;   /* SET, SET_ACL: the new version or aversion. */
         };
 

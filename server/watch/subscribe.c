@@ -56,7 +56,7 @@ zxid_t subscribe_at(const struct subscriber *subscriber)
 
 /* Moves to the end of the window and reports a loss, because the changes up to there cannot be
  * delivered one by one. If an older state has replaced the former one, changes up to the old
- * position have been delivered already, so watches skip those. */
+ * position have been delivered already, so watches skip these changes. */
 static void lose(struct subscriber *subscriber)
 {
     zxid_t from = subscriber->at.zxid;
@@ -86,8 +86,8 @@ static void tell_set(struct subscriber *subscriber, const struct change_set *set
     subscriber->at.zxid = set->zxid;
 }
 
-/* Delivers one set with the newest ACLs. They are looked up as late as possible, because an ACL may
- * have changed since the set was read. */
+/* Delivers one set with the newest ACLs. The ACLs are looked up as late as possible, because an ACL
+ * may have changed since the set was read. */
 static enum err try_tell_set(struct subscriber *subscriber, const struct change_set *set)
 {
     struct set_acls *acls = NULL;
@@ -196,8 +196,8 @@ static enum err check_since(const struct subscriber *subscriber,
     return err == ERR_OK && ahead && request->since > applied ? ERR_REPLICA_BEHIND : err;
 }
 
-/* Delivers all changes up to the start of the watch to all watches. If this fails, changes between
- * the gathered ones and the later ones are missing, so the gathered ones are dropped. */
+/* Delivers all changes up to the start of the watch to all watches. If this fails, the gathered
+ * changes are dropped, because changes between them and the later ones would be missing. */
 static void reach(struct subscriber *subscriber, struct missed *missed)
 {
     uint64_t restarts = subscriber->at.restarts;
@@ -319,8 +319,8 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 /* ---- Catching up. ---- */
 
 /* Gives up when `from` is beyond the applied zxid: an older state has replaced the former one, so
- * some delivered changes may not have happened. If `from` is only beyond the position of this
- * subscriber, a difference has delivered later changes, which is no reason to give up. */
+ * it may lack some delivered changes. If `from` is beyond the position of this subscriber only, a
+ * difference has delivered later changes; this is no reason to give up. */
 static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
 {
     uint64_t history;
@@ -338,8 +338,8 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
 }
 
 /* Returns the zxid from which the watch must be delivered again. A held watch may have got events
- * that its owner has not passed on, so for it the lower bound is `begin`. A difference is repeated
- * as a whole, because its events are not in the order of the changes. */
+ * that its owner has not passed on, so the lower bound of a held watch is `begin`. A difference is
+ * repeated as a whole, because its events are not in the order of the changes. */
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {
     zxid_t least = watch->held ? watch->begin : watch->start;

@@ -1,11 +1,12 @@
 /*
  * subscribe.h - watches of one front-end thread, kept in step with the window of changes.
  *
- * Order is essential. `subscribe_pump` delivers events in the order of zxids up to a bound; a front
- * end that has read state z pumps up to z *before* it sends that answer. A watch begins at one
- * exact zxid. Later changes come from the window. Changes between the client's `since` and that
- * zxid are delivered when the watch is added: the window is replayed or, when it does not reach
- * back so far, the difference to the tree is delivered. One thread owns a subscriber.
+ * Order is essential. `subscribe_pump` delivers events in the order of zxids up to a bound. A front
+ * end that has read the state at zxid z pumps up to z *before* it sends the answer. A watch begins
+ * at one exact zxid and gets later changes from the window. Changes between the client's `since`
+ * and the begin are delivered when the watch is added. They are replayed from the window or, if the
+ * window does not reach back to `since`, delivered as the difference to the present tree. One
+ * thread owns a subscriber.
  */
 #ifndef SERVER_SUBSCRIBE_H
 #define SERVER_SUBSCRIBE_H
@@ -20,32 +21,31 @@ struct subscriber;
 enum subscribe_resumed {
     SUBSCRIBE_FRESH,    /* The request has no `since`. */
     SUBSCRIBE_REPLAYED, /* Each missed change is delivered. */
-    SUBSCRIBE_DIFFED,   /* The difference is delivered: exact final state, no steps between. */
+    SUBSCRIBE_DIFFED,   /* The difference is delivered: the final state without the steps to it. */
     SUBSCRIBE_GAP       /* Neither replay nor difference is possible: the client must read again. */
 };
 
 enum {
     SUBSCRIBE_DIFF_NODES_MAX = 100000,  /* Znodes that a difference may visit. */
-    SUBSCRIBE_DIFF_BYTES_MAX = 32 << 20 /* Bytes of its events and their paths. */
+    SUBSCRIBE_DIFF_BYTES_MAX = 32 << 20 /* Bytes of the events of a difference. */
 };
 
 /* Returns "fresh", "replayed", "diffed" or "gap". */
 const char *subscribe_resumed_name(enum subscribe_resumed resumed);
 
-/* The receiver of events. A callback must not pump, and must not add, remove or release anything.
- * But on_lost may call subscribe_catch_up, and on_event may hold watches (watch_hold). */
+/* The receiver of events. A callback must not pump, and must not add, remove or release watches or
+ * owners. Exceptions: on_lost may call subscribe_catch_up, and on_event may call watch_hold. */
 struct subscribe_sink {
     void *ctx;
     /* Gets events as watch_fn does. Events of a difference are marked by `diff`. */
     watch_fn on_event;
-    /* Gets each change of the window, before the events of its set: for closed and moved sessions.
-     * May be NULL. */
+    /* Gets each change of a set before the events of this set. Front ends look for closed and moved
+     * sessions. May be NULL. */
     void (*on_change)(void *ctx, zxid_t zxid, const struct state_change *change);
-    /* Called when the subscriber fell behind the window, or the state was replaced: neither watches
-     * nor on_change got the changes of (`from`, subscribe_at()]. Each watch stays and gets all
-     * later changes. The front end lets each watch catch up from `from`, or reports a gap. If the
-     * front end holds a watch, it lets this watch catch up later, from the larger of `from` and its
-     * start. */
+    /* Called when the subscriber fell behind the window, or the state was replaced: watches and
+     * on_change have not got the changes in (`from`, subscribe_at()]. Each watch stays and gets all
+     * later changes. The front end lets each watch catch up from `from`, or reports a gap. A held
+     * watch catches up when its hold ends, from the larger of `from` and watch.start. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
@@ -57,8 +57,8 @@ void subscriber_free(struct subscriber *subscriber); /* All owners must be relea
 /* Returns the table, for watch_owner_release, watch_remove and watch_by_id. */
 struct watch_table *subscribe_table(struct subscriber *subscriber);
 
-/* Delivers all changes up to `until` (ZXID_MAX: all), at most `sets_max` transactions; returns
- * subscribe_at. If subscribe_at has moved, there may be more. */
+/* Delivers all changes up to `until` (ZXID_MAX: all), at most `sets_max` transactions. Returns
+ * subscribe_at; if subscribe_at has risen, there may be more changes. */
 zxid_t subscribe_pump(struct subscriber *subscriber, zxid_t until, size_t sets_max);
 
 /* Returns the zxid up to which all watches have all changes. Heartbeats carry it. */
@@ -71,7 +71,7 @@ struct subscribe_request {
     enum op_dataformat format;
     bool has_since;
     zxid_t since;     /* The client has all changes up to this zxid. */
-    bool has_history; /* `since` is of the history `since_history`. */
+    bool has_history; /* `since` belongs to `since_history`. */
     uint64_t since_history;
 };
 
@@ -82,29 +82,29 @@ struct subscribe_result {
     bool used_up; /* A missed change has used up the one-shot watch, so it is not in the table. */
 };
 
-/* Delivers all present changes, adds a watch and delivers what it has missed since `since`. All of
- * `*ret_result` except `used_up` is set before the first of these events, so that a front end may
- * answer first. On an error nothing was added: ERR_HISTORY_CHANGED; ERR_REPLICA_BEHIND (`since` is
- * ahead of this replica: retry when it has caught up); ERR_THROTTLED (the limits of the owner);
- * ERR_NOT_READY (no state). A watch that exists already keeps its id and its start; with `since` it
- * gets what the client has missed, and a hold ends. */
+/* Delivers all present changes, adds a watch and delivers what the watch has missed since `since`.
+ * All of `*ret_result` except `used_up` is set before the first of these events, so that a front
+ * end may answer first. On an error nothing was added: ERR_HISTORY_CHANGED; ERR_REPLICA_BEHIND
+ * (`since` is ahead of this replica: retry when it has caught up); ERR_THROTTLED (the limits of the
+ * owner); ERR_NOT_READY (no state). A watch that exists already keeps its id and its start. If the
+ * request has `since`, such a watch gets what the client has missed, and its hold ends. */
 enum err subscribe_add(struct subscriber *subscriber, struct watch_owner *owner,
                        const struct subscribe_request *request,
                        struct subscribe_result *ret_result);
 
-/* Adds a watch after a read of state `request->since`. It first delivers changes exactly up to
+/* Adds a watch after a read of state `request->since`. First delivers changes exactly up to
  * `since`, so that the first event of the watch is the first change that the answer does not show.
  * The errors are those of subscribe_add. */
 enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *owner,
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result);
 
-/* Delivers the changes after `from` to one watch again, after a loss or a hold; a hold ends. For a
- * held watch `from` is one less than the zxid of the first event that the front end has not passed
- * on (or has dropped since). Parts of a difference may be repeated. SUBSCRIBE_GAP: the front end
- * must report it. If `used_up` is set, the watch is gone. A one-shot watch whose event was dropped
- * after the watch was used up cannot catch up, so such events must be kept. ERR_NOT_READY: the
- * state is not complete yet; the watch is held, retry later. */
+/* Delivers the changes after `from` to one watch again, after a loss or to end a hold. For a held
+ * watch `from` is one less than the zxid of the first event that the front end has not passed on
+ * (or has dropped since). Parts of a difference may be repeated. SUBSCRIBE_GAP: the front end must
+ * report the gap. If `used_up` is set, the watch is gone. A one-shot watch that is used up cannot
+ * catch up, so the front end must not drop its event. ERR_NOT_READY: the state is not complete yet;
+ * the watch is held, retry later. */
 enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
                             struct subscribe_result *ret_result);
 

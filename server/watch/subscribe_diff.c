@@ -19,7 +19,8 @@ struct diff {
 
 /* ---- Events. ---- */
 
-/* Adds an event, with stat and data of `node` (NULL: without). Its zxid is at most `upto`. */
+/* Adds an event, with stat and data of `node` (NULL: without). The zxid of the event is at most
+ * `upto`. */
 static void add_event(struct diff *diff, enum watch_event_type type, zxid_t zxid, struct slice path,
                       const struct znode *node)
 {
@@ -57,8 +58,8 @@ static bool may_read(const struct diff *diff, const struct state *state, const s
 }
 
 /* Whether the owner may learn about a znode that does not exist. If the window has not seen its
- * deletion, its last ACL is unknown, and the result is `unknown`. This is true only for events that
- * tell what any client can find out: that there is no such znode. */
+ * deletion, its last ACL is unknown, and the result is `unknown`. `unknown` is true only for events
+ * that tell what any client can find out: that there is no such znode. */
 static bool might_read(const struct diff *diff, struct slice path, bool unknown)
 {
     struct blob *acl = NULL;
@@ -75,7 +76,7 @@ static bool might_read(const struct diff *diff, struct slice path, bool unknown)
  */
 
 /* Returns the deepest znode on the path that exists. `*ret_missing` is the name of the first
- * missing one, or empty. */
+ * missing znode, or empty. */
 static const struct znode *deepest(const struct state *state, struct slice path,
                                    struct slice *ret_missing)
 {
@@ -94,9 +95,10 @@ static const struct znode *deepest(const struct state *state, struct slice path,
 }
 
 /* Adds the event for a znode that does not exist. If the znode existed at `since`, its deepest
- * remaining ancestor has lost a child later, so the pzxid of this ancestor is above `since`, and at
- * that pzxid the znode was certainly gone. With a lower pzxid the znode has not existed since,
- * unless the client must have seen it (data and child watches). */
+ * remaining ancestor has lost a child later. So the pzxid of this ancestor is above `since`, and at
+ * this pzxid the znode was certainly gone. With a lower pzxid the znode did not exist at `since`,
+ * and there is no event. But the client of a data or child watch has seen the znode, so such a
+ * watch always gets the event. */
 static void see_absent(struct diff *diff, const struct state *state)
 {
     const struct missed_by *by = diff->by;
@@ -117,7 +119,7 @@ static void see_absent(struct diff *diff, const struct state *state)
     }
 }
 
-/* Adds the event that uses a one-shot watch up, if there is one. */
+/* Adds the event that uses a one-shot watch up, if there is such an event. */
 static void see_one_shot(struct diff *diff, const struct znode *node, bool readable)
 {
     const struct missed_by *by = diff->by;
@@ -140,8 +142,8 @@ static void see_one_shot(struct diff *diff, const struct znode *node, bool reada
     }
 }
 
-/* Adds the events of a persistent watch. For a new znode, what the client knows of an older one is
- * void, so a change of the children is reported only when there are children. */
+/* Adds the events of a persistent watch. A znode created after `since` began without children, so a
+ * change of its children is reported only when it has children. */
 static void see_persistent(struct diff *diff, const struct znode *node)
 {
     const struct missed_by *by = diff->by;
@@ -160,10 +162,11 @@ static void see_persistent(struct diff *diff, const struct znode *node)
     }
 }
 
-/* Adds the events of a znode in the subtree. The slice may show a state later than `upto`, but
- * changes after `upto` come from the window. A late change of the children is added nevertheless:
- * it hides an earlier deletion of a child, and a recursive watch learns of deleted children only by
- * their parent. Below a new znode all znodes are new and have their own events. */
+/* Adds the events of a znode in the subtree. The slice may show a state later than `upto`, but the
+ * window delivers changes after `upto`. A pzxid after `upto` is an exception and adds an event: it
+ * may hide the pzxid of an earlier deletion, and a difference reports deleted znodes only by the
+ * change of their parent's children. Below a new znode all znodes are new and have their own
+ * events. */
 static void see_in_subtree(struct diff *diff, const struct znode *node, struct slice path)
 {
     zxid_t since = diff->by->since;
@@ -208,8 +211,8 @@ static struct slice walk_path(const struct walk *walk)
     return walk->path.len > 0 ? buf_slice(&walk->path) : slice_str("/");
 }
 
-/* Walks one slice under one hold of the lock, from `diff->next` or, when that is gone, from the
- * znode after it. */
+/* Walks one slice under one hold of the lock, from `diff->next` or, when that znode is gone, from
+ * the znode after it. */
 static void walk_slice(struct diff *diff, const struct state *state)
 {
     const struct znode *node = state_find(state, buf_slice(&diff->next));
@@ -302,7 +305,7 @@ static struct slice path_of(const struct missed *missed, const struct diff_event
     return slice_make(missed->paths.data + event->path_at, event->path_len);
 }
 
-/* Moves those of the events from `*from` to `to` that are still readable behind the first `*kept`
+/* Keeps the events in [`*from`, `to`) that are still readable: moves them behind the first `*kept`
  * events. */
 static void keep_readable(const struct diff *diff, const struct state *state, size_t *from,
                           size_t to, size_t *kept)

@@ -18,8 +18,8 @@ struct subscriber {
     struct window_mark at; /* Position of the subscriber in the window. */
     bool telling;          /* on_event or on_change is running. */
 
-    uint32_t slice_nodes;       /* Most znodes of one slice; tests use fewer. */
-    void (*between)(void *ctx); /* Tests change the state between slices here; else NULL. */
+    uint32_t slice_nodes;       /* Most znodes per slice (one hold of the lock); tests use fewer. */
+    void (*between)(void *ctx); /* Called between slices, in tests; else NULL. */
 };
 
 /* One event of a difference. */
@@ -27,15 +27,15 @@ struct diff_event {
     zxid_t zxid;
     size_t order; /* Order in which the events were found: the second sort key. */
     enum watch_event_type type;
-    size_t path_at; /* Offset of its path in missed.paths. */
+    size_t path_at; /* Offset of the path in missed.paths. */
     size_t path_len;
-    struct state_change change; /* Its `data` is a reference. */
+    struct state_change change; /* Holds one reference to its `data`. */
 };
 
 /* One set of a replay. */
 struct missed_set {
-    struct change_set *set; /* One reference. */
-    struct set_acls *acls;  /* Newer ACLs; NULL: none. */
+    struct change_set *set; /* Holds one reference. */
+    struct set_acls *acls;  /* Newest ACLs; NULL: the ACLs of the set. */
 };
 
 struct missed {
@@ -46,7 +46,7 @@ struct missed {
     struct missed_set *sets; /* REPLAYED: sets, the newest first. */
     size_t set_count;
     size_t set_cap;
-    uint64_t looked;           /* Sets that were searched. */
+    uint64_t looked;           /* Number of sets that were searched. */
     struct diff_event *events; /* DIFFED: events in the order of zxids. */
     size_t event_count;
     size_t event_cap;
@@ -70,15 +70,15 @@ void missed_release(struct missed *missed);
 enum err missed_gather(const struct subscriber *subscriber, const struct missed_by *by,
                        struct missed *missed);
 
-/* Gathers the difference only. ERR_TOO_LARGE: this exceeds its bounds, or the state was replaced
- * meanwhile; the gathered events must be dropped. */
+/* Gathers the difference only. ERR_TOO_LARGE: the difference exceeds its bounds, or the state was
+ * replaced meanwhile; the caller must drop the gathered events. */
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed);
 
 /* Drops what was gathered. The result is a gap, after which the watch begins at `upto`. */
 void missed_give_up(struct missed *missed, zxid_t upto);
 
-/* Delivers what was gathered; returns true when that uses the watch up. */
+/* Delivers the gathered changes; returns true when they use the watch up. */
 bool missed_tell(struct subscriber *subscriber, struct watch *watch, const struct missed *missed);
 
 #endif

@@ -1,5 +1,5 @@
-/* Gathers and delivers changes that a watch has missed: from the window while it reaches back so
- * far, else from the tree. */
+/* Gathers and delivers changes that a watch has missed: from the window if it reaches back to
+ * `since`, else from the tree. */
 #include "base/probe.h"
 #include "server/watch/subscribe_int.h"
 
@@ -58,7 +58,7 @@ static void add_set(struct missed *missed, struct change_set *take_set)
 }
 
 /* Finds the sets between `since` and the subscriber's position that concern the watch, and takes
- * references. ERR_MISSING when the window does not hold all of these. */
+ * references. ERR_MISSING when the window does not hold all of these sets. */
 static enum err find_sets(const struct subscriber *subscriber, const struct missed_by *by,
                           struct missed *missed)
 {
@@ -86,7 +86,7 @@ static enum err replay_gather(const struct subscriber *subscriber, const struct 
 {
     enum err err = find_sets(subscriber, by, missed);
 
-    /* With newer ACLs a znode whose ACL has become stricter since is not shown. */
+    /* The newest ACLs hide a znode whose ACL has become stricter since the change. */
     for (size_t i = 0; i < missed->set_count && err == ERR_OK; i++) {
         err = window_acls(subscriber->window, subscriber->at.restarts, missed->sets[i].set,
                           &missed->sets[i].acls);

@@ -1,11 +1,12 @@
 /*
  * watch.h - the table of watches of one front-end thread: which change is for which owner.
  *
- * The rules are exactly those of ZooKeeper: the kinds, which change fires which kind, one-shot
- * watches that are used up, one event per owner and trigger even when several of its watches match,
- * and no event that the owner may not read. The table works on whole sets of changes, so each event
- * tells whether it is the last one of that zxid for its owner. The code is pure; one thread owns a
- * table and all its watches.
+ * The rules are exactly those of ZooKeeper: the kinds, which change fires which kind, and one-shot
+ * watches that are used up. A change fires up to two triggers; a trigger is an event type at a
+ * path. An owner gets one event for a trigger even when several of its watches match, and none when
+ * the owner may not read the znode. The table works on all changes of a zxid together, so each
+ * event tells whether it is the last one of its zxid for its owner. The code is pure; one thread
+ * owns a table and all its watches.
  */
 #ifndef SERVER_WATCH_H
 #define SERVER_WATCH_H
@@ -37,8 +38,8 @@ struct watch;
 struct watch_owner {
     const struct op_principal *who; /* Read at each event, so the front end may change it. */
     uint32_t count_max;             /* Most watches. */
-    size_t bytes_max;               /* Most bytes of their paths. */
-    struct list watches;            /* Watches by watch.by_owner, oldest first. */
+    size_t bytes_max;               /* Most bytes of the watched paths. */
+    struct list watches;            /* All watches, by watch.by_owner, oldest first. */
     uint32_t count;
     size_t bytes;
     uint32_t next_id;
@@ -47,11 +48,11 @@ struct watch_owner {
     struct list due;
     struct watch *hits;
     struct watch *hits_end;
-    uint64_t stamp; /* Serial of the trigger of `hits`. */
-    uint64_t last;  /* Serial of the last trigger of the set that is for this owner. */
+    uint64_t stamp; /* Serial number of the trigger that `hits` belong to. */
+    uint64_t last;  /* Serial number of the last trigger of the set that fires for this owner. */
 };
 
-/* The keys of a watch: (owner, id, 0) and (owner, place, kind). */
+/* A key in watch_table.keys. Each watch has two: (owner, id, 0) and (owner, place, kind). */
 struct watch_key {
     uintptr_t owner;
     uintptr_t what;
@@ -70,8 +71,8 @@ struct watch {
     zxid_t start;   /* Changes up to this zxid do not concern the watch. */
 
     /* Used by the subscriber. */
-    zxid_t begin;      /* The owner had all changes up to here; the watch gets none of them. */
-    zxid_t diff_since; /* The last delivered difference: (diff_since, diff_upto]. */
+    zxid_t begin;      /* Lowest start so far: the owner had all changes up to this zxid. */
+    zxid_t diff_since; /* The last difference delivered covers (diff_since, diff_upto]. */
     zxid_t diff_upto;
 
     /* Used by the table. */
@@ -79,15 +80,15 @@ struct watch {
     struct watch_place *place;
     struct watch_key id_key;
     struct watch_key place_key;
-    uint64_t used; /* Serial of the first trigger of the set that uses the watch up. */
+    uint64_t used; /* Serial number of the first trigger of the set that uses the watch up. */
 };
 
 struct watch_event {
     enum watch_event_type type;
     struct slice path;
     zxid_t zxid;
-    /* This is the last event of its zxid (or of a difference) for its owner. Only after it a client
-     * may resume from this zxid. */
+    /* This is the last event of its zxid (or of a difference) for its owner. A client may resume
+     * from this zxid only after this event. */
     bool last;
     bool diff; /* The event is part of a difference: see subscribe.h. */
     const struct state_change
@@ -96,10 +97,10 @@ struct watch_event {
 
 struct watch_table;
 
-/* Called once for each owner that gets an event. `hits` are its watches that match, chained by
- * `hit_next`. The event and its change are valid during the call. One-shot watches among the hits
- * are used up and removed afterwards. The function must not add or remove watches; it may hold
- * them. */
+/* Called once for each owner that gets an event. `hits` are the watches of the owner that match,
+ * chained by `hit_next`. The event and its change are valid during the call. One-shot watches among
+ * the hits are used up and removed afterwards. The function must not add or remove watches; it may
+ * hold them. */
 typedef void (*watch_fn)(void *ctx, struct watch_owner *owner, struct watch *hits,
                          const struct watch_event *event);
 
@@ -132,22 +133,22 @@ struct slice watch_path(const struct watch *watch);
 const struct watch *watch_at(const struct watch_table *table, struct slice path,
                              const struct watch *after);
 
-/* Holds a watch whose owner takes no more events. From now on (in on_event, from the present event)
- * the watch gets no events, and a one-shot watch is not used up. subscribe_catch_up ends the hold.
- */
+/* Holds a watch whose owner cannot take more events now. Until subscribe_catch_up ends the hold,
+ * the watch gets no events, and a one-shot watch is not used up. Called in on_event, the hold
+ * begins with the present event. */
 void watch_hold(struct watch *watch);
 
 /* Makes all watches ignore changes up to `zxid`. */
 void watch_table_raise(struct watch_table *table, zxid_t zxid);
 
 /* Fires the events of a set; watches that are used up are removed afterwards. An owner gets an
- * event only if both the ACL in the set and the newest one let it read. `acls` has the newest ones;
- * NULL: those in the set are the newest. */
+ * event only if both the ACL in the set and the newest ACL let the owner read. `acls` has the
+ * newest ACLs; NULL: the ACLs in the set are the newest. */
 void watch_fire(struct watch_table *table, const struct change_set *set,
                 const struct set_acls *acls);
 
-/* Fires the events of the set for one watch only, whatever its `start`, until the watch is held.
- * Returns true when that uses the watch up; the watch is not removed. */
+/* Fires the events of the set for one watch only, without regard to its `start`. Stops when the
+ * watch is held. Returns true when an event uses the watch up; the caller must remove the watch. */
 bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set,
                     const struct set_acls *acls);
 

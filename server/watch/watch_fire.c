@@ -6,9 +6,9 @@
 
 #define KIND(kind) (1U << (kind))
 
-/* The kinds of watches that get each event, at its path; recursive watches get it also above the
- * path. On a deletion ZooKeeper fires the data watches, then the child watches of other owners; so
- * an owner gets one event. */
+/* The kinds of watches that get each event at its path. Recursive watches above the path get the
+ * event, too. On a deletion ZooKeeper fires the data watches, and then the child watches of other
+ * owners only, so each owner gets one event. */
 static const uint32_t concerned_kinds[] = {
     [WATCH_CREATED] = KIND(WATCH_EXISTS) | KIND(WATCH_PERSISTENT) | KIND(WATCH_RECURSIVE),
     [WATCH_DELETED] = KIND(WATCH_DATA) | KIND(WATCH_EXISTS) | KIND(WATCH_CHILDREN) |
@@ -30,12 +30,12 @@ struct trigger {
     struct slice path;
     const struct state_change *change;
     const struct blob *acl;    /* ACL at the time of the change; it must allow the owner to read. */
-    const struct blob *newest; /* Newest ACL; it must allow this as well. */
+    const struct blob *newest; /* Newest ACL; it must allow the owner to read as well. */
 };
 
 struct cursor {
     uint32_t change;
-    bool parent_next; /* The own trigger of the change is done, that of the parent is not. */
+    bool parent_next; /* The trigger of the parent is next; the trigger at the path is done. */
 };
 
 static struct trigger own_trigger(const struct state_change *change, const struct set_acls *acls,
@@ -351,8 +351,8 @@ bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct
         if (!may_read(watch->owner, &trigger)) {
             continue;
         }
-        /* An event is held back until the next one is found, because only this shows that it was
-         * not the last. */
+        /* An event is delivered when the next event is found. Only then it is known not to be the
+         * last one. */
         if (has_pending) {
             watch_tell(table, watch, &pending);
         }

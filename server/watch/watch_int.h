@@ -8,7 +8,7 @@
 /* A path with watches. */
 struct watch_place {
     struct list by_kind[WATCH_KINDS]; /* Watches, oldest first; index 0 is not used. */
-    uint32_t refs;                    /* One for each watch, and the table's while it fires. */
+    uint32_t refs;                    /* One for each watch, and one while the table fires. */
     uint32_t depth;                   /* Components of the path. */
     struct slice path;                /* Slice of `bytes`. */
     uint8_t bytes[];
@@ -20,11 +20,11 @@ struct watch_table {
     struct map places; /* Places by path. */
     struct map keys;   /* Watches by struct watch_key. */
     size_t count;
-    uint64_t serial; /* Serial of the last trigger. */
+    uint64_t serial; /* Serial number of the last trigger. */
     bool firing;
 
-    /* Number of recursive watches, in total and by the depth of their paths. A prefix is looked up
-     * only at depths that have some. */
+    /* Number of recursive watches, in total and by the depth of their paths. A prefix of a path is
+     * looked up only at depths that have recursive watches. */
     size_t recursive;
     uint32_t recursive_at[STATE_DEPTH_MAX + 1];
 };

@@ -194,7 +194,7 @@ void window_skip(struct window *window, zxid_t zxid)
 }
 
 /* Empties the window. Readers may still hold sets from before the restart. So `settled` becomes at
- * least the newest zxid of these sets: their ACLs are looked up again. */
+ * least the newest zxid of these sets, and the readers look up the ACLs of the sets again. */
 void window_restart(struct window *window, zxid_t start)
 {
     mutex_lock(&window->mutex);
@@ -373,7 +373,7 @@ static void step(struct window *window, struct window_search *search, int role)
     search->at[role] = entry->prev_at;
 }
 
-/* Returns the next set of both chains, or NULL. */
+/* Returns the newest set that is next in one of the two chains, or NULL. */
 static struct change_set *next_set(struct window *window, struct window_search *search)
 {
     uint64_t number = 0;

@@ -6,9 +6,9 @@
  * that falls behind the window gets an error and computes the difference. The window is bounded in
  * transactions and bytes.
  *
- * An index by path finds the changes for one watch without a scan of all others. It also has the
- * newest ACL of each path, so that changes from before an ACL became stricter are not shown
- * afterwards.
+ * An index by path finds the changes for one watch without a scan of all others. The index also has
+ * the newest ACL of each path. After an ACL has become stricter, a client that may not read the
+ * znode any more does not get earlier changes either.
  */
 #ifndef SERVER_WINDOW_H
 #define SERVER_WINDOW_H
@@ -48,9 +48,10 @@ struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
 struct change_set *change_set_ref(struct change_set *set);
 void change_set_unref(struct change_set *set); /* Any thread. Accepts NULL. */
 
-/* Makes a window that begins after `start`. At least the newest set is kept, whatever its cost. */
+/* Makes a window that begins after `start`. The newest set is kept even if it exceeds `bytes_max`.
+ */
 struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start);
-void window_free(struct window *window); /* There must be no listeners any more. */
+void window_free(struct window *window); /* All listeners must be removed. */
 
 /* Appends a set and takes over its reference; zxids must ascend. Core thread, under the write lock
  * of the view. */
@@ -65,13 +66,13 @@ void window_skip(struct window *window, zxid_t zxid);
  * the state). */
 void window_restart(struct window *window, zxid_t start);
 
-/* Makes all reads fail until window_restart, because ACLs may forbid what the window holds. Core
- * thread: to be called when another state is about to replace the present one, or the state is not
- * readable. */
+/* Makes all reads fail until window_restart. To be called when another state is about to replace
+ * the present one, or the state is not readable: the ACLs of the next state may forbid what the
+ * window holds. Core thread. */
 void window_suspend(struct window *window);
 
 /* Wakes listeners when a set was appended, or the window restarted, since the last call. Core
- * thread, after the lock is free. */
+ * thread, after it has released the write lock. */
 void window_wake(struct window *window);
 
 struct window_listener {
@@ -88,7 +89,7 @@ void window_unlisten(struct window *window, struct window_listener *listener);
 /* A position in the changes since a restart of the window. */
 struct window_mark {
     zxid_t zxid;       /* All changes up to this zxid are before the position. */
-    uint64_t restarts; /* How often the window had restarted by then. */
+    uint64_t restarts; /* Number of restarts of the window before the position. */
 };
 
 /* Gets the newest position. Any thread. */
@@ -114,14 +115,15 @@ enum err window_read(struct window *window, const struct window_mark *after,
 
 /* ---- By path. ---- */
 
-/* A search in (after, upto]. The caller sets the first group of members and zeroes the rest. */
+/* A search in (after, upto]. The caller sets the first group of members and zeroes the other
+ * members. */
 struct window_search {
     struct slice path;
     bool below;      /* Also changes below the path are found. */
     zxid_t after;    /* Changes up to this zxid are not searched. */
-    zxid_t upto;     /* End of the search. */
+    zxid_t upto;     /* Changes after this zxid are not returned. */
     uint64_t life;   /* `restarts` of the position of the reader. */
-    uint64_t looked; /* Sets that were searched, for tests. */
+    uint64_t looked; /* Number of sets that were searched, for tests. */
 
     /* Used by the window. */
     bool begun;
@@ -132,8 +134,8 @@ struct window_search {
 };
 
 /* Finds the next sets that concern the path, the newest first: at most `max` references, in a
- * bounded time. Any thread. To be repeated until `done`. Some sets of other paths may be among
- * them, but none is missing. The errors are those of window_read. */
+ * bounded time. Any thread. To be repeated until `done`. Sets of other paths may be among the
+ * results, but no set of this path is missing. The errors are those of window_read. */
 enum err window_search(struct window *window, struct window_search *search, struct change_set **out,
                        size_t max, size_t *ret_count);
 
@@ -148,14 +150,14 @@ struct set_acls {
 };
 
 /* Gets the newest ACLs known for the paths of a set since the last restart; for a deleted znode its
- * last one. Any thread. `*ret_acls` is NULL when they are those of the set itself, the common case,
- * which takes no lock. ERR_MISSING: the window does not hold the set any more, so the ACLs are
- * unknown. ERR_NOT_READY: the window is suspended. */
+ * last ACL. Any thread. `*ret_acls` is NULL when the set itself has the newest ACLs; this is the
+ * common case and usually takes no lock. ERR_MISSING: the window does not hold the set any more, so
+ * the ACLs are unknown. ERR_NOT_READY: the window is suspended. */
 enum err window_acls(struct window *window, uint64_t life, const struct change_set *set,
                      struct set_acls **ret_acls);
 void set_acls_free(struct set_acls *acls); /* Accepts NULL. */
 
-/* Gets a reference to the newest ACL of one path; for a deleted znode to its last one. Any thread.
+/* Gets a reference to the newest ACL of one path; for a deleted znode to its last ACL. Any thread.
  * Returns false when the ACL is unknown. */
 bool window_acl(struct window *window, struct slice path, struct blob **ret_acl);
 

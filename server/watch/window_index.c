@@ -114,8 +114,8 @@ static struct window_path *enter(struct window_index *index, struct slice name, 
     return path;
 }
 
-/* Enters the ancestors, from the root down to the parent, in the role of paths with changes below.
- */
+/* Enters the ancestors in the role WINDOW_BELOW, from the root down to the parent or to depth
+ * WINDOW_DEPTH_MAX. */
 static void enter_above(struct window_index *index, struct slice path, uint64_t number)
 {
     uint32_t depth = 0;
@@ -128,7 +128,7 @@ static void enter_above(struct window_index *index, struct slice path, uint64_t 
     }
 }
 
-/* Sets the newest ACL. Returns true when the path had another one before. */
+/* Sets the newest ACL. Returns true when the path had another ACL before. */
 static bool learn_acl(struct window_path *path, struct blob *acl)
 {
     bool moved = path->has_acl && !window_same_acl(path->acl, acl);
@@ -170,8 +170,8 @@ bool index_add(struct window_index *index, struct change_set *set, uint64_t numb
         const struct state_change *change = &set->items[i];
 
         if (change->type == TXN_SET_ACL) {
-            /* It fires no event, so it has no entry in a chain. A path that is not in the index has
-             * no event whose rights could have changed. */
+            /* A change of an ACL fires no event, so it has no entry in a chain. If the path is not
+             * in the index, the window has no event that this ACL could hide. */
             struct window_path *path = index_find(index, change->path);
 
             moved = (path != NULL && learn_acl(path, change->acl)) || moved;

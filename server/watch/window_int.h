@@ -35,7 +35,7 @@ struct window_path {
     struct window_path *next; /* Next path in the same bucket. */
     uint64_t hash;
     struct window_chain chains[WINDOW_ROLES];
-    struct blob *acl;  /* Newest ACL, of a deleted znode its last; a reference. NULL: open. */
+    struct blob *acl;  /* Newest ACL (last ACL of a deleted znode), one reference; NULL: open. */
     bool has_acl;      /* `acl` is known. */
     struct slice path; /* Slice of `bytes`. */
     uint8_t bytes[];
@@ -63,15 +63,15 @@ struct window {
     uint32_t sets_max;
     bool news; /* Changes were appended since the last wake. Core thread. */
 
-    /* Sets after this zxid have the newest ACLs, and none of them was dropped. Any thread reads the
-     * zxid without the mutex. */
+    /* The ACLs in sets after this zxid are the newest ones, and no such set was dropped. Any thread
+     * reads the zxid without the mutex. */
     _Atomic zxid_t settled;
 
     pthread_mutex_t mutex;    /* Guards the members below; held briefly. */
-    struct change_set **ring; /* `sets_max` places; the oldest at `first`. */
+    struct change_set **ring; /* `sets_max` places; the oldest set is at `first`. */
     uint32_t first;
     uint32_t count;
-    uint64_t oldest; /* Number of the oldest set: how many were dropped before. */
+    uint64_t oldest; /* Number of the oldest set: count of sets dropped before it. */
     size_t bytes;
     zxid_t base;
     zxid_t last;
